@@ -757,6 +757,7 @@ fn looks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
             ratio: comparison.ratio,
             low: comparison.low,
             high: comparison.high,
+            confidence: comparison.confidence,
             remaining: remaining(comparison, design),
         })
     };

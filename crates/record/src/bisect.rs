@@ -263,6 +263,8 @@ pub struct WalkStep {
     pub ratio: f64,
     /// Its confidence interval, from the two neighbours alone; it holds for all steps together. `None` with too few blocks.
     pub interval: Option<(f64, f64)>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
     /// Share of the whole difference, on the logarithm; shares add up to one. `None` where the ends do not differ.
     pub share: Option<f64>,
     /// What may be said of the two neighbours.

@@ -618,6 +618,7 @@ mod tests {
             ratio: Some(0.1 + 0.2),
             low: None,
             high: None,
+            confidence: None,
             remaining: Remaining::Blocks {
                 more: 20,
                 margin: 0.02,

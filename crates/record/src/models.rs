@@ -51,6 +51,8 @@ pub struct Finding {
     pub low: Option<f64>,
     /// Upper end of its interval.
     pub high: Option<f64>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
     /// Blocks behind it.
     pub blocks: u32,
 }

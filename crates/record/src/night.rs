@@ -242,6 +242,8 @@ pub struct Compared {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
     /// Blocks behind it.
     pub blocks: u32,
     /// How it stands among all comparisons of the night; `None` of metrics other than the primary one.
@@ -319,6 +321,8 @@ pub struct TrendPoint {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
     /// What its run says.
     pub verdict: Verdict,
 }

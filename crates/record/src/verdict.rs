@@ -134,6 +134,8 @@ pub struct Estimate {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// Level of that interval, a fraction.
+    pub confidence: Option<f64>,
 }
 
 /// A difference in the metric's unit.

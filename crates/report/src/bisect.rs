@@ -4,6 +4,7 @@ use input::units::show_change;
 use record::bisect::{Bisection, Conclusion, Evidence, Shape, Version, Walk, WalkMetric, WalkStep};
 use record::verdict::Verdict;
 
+use crate::levels::Levels;
 use crate::terminal::wrap;
 use crate::words::{NONE, directed, large_change, percent};
 
@@ -332,13 +333,18 @@ fn extremes(metric: &WalkMetric) -> (f64, f64) {
     })
 }
 
+/// The levels of the intervals of a metric's steps.
+fn step_levels(metric: &WalkMetric) -> Levels {
+    Levels::of(metric.steps.iter().map(|step| step.confidence))
+}
+
 fn walk_columns(metric: &WalkMetric) -> [String; 6] {
     let first = directed(&metric.spec);
     [
         &first,
         "to the first",
         "step",
-        "interval",
+        &step_levels(metric).head(),
         "share",
         "verdict",
     ]
@@ -356,20 +362,22 @@ struct WalkRow<'w> {
 }
 
 fn walk_rows<'w>(walk: &Walk, metric: &'w WalkMetric) -> Vec<WalkRow<'w>> {
+    let levels = step_levels(metric);
     let mut rows = Vec::new();
     for (place, name) in walk.line.iter().enumerate() {
         let step = metric.steps.iter().find(|step| step.after == place);
         let ratio = metric.ratios[place];
-        let interval = step.and_then(|step| step.interval);
+        let interval = |step: &WalkStep| {
+            let (low, high) = step.interval?;
+            let interval = format!("[{}, {}]", show_change(low), show_change(high));
+            Some(levels.cell(&interval, step.confidence))
+        };
         let told = |text: Option<String>| text.unwrap_or(NONE.into());
         let cells = [
             name.clone(),
             told(ratio.map(large_change)),
             told(step.map(|step| large_change(step.ratio))),
-            told(
-                interval
-                    .map(|(low, high)| format!("[{}, {}]", show_change(low), show_change(high))),
-            ),
+            told(step.and_then(interval)),
             told(step.and_then(|step| step.share).map(percent)),
             told(step.map(|step| step.verdict.word().into())),
         ];
@@ -394,7 +402,7 @@ fn point(ratio: f64, ends: (f64, f64)) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use fixtures::night::throughput;
     use record::bisect::VERSION;
 
@@ -481,17 +489,18 @@ mod tests {
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
     }
 
-    #[test]
-    fn a_walk_is_told_by_metric() {
+    /// A walk of three versions with one significant step.
+    pub(crate) fn walked() -> Walk {
         let step = |before, ratio: f64, verdict| WalkStep {
             before,
             after: before + 1,
             ratio,
             interval: Some((ratio * 0.99, ratio * 1.01)),
+            confidence: Some(0.9875),
             share: Some(ratio.ln() / 1.2f64.ln()),
             verdict,
         };
-        let walk = Walk {
+        Walk {
             version: VERSION,
             title: "Static web serving".into(),
             line: ["6.1", "6.12", "7.2"].map(String::from).to_vec(),
@@ -507,7 +516,12 @@ mod tests {
                 ],
                 shape: Shape::Monotone,
             }],
-        };
+        }
+    }
+
+    #[test]
+    fn a_walk_is_told_by_metric() {
+        let walk = walked();
         let text = walk_terminal(&walk, 1000);
         let said = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
         assert!(text.contains(said), "{text}");

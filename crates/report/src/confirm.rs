@@ -38,13 +38,13 @@ pub(crate) fn json(found: &Confirmation) -> Value {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use expect_test::expect;
     use record::verdict::confirm::{MetricEffect, SettingEffect, VERSION};
 
     use super::*;
 
-    fn found() -> Confirmation {
+    pub(crate) fn found() -> Confirmation {
         let effect =
             |metric: &str, unit: &str, without: f64, with: f64, share: Option<f64>| MetricEffect {
                 metric: metric.into(),
@@ -94,12 +94,12 @@ mod tests {
     fn what_is_left_is_told_by_setting_and_metric() {
         expect![[r#"
             web-static: what settings explain of the difference between 7.2 and 6.1
-            init_on_alloc=0 explains 22.3 % [21.1 %, 23.3 %] of the difference in instructions
+            init_on_alloc=0 explains 22.3 % [21.1 %, 23.3 %] (90 % interval) of the difference in instructions
             psi=0 hides a part: with it the difference in instructions is 16.5 % larger
             audit=0: the difference in instructions is no more than chance in 6 blocks, so there is nothing to
             explain
 
-            setting          metric         without      with  explains            interval
+            setting          metric         without      with  explains       90 % interval
             ---------------  ------------  --------  --------  --------  ------------------
             init_on_alloc=0  throughput    +14.63 %  +11.00 %    23.6 %    [22.4 %, 24.6 %]
                              instructions   -20.6 k   -16.0 k    22.3 %    [21.1 %, 23.3 %]

@@ -12,6 +12,7 @@
 //! soak       what long trials say: failures, growth, service over time
 //! scaling    figures against CPUs, likewise
 //! robustness what a headline hangs on, and at which loads an arm is better
+//! levels     which level an interval has, wherever one is shown
 //! footing    what stands under the verdicts: of the next two, and trials that were run for profiles alone
 //! mitigations, models   which CPU the arms ran on, and what another one says
 //! why        what made a difference: sentence, tables, call tree, JSON
@@ -59,6 +60,7 @@ mod fairness;
 mod footing;
 mod headline;
 mod json;
+pub mod levels;
 pub mod live;
 mod markdown;
 mod mitigations;
@@ -368,16 +370,16 @@ mod tests {
         let text = terminal(&run, &judgement, &[], 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"
-            web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
-            latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
+            interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
                 prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
-            web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99
-            latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
+            interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
@@ -401,13 +403,13 @@ mod tests {
         let first_table: Vec<&str> = text.lines().skip(3).take(9).collect();
         expect![[r#"
             web-static
-              figure       throughput ↑
-              unit         requests/s
-              6.1          2 285.3
-              7.2          2 453.9
-              against 6.1  +7.36 % [+7.12 %, +7.82 %] trade-off: latency-p99 +235 %
-              7.2-tuned    -
-              against 6.1  failed
+              figure                        throughput ↑
+              unit                          requests/s
+              6.1                           2 285.3
+              7.2                           2 453.9
+              against 6.1, 97.5 % interval  +7.36 % [+7.12 %, +7.82 %] trade-off: latency-p99 +235 %
+              7.2-tuned                     -
+              against 6.1, 97.5 % interval  failed
             web-nginx"#]]
         .assert_eq(&first_table.join("\n"));
         let text = markdown(&run, &judgement, &[]);
@@ -415,9 +417,9 @@ mod tests {
             .lines()
             .filter(|line| line.starts_with("**trade-off**") || line.starts_with("**failed**"));
         expect![[r#"
-            **trade-off** - web-static: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99 latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            **trade-off** - web-static: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
             **failed** - web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
-            **trade-off** - web-nginx: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], but its p99 latency is 3.4 times as long [+234 %, +236 %], 9 blocks
+            **trade-off** - web-nginx: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
             **failed** - web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone"#]].assert_eq(&bold.collect::<Vec<_>>().join("\n"));
         let page = html(&run, &judgement, &[]);
         let (overview, rest) = page.split_once("</table>").unwrap();

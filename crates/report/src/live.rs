@@ -454,7 +454,7 @@ fn metrics(now: &Snapshot) -> Markup {
                         td data-name="arm" { (row[1]) }
                         td data-name="verdict" { (pill_of(&row[2])) }
                         td data-name="change" { (unbroken(&row[3])) }
-                        td data-name="interval" { (unbroken(&row[4])) }
+                        td data-name=(rows[0][4]) { (unbroken(&row[4])) }
                         td data-name="blocks" { (row[5]) }
                     } } }
                 } }

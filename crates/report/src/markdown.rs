@@ -204,7 +204,7 @@ mod tests {
             - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
 
-            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            **better** - 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
 
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
 
@@ -220,15 +220,15 @@ mod tests {
             - time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
             - the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)
 
-            | web-static | arm | verdict | change | interval | blocks |
+            | web-static | arm | verdict | change | 97.5 % interval | blocks |
             |---|---|---|---|---|---|
             | throughput ↑ | 7.2 | better | +7.36 % | [+7.12 %, +7.82 %] | 9 |
             | latency-p50 ↓ | 7.2 | better | -6.86 % | [-7.25 %, -6.65 %] | 9 |
             | latency-p99 ↓ | 7.2 | better | -6.86 % | [-7.25 %, -6.65 %] | 9 |
-            | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] | 9 |
+            | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] (90 %) | 9 |
             | failed ↓ | 7.2 | equivalent | both 0 | - | 9 |
 
-            (interval: 97.5 % confidence interval, valid at every look; where equivalent, 90 %)
+            (confidence intervals, valid at every look; a row of another level names it)
 
             What the headline hangs on:
 

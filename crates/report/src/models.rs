@@ -4,6 +4,7 @@ use input::units::significant;
 use record::models::{ModelRow, Standing};
 use record::rundir::Run;
 
+use crate::levels::Levels;
 use crate::words;
 
 /// Title of the table.
@@ -16,29 +17,28 @@ fn of(run: &Run) -> &[ModelRow] {
 
 /// The table, its head first; empty where no other model was asked.
 pub(crate) fn rows(run: &Run) -> Vec<Vec<String>> {
+    let levels = Levels::of(of(run).iter().map(|row| row.other.confidence));
+    let interval = levels.head();
     let head = [
-        "model", "workload", "arm", "verdict", "change", "interval", "moved", "standing",
+        "model", "workload", "arm", "verdict", "change", &interval, "moved", "standing",
     ];
-    let mut rows: Vec<Vec<String>> = of(run).iter().map(row).collect();
+    let rows = of(run).iter();
+    let mut rows: Vec<Vec<String>> = rows.map(|one| row(one, &levels)).collect();
     if !rows.is_empty() {
         rows.insert(0, head.map(String::from).to_vec());
     }
     rows
 }
 
-fn row(row: &ModelRow) -> Vec<String> {
-    let percent = |ratio: f64| words::change(Some(ratio));
-    let interval = match (row.other.low, row.other.high) {
-        (Some(low), Some(high)) => format!("[{}, {}]", percent(low), percent(high)),
-        (_, _) => "-".into(),
-    };
+fn row(row: &ModelRow, levels: &Levels) -> Vec<String> {
+    let interval = words::interval_of(row.other.low, row.other.high);
     vec![
         row.model.clone(),
         format!("{} {}", row.workload, row.metric),
         row.arm.clone(),
         row.other.verdict.word().into(),
         words::change(row.other.ratio),
-        interval,
+        levels.cell(&interval, row.other.confidence),
         row.moved.map_or("-".into(), share),
         row.standing.word().into(),
     ]
@@ -69,7 +69,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use record::models::{Finding, Models, VERSION};
     use record::verdict::Verdict;
 
@@ -77,12 +77,13 @@ mod tests {
     use crate::judged;
     use fixtures::web;
 
-    fn asked(standing: Standing, verdict: Verdict, ratio: f64) -> Run {
+    pub(crate) fn asked(standing: Standing, verdict: Verdict, ratio: f64) -> Run {
         let finding = |verdict, ratio| Finding {
             verdict,
             ratio: Some(ratio),
             low: Some(ratio - 0.01),
             high: Some(ratio + 0.01),
+            confidence: Some(0.95),
             blocks: 6,
         };
         let row = ModelRow {

@@ -6,6 +6,7 @@ use maud::{Markup, html};
 use record::night::{Index, PlanSummary, Trend};
 
 use crate::headline::{pill, unbroken};
+use crate::levels::Levels;
 use crate::markdown;
 use crate::page::{boxed, day, plain};
 use crate::section::frame;
@@ -54,15 +55,16 @@ fn top(index: &Index) -> Markup {
 }
 
 fn plans(index: &Index) -> Markup {
+    let levels = night::levels(index);
     html! {
         section.night id="plans" {
             h2 { "Plans" }
             div.scroll { table.cards.overview {
                 thead { tr {
-                    th { "plan" } th { "arm" } th { "metric" } th { "verdict" } th { "change" } th { "p (adjusted)" }
+                    th { "plan" } th { "arm" } th { "metric" } th { "verdict" } th { "change" div.sub { (levels.head()) } } th { "p (adjusted)" }
                 } }
                 tbody {
-                    @for plan in &index.plans { (plan_rows(plan)) }
+                    @for plan in &index.plans { (plan_rows(plan, &levels)) }
                 }
             } }
         }
@@ -82,7 +84,8 @@ fn link(plan: &PlanSummary, is_first: bool) -> Markup {
     }
 }
 
-fn plan_rows(plan: &PlanSummary) -> Markup {
+fn plan_rows(plan: &PlanSummary, levels: &Levels) -> Markup {
+    let change = format!("change, {}", levels.head());
     let lines = night::lines_of(plan);
     html! {
         @if lines.is_empty() {
@@ -91,7 +94,7 @@ fn plan_rows(plan: &PlanSummary) -> Markup {
                 td data-name="arm" { (words::NONE) }
                 td data-name="metric" { (words::NONE) }
                 td data-name="verdict" { (plan.state.word()) }
-                td data-name="change" { (words::NONE) }
+                td data-name=(change) { (words::NONE) }
                 td data-name="p (adjusted)" { (words::NONE) }
             }
         }
@@ -108,7 +111,10 @@ fn plan_rows(plan: &PlanSummary) -> Markup {
                     @if let Some(state) = night::open_state(plan) { div.sub { (state) } }
                     @if !line.standing().is_empty() { div.sub { (line.standing()) } }
                 }
-                td data-name="change" { (unbroken(&line.change())) div.sub { (unbroken(&line.interval())) } }
+                td data-name=(change) {
+                    (unbroken(&line.change()))
+                    div.sub { (unbroken(&levels.cell(&line.interval(), line.compared.confidence))) }
+                }
                 td data-name="p (adjusted)" { (line.p_value()) }
             }
         }
@@ -161,6 +167,7 @@ fn trends(index: &Index) -> Markup {
 }
 
 fn one_trend(trend: &Trend, number: usize) -> Markup {
+    let levels = Levels::of(trend.points.iter().map(|one| one.confidence));
     html! {
         h3 { (night::trend_title(trend)) }
         @if trend.changes.is_empty() { p.sub { (night::no_change(trend)) "." } }
@@ -169,12 +176,12 @@ fn one_trend(trend: &Trend, number: usize) -> Markup {
         details {
             summary { "Figures" }
             div.scroll { table {
-                thead { tr { th { "point" } th { "night" } th.n { "change" } th { "interval" } th { "verdict" } } }
+                thead { tr { th { "point" } th { "night" } th.n { "change" } th { (levels.head()) } th { "verdict" } } }
                 tbody { @for one in &trend.points { tr {
                     th scope="row" { (one.label) }
                     td { (one.night) }
                     td.n { (unbroken(&words::large_change(one.ratio))) }
-                    td { (unbroken(&words::interval_of(one.low, one.high))) }
+                    td { (unbroken(&levels.cell(&words::interval_of(one.low, one.high), one.confidence))) }
                     td { (one.verdict.word()) }
                 } } }
             } }
@@ -258,7 +265,7 @@ pub(crate) fn as_text(index: &Index, width: usize) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use expect_test::expect;
     use fixtures::night::{run_summary, throughput};
     use record::night::{
@@ -279,6 +286,8 @@ mod tests {
             ratio: Some(ratio),
             low: Some(ratio - 0.01),
             high: Some(ratio + 0.01),
+            // A plan with an error rate of its own has another level.
+            confidence: Some(if arm == "7.2" { 0.95 } else { 0.975 }),
             blocks: 8,
             night: Some(NightStanding {
                 p_worse,
@@ -316,6 +325,7 @@ mod tests {
             ratio: if night < 5 { 1.0 } else { 0.95 },
             low: Some(0.94),
             high: Some(1.01),
+            confidence: Some(0.95),
             verdict: Verdict::Undecided,
         };
         Trend {
@@ -339,7 +349,7 @@ mod tests {
         }
     }
 
-    fn index() -> Index {
+    pub(crate) fn index() -> Index {
         let web = vec![
             compared("7.2", Verdict::Worse, 0.95, 0.004),
             compared("rc", Verdict::Equivalent, 1.0, 1.0),
@@ -386,17 +396,42 @@ mod tests {
         expect![[r#"
             night 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
-            plan  workload  arm            against  metric        verdict      change            interval               p              over the night
-            ----  --------  -------------  -------  ------------  ----------  -------  ------------------  --------------  --------------------------
-            web   web       7.2            6.1      throughput ↑  worse       -5.00 %  [-6.00 %, -4.00 %]  0.0040 (0.012)  regression, trips the gate
-            web   web       rc (7.2.13-1)  6.1      throughput ↑  equivalent  +0.00 %  [-1.00 %, +1.00 %]               -
-            smb   -         -              -        -             failed            -                   -               -                           -
+            web
+              workload         web
+              arm              7.2
+              against          6.1
+              metric           throughput ↑
+              verdict          worse
+              change           -5.00 %
+              97.5 % interval  [-6.00 %, -4.00 %] (95 %)
+              p                0.0040 (0.012)
+              over the night   regression, trips the gate
+            web
+              workload         web
+              arm              rc (7.2.13-1)
+              against          6.1
+              metric           throughput ↑
+              verdict          equivalent
+              change           +0.00 %
+              97.5 % interval  [-1.00 %, +1.00 %]
+              p                -
+              over the night   
+            smb
+              workload         -
+              arm              -
+              against          -
+              metric           -
+              verdict          failed
+              change           -
+              97.5 % interval  -
+              p                -
+              over the night   -
 
             what went wrong:
             - smb: failed: no such kernel: <6.1>
 
             regressions:
-            - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %], p = 0.0040 (0.012); trips the gate
+            - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %] (95 % interval), p = 0.0040 (0.012); trips the gate
 
             changes over versions and nights:
             - web: throughput ↑ of 7.2: worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed there too
@@ -422,11 +457,11 @@ mod tests {
 
             **Regressions**
 
-            - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %], p = 0.0040 (0.012); trips the gate
+            - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %] (95 % interval), p = 0.0040 (0.012); trips the gate
 
-            | plan | workload | arm | against | metric | verdict | change | interval | p | over the night |
+            | plan | workload | arm | against | metric | verdict | change | 97.5 % interval | p | over the night |
             |---|---|---|---|---|---|---|---|---|---|
-            | web | web | 7.2 | 6.1 | throughput ↑ | worse | -5.00 % | [-6.00 %, -4.00 %] | 0.0040 (0.012) | regression, trips the gate |
+            | web | web | 7.2 | 6.1 | throughput ↑ | worse | -5.00 % | [-6.00 %, -4.00 %] (95 %) | 0.0040 (0.012) | regression, trips the gate |
             | web | web | rc (7.2.13-1) | 6.1 | throughput ↑ | equivalent | +0.00 % | [-1.00 %, +1.00 %] | - |  |
             | smb | - | - | - | - | failed | - | - | - | - |
 

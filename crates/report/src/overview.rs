@@ -6,6 +6,7 @@ use record::rundir::Run;
 use record::verdict::{Comparison, Headline, Judgement};
 
 use crate::curves::Unit;
+use crate::levels::Levels;
 use crate::words;
 
 /// One workload's primary figure under each arm.
@@ -29,11 +30,28 @@ pub(crate) struct Cell<'j> {
     pub(crate) against: Vec<String>,
 }
 
-impl Cell<'_> {
-    /// The change and its interval; empty where the arm failed.
+impl<'j> Cell<'j> {
+    /// The comparison, unless the arm failed.
+    fn shown(&self) -> Option<&'j Comparison> {
+        self.primary.filter(|_| self.word != "failed")
+    }
+
+    /// The change; empty where the arm failed.
     pub(crate) fn change(&self) -> String {
-        let shown = self.primary.filter(|_| self.word != "failed");
-        shown.map_or(String::new(), words::change_of)
+        self.shown().map_or(String::new(), words::change_of)
+    }
+
+    /// Its interval; empty where there is none.
+    pub(crate) fn interval(&self, levels: &Levels) -> String {
+        let interval = self
+            .shown()
+            .map(|one| (words::interval(one), one.confidence));
+        match interval {
+            Some((interval, confidence)) if interval != words::NONE => {
+                levels.cell(&interval, confidence)
+            }
+            Some(_) | None => String::new(),
+        }
     }
 }
 
@@ -91,12 +109,24 @@ fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j>
     }
 }
 
+/// The levels of all its intervals.
+pub(crate) fn levels(rows: &[Row<'_>]) -> Levels {
+    let cells = rows.iter().flat_map(|row| &row.others);
+    Levels::of(cells.map(|(_, cell)| cell.as_ref()?.shown()?.confidence))
+}
+
+/// Head of the columns that compare an arm: `against 6.1, 97.5 % interval`.
+pub(crate) fn against(baseline: &str, levels: &Levels) -> String {
+    format!("against {baseline}, {}", levels.head())
+}
+
 /// The table as text, its head first; empty for a plan of one workload.
 pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
     let rows = rows(run, judgement);
     if rows.is_empty() {
         return Vec::new();
     }
+    let levels = levels(&rows);
     let mut head = vec![
         "workload".to_string(),
         "figure".into(),
@@ -109,14 +139,14 @@ pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         .iter()
         .filter(|arm| arm.name != run.plan.baseline)
     {
-        head.extend([arm.name.clone(), format!("against {}", run.plan.baseline)]);
+        head.extend([arm.name.clone(), against(&run.plan.baseline, &levels)]);
     }
     let cells = |row: Row<'_>| {
         let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
         for (figure, comparison) in row.others {
             cells.extend([
                 figure,
-                comparison.map_or(words::NONE.into(), |cell| said(&cell)),
+                comparison.map_or(words::NONE.into(), |cell| said(&cell, &levels)),
             ]);
         }
         cells
@@ -128,11 +158,8 @@ pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
 }
 
 /// `+7.36 % [+7.17 %, +7.68 %] better`; `+15.2 % [+14.8 %, +15.8 %] trade-off: latency-p99 +259 %`; `failed`.
-fn said(cell: &Cell<'_>) -> String {
-    let interval = match cell.primary.map(words::interval) {
-        Some(interval) if cell.word != "failed" && interval != words::NONE => interval,
-        Some(_) | None => String::new(),
-    };
+fn said(cell: &Cell<'_>, levels: &Levels) -> String {
+    let interval = cell.interval(levels);
     let against = match cell.against.len() {
         0 => String::new(),
         _ => format!(": {}", cell.against.join(", ")),

@@ -7,6 +7,7 @@ use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
 use crate::headline::{headline, pill};
+use crate::levels::Levels;
 use crate::why::tree;
 use crate::{chart, disclosure, footing, models, overview, section, words};
 
@@ -149,20 +150,23 @@ fn overview(run: &Run, judgement: &Judgement) -> Markup {
         let arms = run.plan.arms.iter();
         arms.filter(|arm| arm.name != run.plan.baseline)
     };
+    let rows = overview::rows(run, judgement);
+    let levels = overview::levels(&rows);
+    let against_baseline = overview::against(&run.plan.baseline, &levels);
     html! {
         div.scroll { table.cards.overview {
             thead { tr {
                 th { "workload" } th { "figure" } th.n { (run.plan.baseline) }
-                @for arm in others() { th.n { (arm.name) } th { "against " (run.plan.baseline) } }
+                @for arm in others() { th.n { (arm.name) } th { "against " (run.plan.baseline) div.sub { (levels.head()) } } }
             } }
-            tbody { @for (number, row) in overview::rows(run, judgement).into_iter().enumerate() { tr {
+            tbody { @for (number, row) in rows.into_iter().enumerate() { tr {
                 th scope="row" { a href={ "#workload-" (number) } { (row.workload) } }
                 td { (row.metric) " " span.sub { (row.unit) } }
                 td.n data-name=(run.plan.baseline) { (row.baseline) }
                 @for (arm, (figure, cell)) in others().zip(row.others) {
                     td.n data-name=(arm.name) { (figure) }
-                    td data-name={ (arm.name) " against " (run.plan.baseline) } { @match cell {
-                        Some(cell) => { (against(&cell)) }
+                    td data-name={ (arm.name) " " (against_baseline) } { @match cell {
+                        Some(cell) => { (against(&cell, &levels)) }
                         None => { (words::NONE) }
                     } }
                 }
@@ -172,14 +176,11 @@ fn overview(run: &Run, judgement: &Judgement) -> Markup {
 }
 
 /// A change with its badge, below it the interval and what speaks against it.
-fn against(cell: &overview::Cell<'_>) -> Markup {
-    let interval = cell
-        .primary
-        .filter(|_| cell.word != "failed")
-        .map(words::interval);
+fn against(cell: &overview::Cell<'_>, levels: &Levels) -> Markup {
+    let interval = cell.interval(levels);
     html! {
         (cell.change()) " " (pill(cell.word))
-        @if let Some(interval) = interval { @if interval != words::NONE { div.sub { (interval) } } }
+        @if !interval.is_empty() { div.sub { (interval) } }
         @for one in &cell.against { div.sub { "but " (one) } }
     }
 }

@@ -138,7 +138,7 @@ fn share(over: Spread, blocks: u32) -> String {
     let typical = percent(over.typical);
     if blocks > 1 {
         let ends = (percent(over.lowest), percent(over.highest));
-        format!("{typical} % [{}, {}]", ends.0, ends.1)
+        format!("{typical} % ({} to {} over blocks)", ends.0, ends.1)
     } else {
         format!("{typical} %")
     }
@@ -177,8 +177,8 @@ mod tests {
             7.2 | 7.2-2cpu | 2 | 1 935 | 1 917 to 1 954 | 1.90 | 1.90 to 1.90 | 94.9 %
             7.2 | 7.2-4cpu | 4 | 3 475 | 3 441 to 3 509 | 3.41 | 3.41 to 3.41 | 85.2 %
             7.2 | 7.2-8cpu | 8 | 5 581 | 5 527 to 5 636 | 5.47 | 5.47 to 5.47 | 68.4 %
-            6.1: universal scalability law with contention 5.0 % [5.0, 5.0], coherence 2.0 % [2.0, 2.0]: its peak is at 6.9 CPUs (fitted in each of 3 blocks, lowest to highest in brackets)
-            7.2: universal scalability law with contention 5.0 % [5.0, 5.0], coherence 0.20 % [0.20, 0.20]: it foretells a peak at 22 CPUs, beyond what was measured (fitted in each of 3 blocks, lowest to highest in brackets)
+            6.1: universal scalability law with contention 5.0 % (5.0 to 5.0 over blocks), coherence 2.0 % (2.0 to 2.0 over blocks): its peak is at 6.9 CPUs (fitted in each of 3 blocks, lowest to highest in brackets)
+            7.2: universal scalability law with contention 5.0 % (5.0 to 5.0 over blocks), coherence 0.20 % (0.20 to 0.20 over blocks): it foretells a peak at 22 CPUs, beyond what was measured (fitted in each of 3 blocks, lowest to highest in brackets)
             a speed-up is over the group's fewest CPUs in the same block, and efficiency is its share of the ratio of CPUs; neither has error control, nor has a law: the verdicts have"#]].assert_eq(&told(&[1, 2, 4, 8]));
     }
 

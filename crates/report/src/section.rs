@@ -210,6 +210,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
         let figure = table.figures.iter().find(|(spec, _)| spec.name == name);
         figure.map(|(_, value)| *value)
     };
+    let levels = words::levels(comparisons.iter().copied());
     let row = |one: &Comparison| {
         let means = [
             mean(&plan.baseline, &one.spec.name),
@@ -234,7 +235,10 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
             td data-name="arm" { (one.arm) }
             td.n data-name="blocks" { (one.blocks) }
             td.n data-name="change" { (words::change_of(one)) }
-            td.n data-name="interval" { (words::interval(one)) }
+            td.n data-name=(levels.head()) {
+                (words::interval(one))
+                @if let Some(other) = levels.other(one.confidence) { div.sub { (other) " interval" } }
+            }
             td.n.figure data-name="baseline" { (baseline) }
             td.n.figure data-name="this arm" { (other) }
         } }
@@ -244,7 +248,7 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
             div.scroll { table.cards.metrics {
                 thead { tr {
                     th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
-                    th.n { "change" } th.n { "interval" } th.n { "baseline" } th.n { "this arm" }
+                    th.n { "change" } th.n { (levels.head()) } th.n { "baseline" } th.n { "this arm" }
                 } }
                 @for (disturbance, its) in &words::disturbances::groups(plan, comparisons) {
                     tbody {

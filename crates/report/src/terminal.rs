@@ -293,14 +293,14 @@ mod tests {
             - the clients run inside the guest, on the server's own CPUs (all figures but those of the server
               alone include the clients' work; no network is in any)
 
-            web-static     arm  verdict      change            interval  blocks
-            -------------  ---  ----------  -------  ------------------  ------
-            throughput ↑   7.2  better      +7.36 %  [+7.12 %, +7.82 %]       9
-            latency-p50 ↓  7.2  better      -6.86 %  [-7.25 %, -6.65 %]       9
-            latency-p99 ↓  7.2  better      -6.86 %  [-7.25 %, -6.65 %]       9
-            server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %]       9
-            failed ↓       7.2  equivalent   both 0                   -       9
-            (interval: 97.5 % confidence interval, valid at every look; where equivalent, 90 %)
+            web-static     arm  verdict      change            97.5 % interval  blocks
+            -------------  ---  ----------  -------  -------------------------  ------
+            throughput ↑   7.2  better      +7.36 %         [+7.12 %, +7.82 %]       9
+            latency-p50 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
+            latency-p99 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
+            server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %] (90 %)       9
+            failed ↓       7.2  equivalent   both 0                          -       9
+            (confidence intervals, valid at every look; a row of another level names it)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------
@@ -319,7 +319,7 @@ mod tests {
               connection reset                          3                       0
             failed trials                               0                       2
 
-            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
@@ -358,7 +358,7 @@ mod tests {
         let text = terminal(&run, &judgement, &[], 60);
         let long: Vec<_> = text.lines().filter(|line| length(line) > 60).collect();
         assert_eq!(long, Vec::<&str>::new());
-        assert!(text.contains("  verdict   better"), "{text}");
+        assert!(text.contains("  verdict          better"), "{text}");
     }
 
     #[test]

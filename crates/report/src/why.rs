@@ -121,7 +121,7 @@ pub(crate) mod tests {
     use record::verdict::why::{LostReason, Unexplained, WaitRow};
     use verdict::explain::{Question, explain};
 
-    fn explained(arm: &Profile, blocks: u32, metric: Option<&str>) -> Why {
+    pub(crate) fn explained(arm: &Profile, blocks: u32, metric: Option<&str>) -> Why {
         let (run, accounts) = accounts::run(&Profile::web(), arm, blocks, 1);
         let question = Question {
             workload: "web",
@@ -162,12 +162,12 @@ pub(crate) mod tests {
         let why = explained(&newer(), 6, None);
         expect![[r#"
             web: 7.2 against 6.1
-            instructions: 127.9 k → 112.9 k instructions/request, -15.0 k [-15.5 k, -14.2 k]
+            instructions: 127.9 k → 112.9 k instructions/request, -15.0 k [-15.5 k, -14.2 k] (95 % interval)
             3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541; the slowest 1 % of
             nginx's waits for the CPU are 1.9 ms longer, behind bakeoff
 
             instructions a request, by mechanism:
-            mechanism                6.1      7.2  difference            interval  share  significant
+            mechanism                6.1      7.2  difference       95 % interval  share  significant
             -------------------  -------  -------  ----------  ------------------  -----  -----------
             scheduler             14.7 k    3.7 k     -11.0 k  [-11.1 k, -10.9 k]   74 %          yes
             zeroing                8.5 k    3.9 k      -4.6 k    [-4.7 k, -4.5 k]   31 %          yes
@@ -195,18 +195,18 @@ pub(crate) mod tests {
             2 smaller ones: see --json
 
             instructions a request, by task:
-            task        6.1     7.2  difference          interval
+            task        6.1     7.2  difference     95 % interval
             -------  ------  ------  ----------  ----------------
             nginx    76.7 k  67.7 k      -9.0 k  [-9.3 k, -8.5 k]
             bakeoff  51.1 k  45.1 k      -6.0 k  [-6.2 k, -5.7 k]
 
             time that tasks waited, a request:
-            task   state        6.1      7.2  difference              interval     mostly due to
+            task   state        6.1      7.2  difference         95 % interval     mostly due to
             -----  ---------  -----  -------  ----------  --------------------  ----------------
             nginx  run queue  86 µs  0.56 ms    +0.48 ms  [+0.47 ms, +0.48 ms]  bakeoff +0.48 ms
 
             the slowest 1 % of waits, mean length of one:
-            task     state          6.1      7.2  difference            interval    mostly due to
+            task     state          6.1      7.2  difference       95 % interval    mostly due to
             -------  ---------  -------  -------  ----------  ------------------  ---------------
             nginx    run queue  0.32 ms   2.2 ms     +1.9 ms  [+1.8 ms, +2.0 ms]  bakeoff +1.9 ms
             bakeoff  run queue  0.48 ms  0.48 ms     +2.7 µs    [-10 µs, +31 µs]  not significant
@@ -219,7 +219,7 @@ pub(crate) mod tests {
               sched/features=NO_RUN_TO_PARITY, sched/features=NO_DELAY_DEQUEUE, sched/features=NO_PLACE_LAG, sched/base_slice_ns=100000,
               sched/features=NO_GENTLE_FAIR_SLEEPERS); zeroing (init_on_alloc=0); TCP/IP (net.ipv4.tcp_timestamps=0, net.ipv4.tcp_sack=0)
         "#]].assert_eq(&terminal(&why, 140));
-        expect!["p99 latency falls by 15 µs [-16 µs, -14 µs], although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&words::why::sentence(&explained(
+        expect!["p99 latency falls by 15 µs [-16 µs, -14 µs] (95 % interval), although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&words::why::sentence(&explained(
             &newer(),
             6,
             Some("latency-p99"),
@@ -425,11 +425,11 @@ pub(crate) mod tests {
         };
         assert_eq!(
             said([4411.6, 5428.1], 990.4, 1042.9),
-            "throughput: 4412 → 5428 requests/s, +1016 [+990, +1043]"
+            "throughput: 4412 → 5428 requests/s, +1016 [+990, +1043] (95 % interval)"
         );
         assert_eq!(
             said([3100.2, 3095.2], -7.0, -3.0),
-            "throughput: 3100 → 3095 requests/s, -5.00 [-7.00, -3.00]"
+            "throughput: 3100 → 3095 requests/s, -5.00 [-7.00, -3.00] (95 % interval)"
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use input::units::{grouped, show_bytes, show_change, show_share, significant};
+use input::units::{grouped, show_bytes, show_change, significant};
 use plan::kernel::KernelRef;
 use plan::{EvidenceSource, Mode};
 use record::instructions::{CAPACITY, VIRTUAL};
@@ -16,6 +16,8 @@ use record::verdict::{
     ArmClients, ArmSummary, ArmUsage, Comparison, Conclusion, FailedArm, Headline as Conclude,
     Judgement, Shift, Verdict,
 };
+
+use crate::levels::{Levels, in_words};
 
 pub(crate) mod apart;
 pub(crate) mod confirm;
@@ -273,10 +275,17 @@ fn shared_cpu(judgement: &Judgement, primary: &Comparison) -> Option<String> {
     })
 }
 
+/// The range of single blocks is no interval, and has no level.
 fn with_interval(said: String, comparison: &Comparison) -> String {
     match interval(comparison) {
         none if none == NONE => said,
-        interval => format!("{said} {interval}"),
+        range if !comparison.has_interval() => {
+            format!(
+                "{said} {}: lowest and highest block)",
+                range.trim_end_matches(')')
+            )
+        }
+        interval => format!("{said} {}", in_words(&interval, comparison.confidence)),
     }
 }
 
@@ -391,6 +400,11 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
+/// The levels of some comparisons' intervals.
+pub(crate) fn levels<'c>(comparisons: impl IntoIterator<Item = &'c Comparison>) -> Levels {
+    Levels::of(comparisons.into_iter().map(|one| one.confidence))
+}
+
 /// An interval of ratios as one of changes, or `NONE`.
 pub(crate) fn interval_of(low: Option<f64>, high: Option<f64>) -> String {
     match (low, high) {
@@ -401,23 +415,18 @@ pub(crate) fn interval_of(low: Option<f64>, high: Option<f64>) -> String {
 
 /// What the intervals of some rows are, and what round brackets mean where a row has some.
 pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
-    let level = |is_equivalent: bool| {
-        let its = comparisons
-            .iter()
-            .filter(|one| (one.verdict == Verdict::Equivalent) == is_equivalent);
-        let level = its.filter_map(|one| one.confidence).reduce(f64::min)?;
-        Some(show_share(level, 4))
-    };
-    let interval = "confidence interval, valid at every look";
     let mut notes = Vec::new();
-    match (level(false), level(true)) {
-        (Some(level), Some(equivalent)) if level != equivalent => notes.push(format!(
-            "(interval: {level} {interval}; where equivalent, {equivalent})"
-        )),
-        (Some(level), _) | (None, Some(level)) => {
-            notes.push(format!("(interval: {level} {interval})"));
-        }
-        (None, None) => {}
+    if comparisons.iter().any(|one| one.has_interval()) {
+        let levels = levels(comparisons.iter().copied());
+        let is_other = |one: &&Comparison| levels.other(one.confidence).is_some();
+        let others = if comparisons.iter().any(is_other) {
+            "; a row of another level names it"
+        } else {
+            ""
+        };
+        notes.push(format!(
+            "(confidence intervals, valid at every look{others})"
+        ));
     }
     let has_range = |one: &&Comparison| !one.has_interval() && self::interval(one) != NONE;
     if comparisons.iter().any(has_range) {
@@ -481,22 +490,32 @@ pub(crate) fn change(ratio: Option<f64>) -> String {
 
 /// All metrics of one workload with its name in the head.
 pub(crate) fn metric_rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let head = [workload, "arm", "verdict", "change", "interval", "blocks"];
+    let its = || {
+        let all = judgement.comparisons.iter();
+        all.filter(|one| one.workload == workload)
+    };
+    let levels = levels(its());
+    let head = [
+        workload,
+        "arm",
+        "verdict",
+        "change",
+        &levels.head(),
+        "blocks",
+    ];
     let row = |comparison: &Comparison| {
         vec![
             directed(&comparison.spec),
             comparison.arm.clone(),
             comparison.verdict.word().into(),
             change_of(comparison),
-            interval(comparison),
+            levels.cell(&interval(comparison), comparison.confidence),
             comparison.blocks.to_string(),
         ]
     };
-    let its = judgement.comparisons.iter();
-    let its = its.filter(|one| one.workload == workload).map(row);
     [head.map(String::from).to_vec()]
         .into_iter()
-        .chain(its)
+        .chain(its().map(row))
         .collect()
 }
 
@@ -952,18 +971,18 @@ mod tests {
         check(
             Verdict::Better,
             Some(1.073),
-            "7.2 serves 7.30 % more requests/s than 6.1 [+7.10 %, +7.50 %], 9 blocks",
+            "7.2 serves 7.30 % more requests/s than 6.1 [+7.10 %, +7.50 %] (97.5 % interval), 9 blocks",
         );
         check(
             Verdict::Worse,
             Some(0.93),
-            "7.2 serves 7.00 % fewer requests/s than 6.1 [-7.20 %, -6.80 %], 9 blocks",
+            "7.2 serves 7.00 % fewer requests/s than 6.1 [-7.20 %, -6.80 %] (97.5 % interval), 9 blocks",
         );
         check(
             Verdict::Equivalent,
             Some(1.0),
-            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], \
-             9 blocks",
+            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %] \
+             (97.5 % interval), 9 blocks",
         );
     }
 
@@ -972,16 +991,16 @@ mod tests {
         let p99 = ("latency-p99", Some(3.6));
         assert_eq!(
             said(with(Verdict::Better, Some(1.15)), &[p99]),
-            "7.2 serves 15.00 % more requests/s than 6.1 [+14.80 %, +15.20 %], but its p99 latency is 3.6 times as long \
-             [+250 %, +270 %], 9 blocks"
+            "7.2 serves 15.00 % more requests/s than 6.1 [+14.80 %, +15.20 %] (97.5 % interval), but its p99 latency is 3.6 times as long \
+             [+250 %, +270 %] (97.5 % interval), 9 blocks"
         );
         assert_eq!(
             said(
                 with(Verdict::Equivalent, Some(1.0)),
                 &[("server-cpu", Some(1.3))]
             ),
-            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %], but 7.2's server-cpu is \
-             30.00 % higher [+20.00 %, +40.00 %], 9 blocks"
+            "7.2 and 6.1 are equivalent in requests/s, to within 1.0 % [-0.20 %, +0.20 %] (97.5 % interval), but 7.2's server-cpu is \
+             30.00 % higher [+20.00 %, +40.00 %] (97.5 % interval), 9 blocks"
         );
         let four = [
             p99,
@@ -991,7 +1010,7 @@ mod tests {
         ];
         assert!(
             said(with(Verdict::Better, Some(1.15)), &four)
-                .ends_with("and its p50 latency is 50.00 % longer [+40.00 %, +60.00 %], and 2 more metrics worse, 9 blocks")
+                .ends_with("and its p50 latency is 50.00 % longer [+40.00 %, +60.00 %] (97.5 % interval), and 2 more metrics worse, 9 blocks")
         );
     }
 
@@ -1003,7 +1022,7 @@ mod tests {
         };
         assert_eq!(
             said(few, &[]),
-            "7.2 against 6.1 is undecided in requests/s (+5.00 %, +9.00 %), 3 blocks"
+            "7.2 against 6.1 is undecided in requests/s (+5.00 %, +9.00 %: lowest and highest block), 3 blocks"
         );
         let alone = |one: &mut Comparison| {
             few(one);

@@ -86,6 +86,7 @@ fn compare(run: &Run, (workload, arm): (&str, &str), blocks: &[Block<'_>]) -> Ve
             axis: curve.axis.clone(),
             blocks: blocks.len() as u32,
             needed: fewest_blocks(design.error_rate) as u32,
+            confidence: Some(1.0 - design.error_rate),
             crosses: false,
             loads: Vec::new(),
         });

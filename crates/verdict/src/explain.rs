@@ -92,9 +92,10 @@ pub fn explain(
     if usable.is_empty() {
         return Err(Unexplained::NoBlock { lost: usable.lost });
     }
-    let error_rate = run.plan.design.test_level();
-    let (blocks, least) = (usable.blocks.len(), fewest_blocks(error_rate));
-    let test = Test::of_blocks(&key(run, question), blocks, error_rate);
+    let level = run.plan.design.test_level();
+    let error_rate = run.plan.design.error_rate;
+    let (blocks, least) = (usable.blocks.len(), fewest_blocks(level));
+    let test = Test::of_blocks(&key(run, question), blocks, level);
     let tail = tail(run, question, &usable.blocks, &test);
     let mut why = account(usable, spec, &test, error_rate);
     why.tail = tail.filter(|_| latency(&why.metric).is_none());
@@ -144,15 +145,16 @@ pub fn within(
     if usable.is_empty() {
         return Err(Unexplained::OneBoot { lost: usable.lost });
     }
-    let error_rate = run.plan.design.test_level();
+    let level = run.plan.design.test_level();
+    let error_rate = run.plan.design.error_rate;
     let numbers = usable.trials.each_ref().map(|side| side.numbers.clone());
     let sizes = numbers.each_ref().map(Vec::len);
-    let test = Test::of_groups(&key(run, question), sizes, error_rate);
+    let test = Test::of_groups(&key(run, question), sizes, level);
     let mut why = account(usable, spec, &test, error_rate);
     why.workload = workload.into();
     (why.baseline, why.arm) = (format!("{arm} (fast)"), format!("{arm} (slow)"));
     why.blocks = (sizes[0] + sizes[1]) as u32;
-    why.least_blocks = least_boots(sizes, error_rate) as u32;
+    why.least_blocks = least_boots(sizes, level) as u32;
     let [mut fast, mut slow] = numbers;
     fast.sort_unstable();
     slow.sort_unstable();

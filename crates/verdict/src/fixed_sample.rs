@@ -60,8 +60,10 @@ pub struct Change {
     pub is_ratio: bool,
     /// The typical one.
     pub typical: f64,
-    /// The interval at the error rate; `None` where there are too few figures for one.
+    /// The interval; `None` where there are too few figures for one.
     pub interval: Option<(f64, f64)>,
+    /// Its level, a fraction.
+    pub confidence: Option<f64>,
 }
 
 /// Judges figures in blocks. `is_random` says that `arm_first` was drawn at random.
@@ -74,13 +76,13 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
         confounder: Confounder::Order,
     };
     if pairs.iter().all(|pair| repeats(pair.baseline, pair.arm)) {
-        return repeated(pairs.iter().map(|pair| pair.arm), sample);
+        return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
     }
     if is_random && least <= pairs.len() {
         return by_the_rule(pairs, direction, terms);
     }
     let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
-        return repeated(pairs.iter().map(|pair| pair.arm), sample);
+        return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
     };
     let key = format!("once\n{}", terms.seed);
     let flips = SignFlips::draw(&key, pairs.len(), terms.error_rate);
@@ -115,11 +117,13 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
             is_ratio: true,
             typical,
             interval: found.shown_interval(),
+            confidence: found.confidence,
         }),
         (None, Some(shift)) => Some(Change {
             is_ratio: false,
             typical: shift.typical,
             interval: shift.low.zip(shift.high),
+            confidence: found.confidence,
         }),
         (None, None) => None,
     };
@@ -131,7 +135,6 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         }
         _ => SampleReason::Rule {
             reason: found.reason,
-            difference: found.difference,
         },
     };
     Finding {
@@ -151,7 +154,7 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
     };
     let all = || baseline.iter().chain(arm).copied();
     if all().all(|value| repeats(value, baseline[0])) {
-        return repeated(all(), sample);
+        return repeated(all(), sample, terms.error_rate);
     }
     // Contrasts know how to set one figure against another; here every run is set against every other.
     let pair = |one: &f64, other: &f64| Pair {
@@ -165,7 +168,7 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
         .flat_map(|one| arm.iter().map(move |other| pair(one, other)));
     let crossed: Vec<Pair> = crossed.collect();
     let Some(contrasts) = Contrasts::of(&crossed, direction, terms.margin) else {
-        return repeated(all(), sample);
+        return repeated(all(), sample, terms.error_rate);
     };
     let mut shifts = contrasts.values.clone();
     shifts.sort_by(f64::total_cmp);
@@ -227,6 +230,7 @@ impl Sample {
             is_ratio: contrasts.kind == Kind::Ratio,
             typical: contrasts.shown(typical),
             interval: interval.map(|interval| contrasts.shown_interval(interval)),
+            confidence: interval.map(|_| 1.0 - terms.error_rate),
         };
         Finding {
             verdict,
@@ -272,7 +276,7 @@ impl Sample {
 }
 
 /// Figures that repeat exactly, in both arms alike.
-fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample) -> Finding {
+fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: f64) -> Finding {
     let first = figures.next();
     let reason = if figures.all(|figure| Some(figure) == first) {
         SampleReason::RepeatedFigure
@@ -284,6 +288,7 @@ fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample) -> Finding {
         is_ratio: true,
         typical: 1.0,
         interval: (sample.least <= sample.count).then_some((1.0, 1.0)),
+        confidence: (sample.least <= sample.count).then_some(1.0 - error_rate),
     };
     Finding {
         verdict,

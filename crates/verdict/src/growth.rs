@@ -18,6 +18,7 @@ use statrs::distribution::{ContinuousCDF, Normal};
 use crate::batches::{self, Reading, centred};
 use crate::multiplicity::holm;
 use crate::score::median;
+use crate::soak::Z;
 use crate::trend;
 
 /// The share of the window that is left out at its beginning.
@@ -31,9 +32,6 @@ const ERRORS: f64 = 2.0;
 
 /// Likewise of the steps from batch to batch, which hang together less.
 const DRIFT_ERRORS: f64 = 3.0;
-
-/// A 95 % confidence interval.
-const Z: f64 = 1.959_963_984_540_054;
 
 /// Thousandths by which something must grow that is counted in them.
 const LEAST_PERMILLE: f64 = 100.0;

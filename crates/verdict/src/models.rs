@@ -41,6 +41,7 @@ fn finding(comparison: &Comparison) -> Finding {
         ratio: comparison.ratio,
         low: comparison.low,
         high: comparison.high,
+        confidence: comparison.confidence,
         blocks: comparison.blocks,
     }
 }

@@ -126,6 +126,7 @@ fn compared_of(
         ratio: one.ratio,
         low: one.low,
         high: one.high,
+        confidence: one.confidence,
         blocks: one.blocks,
         night: is_primary.then(|| alone(p_values)),
     }
@@ -380,6 +381,7 @@ fn point((night, _, one): (&str, &RunSummary, &Compared), along: Along) -> Trend
         ratio: one.ratio.unwrap_or(1.0),
         low: one.low,
         high: one.high,
+        confidence: one.confidence,
         verdict: one.verdict,
     }
 }
@@ -473,6 +475,7 @@ fn points_of(night: &str, walk: &Walk, metric: &WalkMetric, run: &RunSummary) ->
             ratio: *ratio,
             low: ends.and_then(|one| one.low),
             high: ends.and_then(|one| one.high),
+            confidence: ends.and_then(|one| one.confidence),
             verdict: own.map_or(Verdict::Equivalent, |one| one.verdict),
         });
     }

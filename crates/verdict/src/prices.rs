@@ -126,6 +126,7 @@ fn decide(
         ratio: finding.ratio,
         low: interval.map(|(low, _)| low),
         high: interval.map(|(_, high)| high),
+        confidence: finding.confidence,
     }
 }
 
@@ -178,6 +179,7 @@ mod tests {
             ratio: Some(ratio),
             low: None,
             high: None,
+            confidence: None,
         }
     }
 

@@ -1,14 +1,12 @@
 //! What a count of failures says of how likely they are.
 
+use record::verdict::soak::CONFIDENCE;
 use statrs::function::beta::beta_reg;
 
 /// With more failures than this the bound is Wilson's, which differs from the exact one by less than its rounding.
 const MANY: u64 = 1000;
 
-/// The level of a one-sided bound.
-const CONFIDENCE: f64 = 0.95;
-
-/// 95 % of a standard normal lie below.
+/// A share `CONFIDENCE` of a standard normal lies below.
 const Z: f64 = 1.644_853_626_951_472_2;
 
 /// The share of failures is below this with 95 % confidence, by Clopper and Pearson 1934; `None` of nothing. Each must fail or not by
@@ -57,6 +55,15 @@ mod tests {
     fn check(failures: u64, all: u64, expected: f64) {
         let bound = upper_bound(failures, all).unwrap();
         assert!((bound / expected - 1.0).abs() < 1e-4, "{bound:e}");
+    }
+
+    #[test]
+    fn normal_quantiles_are_those_of_the_level() {
+        use statrs::distribution::{ContinuousCDF, Normal};
+        let below = |share: f64| Normal::standard().inverse_cdf(share);
+        assert!((Z - below(CONFIDENCE)).abs() < 1e-9);
+        let two_sided = below(1.0 - (1.0 - CONFIDENCE) / 2.0);
+        assert!((crate::soak::Z - two_sided).abs() < 1e-9);
     }
 
     #[test]

@@ -289,6 +289,7 @@ pub fn estimate_history(
                 ratio,
                 low,
                 high,
+                confidence: Some(setup.confidence(Verdict::Undecided)),
             });
         }
     }

@@ -36,8 +36,8 @@ const ENOUGH: u64 = 1000;
 /// What was not read for this share of the window at its end says nothing of growth.
 const UNREAD: f64 = 1.0 / 8.0;
 
-/// A 95 % confidence interval.
-const Z: f64 = 1.959_963_984_540_054;
+/// Half the width of an interval at the level of `record::verdict::soak::CONFIDENCE`, in standard errors.
+pub(crate) const Z: f64 = 1.959_963_984_540_054;
 
 /// A trial that was long enough.
 struct Long<'r> {

@@ -523,6 +523,7 @@ fn add_host(judgement: &mut Judgement) {
         axis: "connections".into(),
         blocks: 8,
         needed: 6,
+        confidence: Some(0.95),
         crosses: false,
         loads: vec![AtLoad {
             at: 1.0,
@@ -567,6 +568,7 @@ fn models() -> Models {
         ratio: Some(1.1),
         low: Some(1.0),
         high: Some(1.2),
+        confidence: Some(0.95),
         blocks: 8,
     };
     Models {

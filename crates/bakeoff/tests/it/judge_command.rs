@@ -265,11 +265,11 @@ fn a_verdict_comes_with_the_design_and_every_guess() {
             - higher is better, guessed from the unit requests/s: throughput (requests/s)
             - the chance of a wrong verdict is at most 1 %, if nobody looked before
 
-            metric        arm  verdict   change            interval       from
+            metric        arm  verdict   change       99 % interval       from
             ------------  ---  -------  -------  ------------------  ---------
             throughput ↑  new  worse    -2.22 %  [-2.85 %, -1.63 %]  40 blocks
 
-            worse: new than old in throughput (requests/s), -2.22 % [-2.85 %, -1.63 %]
+            worse: new than old in throughput (requests/s), -2.22 % [-2.85 %, -1.63 %] (99 % interval)
                 significant after 40 blocks
         "#]],
     );
@@ -281,21 +281,21 @@ fn a_pull_request_gets_a_table_and_the_words() {
         &[("data.csv", &csv(FAR, false))],
         &["data.csv", "--markdown"],
         &expect![[r#"
-        | metric | arm | verdict | change | interval | from |
-        |---|---|---|---|---|---|
-        | throughput ↑ | new | worse | -10.49 % | [-11.45 %, -9.43 %] | 24 blocks |
+            | metric | arm | verdict | change | 99 % interval | from |
+            |---|---|---|---|---|---|
+            | throughput ↑ | new | worse | -10.49 % | [-11.45 %, -9.43 %] | 24 blocks |
 
-        - **worse**: new than old in throughput (requests/s), -10.49 % [-11.45 %, -9.43 %] - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (draw the order at random)
+            - **worse**: new than old in throughput (requests/s), -10.49 % [-11.45 %, -9.43 %] (99 % interval) - the whole confidence interval lies beyond the margin of 2 %; what ran second may differ by that alone (draw the order at random)
 
-        <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
+            <details><summary>baseline: old (by its name; --baseline chooses another)</summary>
 
-        - data.csv: CSV, 48 figures of new, old
-        - paired: 24 blocks, which arm ran first is not said (a column slot would); an effect of the order is not excluded, so only differences beyond the margin are told, and never that arms are equivalent
-        - higher is better, guessed from the unit requests/s: throughput (requests/s)
-        - the chance of a wrong verdict is at most 1 %, if nobody looked before
+            - data.csv: CSV, 48 figures of new, old
+            - paired: 24 blocks, which arm ran first is not said (a column slot would); an effect of the order is not excluded, so only differences beyond the margin are told, and never that arms are equivalent
+            - higher is better, guessed from the unit requests/s: throughput (requests/s)
+            - the chance of a wrong verdict is at most 1 %, if nobody looked before
 
-        </details>
-    "#]],
+            </details>
+        "#]],
     );
 }
 

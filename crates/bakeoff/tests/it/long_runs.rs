@@ -49,6 +49,7 @@ fn is_of(look: &Look, judgement: &Judgement) -> bool {
         ratio,
         low,
         high,
+        confidence: _,
         remaining: _,
     } = look;
     let of_all: &Comparison = judgement.comparison(workload, arm, metric).unwrap();

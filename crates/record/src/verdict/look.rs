@@ -36,6 +36,8 @@ pub struct MetricLook {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
     /// How far it is to a verdict.
     pub remaining: Remaining,
 }

@@ -2,8 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Shift;
-
 /// Why the rule for runs says what it says of one metric of one arm.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -129,12 +127,10 @@ impl Outlook {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SampleReason {
-    /// The rule for runs decided; where some figures are zero, on a difference.
+    /// The rule for runs decided.
     Rule {
         /// Why.
         reason: Reason,
-        /// The difference in the metric's unit, where there is no ratio.
-        difference: Option<Shift>,
     },
     /// One figure in all runs of both arms.
     RepeatedFigure,

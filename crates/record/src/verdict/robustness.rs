@@ -52,6 +52,8 @@ pub struct AtPrice {
     pub low: Option<f64>,
     /// Upper end.
     pub high: Option<f64>,
+    /// Level of that interval, a fraction; `None` without one.
+    pub confidence: Option<f64>,
 }
 
 /// What is said without each block.
@@ -167,6 +169,8 @@ pub struct ByLoad {
     pub blocks: u32,
     /// Blocks without which no load can be told apart.
     pub needed: u32,
+    /// Level of the interval of each load by itself, a fraction.
+    pub confidence: Option<f64>,
     /// Whether the arm is better at one load and worse at another, by more than the margin each.
     pub crosses: bool,
     /// The loads, lowest first.

@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::counters::Unit;
 use crate::trial::VoidReason;
 
+/// Level of all intervals and bounds of long trials.
+pub const CONFIDENCE: f64 = 0.95;
+
 /// All that is said of the long trials of one workload.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Soak {

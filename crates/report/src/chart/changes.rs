@@ -7,6 +7,7 @@ use record::verdict::Comparison;
 use super::axis::{ACROSS, Axis, BETWEEN, UPWARDS, is_beyond, ratio_log};
 use super::plot::{Hit, Key, Layer, Plot, Stroke, legend, percent};
 use super::{Chart, arm_class, beside, mark_id, place};
+use crate::levels::{self, Levels, in_words};
 use crate::words;
 
 /// Most intervals that are drawn with ends; of more, the shaded area is enough.
@@ -25,10 +26,14 @@ pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) ->
     let [low, high] = reach(ends.chain([-2.0, 2.0]), knee);
     let axis = Axis::change(low, high, knee, BETWEEN);
     let margin = margin(run).map(|ratio| axis.at(ratio));
-    let mut label =
-        "Change of each metric with its interval, drawn against the margin (shaded); the arrow \
-         points to what is better. The axis is logarithmic beyond the margin"
-            .to_string();
+    let mut label = "Change of each metric, drawn against the margin (shaded); the arrow points to what is better. The axis is \
+                     logarithmic beyond the margin"
+        .to_string();
+    if rows.iter().any(|row| row.is_bounded) {
+        let confidences = comparisons.iter().map(|one| one.confidence);
+        label += "; lines are ";
+        label += &levels::all(confidences);
+    }
     if rows.iter().any(|row| !row.is_bounded) {
         label += "; hollow marks have no interval yet";
     }
@@ -113,7 +118,7 @@ impl Row {
         let change = words::change(comparison.ratio);
         let interval = comparison.low.zip(comparison.high);
         let bounds = match interval {
-            Some(_) => words::interval(comparison),
+            Some(_) => in_words(&words::interval(comparison), comparison.confidence),
             None => "no interval yet".into(),
         };
         let (name, arm, verdict) = (
@@ -282,7 +287,10 @@ fn running_keys(run: &Run, comparison: &Comparison) -> Vec<Key> {
     let (place, arm) = (place(run, &comparison.arm), &comparison.arm);
     let estimate = (!comparison.estimate_history.is_empty()).then(|| Key {
         place,
-        text: format!("{arm}, estimate and interval"),
+        text: format!(
+            "{arm}, estimate and {}",
+            Levels::of(comparison.estimate_history.iter().map(|one| one.confidence)).head()
+        ),
         line: Some(Stroke::Arm),
         has_mark: false,
     });
@@ -302,11 +310,13 @@ fn running_hits(grown: &[&Comparison], most: usize) -> Vec<Hit> {
         let estimate = one.estimate_history.iter();
         let estimate = estimate.filter(|estimate| estimate.blocks as usize == at);
         let estimate = estimate.map(|estimate| {
+            let confidence = estimate.confidence;
             let [ratio, low, high] = [estimate.ratio, estimate.low, estimate.high]
                 .map(|ratio| words::change(Some(ratio)));
             format!(
-                "; estimate after {}: {ratio} [{low}, {high}]",
-                words::counted(at as u32, "block")
+                "; estimate after {}: {ratio} {}",
+                words::counted(at as u32, "block"),
+                in_words(&format!("[{low}, {high}]"), confidence)
             )
         });
         let estimate: String = estimate.collect();

@@ -5,6 +5,7 @@ use record::night::{Trend, TrendPoint};
 use super::Chart;
 use super::axis::{ACROSS, Axis, Tick, UPWARDS, ratio_log};
 use super::plot::{Hit, Layer, Plot, Stroke};
+use crate::levels::in_words;
 use crate::words::{self, night};
 
 /// The colour of a trend: that of an arm beside the baseline.
@@ -93,7 +94,7 @@ fn hits(trend: &Trend) -> Vec<Hit> {
             "{}: {} {}",
             one.label,
             words::large_change(one.ratio),
-            words::interval_of(one.low, one.high)
+            in_words(&words::interval_of(one.low, one.high), one.confidence)
         ),
     };
     trend.points.iter().enumerate().map(hit).collect()

@@ -5,6 +5,7 @@ use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect};
 
 use super::why::{change as counted_change, interval};
 use super::{NONE, blocks, large_change};
+use crate::levels::{Levels, in_words};
 
 /// What is asked.
 pub(crate) fn title(found: &Confirmation) -> String {
@@ -17,10 +18,13 @@ pub(crate) fn title(found: &Confirmation) -> String {
 
 /// `init_on_alloc=0 in both arms: 22 % [21 %, 23 %] of the difference in instructions is gone`, one for each setting.
 pub(crate) fn sentences(found: &Confirmation) -> Vec<String> {
-    found.settings.iter().map(sentence).collect()
+    let settings = found.settings.iter();
+    settings
+        .map(|one| sentence(one, found.confidence))
+        .collect()
 }
 
-fn sentence(one: &SettingEffect) -> String {
+fn sentence(one: &SettingEffect, confidence: f64) -> String {
     let setting = &one.setting;
     let Some(effect) = one.metrics.last() else {
         return format!("{setting}: no block with all four trials, so nothing is known");
@@ -28,10 +32,12 @@ fn sentence(one: &SettingEffect) -> String {
     let metric = &effect.metric;
     match (effect.share, effect.low, effect.high) {
         (Some(share), Some(low), Some(high)) if low > 0.0 => format!(
-            "{setting} explains {} [{}, {}] of the difference in {metric}",
+            "{setting} explains {} {} of the difference in {metric}",
             percent(share),
-            percent(low),
-            percent(high)
+            in_words(
+                &format!("[{}, {}]", percent(low), percent(high)),
+                Some(confidence)
+            )
         ),
         (Some(share), Some(_), Some(high)) if high < 0.0 => format!(
             "{setting} hides a part: with it the difference in {metric} is {} larger",
@@ -60,8 +66,9 @@ fn percent(share: f64) -> String {
 
 /// A row for each setting and metric, the head first.
 pub(crate) fn rows(found: &Confirmation) -> Vec<Vec<String>> {
+    let interval = Levels::of([Some(found.confidence)]).head();
     let head = [
-        "setting", "metric", "without", "with", "explains", "interval",
+        "setting", "metric", "without", "with", "explains", &interval,
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for one in &found.settings {

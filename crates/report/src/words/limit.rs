@@ -357,7 +357,7 @@ mod tests {
         let text = crate::terminal(&run, &judgement, &[], 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"
-            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
                 significant after 9 blocks
                 client-limited: 6.1 (the busiest client thread ran or waited for a CPU 93 % of the time; 82 % of
                 what these clients get from a null server, which the clients' CPUs ended); a faster server would

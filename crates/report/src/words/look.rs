@@ -2,13 +2,15 @@
 
 use record::verdict::look::{Look, MetricLook, Remaining, range};
 
+use crate::levels::in_words;
+
 /// Between which numbers the blocks lie that are still needed: `(6 to 69)`.
 pub(crate) fn between(more: u32, so_far: u32) -> String {
     let (least, most) = range(more, so_far);
     format!("({least} to {most})")
 }
 
-/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6], about 20 more (6 to 69) for a 2 % margin`.
+/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6] (97.5 % interval), about 20 more (6 to 69) for a 2 % margin`.
 pub(crate) fn look(look: &Look) -> String {
     let look = match look {
         Look::Metric(look) => look,
@@ -28,12 +30,11 @@ pub(crate) fn look(look: &Look) -> String {
     });
     let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     match (look.ratio, look.low, look.high) {
-        (Some(ratio), Some(low), Some(high)) => parts.push(format!(
-            "{} % [{}, {}]",
-            percent(ratio),
-            percent(low),
-            percent(high)
-        )),
+        (Some(ratio), Some(low), Some(high)) => {
+            let interval = format!("[{}, {}]", percent(low), percent(high));
+            let interval = in_words(&interval, look.confidence);
+            parts.push(format!("{} % {interval}", percent(ratio)));
+        }
         (Some(ratio), _, _) => parts.push(format!("{} %", percent(ratio))),
         (None, _, _) => {}
     }

@@ -6,6 +6,8 @@ use record::night::{
     Along, Beside, Compared, Index, NightStanding, PlanSummary, State, Trend, TrendChange,
 };
 
+use crate::levels::{Levels, in_words};
+
 use super::{NONE, change, counted, directed, interval_of, percent};
 
 /// A primary metric of a night.
@@ -123,7 +125,7 @@ pub(crate) fn listed(index: &Index, is_wanted: fn(&NightStanding) -> bool) -> Ve
             line.arm(),
             line.compared.workload,
             line.change(),
-            line.interval(),
+            in_words(&line.interval(), line.compared.confidence),
             line.p_value(),
         )
     };
@@ -182,8 +184,15 @@ pub(crate) fn rates(index: &Index) -> String {
     )
 }
 
+/// The levels of the intervals of all plans.
+pub(crate) fn levels(index: &Index) -> Levels {
+    Levels::of(lines(index).iter().map(|line| line.compared.confidence))
+}
+
 /// The table of all comparisons, its head first.
 pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
+    let levels = levels(index);
+    let interval = levels.head();
     let head = [
         "plan",
         "workload",
@@ -192,7 +201,7 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
         "metric",
         "verdict",
         "change",
-        "interval",
+        &interval,
         "p",
         "over the night",
     ];
@@ -215,7 +224,7 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
                 directed(&line.compared.spec),
                 word_with_state(&line),
                 line.change(),
-                line.interval(),
+                levels.cell(&line.interval(), line.compared.confidence),
                 line.p_value(),
                 line.standing().into(),
             ]);

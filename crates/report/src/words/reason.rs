@@ -4,22 +4,25 @@ use input::units::{show_change, show_share, significant};
 use record::verdict::reason::{Confounder, Outlook, Place, Reason, SampleReason, SampleUnit};
 use record::verdict::{Comparison, Shift};
 
+use crate::levels::in_words;
+
 /// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
 pub(crate) fn reason(comparison: &Comparison) -> String {
     let why = why(&comparison.reason, Some(comparison));
     match comparison.difference {
-        Some(difference) => of_difference(difference, &why),
+        Some(difference) => of_difference(difference, comparison.confidence, &why),
         None => why,
     }
 }
 
 /// A reason where there is no ratio to show: the difference in the metric's unit before it.
-fn of_difference(difference: Shift, why: &str) -> String {
+fn of_difference(difference: Shift, confidence: Option<f64>, why: &str) -> String {
     let typical = significant(difference.typical, 3);
     match difference.low.zip(difference.high) {
         Some((low, high)) => {
             let (low, high) = (significant(low, 3), significant(high, 3));
-            format!("difference {typical} [{low}, {high}]: {why}")
+            let interval = in_words(&format!("[{low}, {high}]"), confidence);
+            format!("difference {typical} {interval}: {why}")
         }
         None => format!("difference {typical}: {why}"),
     }
@@ -125,10 +128,7 @@ fn to_settle(outlook: Outlook, so_far: u32) -> String {
 /// The same of figures that others took.
 pub(crate) fn sample_reason(reason: &SampleReason) -> String {
     match *reason {
-        SampleReason::Rule { reason, difference } => match difference {
-            Some(difference) => of_difference(difference, &why(&reason, None)),
-            None => why(&reason, None),
-        },
+        SampleReason::Rule { reason } => why(&reason, None),
         SampleReason::RepeatedFigure => "the same figure in every run of both arms".into(),
         SampleReason::RepeatedInBlocks => "both arms have the same figure in every block".into(),
         SampleReason::TooFew { count, least, unit } => format!(
@@ -306,7 +306,7 @@ mod tests {
         };
         check(
             zeros(Some(40.0), Some(41.5)),
-            &expect!["difference 40.0 [40.0, 41.5]: significant after 9 blocks"],
+            &expect!["difference 40.0 [40.0, 41.5] (97.5 % interval): significant after 9 blocks"],
         );
         check(
             |one| {

@@ -10,6 +10,8 @@ use record::verdict::robustness::{
 use record::verdict::{Judgement, Verdict};
 
 use super::why::notes::fraction;
+use crate::levels::{Levels, in_words};
+
 use super::{NONE, change, counted, interval_of};
 use crate::curves;
 
@@ -217,7 +219,7 @@ fn prices(by_price: &ByPrice) -> String {
 pub(crate) fn at_prices(by_price: &ByPrice) -> String {
     let each = by_price.at.iter().map(|at| {
         let (word, change) = (at.verdict.word(), change(at.ratio));
-        let interval = interval_of(at.low, at.high);
+        let interval = in_words(&interval_of(at.low, at.high), at.confidence);
         format!("{word} {change} {interval} at {}", fraction(at.byte))
     });
     let each: Vec<String> = each.collect();
@@ -229,7 +231,8 @@ pub(crate) fn at_prices(by_price: &ByPrice) -> String {
 
 /// Loads at which an arm is better or worse, as table rows with their head.
 pub(crate) fn load_rows(one: &ByLoad) -> Vec<Vec<String>> {
-    let head = [&*one.axis, "verdict", "change", "interval"].map(String::from);
+    let levels = Levels::of([one.confidence]);
+    let head = [&*one.axis, "verdict", "change", &levels.head()].map(String::from);
     let row = |load: &AtLoad| {
         vec![
             curves::load(load.at),
@@ -310,7 +313,7 @@ pub(crate) fn against_by_load(
             Some(ratio) => format!(
                 "{} {}",
                 change(Some(ratio)),
-                interval_of(worst.low, worst.high)
+                in_words(&interval_of(worst.low, worst.high), one.confidence)
             ),
             None => contrary.word().into(),
         };
@@ -471,6 +474,7 @@ mod tests {
             ratio: Some(ratio),
             low: Some(ratio - 0.002),
             high: Some(ratio + 0.002),
+            confidence: Some(0.95),
         };
         let by_price = |standing| ByPrice {
             standing,
@@ -531,6 +535,7 @@ mod tests {
             axis: "clients".into(),
             blocks: 8,
             needed: 6,
+            confidence: Some(0.95),
             crosses: true,
             loads: vec![
                 load(16.0, Verdict::Better, 1.06),

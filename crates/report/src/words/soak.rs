@@ -5,12 +5,13 @@ use std::time::Duration;
 use input::units::{show_bytes, show_duration, significant};
 use record::counters::Unit;
 use record::verdict::soak::{
-    ArmGrowth, Change, Growth, GrowthPlace, GrowthRule, Outage, PlannedOutage, Quality, Soak,
-    SoakArm, SoakPart, WithinRuns,
+    ArmGrowth, CONFIDENCE, Change, Growth, GrowthPlace, GrowthRule, Outage, PlannedOutage, Quality,
+    Soak, SoakArm, SoakPart, WithinRuns,
 };
 use record::verdict::{Headline, Judgement};
 
 use super::{NONE, count, interval_of, percent};
+use crate::levels::{in_words, level};
 
 /// Of fewer hours a bound on their share says nothing.
 const FEW_HOURS: u32 = 10;
@@ -55,7 +56,8 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
             0 => String::new(),
             failures => format!(" ({:.1e})", failures as f64 / others.max(1) as f64),
         };
-        format!("{share}: below {} with 95 % confidence", bounded(bound))
+        let level = level(CONFIDENCE);
+        format!("{share}: below {} with {level} confidence", bounded(bound))
     });
     let mut parts = vec![format!(
         "{} in {} requests{}",
@@ -228,10 +230,12 @@ fn amount(arm: &ArmGrowth, one: &Growth, rule: &GrowthRule) -> String {
         format!(", {} of {of} after {}", percent(share), time(rule.after_ms))
     });
     format!(
-        "{}/h [{}, {}]{}",
+        "{}/h {}{}",
         in_unit(arm.per_h),
-        end(arm.low),
-        end(arm.high),
+        in_words(
+            &format!("[{}, {}]", end(arm.low), end(arm.high)),
+            Some(CONFIDENCE)
+        ),
         share.unwrap_or_default()
     )
 }
@@ -299,7 +303,7 @@ fn tested(soak: &Soak) -> Option<String> {
 
 fn speed(one: &WithinRuns, baseline: &str) -> String {
     format!(
-        "no verdict on speed: {} (95 %, by what varies within trials; what boots differ by is not in it)",
+        "no verdict on speed: {} (by what varies within trials; what boots differ by is not in it)",
         in_these_trials(one, baseline)
     )
 }
@@ -310,7 +314,10 @@ fn in_these_trials(one: &WithinRuns, baseline: &str) -> String {
         "in these trials {} served {} {way} requests/s than {baseline} {}",
         one.arm,
         super::small_percent((one.ratio - 1.0).abs()),
-        interval_of(Some(one.low), Some(one.high))
+        in_words(
+            &interval_of(Some(one.low), Some(one.high)),
+            Some(CONFIDENCE)
+        )
     )
 }
 
@@ -394,9 +401,10 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
         row("time under load", &|arm| time(arm.length_ms)),
         row("requests", &|arm| count(arm.requests)),
         row("unsuccessful requests", &|arm| count(arm.failures)),
-        row("their share, at most (95 %)", &|arm| {
-            arm.failure_bound.map_or(NONE.into(), bounded)
-        }),
+        row(
+            &format!("their share, at most ({})", level(CONFIDENCE)),
+            &|arm| arm.failure_bound.map_or(NONE.into(), bounded),
+        ),
         row("hours with one", &|arm| {
             format!("{} of {}", arm.failure_hours, arm.hours)
         }),

@@ -9,6 +9,7 @@ use record::verdict::why::{
 };
 
 use super::{NONE, blocks, counted, unit};
+use crate::levels::in_words;
 
 pub(crate) mod notes;
 pub(crate) mod paths;
@@ -50,7 +51,8 @@ fn latency(why: &Why) -> Option<(String, f64)> {
     let moved = moved(&why.metric, by_ns)?;
     let interval = match (why.low, why.high) {
         (Some(low), Some(high)) => {
-            format!(" [{}, {}]", duration(low * to_ns), duration(high * to_ns))
+            let interval = format!("[{}, {}]", duration(low * to_ns), duration(high * to_ns));
+            format!(" {}", in_words(&interval, why.confidence))
         }
         (_, _) => String::new(),
     };
@@ -488,7 +490,7 @@ pub(crate) fn metric(why: &Why) -> String {
     };
     let range = match interval(why.low, why.high, show_change) {
         none if none == NONE => String::new(),
-        range => format!(" {range}"),
+        range => format!(" {}", in_words(&range, why.confidence)),
     };
     let unit = if is_cpu_time {
         "a request".into()

@@ -121,6 +121,7 @@ impl Walked<'_> {
                 after,
                 ratio,
                 interval: finding.as_ref().and_then(Finding::shown_interval),
+                confidence: finding.as_ref().and_then(|finding| finding.confidence),
                 share: (whole.abs() > f64::EPSILON).then(|| ratio.ln() / whole),
                 verdict: finding.map_or(Verdict::Undecided, |finding| finding.verdict),
             }

@@ -44,6 +44,7 @@ fn compared(arm: &str, kernel: &str, ratio: f64, p_worse: f64) -> Compared {
         ratio: Some(ratio),
         low: None,
         high: None,
+        confidence: None,
         blocks: 8,
         night: Some(alone(PValues {
             worse: p_worse,

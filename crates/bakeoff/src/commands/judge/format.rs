@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use input::units::{show_change, show_share, significant};
 use record::metric::Direction;
 use record::verdict::Verdict;
+use report::levels::{Levels, in_words};
 use report::markdown_text;
 use serde_json::{Value, json};
 use verdict::fixed_sample::{Change, Terms};
@@ -15,8 +16,6 @@ use import::layout::Layout;
 
 /// Version of the JSON; docs/json.md is its schema.
 pub(super) const VERSION: u32 = 2;
-
-const HEAD: [&str; 6] = ["metric", "arm", "verdict", "change", "interval", "from"];
 
 /// For a terminal of `width` columns.
 pub(super) fn terminal(
@@ -33,9 +32,7 @@ pub(super) fn terminal(
         lines.extend(report::wrap(&remark, "- ", width));
     }
     lines.push(String::new());
-    let mut rows = vec![HEAD.map(String::from).to_vec()];
-    rows.extend(answers.iter().map(row));
-    lines.extend(report::table(&rows, 3, width));
+    lines.extend(report::table(&rows(answers), 3, width));
     lines.push(String::new());
     let mut told = answers.iter().peekable();
     while let Some(answer) = told.next() {
@@ -54,11 +51,9 @@ pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) 
         let cells: Vec<String> = cells.iter().map(|cell| markdown_text(cell)).collect();
         format!("| {} |", cells.join(" | "))
     };
-    let mut lines = vec![
-        line(&HEAD.map(String::from)),
-        format!("|{}", "---|".repeat(HEAD.len())),
-    ];
-    lines.extend(answers.iter().map(|answer| line(&row(answer))));
+    let rows = rows(answers);
+    let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
+    lines.insert(1, format!("|{}", "---|".repeat(rows[0].len())));
     lines.push(String::new());
     for answer in answers {
         let said = sentence(figures, answer);
@@ -107,6 +102,7 @@ pub(super) fn json(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> V
             "is_ratio": change.map(|change| change.is_ratio),
             "change": change.map(|change| change.typical),
             "low": interval.map(|(low, _)| low), "high": interval.map(|(_, high)| high),
+            "confidence": change.and_then(|change| change.confidence),
         })
     };
     json!({
@@ -169,7 +165,17 @@ fn named(answer: &Answer<'_>) -> String {
     }
 }
 
-fn row(answer: &Answer<'_>) -> Vec<String> {
+/// The table of all comparisons, its head first.
+fn rows(answers: &[Answer<'_>]) -> Vec<Vec<String>> {
+    let confidence = |answer: &Answer<'_>| answer.finding.change?.confidence;
+    let levels = Levels::of(answers.iter().map(confidence));
+    let head = ["metric", "arm", "verdict", "change", &levels.head(), "from"];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(answers.iter().map(|answer| row(answer, &levels)));
+    rows
+}
+
+fn row(answer: &Answer<'_>, levels: &Levels) -> Vec<String> {
     let comparison = answer.comparison;
     let arrow = match comparison.direction {
         Direction::Higher => "↑",
@@ -190,7 +196,10 @@ fn row(answer: &Answer<'_>) -> Vec<String> {
         }),
         change
             .as_ref()
-            .and_then(|change| interval(change, &comparison.unit))
+            .and_then(|change| {
+                let interval = interval(change, &comparison.unit)?;
+                Some(levels.cell(&interval, change.confidence))
+            })
             .unwrap_or("-".into()),
         from,
     ]
@@ -223,9 +232,10 @@ fn sentence(figures: &Figures, answer: &Answer<'_>) -> String {
     let size = finding.change.map(|change| {
         let typical = shown(&change, change.typical, &comparison.unit);
         let interval = interval(&change, &comparison.unit);
-        format!("{typical} {}", interval.unwrap_or_default())
-            .trim_end()
-            .to_string()
+        match interval {
+            Some(interval) => format!("{typical} {}", in_words(&interval, change.confidence)),
+            None => typical,
+        }
     });
     let size = size.unwrap_or_default();
     match finding.verdict {

@@ -8,6 +8,7 @@ use record::verdict::why::{
 };
 
 use super::{a, amount, change, duration, interval, signed_amount, signed_duration};
+use crate::levels::Levels;
 use crate::words::{NONE, counted};
 
 /// The mechanisms, the head first; those too small to be tested are one row, and the last rows are what they sum to.
@@ -17,7 +18,7 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
         &why.baseline,
         &why.arm,
         "difference",
-        "interval",
+        &interval_head(why),
         "share",
         "significant",
     ];
@@ -55,6 +56,11 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
     }
     rows.push(total("all".into(), [why.account.baseline, why.account.arm]));
     rows
+}
+
+/// Head of a column of intervals.
+fn interval_head(why: &Why) -> String {
+    Levels::of([why.confidence]).head()
 }
 
 /// Mechanisms that have a row of their own.
@@ -183,7 +189,13 @@ const SMALL_TASK: f64 = 0.005;
 
 /// Whose instructions they are, the head first; small ones are the last row.
 pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
-    let head = ["task", &why.baseline, &why.arm, "difference", "interval"];
+    let head = [
+        "task",
+        &why.baseline,
+        &why.arm,
+        "difference",
+        &interval_head(why),
+    ];
     let mut rows = vec![head.map(String::from).to_vec()];
     let least = SMALL_TASK * why.account.baseline.max(why.account.arm);
     let (shown, small): (Vec<&TaskRow>, Vec<&TaskRow>) =
@@ -208,7 +220,13 @@ pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
 
 /// What was counted beside samples, the head first: what differs by more than its interval, and switches and waits in any case.
 pub(crate) fn counter_rows(why: &Why) -> Vec<Vec<String>> {
-    let head = ["counter", &why.baseline, &why.arm, "difference", "interval"];
+    let head = [
+        "counter",
+        &why.baseline,
+        &why.arm,
+        "difference",
+        &interval_head(why),
+    ];
     let mut rows = vec![head.map(String::from).to_vec()];
     let shown = why.counters.iter().filter(|row| is_telling(row));
     rows.extend(shown.map(|row| {
@@ -255,7 +273,7 @@ pub(crate) fn wait_rows(why: &Why, view: WaitView) -> Vec<Vec<String>> {
         &why.baseline,
         &why.arm,
         "difference",
-        "interval",
+        &interval_head(why),
         "mostly due to",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];

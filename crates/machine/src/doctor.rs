@@ -245,7 +245,10 @@ fn sandbox(program: &Program) -> Finding {
         Some(obstacle) => lacks.push(format!("Landlock: {obstacle}")),
     }
     if geteuid().is_root() {
-        holds.push("a user without files".into());
+        match process::substitute_obstacle(&emulator::devices()) {
+            None => holds.push("a user without files".into()),
+            Some(obstacle) => lacks.push(format!("another user: {obstacle}")),
+        }
     }
     let state = if lacks.is_empty() {
         State::Good

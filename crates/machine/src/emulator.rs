@@ -90,6 +90,13 @@ pub struct Program {
 /// System calls that QEMU gives up: old ones, those that raise rights, start programs or change priorities.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
+/// Devices that QEMU opens.
+pub(crate) fn devices() -> Vec<PathBuf> {
+    ["/dev/kvm", "/dev/null", "/dev/urandom", "/dev/zero"]
+        .map(PathBuf::from)
+        .to_vec()
+}
+
 /// Where an unpacked tree has its libraries, and their loader's name.
 const TREE_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const LOADER: &str = "ld-linux-x86-64.so.2";
@@ -150,14 +157,13 @@ impl Program {
         if self.has_seccomp {
             qemu.args(["-sandbox", SANDBOX]);
         }
-        let devices = ["/dev/kvm", "/dev/null", "/dev/urandom", "/dev/zero"];
         let confinement = Confinement {
             reads: files
                 .iter()
                 .map(PathBuf::from)
                 .chain(self.files())
                 .collect(),
-            devices: devices.map(PathBuf::from).to_vec(),
+            devices: devices(),
         };
         process::confine(qemu, &confinement).context("cannot confine QEMU")
     }
@@ -424,9 +430,11 @@ mod tests {
         };
         assert_eq!(value("NoNewPrivs:"), "1");
         assert_eq!(value("Seccomp:"), if qemu.has_seccomp { "2" } else { "0" });
-        assert!(!value("Uid:").starts_with("0\t"), "{status}");
-        // CAP_DAC_READ_SEARCH alone, or none where bakeoff has none.
-        let capabilities = u64::from_str_radix(&value("CapEff:"), 16).unwrap();
-        assert!([0, 4].contains(&capabilities), "{status}");
+        if process::substitute_obstacle(&devices()).is_none() {
+            assert!(!value("Uid:").starts_with("0\t"), "{status}");
+            // CAP_DAC_READ_SEARCH alone, or none where bakeoff has none.
+            let capabilities = u64::from_str_radix(&value("CapEff:"), 16).unwrap();
+            assert!([0, 4].contains(&capabilities), "{status}");
+        }
     }
 }

@@ -3,22 +3,27 @@
 //! ```text
 //! Landlock   opens only the named files and devices; no TCP; no signals and no abstract sockets outside (Linux 5.13 to 6.12,
 //!            each part where the kernel has it)
-//! user       where the starter is root: a user of nobody else's, with one capability, to read what Landlock lets it open
+//! user       where the starter is root and may change its user: a user of nobody else's, with one capability, to read what
+//!            Landlock lets it open
 //! prctl      no_new_privs: no program that it starts gains rights
 //! ```
-//! All of it holds before the program begins. Files that the process inherits stay open to it.
+//! All of it holds before the program begins. Files that the process inherits stay open to it, and it may read where its own
+//! memory is mapped, which QEMU's plugins look up.
 
 use std::io;
+use std::mem;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 use std::thread;
 
 use landlock::{
     ABI, Access as _, AccessFs, AccessNet, LandlockStatus, PathBeneath, PathFd, Ruleset,
     RulesetAttr as _, RulesetCreated, RulesetCreatedAttr as _, RulesetError, Scope,
 };
+use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Gid, Uid, getpid, getuid};
 use rustix::thread::{
     CapabilitiesSecureBits, CapabilitySet, CapabilitySets, configure_capability_in_ambient_set,
@@ -51,10 +56,9 @@ pub struct Confinement {
 )]
 pub fn confine(command: &mut Command, confinement: &Confinement) -> io::Result<()> {
     let mut rules = Some(rules(confinement).map_err(io::Error::other)?);
-    let user = getuid().is_root().then(|| Substitute {
-        id: USERS.start() + getpid().as_raw_pid().unsigned_abs() % (USERS.end() - USERS.start()),
-        groups: groups_of(&confinement.devices),
-    });
+    let devices = &confinement.devices;
+    let is_substituted = getuid().is_root() && substitute_obstacle(devices).is_none();
+    let user = is_substituted.then(|| Substitute::with(groups_of(devices)));
     // SAFETY: between fork and exec only async-signal-safe system calls are made, on values that the closure owns.
     unsafe {
         command.pre_exec(move || {
@@ -62,13 +66,40 @@ pub fn confine(command: &mut Command, confinement: &Confinement) -> io::Result<(
                 user.become_it()?;
             }
             set_no_new_privs(true)?;
-            match rules.take().map(RulesetCreated::restrict_self) {
-                Some(Err(_)) => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
-                Some(Ok(_)) | None => Ok(()),
-            }
+            let Some(rules) = rules.take() else {
+                return Ok(());
+            };
+            let restricted = with_own_maps(rules).and_then(RulesetCreated::restrict_self);
+            restricted
+                .map(drop)
+                .map_err(|_| io::ErrorKind::PermissionDenied.into())
         });
     }
     Ok(())
+}
+
+/// Why a confined process of root's stays root's, if it does.
+pub fn substitute_obstacle(devices: &[PathBuf]) -> Option<String> {
+    let is_closed = |device: &&PathBuf| matches!(users_of(device), Some(DeviceUsers::Owner));
+    if let Some(device) = devices.iter().find(is_closed) {
+        return Some(format!("only root may use {}", device.display()));
+    }
+    static CAN: OnceLock<bool> = OnceLock::new();
+    let can = *CAN.get_or_init(can_substitute);
+    (!can).then(|| "root may not change to one here".into())
+}
+
+/// Tries it in a process apart: what a thread gives up changes who may look at the whole process.
+#[expect(
+    unsafe_code,
+    reason = "the closure makes system calls and allocates nothing"
+)]
+fn can_substitute() -> bool {
+    let user = Substitute::with(Vec::new());
+    let mut command = Command::new("true");
+    // SAFETY: between fork and exec only async-signal-safe system calls are made, on a value that the closure owns.
+    unsafe { command.pre_exec(move || user.become_it()) };
+    command.status().is_ok_and(|status| status.success())
 }
 
 /// Why the kernel does not confine processes to files, if it does not.
@@ -103,11 +134,44 @@ fn rules(confinement: &Confinement) -> Result<RulesetCreated, RulesetError> {
     Ok(rules)
 }
 
+/// Adds the process's own list of mappings. The descriptor stays open for as long as the process lives: the kernel makes a new
+/// inode, of which the rules know nothing, for a list that nobody holds.
+fn with_own_maps(rules: RulesetCreated) -> Result<RulesetCreated, RulesetError> {
+    let Ok(maps) = PathFd::new("/proc/self/maps") else {
+        return Ok(rules);
+    };
+    let lasting = fcntl_setfd(&maps, FdFlags::empty());
+    let rules = rules.add_rule(PathBeneath::new(&maps, AccessFs::ReadFile));
+    if lasting.is_ok() {
+        mem::forget(maps);
+    }
+    rules
+}
+
+/// Who may read and write a device.
+enum DeviceUsers {
+    Owner,
+    Group(Gid),
+    All,
+}
+
+fn users_of(device: &Path) -> Option<DeviceUsers> {
+    let found = device.metadata().ok()?;
+    let allows = |bits| found.mode() & bits == bits;
+    Some(if allows(0o006) {
+        DeviceUsers::All
+    } else if allows(0o060) {
+        DeviceUsers::Group(Gid::from_raw(found.gid()))
+    } else {
+        DeviceUsers::Owner
+    })
+}
+
 /// Groups that may use devices which not everybody may.
 fn groups_of(devices: &[PathBuf]) -> Vec<Gid> {
-    let group = |device: &PathBuf| {
-        let found = Path::metadata(device).ok()?;
-        (found.mode() & 0o006 != 0o006).then(|| Gid::from_raw(found.gid()))
+    let group = |device: &PathBuf| match users_of(device)? {
+        DeviceUsers::Group(group) => Some(group),
+        DeviceUsers::Owner | DeviceUsers::All => None,
     };
     devices.iter().filter_map(group).collect()
 }
@@ -119,6 +183,14 @@ struct Substitute {
 }
 
 impl Substitute {
+    fn with(groups: Vec<Gid>) -> Self {
+        let number = getpid().as_raw_pid().unsigned_abs();
+        Self {
+            id: USERS.start() + number % (USERS.end() - USERS.start()),
+            groups,
+        }
+    }
+
     fn become_it(&self) -> io::Result<()> {
         let (user, group) = (Uid::from_raw(self.id), Gid::from_raw(self.id));
         set_thread_groups(&self.groups)?;
@@ -142,6 +214,7 @@ impl Substitute {
 mod tests {
     use std::fs;
     use std::io::Read as _;
+    use std::os::unix::fs::PermissionsExt as _;
     use std::process::Stdio;
 
     use super::*;
@@ -174,13 +247,28 @@ mod tests {
             (: > "${1%named}new") 2>/dev/null || echo "nothing made"
             grep -E "NoNewPrivs:.1" /proc/self/status 2>/dev/null || echo "proc closed"
             ls / >/dev/null 2>/dev/null || echo "root closed"
+            read -r line </proc/self/maps && echo "its own mappings read"
         "#;
         let output = confined(script, &named).output().unwrap();
         assert_eq!(
             String::from_utf8(output.stdout).unwrap(),
-            "words, other files closed\ndirectory closed\nnot written\nnothing made\nproc closed\nroot closed\n"
+            "words, other files closed\ndirectory closed\nnot written\nnothing made\nproc closed\nroot closed\nits own mappings read\n"
         );
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_device_that_only_root_may_use_keeps_root() {
+        let dir = tempfile::tempdir().unwrap();
+        let device = dir.path().join("kvm");
+        fs::write(&device, "").unwrap();
+        let obstacle = |mode| {
+            fs::set_permissions(&device, fs::Permissions::from_mode(mode)).unwrap();
+            substitute_obstacle(std::slice::from_ref(&device))
+        };
+        let named = format!("only root may use {}", device.display());
+        assert_eq!(obstacle(0o600), Some(named));
+        assert_eq!(obstacle(0o660), obstacle(0o666));
     }
 
     #[test]
@@ -189,7 +277,7 @@ mod tests {
             .output()
             .unwrap();
         let ids = String::from_utf8(output.stdout).unwrap();
-        if getuid().is_root() {
+        if getuid().is_root() && substitute_obstacle(&[]).is_none() {
             let (user, groups) = ids.trim_end().split_once('\n').unwrap();
             assert!(USERS.contains(&user.parse().unwrap()), "{ids}");
             assert_eq!(user, groups, "the one group has the user's number");

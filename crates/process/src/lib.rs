@@ -19,7 +19,7 @@ use rustix::process::{
     set_parent_process_death_signal, setsid,
 };
 
-pub use crate::confine::{Confinement, confine, landlock_obstacle};
+pub use crate::confine::{Confinement, confine, landlock_obstacle, substitute_obstacle};
 pub use crate::vm_clones::VmClones;
 
 /// Binds a command's process to the thread that starts it: start it from one that outlives the process.

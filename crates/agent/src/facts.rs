@@ -461,9 +461,14 @@ fn collect_sysctls(directory: &Path, into: &mut Values) {
     }
 }
 
+/// Longest configuration of a kernel, unpacked, in bytes.
+const CONFIG_BYTES: u64 = 16 << 20;
+
 fn read_gzip(path: &Path) -> io::Result<String> {
     let mut text = String::new();
-    GzDecoder::new(File::open(path)?).read_to_string(&mut text)?;
+    GzDecoder::new(File::open(path)?)
+        .take(CONFIG_BYTES)
+        .read_to_string(&mut text)?;
     Ok(text)
 }
 

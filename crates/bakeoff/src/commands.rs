@@ -62,6 +62,9 @@ use crate::reporter::Reporter;
 /// Exit status of a job that is to be run again (`EX_TEMPFAIL` of sysexits.h): what `RequeueExit` in slurm.conf is to say.
 const REQUEUE: u8 = 75;
 
+/// Longest file that a plan names and whose text is checked, in bytes.
+const NAMED_BYTES: u64 = 64 << 20;
+
 /// How a command ended when nothing went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
@@ -197,7 +200,7 @@ fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Resul
         cpu_model: &|model| check_cpu_model(model, qemu),
         program: &|program| machine::remote::check_program(program, base),
         file: &|path| {
-            let read = file::read_to_string(path);
+            let read = file::read_to_string(path, NAMED_BYTES);
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))
         },
         tuning: &workload::config::check_tuning,

@@ -10,6 +10,7 @@
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -40,6 +41,17 @@ const FEWEST_AHEAD: u32 = 8;
 
 /// Lines of a job's output that are shown where it says nothing else.
 const LAST_LINES: usize = 3;
+
+/// What is read at the end of a job's output for these, in bytes.
+const END_BYTES: u64 = 64 << 10;
+
+/// The end of a file.
+fn end_of(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = file::open(path)?;
+    let length = file.metadata()?.len();
+    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
+    file::read_all(file.take(END_BYTES), END_BYTES)
+}
 
 /// How a job ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -447,7 +459,7 @@ impl<'f> SlurmFleet<'f> {
                 self.run.join("blocks").display()
             );
         };
-        let text = file::read(&newest.path()).unwrap_or_default();
+        let text = end_of(&newest.path()).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let lines: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
         let lines: Vec<&str> = lines.into_iter().rev().collect();

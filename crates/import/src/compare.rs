@@ -19,6 +19,9 @@ const METRICS: usize = 100;
 /// Figures of an arm and metric: their differences are taken each with each.
 const FIGURES: usize = 2000;
 
+/// Arms compared with one baseline: they share the error rate too.
+const ARMS: usize = 100;
+
 /// How a remark begins that names what is not judged.
 const LEFT_OUT: &str = "left out";
 
@@ -137,6 +140,12 @@ pub(crate) fn compare(
     let arms = in_order(observations.iter().map(|one| one.arm.as_str()));
     if arms.len() < 2 {
         return Err(too_few_arms(&arms, &file, notes));
+    }
+    if arms.len() > ARMS {
+        let what = format!("too many arms to compare, more than {ARMS}: {}", arms.len());
+        let remedy = "give two arms, or some: metrics of one arm belong into its metric column";
+        notes.wrong((&file, 0), what, remedy);
+        return Err(notes.problems);
     }
     let (baseline, baseline_why) = baseline(&arms, options, &file, &mut notes);
     let metrics = metrics(&observations, options, &file, &mut notes);

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::json::{self, Raw};
+use crate::json::{self, Lines, Raw};
 use crate::observation::{FileFigures, Observation, Run};
 
 #[derive(Deserialize)]
@@ -30,10 +30,11 @@ pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), found: &mut FileF
         found.wrong(0, what, "run the benchmark again");
         return;
     }
+    let lines = &Lines::new(text);
     for (count, time) in sample.iters.iter().zip(&sample.times) {
-        let line = json::line_of(text, time.get());
-        let count = json::number(found, text, count, " in iters");
-        let time = json::number(found, text, time, " in times");
+        let line = lines.of(time.get());
+        let count = json::number(found, lines, count, " in iters");
+        let time = json::number(found, lines, time, " in times");
         push((arm, benchmark, "ns"), (time, count), line, found);
     }
 }
@@ -87,7 +88,7 @@ fn push(
     let observation =
         found.observation(benchmark, &format!("{unit}/iteration"), time / count, line);
     let run = Run::Within("process".into());
-    found.observations.push(Observation {
+    found.add(Observation {
         arm: arm.into(),
         quantity: Some(String::new()),
         run,

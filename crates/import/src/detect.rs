@@ -7,11 +7,15 @@ use super::{
     table,
 };
 use crate::json::Raw;
-use crate::observation::{FileFigures, without_commas};
+use crate::observation::{FEWER, FileFigures, without_commas};
 use crate::source::Source;
+use input::units::show_bytes;
 
-/// Files above this are no results.
-const LARGEST_BYTES: u64 = 256 << 20;
+/// Files above this are no results, in bytes.
+const LARGEST_BYTES: u64 = 32 << 20;
+
+/// Most values in a file: what separates one from the next is counted, in all formats.
+const MOST_VALUES: usize = 1_000_000;
 
 /// What is accepted, for those who brought something else.
 const ACCEPTED: &str = "accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; \
@@ -82,15 +86,20 @@ pub(crate) fn read(source: &Source) -> FileFigures {
 fn content(source: &Source, found: &mut FileFigures) -> Option<String> {
     let size = source.path.metadata().map_or(0, |meta| meta.len());
     if size > LARGEST_BYTES {
-        let what = format!("larger than 256 MiB: {size} bytes");
-        found.wrong(0, what, "give one figure per run instead of every request");
+        let what = format!("larger than {}: {size} bytes", show_bytes(LARGEST_BYTES));
+        found.wrong(0, what, FEWER);
         return None;
     }
-    match input::file::read(&source.path).map(String::from_utf8) {
-        Ok(Ok(text)) => {
-            let text = text.trim_start_matches('\u{feff}');
+    match input::file::read(&source.path, LARGEST_BYTES).map(String::from_utf8) {
+        Ok(Ok(mut text)) => {
+            let marks = text.len() - text.trim_start_matches('\u{feff}').len();
+            text.drain(..marks);
+            if values(&text) > MOST_VALUES {
+                found.wrong(0, format!("more than {MOST_VALUES} values"), FEWER);
+                return None;
+            }
             if !text.trim().is_empty() {
-                return Some(text.to_string());
+                return Some(text);
             }
             found.wrong(0, "the file is empty", ACCEPTED);
         }
@@ -98,6 +107,15 @@ fn content(source: &Source, found: &mut FileFigures) -> Option<String> {
         Err(why) => found.wrong(0, format!("cannot be read: {why}"), "give a readable file"),
     }
     None
+}
+
+/// How many values a text has at the most, whatever its format.
+fn values(text: &str) -> usize {
+    let separates = |byte: &u8| b",;\t\n{[<=".contains(byte);
+    text.as_bytes()
+        .iter()
+        .filter(|byte| separates(byte))
+        .count()
 }
 
 fn read_as(format: Format, source: &Source, text: &str, found: &mut FileFigures) {

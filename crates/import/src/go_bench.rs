@@ -231,7 +231,7 @@ fn sample(
         };
         let mut labels = labels.clone();
         labels.insert("name", name.into());
-        found.observations.push(Observation {
+        found.add(Observation {
             quantity: Some((*unit).into()),
             direction: units.directions.get(tidy(unit).as_str()).copied(),
             run: run.clone(),

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::json::{self, Object, Raw};
+use crate::json::{self, Lines, Object, Raw};
 use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
@@ -35,6 +35,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let Some(output) = json::whole::<Output<'_>>(found, text) else {
         return;
     };
+    let lines = &Lines::new(text);
     let mut identities = BTreeMap::new();
     let (mut count, mut failed) = (0, 0);
     for benchmark in &output.benchmarks {
@@ -45,7 +46,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         let full_name = benchmark.word("name").unwrap_or_default();
         let name = benchmark.word("run_name").unwrap_or(full_name.clone());
         let first = benchmark.values().next();
-        let line = first.map_or(0, |raw| json::line_of(text, raw.get()));
+        let line = first.map_or(0, |raw| lines.of(raw.get()));
         let family = benchmark.get("family_index").map(|raw| raw.get());
         let identity = (full_name, family);
         if *identities.entry(name.clone()).or_insert(identity.clone()) != identity {
@@ -62,7 +63,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
                 found,
             );
         } else {
-            repetition(text, &name, benchmark, found);
+            repetition(lines, &name, benchmark, found);
         }
     }
     if count > 0 {
@@ -106,7 +107,7 @@ fn metric(name: &str, key: &str) -> String {
     }
 }
 
-fn repetition(text: &str, name: &str, benchmark: &Object<'_>, found: &mut FileFigures) {
+fn repetition(lines: &Lines<'_>, name: &str, benchmark: &Object<'_>, found: &mut FileFigures) {
     let time_unit = benchmark.word("time_unit").unwrap_or_else(|| "ns".into());
     for (key, raw) in figures(benchmark) {
         let (unit, role) = match key {
@@ -116,7 +117,7 @@ fn repetition(text: &str, name: &str, benchmark: &Object<'_>, found: &mut FileFi
             "items_per_second" => ("items/s", Role::OnRequest),
             _ => ("", Role::OnRequest),
         };
-        let (line, metric) = (json::line_of(text, raw.get()), metric(name, key));
+        let (line, metric) = (lines.of(raw.get()), metric(name, key));
         if raw.get() == "null" {
             found.leave_out("it is NaN or Infinity", metric, line);
             continue;
@@ -126,10 +127,10 @@ fn repetition(text: &str, name: &str, benchmark: &Object<'_>, found: &mut FileFi
             let what = format!("a counter with the name of a time: {metric}");
             found.wrong(line, what, "rename the counter");
         }
-        let Some(value) = json::number(found, text, raw, &format!(" in {key}")) else {
+        let Some(value) = json::number(found, lines, raw, &format!(" in {key}")) else {
             continue;
         };
-        found.observations.push(Observation {
+        found.add(Observation {
             role,
             quantity: Some(key.into()),
             run: Run::Within("process".into()),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::Deserialize;
 
-use crate::json::{self, Raw};
+use crate::json::{self, Lines, Raw};
 use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
@@ -67,14 +67,12 @@ impl Command<'_> {
 
     /// The figures of the runs that did not fail. Where it cannot be told which figure is of which run, there are none.
     fn succeeded<'f>(&self, figures: &'f [Raw<'f>]) -> impl Iterator<Item = Raw<'f>> {
+        let has_none = self.failed() == 0;
         let is_known = self.exit_codes.len() == figures.len();
-        let has_failed = |place: usize| self.exit_codes[place] != Some(0);
-        let keep = |place: usize| self.failed() == 0 || is_known && !has_failed(place);
-        let kept: Vec<Raw<'f>> = (0..figures.len())
-            .filter(|place| keep(*place))
-            .map(|place| figures[place])
-            .collect();
-        kept.into_iter()
+        let succeeded = move |place: usize| self.exit_codes[place] == Some(0);
+        let keep = move |place: usize| has_none || is_known && succeeded(place);
+        let figures = figures.iter().enumerate();
+        figures.filter_map(move |(place, figure)| keep(place).then_some(*figure))
     }
 }
 
@@ -83,6 +81,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures, is_one_of_many: bool) {
     let Some(export) = json::whole::<Export<'_>>(found, text) else {
         return;
     };
+    let lines = &Lines::new(text);
     let is_block = is_one_of_many && export.results.len() > 1;
     let mut arms = BTreeSet::new();
     for (place, command) in export.results.iter().enumerate() {
@@ -118,20 +117,20 @@ pub(crate) fn read(text: &str, found: &mut FileFigures, is_one_of_many: bool) {
             ..found.observation("", "", 0.0, 0)
         };
         for (metric, unit, role, key, raw) in times.chain(memory) {
-            let Some(value) = json::number(found, text, raw, &format!(" in {key}")) else {
+            let Some(value) = json::number(found, lines, raw, &format!(" in {key}")) else {
                 continue;
             };
-            found.observations.push(Observation {
+            found.add(Observation {
                 metric: metric.into(),
                 unit: unit.into(),
                 role,
                 value,
-                line: json::line_of(text, raw.get()),
+                line: lines.of(raw.get()),
                 ..of_command.clone()
             });
         }
         if !command.exit_codes.is_empty() {
-            found.observations.push(Observation {
+            found.add(Observation {
                 metric: "runs failed".into(),
                 unit: "share".into(),
                 role: Role::Failures { even_zero: false },

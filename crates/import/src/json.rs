@@ -108,17 +108,41 @@ pub(crate) fn with_nan_as_null(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Line of a part of the text, counted from 1.
-pub(crate) fn line_of(text: &str, part: &str) -> usize {
-    // Raw values are slices of the text that they were read from.
-    let offset = (part.as_ptr() as usize).saturating_sub(text.as_ptr() as usize);
-    let before = &text.as_bytes()[..offset.min(text.len())];
-    before.split(|byte| *byte == b'\n').count()
+/// A text that knows where its lines begin.
+pub(crate) struct Lines<'t> {
+    text: &'t str,
+    /// Where each line but the first begins, in bytes.
+    begins: Vec<usize>,
+}
+
+impl<'t> Lines<'t> {
+    pub(crate) fn new(text: &'t str) -> Self {
+        let ends = text.bytes().enumerate().filter(|(_, byte)| *byte == b'\n');
+        let begins = ends.map(|(at, _)| at + 1).collect();
+        Self { text, begins }
+    }
+
+    /// Line of a part of the text, counted from 1.
+    pub(crate) fn of(&self, part: &str) -> usize {
+        // Raw values are slices of the text that they were read from.
+        let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
+        self.at(offset)
+    }
+
+    /// Line of a place in bytes.
+    pub(crate) fn at(&self, offset: usize) -> usize {
+        1 + self.begins.partition_point(|begin| *begin <= offset)
+    }
 }
 
 /// The number at a place of the text, or a note that there is none.
-pub(crate) fn number(found: &mut FileFigures, text: &str, raw: Raw<'_>, at: &str) -> Option<f64> {
-    let line = line_of(text, raw.get());
+pub(crate) fn number(
+    found: &mut FileFigures,
+    lines: &Lines<'_>,
+    raw: Raw<'_>,
+    at: &str,
+) -> Option<f64> {
+    let line = lines.of(raw.get());
     found.number(raw.get(), line, at)
 }
 

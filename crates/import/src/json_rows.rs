@@ -1,6 +1,8 @@
 //! JSON lines, or one JSON list, of objects with the columns of [`rows`].
 
-use crate::json::{Object, Raw, line_of};
+use std::collections::BTreeSet;
+
+use crate::json::{Lines, Object, Raw};
 use crate::observation::{FileFigures, without_commas};
 use crate::rows::{self, Row};
 
@@ -11,13 +13,14 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     } else {
         lines(text, found)
     };
-    let mut names: Vec<&str> = Vec::new();
+    let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for name in objects.iter().flat_map(|object| object.keys()) {
-        if !names.contains(&name.as_str()) {
-            names.push(name);
+        if seen.insert(name.as_str()) {
+            names.push(name.as_str());
         }
     }
-    let rows: Vec<Row<'_>> = objects.iter().map(|object| row(text, object)).collect();
+    let places = Lines::new(text);
+    let rows: Vec<Row<'_>> = objects.iter().map(|object| row(&places, object)).collect();
     if let Some(first) = rows.first() {
         rows::read(&names, &rows, first.line, found);
     }
@@ -57,7 +60,7 @@ fn decimal_comma(value: &str) -> Option<&str> {
     without_commas(figure).map(|_| figure)
 }
 
-fn row<'t>(text: &str, object: &'t Object<'_>) -> Row<'t> {
+fn row<'t>(lines: &Lines<'_>, object: &'t Object<'_>) -> Row<'t> {
     let cell = |raw: &'t Raw<'_>| match raw.get() {
         "null" => "",
         // A text in quotes is its content; one with escapes keeps them, which no known column needs.
@@ -66,10 +69,7 @@ fn row<'t>(text: &str, object: &'t Object<'_>) -> Row<'t> {
             .and_then(|q| q.strip_suffix('"'))
             .unwrap_or(quoted),
     };
-    let line = object
-        .values()
-        .next()
-        .map_or(0, |raw| line_of(text, raw.get()));
+    let line = object.values().next().map_or(0, |raw| lines.of(raw.get()));
     Row {
         line,
         cells: object

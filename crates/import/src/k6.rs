@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use crate::json::{self, Object, Raw};
+use crate::json::{self, Lines, Object, Raw};
 use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
@@ -46,11 +46,8 @@ struct Metric<'t> {
 }
 
 impl<'t> Metric<'t> {
-    fn new(text: &str, name: &str, outer: Object<'t>) -> Self {
-        let line = outer
-            .values()
-            .next()
-            .map_or(0, |raw| json::line_of(text, raw.get()));
+    fn new(lines: &Lines<'_>, name: &str, outer: Object<'t>) -> Self {
+        let line = outer.values().next().map_or(0, |raw| lines.of(raw.get()));
         let is_time = outer.word("contains").map_or_else(
             || name.starts_with("http_req_") || name.ends_with("_duration"),
             |contains| contains == "time",
@@ -100,16 +97,17 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let Some(summary) = json::whole::<Summary<'_>>(found, text) else {
         return;
     };
+    let lines = &Lines::new(text);
     let mut metrics = Vec::new();
     let (mut names, mut thresholds) = (BTreeSet::new(), Vec::new());
     for (name, raw) in summary.metrics.iter().flat_map(|all| all.iter()) {
         match serde_json::from_str::<Object<'_>>(raw.get()) {
             Ok(outer) => {
                 thresholds.extend(are_thresholds_ok(name, &outer, found));
-                metrics.push(Metric::new(text, name, outer));
+                metrics.push(Metric::new(lines, name, outer));
             }
             Err(why) => {
-                let line = json::line_of(text, raw.get());
+                let line = lines.of(raw.get());
                 found.wrong(
                     line,
                     format!("not a metric of k6: {name}: {why}"),
@@ -122,7 +120,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         let outer: Object<'_> = outer.clone();
         let name = outer.word("name").unwrap_or_default();
         thresholds.extend(are_thresholds_ok(&name, &outer, found));
-        let metric = Metric::new(text, &name, outer);
+        let metric = Metric::new(lines, &name, outer);
         if !names.insert(name) {
             found.wrong(
                 metric.line,
@@ -133,7 +131,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         metrics.push(metric);
     }
     for metric in &metrics {
-        read_metric(text, metric, summary.config.duration, found);
+        read_metric(lines, metric, summary.config.duration, found);
     }
     failures(&metrics, summary.results.as_ref(), found);
     let failed = thresholds.iter().filter(|is_ok| !**is_ok).count();
@@ -146,7 +144,12 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     }
 }
 
-fn read_metric(text: &str, metric: &Metric<'_>, seconds: Option<f64>, found: &mut FileFigures) {
+fn read_metric(
+    lines: &Lines<'_>,
+    metric: &Metric<'_>,
+    seconds: Option<f64>,
+    found: &mut FileFigures,
+) {
     let (name, is_share) = (metric.name.as_str(), metric.is_share());
     let is_trend = metric.figures.contains_key("med");
     let has_rate = metric.figures.contains_key("rate");
@@ -169,7 +172,7 @@ fn read_metric(text: &str, metric: &Metric<'_>, seconds: Option<f64>, found: &mu
             _ if is_trend && metric.is_time => "ms",
             _ => "",
         };
-        push(text, (name, figure, unit), raw, found);
+        push(lines, (name, figure, unit), raw, found);
     }
     let Some(count) = metric
         .figures
@@ -183,20 +186,20 @@ fn read_metric(text: &str, metric: &Metric<'_>, seconds: Option<f64>, found: &mu
             let count = metric.figures.figure("count").unwrap_or_default();
             observe((name, "rate", "/s"), count / seconds, metric.line, found);
         }
-        None => push(text, (name, "count", ""), count, found),
+        None => push(lines, (name, "count", ""), count, found),
     }
 }
 
 fn push(
-    text: &str,
+    lines: &Lines<'_>,
     (name, figure, unit): (&str, &str, &str),
     raw: Raw<'_>,
     found: &mut FileFigures,
 ) {
-    let line = json::line_of(text, raw.get());
+    let line = lines.of(raw.get());
     if raw.get() == "null" {
         found.leave_out("it is null", format!("{name} {figure}"), line);
-    } else if let Some(value) = json::number(found, text, raw, &format!(" in {name} {figure}")) {
+    } else if let Some(value) = json::number(found, lines, raw, &format!(" in {name} {figure}")) {
         observe((name, figure, unit), value, line, found);
     }
 }
@@ -218,7 +221,7 @@ fn observe(
     let quantity = format!("{} {figure}", name.split('{').next().unwrap_or_default());
     let observation = found.observation(&format!("{name} {figure}"), unit, value, line);
     let run = Run::Within("file".into());
-    found.observations.push(Observation {
+    found.add(Observation {
         quantity: Some(quantity),
         role,
         run,

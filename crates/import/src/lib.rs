@@ -43,7 +43,7 @@ mod table;
 mod tests;
 
 use compare::{Comparison, ImportOptions};
-use observation::FileFigures;
+use observation::{FEWER, FileFigures, MOST_FIGURES};
 
 /// Files listed one by one.
 const LISTED: usize = 6;
@@ -101,8 +101,19 @@ pub fn read(paths: &[String], options: &ImportOptions) -> Result<Figures, Proble
     let mut problems = Vec::new();
     let sources = source::find(paths, &mut problems);
     let mut files: Vec<FileFigures> = Vec::new();
+    let mut figures = 0;
     for source in &sources {
-        files.push(detect::read(source));
+        let mut found = detect::read(source);
+        figures += found.observations.len();
+        if figures > MOST_FIGURES && !found.is_full() {
+            let what = format!("more than {MOST_FIGURES} figures in all files so far");
+            found.wrong(0, what, FEWER);
+        }
+        let is_enough = figures > MOST_FIGURES || found.is_full();
+        files.push(found);
+        if is_enough {
+            break;
+        }
     }
     source::name_arms(&sources, &mut files);
     source::shorten_arms(&mut files);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use input::problem::Problem;
+use input::units::show_bytes;
 use record::metric::Direction;
 
 /// One figure and where it stands.
@@ -37,6 +38,20 @@ pub(crate) struct Observation {
     pub(crate) short_arm: Option<String>,
     /// What else the file tells figures apart by.
     pub(crate) labels: Labels,
+}
+
+impl Observation {
+    /// Length of all names in it.
+    fn names_bytes(&self) -> usize {
+        let lengths = [&self.quantity, &self.block, &self.short_arm].into_iter();
+        let of_some = lengths.flatten().chain(self.labels.values());
+        let of_run = match &self.run {
+            Run::Own => 0,
+            Run::Within(run) => run.len(),
+        };
+        let all = of_some.chain([&self.arm, &self.metric, &self.unit, &self.file]);
+        of_run + all.map(String::len).sum::<usize>()
+    }
 }
 
 /// Go's package, system, processor and name of the benchmark, by key.
@@ -79,6 +94,10 @@ pub(crate) struct FileFigures {
     pub(crate) remarks: BTreeSet<String>,
     /// Metrics that cannot be judged, by the reason.
     pub(crate) left_out: LeftOut,
+    /// Length of all names of `observations`.
+    names_bytes: usize,
+    /// Whether there was too much of something.
+    is_full: bool,
 }
 
 /// Metrics that are left out, by the reason.
@@ -93,6 +112,18 @@ pub(crate) struct LeftOutMetrics {
     pub(crate) place: String,
 }
 
+/// Most figures of all files: a hundred metrics of several arms, a hundred runs each, are less.
+pub(crate) const MOST_FIGURES: usize = 100_000;
+
+/// Names of all figures of a file, in bytes. A name that stands once in the file may be that of each figure.
+const NAMES_BYTES: usize = 32 << 20;
+
+/// Mistakes of a file that are kept; some twenty are shown.
+const MOST_PROBLEMS: usize = 1000;
+
+/// What to do about too many figures.
+pub(crate) const FEWER: &str = "give one figure per run instead of every request";
+
 impl FileFigures {
     /// Nothing read yet.
     pub(crate) fn new(file: &str) -> Self {
@@ -104,7 +135,35 @@ impl FileFigures {
             problems: Vec::new(),
             remarks: BTreeSet::new(),
             left_out: LeftOut::new(),
+            names_bytes: 0,
+            is_full: false,
         }
+    }
+
+    /// Takes a figure, as far as there is room: beyond that the file is refused, and need not be read further.
+    pub(crate) fn add(&mut self, one: Observation) {
+        if self.is_full {
+            return;
+        }
+        self.names_bytes += one.names_bytes();
+        let what = if self.observations.len() == MOST_FIGURES {
+            format!("more than {MOST_FIGURES} figures")
+        } else if self.names_bytes > NAMES_BYTES {
+            format!(
+                "names longer than {} together",
+                show_bytes(NAMES_BYTES as u64)
+            )
+        } else {
+            self.observations.push(one);
+            return;
+        };
+        self.wrong(one.line, what, FEWER);
+        self.is_full = true;
+    }
+
+    /// Whether it is refused whatever else is in it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.is_full
     }
 
     /// Leaves a metric out of the judging, in this file and all others.
@@ -122,7 +181,7 @@ impl FileFigures {
         let role = Role::Failures { even_zero: false };
         let run = Run::Within("file".into());
         let observation = self.observation(metric, "share", share, line);
-        self.observations.push(Observation {
+        self.add(Observation {
             role,
             run,
             ..observation
@@ -131,6 +190,10 @@ impl FileFigures {
 
     /// Notes something wrong.
     pub(crate) fn wrong(&mut self, line: usize, what: impl Into<String>, remedy: &str) {
+        if self.problems.len() == MOST_PROBLEMS {
+            self.is_full = true;
+            return;
+        }
         self.problems.push(Problem {
             file: self.file.clone(),
             line,

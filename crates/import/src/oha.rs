@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::json::{self, Object, Raw};
+use crate::json::{self, Lines, Object, Raw};
 use crate::observation::{FileFigures, Observation, Role, Run};
 
 #[derive(Deserialize)]
@@ -41,6 +41,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     let Some(output) = json::whole::<Output<'_>>(found, text) else {
         return;
     };
+    let lines = &Lines::new(text);
     let summary = &output.summary;
     let summary = [
         (
@@ -66,18 +67,18 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         figures.push((format!("latency {name}"), "s", *raw, role));
     }
     for (metric, unit, raw, role) in figures {
-        let line = json::line_of(text, raw.get());
+        let line = lines.of(raw.get());
         // Without a single response there is no latency, and oha writes null.
         if raw.get() == "null" {
             found.leave_out("it is null", metric, line);
             continue;
         }
-        let Some(value) = json::number(found, text, raw, &format!(" in {metric}")) else {
+        let Some(value) = json::number(found, lines, raw, &format!(" in {metric}")) else {
             continue;
         };
         let observation = found.observation(&metric, unit, value, line);
         let run = Run::Within("file".into());
-        found.observations.push(Observation {
+        found.add(Observation {
             role,
             run,
             ..observation

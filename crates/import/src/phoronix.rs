@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use record::metric::Direction;
 use roxmltree::{Document, Node};
 
+use crate::json::Lines;
 use crate::observation::{FileFigures, Observation};
 
 /// What tells results of one title and description apart: the first that does is named.
@@ -15,6 +16,16 @@ const APART: [&str; 4] = ["Scale", "Arguments", "Identifier", "AppVersion"];
 
 /// Reads all results of all systems.
 pub(crate) fn read(text: &str, found: &mut FileFigures) {
+    // An entity of a document is as long as it says each time that it is named.
+    if let Some(at) = text.find("<!ENTITY") {
+        let line = Lines::new(text).at(at);
+        found.wrong(
+            line,
+            "XML that declares entities",
+            "export the result again",
+        );
+        return;
+    }
     // Result files of older versions name a style found in a document type.
     let options = roxmltree::ParsingOptions {
         allow_dtd: true,
@@ -28,6 +39,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             return;
         }
     };
+    let lines = Lines::new(text);
     let (mut by_name, mut left_out) = (BTreeMap::<String, Vec<Node<'_, '_>>>::new(), Vec::new());
     for result in document
         .descendants()
@@ -55,7 +67,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
                 .remarks
                 .insert(format!("{system} has FAIL in {metric}"));
         }
-        found.leave_out(&why, metric, line_of(&document, result));
+        found.leave_out(&why, metric, line_of(&lines, result));
     }
     for (name, alike) in by_name {
         let is_apart = |tag: &&&str| {
@@ -69,17 +81,17 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
                 Some(tag) => format!("{name} ({})", child(*result, tag).unwrap_or_default()),
                 None => {
                     let what = format!("two results of one name: {name}");
-                    found.wrong(line_of(&document, *result), what, "leave one of them out");
+                    found.wrong(line_of(&lines, *result), what, "leave one of them out");
                     continue;
                 }
             };
-            read_result(&document, *result, &metric, found);
+            read_result(&lines, *result, &metric, found);
         }
     }
 }
 
-fn line_of(document: &Document<'_>, node: Node<'_, '_>) -> usize {
-    document.text_pos_at(node.range().start).row as usize
+fn line_of(lines: &Lines<'_>, node: Node<'_, '_>) -> usize {
+    lines.at(node.range().start)
 }
 
 fn name(result: Node<'_, '_>) -> String {
@@ -118,12 +130,7 @@ fn entries<'a, 'i>(result: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
         .filter(|node| node.has_tag_name("Entry"))
 }
 
-fn read_result(
-    document: &Document<'_>,
-    result: Node<'_, '_>,
-    metric: &str,
-    found: &mut FileFigures,
-) {
+fn read_result(lines: &Lines<'_>, result: Node<'_, '_>, metric: &str, found: &mut FileFigures) {
     let unit = child(result, "Scale").unwrap_or_default();
     let direction = match child(result, "Proportion").as_deref() {
         Some("HIB") => Some(Direction::Higher),
@@ -132,7 +139,7 @@ fn read_result(
     };
     let mut systems = BTreeSet::new();
     for entry in entries(result) {
-        let line = line_of(document, entry);
+        let line = line_of(lines, entry);
         let system = child(entry, "Identifier").unwrap_or_default();
         if !systems.insert(system.clone()) {
             let what = format!("two entries of {system:?}: {metric}");
@@ -148,12 +155,12 @@ fn read_result(
             continue;
         };
         let raw = entry.children().find(|node| node.has_tag_name("RawString"));
-        let line = raw.map_or(line, |raw| line_of(document, raw));
+        let line = raw.map_or(line, |raw| line_of(lines, raw));
         for run in runs.split(':').filter(|run| !run.trim().is_empty()) {
             let Some(value) = found.number(run, line, " in RawString") else {
                 continue;
             };
-            found.observations.push(Observation {
+            found.add(Observation {
                 arm: system.clone(),
                 direction,
                 ..found.observation(metric, &unit, value, line)

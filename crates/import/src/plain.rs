@@ -17,7 +17,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             };
             if let Some(value) = found.number(word, index + 1, &at) {
                 let observation = found.observation(METRIC, "", value, index + 1);
-                found.observations.push(observation);
+                found.add(observation);
             }
         }
     }

@@ -68,6 +68,37 @@ struct MetricColumn<'t> {
     unit: &'t str,
 }
 
+/// Columns whose meaning is known, by their names.
+struct Columns<'t> {
+    arm: Option<&'t str>,
+    block: Option<&'t str>,
+    slot: Option<&'t str>,
+    unit: Option<&'t str>,
+    better: Option<&'t str>,
+    /// The column `metric`, which says what is measured.
+    quantity: Option<&'t str>,
+    /// All that are parts of a metric's name.
+    metric: Vec<&'t str>,
+}
+
+impl<'t> Columns<'t> {
+    fn of(names: &[&'t str]) -> Self {
+        let metric = names.iter().filter(|name| is_one_of(name, METRIC));
+        Self {
+            arm: find(names, ARM),
+            block: find(names, BLOCK),
+            slot: find(names, SLOT),
+            unit: find(names, UNIT),
+            better: find(names, BETTER),
+            quantity: find(names, &["metric"]),
+            metric: metric.copied().collect(),
+        }
+    }
+}
+
+/// Most columns of a table: each is looked at for each row.
+const MOST_COLUMNS: usize = 1000;
+
 /// Whether a first line names columns that are known here.
 pub(crate) fn are_columns(names: &[&str]) -> bool {
     let known = [ARM, BLOCK, VALUE];
@@ -86,30 +117,40 @@ fn is_one_of(name: &str, column: &[&str]) -> bool {
 
 /// Reads the rows under the columns' names.
 pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: &mut FileFigures) {
+    if names.len() > MOST_COLUMNS {
+        let what = format!("more than {MOST_COLUMNS} columns: {}", names.len());
+        let remedy = "write a row for each figure: arm,block,metric,value";
+        found.wrong(head, what, remedy);
+        return;
+    }
     let Some(form) = form(names, head, found) else {
         return;
     };
+    let known = &Columns::of(names);
     blanks(names, rows, found);
     match &form {
-        Form::Long { .. } => unread_columns(names, rows, found),
+        Form::Long { .. } => unread_columns((names, known), rows, found),
         Form::Metrics { columns } => {
             for one in columns {
                 let guess = metric_direction::guess(one.metric, one.unit);
                 if guess == Guess::Unknown && !is_one_of(one.column, &REPEATS) {
-                    refuse_told_apart(names, one.column, rows, found);
+                    refuse_told_apart(known, one.column, rows, found);
                 }
             }
         }
         Form::Arms { .. } => {}
     }
     for row in rows {
+        if found.is_full() {
+            return;
+        }
         match &form {
             Form::Long { value } => {
-                let unit = cell(row, names, UNIT).unwrap_or_default().to_string();
+                let unit = cell(row, known.unit).unwrap_or_default().to_string();
                 read_cell(
                     row,
-                    (names, value),
-                    (&metric(row, names), &unit),
+                    (known, value),
+                    (&metric(row, known), &unit),
                     None,
                     found,
                 );
@@ -121,16 +162,16 @@ pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: 
                     unit,
                 } in columns
                 {
-                    read_cell(row, (names, column), (metric, unit), None, found);
+                    read_cell(row, (known, column), (metric, unit), None, found);
                 }
             }
             Form::Arms { columns } => {
-                let name = metric(row, names);
-                let unit = cell(row, names, UNIT).unwrap_or_default().to_string();
+                let name = metric(row, known);
+                let unit = cell(row, known.unit).unwrap_or_default().to_string();
                 for column in columns {
                     read_cell(
                         row,
-                        (names, column),
+                        (known, column),
                         (&name, &unit),
                         Some(column.trim()),
                         found,
@@ -142,9 +183,9 @@ pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: 
 }
 
 /// The metric of a row: `benchmark` and `metric` are two parts of its name.
-fn metric(row: &Row<'_>, names: &[&str]) -> String {
-    let columns = names.iter().filter(|name| is_one_of(name, METRIC));
-    let parts: Vec<&str> = columns
+fn metric(row: &Row<'_>, known: &Columns<'_>) -> String {
+    let names = known.metric.iter();
+    let parts: Vec<&str> = names
         .filter_map(|name| row.cells.get(name))
         .map(|text| text.trim())
         .filter(|text| !text.is_empty())
@@ -158,12 +199,13 @@ fn metric(row: &Row<'_>, names: &[&str]) -> String {
 
 /// `throughput (req/s)` is a metric and its unit; of two with one name each keeps its whole text.
 fn metric_columns<'t>(columns: &[&'t str]) -> Vec<MetricColumn<'t>> {
+    let mut counts = BTreeMap::<&str, usize>::new();
+    for column in columns {
+        *counts.entry(name_and_unit(column).0).or_default() += 1;
+    }
     let named = |column: &&'t str| {
         let (metric, unit) = name_and_unit(column);
-        let alike = columns
-            .iter()
-            .filter(|other| name_and_unit(other).0 == metric);
-        let metric = if alike.count() > 1 { column } else { metric };
+        let metric = if counts[metric] > 1 { column } else { metric };
         MetricColumn {
             column,
             metric,
@@ -262,12 +304,16 @@ fn blanks(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
 
 /// A column that is not known here may tell apart what would be taken for repetitions of one metric:
 /// a number of threads, or `ok` and `failed`. Then it is refused; else it is told that nobody reads it.
-fn unread_columns(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
-    let known = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER, VALUE, &REPEATS];
-    let is_unread = |name: &&&str| known.iter().all(|column| !is_one_of(name, column));
+fn unread_columns(
+    (names, known): (&[&str], &Columns<'_>),
+    rows: &[Row<'_>],
+    found: &mut FileFigures,
+) {
+    let read = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER, VALUE, &REPEATS];
+    let is_unread = |name: &&&str| read.iter().all(|column| !is_one_of(name, column));
     let mut unread = Vec::new();
     for column in names.iter().filter(is_unread) {
-        if !refuse_told_apart(names, column, rows, found) {
+        if !refuse_told_apart(known, column, rows, found) {
             unread.push(*column);
         }
     }
@@ -283,12 +329,12 @@ fn unread_columns(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
 
 /// Whether a column tells figures of one arm and metric apart, which is refused.
 fn refuse_told_apart(
-    names: &[&str],
+    known: &Columns<'_>,
     column: &str,
     rows: &[Row<'_>],
     found: &mut FileFigures,
 ) -> bool {
-    let Some((line, first, text)) = told_apart(names, column, rows) else {
+    let Some((line, first, text)) = told_apart(known, column, rows) else {
         return false;
     };
     let what = format!(
@@ -302,7 +348,7 @@ fn refuse_told_apart(
 /// Two rows of one arm, block and metric that the column tells apart, by words or by numbers that stand
 /// in rows of every arm. What was measured along, a deviation for example, is another number each time.
 fn told_apart<'t>(
-    names: &[&str],
+    known: &Columns<'_>,
     column: &str,
     rows: &[Row<'t>],
 ) -> Option<(usize, &'t str, &'t str)> {
@@ -311,9 +357,9 @@ fn told_apart<'t>(
     let mut differing = None;
     for row in rows {
         let text = row.cells.get(column).copied().unwrap_or_default().trim();
-        let arm = cell(row, names, ARM).unwrap_or_default();
+        let arm = cell(row, known.arm).unwrap_or_default();
         by_arm.entry(arm).or_default().insert(text);
-        let figure = (arm, cell(row, names, BLOCK), metric(row, names));
+        let figure = (arm, cell(row, known.block), metric(row, known));
         let first: &'t str = by_figure.entry(figure).or_insert(text);
         if first != text {
             differing = differing.or(Some((row.line, first, text)));
@@ -330,22 +376,21 @@ fn told_apart<'t>(
     differing.filter(|_| arms.len() == 1 || is_shared)
 }
 
-fn cell<'t>(row: &Row<'t>, names: &[&str], column: &[&str]) -> Option<&'t str> {
-    let name = find(names, column)?;
-    let text = row.cells.get(name)?.trim();
+fn cell<'t>(row: &Row<'t>, column: Option<&str>) -> Option<&'t str> {
+    let text = row.cells.get(column?)?.trim();
     (!text.is_empty()).then_some(text)
 }
 
 fn read_cell(
     row: &Row<'_>,
-    (names, column): (&[&str], &str),
+    (known, column): (&Columns<'_>, &str),
     (metric, unit): (&str, &str),
     arm: Option<&str>,
     found: &mut FileFigures,
 ) {
     let text = row.cells.get(column).copied().unwrap_or_default();
     let value = found.number(text, row.line, &format!(" in column {column:?}"));
-    let arm = arm.or_else(|| cell(row, names, ARM));
+    let arm = arm.or_else(|| cell(row, known.arm));
     if arm.is_none() {
         found.wrong(
             row.line,
@@ -353,18 +398,18 @@ fn read_cell(
             "write its name in column \"arm\"",
         );
     }
-    let slot = cell(row, names, SLOT)
+    let slot = cell(row, known.slot)
         .and_then(|text| found.number(text, row.line, " in the column of the order"));
-    let direction = cell(row, names, BETTER).and_then(|text| direction(text, row.line, found));
+    let direction = cell(row, known.better).and_then(|text| direction(text, row.line, found));
     if let (Some(value), Some(arm)) = (value, arm) {
-        let block = cell(row, names, BLOCK).map(String::from);
+        let block = cell(row, known.block).map(String::from);
         // Every row is one figure of its arm: two of one arm and block are samples of one run.
-        found.observations.push(Observation {
+        found.add(Observation {
             arm: arm.into(),
             block,
             slot,
             direction,
-            quantity: cell(row, names, &["metric"]).map(String::from),
+            quantity: cell(row, known.quantity).map(String::from),
             ..found.observation(metric, unit, value, row.line)
         });
     }

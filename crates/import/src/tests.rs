@@ -12,6 +12,7 @@ use crate::{Figures, read};
 
 mod failures;
 mod formats;
+mod limits;
 mod names;
 
 type Files<'f> = &'f [(&'f str, &'f str)];

@@ -5,7 +5,7 @@
 //! somebody at the other end.
 
 use std::fs::{self, File, FileType, Metadata, TryLockError};
-use std::io::{Error, Read as _, Result};
+use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
@@ -43,36 +43,57 @@ pub fn is_locked(path: &Path) -> bool {
     open(path).is_ok_and(is_held)
 }
 
-/// The content of a regular file.
+/// Everything that `from` gives, where that is no more than so many bytes: a file, a pipe, what a decompressor unpacks.
 ///
 /// # Errors
-/// As `fs::read`, and for what is no regular file.
-pub fn read(path: &Path) -> Result<Vec<u8>> {
-    refuse_special(path)?;
-    fs::read(path)
-}
-
-/// The text of a regular file.
-///
-/// # Errors
-/// As `fs::read_to_string`, and for what is no regular file.
-pub fn read_to_string(path: &Path) -> Result<String> {
-    refuse_special(path)?;
-    fs::read_to_string(path)
-}
-
-/// The text of a regular file of at most so many bytes; no more is read.
-///
-/// # Errors
-/// As `read_to_string`, and for a longer file.
-pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
+/// As `Read::read_to_end`, and where there is more; no more than a byte beyond the limit is read.
+pub fn read_all(from: impl Read, most_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    let mut start = open(path)?.take(most_bytes + 1);
-    start.read_to_end(&mut bytes)?;
+    from.take(most_bytes + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > most_bytes {
-        let most = show_bytes(most_bytes);
-        return Err(Error::other(format!("longer than {most} (write less)")));
+        return Err(too_long(most_bytes));
     }
+    Ok(bytes)
+}
+
+fn too_long(most_bytes: u64) -> Error {
+    let most = show_bytes(most_bytes);
+    Error::new(ErrorKind::FileTooLarge, format!("longer than {most}"))
+}
+
+/// The content of a regular file of at most so many bytes.
+///
+/// # Errors
+/// As `open` and `read_all`; a file that says that it is longer is not read.
+pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
+    let file = open(path)?;
+    let length = file.metadata()?.len();
+    if length > most_bytes {
+        let (most, length) = (show_bytes(most_bytes), show_bytes(length));
+        let what = format!("longer than {most}: {length}");
+        return Err(Error::new(ErrorKind::FileTooLarge, what));
+    }
+    read_all(file, most_bytes)
+}
+
+/// The text of a regular file of at most so many bytes.
+///
+/// # Errors
+/// As `read`, and where it is no UTF-8.
+pub fn read_to_string(path: &Path, most_bytes: u64) -> Result<String> {
+    String::from_utf8(read(path, most_bytes)?)
+        .map_err(|why| Error::new(ErrorKind::InvalidData, why.utf8_error().to_string()))
+}
+
+/// The text of a regular file that a person writes, of at most so many bytes.
+///
+/// # Errors
+/// As `read_to_string`, each with its remedy.
+pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
+    let bytes = read_all(open(path)?, most_bytes).map_err(|why| match why.kind() {
+        ErrorKind::FileTooLarge => Error::other(format!("{why} (write less)")),
+        _ => why,
+    })?;
     String::from_utf8(bytes).map_err(|why| {
         let good = &why.as_bytes()[..why.utf8_error().valid_up_to()];
         let line = 1 + String::from_utf8_lossy(good).matches('\n').count();
@@ -122,7 +143,7 @@ mod tests {
     use super::*;
 
     fn said(path: &str) -> String {
-        match read(Path::new(path)) {
+        match read(Path::new(path), 4) {
             Ok(bytes) => format!("{} bytes", bytes.len()),
             Err(why) => why.to_string(),
         }
@@ -134,7 +155,12 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "four").unwrap();
         assert_eq!(said(&file.display().to_string()), "4 bytes");
-        assert_eq!(read_to_string(&file).unwrap(), "four");
+        assert_eq!(read_to_string(&file, 4).unwrap(), "four");
+        let why = read(&file, 3).unwrap_err().to_string();
+        assert_eq!(why, "longer than 3.00 B: 4.00 B");
+        // What says nothing of its length is read up to the limit, and a byte more.
+        let why = read_all(std::io::repeat(0), 3).unwrap_err().to_string();
+        assert_eq!(why, "longer than 3.00 B");
         assert_eq!(said("/"), "not a regular file: it is a directory");
         assert_eq!(said("/dev/zero"), "not a regular file: it is a device");
         assert!(said("/nowhere/file").contains("No such file"));

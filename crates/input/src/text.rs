@@ -32,7 +32,8 @@ pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-/// The text with what a terminal would obey written out, as `\u{1b}`; line breaks and tabs stay.
+/// The text with what a terminal or a browser would obey written out, as `\u{1b}`; line breaks and tabs stay. All that is shown of a run
+/// goes through this once, as a whole: terminal, HTML and Markdown.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -65,9 +66,13 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Characters that turn the direction of writing, so that a text shows other than it reads.
+/// Characters that turn the direction of writing (UAX #9), so that a text shows other than it reads, and separators of lines and
+/// paragraphs, which begin a line in the midst of a text.
 fn turns(letter: char) -> bool {
-    matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    )
 }
 
 /// What follows an escape (ECMA-48): a sequence, a string up to its end, or a character of its own.

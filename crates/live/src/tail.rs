@@ -7,9 +7,11 @@ use std::path::PathBuf;
 use std::time::SystemTime;
 
 use input::file;
+use input::units::show_bytes;
+use record::journal::{LINE_BYTES, MOST_BYTES};
 
 /// So much of a file is read at a look; what is left comes with the next.
-const PIECE_BYTES: u64 = 8 << 20;
+const PIECE_BYTES: u64 = 2 << 20;
 
 /// A file that grows, or that another takes the place of.
 #[derive(Debug)]
@@ -56,6 +58,9 @@ impl Tail {
         }
         let mut file = File::open(&self.path)?;
         let about = file.metadata()?;
+        if about.len() > MOST_BYTES {
+            return Err(too_long("file", MOST_BYTES));
+        }
         let is_anew = self.place != Some(place(&about)) || about.len() < self.offset;
         if is_anew {
             (self.place, self.offset) = (Some(place(&about)), 0);
@@ -64,10 +69,18 @@ impl Tail {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut piece = std::mem::take(&mut self.torn);
         self.offset += file.take(PIECE_BYTES).read_to_end(&mut piece)? as u64;
-        let mut lines: Vec<Vec<u8>> = piece.split(|byte| *byte == b'\n').map(Vec::from).collect();
-        self.torn = lines.pop().unwrap_or_default();
-        lines.retain(|line| !line.is_empty());
-        Ok(News { is_anew, lines })
+        let whole = piece.iter().rposition(|byte| *byte == b'\n');
+        self.torn = piece.split_off(whole.map_or(0, |end| end + 1));
+        if self.torn.len() as u64 > LINE_BYTES {
+            self.torn = Vec::new();
+            return Err(too_long("line", LINE_BYTES));
+        }
+        let lines = piece.split(|byte| *byte == b'\n');
+        let lines = lines.filter(|line| !line.is_empty()).map(Vec::from);
+        Ok(News {
+            is_anew,
+            lines: lines.collect(),
+        })
     }
 
     fn gone(&mut self) -> News {
@@ -78,6 +91,11 @@ impl Tail {
             lines: Vec::new(),
         }
     }
+}
+
+fn too_long(what: &str, most_bytes: u64) -> io::Error {
+    let what = format!("{what} longer than {}", show_bytes(most_bytes));
+    io::Error::new(ErrorKind::FileTooLarge, what)
 }
 
 fn place(about: &Metadata) -> Place {

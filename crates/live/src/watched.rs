@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
 use record::evidence::{EvidenceFile, Sample};
-use record::journal::{self, CloseReason, Entry, Event, Opening};
+use record::journal::{self, CloseReason, Entry, Event, Opening, Parser};
 use record::load::Second;
 use record::rundir::{self, Run, SECONDS, Series};
 use record::trial::Outcome;
@@ -145,6 +145,7 @@ pub struct Watched {
     dir: PathBuf,
     eyes: Eyes,
     journal: Tail,
+    parser: Parser,
     entries: Arc<Vec<Entry>>,
     attempts: Vec<Attempt>,
     plan: Option<Arc<Plan>>,
@@ -172,6 +173,7 @@ impl Watched {
             dir: dir.into(),
             eyes,
             journal: Tail::new(dir.join("journal.jsonl")),
+            parser: Parser::default(),
             entries: Arc::default(),
             attempts: Vec::new(),
             plan: None,
@@ -279,7 +281,7 @@ impl Watched {
         }
         let entries = Arc::make_mut(&mut self.entries);
         for line in news.lines {
-            match entry(&line) {
+            match entry(&mut self.parser, &line) {
                 Ok(entry) => entries.push(entry),
                 Err(why) => {
                     let line = entries.len() + 1;
@@ -607,8 +609,8 @@ impl Files {
     }
 }
 
-fn entry(line: &[u8]) -> Result<Entry, String> {
-    let entry: Entry = serde_json::from_slice(line).map_err(|why| why.to_string())?;
+fn entry(parser: &mut Parser, line: &[u8]) -> Result<Entry, String> {
+    let entry: Entry = parser.parse(line).map_err(|why| why.to_string())?;
     match &entry.event {
         Event::Opened(opening) if opening.version > journal::VERSION => Err(format!(
             "it is of a newer bakeoff, {} (use that version)",

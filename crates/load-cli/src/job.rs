@@ -301,12 +301,16 @@ fn checked(result: Result<()>) -> Result<(), String> {
     result.map_err(|why| why.to_string())
 }
 
+/// Longest file that a command line names, in bytes.
+const FILE_BYTES: u64 = 256 << 20;
+
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    file::read(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+    file::read(path, FILE_BYTES).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    file::read_to_string(path).map_err(|why| format!("cannot read {}: {why}", path.display()))
+    file::read_to_string(path, FILE_BYTES)
+        .map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
 fn read_schedule(args: &LoadArgs, mode: &Mode) -> Result<Schedule, String> {

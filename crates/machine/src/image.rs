@@ -392,13 +392,16 @@ struct RecipeText {
     text: String,
 }
 
+/// Longest recipe, in bytes.
+const RECIPE_BYTES: u64 = 1 << 20;
+
 /// The recipes that a plan names: a file, or one or several of bakeoff's own, `smb+web`.
 fn parts(recipe: &str) -> Result<Vec<RecipeText>> {
     if Path::new(recipe)
         .extension()
         .is_some_and(|ending| ending == "toml")
     {
-        let text = input::file::read_to_string(Path::new(recipe))
+        let text = input::file::read_to_string_within(Path::new(recipe), RECIPE_BYTES)
             .with_context(|| format!("cannot read image recipe: {recipe}"))?;
         return Ok(vec![RecipeText {
             name: recipe.into(),

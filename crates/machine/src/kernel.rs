@@ -565,10 +565,13 @@ fn config_beside(vmlinuz: &Path) -> Option<PathBuf> {
     config.is_file().then_some(config)
 }
 
+/// Largest bootable image, in bytes.
+pub(crate) const IMAGE_BYTES: u64 = 192 << 20;
+
 fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) -> Result<Kernel> {
     let (vmlinuz, modules) = (files.vmlinuz, files.modules);
-    let image =
-        file::read(vmlinuz).with_context(|| format!("cannot read {}", vmlinuz.display()))?;
+    let image = file::read(vmlinuz, IMAGE_BYTES)
+        .with_context(|| format!("cannot read {}", vmlinuz.display()))?;
     let release = release_of(&image).ok_or_else(|| no_kernel(vmlinuz))?;
     given::refuse_cut_off(vmlinuz, &image, image.len() as u64)?;
     let mut sums = vec![cache::hash(&image)];

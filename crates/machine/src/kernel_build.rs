@@ -183,10 +183,13 @@ struct Config {
     id: String,
 }
 
+/// Longest configuration of a kernel, in bytes: one of all options has 400 KiB.
+const CONFIG_BYTES: u64 = 4 << 20;
+
 impl Config {
     fn read(how: &How) -> Result<Self> {
         let text = match &how.config {
-            Some(path) => file::read_to_string(path)
+            Some(path) => file::read_to_string_within(path, CONFIG_BYTES)
                 .with_context(|| format!("cannot read configuration {}", path.display()))?,
             None => MINIMAL.into(),
         };

@@ -3,13 +3,14 @@
 //! Dependencies are read from the modules themselves (`depends=` in their `.modinfo` section): Debian's
 //! packages carry no `modules.dep`, and so neither kmod nor depmod is needed on the host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use object::{Object, ObjectSection};
+use input::file;
+use object::ObjectSection as _;
+use profiler::elf;
 
 use crate::kernel::{Kernel, module_files};
 
@@ -23,6 +24,12 @@ pub(crate) struct Module {
     /// Names of the modules it needs, as they call themselves.
     pub(crate) depends: Vec<String>,
 }
+
+/// Largest module, packed or not, in bytes. Of Debian's the largest has 4 MiB; with debug information some have 60.
+const MODULE_BYTES: u64 = 128 << 20;
+
+/// Most modules of a guest.
+const MOST_MODULES: usize = 2000;
 
 /// The wanted modules that `dir` (a `lib/modules/RELEASE`) has, with all they depend on, sorted by path.
 ///
@@ -38,6 +45,9 @@ pub(crate) fn collect(dir: &Path, wanted: &[String], signed: Signed) -> Result<V
         let (false, Some(path)) = (found.contains_key(&name), places.get(&name)) else {
             continue;
         };
+        if found.len() == MOST_MODULES {
+            bail!("more than {MOST_MODULES} modules are needed: {name} (name fewer)");
+        }
         let mut module = read(dir, path)?;
         if signed == Signed::No {
             module.body.truncate(unsigned_length(&module.body));
@@ -85,8 +95,7 @@ pub(crate) fn dependency_file(modules: &[Module]) -> String {
         .collect();
     let mut text = String::new();
     for module in modules {
-        let mut needed: Vec<&str> = Vec::new();
-        gather(module, &by_name, &mut needed);
+        let mut needed = needs(module, &by_name);
         // The gathered list has what must load first at its front.
         needed.reverse();
         text.push_str(&module.path);
@@ -100,17 +109,25 @@ pub(crate) fn dependency_file(modules: &[Module]) -> String {
     text
 }
 
-/// Adds what `module` needs to `needed`, each after what it needs itself.
-fn gather<'m>(module: &Module, by_name: &BTreeMap<String, &'m Module>, needed: &mut Vec<&'m str>) {
-    for name in &module.depends {
-        let Some(other) = by_name.get(&plain(name)) else {
-            continue;
-        };
-        if !needed.contains(&other.path.as_str()) {
-            gather(other, by_name, needed);
-            needed.push(&other.path);
+/// What `module` needs, each after what it needs itself. Modules that need each other come in some order: the kernel loads none of them.
+fn needs<'m>(module: &'m Module, by_name: &BTreeMap<String, &'m Module>) -> Vec<&'m str> {
+    let (mut seen, mut needed) = (BTreeSet::from([&*module.path]), Vec::new());
+    // Modules whose needs are looked at, with those that are left; a chain of needs may be as long as there are modules.
+    let mut open = vec![(module, module.depends.iter())];
+    while let Some((own, left)) = open.last_mut() {
+        if let Some(name) = left.next() {
+            let other = by_name.get(&plain(name));
+            if let Some(other) = other.filter(|other| seen.insert(&*other.path)) {
+                open.push((other, other.depends.iter()));
+            }
+        } else {
+            if own.path != module.path {
+                needed.push(&*own.path);
+            }
+            open.pop();
         }
     }
+    needed
 }
 
 /// The module of a name, as the kernel writes it, decompressed; nothing where there is none that can be read.
@@ -120,7 +137,7 @@ pub(crate) fn body(dir: &Path, name: &str) -> Option<Vec<u8>> {
         path.file_name().and_then(|file| name_of(file.to_str()?)) == Some(plain(name))
     };
     let path = files.iter().find(is_it)?;
-    unpack(path, fs::read(path).ok()?).ok()
+    unpack(path, file::read(path, MODULE_BYTES).ok()?).ok()
 }
 
 impl Kernel {
@@ -143,7 +160,8 @@ pub(crate) fn is_known(kernel: &Kernel, name: &str) -> Result<bool> {
 }
 
 fn read(dir: &Path, path: &Path) -> Result<Module> {
-    let packed = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let packed = file::read(path, MODULE_BYTES)
+        .with_context(|| format!("cannot read {}", path.display()))?;
     let body = unpack(path, packed)
         .with_context(|| format!("cannot decompress module {}", path.display()))?;
     let depends = depends_of(&body).with_context(|| format!("not a module: {}", path.display()))?;
@@ -160,26 +178,18 @@ fn read(dir: &Path, path: &Path) -> Result<Module> {
 }
 
 fn unpack(path: &Path, packed: Vec<u8>) -> Result<Vec<u8>> {
-    let mut body = Vec::new();
     match path.extension().and_then(|ending| ending.to_str()) {
-        Some("ko") => return Ok(packed),
-        Some("xz") => lzma_rust2::XzReader::new(packed.as_slice(), true).read_to_end(&mut body)?,
-        Some("zst") => {
-            let mut reader = ruzstd::decoding::StreamingDecoder::new(packed.as_slice())
-                .map_err(|why| anyhow::anyhow!("{why}"))?;
-            reader.read_to_end(&mut body)?
-        }
+        Some("ko") => Ok(packed),
+        Some("xz") => profiler::unpack::xz(&packed, MODULE_BYTES),
+        Some("zst") => profiler::unpack::zstd(&packed, MODULE_BYTES),
         _ => bail!("unknown compression (this bakeoff reads .ko, .ko.xz and .ko.zst)"),
-    };
-    Ok(body)
+    }
 }
 
 /// The `depends=` line of a module's `.modinfo` section.
 fn depends_of(body: &[u8]) -> Result<Vec<String>> {
     let file = object::File::parse(body)?;
-    let section = file
-        .section_by_name(".modinfo")
-        .context("no .modinfo section")?;
+    let section = elf::section(&file, ".modinfo").context("no .modinfo section")?;
     Ok(depends_in(section.data()?))
 }
 
@@ -213,6 +223,7 @@ fn file_part(path: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use expect_test::expect;
+    use skip::limits;
 
     use super::*;
 
@@ -271,6 +282,45 @@ mod tests {
         let why = collect("veth").unwrap_err().to_string();
         assert!(why.starts_with("not a module: "), "{why}");
         assert!(collect("overlay").unwrap().is_empty());
+    }
+
+    #[test]
+    fn modules_that_need_each_other_come_in_some_order() {
+        let modules = [
+            module("a.ko", &["b"]),
+            module("b.ko", &["c", "b"]),
+            module("c.ko", &["a"]),
+        ];
+        expect![[r"
+            a.ko: b.ko c.ko
+            b.ko: c.ko a.ko
+            c.ko: a.ko b.ko
+        "]]
+        .assert_eq(&dependency_file(&modules));
+    }
+
+    #[test]
+    fn a_chain_of_needs_may_be_as_long_as_there_are_modules() {
+        let chain: Vec<Module> = (0..MOST_MODULES)
+            .map(|number| module(&format!("m{number}.ko"), &[&format!("m{}", number + 1)]))
+            .collect();
+        let text = dependency_file(&chain);
+        let first = text.lines().next().unwrap();
+        assert_eq!(first.split(' ').count(), MOST_MODULES);
+    }
+
+    #[test]
+    fn a_module_that_unpacks_without_end_is_refused_within_limits() {
+        let zeros = || std::io::Read::take(std::io::repeat(0), MODULE_BYTES + 1);
+        let mut zst = Vec::new();
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        ruzstd::encoding::compress(zeros(), &mut zst, level);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("veth.ko.zst");
+        fs::write(&path, zst).unwrap();
+        let collect = || collect(dir.path(), &["veth".into()], Signed::No);
+        let why = limits::refusal(collect).replace(&path.display().to_string(), "FILE");
+        assert!(why.ends_with(".ko.zst: zstd: longer than 128 MiB"), "{why}");
     }
 
     #[test]

@@ -382,7 +382,7 @@ fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
     if let Some(symbols) = known.and_then(|text| serde_json::from_slice(&text).ok()) {
         return Ok(symbols);
     }
-    let image = fs::read(&kernel.vmlinuz)
+    let image = input::file::read(&kernel.vmlinuz, crate::kernel::IMAGE_BYTES)
         .with_context(|| format!("cannot read {}", kernel.vmlinuz.display()))?;
     let symbols = KernelSymbols::read(&image)?;
     let text = serde_json::to_vec(&symbols)?;

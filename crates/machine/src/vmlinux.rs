@@ -4,15 +4,15 @@
 //! QEMU starts an unpacked kernel at its PVH entry, which the bootable image reaches too once it has unpacked itself
 //! (docs/system/i386/pvh in QEMU's sources, Documentation/arch/x86/pvh in the kernel's).
 
-use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
+use input::file;
 use profiler::bzimage;
 
 use crate::cache::about::{About, Part};
 use crate::cache::{self, Cache};
-use crate::kernel::Kernel;
+use crate::kernel::{IMAGE_BYTES, Kernel};
 use crate::task::Task;
 
 const KIND: &str = "vmlinux";
@@ -26,7 +26,8 @@ pub fn unpack(cache: &Cache, kernel: &Kernel, task: Task<'_>) -> Result<Option<P
     }
     task.tell("unpacking the kernel", None);
     let path = &kernel.vmlinuz;
-    let image = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let image =
+        file::read(path, IMAGE_BYTES).with_context(|| format!("cannot read {}", path.display()))?;
     let Ok(vmlinux) = bzimage::unpack(&image) else {
         return Ok(None);
     };

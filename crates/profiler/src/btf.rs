@@ -24,6 +24,9 @@ struct Type {
 }
 
 const MAGIC: u16 = 0xeb9f;
+/// Members that are looked at on one way: nameless structures can lie in each other in more ways than anybody can count.
+const MOST_MEMBERS: u32 = 1 << 16;
+
 const STRUCT: u8 = 4;
 const UNION: u8 = 5;
 
@@ -86,13 +89,11 @@ impl<'b> Btf<'b> {
 
     /// Where a member lies in a structure, in bytes: `offset("task_struct", &["sched_info", "run_delay"])`.
     pub fn offset(&self, structure: &str, path: &[&str]) -> Option<u64> {
-        let is_it = |kind: &&Type| {
-            kind.kind == STRUCT && self.text(kind.name) == Some(structure.as_bytes())
-        };
+        let is_it = |kind: &&Type| kind.kind == STRUCT && self.is_named(kind.name, structure);
         let mut own = *self.types.iter().find(is_it)?;
-        let mut bytes = 0;
+        let (mut bytes, mut steps) = (0, MOST_MEMBERS);
         for name in path {
-            let (offset, of) = self.member(own, name, 0)?;
+            let (offset, of) = self.member(own, name, 0, &mut steps)?;
             bytes += offset;
             own = self.resolve(of)?;
         }
@@ -100,12 +101,13 @@ impl<'b> Btf<'b> {
     }
 
     /// Offset and type of a member, also of one within a nameless structure.
-    fn member(&self, own: Type, wanted: &str, depth: u32) -> Option<(u64, u32)> {
+    fn member(&self, own: Type, wanted: &str, depth: u32, steps: &mut u32) -> Option<(u64, u32)> {
         const DEEPEST: u32 = 8;
         if !matches!(own.kind, STRUCT | UNION) || depth > DEEPEST {
             return None;
         }
         (0..own.count as usize).find_map(|index| {
+            *steps = steps.checked_sub(1)?;
             let at = own.at + index * 12;
             let (name, of, place) = (
                 word(self.body, at)?,
@@ -118,14 +120,11 @@ impl<'b> Btf<'b> {
                 place
             };
             let bytes = u64::from(bits / 8);
-            match self.text(name)? {
-                [] => {
-                    let (inner, of) = self.member(self.resolve(of)?, wanted, depth + 1)?;
-                    Some((bytes + inner, of))
-                }
-                text if text == wanted.as_bytes() => Some((bytes, of)),
-                _ => None,
+            if self.is_named(name, "") {
+                let (inner, of) = self.member(self.resolve(of)?, wanted, depth + 1, steps)?;
+                return Some((bytes + inner, of));
             }
+            self.is_named(name, wanted).then_some((bytes, of))
         })
     }
 
@@ -142,9 +141,11 @@ impl<'b> Btf<'b> {
         None
     }
 
-    fn text(&self, at: u32) -> Option<&'b [u8]> {
-        let rest = self.strings.get(at as usize..)?;
-        Some(&rest[..rest.iter().position(|byte| *byte == 0)?])
+    /// Whether the text at a place is this one; no more of it is looked at.
+    fn is_named(&self, at: u32, wanted: &str) -> bool {
+        let rest = self.strings.get(at as usize..).unwrap_or_default();
+        let behind = rest.strip_prefix(wanted.as_bytes());
+        behind.is_some_and(|behind| behind.first() == Some(&0))
     }
 }
 
@@ -154,6 +155,8 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
+    use skip::limits;
+
     use super::*;
 
     /// A section of types, each given by its words, and of names, each behind the one before; the first is empty.
@@ -254,5 +257,25 @@ mod tests {
         let unknown = section(&[&[0, kind(31, false, 0), 0]], &NAMES);
         let why = Btf::read(&unknown).unwrap_err().to_string();
         assert_eq!(why, "BTF with an unknown kind of type: 31");
+    }
+
+    #[test]
+    fn nameless_structures_in_each_other_are_given_up_within_limits() {
+        // Each of eight structures has a thousand members, all of the next one.
+        let types: Vec<Vec<u32>> = (1..=8)
+            .map(|next| {
+                let name = if next == 1 { at(&NAMES, "task") } else { 0 };
+                let mut words = vec![name, kind(STRUCT, false, 1000), 8];
+                (0..1000).for_each(|_| words.extend([0, next + 1, 0]));
+                words
+            })
+            .collect();
+        let types: Vec<&[u32]> = types.iter().map(Vec::as_slice).collect();
+        let data = section(&types, &NAMES);
+        let why = limits::refusal(|| {
+            let btf = Btf::read(&data)?;
+            btf.offset("task", &["pid"]).context("no such member")
+        });
+        assert_eq!(why, "no such member");
     }
 }

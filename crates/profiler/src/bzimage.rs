@@ -1,14 +1,20 @@
 //! The kernel inside a bzImage: found by its header, unpacked by what it begins with.
 
-use std::io::Read;
-
 use anyhow::{Context, Result, bail};
 use object::LittleEndian;
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
-/// No kernel of today unpacks to more.
-const MOST_BYTES: u64 = 512 << 20;
+use crate::unpack;
+
+/// Largest kernel, unpacked, in bytes: Debian's has 70 MiB, one of all options 190.
+const MOST_BYTES: u64 = 192 << 20;
+
+/// Segments whose notes are looked at; a kernel has five.
+const MOST_SEGMENTS: usize = 64;
+
+/// Notes that are looked at; a kernel has some twenty.
+const MOST_NOTES: usize = 4096;
 
 /// Documentation/arch/x86/boot.rst: `setup_sects`, `payload_offset`, `payload_length`.
 const SETUP_SECTORS: usize = 0x1f1;
@@ -49,21 +55,23 @@ pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
     let segments = header.program_headers(endian, vmlinux).unwrap_or_default();
     let notes = segments
         .iter()
+        .take(MOST_SEGMENTS)
         .filter_map(|segment| segment.notes(endian, vmlinux).ok()?);
-    let mut notes = notes.flat_map(|notes| notes.map_while(Result::ok));
+    let mut notes = notes
+        .flat_map(|notes| notes.map_while(Result::ok))
+        .take(MOST_NOTES);
     notes.any(|note| note.name() == b"Xen" && note.n_type(endian) == PHYS32_ENTRY)
 }
+
+const CANNOT: &str = "cannot unpack the kernel";
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
     // Behind all but gzip's stands the unpacked length.
     let body = &payload[..payload.len().saturating_sub(4)];
     match payload {
-        [0x1f, 0x8b, ..] => read(flate2::read::GzDecoder::new(payload), "gzip"),
-        [0xfd, b'7', b'z', b'X', b'Z', ..] => read(lzma_rust2::XzReader::new(body, true), "xz"),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => match ruzstd::decoding::StreamingDecoder::new(body) {
-            Ok(decoder) => read(decoder, "zstd"),
-            Err(why) => bail!("cannot unpack the kernel (zstd): {why}"),
-        },
+        [0x1f, 0x8b, ..] => unpack::gzip(payload, MOST_BYTES).context(CANNOT),
+        [0xfd, b'7', b'z', b'X', b'Z', ..] => unpack::xz(body, MOST_BYTES).context(CANNOT),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack::zstd(body, MOST_BYTES).context(CANNOT),
         [0x02, 0x21, 0x4c, 0x18, blocks @ ..] => lz4(&blocks[..blocks.len().saturating_sub(4)]),
         [0x7f, b'E', b'L', b'F', ..] => Ok(body.to_vec()),
         [0x5d, 0, 0, ..] => bail!("kernel packed with LZMA (known: lz4, zstd, xz, gzip)"),
@@ -73,13 +81,6 @@ fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
         }
         _ => bail!("kernel packed in an unknown way (known: lz4, zstd, xz, gzip)"),
     }
-}
-
-fn read(input: impl Read, how: &str) -> Result<Vec<u8>> {
-    let mut out = Vec::new();
-    let read = input.take(MOST_BYTES).read_to_end(&mut out);
-    read.with_context(|| format!("cannot unpack the kernel ({how})"))?;
-    Ok(out)
 }
 
 /// The legacy frame of LZ4: blocks that unpack to up to 8 MiB each, behind their length.
@@ -104,6 +105,8 @@ fn lz4(mut blocks: &[u8]) -> Result<Vec<u8>> {
 #[cfg(test)]
 mod tests {
     use std::io::Write as _;
+
+    use skip::limits;
 
     use super::*;
 
@@ -199,8 +202,25 @@ mod tests {
         let whole = image(&with_length(elf()));
         assert_eq!(why(&whole[..2000]), "kernel image cut off");
         assert_eq!(
-            why(&image(&[0x1f, 0x8b, 8, 0])).split(':').next(),
-            Some("cannot unpack the kernel (gzip)")
+            why(&image(&[0x1f, 0x8b, 8, 0]))
+                .rsplit_once(':')
+                .map(|told| told.0),
+            Some("cannot unpack the kernel: gzip")
         );
+    }
+
+    #[test]
+    fn a_kernel_that_unpacks_without_end_is_refused_within_limits() {
+        let mut packed = Vec::new();
+        let best = flate2::Compression::best();
+        let mut writer = flate2::write::GzEncoder::new(&mut packed, best);
+        let piece = vec![0; 1 << 20];
+        for _ in 0..=MOST_BYTES >> 20 {
+            writer.write_all(&piece).unwrap();
+        }
+        writer.finish().unwrap();
+        let image = image(&packed);
+        let why = limits::refusal(|| unpack(&image));
+        assert_eq!(why, "cannot unpack the kernel: gzip: longer than 192 MiB");
     }
 }

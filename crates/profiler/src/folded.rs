@@ -1,40 +1,43 @@
 //! Folded stacks: a line for each call path with its instructions, as flame graph viewers read them.
 
-use crate::profile::{Kind, Profile};
+use crate::profile::{Kind, Node, Profile};
 
 /// `nginx;entry_SYSCALL_64;do_syscall_64;... 1234`, task first, the idle task included, in the order of the tree.
-pub fn lines(profile: &Profile) -> Vec<String> {
+/// A line at a time: together they may be a thousand times as long as the profile.
+pub fn lines(profile: &Profile) -> impl Iterator<Item = String> {
     let mut sums = vec![0_u64; profile.nodes.len()];
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
         sums[count.node as usize] += count.instructions;
     }
-    let mut paths: Vec<String> = Vec::with_capacity(profile.nodes.len());
-    // Parents come first.
-    for node in &profile.nodes {
-        let name = match (node.kind, node.name.as_str()) {
-            (Kind::All, _) => String::new(),
-            (Kind::User | Kind::Module, "") if !node.image.is_empty() => {
-                format!("[{}]", node.image)
-            }
-            (Kind::Task | Kind::Kernel | Kind::User | Kind::Module, "") => "[unknown]".into(),
-            // Separators of the format.
-            (_, name) => name.replace([';', ' ', '\n'], "_"),
-        };
-        let parent = paths.get(node.parent as usize).map_or("", String::as_str);
-        paths.push(if parent.is_empty() {
-            name
-        } else {
-            format!("{parent};{name}")
-        });
+    let counted = (0..).zip(sums).filter(|(_, sum)| *sum > 0);
+    counted.map(|(node, sum)| format!("{} {sum}", path(profile, node)))
+}
+
+/// The names on the way to a node, from its task on.
+fn path(profile: &Profile, node: u32) -> String {
+    let mut names = Vec::new();
+    let mut at = &profile.nodes[node as usize];
+    while at.kind != Kind::All {
+        names.push(name(at));
+        at = &profile.nodes[at.parent as usize];
     }
-    let counted = paths.iter().zip(&sums).filter(|(_, sum)| **sum > 0);
-    counted.map(|(path, sum)| format!("{path} {sum}")).collect()
+    names.reverse();
+    names.join(";")
+}
+
+fn name(node: &Node) -> String {
+    match (node.kind, node.name.as_str()) {
+        (Kind::User | Kind::Module, "") if !node.image.is_empty() => format!("[{}]", node.image),
+        (_, "") => "[unknown]".into(),
+        // Separators of the format.
+        (_, name) => name.replace([';', ' ', '\n'], "_"),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::profile::{Count, Node, Window};
+    use crate::profile::{Count, Window};
 
     #[test]
     fn a_stack_is_a_line_and_names_cannot_break_it() {
@@ -66,7 +69,7 @@ mod tests {
             sampling: None,
         };
         assert_eq!(
-            lines(&profile),
+            lines(&profile).collect::<Vec<_>>(),
             [
                 "a_task__of_mine;do_syscall_64 10",
                 "a_task__of_mine;[libc.so.6] 14"

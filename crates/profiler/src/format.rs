@@ -20,20 +20,25 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::fmt;
-use std::io::Read as _;
 
 use anyhow::{Context, Result, bail};
+use input::text;
 
+use crate::budget::{self, Budget, NAME_BYTES};
 use crate::profile::{
     Blame, Clock, Count, Counter, CounterUnit, Health, Kind, Node, Profile, SAMPLED_VERSION,
     Sampling, StringCounts, VERSION, Wait, Window,
 };
+use crate::unpack;
 use crate::wire::{Damage, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"bkprofil";
 
+/// Largest file of a profile, in bytes.
+pub const PACKED_BYTES: u64 = 32 << 20;
+
 /// Most bytes of a profile, unpacked. One of ten seconds takes some hundred thousand.
-pub const MOST_BYTES: u64 = 256 << 20;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// A profile of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +59,17 @@ impl fmt::Display for Newer {
 
 impl std::error::Error for Newer {}
 
-/// The bytes of a profile.
+/// Why a profile is too large to be read again, if it is.
+pub fn excess(profile: &Profile) -> Option<&'static str> {
+    Budget::check(profile).err()
+}
+
+/// The beginning of a text, as long as a profile keeps it.
+fn cut(text: &str) -> &str {
+    text::cut(text, NAME_BYTES)
+}
+
+/// The bytes of a profile. Names that are longer than `budget::NAME_BYTES` are cut.
 pub fn write(profile: &Profile) -> Vec<u8> {
     let mut out = Writer(MAGIC.to_vec());
     let version = match profile.sampling {
@@ -64,8 +79,8 @@ pub fn write(profile: &Profile) -> Vec<u8> {
     out.number(version.into());
     let mut strings = Strings::default();
     for node in &profile.nodes {
-        strings.add(&node.name);
-        strings.add(&node.image);
+        strings.add(cut(&node.name));
+        strings.add(cut(&node.image));
     }
     out.number(strings.texts.len() as u64);
     strings.texts.iter().for_each(|text| out.text(text));
@@ -76,7 +91,7 @@ pub fn write(profile: &Profile) -> Vec<u8> {
         .iter()
         .for_each(|window| write_window(window, &mut out));
     out.number(profile.lacks.len() as u64);
-    profile.lacks.iter().for_each(|text| out.text(text));
+    profile.lacks.iter().for_each(|text| out.text(cut(text)));
     if let Some(sampling) = &profile.sampling {
         write_sampling(sampling, &mut out);
     }
@@ -111,8 +126,8 @@ fn write_nodes(profile: &Profile, strings: &Strings<'_>, out: &mut Writer) {
             Kind::Module => 3,
             Kind::User => 4,
         });
-        out.number(strings.places[node.name.as_str()]);
-        out.number(strings.places[node.image.as_str()]);
+        out.number(strings.places[cut(&node.name)]);
+        out.number(strings.places[cut(&node.image)]);
     }
 }
 
@@ -195,16 +210,7 @@ fn write_waits(waits: &[Wait], out: &mut Writer) {
 /// # Errors
 /// The bytes are no profile, of a later version (`Newer`), or damaged; the error says where.
 pub fn read(bytes: &[u8]) -> Result<Profile> {
-    let decoder = ruzstd::decoding::StreamingDecoder::new(bytes);
-    let decoder = decoder.map_err(|why| anyhow::anyhow!("profile is not zstd: {why}"))?;
-    let mut body = Vec::new();
-    decoder
-        .take(MOST_BYTES + 1)
-        .read_to_end(&mut body)
-        .context("profile damaged or cut off")?;
-    if body.len() as u64 > MOST_BYTES {
-        bail!("profile longer than {MOST_BYTES} bytes");
-    }
+    let body = unpack::zstd(bytes, MOST_BYTES).context("profile damaged or cut off")?;
     read_body(&body).map_err(|why| {
         if why.is::<Newer>() {
             why
@@ -223,12 +229,15 @@ fn read_body(body: &[u8]) -> Result<Profile> {
     if version > SAMPLED_VERSION.into() {
         bail!(Newer { version });
     }
-    let strings = read_texts(&mut input)?;
-    let nodes = read_nodes(&mut input, &strings)?;
-    let most = nodes.len() as u64 - 1;
-    let windows = (0..input.rows()?).map(|_| read_window(&mut input, most));
-    let windows = windows.collect::<Result<_, _>>()?;
-    let lacks = read_texts(&mut input)?
+    let strings = read_texts(&mut input, budget::MOST_TEXTS)?;
+    let mut budget = Budget::default();
+    let nodes = read_nodes(&mut input, &strings, &mut budget)?;
+    let mut windows = Vec::new();
+    for _ in 0..input.rows()? {
+        budget.window().map_err(|what| input.damage(what))?;
+        windows.push(read_window(&mut input, &nodes, &mut budget)?);
+    }
+    let lacks = read_texts(&mut input, budget::MOST_LACKS)?
         .into_iter()
         .map(String::from)
         .collect();
@@ -256,9 +265,9 @@ fn read_sampling(input: &mut Reader<'_>) -> Result<Sampling, Damage> {
     let frequency_hz = input.limited(u32::MAX.into(), "no such frequency")? as u32;
     let (samples, lost) = (input.number()?, input.number()?);
     let (outside, cpu_ns) = (input.number()?, input.number()?);
-    let rows = 0..input.rows()?;
+    let rows = 0..input.limited(budget::MOST_COUNTERS, "too many counters")?;
     let row = |_| {
-        let name = input.text()?.to_string();
+        let name = cut(input.text()?).to_string();
         let unit = match input.number()? {
             0 => CounterUnit::Events,
             1 => CounterUnit::Nanoseconds,
@@ -279,11 +288,24 @@ fn read_sampling(input: &mut Reader<'_>) -> Result<Sampling, Damage> {
     })
 }
 
-fn read_texts<'r>(input: &mut Reader<'r>) -> Result<Vec<&'r str>, Damage> {
-    (0..input.rows()?).map(|_| input.text()).collect()
+fn read_texts<'r>(input: &mut Reader<'r>, most: u64) -> Result<Vec<&'r str>, Damage> {
+    let count = input.limited(most, "too many texts")?;
+    let mut texts = Vec::new();
+    for _ in 0..count {
+        let text = input.text()?;
+        if text.len() > NAME_BYTES {
+            return Err(input.damage("text too long"));
+        }
+        texts.push(text);
+    }
+    Ok(texts)
 }
 
-fn read_nodes(input: &mut Reader<'_>, strings: &[&str]) -> Result<Vec<Node>, Damage> {
+fn read_nodes(
+    input: &mut Reader<'_>,
+    strings: &[&str],
+    budget: &mut Budget,
+) -> Result<Vec<Node>, Damage> {
     let count = input.number()?;
     if count == 0 {
         return Err(input.damage("no nodes"));
@@ -308,23 +330,29 @@ fn read_nodes(input: &mut Reader<'_>, strings: &[&str]) -> Result<Vec<Node>, Dam
             _ => return Err(input.damage("unknown kind of node")),
         };
         let (name, image) = (string(input, strings)?, string(input, strings)?);
+        let within = budget.node(parent, name, image);
+        within.map_err(|what| input.damage(what))?;
         nodes.push(Node {
             parent,
             kind,
-            name,
-            image,
+            name: name.into(),
+            image: image.into(),
         });
     }
     Ok(nodes)
 }
 
-fn string(input: &mut Reader<'_>, strings: &[&str]) -> Result<String, Damage> {
+fn string<'s>(input: &mut Reader<'_>, strings: &[&'s str]) -> Result<&'s str, Damage> {
     let text = strings.get(input.number()? as usize);
-    text.map(ToString::to_string)
-        .ok_or_else(|| input.damage("no such string"))
+    text.copied().ok_or_else(|| input.damage("no such string"))
 }
 
-fn read_window(input: &mut Reader<'_>, most: u64) -> Result<Window, Damage> {
+fn read_window(
+    input: &mut Reader<'_>,
+    nodes: &[Node],
+    budget: &mut Budget,
+) -> Result<Window, Damage> {
+    let most = nodes.len() as u64 - 1;
     let marks = (mark(input)?, mark(input)?);
     let instructions = input.number()?;
     let health = Health {
@@ -335,7 +363,7 @@ fn read_window(input: &mut Reader<'_>, most: u64) -> Result<Window, Damage> {
     };
     let mut counts = Vec::new();
     let mut last = 0;
-    for _ in 0..input.rows()? {
+    for _ in 0..rows(input, budget)? {
         last = input
             .number()?
             .checked_add(last)
@@ -356,13 +384,20 @@ fn read_window(input: &mut Reader<'_>, most: u64) -> Result<Window, Damage> {
         marks,
         instructions,
         counts,
-        queued: read_waits(input, most)?,
-        blame: read_blame(input, most)?,
-        asleep: read_waits(input, most)?,
-        preempted: read_pairs(input, most)?,
-        ran: read_pairs(input, most)?,
+        queued: read_waits(input, most, budget)?,
+        blame: read_blame(input, nodes, budget)?,
+        asleep: read_asleep(input, most, budget)?,
+        preempted: read_pairs(input, most, budget)?,
+        ran: read_pairs(input, most, budget)?,
         health,
     })
+}
+
+/// How many rows follow, of those that a profile may have together.
+fn rows(input: &mut Reader<'_>, budget: &mut Budget) -> Result<usize, Damage> {
+    let rows = input.rows()?;
+    budget.rows(rows).map_err(|what| input.damage(what))?;
+    Ok(rows)
 }
 
 fn mark(input: &mut Reader<'_>) -> Result<u8, Damage> {
@@ -377,8 +412,21 @@ fn size(input: &mut Reader<'_>) -> Result<u8, Damage> {
     Ok(input.limited(64, "no such size of a wait")? as u8)
 }
 
-fn read_waits(input: &mut Reader<'_>, most: u64) -> Result<Vec<Wait>, Damage> {
-    let rows = 0..input.rows()?;
+fn read_asleep(
+    input: &mut Reader<'_>,
+    most: u64,
+    budget: &mut Budget,
+) -> Result<Vec<Wait>, Damage> {
+    let waits = read_waits(input, most, budget)?;
+    for wait in &waits {
+        let within = budget.asleep(wait.node);
+        within.map_err(|what| input.damage(what))?;
+    }
+    Ok(waits)
+}
+
+fn read_waits(input: &mut Reader<'_>, most: u64, budget: &mut Budget) -> Result<Vec<Wait>, Damage> {
+    let rows = 0..rows(input, budget)?;
     let row = |_| {
         Ok(Wait {
             node: node(input, most)?,
@@ -390,27 +438,41 @@ fn read_waits(input: &mut Reader<'_>, most: u64) -> Result<Vec<Wait>, Damage> {
     rows.map(row).collect()
 }
 
-fn read_blame(input: &mut Reader<'_>, most: u64) -> Result<Vec<Blame>, Damage> {
-    let rows = 0..input.rows()?;
+fn read_blame(
+    input: &mut Reader<'_>,
+    nodes: &[Node],
+    budget: &mut Budget,
+) -> Result<Vec<Blame>, Damage> {
+    let most = nodes.len() as u64 - 1;
+    let rows = 0..rows(input, budget)?;
     let row = |_| {
-        Ok(Blame {
+        let blame = Blame {
             waiter: node(input, most)?,
             size: size(input)?,
             runner: node(input, most)?,
             ns: input.number()?,
-        })
+        };
+        let within = budget.blame(&nodes[blame.runner as usize].name);
+        within.map_err(|what| input.damage(what))?;
+        Ok(blame)
     };
     rows.map(row).collect()
 }
 
-fn read_pairs(input: &mut Reader<'_>, most: u64) -> Result<Vec<(u32, u64)>, Damage> {
-    let rows = 0..input.rows()?;
+fn read_pairs(
+    input: &mut Reader<'_>,
+    most: u64,
+    budget: &mut Budget,
+) -> Result<Vec<(u32, u64)>, Damage> {
+    let rows = 0..rows(input, budget)?;
     rows.map(|_| Ok((node(input, most)?, input.number()?)))
         .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use skip::limits;
+
     use super::*;
 
     /// Numbers that look random and are the same each time.
@@ -562,10 +624,7 @@ mod tests {
 
     fn unpacked(seed: u64) -> Vec<u8> {
         let packed = write(&profile(seed));
-        let mut body = Vec::new();
-        let mut decoder = ruzstd::decoding::StreamingDecoder::new(packed.as_slice()).unwrap();
-        decoder.read_to_end(&mut body).unwrap();
-        body
+        unpack::zstd(&packed, MOST_BYTES).unwrap()
     }
 
     #[test]
@@ -578,7 +637,132 @@ mod tests {
             why,
             "profile of a newer bakeoff: version 9, and this one reads 2"
         );
-        let why = read(b"PK").unwrap_err().to_string();
-        assert!(why.starts_with("profile is not zstd"), "{why}");
+        let why = format!("{:#}", read(b"PK").unwrap_err());
+        assert!(
+            why.starts_with("profile damaged or cut off: zstd: "),
+            "{why}"
+        );
+    }
+
+    /// A profile that is written number by number, packed.
+    fn packed(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
+        let mut out = Writer(MAGIC.to_vec());
+        out.number(VERSION.into());
+        write(&mut out);
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        ruzstd::encoding::compress_to_vec(out.0.as_slice(), level)
+    }
+
+    /// Texts, and a chain of nodes of the kernel, each with the last text as its name.
+    fn chain(out: &mut Writer, text: &str, nodes: u64) {
+        out.number(2);
+        out.text("");
+        out.text(text);
+        out.number(1 + nodes);
+        for _ in 0..nodes {
+            out.numbers([1, 2, 1, 0]);
+        }
+    }
+
+    /// The same with all nodes below the first.
+    fn comb(out: &mut Writer, text: &str, nodes: u64) {
+        out.number(2);
+        out.text("");
+        out.text(text);
+        out.number(1 + nodes);
+        for index in 1..=nodes {
+            out.numbers([index, 2, 1, 0]);
+        }
+    }
+
+    fn refused(bytes: &[u8], want: &str) {
+        let why = format!("{:#}", read(bytes).unwrap_err());
+        let what = why.split(" at byte ").next().unwrap();
+        assert_eq!(what, format!("profile damaged: {want}"));
+    }
+
+    #[test]
+    fn one_long_text_that_many_nodes_name_is_refused_within_limits() {
+        let bytes = packed(|out| comb(out, &"x".repeat(1 << 20), 20_000));
+        assert!(bytes.len() < 1 << 20, "{} bytes", bytes.len());
+        let why = limits::refusal(|| read(&bytes));
+        assert_eq!(why, "profile damaged: text too long at byte 1048590");
+    }
+
+    #[test]
+    fn what_nodes_and_rows_name_together_is_bounded() {
+        let name = "x".repeat(NAME_BYTES);
+        let bytes = packed(|out| comb(out, &name, 40_000));
+        let why = limits::refusal(|| read(&bytes));
+        assert!(
+            why.starts_with("profile damaged: too much text in names at byte "),
+            "{why}"
+        );
+        refused(&packed(|out| comb(out, "", 1 << 19)), "too many nodes");
+        refused(
+            &packed(|out| chain(out, "", 4000)),
+            "node too deep in the tree",
+        );
+        // Sleeps of one long path, in many sizes.
+        let sleeps = |out: &mut Writer| {
+            chain(out, &name, 1000);
+            out.number(1);
+            out.numbers([1, 2, 0, 0, 0, 0, 0]);
+            out.numbers([0, 0, 0, 100]);
+            for _ in 0..100 {
+                out.numbers([1000, 20, 1, 1]);
+            }
+        };
+        refused(&packed(sleeps), "causes of waits too long");
+        let rows = |out: &mut Writer| {
+            chain(out, "", 1);
+            out.number(1);
+            out.numbers([1, 2, 0, 0, 0, 0, 0, (1 << 20) + 1]);
+            for _ in 0..=1 << 20 {
+                out.numbers([0, 0, 0, 0, 0, 0]);
+            }
+        };
+        refused(&packed(rows), "too many rows");
+        let windows = |out: &mut Writer| {
+            chain(out, "", 1);
+            out.number(5000);
+            (0..5000).for_each(|_| out.numbers([0; 13]));
+        };
+        refused(&packed(windows), "too many windows");
+    }
+
+    #[test]
+    fn a_profile_that_unpacks_without_end_is_refused_within_limits() {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let zeros = std::io::Read::take(std::io::repeat(0), MOST_BYTES + 1);
+        let mut bytes = Vec::new();
+        ruzstd::encoding::compress(zeros, &mut bytes, level);
+        assert!(bytes.len() < 1 << 16, "{} bytes", bytes.len());
+        let why = limits::refusal(|| read(&bytes));
+        assert_eq!(
+            why,
+            "profile damaged or cut off: zstd: longer than 64.0 MiB"
+        );
+    }
+
+    #[test]
+    fn what_is_too_large_to_be_read_again_is_known_before_it_is_kept() {
+        assert_eq!(excess(&profile(1)), None);
+        let mut deep = profile(1);
+        deep.nodes.truncate(1);
+        for parent in 0..3000 {
+            deep.nodes.push(Node {
+                parent,
+                kind: Kind::Kernel,
+                name: "f".into(),
+                image: String::new(),
+            });
+        }
+        assert_eq!(excess(&deep), Some("node too deep in the tree"));
+        // A name that is too long is cut where a character ends.
+        let mut long = profile(1);
+        long.nodes[1].name = "\u{b5}".repeat(NAME_BYTES);
+        let back = read(&write(&long)).unwrap();
+        assert_eq!(back.nodes[1].name, "\u{b5}".repeat(NAME_BYTES / 2));
     }
 }

@@ -9,7 +9,9 @@
 //! 7.x         the same, and each offset is relative to its own place
 //! ```
 
-use anyhow::{Context, Result};
+use std::ops::Range;
+
+use anyhow::{Context, Result, bail};
 
 /// A symbol of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub struct Section<'s> {
 }
 
 /// Kernels have from thousands to hundreds of thousands; no data takes a number beyond for theirs.
-const MOST_SYMBOLS: usize = 4 << 20;
+const MOST_SYMBOLS: usize = 1 << 20;
 const FEWEST_SYMBOLS: usize = 64;
 
 /// Names between two markers.
@@ -41,11 +43,17 @@ const PER_MARKER: usize = 256;
 /// Most characters of a name, `KSYM_NAME_LEN`.
 const MOST_NAME: usize = 512;
 
+/// All names unpacked, in bytes; a kernel has 6 MiB. Tokens let three bytes stand for a name of 512.
+const NAMES_BYTES: usize = 64 << 20;
+
+/// Names that are passed over until the table is found. A kernel takes some hundred thousand; data in which names could begin
+/// everywhere would take the square of its length.
+const MOST_STEPS: usize = 4 << 20;
+
 /// Reads the table; `text` is the address of `_text`.
 pub fn read(section: Section<'_>, text: u64) -> Result<Vec<Symbol>> {
     let tokens = Tokens::find(section.data).context("kernel without kallsyms (CONFIG_KALLSYMS)")?;
-    let names =
-        Names::find(section.data, &tokens).context("kallsyms of an unknown form: no names")?;
+    let names = Names::find(section.data, &tokens)?;
     let addresses = addresses(section, &tokens, &names, text)
         .context("kallsyms of an unknown form: no addresses")?;
     let symbols = names
@@ -89,10 +97,9 @@ impl<'s> Tokens<'s> {
     fn around(data: &'s [u8], zero: usize) -> Option<Self> {
         let mut start = zero;
         for _ in 0..usize::from(b'0') {
-            start = data[..start.checked_sub(1)?]
-                .iter()
-                .rposition(|byte| *byte == 0)?
-                + 1;
+            let end = start.checked_sub(1)?;
+            let from = end.saturating_sub(MOST_NAME);
+            start = from + data[from..end].iter().rposition(|byte| *byte == 0)? + 1;
         }
         let (mut words, mut offsets) = (Vec::new(), Vec::new());
         let mut at = start;
@@ -128,64 +135,83 @@ struct Names {
 }
 
 impl Names {
-    fn find(data: &[u8], tokens: &Tokens<'_>) -> Option<Self> {
-        // From the table backwards: the names are the nearest thing of their size before it.
-        let places = (0..tokens.start.checked_sub(8)?).step_by(4);
+    fn find(data: &[u8], tokens: &Tokens<'_>) -> Result<Self> {
+        const NONE: &str = "kallsyms of an unknown form: no names";
+        let mut steps = MOST_STEPS;
+        let places = (0..tokens.start.checked_sub(8).context(NONE)?).step_by(4);
         for number in places {
-            let count = word(data, number)? as usize;
+            let count = word(data, number).context(NONE)? as usize;
             if !(FEWEST_SYMBOLS..MOST_SYMBOLS).contains(&count) {
                 continue;
             }
             // Up to 6.x what follows begins at a multiple of 8.
             for start in [number + 8, number + 4] {
-                if let Some(texts) = Self::at(data, start, count, tokens) {
-                    return Some(Self { texts, number });
+                if is_table(&data[..tokens.start], start, count, &mut steps)
+                    && let Some(texts) = Self::at(data, start, count, tokens)
+                {
+                    return Ok(Self { texts, number });
                 }
             }
+            if steps == 0 {
+                bail!("kallsyms of an unknown form: no names within {MOST_STEPS} steps");
+            }
         }
-        None
+        bail!(NONE)
     }
 
+    /// The names of a table that begins at `start`, unpacked.
     fn at(data: &[u8], start: usize, count: usize, tokens: &Tokens<'_>) -> Option<Vec<Vec<u8>>> {
         let mut at = start;
-        let (mut texts, mut markers) = (Vec::new(), Vec::new());
-        for index in 0..count {
-            if index % PER_MARKER == 0 {
-                markers.push(u32::try_from(at - start).ok()?);
+        let (mut texts, mut bytes) = (Vec::with_capacity(count), 0);
+        for _ in 0..count {
+            let packed = packed(data, at)?;
+            at = packed.end;
+            let mut text = Vec::new();
+            for code in &data[packed] {
+                text.extend_from_slice(tokens.words[usize::from(*code)]);
+                if text.len() > 2 * MOST_NAME {
+                    return None;
+                }
             }
-            let (length, head) = match (*data.get(at)?, *data.get(at + 1)?) {
-                (short, _) if short < 0x80 => (usize::from(short), 1),
-                (low, high) => (usize::from(low & 0x7f) | usize::from(high) << 7, 2),
-            };
-            at += head;
-            let packed = data
-                .get(at..at + length)
-                .filter(|_| (1..=MOST_NAME).contains(&length))?;
-            at += length;
-            if at > tokens.start {
-                return None;
-            }
-            let text: Vec<u8> = packed
-                .iter()
-                .flat_map(|code| tokens.words[usize::from(*code)])
-                .copied()
-                .collect();
-            let is_name =
-                text.len() > 1 && text[0].is_ascii_alphabetic() && text.len() <= 2 * MOST_NAME;
-            if !is_name {
+            bytes += text.len();
+            let is_name = text.len() > 1 && text[0].is_ascii_alphabetic();
+            if !is_name || bytes > NAMES_BYTES {
                 return None;
             }
             texts.push(text);
         }
-        [4, 8].into_iter().find_map(|alignment| {
-            let place = at.next_multiple_of(alignment);
-            let is_it = markers
-                .iter()
-                .zip((place..).step_by(4))
-                .all(|(marker, at)| word(data, at) == Some(*marker));
-            is_it.then(|| std::mem::take(&mut texts))
-        })
+        Some(texts)
     }
+}
+
+/// Where a packed name lies whose length stands at a place.
+fn packed(data: &[u8], at: usize) -> Option<Range<usize>> {
+    let (length, head) = match (*data.get(at)?, *data.get(at + 1)?) {
+        (short, _) if short < 0x80 => (usize::from(short), 1),
+        (low, high) => (usize::from(low & 0x7f) | usize::from(high) << 7, 2),
+    };
+    let end = at + head + length;
+    ((1..=MOST_NAME).contains(&length) && end <= data.len()).then_some(at + head..end)
+}
+
+/// Whether so many packed names begin at `start`, and their markers follow. Nothing is unpacked. Each name is a step.
+fn is_table(data: &[u8], start: usize, count: usize, steps: &mut usize) -> bool {
+    let (mut at, mut markers) = (start, Vec::new());
+    for index in 0..count {
+        if index % PER_MARKER == 0 {
+            markers.push((at - start) as u32);
+        }
+        let Some(packed) = packed(data, at).filter(|_| *steps > 0) else {
+            return false;
+        };
+        *steps -= 1;
+        at = packed.end;
+    }
+    [4, 8].into_iter().any(|alignment| {
+        let place = at.next_multiple_of(alignment);
+        let mut places = markers.iter().zip((place..).step_by(4));
+        places.all(|(marker, at)| word(data, at) == Some(*marker))
+    })
 }
 
 /// How an offset becomes an address.
@@ -266,6 +292,8 @@ fn find(data: &[u8], wanted: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use skip::limits;
+
     use super::*;
 
     const TEXT: u64 = 0xffff_ffff_8100_0000;
@@ -399,5 +427,23 @@ mod tests {
                 let _ = read_table(&damaged);
             }
         }
+    }
+
+    #[test]
+    fn names_that_could_begin_anywhere_are_given_up_within_limits() {
+        // Each word is a number of symbols that kernels have, and the beginning of a name of three tokens.
+        let mut data = [3, b't', 10, 0].repeat(1 << 16);
+        let (start, mut index) = (data.len(), Vec::new());
+        for code in 0..=255_u8 {
+            index.extend(((data.len() - start) as u16).to_le_bytes());
+            data.push(if code.is_ascii_graphic() { code } else { b'x' });
+            data.push(0);
+        }
+        data.extend(index);
+        let why = limits::refusal(|| read_table(&data));
+        assert_eq!(
+            why,
+            "kallsyms of an unknown form: no names within 4194304 steps"
+        );
     }
 }

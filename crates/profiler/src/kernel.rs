@@ -1,11 +1,12 @@
 //! What the plugin and the reader need of a kernel: its functions, and where it keeps its tasks.
 
 use anyhow::{Context, Result};
-use object::{Object as _, ObjectSection as _};
+use object::ObjectSection as _;
 use serde::{Deserialize, Serialize};
 
 use crate::btf::Btf;
 use crate::bzimage;
+use crate::elf;
 use crate::kallsyms::{self, Section, Symbol};
 
 /// A function by its first address.
@@ -90,7 +91,7 @@ impl KernelSymbols {
         let file =
             object::File::parse(vmlinux).context("not an ELF file: the kernel in the image")?;
         let section = |name: &str| {
-            let section = file.section_by_name(name)?;
+            let section = elf::section(&file, name)?;
             Some((section.address(), section.data().ok()?))
         };
         let (text, _) = section(".text").context("kernel without a .text section")?;

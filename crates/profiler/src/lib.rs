@@ -10,6 +10,7 @@
 //! It starts nothing and knows no machine: `machine` gives the plugin to QEMU and hands over what that has written.
 
 pub mod btf;
+mod budget;
 pub mod bzimage;
 pub mod counter;
 pub mod elf;
@@ -21,4 +22,5 @@ pub mod plugin;
 pub mod profile;
 pub mod raw;
 pub mod resolve;
+pub mod unpack;
 mod wire;

@@ -20,10 +20,17 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{self, Entry, Event, Opening};
+use crate::json;
 use crate::rundir::RunDir;
 
 /// Version of `fleet.json`.
 pub const VERSION: u32 = 1;
+
+/// Longest file of a fleet, in bytes.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// Most values in such a file.
+const MOST_VALUES: usize = 1 << 17;
 
 /// Name of the file that jobs read first.
 pub const FLEET: &str = "fleet.json";
@@ -49,13 +56,13 @@ impl Fleet {
     /// Reads the file of a run.
     pub fn read(run: &Path) -> Result<Self> {
         let path = run.join(FLEET);
-        let body = file::read(&path).with_context(|| {
+        let body = file::read(&path, MOST_BYTES).with_context(|| {
             format!(
                 "no run of a fleet: {} (begin it with --slurm)",
                 path.display()
             )
         })?;
-        let fleet: Self = serde_json::from_slice(&body)
+        let fleet: Self = json::read(&body, MOST_VALUES)
             .with_context(|| format!("damaged file: {}", path.display()))?;
         if fleet.version > VERSION {
             bail!(
@@ -242,17 +249,17 @@ pub fn note_failure(run: &Path, block: u32, failure: &Failure) -> Result<()> {
 /// Why jobs have ended without a block so far. A line that was not written whole is passed over.
 #[must_use]
 pub fn failures(run: &Path, block: u32) -> Vec<Failure> {
-    let text = file::read(&beside(run, block, "failures.jsonl")).unwrap_or_default();
+    let text = file::read(&beside(run, block, "failures.jsonl"), MOST_BYTES).unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n');
     lines
-        .filter_map(|line| serde_json::from_slice(line).ok())
+        .filter_map(|line| json::read(line, MOST_VALUES).ok())
         .collect()
 }
 
 fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    match file::read(path) {
+    match file::read(path, MOST_BYTES) {
         Ok(body) => {
-            let value = serde_json::from_slice(&body);
+            let value = json::read(&body, MOST_VALUES);
             value
                 .map(Some)
                 .with_context(|| format!("damaged file: {}", path.display()))

@@ -14,9 +14,9 @@ use serde_json::Value;
 
 use crate::fleet::Node;
 use crate::lines::{self, Lines};
+pub use crate::lines::{LINE_BYTES, MOST_BYTES, Parser};
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
-use crate::rundir::sha256;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
@@ -301,11 +301,9 @@ pub fn read(path: &Path) -> Result<Vec<Entry>> {
 
 /// The same with the SHA-256 of the lines that were read.
 pub fn read_hashed(path: &Path) -> Result<(Vec<Entry>, String)> {
-    let text = lines::read(path)?;
-    let whole = lines::whole(&text);
-    let entries: Vec<Entry> = lines::parse(path, whole)?;
-    check_opening(path, &entries)?;
-    Ok((entries, sha256(whole)))
+    let read = lines::read(path)?;
+    check_opening(path, &read.values)?;
+    Ok((read.values, read.sha256))
 }
 
 fn check_opening(path: &Path, entries: &[Entry]) -> Result<()> {
@@ -434,6 +432,8 @@ pub fn check_trials(entries: &[Entry], plan: &Plan) -> Result<(), String> {
 mod tests {
     use std::fs;
     use std::path::PathBuf;
+
+    use skip::limits;
 
     use super::*;
     use crate::verdict::Verdict;
@@ -644,5 +644,40 @@ mod tests {
             let text = serde_json::to_string(&event).unwrap();
             assert_eq!(serde_json::from_str::<Event>(&text).unwrap(), event);
         }
+    }
+
+    #[test]
+    fn a_journal_without_end_is_refused_within_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(20 << 30).unwrap();
+        let why = limits::refusal(|| read(&path));
+        let want = "file longer than 128 MiB: 20.0 GiB (put back what bakeoff has written)";
+        assert!(why.ends_with(want), "{why}");
+    }
+
+    #[test]
+    fn a_line_without_end_is_refused_within_limits() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal.jsonl");
+        let file = fs::File::create(&path).unwrap();
+        file.set_len(MOST_BYTES).unwrap();
+        let why = limits::refusal(|| read(&path));
+        assert!(why.contains(": line longer than 4.00 MiB ("), "{why}");
+    }
+
+    #[test]
+    fn a_journal_of_many_small_values_is_refused_within_limits() {
+        let (_dir, path) = written(b"");
+        let looks = vec!["\"\""; 60_000].join(",");
+        let line = format!(
+            "{{\"at\":\"\",\"event\":{{\"looked\":{{\"blocks\":1,\"looks\":[{looks}]}}}}}}\n"
+        );
+        let mut text = fs::read(&path).unwrap();
+        (0..20).for_each(|_| text.extend(line.as_bytes()));
+        fs::write(&path, text).unwrap();
+        let why = limits::refusal(|| read(&path));
+        assert!(why.contains(" line 20: more than "), "{why}");
     }
 }

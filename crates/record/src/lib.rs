@@ -17,6 +17,7 @@ pub mod hardware_counters;
 pub mod incidents;
 pub mod instructions;
 pub mod journal;
+mod json;
 pub mod latency;
 mod lines;
 pub mod load;

@@ -3,13 +3,30 @@
 //! A line is whole or it is not there: a process that dies while it appends leaves a torn last line, which the next opening cuts off.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::Write as _;
+use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use input::file;
+use input::units::show_bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
+
+use crate::json;
+use crate::rundir::hex;
+
+/// Longest file of lines, in bytes. The journal of 5,000 blocks of four arms has 20 MiB, samples of the longest trial have 90.
+pub const MOST_BYTES: u64 = 128 << 20;
+
+/// Longest line of such a file, in bytes.
+pub const LINE_BYTES: u64 = 4 << 20;
+
+/// Most values in a journal: so many take 200 MiB at the most, whatever they are.
+const MOST_VALUES: usize = 1 << 20;
+
+/// Most values in one line.
+const LINE_VALUES: usize = 1 << 16;
 
 /// An open journal.
 #[derive(Debug)]
@@ -44,13 +61,12 @@ impl Lines {
 
     /// The lines so far; a torn last one is cut off.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        let text = read(&self.path)?;
-        let whole = whole(&text);
-        if whole.len() < text.len() {
-            let cut = self.file.set_len(whole.len() as u64);
+        let read = read(&self.path)?;
+        if read.is_torn {
+            let cut = self.file.set_len(read.whole_bytes);
             cut.context("cannot cut the torn line off the journal")?;
         }
-        parse(&self.path, whole)
+        Ok(read.values)
     }
 
     /// Appends one line and waits until it is on disk.
@@ -72,27 +88,105 @@ impl Drop for Lines {
     }
 }
 
-/// What a journal holds, the torn line included.
-pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
-    file::read(path).with_context(|| format!("cannot read journal: {}", path.display()))
+/// What a journal holds.
+pub(crate) struct Journaled<T> {
+    /// Its lines.
+    pub(crate) values: Vec<T>,
+    /// SHA-256 of the whole lines.
+    pub(crate) sha256: String,
+    /// Their length, in bytes.
+    whole_bytes: u64,
+    /// Whether a torn line follows.
+    is_torn: bool,
 }
 
-/// The whole lines of a text.
-pub(crate) fn whole(text: &[u8]) -> &[u8] {
-    let end = text.iter().rposition(|byte| *byte == b'\n');
-    &text[..end.map_or(0, |end| end + 1)]
-}
-
-/// The lines of a journal's text.
-pub(crate) fn parse<T: DeserializeOwned>(path: &Path, text: &[u8]) -> Result<Vec<T>> {
-    let lines = text
-        .split(|byte| *byte == b'\n')
-        .filter(|line| !line.is_empty());
-    let mut values = Vec::new();
-    for (index, line) in lines.enumerate() {
-        let value = serde_json::from_slice(line);
-        let place = || format!("damaged journal: {} line {}", path.display(), index + 1);
-        values.push(value.with_context(place)?);
+/// Reads a journal, line by line; a torn last one is passed over.
+pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Journaled<T>> {
+    let cannot = || format!("cannot read journal: {}", path.display());
+    let mut lines = Reader::open(path).with_context(cannot)?;
+    let (mut parser, mut sum) = (Parser::default(), Sha256::new());
+    let (mut values, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
+    while let Some(line) = lines.next().with_context(cannot)? {
+        sum.update(line);
+        whole_bytes += line.len() as u64;
+        let line = line.strip_suffix(b"\n").unwrap_or(line);
+        if line.is_empty() {
+            continue;
+        }
+        number += 1;
+        let place = || format!("damaged journal: {} line {number}", path.display());
+        values.push(parser.parse(line).with_context(place)?);
     }
-    Ok(values)
+    Ok(Journaled {
+        values,
+        sha256: hex(&sum.finalize()),
+        whole_bytes,
+        is_torn: lines.is_torn,
+    })
+}
+
+/// Reads the lines of a journal, as many values as a journal may have.
+#[derive(Debug, Default)]
+pub struct Parser {
+    values: usize,
+}
+
+impl Parser {
+    /// One line more.
+    ///
+    /// # Errors
+    /// It is not JSON of that form, or has more values than a line or a journal may have.
+    pub fn parse<T: DeserializeOwned>(&mut self, line: &[u8]) -> serde_json::Result<T> {
+        let most = LINE_VALUES.min(MOST_VALUES - self.values);
+        let value = json::read(line, most)?;
+        self.values += json::count(line);
+        Ok(value)
+    }
+}
+
+/// Whole lines of a file, one at a time: what is in memory is one line.
+pub(crate) struct Reader {
+    file: BufReader<File>,
+    line: Vec<u8>,
+    is_torn: bool,
+}
+
+impl Reader {
+    /// Opens a regular file of at most `MOST_BYTES`.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let file = file::open(path)?;
+        let length = file.metadata()?.len();
+        if length > MOST_BYTES {
+            return Err(too_long("file", MOST_BYTES, Some(length)));
+        }
+        Ok(Self {
+            file: BufReader::new(file),
+            line: Vec::new(),
+            is_torn: false,
+        })
+    }
+
+    /// The next line with its end; a last one without is left out.
+    pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
+        self.line.clear();
+        let mut rest = (&mut self.file).take(LINE_BYTES + 1);
+        rest.read_until(b'\n', &mut self.line)?;
+        if self.line.last() == Some(&b'\n') {
+            return Ok(Some(&self.line));
+        }
+        if self.line.len() as u64 > LINE_BYTES {
+            return Err(too_long("line", LINE_BYTES, None));
+        }
+        self.is_torn = !self.line.is_empty();
+        Ok(None)
+    }
+}
+
+fn too_long(what: &str, most_bytes: u64, length: Option<u64>) -> io::Error {
+    let most = show_bytes(most_bytes);
+    let length = length.map_or_else(String::new, |length| format!(": {}", show_bytes(length)));
+    io::Error::new(
+        ErrorKind::FileTooLarge,
+        format!("{what} longer than {most}{length} (put back what bakeoff has written)"),
+    )
 }

@@ -13,11 +13,18 @@ use input::file;
 use serde::{Deserialize, Serialize};
 
 use crate::bisect::Walk;
+use crate::json;
 use crate::metric::MetricSpec;
 use crate::verdict::Verdict;
 
 /// Version of both formats: a key that goes or means something else makes a new one; a key that comes does not.
 pub const VERSION: u32 = 1;
+
+/// Longest list or index of a night, in bytes.
+const MOST_BYTES: u64 = 16 << 20;
+
+/// Most values in such a file.
+const MOST_VALUES: usize = 1 << 18;
 
 /// Name of the list of plans.
 pub const NIGHT: &str = "night.json";
@@ -59,8 +66,9 @@ impl Night {
         if !path.exists() {
             return Ok(None);
         }
-        let body = file::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
-        let night: Self = serde_json::from_slice(&body)
+        let body = file::read(&path, MOST_BYTES)
+            .with_context(|| format!("cannot read {}", path.display()))?;
+        let night: Self = json::read(&body, MOST_VALUES)
             .with_context(|| format!("damaged: {}", path.display()))?;
         if night.version > VERSION {
             bail!("of a newer bakeoff: {} (use that version)", path.display());
@@ -360,7 +368,7 @@ pub enum Beside {
 
 /// The index in a directory; `None` where there is none that this version can use: it is made again then.
 pub fn read_index(dir: &Path) -> Option<Index> {
-    let body = file::read(&dir.join(INDEX)).ok()?;
-    let index: Index = serde_json::from_slice(&body).ok()?;
+    let body = file::read(&dir.join(INDEX), MOST_BYTES).ok()?;
+    let index: Index = json::read(&body, MOST_VALUES).ok()?;
     (index.version == VERSION && index.bakeoff == crate::VERSION).then_some(index)
 }

@@ -42,6 +42,7 @@ use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::fleet::Node;
 use crate::journal::CloseReason;
 use crate::journal::{self, Entry, Event, Opening};
+use crate::json;
 use crate::load::Second;
 use crate::models::{self, Models};
 use crate::streamed;
@@ -49,6 +50,24 @@ use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
 use input::file;
 use plan::{self, CheckWorkload, Checks, Plan};
+
+/// Longest `trial.json`, in bytes. An hour of load has 5 MiB, the longest timeline 20.
+const RECORD_BYTES: u64 = 64 << 20;
+
+/// Longest `facts.json`, in bytes. Facts of a guest are bounded as it tells them; they have some hundred KiB.
+const FACTS_BYTES: u64 = 16 << 20;
+
+/// Longest of the other files that are JSON, in bytes.
+const FILE_BYTES: u64 = 64 << 20;
+
+/// Most values in `trial.json` and in the other files.
+const FILE_VALUES: usize = 1 << 20;
+
+/// Most values in `facts.json`.
+const FACTS_VALUES: usize = 1 << 17;
+
+/// Longest journal that is looked through for something that is not blank, in bytes. Who reads a longer one says what is wrong with it.
+const BLANK_BYTES: u64 = 1 << 20;
 
 /// Version of `trial.json`.
 pub const TRIAL_VERSION: u32 = 1;
@@ -572,6 +591,12 @@ fn has_no_journal(dir: &Path) -> bool {
         Ok(journal) => journal,
         Err(why) => return why.kind() == ErrorKind::NotFound,
     };
+    if journal
+        .metadata()
+        .is_ok_and(|about| about.len() > BLANK_BYTES)
+    {
+        return false;
+    }
     let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0;
     // Who reads the journal says what else is wrong with it.
     let mut bytes = BufReader::new(journal).bytes();
@@ -787,12 +812,12 @@ impl Turn {
 
 fn load_models(dir: &Path) -> Result<Option<Models>> {
     let path = dir.join(MODELS);
-    let body = match file::read(&path) {
+    let body = match file::read(&path, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };
-    let models: Models = serde_json::from_slice(&body).with_context(|| {
+    let models: Models = json::read(&body, FILE_VALUES).with_context(|| {
         format!(
             "damaged file: {} (remove it, and run with --models)",
             path.display()
@@ -810,12 +835,12 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
 /// The A/A runs that the machine had when the run began; `None` where an earlier version began it.
 pub fn load_history(dir: &Path) -> Result<Option<History>> {
     let path = dir.join(A_A);
-    let body = match file::read(&path) {
+    let body = match file::read(&path, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
     };
-    let history: History = serde_json::from_slice(&body).with_context(|| {
+    let history: History = json::read(&body, FILE_VALUES).with_context(|| {
         format!(
             "damaged file: {} (remove it: the history is then not known)",
             path.display()
@@ -833,7 +858,7 @@ pub fn load_history(dir: &Path) -> Result<Option<History>> {
 /// What `accept` has written; nothing where there is no such file.
 pub fn load_accepted(dir: &Path) -> Result<BTreeMap<String, String>> {
     let path = dir.join(ACCEPTED);
-    let body = match file::read(&path) {
+    let body = match file::read(&path, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
@@ -844,7 +869,8 @@ pub fn load_accepted(dir: &Path) -> Result<BTreeMap<String, String>> {
             path.display()
         )
     };
-    let accepted: BTreeMap<String, String> = serde_json::from_slice(&body).with_context(damaged)?;
+    let accepted: BTreeMap<String, String> =
+        json::read(&body, FILE_VALUES).with_context(damaged)?;
     if let Some((id, _)) = accepted.iter().find(|(_, reason)| reason.trim().is_empty()) {
         return Err(anyhow!("no reason for {id:?}")).with_context(damaged);
     }
@@ -894,12 +920,12 @@ pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Resul
 fn load_trial(series: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
     let path = series.join(attempt_name(trial, attempt)).join("trial.json");
     let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
-    let body = file::read(&path).with_context(|| told("lost record"))?;
+    let body = file::read(&path, RECORD_BYTES).with_context(|| told("lost record"))?;
     if sha256(&body) != sha {
         bail!(told("record is not the one that the journal names"));
     }
     let mut record: TrialRecord =
-        serde_json::from_slice(&body).with_context(|| told("damaged record"))?;
+        json::read(&body, FILE_VALUES).with_context(|| told("damaged record"))?;
     if record.version > TRIAL_VERSION {
         bail!(
             "record of a newer bakeoff: {} (use that version)",
@@ -1041,9 +1067,9 @@ fn check_samples(path: &Path) -> Result<(), Damage> {
 
 /// Facts that are not those that were recorded tell nothing.
 fn load_facts(dir: &Path, sha: Option<&str>) -> Result<Facts, Damage> {
-    let body = file::read(&dir.join(EvidenceFile::Facts.name()));
+    let body = file::read(&dir.join(EvidenceFile::Facts.name()), FACTS_BYTES);
     let body = body.map_err(|why| Damage::of(&why))?;
-    let mut facts: Facts = serde_json::from_slice(&body).map_err(|_| Damage::Damaged)?;
+    let mut facts: Facts = json::read(&body, FACTS_VALUES).map_err(|_| Damage::Damaged)?;
     if sha.is_some_and(|sha| sha256(&body) != sha) {
         return Err(Damage::Changed);
     }

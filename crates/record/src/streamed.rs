@@ -8,14 +8,18 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use input::file;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::json;
+use crate::lines::Reader;
 use crate::thinned::{Point, Thinned};
 
 /// So many lines are appended at the least before the file is written anew: an hour of seconds.
 const LINES: usize = 3600;
+
+/// Most values in a line: a point has some hundred.
+const POINT_VALUES: usize = 1 << 14;
 
 /// The series and its file.
 #[derive(Debug)]
@@ -97,12 +101,12 @@ pub fn lines<T: Serialize>(points: &[T]) -> io::Result<Vec<u8>> {
 
 /// Reads such a file; points of one time are one, and a line that was cut off at the end is left out.
 pub fn read<T: Point + DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
-    let text =
-        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut series = Thinned::default();
-    for (line, number) in whole.lines().zip(1..) {
-        let point: T = serde_json::from_str(line)
+    let cannot = || format!("cannot read {}", path.display());
+    let mut lines = Reader::open(path).with_context(cannot)?;
+    let (mut series, mut number) = (Thinned::default(), 0);
+    while let Some(line) = lines.next().with_context(cannot)? {
+        number += 1;
+        let point: T = json::read(line, POINT_VALUES)
             .with_context(|| format!("damaged file: {}:{number}", path.display()))?;
         series.push(point);
     }

@@ -27,6 +27,8 @@
 //! console is text to it, never markup.
 
 use ::fairness::Vain;
+use input::text::escaped;
+use maud::Markup;
 use plan::Plan;
 use record::bisect::{Bisection, Walk};
 use record::defect::FoundDefect;
@@ -76,6 +78,11 @@ mod terminal;
 mod why;
 mod words;
 
+/// Markup as it goes out. What would turn the direction of writing in it, or be obeyed otherwise, is written out as on a terminal.
+fn shown(markup: Markup) -> String {
+    escaped(&markup.into_string())
+}
+
 /// A self-contained page. It has a script, for call trees, where there are explanations; all else works without.
 pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     page::page(run, judgement, whys)
@@ -83,7 +90,7 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
 
 /// For a mail or a pull request: GitHub's Markdown, readable as plain text too.
 pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
-    markdown::markdown(run, judgement, whys)
+    escaped(&markdown::markdown(run, judgement, whys))
 }
 
 /// For a terminal of `width` columns. Plain text with a line break at its end, without colours and
@@ -104,7 +111,7 @@ pub fn night_html(index: &Index) -> String {
 
 /// The same for a mail or a pull request.
 pub fn night_markdown(index: &Index) -> String {
-    night::as_markdown(index)
+    escaped(&night::as_markdown(index))
 }
 
 /// The same for a terminal of `width` columns.
@@ -275,7 +282,7 @@ pub fn confirmation_terminal(found: &Confirmation, width: usize) -> String {
 
 /// The same for a mail or a pull request.
 pub fn confirmation_markdown(found: &Confirmation) -> String {
-    confirm::markdown(found)
+    escaped(&confirm::markdown(found))
 }
 
 /// The same for machines, with the sentences as `text`.
@@ -285,7 +292,7 @@ pub fn confirmation_json(found: &Confirmation) -> Value {
 
 /// The same for a mail or a pull request.
 pub fn why_markdown(why: &Why) -> String {
-    why::markdown(why)
+    escaped(&why::markdown(why))
 }
 
 /// The same for machines, with the sentence as `text`.
@@ -363,6 +370,17 @@ mod tests {
     use fixtures::web;
 
     use super::*;
+
+    #[test]
+    fn what_turns_the_direction_of_writing_is_written_out_in_all_forms() {
+        let (mut run, judgement) = judged(web::trade_off_and_failure());
+        run.plan.title = "good\u{202e}dab\u{2066}\u{200f}\u{1b}[2J".into();
+        let page = html(&run, &judgement, &[]);
+        for text in [page, markdown(&run, &judgement, &[])] {
+            assert!(text.contains(r"good\u{202e}dab\u{2066}\u{200f}"));
+            assert!(!text.contains(['\u{202e}', '\u{2066}', '\u{200f}', '\u{1b}']));
+        }
+    }
 
     #[test]
     fn a_trade_off_and_a_failed_arm_are_told_alike_in_all_forms() {

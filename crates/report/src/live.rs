@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 
 use crate::chart::{self, Chart};
 use crate::headline::{headline, pill, unbroken};
+use crate::shown;
 use crate::words;
 use crate::words::live as told;
 
@@ -41,13 +42,9 @@ pub fn policy() -> String {
     )
 }
 
-/// What a report may load, wherever its file came from: its own style, and the script of call trees.
-pub fn report_policy() -> String {
-    format!(
-        "default-src 'none'; style-src 'unsafe-inline'; script-src '{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-        crate::why::tree::script_hash()
-    )
-}
+/// What a report may do that is served, wherever its file came from: show itself in its own style. In a sandbox it runs no script, not
+/// even that of call trees, because whoever may run one may also send the browser elsewhere (`meta` with `refresh`).
+pub const REPORT_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 /// A run in one line.
 pub fn line(now: &Snapshot) -> String {
@@ -171,21 +168,21 @@ pub fn run_page(title: &str, parts: &[Part], home: &str, events: &str) -> String
 /// The parts of the page of a run that is not there any more.
 pub fn gone_parts(name: &str) -> Vec<Part> {
     let said = html! { section.boxed.setbacks { h2 { "Gone" } p { "The directory of this run is not there any more: " (name) } } };
-    vec![("notes", said.into_string())]
+    vec![("notes", shown(said))]
 }
 
 /// The parts of that page; `has_report` says whether a report can be opened.
 pub fn run_parts(now: &Snapshot, has_report: bool) -> Vec<Part> {
     vec![
-        ("top", top(now, has_report).into_string()),
-        ("notes", boxes(now).into_string()),
-        ("verdict", verdict(now).into_string()),
-        ("arms", arms(now).into_string()),
-        ("curves", curves(now).into_string()),
-        ("defects", defects(now).into_string()),
-        ("metrics", metrics(now).into_string()),
-        ("attempts", attempts(now).into_string()),
-        ("journal", journal(now).into_string()),
+        ("top", shown(top(now, has_report))),
+        ("notes", shown(boxes(now))),
+        ("verdict", shown(verdict(now))),
+        ("arms", shown(arms(now))),
+        ("curves", shown(curves(now))),
+        ("defects", shown(defects(now))),
+        ("metrics", shown(metrics(now))),
+        ("attempts", shown(attempts(now))),
+        ("journal", shown(journal(now))),
     ]
 }
 
@@ -273,7 +270,7 @@ pub fn runs_parts(rows: &[Row], of_night: &NightNow, problem: Option<&str>) -> V
         @if rows.is_empty() && of_night.plans.is_empty() && problem.is_none() { p { "No run is here yet: bakeoff run and bakeoff compare make some." } }
         @for row in rows { (run_row(row)) }
     };
-    vec![("runs", list.into_string())]
+    vec![("runs", shown(list))]
 }
 
 fn run_row(row: &Row) -> Markup {
@@ -329,7 +326,7 @@ fn page(title: &str, events: &str, parts: &[Part], head: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    shown(page)
 }
 
 fn state_pill(now: &Snapshot) -> Markup {

@@ -69,7 +69,7 @@ fn whole(title: &str, policy: &str, body: &Markup) -> String {
             }
         }
     };
-    page.into_string()
+    crate::shown(page)
 }
 
 fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {

@@ -4,6 +4,7 @@ pub mod handshake;
 
 use std::fmt::Write as _;
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -14,24 +15,19 @@ use subtle::ConstantTimeEq as _;
 /// What both sides know.
 pub struct Secret(Hmac<Sha256>);
 
+/// Longest file of a secret, in bytes.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// Permissions of a file by which others can read or write it.
+const OTHERS: u32 = 0o066;
+
 /// Shorter secrets can be guessed from a proof that somebody has overheard.
 const LEAST_BYTES: usize = 16;
 
 impl Secret {
-    /// The secret of a file, without blanks around it.
+    /// The secret of a file; see `read`.
     pub fn read(path: &Path) -> Result<Self, String> {
-        let text = input::file::read_to_string(path)
-            .map_err(|why| format!("cannot read {}: {why}", path.display()))?;
-        let text = text.trim();
-        if text.len() < LEAST_BYTES {
-            let remedy = "make one of 16 or more: openssl rand -hex 24";
-            return Err(format!(
-                "secret too short: {} characters in {} ({remedy})",
-                text.len(),
-                path.display()
-            ));
-        }
-        Ok(Self::of(text))
+        read(path).map(|text| Self::of(&text))
     }
 
     /// The secret of a text that is long enough.
@@ -70,6 +66,34 @@ impl Secret {
         let right = self.proof(side, nonces);
         right.as_bytes().ct_eq(proof.as_bytes()).into()
     }
+}
+
+/// The text of a file that nobody else may read or write, without blanks around it.
+///
+/// # Errors
+/// It cannot be read, others can read it, or it is too short.
+pub fn read(path: &Path) -> Result<String, String> {
+    let cannot = |why| format!("cannot read {}: {why}", path.display());
+    let file = input::file::open(path).map_err(cannot)?;
+    let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
+    if mode & OTHERS != 0 {
+        let path = path.display();
+        return Err(format!(
+            "secret that others can read or write: {path} has mode {mode:04o} (make a new one, and chmod 600 {path})"
+        ));
+    }
+    let bytes = input::file::read_all(file, MOST_BYTES).map_err(cannot)?;
+    let text = String::from_utf8_lossy(&bytes);
+    let text = text.trim();
+    if text.len() < LEAST_BYTES {
+        let remedy = "make one of 16 or more: openssl rand -hex 24";
+        return Err(format!(
+            "secret too short: {} characters in {} ({remedy})",
+            text.len(),
+            path.display()
+        ));
+    }
+    Ok(text.into())
 }
 
 /// Who proves.
@@ -124,7 +148,28 @@ fn hex(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+
     use super::*;
+
+    #[test]
+    fn a_secret_that_others_can_read_or_write_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("secret");
+        std::fs::write(&path, "0123456789abcdef").unwrap();
+        for (mode, is_refused) in [(0o600, false), (0o400, false), (0o644, true), (0o620, true)] {
+            std::fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(read(&path).is_err(), is_refused, "{mode:o}");
+        }
+        let why = read(&path).unwrap_err();
+        let name = path.display();
+        assert_eq!(
+            why,
+            format!(
+                "secret that others can read or write: {name} has mode 0620 (make a new one, and chmod 600 {name})"
+            )
+        );
+    }
 
     #[test]
     fn a_proof_is_of_one_side_one_secret_and_one_conversation() {
@@ -132,6 +177,7 @@ mod tests {
         let read = |text: &str| {
             let path = dir.path().join("secret");
             std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
             Secret::read(&path)
         };
         let secret = read("a secret of sixteen\n").unwrap();

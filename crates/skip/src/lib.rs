@@ -1,5 +1,7 @@
-//! Skipped tests, and the seed of those that draw at random. A test that lacks something says so here and returns; in
+//! What tests of several rooms share: skips, the seed of those that draw at random, limits of readers (`limits`). A test that lacks something says so here and returns; in
 //! CI, where `CI` is set, it fails unless its reason is listed in `allowed.txt`.
+
+pub mod limits;
 
 /// Reasons that CI accepts.
 const ALLOWED: &str = include_str!("../allowed.txt");

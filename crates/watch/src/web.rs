@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! accept -> a thread for each connection, no more than so many
-//!   http     one request and its answer, each within its time
-//!   guard    whose request it is: host, token
+//!   http     one request, within its time
+//!   guard    whose request it is: host, token; who may ask gets a seat
 //!   board    the runs, each looked at once for all who watch it
 //!   events   parts that changed, as server-sent events (HTML, section 9.2)
 //! ```
@@ -16,11 +16,12 @@ mod events;
 mod guard;
 mod http;
 
+use std::collections::BTreeMap;
 use std::io;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -32,8 +33,11 @@ pub use guard::Guard;
 use guard::Refusal;
 use http::{Answer, Request, Status};
 
-/// Connections at a time; those that wait for events are among them.
+/// Connections at a time whose requests may be answered; those that wait for events are among them.
 const CONNECTIONS: usize = 64;
+
+/// Connections at a time that have not sent their request, or have no right to an answer.
+const WAITING: usize = 64;
 
 /// Pages that are kept up to date at a time.
 const WATCHERS: usize = 48;
@@ -52,6 +56,7 @@ struct Shared {
     board: Board,
     guard: Guard,
     connections: AtomicUsize,
+    line: Mutex<Line>,
     watchers: AtomicUsize,
     /// How long clients may take.
     patience: Patience,
@@ -95,6 +100,7 @@ impl Server {
                 board,
                 guard,
                 connections: AtomicUsize::new(0),
+                line: Mutex::default(),
                 watchers: AtomicUsize::new(0),
                 patience,
             }),
@@ -113,16 +119,14 @@ impl Server {
                 thread::sleep(NO_DESCRIPTOR);
                 continue;
             };
-            let Some(place) = Place::take(&self.shared, Seat::Connection) else {
-                // Nobody waits for a client here: it gets what its socket takes at once.
-                let _ = stream.set_nonblocking(true);
-                let _ = http::write_short(&stream, &Answer::text(Status::Busy, BUSY));
+            // Without a second descriptor for it nobody could close it later: it is closed now.
+            let Some(waiting) = Waiting::join(&self.shared, &stream) else {
                 continue;
             };
             // Where no thread can be had the connection is closed, as the client sees.
             let _ = thread::Builder::new()
                 .name("connection".into())
-                .spawn(move || serve(&stream, &place.shared));
+                .spawn(move || serve(&stream, waiting));
         }
     }
 }
@@ -173,27 +177,77 @@ impl Drop for Place {
     }
 }
 
+/// A connection that has not shown yet that it may have a seat. There is always room for one more: the one that has waited longest is
+/// closed for it, so that nobody without the token keeps those out who have it.
+struct Waiting {
+    shared: Arc<Shared>,
+    number: u64,
+}
+
+impl Waiting {
+    fn join(shared: &Arc<Shared>, stream: &TcpStream) -> Option<Self> {
+        let stream = stream.try_clone().ok()?;
+        let mut line = shared.line.lock().unwrap_or_else(PoisonError::into_inner);
+        if line.streams.len() == WAITING
+            && let Some((_, longest)) = line.streams.pop_first()
+        {
+            // One that is closed already needs no closing.
+            let _ = longest.shutdown(Shutdown::Both);
+        }
+        let number = line.next;
+        line.next += 1;
+        line.streams.insert(number, stream);
+        Some(Self {
+            shared: Arc::clone(shared),
+            number,
+        })
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let line = self.shared.line.lock();
+        let mut line = line.unwrap_or_else(PoisonError::into_inner);
+        line.streams.remove(&self.number);
+    }
+}
+
+/// Connections that wait, by their numbers in the order in which they came.
+#[derive(Default)]
+struct Line {
+    next: u64,
+    streams: BTreeMap<u64, TcpStream>,
+}
+
 /// One connection: a request and its answer.
-fn serve(stream: &TcpStream, shared: &Arc<Shared>) {
+fn serve(stream: &TcpStream, waiting: Waiting) {
+    let shared = Arc::clone(&waiting.shared);
     let request = match http::read(stream, shared.patience.request) {
         Ok(request) => request,
         Err(http::Unread::Bad(status)) => {
-            let answer = Answer::text(status, status.reason());
-            let _ = http::write(stream, &answer, false, shared.patience.answer);
-            http::linger(stream);
+            refuse_request(stream, &shared, &Answer::text(status, status.reason()));
             return;
         }
         Err(http::Unread::Lost) => return,
     };
+    if let Err(refusal) = shared.guard.check(&request) {
+        refuse_request(stream, &shared, &refuse(&refusal));
+        return;
+    }
+    let Some(_seat) = Place::take(&shared, Seat::Connection) else {
+        refuse_request(stream, &shared, &Answer::text(Status::Busy, BUSY));
+        return;
+    };
+    drop(waiting);
     // A client that is gone or too slow is cut off: there is nobody to tell.
-    let _ = match answer(shared, &request) {
+    let _ = match answer(&shared, &request) {
         Reply::Answer(answer) => {
             let is_head = request.is_head;
             let done = http::write(stream, &answer, is_head, shared.patience.answer);
             http::linger(stream);
             done
         }
-        Reply::Events(view) => match Place::take(shared, Seat::Watcher) {
+        Reply::Events(view) => match Place::take(&shared, Seat::Watcher) {
             Some(_watcher) => events::send(stream, &shared.board, &view, shared.patience.answer),
             None => http::write(
                 stream,
@@ -205,6 +259,13 @@ fn serve(stream: &TcpStream, shared: &Arc<Shared>) {
     };
 }
 
+/// Tells a client that still waits why its request is not answered.
+fn refuse_request(stream: &TcpStream, shared: &Shared, answer: &Answer) {
+    // One that does not take it is cut off: there is nobody to tell.
+    let _ = http::write(stream, answer, false, shared.patience.answer);
+    http::linger(stream);
+}
+
 /// What a request is answered with.
 enum Reply {
     Answer(Answer),
@@ -212,9 +273,6 @@ enum Reply {
 }
 
 fn answer(shared: &Shared, request: &Request) -> Reply {
-    if let Err(refusal) = shared.guard.check(request) {
-        return Reply::Answer(refuse(&refusal));
-    }
     let route = route(&request.path);
     let board = &shared.board;
     Reply::Answer(match route {

@@ -248,7 +248,7 @@ ffffffffc0000000 t veth_xmit\t[veth]
         };
         let mut lacks = Vec::new();
         let profile = profile(&recorded, &Names::of(KALLSYMS), &mut lacks);
-        let lines = profiler::folded::lines(&profile);
+        let lines: Vec<String> = profiler::folded::lines(&profile).collect();
         assert_eq!(lines, ["?;[unknown] 5", "?;ksys_read;veth_xmit 7"]);
         assert_eq!(profile.windows[0].instructions, 12);
     }

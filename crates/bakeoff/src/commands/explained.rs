@@ -310,7 +310,7 @@ pub(super) fn profile(
     };
     let path = dir.join(series.folder()).join(record.attempt_name());
     let path = path.join(rundir::PROFILE);
-    let bytes = input::file::read(&path).map_err(|why| {
+    let bytes = input::file::read(&path, profiler::format::PACKED_BYTES).map_err(|why| {
         let is_gone = why.kind() == ErrorKind::NotFound;
         let reason = if is_gone {
             LostReason::Gone

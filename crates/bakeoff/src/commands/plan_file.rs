@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
-use input::file;
 
 use super::new::create;
 
@@ -21,7 +20,7 @@ pub(super) fn is_free(path: &Path, text: &str) -> Result<bool> {
     match path.try_exists() {
         Ok(false) => Ok(true),
         Ok(true) => {
-            let before = file::read_to_string(path);
+            let before = plan::read_text(path);
             let before = before.with_context(|| format!("cannot read {}", path.display()))?;
             Ok(before == text)
         }
@@ -37,7 +36,7 @@ pub(super) fn drawn_seed() -> i64 {
 
 /// The seed of a plan that is there.
 pub(super) fn seed(path: &Path) -> Option<i64> {
-    plan::seed_of(&file::read_to_string(path).ok()?)
+    plan::seed_of(&plan::read_text(path).ok()?)
 }
 
 /// Writes it, unless it is there.

@@ -6,8 +6,6 @@ use std::thread;
 
 use ::watch::web::{Guard, Patience, Server};
 use anyhow::{Context, Result, anyhow, bail};
-use input::file;
-use secret::Secret;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -47,12 +45,9 @@ fn token(args: &ServeArgs) -> Result<Option<String>> {
 }
 
 fn read_token(path: &Path) -> Result<String> {
-    Secret::read(path)
+    let token = secret::read(path)
         .map_err(|why| anyhow!(why))
         .context("--token-file")?;
-    let text =
-        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let token = text.trim();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     if !token.bytes().all(is_plain) {
         bail!(
@@ -60,7 +55,7 @@ fn read_token(path: &Path) -> Result<String> {
             path.display()
         );
     }
-    Ok(token.into())
+    Ok(token)
 }
 
 fn tell(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {

@@ -277,6 +277,10 @@ fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Optio
         None => (None, None),
         Some(Err(why)) => (Some(ProfileNote::Missing(why)), None),
         Some(Ok(profile)) => {
+            if let Some(why) = format::excess(&profile) {
+                let why = format!("profile that is too large to be kept: {why}");
+                return (Some(ProfileNote::Missing(why)), None);
+            }
             let bytes = format::write(&profile);
             let sha256 = sha256(&bytes);
             let note = match &profile.sampling {

@@ -3,7 +3,11 @@
 use std::path::Path;
 
 /// What tests may use beyond that: the golden page shows a real judgement, and skips are one helper's.
-const TEST_ARROWS: [(&str, &str); 15] = [
+const TEST_ARROWS: [(&str, &str); 19] = [
+    ("profiler", "skip"),
+    ("machine", "skip"),
+    ("record", "skip"),
+    ("import", "skip"),
     ("report", "verdict"),
     ("verdict", "fixtures"),
     ("verdict", "skip"),
@@ -25,7 +29,7 @@ const TEST_ARROWS: [(&str, &str); 15] = [
 const ARROWS: [(&str, &[&str]); 26] = [
     ("input", &[]),
     ("process", &[]),
-    ("profiler", &[]),
+    ("profiler", &["input"]),
     ("secret", &["input"]),
     ("slurm", &["input"]),
     ("skip", &[]),

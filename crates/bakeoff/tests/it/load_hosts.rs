@@ -1,6 +1,8 @@
 //! One load from several client hosts: processes on loopback, each with its part.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
@@ -11,6 +13,12 @@ use serde_json::Value;
 
 use super::load_command::{check_refused, line, server};
 use expect_test::expect;
+
+/// A file that nobody else can read.
+pub(crate) fn write_secret(path: &Path, text: &str) {
+    std::fs::write(path, text).unwrap();
+    std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
+}
 
 /// A process that waits for a coordinator; killed when the test lets go of it.
 struct Worker {
@@ -63,7 +71,7 @@ impl Hosts {
     fn start() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let secret = dir.path().join("secret");
-        std::fs::write(&secret, "three processes on loopback\n").unwrap();
+        write_secret(&secret, "three processes on loopback\n");
         Self {
             workers: [Worker::start(&secret), Worker::start(&secret)],
             dir,
@@ -213,7 +221,10 @@ fn the_coordinator_ends_all_early_with_a_right_result() {
 #[test]
 fn a_coordinator_with_another_secret_is_refused() {
     let hosts = Hosts::start();
-    std::fs::write(hosts.dir.path().join("secret"), "another secret altogether").unwrap();
+    write_secret(
+        &hosts.dir.path().join("secret"),
+        "another secret altogether",
+    );
     let output = hosts
         .coordinator(&[&server(), "-n", "10"])
         .output()
@@ -230,7 +241,7 @@ fn a_coordinator_with_another_secret_is_refused() {
 fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
-    std::fs::write(&secret, "short").unwrap();
+    write_secret(&secret, "short");
     let secret = secret.to_str().unwrap();
     let nobody = "http://127.0.0.1:1/";
     let words = [

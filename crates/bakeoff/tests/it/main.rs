@@ -8,6 +8,7 @@
 mod bad_guests;
 mod bad_input;
 mod bisect;
+mod bombs;
 mod client_hosts;
 mod clients_apart;
 mod compare_command;

@@ -55,7 +55,7 @@ fn profiled(dir: &Path) {
 }
 
 /// A simulated run of a plan, whose profiles are written so.
-fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>) {
+pub(crate) fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>) {
     let world = World::new(1.2, 0.002, &[]);
     world.run_text(dir, plan, |_| false).unwrap();
     let journal = dir.join("journal.jsonl");

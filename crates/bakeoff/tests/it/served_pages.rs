@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::thread;
@@ -16,6 +16,7 @@ use record::night::{NIGHT, Night, NightPlan, VERSION};
 use serde_json::Value;
 use watch::web::{Guard, Patience, Server};
 
+use crate::load_hosts::write_secret;
 use crate::simulated_lab::World;
 use crate::watched_runs::{append, copy, cut_journal, eyes, journal, last_block};
 
@@ -304,7 +305,10 @@ fn text_that_would_like_to_be_markup_stays_text() {
     copy("real", &run);
     let plan = fs::read_to_string(run.join("plan.toml")).unwrap();
     let title = plan.lines().find(|line| line.starts_with("title")).unwrap();
-    let hostile = format!("title = {}", serde_json::to_string(HOSTILE).unwrap());
+    let hostile = format!(
+        "title = {}",
+        serde_json::to_string(&format!("{HOSTILE}\u{202e}")).unwrap()
+    );
     fs::write(run.join("plan.toml"), plan.replace(title, &hostile)).unwrap();
     append(&run.join("journal.jsonl"), "<script>alert(2)</script>\n");
     let address = open(dir.path());
@@ -320,6 +324,7 @@ fn text_that_would_like_to_be_markup_stays_text() {
             page.body
         );
         assert!(!page.body.contains("<script>alert") && !page.body.contains("<b>&"));
+        assert!(page.body.contains("\\u{202e}") && !page.body.contains('\u{202e}'));
         assert_eq!(page.body.matches("<script").count(), 1, "its own");
     }
 }
@@ -448,26 +453,60 @@ fn a_client_that_never_finishes_is_cut_off() {
 }
 
 #[test]
-fn connections_are_bounded_and_places_are_given_back() {
+fn who_has_not_shown_the_token_keeps_nobody_out() {
+    const TOKEN: &str = "a-token-of-two-dozen-letters";
     let dir = tempfile::tempdir().unwrap();
-    let address = open(dir.path());
+    let address = serve(
+        dir.path(),
+        Guard::new(Some(TOKEN), &[]).unwrap(),
+        patience(),
+    );
     let mut waiting: Vec<TcpStream> = (0..64).map(|_| connect(address)).collect();
-    // They are taken in their order, so that this one comes last.
-    let mut last = connect(address);
-    let mut said = String::new();
-    last.read_to_string(&mut said).unwrap();
-    assert!(said.starts_with("HTTP/1.1 503 "), "{said}");
+    // They are taken in their order, so that this one comes last. It is answered, and the first of the others is closed for it.
+    let bearer = get_with(address, "/", &format!("Authorization: Bearer {TOKEN}\r\n"));
+    assert_eq!(bearer.status, 200);
+    let mut rest = Vec::new();
+    let read = waiting.remove(0).read_to_end(&mut rest);
+    assert!(read.is_err() || rest.is_empty());
+    // The others may still ask.
     for stream in &mut waiting {
         write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
         let mut said = String::new();
         stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 200 "), "{said}");
+        assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
     }
-    drop(waiting);
-    // A place is given back a moment after its client has gone.
-    while get(address, "/").status != 200 {
-        thread::yield_now();
-    }
+}
+
+#[test]
+fn a_token_leads_to_no_other_host_and_a_report_runs_in_a_sandbox() {
+    const TOKEN: &str = "a-token-of-two-dozen-letters";
+    let dir = tempfile::tempdir().unwrap();
+    copy("real", &dir.path().join("real"));
+    let page = "<meta http-equiv=refresh content='0;url=http://evil.example/'>";
+    fs::write(dir.path().join("real/report.html"), page).unwrap();
+    let address = serve(
+        dir.path(),
+        Guard::new(Some(TOKEN), &[]).unwrap(),
+        patience(),
+    );
+    let welcome = get(address, &format!("//evil.example/?token={TOKEN}"));
+    assert!(
+        welcome.head.contains("Location: /evil.example/\r\n"),
+        "{}",
+        welcome.head
+    );
+    let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+    let report = get_with(address, "/run/real/report.html", &bearer);
+    assert_eq!(report.status, 200);
+    assert!(
+        report
+            .head
+            .contains("Content-Security-Policy: sandbox; default-src 'none'; "),
+        "{}",
+        report.head
+    );
+    // Where scripts may run, a browser follows such a refresh too.
+    assert!(!report.head.contains("allow-scripts"));
 }
 
 #[test]
@@ -475,8 +514,11 @@ fn what_cannot_be_served_is_one_message_and_status_2() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("runs")).unwrap();
     fs::write(dir.path().join("file"), "0123456789abcdef0").unwrap();
-    fs::write(dir.path().join("short"), "0123").unwrap();
-    fs::write(dir.path().join("blank"), "0123456789 abcdef").unwrap();
+    write_secret(&dir.path().join("short"), "0123");
+    write_secret(&dir.path().join("blank"), "0123456789 abcdef");
+    fs::write(dir.path().join("open"), "0123456789abcdef").unwrap();
+    let all = fs::Permissions::from_mode(0o666);
+    fs::set_permissions(dir.path().join("open"), all).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().to_string();
     let serve = |words: &[&str]| {
@@ -519,6 +561,10 @@ fn what_cannot_be_served_is_one_message_and_status_2() {
     check(
         &["--token-file", "blank"],
         "token with characters that an address cannot have: blank ",
+    );
+    check(
+        &["--token-file", "open"],
+        "--token-file: secret that others can read or write: open has mode 0666 (make a new one, and chmod 600 open)",
     );
     assert!(serve(&["--listen", "somewhere"]).contains("invalid value 'somewhere' for '--listen"));
 }

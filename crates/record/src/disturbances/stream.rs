@@ -6,9 +6,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use input::file;
 
 use super::BegunDisturbance;
+use crate::lines::{Parser, Reader};
 use crate::streamed;
 
 /// The file of one attempt.
@@ -43,12 +43,13 @@ impl DisturbanceStream {
 
 /// Reads such a file, in the order in which they began. Each is what was told of it last; a line that was cut off at the end is left out.
 pub fn read_begun(path: &Path) -> Result<Vec<BegunDisturbance>> {
-    let text =
-        file::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-    let mut begun = BTreeMap::new();
-    for (line, number) in whole.lines().zip(1..) {
-        let one: BegunDisturbance = serde_json::from_str(line)
+    let cannot = || format!("cannot read {}", path.display());
+    let mut lines = Reader::open(path).with_context(cannot)?;
+    let (mut begun, mut parser, mut number) = (BTreeMap::new(), Parser::default(), 0);
+    while let Some(line) = lines.next().with_context(cannot)? {
+        number += 1;
+        let one: BegunDisturbance = parser
+            .parse(line)
             .with_context(|| format!("damaged file: {}:{number}", path.display()))?;
         begun.insert((one.begin_ms, one.name.clone()), one);
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use input::text::escaped;
 use maud::{Markup, PreEscaped, html};
 use record::verdict::call_tree::{CallNode, CallTree};
 use record::verdict::mechanism::Presence;
@@ -66,8 +67,21 @@ fn data(why: &Why) -> String {
         "names": [],
         "mechanisms": [],
     });
-    let text = packed(why, data).to_string();
+    let text = written_out(packed(why, data)).to_string();
     text.replace('<', "\\u003c").replace('>', "\\u003e")
+}
+
+/// The data with its texts as they are shown elsewhere.
+fn written_out(data: Value) -> Value {
+    match data {
+        Value::String(text) => escaped(&text).into(),
+        Value::Array(all) => all.into_iter().map(written_out).collect(),
+        Value::Object(all) => {
+            let all = all.into_iter();
+            all.map(|(key, value)| (key, written_out(value))).collect()
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => data,
+    }
 }
 
 /// Names are told once, figures to a tenth of an instruction.

@@ -81,7 +81,7 @@ impl Guard {
                 return Err(Refusal::Token);
             }
             return Err(Refusal::Welcome {
-                to: request.path.clone(),
+                to: local(&request.path),
                 cookie: format!(
                     "{}={}; Path=/; HttpOnly; SameSite=Strict",
                     access.cookie, access.session
@@ -107,6 +107,11 @@ impl Guard {
                 .is_some_and(|name| name.parse::<Ipv6Addr>().is_ok());
         is_address || name == "localhost" || self.hosts.contains(&name)
     }
+}
+
+/// A path that stays on this server: one that begins with two slashes, or with one and a backslash, names another host to a browser.
+fn local(path: &str) -> String {
+    format!("/{}", path.trim_start_matches(['/', '\\']))
 }
 
 /// A host without its port.
@@ -177,6 +182,27 @@ mod tests {
                 Err(Refusal::Host(host.into())),
                 "{host}"
             );
+        }
+    }
+
+    #[test]
+    fn who_has_the_token_is_sent_on_within_this_server() {
+        let guard = Guard::new(Some(TOKEN), &[]).unwrap();
+        for (path, want) in [
+            ("/run/a/", "/run/a/"),
+            ("//evil.example/", "/evil.example/"),
+            ("/\\/evil.example", "/evil.example"),
+            ("//", "/"),
+        ] {
+            let asked = Request {
+                path: path.into(),
+                query: format!("token={TOKEN}"),
+                ..request("10.0.0.7")
+            };
+            let Err(Refusal::Welcome { to, .. }) = guard.check(&asked) else {
+                panic!("the token is right");
+            };
+            assert_eq!(to, want);
         }
     }
 

@@ -108,7 +108,7 @@ impl Answer {
     pub(super) fn report(report: Vec<u8>) -> Self {
         Self::new(
             "text/html; charset=utf-8",
-            report::live::report_policy(),
+            report::live::REPORT_POLICY.into(),
             report,
         )
     }
@@ -256,13 +256,6 @@ pub(super) fn write(
         bytes.extend_from_slice(&answer.body);
     }
     write_all(stream, &bytes, patience)
-}
-
-/// Writes what the socket takes at once.
-pub(super) fn write_short(mut stream: &TcpStream, answer: &Answer) -> io::Result<()> {
-    let mut bytes = answer.head().into_bytes();
-    bytes.extend_from_slice(&answer.body);
-    stream.write_all(&bytes)
 }
 
 /// Writes all of it within `patience`, or fails: who takes a byte at a time is cut off as well.

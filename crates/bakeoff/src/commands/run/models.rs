@@ -3,7 +3,6 @@
 //! Each variation is a run of its own in `models/NAME/` of the run directory, resumed and judged like any other; what they
 //! say beside the run itself is kept in `models.json`, from which every report shows it again.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -139,10 +138,13 @@ fn folder(name: &str) -> String {
     name.chars().map(plain).collect()
 }
 
+/// Longest file of other models, in bytes.
+const MOST_BYTES: u64 = 64 << 20;
+
 /// Writes the rows beside those of other models that were asked before.
 fn keep(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
     let path = dir.path().join(MODELS);
-    let mut all = match fs::read(&path) {
+    let mut all = match input::file::read(&path, MOST_BYTES) {
         Ok(body) => {
             serde_json::from_slice::<Models>(&body)
                 .with_context(|| format!("damaged file: {} (remove it)", path.display()))?

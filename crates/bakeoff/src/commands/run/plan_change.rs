@@ -4,7 +4,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::file;
 use toml::{Table, Value};
 
 /// Characters of a value that are shown.
@@ -23,7 +22,7 @@ struct Change {
 pub(super) fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
     let path = dir.join("plan.toml");
     let before =
-        file::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+        plan::read_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
     if before == text {
         return Ok(());
     }

@@ -30,7 +30,7 @@ use crate::worker_spec::WorkerSpec;
 pub(crate) const PROTOCOL: u32 = 4;
 
 /// Longest line from somebody who has not proved that they know the secret.
-pub(crate) const SHORT_BYTES: u64 = 4096;
+pub(crate) const SHORT_BYTES: usize = 4096;
 
 /// Longest line after that: bodies to compare with travel in it.
 pub(crate) const LONG_BYTES: u64 = 256 << 20;
@@ -92,7 +92,7 @@ impl Channel {
         let channel = Self {
             outward: stream.try_clone().context("no descriptor left")?,
             inward: BufReader::new(stream),
-            limit_bytes: SHORT_BYTES,
+            limit_bytes: SHORT_BYTES as u64,
         };
         channel.set_timeout(Some(PATIENCE))?;
         Ok(channel)

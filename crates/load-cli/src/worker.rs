@@ -3,7 +3,7 @@
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use load::traffic::{Protocol, Traffic};
@@ -13,6 +13,7 @@ use record::load::LoadResult;
 use crate::Program;
 use crate::channel::{self, Channel, LONG_BYTES, ToCoordinator, ToWorker};
 use crate::ports::{Peak, Ports};
+use secret::lobby::{Heard, Lobby, Peer};
 use secret::{Secret, Side};
 
 /// How often a worker looks whether its user ends it.
@@ -33,25 +34,71 @@ pub(crate) fn serve_coordinators(
         "waiting for a coordinator: {}",
         listener.local_addr()?
     ));
+    let mut lobby = Lobby::new(channel::SHORT_BYTES);
+    let begin = Instant::now();
     while !stop.load(Ordering::Relaxed) {
-        let Ok((stream, coordinator)) = listener.accept() else {
-            std::thread::sleep(POLL);
-            continue;
-        };
-        match serve(stream, secret, &program.build, stop) {
-            Ok(result) => (program.print_error_line)(&format!(
-                "{coordinator}: done: {} planned, {} ok",
-                result.planned, result.ok
-            )),
-            Err(why) => (program.print_error_line)(&format!("{coordinator}: {why:#}")),
+        while let Ok((stream, from)) = listener.accept() {
+            match greet(stream, from, &mut lobby, program, begin.elapsed()) {
+                Ok(None) => {}
+                Ok(Some(let_go)) => tell(program, let_go),
+                Err(why) => (program.print_error_line)(&format!("{from}: {why:#}")),
+            }
         }
+        for heard in lobby.look(begin.elapsed()) {
+            match heard {
+                Heard::Line(peer) => {
+                    let from = peer.from;
+                    (program.print_error_line)(&match serve(peer, secret, stop) {
+                        Ok(LoadResult { planned, ok, .. }) => {
+                            format!("{from}: done: {planned} planned, {ok} ok")
+                        }
+                        Err(why) => format!("{from}: {why:#}"),
+                    });
+                }
+                Heard::LetGo(..) => tell(program, heard),
+            }
+        }
+        std::thread::sleep(POLL);
     }
     Ok(())
 }
 
-/// One coordinator, from hello to result.
-fn serve(stream: TcpStream, secret: &Secret, build: &str, stop: &AtomicBool) -> Result<LoadResult> {
-    // A socket that was accepted without waiting must itself be told to wait.
+/// Says who was let go before it had proved itself.
+fn tell(program: &Program, heard: Heard<TcpStream>) {
+    if let Heard::LetGo(peer, why) = heard {
+        (program.print_error_line)(&format!("{}: {why}", peer.from));
+    }
+}
+
+/// Both sides prove that they know the secret, the coordinator first: it is told a number, and has to send its proof.
+fn greet(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    lobby: &mut Lobby<TcpStream>,
+    program: &Program,
+    now: Duration,
+) -> Result<Option<Heard<TcpStream>>> {
+    stream
+        .set_nonblocking(true)
+        .context("cannot look for its proof now and then")?;
+    let nonce = secret::nonce()?;
+    let hello = ToCoordinator::Hello {
+        protocol: channel::PROTOCOL,
+        build: program.build.clone(),
+        nonce: nonce.clone(),
+    };
+    channel::send(&mut stream, &hello)?;
+    Ok(lobby.enter(stream, from, nonce, now))
+}
+
+/// One coordinator, from its proof to the result.
+fn serve(peer: Peer<TcpStream>, secret: &Secret, stop: &AtomicBool) -> Result<LoadResult> {
+    let Peer {
+        stream,
+        nonce,
+        line,
+        ..
+    } = peer;
     stream
         .set_nonblocking(false)
         .context("cannot wait for the coordinator")?;
@@ -60,7 +107,8 @@ fn serve(stream: TcpStream, secret: &Secret, build: &str, stop: &AtomicBool) -> 
     let is_done = AtomicBool::new(false);
     let done = std::thread::scope(|scope| {
         scope.spawn(|| close_when_stopped(&closer, stop, &is_done));
-        let done = run_one(&mut channel, secret, build, stop);
+        let done =
+            admit(&mut channel, secret, (&nonce, &line)).and_then(|()| run_one(&mut channel, stop));
         is_done.store(true, Ordering::Relaxed);
         done
     });
@@ -86,13 +134,7 @@ fn close_when_stopped(closer: &TcpStream, stop: &AtomicBool, is_done: &AtomicBoo
     }
 }
 
-fn run_one(
-    channel: &mut Channel,
-    secret: &Secret,
-    build: &str,
-    stop: &AtomicBool,
-) -> Result<LoadResult> {
-    greet(channel, secret, build)?;
+fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
     let ToWorker::Prepare(spec) = channel.receive()? else {
         bail!("coordinator out of turn (is it of this version?)");
     };
@@ -111,18 +153,13 @@ fn run_one(
     }
 }
 
-/// Both sides prove that they know the secret, the coordinator first.
-fn greet(channel: &mut Channel, secret: &Secret, build: &str) -> Result<()> {
-    let own = secret::nonce()?;
-    channel.send(&ToCoordinator::Hello {
-        protocol: channel::PROTOCOL,
-        build: build.into(),
-        nonce: own.clone(),
-    })?;
-    let ToWorker::Proof { nonce, proof } = channel.receive()? else {
+/// Takes a coordinator's proof, and sends it this worker's.
+fn admit(channel: &mut Channel, secret: &Secret, (own, line): (&str, &[u8])) -> Result<()> {
+    let said = serde_json::from_slice(line).context("not a message of bakeoff")?;
+    let ToWorker::Proof { nonce, proof } = said else {
         bail!("coordinator out of turn");
     };
-    let nonces = [&*own, &*nonce];
+    let nonces = [own, &*nonce];
     ensure!(
         secret.proves(Side::Coordinator, nonces, &proof),
         "coordinator knows another secret (give all hosts the same --secret-file)"

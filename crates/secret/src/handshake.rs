@@ -17,19 +17,25 @@ use crate::{Secret, Side, nonce};
 const GREETING: &str = "bakeoff-agent 1 ";
 
 /// Longest line.
-const LINE_BYTES: usize = 256;
+pub const LINE_BYTES: usize = 256;
 
-/// The agent's part; afterwards the stream is the conversation's.
-pub fn as_agent(stream: &mut (impl Read + Write), secret: &Secret) -> Result<()> {
-    let own = nonce()?;
-    say(stream, &format!("{GREETING}{own}"))?;
-    let line = hear(stream)?;
+/// The agent's first line, with a number that it uses once.
+pub fn greeting(own: &str) -> String {
+    format!("{GREETING}{own}\n")
+}
+
+/// The agent's answer to the line of whoever has dialled; afterwards the stream is the conversation's.
+///
+/// # Errors
+/// It is no proof.
+pub fn answer(secret: &Secret, own: &str, line: &[u8]) -> Result<String> {
+    let line = std::str::from_utf8(line).context("not a line of text")?;
     let (theirs, proof) = line.split_once(' ').unwrap_or_default();
-    let nonces = [own.as_str(), theirs];
+    let nonces = [own, theirs];
     if !secret.proves(Side::Controller, nonces, proof) {
         bail!("whoever dialled does not know the secret of this boot");
     }
-    say(stream, &secret.proof(Side::Agent, nonces))
+    Ok(format!("{}\n", secret.proof(Side::Agent, nonces)))
 }
 
 /// The controller's part; afterwards the stream is the conversation's.
@@ -79,7 +85,13 @@ mod tests {
     fn meet(agent: &str, controller: &str) -> [Result<()>; 2] {
         let (mut one, mut other) = UnixStream::pair().unwrap();
         let agent = Secret::of(agent);
-        let end = thread::spawn(move || as_agent(&mut one, &agent));
+        let end = thread::spawn(move || -> Result<()> {
+            let own = nonce()?;
+            one.write_all(greeting(&own).as_bytes())?;
+            let line = hear(&mut one)?;
+            let answer = answer(&agent, &own, line.as_bytes())?;
+            Ok(one.write_all(answer.as_bytes())?)
+        });
         let controller = as_controller(&mut other, &Secret::of(controller));
         [end.join().unwrap(), controller]
     }

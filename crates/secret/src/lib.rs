@@ -1,6 +1,7 @@
 //! A secret that two ends of a connection share: each proves that it knows it, and neither sends it.
 
 pub mod handshake;
+pub mod lobby;
 
 use std::fmt::Write as _;
 use std::io::Read as _;

@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, TcpListener, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::net::sockopt;
+use secret::lobby::{Heard, Lobby, Peer};
 use secret::{Secret, handshake};
 
 use super::modules::Modules;
@@ -28,9 +29,7 @@ const CARD_LIMIT: Duration = Duration::from_secs(60);
 /// Time for the host to dial and prove the secret, which it tries every few seconds; then it is gone, and the box goes home.
 const DIAL_LIMIT: Duration = Duration::from_secs(90);
 
-/// Time for one who has dialled to prove it.
-const PROOF_LIMIT: Duration = Duration::from_secs(10);
-
+/// Time between looks for one who dials.
 const PACE: Duration = Duration::from_millis(100);
 
 /// Where the host puts the secret.
@@ -316,25 +315,54 @@ fn wait_for_line(port: u16, secret: &Secret) -> Result<Channel> {
         .with_context(|| format!("listen on port {port}"))?;
     listener.set_nonblocking(true)?;
     tell(&format!("waiting on port {port}"));
-    let until = Instant::now() + DIAL_LIMIT;
-    while Instant::now() < until {
-        match listener.accept() {
-            Ok((stream, from)) => match admit(stream, secret) {
-                Ok(channel) => return Ok(channel),
-                Err(why) => tell(&format!("{from} is not let in: {why:#}")),
-            },
-            Err(_) => thread::sleep(PACE),
+    let mut lobby = Lobby::new(handshake::LINE_BYTES);
+    let begin = Instant::now();
+    while begin.elapsed() < DIAL_LIMIT {
+        while let Ok((stream, from)) = listener.accept() {
+            let entered = greet(stream, from, &mut lobby, begin.elapsed());
+            if let Err(why) = entered {
+                tell(&format!("{from} is not let in: {why:#}"));
+            }
         }
+        for heard in lobby.look(begin.elapsed()) {
+            let (from, why) = match heard {
+                Heard::Line(peer) => {
+                    let from = peer.from;
+                    match admit(peer, secret) {
+                        Ok(channel) => return Ok(channel),
+                        Err(why) => (from, format!("{why:#}")),
+                    }
+                }
+                Heard::LetGo(peer, why) => (peer.from, why.into()),
+            };
+            tell(&format!("{from} is not let in: {why}"));
+        }
+        thread::sleep(PACE);
     }
     bail!("no host has dialled within {} s", DIAL_LIMIT.as_secs())
 }
 
-fn admit(mut stream: TcpStream, secret: &Secret) -> Result<Channel> {
-    stream.set_nonblocking(false)?;
+fn greet(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    lobby: &mut Lobby<TcpStream>,
+    now: Duration,
+) -> Result<()> {
+    stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(PROOF_LIMIT))?;
-    handshake::as_agent(&mut stream, secret)?;
-    stream.set_read_timeout(None)?;
+    let own = secret::nonce()?;
+    stream.write_all(handshake::greeting(&own).as_bytes())?;
+    if let Some(Heard::LetGo(peer, why)) = lobby.enter(stream, from, own, now) {
+        tell(&format!("{} is not let in: {why}", peer.from));
+    }
+    Ok(())
+}
+
+fn admit(peer: Peer<TcpStream>, secret: &Secret) -> Result<Channel> {
+    let answer = handshake::answer(secret, &peer.nonce, &peer.line)?;
+    let mut stream = peer.stream;
+    stream.set_nonblocking(false)?;
+    stream.write_all(answer.as_bytes())?;
     // A host that cannot be reached any more is gone within half a minute, and the box goes home.
     sockopt::set_socket_keepalive(&stream, true)?;
     sockopt::set_tcp_keepidle(&stream, Duration::from_secs(10))?;

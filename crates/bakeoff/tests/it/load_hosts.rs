@@ -1,7 +1,8 @@
 //! One load from several client hosts: processes on loopback, each with its part.
 
 use std::fs::Permissions;
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
@@ -216,6 +217,26 @@ fn the_coordinator_ends_all_early_with_a_right_result() {
     coordinator.wait().unwrap();
     let json = hosts.json(&[&server(), "-n", "10", "-c", "2"]);
     assert_eq!(json["runs"][0]["result"]["ok"], 10);
+}
+
+#[test]
+fn silent_peers_of_a_worker_hold_no_coordinator() {
+    let hosts = Hosts::start();
+    // Each is accepted before the coordinator's connection, and none says a word.
+    let mut silent = Vec::new();
+    for worker in &hosts.workers {
+        for _ in 0..20 {
+            silent.push(TcpStream::connect(&worker.address).unwrap());
+        }
+    }
+    let json = hosts.json(&[&server(), "-n", "10"]);
+    assert_eq!(json["runs"][0]["result"]["ok"], 10);
+    // They were not let go for it.
+    for mut peer in silent {
+        let mut hello = [0; 1];
+        peer.read_exact(&mut hello).unwrap();
+        assert_eq!(&hello, b"{");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ demo: build
 
 build:
 	@tools/packages run
-	cargo build --release --bin bakeoff
+	cargo build --locked --release --bin bakeoff
 
 # Everything that can be wrong before guests boot: form, lints, documentation, tests.
 check: form test
@@ -17,7 +17,7 @@ check: form test
 form:
 	cargo fmt --check
 	@tools/packages run test kernel
-	cargo clippy --workspace --all-targets -- -D warnings
+	cargo clippy --locked --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --document-private-items
 
 # Minutes: all units, commands and simulated machines, servers on loopback, and one comparison of two kernels in guests.

@@ -13,7 +13,7 @@ use schedulers::Lack;
 
 /// Refuses arms that cannot run, as far as that is known of what is at hand.
 pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
-    let cache = Cache::of_user().map(|root| Cache::open(&root));
+    let cache = Cache::of_user();
     refuse_by(cache.as_ref().ok(), file, plan)
 }
 

@@ -597,6 +597,17 @@ pub enum CacheCommand {
         #[arg(long)]
         dry_run: bool,
     },
+    /// Check all that it holds against what its names and Debian's signed indexes say; status 2 where something is wrong
+    #[command(
+        after_help = "Examples:\n  bakeoff cache verify\n  bakeoff cache verify --remove\n\n\
+        A run checks what it uses, and refuses what was changed. What is removed is made or fetched anew by the next run\n\
+        that needs it."
+    )]
+    Verify {
+        /// Remove what is wrong, unless a bakeoff uses it
+        #[arg(long)]
+        remove: bool,
+    },
 }
 
 /// `bakeoff image ...`.

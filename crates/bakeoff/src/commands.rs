@@ -302,7 +302,7 @@ fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> 
         tell: &|_| {},
         stop: &stop,
     };
-    let cache = Cache::of_user().map(|root| Cache::open(&root));
+    let cache = Cache::of_user();
     let found = cache.and_then(|cache| emulator_choice::find(qemu, &cache, task));
     match found {
         Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
@@ -316,7 +316,7 @@ fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> R
     let reporter = Reporter::new(json);
     let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
     work(
-        &Cache::open(&Cache::of_user()?),
+        &Cache::of_user()?,
         Task {
             tell: &tell,
             stop: &stop,

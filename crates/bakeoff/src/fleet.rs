@@ -17,11 +17,12 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use input::tree::Tree;
 use plan::{Claim, Plan};
 use record::fleet::{self, BlockLock, Failure, Fleet, Node};
 use record::rundir::{self, RunDir, sha256, sha256_of};
 use slurm::{Array, Job, State};
+use std::ffi::OsString;
 use verdict::looks::fewest_blocks;
 
 use crate::lab::Finish;
@@ -46,11 +47,11 @@ const LAST_LINES: usize = 3;
 const END_BYTES: u64 = 64 << 10;
 
 /// The end of a file.
-fn end_of(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = file::open(path)?;
+fn end_of(dir: &Tree, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = dir.open(name)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
-    file::read_all(file.take(END_BYTES), END_BYTES)
+    input::file::read_all(file.take(END_BYTES), END_BYTES)
 }
 
 /// How a job ended.
@@ -76,7 +77,7 @@ pub fn begin(run: &Path, build: &str, program: &Path) -> Result<Fleet> {
     let cannot_read = || format!("cannot read {}", program.display());
     let body = fs::File::open(program).with_context(cannot_read)?;
     let program_sha256 = sha256_of(body).with_context(cannot_read)?;
-    if run.join(fleet::FLEET).exists()
+    if Tree::at(run).has(fleet::FLEET)
         && let Some(before) = Fleet::read(run)?.program_sha256
         && before != program_sha256
     {
@@ -97,10 +98,10 @@ pub fn begin(run: &Path, build: &str, program: &Path) -> Result<Fleet> {
         build: build.into(),
         program_sha256: Some(program_sha256),
     };
-    let blocks = run.join("blocks");
-    fs::create_dir_all(&blocks).with_context(|| format!("cannot create {}", blocks.display()))?;
-    let body = serde_json::to_vec_pretty(&fleet)?;
-    rundir::replace(&run.join(fleet::FLEET), &body)?;
+    let tree = Tree::to_write(run)
+        .and_then(|tree| tree.make_dir("blocks").map(|_| tree))
+        .with_context(|| format!("cannot create {}", run.join("blocks").display()))?;
+    rundir::replace(&tree, fleet::FLEET, &serde_json::to_vec_pretty(&fleet)?)?;
     Ok(fleet)
 }
 
@@ -442,28 +443,29 @@ impl<'f> SlurmFleet<'f> {
 
     /// The end of the newest output of any job.
     fn last_words(&self) -> String {
-        let outputs = fs::read_dir(self.run.join("blocks"))
-            .into_iter()
-            .flatten()
-            .flatten();
-        let outputs = outputs.filter(|entry| {
-            let name = entry.file_name();
+        let blocks = Tree::at(&self.run).below("blocks");
+        let names = blocks.list().unwrap_or_default().into_iter();
+        let outputs = names.map(|entry| entry.name).filter(|name| {
             let name = name.to_string_lossy();
             name.starts_with("slurm-") && name.ends_with(".log")
         });
-        let newest =
-            outputs.max_by_key(|entry| entry.metadata().and_then(|own| own.modified()).ok());
+        let modified = |name: &OsString| blocks.metadata(name).and_then(|own| own.modified()).ok();
+        let newest = outputs.max_by_key(modified);
         let Some(newest) = newest else {
             return format!(
                 "no job has written anything to {} (is that on a file system that all nodes share?)",
-                self.run.join("blocks").display()
+                blocks.path().display()
             );
         };
-        let text = end_of(&newest.path()).unwrap_or_default();
+        let text = end_of(&blocks, &newest).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let lines: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
         let lines: Vec<&str> = lines.into_iter().rev().collect();
-        format!("{} ({})", lines.join(" / "), newest.path().display())
+        format!(
+            "{} ({})",
+            lines.join(" / "),
+            blocks.path().join(newest).display()
+        )
     }
 
     fn submit(&self, blocks: &[u32]) -> Result<()> {

@@ -276,7 +276,7 @@ struct Next<'p> {
 impl<'l> Lab<'l> {
     /// Opens the journal and shows what it says so far.
     fn open_book(&self) -> Result<(Book, Vec<Entry>)> {
-        let (journal, entries) = Journal::open(&self.dir.journal())?;
+        let (journal, entries) = Journal::open(self.dir.tree())?;
         let book = Book {
             journal,
             run_state: RunState::of(&entries),

@@ -37,6 +37,7 @@ use plan::cpu::CpuModel;
 use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::journal::{self, Opening};
+use record::rundir::RunDir;
 use record::rundir::sha256;
 use serde_json::Value;
 
@@ -67,13 +68,11 @@ impl Prepared {
     }
 
     /// Keeps in the run directory what is too long for the journal's line about the machine.
-    pub fn keep_details(&self, dir: &Path) -> Result<()> {
-        let Some(said) = &self.kvm_failure else {
-            return Ok(());
-        };
-        let path = dir.join(KVM_LOG);
-        std::fs::write(&path, format!("{said}\n"))
-            .with_context(|| format!("cannot write {}", path.display()))
+    pub fn keep_details(&self, dir: &RunDir) -> Result<()> {
+        match &self.kvm_failure {
+            Some(said) => dir.write(KVM_LOG, format!("{said}\n").as_bytes()),
+            None => Ok(()),
+        }
     }
 
     /// The journal's first entry.
@@ -178,7 +177,7 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
         places.extend(reached);
     }
     refuse_silent((plan, file), task)?;
-    let cache = Cache::open(&Cache::of_user()?);
+    let cache = Cache::of_user()?;
     let locks = SystemLocks::take(&places, &cache, task)?;
     let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(own)?)]);
     let base = file.parent().unwrap_or(Path::new(""));
@@ -240,7 +239,7 @@ fn client_hosts(
         return Ok(None);
     };
     let place = || format!("{}:{}: clients", file.display(), first.line);
-    let cache = Cache::open(&Cache::of_user()?);
+    let cache = Cache::of_user()?;
     let opened = ClientHosts::open(hosts, own, &cache, task);
     Ok(Some(opened.with_context(place)?))
 }
@@ -268,7 +267,7 @@ fn prepare_qemu(
     sources: &Sources,
     (reporter, task): (&Reporter, Task<'_>),
 ) -> Result<Prepared> {
-    let cache = Cache::open(&Cache::of_user()?);
+    let cache = Cache::of_user()?;
     let refresh = sources.refresh;
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
         // Before the first kernel is fetched, not after the last.
@@ -388,7 +387,7 @@ fn prepare_ssh(
     sources: &Sources,
     (reporter, task): (&Reporter, Task<'_>),
 ) -> Result<Prepared> {
-    let cache = Cache::open(&Cache::of_user()?);
+    let cache = Cache::of_user()?;
     let refresh = sources.refresh;
     let ssh = plan.machine.ssh.as_deref();
     let ssh = ssh.expect("plan is validated: a box has a host");

@@ -1,10 +1,10 @@
-//! Reading files that a user names, or that lie where a run directory should have its own.
+//! Reading files that a user names. What lies below a directory that somebody else may have filled is opened by `tree`.
 //!
 //! A FIFO in the place of a file would be waited for until somebody writes to it, and a device may never end: only
 //! regular files are read. What is open already is another matter: `/dev/stdin` and a shell's `<(command)` have
 //! somebody at the other end.
 
-use std::fs::{self, File, FileType, Metadata, TryLockError};
+use std::fs::{self, File, FileType, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
@@ -26,21 +26,6 @@ const OPEN_ALREADY: [&str; 4] = [
 pub fn open(path: &Path) -> Result<File> {
     refuse_special(path)?;
     File::open(path)
-}
-
-/// Creates a regular file, or empties the one that is there.
-///
-/// # Errors
-/// As `File::create`, and for what is no regular file.
-pub fn create(path: &Path) -> Result<File> {
-    refuse_special(path)?;
-    File::create(path)
-}
-
-/// Whether a program holds the lock of a regular file for itself alone.
-pub fn is_locked(path: &Path) -> bool {
-    let is_held = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
-    open(path).is_ok_and(is_held)
 }
 
 /// Everything that `from` gives, where that is no more than so many bytes: a file, a pipe, what a decompressor unpacks.
@@ -66,7 +51,10 @@ fn too_long(most_bytes: u64) -> Error {
 /// # Errors
 /// As `open` and `read_all`; a file that says that it is longer is not read.
 pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
-    let file = open(path)?;
+    read_opened(open(path)?, most_bytes)
+}
+
+pub(crate) fn read_opened(file: File, most_bytes: u64) -> Result<Vec<u8>> {
     let length = file.metadata()?.len();
     if length > most_bytes {
         let (most, length) = (show_bytes(most_bytes), show_bytes(length));
@@ -81,7 +69,11 @@ pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// As `read`, and where it is no UTF-8.
 pub fn read_to_string(path: &Path, most_bytes: u64) -> Result<String> {
-    String::from_utf8(read(path, most_bytes)?)
+    text(read(path, most_bytes)?)
+}
+
+pub(crate) fn text(bytes: Vec<u8>) -> Result<String> {
+    String::from_utf8(bytes)
         .map_err(|why| Error::new(ErrorKind::InvalidData, why.utf8_error().to_string()))
 }
 
@@ -90,7 +82,11 @@ pub fn read_to_string(path: &Path, most_bytes: u64) -> Result<String> {
 /// # Errors
 /// As `read_to_string`, each with its remedy.
 pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
-    let bytes = read_all(open(path)?, most_bytes).map_err(|why| match why.kind() {
+    written(open(path)?, most_bytes)
+}
+
+pub(crate) fn written(file: File, most_bytes: u64) -> Result<String> {
+    let bytes = read_all(file, most_bytes).map_err(|why| match why.kind() {
         ErrorKind::FileTooLarge => Error::other(format!("{why} (write less)")),
         _ => why,
     })?;
@@ -117,18 +113,20 @@ pub fn metadata(path: &Path) -> Result<Metadata> {
 ///
 /// # Errors
 /// Names what is in the place of a file.
-pub fn refuse_special(path: &Path) -> Result<()> {
+fn refuse_special(path: &Path) -> Result<()> {
     if OPEN_ALREADY.iter().any(|open| path.starts_with(open)) || !path.exists() {
         return Ok(());
     }
     metadata(path).map(|_| ())
 }
 
-fn kind(of: FileType) -> Option<&'static str> {
+pub(crate) fn kind(of: FileType) -> Option<&'static str> {
     if of.is_file() {
         None
     } else if of.is_dir() {
         Some("a directory")
+    } else if of.is_symlink() {
+        Some("a symbolic link")
     } else if of.is_fifo() {
         Some("a FIFO")
     } else if of.is_socket() {

@@ -5,4 +5,5 @@
 pub mod file;
 pub mod problem;
 pub mod text;
+pub mod tree;
 pub mod units;

@@ -1,7 +1,6 @@
 //! The plans of a night: those that have no run yet among them.
 
-use std::path::Path;
-
+use input::tree::Tree;
 use record::night::Night;
 
 use crate::Problem;
@@ -19,7 +18,7 @@ pub struct NightPlan {
 ///
 /// # Errors
 /// Its list cannot be read.
-pub fn night(dir: &Path) -> Result<Option<Vec<NightPlan>>, Problem> {
+pub fn night(dir: impl Into<Tree>) -> Result<Option<Vec<NightPlan>>, Problem> {
     let night = Night::read(dir).map_err(|why| format!("{why:#}"))?;
     let plan = |plan: record::night::NightPlan| NightPlan {
         name: plan.name,

@@ -1,22 +1,32 @@
 //! All runs below a directory.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::io::ErrorKind;
+use std::path::Path;
 
+use input::tree::Tree;
 use record::rundir;
 
 use crate::Problem;
-use crate::watched::listed;
 
-/// Run directories by name: those below `dir` that hold a plan or a journal; or itself, where it is one.
-pub fn directories(dir: &Path) -> Result<BTreeMap<String, PathBuf>, Problem> {
-    let entries = listed(dir)?;
-    let name = |path: &Path| path.file_name()?.to_str().map(String::from);
-    if rundir::is_run(dir) {
-        let own = name(dir).or_else(|| name(&dir.canonicalize().ok()?));
-        return Ok([(own.unwrap_or_else(|| "run".into()), dir.into())].into());
+/// Run directories by name: those below `dir` that hold a plan or a journal; or itself, where it is one. A link to a directory is none.
+pub fn directories(dir: impl Into<Tree>) -> Result<BTreeMap<String, Tree>, Problem> {
+    let dir = dir.into();
+    let path = dir.path();
+    let entries = dir.list().map_err(|why| match why.kind() {
+        ErrorKind::NotFound => format!("no such directory: {}", path.display()),
+        _ => format!("cannot list runs: {}: {why}", path.display()),
+    })?;
+    if rundir::is_run(&dir) {
+        let name = |path: &Path| path.file_name()?.to_str().map(String::from);
+        let own = name(&path).or_else(|| name(&path.canonicalize().ok()?));
+        return Ok([(own.unwrap_or_else(|| "run".into()), dir)].into());
     }
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let runs = paths.filter(|path| rundir::is_run(path));
-    Ok(runs.filter_map(|path| Some((name(&path)?, path))).collect())
+    let dirs = entries.into_iter().filter(|entry| entry.kind.is_dir());
+    let named = dirs.filter_map(|entry| {
+        let name = entry.name.into_string().ok()?;
+        let run = dir.below(&name);
+        Some((name, run))
+    });
+    Ok(named.filter(|(_, run)| rundir::is_run(run)).collect())
 }

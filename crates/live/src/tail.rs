@@ -1,12 +1,11 @@
 //! Lines that were added to a file since it was last looked at.
 
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::MetadataExt as _;
-use std::path::PathBuf;
 use std::time::SystemTime;
 
-use input::file;
+use input::tree::Tree;
 use input::units::show_bytes;
 use record::journal::{LINE_BYTES, MOST_BYTES};
 
@@ -16,7 +15,8 @@ const PIECE_BYTES: u64 = 2 << 20;
 /// A file that grows, or that another takes the place of.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    path: PathBuf,
+    dir: Tree,
+    name: String,
     /// `None` before it was there.
     place: Option<Place>,
     offset: u64,
@@ -37,9 +37,10 @@ pub(crate) struct News {
 }
 
 impl Tail {
-    pub(crate) fn new(path: PathBuf) -> Self {
+    pub(crate) fn new(dir: impl Into<Tree>, name: &str) -> Self {
         Self {
-            path,
+            dir: dir.into(),
+            name: name.into(),
             place: None,
             offset: 0,
             torn: Vec::new(),
@@ -48,16 +49,15 @@ impl Tail {
 
     /// What has come since the last look. A file that is not there has no lines.
     pub(crate) fn read(&mut self) -> io::Result<News> {
-        let about = match file::metadata(&self.path) {
-            Ok(about) => about,
+        let mut file = match self.dir.open(&self.name) {
+            Ok(file) => file,
             Err(why) if why.kind() == ErrorKind::NotFound => return Ok(self.gone()),
             Err(why) => return Err(why),
         };
+        let about = file.metadata()?;
         if self.place == Some(place(&about)) && about.len() == self.offset {
             return Ok(News::default());
         }
-        let mut file = File::open(&self.path)?;
-        let about = file.metadata()?;
         if about.len() > MOST_BYTES {
             return Err(too_long("file", MOST_BYTES));
         }
@@ -85,7 +85,7 @@ impl Tail {
 
     fn gone(&mut self) -> News {
         let is_anew = self.place.is_some();
-        *self = Self::new(std::mem::take(&mut self.path));
+        *self = Self::new(&self.dir, &self.name);
         News {
             is_anew,
             lines: Vec::new(),
@@ -118,7 +118,7 @@ mod tests {
     fn a_line_is_told_once_and_when_it_is_whole() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
-        let mut tail = Tail::new(path.clone());
+        let mut tail = Tail::new(dir.path(), "lines");
         assert_eq!(tail.read().unwrap(), News::default());
         let mut file = OpenOptions::new()
             .create(true)
@@ -140,7 +140,7 @@ mod tests {
     fn another_file_in_its_place_is_read_from_its_begin() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
-        let mut tail = Tail::new(path.clone());
+        let mut tail = Tail::new(dir.path(), "lines");
         fs::write(&path, "a\nb\n").unwrap();
         tail.read().unwrap();
         fs::write(dir.path().join("draft"), "b\nc\nd\n").unwrap();
@@ -158,7 +158,8 @@ mod tests {
     #[test]
     fn what_is_no_file_is_an_error_and_not_waited_for() {
         let dir = tempfile::tempdir().unwrap();
-        let mut tail = Tail::new(dir.path().into());
+        fs::create_dir(dir.path().join("lines")).unwrap();
+        let mut tail = Tail::new(dir.path(), "lines");
         assert!(tail.read().is_err());
     }
 }

@@ -1,17 +1,15 @@
 //! One run: what its directory says now, and what is judged of it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use input::tree::Tree;
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::{self, CloseReason, Entry, Event, Opening, Parser};
 use record::load::Second;
-use record::rundir::{self, Run, SECONDS, Series};
+use record::rundir::{self, DEFECTS, Run, SECONDS, Series};
 use record::trial::Outcome;
 use record::verdict::{Conclusion, Headline, Judgement};
 
@@ -142,7 +140,7 @@ struct Files {
 
 /// A run that is watched.
 pub struct Watched {
-    dir: PathBuf,
+    dir: Tree,
     eyes: Eyes,
     journal: Tail,
     parser: Parser,
@@ -168,11 +166,12 @@ pub struct Watched {
 
 impl Watched {
     /// A run directory that need not be there yet; nothing is read before the first look.
-    pub fn new(dir: &Path, eyes: Eyes) -> Self {
+    pub fn new(dir: impl Into<Tree>, eyes: Eyes) -> Self {
+        let dir = dir.into();
         Self {
-            dir: dir.into(),
+            journal: Tail::new(&dir, rundir::JOURNAL),
+            dir,
             eyes,
-            journal: Tail::new(dir.join("journal.jsonl")),
             parser: Parser::default(),
             entries: Arc::default(),
             attempts: Vec::new(),
@@ -191,13 +190,13 @@ impl Watched {
     }
 
     /// Where it is.
-    pub fn dir(&self) -> &Path {
+    pub fn dir(&self) -> &Tree {
         &self.dir
     }
 
     /// Reads what has come, judges it if it may, and says how things stand.
     pub fn look(&mut self, may_judge: bool) -> Snapshot {
-        let is_there = self.dir.is_dir();
+        let is_there = self.dir.has_dir("");
         self.was_there |= is_there;
         if is_there {
             self.unread = self.read(may_judge).err();
@@ -234,8 +233,8 @@ impl Watched {
         if let Some(curve) = self.recorded(attempt) {
             return Some(Arc::new(curve));
         }
-        let path = self.dir.join(attempt.place()).join(SECONDS);
-        let seconds: Vec<Second> = record::streamed::read(&path).ok()?;
+        let dir = self.dir.below(attempt.place());
+        let seconds: Vec<Second> = record::streamed::read(&dir, SECONDS).ok()?;
         Some(Arc::new(Curve::of(&seconds)))
     }
 
@@ -266,12 +265,15 @@ impl Watched {
     }
 
     fn read_journal(&mut self) -> Result<(), Problem> {
-        let path = self.dir.join("journal.jsonl");
+        let path = self.dir.path().join(rundir::JOURNAL);
         let news = self.journal.read();
         let news = news.map_err(|why| format!("cannot read journal: {}: {why}", path.display()))?;
         if news.is_anew {
             *self = Self {
-                journal: std::mem::replace(&mut self.journal, Tail::new(path.clone())),
+                journal: std::mem::replace(
+                    &mut self.journal,
+                    Tail::new(&self.dir, rundir::JOURNAL),
+                ),
                 was_there: true,
                 ..Self::new(&self.dir, self.eyes)
             };
@@ -302,17 +304,17 @@ impl Watched {
     }
 
     fn read_plan(&mut self) -> Result<(), Problem> {
-        let path = self.dir.join("plan.toml");
-        if self.plan.is_some() || !path.exists() {
+        let path = self.dir.path().join("plan.toml");
+        if self.plan.is_some() || !self.dir.has("plan.toml") {
             return Ok(());
         }
         let check = |fields: &plan::fields::Fields<'_>| -> Option<WorkloadPlan> {
             (self.eyes.check)(fields)
         };
-        let read = plan::read_text(&path).map_err(|why| why.to_string());
+        let read = plan::read_text_in(&self.dir, "plan.toml").map_err(|why| why.to_string());
         let plan = read.and_then(|text| {
             let name = path.display().to_string();
-            plan::read(&name, &text, &self.dir, Checks::of_the_past(&check))
+            plan::read(&name, &text, &self.dir.path(), Checks::of_the_past(&check))
                 .map_err(|why| format!("{why:#}"))
         });
         let mut plan =
@@ -330,9 +332,12 @@ impl Watched {
             let place = attempt.place();
             let is_under_way = attempt.ended.is_none();
             let told = |why: std::io::Error| {
-                format!("cannot read {}: {why}", self.dir.join(&place).display())
+                format!(
+                    "cannot read {}: {why}",
+                    self.dir.path().join(&place).display()
+                )
             };
-            let new = || Told::new(self.dir.join(&place).join("defects.jsonl"));
+            let new = || Told::new(&self.dir.below(&place));
             let known = self.defects.entry(place.clone()).or_insert_with(new);
             if !known.is_whole {
                 known.read().map_err(told)?;
@@ -340,7 +345,7 @@ impl Watched {
                 known.is_whole = !is_under_way;
             }
             if is_under_way && (is_running || !self.files.contains_key(&place)) {
-                let dir = self.dir.join(&place);
+                let dir = self.dir.below(&place);
                 let files = self
                     .files
                     .entry(place.clone())
@@ -465,6 +470,7 @@ impl Watched {
         Snapshot {
             name: self
                 .dir
+                .path()
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy()
@@ -555,9 +561,9 @@ impl Watched {
 }
 
 impl Told {
-    fn new(path: PathBuf) -> Self {
+    fn new(dir: &Tree) -> Self {
         Self {
-            tail: Tail::new(path),
+            tail: Tail::new(dir, DEFECTS),
             seen: Vec::new(),
             is_whole: false,
         }
@@ -576,10 +582,10 @@ impl Told {
 }
 
 impl Files {
-    fn new(dir: &Path) -> Self {
+    fn new(dir: &Tree) -> Self {
         Self {
-            seconds: Tail::new(dir.join(SECONDS)),
-            samples: Tail::new(dir.join(EvidenceFile::Samples.name())),
+            seconds: Tail::new(dir, SECONDS),
+            samples: Tail::new(dir, EvidenceFile::Samples.name()),
             curve: Arc::default(),
             sample: None,
             begin_s: None,
@@ -687,12 +693,4 @@ fn activity(files: Option<&Files>, of_s: Option<f64>) -> Activity {
         (Some(_), _) => Activity::WarmingUp,
         (None, _) => Activity::Starting,
     }
-}
-
-/// Whether a path is a directory that can be listed; else what keeps it from being one.
-pub(crate) fn listed(dir: &Path) -> Result<fs::ReadDir, Problem> {
-    fs::read_dir(dir).map_err(|why| match why.kind() {
-        ErrorKind::NotFound => format!("no such directory: {}", dir.display()),
-        _ => format!("cannot list runs: {}: {why}", dir.display()),
-    })
 }

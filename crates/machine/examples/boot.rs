@@ -57,7 +57,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
         tell: &|progress| eprint!("\r{progress:?}   "),
         stop: &stop,
     };
-    let cache = Cache::open(&Cache::of_user()?);
+    let cache = Cache::of_user()?;
     let began = Instant::now();
     let wanted = plan::kernel::read(name, None).map_err(anyhow::Error::msg)?;
     let kernel = kernel::fetch(&cache, &wanted, kernel::Flavour::Cloud, refresh, task)?;

@@ -5,15 +5,15 @@
 //! apt configuration. No mirror is named here.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use input::problem::remedy_among;
+use input::tree::Tree;
 
-use crate::cache::{self, Cache};
+use crate::cache::{self, Cache, NOTE_BYTES};
 use crate::program::{self, command};
 use crate::task::Task;
 
@@ -34,6 +34,9 @@ const MIRROR_VARIABLE: &str = "BAKEOFF_DEBIAN_MIRROR";
 /// The file of a root that names the mirror whose index is there.
 const FETCHED: &str = "fetched";
 
+/// The file of a root that says how to reach it: lines of `apt.conf`.
+const SETTINGS: &str = "settings";
+
 /// Public keys of Debian's archive, as the package debian-archive-keyring installs them.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
@@ -44,7 +47,7 @@ const INDEX_BYTES: u64 = 250 << 20;
 #[derive(Debug)]
 pub(crate) struct Suite {
     name: String,
-    root: PathBuf,
+    root: Tree,
 }
 
 /// One package of an index.
@@ -70,12 +73,13 @@ impl Suite {
             name: name.into(),
             root: cache.dir(&format!("apt/{name}"))?,
         };
-        match suite.mirror() {
-            // A refresh from another mirror that failed has left that one's line.
-            Some(mirror) if !refresh => suite
-                .write_sources(&mirror)
+        match suite.source() {
+            // A refresh from another mirror that failed has left that one's line, and a cache that was moved or copied has the
+            // configuration of its old place.
+            Some(source) if !refresh => suite
+                .configure(&source)
                 .map_err(|why| cache.cannot_write(&why))?,
-            before => suite.fetch(cache, before.as_deref(), task)?,
+            before => suite.fetch(cache, before.as_ref(), task)?,
         }
         Ok(suite)
     }
@@ -84,19 +88,20 @@ impl Suite {
     pub(crate) fn is_indexed(cache: &Cache, name: &str) -> bool {
         let suite = Self {
             name: name.into(),
-            root: cache.root().join("apt").join(name),
+            root: cache.tree().below("apt").below(name),
         };
-        suite.mirror().is_some()
+        suite.source().is_some()
     }
 
-    /// The mirror whose index is there; it is written last, so that such an index is complete.
-    fn mirror(&self) -> Option<String> {
-        let mirror = fs::read_to_string(self.root.join(FETCHED)).ok()?;
-        (!mirror.is_empty()).then_some(mirror)
+    /// The mirror whose index is there, and how it was reached. Its name is written last, so that such an index is complete.
+    fn source(&self) -> Option<Source> {
+        let mirror = self.root.read_to_string(FETCHED, NOTE_BYTES).ok()?;
+        let settings = self.root.read_to_string(SETTINGS, NOTE_BYTES).ok()?;
+        (!mirror.is_empty()).then_some(Source { mirror, settings })
     }
 
     /// Fetches the index. What is there of the mirror `before` stays until all of the new one is.
-    fn fetch(&self, cache: &Cache, before: Option<&str>, task: Task<'_>) -> Result<()> {
+    fn fetch(&self, cache: &Cache, before: Option<&Source>, task: Task<'_>) -> Result<()> {
         let name = &self.name;
         cache.expect_space(INDEX_BYTES)?;
         let source = Source::of_host(task)?;
@@ -106,14 +111,14 @@ impl Suite {
         let mut update = self.command("apt-get")?;
         // Without this apt calls a half-failed update a success and goes on with what it has.
         update.args(["update", "--error-on=any"]);
-        if before.is_some_and(|before| before != source.mirror) {
+        if before.is_some_and(|before| before.mirror != source.mirror) {
             // Else apt would remove the index that `fetched` still names. The next update does.
             update.args(["-o", "APT::Get::List-Cleanup=false"]);
         }
         program::run_with(&mut update, task, &mut |_| task.tell(&what, None)).with_context(|| {
             format!("cannot fetch the index of {name} from {} (check the network, or set {MIRROR_VARIABLE})", source.mirror)
         })?;
-        replace(&self.root.join(FETCHED), source.mirror.as_bytes())
+        replace(&self.root, FETCHED, source.mirror.as_bytes())
             .map_err(|why| cache.cannot_write(&why))
     }
 
@@ -122,27 +127,56 @@ impl Suite {
         Ok(read_index(&self.index(task)?, prefixes))
     }
 
+    /// The index, compared with what the archive has signed: what lies in the cache may have been changed since apt fetched it.
     fn index(&self, task: Task<'_>) -> Result<String> {
         let mut targets = self.command("apt-get")?;
-        let format = ["--format", "$(FILENAME)", "Created-By: Packages"];
+        let format = ["--format", "$(METAKEY) $(FILENAME)", "Created-By: Packages"];
         let files = program::run(targets.arg("indextargets").args(format), task)?;
         let mut index = String::new();
-        for file in files.lines() {
+        for (key, file) in files.lines().filter_map(|line| line.split_once(' ')) {
             // It may lie there compressed, in any way that apt knows.
             let mut cat = Command::new("/usr/lib/apt/apt-helper");
             self.adorn(cat.args(["cat-file", file]));
-            index.push_str(&program::run(&mut cat, task)?);
+            let text = program::run(&mut cat, task)?;
+            self.refuse_unsigned(key, file, &text, task)?;
+            index.push_str(&text);
             index.push('\n');
         }
         if index.trim().is_empty() {
             bail!(
-                "no packages in the index of {}: {} (bakeoff kernel list debian:{} --refresh fetches it anew)",
+                "no packages in the index of {}: {} ({})",
                 self.name,
-                self.root.display(),
-                self.name
+                self.root.path().display(),
+                self.anew()
             );
         }
         Ok(index)
+    }
+
+    /// Refuses a list whose SHA-256 is not in the release file that the archive's keys have signed.
+    fn refuse_unsigned(&self, key: &str, file: &str, text: &str, task: Task<'_>) -> Result<()> {
+        let wrong = |what: &str| format!("{what}: {file} ({})", self.anew());
+        let list = key.replace('/', "_");
+        // It may end in what it is compressed by.
+        let Some(end) = file.rfind(&list) else {
+            bail!(wrong("not the name of a list of packages"));
+        };
+        let release = format!("{}InRelease", &file[..end]);
+        let mut gpgv = command("gpgv", "gpgv")?;
+        gpgv.args(["--keyring", KEYRING, "--output", "-", &release]);
+        let signed = program::run(&mut gpgv, task)
+            .with_context(|| wrong("the list of packages has no good signature"))?;
+        if signed_sum(&signed, key) != Some(cache::hash(text.as_bytes()).as_str()) {
+            bail!(wrong("the list of packages is not the one that was signed"));
+        }
+        Ok(())
+    }
+
+    fn anew(&self) -> String {
+        format!(
+            "bakeoff kernel list debian:{} --refresh fetches it anew",
+            self.name
+        )
     }
 
     /// Downloads packages into `into`; apt checks them against the signed index.
@@ -192,11 +226,14 @@ impl Suite {
             "apt.conf.d",
             "preferences.d",
         ] {
-            fs::create_dir_all(self.root.join(dir))?;
+            self.root.make_dir(dir)?;
         }
-        replace(&self.root.join("status"), b"")?;
-        self.write_sources(&source.mirror)?;
-        let place = self.root.display();
+        replace(&self.root, "status", b"")?;
+        let list = format!("{}\n", source_line(&source.mirror, &self.name));
+        replace(&self.root, "sources.list", list.as_bytes())?;
+        replace(&self.root, SETTINGS, source.settings.as_bytes())?;
+        let place = self.root.path();
+        let place = place.display();
         let conf = format!(
             "{}Dir::State \"{place}\";\nDir::State::lists \"lists\";\nDir::State::status \"{place}/status\";\n\
              Dir::Cache \"{place}\";\nDir::Etc \"{place}\";\n\
@@ -206,12 +243,7 @@ impl Suite {
              APT::Sandbox::User \"\";\nAcquire::Languages \"none\";\n",
             source.settings
         );
-        replace(&self.root.join("apt.conf"), conf.as_bytes())
-    }
-
-    fn write_sources(&self, mirror: &str) -> io::Result<()> {
-        let list = format!("{}\n", source_line(mirror, &self.name));
-        replace(&self.root.join("sources.list"), list.as_bytes())
+        replace(&self.root, "apt.conf", conf.as_bytes())
     }
 
     fn command(&self, name: &str) -> Result<Command> {
@@ -221,19 +253,34 @@ impl Suite {
     }
 
     fn adorn(&self, apt: &mut Command) {
-        apt.env("APT_CONFIG", self.root.join("apt.conf"))
+        apt.env("APT_CONFIG", self.root.path().join("apt.conf"))
             .env("LC_ALL", "C.UTF-8");
     }
 }
 
 /// Writes a file whole, where it has another content: apt reads the index anew where `sources.list` is newer.
-fn replace(path: &Path, body: &[u8]) -> io::Result<()> {
-    if fs::read(path).is_ok_and(|before| before == body) {
+fn replace(root: &Tree, name: &str, body: &[u8]) -> io::Result<()> {
+    if root
+        .read(name, NOTE_BYTES)
+        .is_ok_and(|before| before == body)
+    {
         return Ok(());
     }
-    let new = path.with_extension("new");
-    cache::write(&new, body)?;
-    fs::rename(new, path)
+    root.replace(name, body)
+}
+
+/// The SHA-256 that a signed release file has of one of its lists.
+fn signed_sum<'r>(release: &'r str, list: &str) -> Option<&'r str> {
+    let mut lines = release
+        .lines()
+        .skip_while(|line| *line != "SHA256:")
+        .skip(1);
+    let mut sums = lines.by_ref().take_while(|line| line.starts_with(' '));
+    sums.find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let (sum, _bytes, name) = (words.next()?, words.next()?, words.next()?);
+        (name == list).then_some(sum)
+    })
 }
 
 /// Refuses a suite that nobody has heard of, before the network is asked.
@@ -466,6 +513,49 @@ Acquire::Languages:: "none";
             (300, 2048)
         );
         assert_eq!(packages[0].sha256, "abcd");
+    }
+
+    #[test]
+    fn a_release_file_says_what_was_signed() {
+        let release = "Suite: stable\nMD5Sum:\n 11 5 main/binary-amd64/Packages\nSHA256:\n aa 7 main/binary-all/Packages\n \
+            bb 9 main/binary-amd64/Packages\nSHA512:\n cc 9 main/binary-arm64/Packages\n";
+        let sum = |list| signed_sum(release, list);
+        assert_eq!(sum("main/binary-amd64/Packages"), Some("bb"));
+        assert_eq!(sum("main/binary-arm64/Packages"), None);
+        assert_eq!(signed_sum("no sums", "main/binary-amd64/Packages"), None);
+    }
+
+    #[test]
+    fn a_root_that_was_copied_is_configured_for_its_new_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = |name: &str| Cache::open(&dir.path().join(name));
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        let source = Source {
+            mirror: "http://mirror.example.org/debian".into(),
+            settings: "Acquire::http::Proxy \"http://proxy.example.org:3142\";\n".into(),
+        };
+        let suite = Suite {
+            name: "bookworm".into(),
+            root: cache("old").dir("apt/bookworm").unwrap(),
+        };
+        suite.configure(&source).unwrap();
+        replace(&suite.root, FETCHED, source.mirror.as_bytes()).unwrap();
+        std::fs::rename(dir.path().join("old"), dir.path().join("new")).unwrap();
+        // No index is fetched: there is one.
+        let moved = Suite::open(&cache("new"), "bookworm", false, task).unwrap();
+        let conf = moved.root.read_to_string("apt.conf", NOTE_BYTES).unwrap();
+        let old = dir.path().join("old");
+        assert!(!conf.contains(old.to_str().unwrap()), "{conf}");
+        assert!(conf.starts_with(&source.settings), "{conf}");
+        let place = dir.path().join("new/apt/bookworm");
+        assert!(
+            conf.contains(&format!("Dir::State \"{}\";", place.display())),
+            "{conf}"
+        );
     }
 
     #[test]

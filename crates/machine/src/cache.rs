@@ -11,20 +11,27 @@
 //! ```
 //! An entry is made in `staging` and renamed into its place, so that one that is there is whole. The lock
 //! on a staging falls with its maker, however that ends; whoever comes next clears the staging away.
+//!
+//! Nothing of it is used unchecked. Entries are compared with the SHA-256 of their files (`seal`), and kept packages with their
+//! suite's signed index (`packages`). Links are followed nowhere in it.
 
 pub mod about;
 pub mod eviction;
+pub(crate) mod packages;
+mod seal;
+pub mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
+use input::tree::Tree;
 use input::units::show_bytes;
 use record::rundir;
 use rustix::io::Errno;
@@ -37,11 +44,11 @@ use crate::task::Task;
 /// Free space that must remain when something is made: a disk filled to the brim hurts others.
 const SPARE_BYTES: u64 = 64 << 20;
 
+/// Longest of the small files that say what an entry or a name is, in bytes.
+pub(crate) const NOTE_BYTES: u64 = 16 << 20;
+
 /// Entries under construction.
 const STAGING: &str = "staging";
-
-/// What earlier versions called it.
-const STAGING_BEFORE: &str = "drafts";
 
 /// Tells the staging directories of one process apart.
 static NEXT_STAGING: AtomicU32 = AtomicU32::new(0);
@@ -52,21 +59,25 @@ pub struct Cache {
     root: PathBuf,
     /// Locks on the entries that this cache and its clones have given out: nobody evicts them.
     held: Arc<Mutex<BTreeMap<(String, String), File>>>,
+    /// Entries that this cache and its clones have found as they were finished.
+    checked: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 impl Cache {
-    /// The user's cache: `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`.
-    pub fn of_user() -> Result<PathBuf> {
+    /// Opens the user's cache: `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`. Root is refused one that others can write to.
+    pub fn of_user() -> Result<Self> {
         let absolute = |name| {
             std::env::var_os(name)
                 .map(PathBuf::from)
                 .filter(|path| path.is_absolute())
         };
         let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")));
-        match base {
-            Some(base) => Ok(base.join("bakeoff")),
-            None => bail!("no home directory (set XDG_CACHE_HOME)"),
-        }
+        let base = base.context("no home directory (set XDG_CACHE_HOME)")?;
+        let root = base.join("bakeoff");
+        Tree::at(&root)
+            .refuse_foreign()
+            .context("cannot use the cache (set XDG_CACHE_HOME to another place)")?;
+        Ok(Self::open(&root))
     }
 
     /// Opens a cache at `root` and clears away what interrupted makers left.
@@ -78,6 +89,7 @@ impl Cache {
         let cache = Self {
             root,
             held: Arc::default(),
+            checked: Arc::default(),
         };
         cache.sweep();
         cache
@@ -86,6 +98,11 @@ impl Cache {
     /// Where it is.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Its files.
+    pub(crate) fn tree(&self) -> Tree {
+        Tree::at(&self.root)
     }
 
     /// Fails where there is a cache that cannot be read, such as another user's; none at all is an empty one.
@@ -114,28 +131,50 @@ impl Cache {
         size_of(&self.root)
     }
 
-    /// A finished entry, if it is there. It stays while this cache or a clone of it lives.
-    pub(crate) fn entry(&self, kind: &str, id: &str) -> Option<PathBuf> {
+    /// A finished entry, if it is there, and as it was finished. It stays while this cache or a clone of it lives.
+    pub(crate) fn entry(&self, kind: &str, id: &str) -> Result<Option<PathBuf>> {
         // Held before it is looked for, or it may be evicted in between.
+        self.hold(kind, id);
+        let key = (kind.to_string(), id.to_string());
+        let place = self.tree().below(kind).below(id);
+        if !seal::is_closed(&place) {
+            lock(&self.held).remove(&key);
+            return Ok(None);
+        }
+        if !lock(&self.checked).contains(&key) {
+            if let Some(fault) = seal::faults(&place)?.first() {
+                bail!(
+                    "entry of the cache was changed: {}: {fault} (bakeoff cache verify --remove removes it, and the next run makes it anew)",
+                    place.path().display()
+                );
+            }
+            lock(&self.checked).insert(key);
+        }
+        Ok(Some(place.path()))
+    }
+
+    /// A directory that is worked in, if it is there; it stays likewise. What it holds is never the same for long.
+    pub(crate) fn work_dir(&self, kind: &str, id: &str) -> Option<PathBuf> {
         self.hold(kind, id);
         let path = self.peek(kind, id);
         if path.is_none() {
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.remove(&(kind.to_string(), id.to_string()));
+            lock(&self.held).remove(&(kind.to_string(), id.to_string()));
         }
         path
     }
 
-    /// The same for a look alone: it is not held, and does not count as used.
+    /// An entry for a look alone: it is not held, not checked, and does not count as used.
     pub(crate) fn peek(&self, kind: &str, id: &str) -> Option<PathBuf> {
-        let path = self.root.join(kind).join(id);
-        path.is_dir().then_some(path)
+        let place = self.tree().below(kind).below(id);
+        place.has_dir("").then(|| place.path())
     }
 
     /// Ids and places of all entries of a kind, likewise for a look alone.
     pub(crate) fn entries(&self, kind: &str) -> Vec<(String, PathBuf)> {
-        let entries = fs::read_dir(self.root.join(kind)).into_iter().flatten();
-        let ids = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+        let entries = self.tree().below(kind).list().unwrap_or_default();
+        let ids = entries
+            .into_iter()
+            .filter_map(|entry| entry.name.into_string().ok());
         let entries = ids.filter_map(|id| {
             let place = self.peek(kind, &id)?;
             Some((id, place))
@@ -145,27 +184,28 @@ impl Cache {
 
     /// Kinds and ids of all entries that are held.
     fn held(&self) -> Vec<(String, String)> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-        held.keys().cloned().collect()
+        lock(&self.held).keys().cloned().collect()
     }
 
     /// A cache that cannot be written to is not evicted from either, so that nothing is lost without the lock.
     fn hold(&self, kind: &str, id: &str) {
-        let path = self.use_file(kind, id);
-        let _ = path.parent().map(fs::create_dir_all);
-        let Ok(file) = File::options().append(true).create(true).open(path) else {
+        let Ok(file) = self.open_lock(&use_name(kind, id)) else {
             return;
         };
         if file.lock_shared().is_ok() {
             let _ = file.set_modified(SystemTime::now());
-            let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
-            held.insert((kind.into(), id.into()), file);
+            lock(&self.held).insert((kind.into(), id.into()), file);
         }
     }
 
-    /// The file whose time says when an entry was last used.
-    fn use_file(&self, kind: &str, id: &str) -> PathBuf {
-        self.root.join("used").join(kind).join(id)
+    /// Opens a lock of the cache; it is made where it is missing.
+    fn open_lock(&self, name: &str) -> io::Result<File> {
+        let tree = self.tree();
+        if let Some(dir) = Path::new(name).parent() {
+            fs::create_dir_all(&self.root)?;
+            tree.make_dir(dir)?;
+        }
+        tree.lock_file(name)
     }
 
     /// Begins an entry that will need about `need_bytes`.
@@ -174,17 +214,19 @@ impl Cache {
         let parent = self.dir(STAGING)?;
         loop {
             let number = NEXT_STAGING.fetch_add(1, Ordering::Relaxed);
-            let path = parent.join(format!("{}-{number}", std::process::id()));
-            let lock_path = path.with_extension("lock");
-            let lock = File::create(&lock_path).map_err(|why| self.cannot_write(&why))?;
+            let name = format!("{}-{number}", std::process::id());
+            let lock_name = format!("{name}.lock");
+            let lock = parent.lock_file(&lock_name);
+            let lock = lock.map_err(|why| self.cannot_write(&why))?;
             // A sweeper may have taken the lock file between its making and our locking it.
-            let ours = lock.try_lock().is_ok()
-                && fs::metadata(&lock_path)
-                    .is_ok_and(|named| lock.metadata().is_ok_and(|held| named.ino() == held.ino()));
-            if ours && fs::create_dir(&path).is_ok() {
+            let named = || parent.metadata(&lock_name).map(|named| named.ino());
+            let is_ours = lock.try_lock().is_ok()
+                && named().is_ok_and(|named| lock.metadata().is_ok_and(|held| named == held.ino()));
+            if is_ours && !parent.has(&name) && parent.make_dir(&name).is_ok() {
                 return Ok(Staging {
-                    path,
-                    lock_path,
+                    path: parent.path().join(&name),
+                    parent,
+                    name,
                     _lock: lock,
                 });
             }
@@ -193,30 +235,47 @@ impl Cache {
 
     /// Puts a finished staging into its place; if the entry came into being meanwhile, that one stays.
     pub(crate) fn keep(&self, staging: &Staging, kind: &str, id: &str) -> Result<PathBuf> {
-        let place = self.dir(kind)?.join(id);
+        let kinds = self.dir(kind)?;
+        seal::close(&staging.tree())?;
         self.hold(kind, id);
-        match fs::rename(&staging.path, &place) {
-            Ok(()) => Ok(place),
-            Err(_) if place.is_dir() => Ok(place),
+        let place = kinds.path().join(id);
+        let moved = staging.parent.move_to(&staging.name, &kinds, id);
+        match moved {
+            Ok(()) => {
+                // What has just been written is as it was finished.
+                lock(&self.checked).insert((kind.into(), id.into()));
+                Ok(place)
+            }
+            Err(_) if kinds.has_dir(id) => {
+                let kept = self.entry(kind, id)?;
+                kept.with_context(|| {
+                    format!("not an entry of the cache: {} (remove it)", place.display())
+                })
+            }
             Err(why) => Err(self.cannot_write(&why)),
         }
     }
 
     /// What a name stood for when it was last resolved.
     pub(crate) fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
-        let text = fs::read(self.root.join("names").join(file_name(name))).ok()?;
+        let text = self
+            .tree()
+            .below("names")
+            .read(file_name(name), NOTE_BYTES)
+            .ok()?;
         serde_json::from_slice(&text).ok()
     }
 
     /// Notes what a name stands for.
     pub(crate) fn remember<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let names = self.dir("names")?;
-        let staging = self.staging(0)?;
-        let file = staging.path.join("name.json");
-        write(&file, &serde_json::to_vec_pretty(value)?).map_err(|why| self.cannot_write(&why))?;
-        let place = names.join(file_name(name));
-        fs::write(place.with_extension("name"), name)
-            .and_then(|()| fs::rename(&file, place))
+        let file = file_name(name);
+        let told = Path::new(&file).with_extension("name");
+        let text = serde_json::to_vec_pretty(value)?;
+        self.expect_space(0)?;
+        names
+            .replace(told, name.as_bytes())
+            .and_then(|()| names.replace(file, &text))
             .map_err(|why| self.cannot_write(&why))
     }
 
@@ -227,8 +286,9 @@ impl Cache {
 
     /// The same, with words for whom it waits for.
     pub(crate) fn lock_for(&self, name: &str, words: &str, task: Task<'_>) -> Result<File> {
-        let path = self.dir("locks")?.join(file_name(name));
-        let file = File::create(path).map_err(|why| self.cannot_write(&why))?;
+        let file = self
+            .open_lock(&format!("locks/{}", file_name(name)))
+            .map_err(|why| self.cannot_write(&why))?;
         task.wait_for(&file, words)
             .map_err(|why| match why.downcast::<io::Error>() {
                 Ok(why) => self.cannot_write(&why),
@@ -238,10 +298,10 @@ impl Cache {
     }
 
     /// A directory of the cache, made if need be.
-    pub(crate) fn dir(&self, name: &str) -> Result<PathBuf> {
-        let path = self.root.join(name);
-        fs::create_dir_all(&path).map_err(|why| self.cannot_write(&why))?;
-        Ok(path)
+    pub(crate) fn dir(&self, name: &str) -> Result<Tree> {
+        fs::create_dir_all(&self.root)
+            .and_then(|()| self.tree().make_dir(name))
+            .map_err(|why| self.cannot_write(&why))
     }
 
     /// Fails when the disk has no room for `need_bytes` more.
@@ -274,23 +334,32 @@ impl Cache {
 
     /// Clears away staging directories whose makers are gone.
     fn sweep(&self) {
-        let folders = [STAGING, STAGING_BEFORE].map(|name| self.root.join(name));
-        let files = folders
-            .iter()
-            .filter_map(|folder| fs::read_dir(folder).ok())
-            .flatten();
-        for file in files.flatten() {
-            let lock_path = file.path();
-            if lock_path.extension().is_none_or(|ending| ending != "lock") {
+        let staging = self.tree().below(STAGING);
+        for file in staging.list().unwrap_or_default() {
+            let Some(name) = file
+                .name
+                .to_str()
+                .and_then(|name| name.strip_suffix(".lock"))
+            else {
                 continue;
-            }
-            let free = File::open(&lock_path).is_ok_and(|lock| lock.try_lock().is_ok());
-            if free {
-                remove(&lock_path.with_extension(""));
-                let _ = fs::remove_file(&lock_path);
+            };
+            let lock = staging.open(&file.name);
+            if lock.is_ok_and(|lock| lock.try_lock().is_ok()) {
+                remove(&staging, name);
+                let _ = staging.remove_file(&file.name);
             }
         }
     }
+}
+
+/// The name below the cache of the file whose time says when an entry was last used.
+fn use_name(kind: &str, id: &str) -> String {
+    format!("used/{kind}/{id}")
+}
+
+/// What a panic has left is as good as before.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// An entry under construction; cleared away when dropped.
@@ -298,27 +367,35 @@ impl Cache {
 pub(crate) struct Staging {
     /// The directory to fill.
     pub(crate) path: PathBuf,
-    lock_path: PathBuf,
+    parent: Tree,
+    name: String,
     // Held for its lock.
     _lock: File,
 }
 
+impl Staging {
+    /// Its files.
+    pub(crate) fn tree(&self) -> Tree {
+        self.parent.below(&self.name)
+    }
+}
+
 impl Drop for Staging {
     fn drop(&mut self) {
-        remove(&self.path);
-        let _ = fs::remove_file(&self.lock_path);
+        remove(&self.parent, &self.name);
+        let _ = self.parent.remove_file(format!("{}.lock", self.name));
     }
 }
 
 /// Removes a directory, files of an ordinary user's subordinate ids included; what resists stays for the
 /// next sweep.
-fn remove(path: &Path) {
-    if !path.exists() || fs::remove_dir_all(path).is_ok() {
+fn remove(dir: &Tree, name: &str) {
+    if dir.remove_all(name).is_ok() {
         return;
     }
     if let Ok(mut rm) = program::enclosed("rm".as_ref()) {
         process::bind(&mut rm);
-        let _ = rm.arg("-rf").arg(path).status();
+        let _ = rm.arg("-rf").arg(dir.path().join(name)).status();
     }
 }
 
@@ -359,9 +436,8 @@ pub(crate) fn size_of(path: &Path) -> u64 {
 
 /// Writes a file and makes sure that it is on disk.
 pub(crate) fn write(path: &Path, body: &[u8]) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(body)?;
-    file.sync_data()
+    let (dir, name) = Tree::around(path);
+    dir.replace(name, body)
 }
 
 /// SHA-256 of bytes, in hexadecimal.
@@ -401,10 +477,11 @@ mod tests {
         let (_dir, cache) = cache();
         let staging = cache.staging(0).unwrap();
         fs::write(staging.path.join("file"), "content").unwrap();
-        assert_eq!(cache.entry("kernels", "abc"), None);
+        assert_eq!(cache.entry("kernels", "abc").unwrap(), None);
         let place = cache.keep(&staging, "kernels", "abc").unwrap();
         drop(staging);
-        assert_eq!(cache.entry("kernels", "abc"), Some(place.clone()));
+        let entry = cache.entry("kernels", "abc").unwrap();
+        assert_eq!(entry, Some(place.clone()));
         assert_eq!(fs::read_to_string(place.join("file")).unwrap(), "content");
         assert_eq!(fs::read_dir(cache.root().join(STAGING)).unwrap().count(), 0);
     }
@@ -417,15 +494,92 @@ mod tests {
             fs::write(staging.path.join("file"), content).unwrap();
             cache.keep(&staging, "kernels", "abc").unwrap();
         }
-        let file = cache.entry("kernels", "abc").unwrap().join("file");
+        let entry = cache.entry("kernels", "abc").unwrap().unwrap();
+        let file = entry.join("file");
         assert_eq!(fs::read_to_string(file).unwrap(), "first");
+    }
+
+    /// A cache with an entry of two files, as another process finds it after something was done to it.
+    fn after(change: impl Fn(&Path)) -> (tempfile::TempDir, Cache) {
+        let (dir, cache) = cache();
+        let staging = cache.staging(0).unwrap();
+        fs::create_dir(staging.path.join("lib")).unwrap();
+        fs::write(staging.path.join("vmlinuz"), "right").unwrap();
+        fs::write(staging.path.join("lib/module.ko"), "right").unwrap();
+        let place = cache.keep(&staging, "kernels", "abc").unwrap();
+        change(&place);
+        (dir, Cache::open(cache.root()))
+    }
+
+    type Change<'c> = &'c dyn Fn(&Path);
+
+    #[test]
+    fn an_entry_that_was_changed_is_refused_when_it_is_used_and_found_by_verify() {
+        let link = |place: &Path| {
+            fs::remove_file(place.join("vmlinuz")).unwrap();
+            std::os::unix::fs::symlink("/etc/passwd", place.join("vmlinuz")).unwrap();
+        };
+        let changes: [(&str, Change<'_>); 5] = [
+            ("its content has changed: vmlinuz", &|place| {
+                fs::write(place.join("vmlinuz"), "wrong").unwrap();
+            }),
+            ("a file is gone: lib/module.ko", &|place| {
+                fs::remove_file(place.join("lib/module.ko")).unwrap();
+            }),
+            ("a file has been added: lib/evil.ko", &|place| {
+                fs::write(place.join("lib/evil.ko"), "").unwrap();
+            }),
+            ("not a regular file: vmlinuz", &link),
+            ("sums.json cannot be read", &|place| {
+                fs::write(place.join("sums.json"), "{").unwrap();
+            }),
+        ];
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        let task = Task {
+            tell: &|_| {},
+            stop: &stop,
+        };
+        for (told, change) in changes {
+            let (_dir, cache) = after(change);
+            let why = cache.entry("kernels", "abc").unwrap_err().to_string();
+            assert!(why.contains(told), "{why}");
+            assert!(why.contains("bakeoff cache verify --remove"), "{why}");
+            let again = Cache::open(cache.root());
+            let found = verify::verify(&again, verify::Wrong::Stays, task).unwrap();
+            assert_eq!((found.good, found.findings.len()), (0, 1));
+            assert!(found.findings[0].what.contains(told), "{found:?}");
+            // Whoever uses it would be left without it.
+            let found = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
+            assert!(!found.findings[0].is_removed);
+            drop(cache);
+            let found = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
+            assert!(found.findings[0].is_removed);
+            assert_eq!(again.entry("kernels", "abc").unwrap(), None);
+        }
+        let (_dir, cache) = after(|_| {});
+        assert!(cache.entry("kernels", "abc").unwrap().is_some());
+        let found = verify::verify(&cache, verify::Wrong::Stays, task).unwrap();
+        assert_eq!((found.good, found.findings.len()), (1, 0));
+    }
+
+    #[test]
+    fn what_is_no_regular_file_does_not_become_an_entry_and_no_id_leads_out() {
+        let (_dir, cache) = cache();
+        let staging = cache.staging(0).unwrap();
+        std::os::unix::fs::symlink("/etc/passwd", staging.path.join("vmlinuz")).unwrap();
+        let why = cache.keep(&staging, "kernels", "abc").unwrap_err();
+        assert!(why.to_string().starts_with("not a regular file: "), "{why}");
+        for id in ["../kernels/abc", "/etc", ".."] {
+            assert_eq!(cache.peek("kernels", id), None, "{id}");
+            assert_eq!(cache.entry("kernels", id).unwrap(), None, "{id}");
+        }
     }
 
     #[test]
     fn staging_of_the_dead_are_swept_and_those_of_the_living_stay() {
         let (_dir, cache) = cache();
         let living = cache.staging(0).unwrap();
-        let dead = cache.root().join("drafts/99-0");
+        let dead = cache.root().join(STAGING).join("99-0");
         fs::create_dir_all(dead.join("half")).unwrap();
         fs::write(dead.with_extension("lock"), "").unwrap();
         let again = Cache::open(cache.root());

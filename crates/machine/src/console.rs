@@ -4,13 +4,15 @@
 //! here even where it has none there, and what is shown of it has lost what a terminal would obey.
 
 use std::collections::VecDeque;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use anyhow::{Context as _, Result};
 use defects::Defect;
 use input::text;
+use input::tree::Tree;
 use record::defect::{DefectSource, FoundDefect};
 
 /// Longest console, in bytes; a trial that writes more in a minute is void. A boot writes some 50 KiB.
@@ -93,7 +95,11 @@ impl Console {
         // One that is longer still is a flood, which must be seen.
         let is_long = |file: Metadata| (LONG_BYTES + 1..=LIMIT_BYTES).contains(&file.len());
         let is_due = self.cut.is_none_or(|cut| cut.elapsed() >= CUT_PERIOD);
-        if is_due && self.path.metadata().is_ok_and(is_long) {
+        if is_due
+            && open(&self.path)
+                .and_then(|file| file.metadata())
+                .is_ok_and(is_long)
+        {
             self.cut = Some(Instant::now());
             // One that cannot be cut goes on to the limit.
             let _ = self.cut_middle();
@@ -101,10 +107,8 @@ impl Console {
     }
 
     fn cut_middle(&mut self) -> io::Result<()> {
-        let mut file = OpenOptions::new()
-            .read(true)
-            .append(true)
-            .open(&self.path)?;
+        let (dir, name) = Tree::around(&self.path);
+        let mut file = dir.append(name)?;
         let mut head = vec![0; KEPT_END_BYTES as usize];
         file.read_exact(&mut head)?;
         head.truncate(after_line(&head, last_line_end));
@@ -132,7 +136,7 @@ impl Console {
     }
 
     fn read_new(&mut self) -> io::Result<Option<String>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = open(&self.path)?;
         file.seek(SeekFrom::Start(self.read_bytes))?;
         let mut new = file.take(LIMIT_BYTES.saturating_sub(self.read_bytes));
         let mut piece = vec![0; PIECE_BYTES];
@@ -154,13 +158,26 @@ impl Console {
     }
 
     fn end(&self) -> io::Result<Vec<u8>> {
-        let mut file = File::open(&self.path)?;
+        let mut file = open(&self.path)?;
         let start = file.metadata()?.len().saturating_sub(TAIL_BYTES);
         file.seek(SeekFrom::Start(start))?;
         let mut end = Vec::new();
         file.take(TAIL_BYTES).read_to_end(&mut end)?;
         Ok(end)
     }
+}
+
+/// The file of a console, without a word in it yet. Whoever writes to it appends.
+pub(crate) fn create(path: &Path) -> Result<File> {
+    let (dir, name) = Tree::around(path);
+    dir.remove_file(name)
+        .and_then(|()| dir.append_only(name))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    let (dir, name) = Tree::around(path);
+    dir.open(name)
 }
 
 fn first_line_end(bytes: &[u8]) -> Option<usize> {
@@ -250,7 +267,7 @@ fn without_stamp(line: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, OpenOptions};
 
     use super::*;
 

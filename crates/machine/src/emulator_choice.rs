@@ -42,7 +42,7 @@ pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Progr
     }
     match of_host(task) {
         Ok(program) if program.fault().is_none() => Ok(program),
-        host => fetched::known(cache, task).map_or(host, Ok),
+        host => fetched::known(cache, task)?.map_or(host, Ok),
     }
 }
 
@@ -59,7 +59,7 @@ fn in_path(named: &Path) -> PathBuf {
 pub fn for_kvm(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     match named {
         Some(_) => find(named, cache, task),
-        None => of_host(task).or_else(|host| fetched::known(cache, task).ok_or(host)),
+        None => of_host(task).or_else(|host| fetched::known(cache, task)?.ok_or(host)),
     }
 }
 

@@ -44,15 +44,20 @@ struct Origin {
 }
 
 /// The fetched QEMU, if there is one.
-pub fn known(cache: &Cache, task: Task<'_>) -> Option<Program> {
-    let id: String = cache.recall(NAME)?;
+///
+/// # Errors
+/// It was changed since it was fetched.
+pub fn known(cache: &Cache, task: Task<'_>) -> Result<Option<Program>> {
+    let Some(id) = cache.recall::<String>(NAME) else {
+        return Ok(None);
+    };
     let root = cache.entry(KIND, &id)?;
-    open(&root, task).ok()
+    Ok(root.and_then(|root| open(&root, task).ok()))
 }
 
 /// Brings QEMU into the cache unless it is there; `refresh` looks for a newer one.
 pub fn fetch(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<Program> {
-    if let (Some(program), false) = (known(cache, task), refresh) {
+    if let (Some(program), false) = (known(cache, task)?, refresh) {
         return Ok(program);
     }
     let _lock = cache.lock(&format!("apt {SUITE}"), task)?;
@@ -75,7 +80,7 @@ fn bring(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<PathBuf> {
     let names = index.closure(PROGRAM.1, task)?;
     let packages = select(&index.packages(&[""], task)?, &names)?;
     let id = kernel::identity(packages.iter().map(|package| package.sha256.as_str()));
-    let root = match cache.entry(KIND, &id) {
+    let root = match cache.entry(KIND, &id)? {
         Some(root) => root,
         None => download(cache, &index, (&packages, &names), &id, task)?,
     };

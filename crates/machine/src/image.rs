@@ -9,7 +9,7 @@
 //! The identity of an image is its recipe and the versions of its packages. Building runs inside PID and
 //! mount namespaces of its own, so whatever ends the builder ends its children and its mounts too.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -18,13 +18,14 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use input::problem::{Problems, remedy_among};
+use input::tree::Tree;
 use input::units;
 use plan::fields::{Fields, Page};
 use serde::{Deserialize, Serialize};
 
-use crate::apt::{SUITES, Source, Suite};
+use crate::apt::{Package, SUITES, Source, Suite};
 use crate::cache::about::{About as Origin, Part};
-use crate::cache::{self, Cache, Staging};
+use crate::cache::{self, Cache, Staging, packages};
 use crate::program::{self, command};
 use crate::task::Task;
 
@@ -69,7 +70,7 @@ const FILES: [(&str, &str, &str); 5] = [
 ];
 
 /// Raised when the way of building changes, so that older images are not mistaken for new ones.
-const BUILDER: &str = "image-2";
+const BUILDER: &str = "image-3";
 
 /// All times in an image, so that the same packages give the same bytes: 2026-01-01.
 const DATE: &str = "1767225600";
@@ -242,21 +243,24 @@ impl Job {
         format!("image {}", identity(&self.signature, ""))
     }
 
-    fn built(&self, cache: &Cache) -> Option<Image> {
-        load(cache, &cache.recall::<String>(&self.name())?)
+    fn built(&self, cache: &Cache) -> Result<Option<Image>> {
+        match cache.recall::<String>(&self.name()) {
+            Some(id) => load(cache, &id),
+            None => Ok(None),
+        }
     }
 }
 
 /// The image, if the cache has it.
 pub fn find_built(cache: &Cache, request: Request<'_>) -> Result<Option<Image>> {
-    Ok(Job::read(request)?.built(cache))
+    Job::read(request)?.built(cache)
 }
 
 /// Whether the image of a recipe will have a package, as far as that is known before it is built: one of the user's own may have
 /// more than it lists.
 pub fn will_have(cache: &Cache, request: Request<'_>, package: &str) -> Result<Option<bool>> {
     let job = Job::read(request)?;
-    if let Some(image) = job.built(cache) {
+    if let Some(image) = job.built(cache)? {
         return image.has(package).map(Some);
     }
     let listed = job.recipe.packages.iter();
@@ -269,7 +273,7 @@ pub fn will_have(cache: &Cache, request: Request<'_>, package: &str) -> Result<O
 /// Brings the image of a recipe into the cache. Once built it stays as it is, and no network is needed.
 pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Image> {
     let job = Job::read(request)?;
-    let known = job.built(cache);
+    let known = job.built(cache)?;
     if let (Some(image), false) = (&known, request.refresh) {
         return Ok(image.clone());
     }
@@ -515,9 +519,12 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
         cache::write(&path, &content.bytes).map_err(|why| cache.cannot_write(&why))?;
         fs::set_permissions(&path, fs::Permissions::from_mode(content.mode))?;
     }
-    let packages = cache.root().join("packages");
-    fs::create_dir_all(&packages).map_err(|why| cache.cannot_write(&why))?;
-    install(recipe, &source, (&work, &packages), task)?;
+    let kept = work.tree().make_dir("kept");
+    let kept = kept.map_err(|why| cache.cannot_write(&why))?;
+    if packages::are_there(cache) {
+        packages::offer(cache, &index(cache, recipe, task)?, &kept, task)?;
+    }
+    install(recipe, &source, (&work, &kept.path()), task)?;
     let manifest = read_manifest(&work.path)?;
     let bytes = pack(recipe, &work, task)?;
     let entry = cache.staging(0)?;
@@ -530,7 +537,8 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned();
-    let mut parts = installed(&manifest, &packages);
+    let mut parts = installed(&manifest, &packages::hashes(&kept.path())?);
+    packages::keep(cache, &kept)?;
     let copied = job.contents.iter();
     parts.extend(copied.map(|one| Part::file(Path::new(&one.to), &cache::hash(&one.bytes))));
     let source = format!("recipe {name} ({})", recipe.suite);
@@ -544,39 +552,34 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     cache::write(&entry.path.join("image.json"), &about).map_err(|why| cache.cannot_write(&why))?;
     let id = identity(&job.signature, &manifest);
     cache.keep(&entry, "images", &id)?;
-    load(cache, &id).with_context(|| format!("image is gone from the cache: {id}"))
+    load(cache, &id)?.with_context(|| format!("image is gone from the cache: {id}"))
 }
 
-/// The packages of a manifest, with the hashes of those files in `kept` that they were unpacked from.
-fn installed(manifest: &str, kept: &Path) -> Vec<Part> {
-    let files: Vec<PathBuf> = fs::read_dir(kept)
-        .into_iter()
-        .flatten()
-        .filter_map(|file| Some(file.ok()?.path()))
-        .collect();
-    let hash = |name: &str, version: &str| {
-        // As apt names the files that it downloads: an epoch's colon is escaped.
-        let start = format!("{name}_{}_", version.replace(':', "%3a"));
-        let is_it = |file: &&PathBuf| {
-            let name = file.file_name().unwrap_or_default();
-            name.to_string_lossy().starts_with(&start)
-        };
-        let file = files.iter().find(is_it)?;
-        cache::hash_file(file).ok()
-    };
+/// The packages of a manifest, with the hashes of the files that they were unpacked from.
+fn installed(manifest: &str, hashes: &BTreeMap<String, String>) -> Vec<Part> {
     let packages = manifest.lines().filter_map(|line| line.split_once('='));
-    packages
-        .map(|(name, version)| Part {
+    let part = |(name, version): (&str, &str)| {
+        let start = packages::file_start(name, version);
+        let file = hashes.iter().find(|(file, _)| file.starts_with(&start));
+        Part {
             name: name.into(),
             version: version.into(),
-            sha256: hash(name, version).unwrap_or_default(),
-        })
-        .collect()
+            sha256: file.map_or(String::new(), |(_, sum)| sum.clone()),
+        }
+    };
+    packages.map(part).collect()
+}
+
+/// The packages of a recipe's suite, as its signed index has them.
+fn index(cache: &Cache, recipe: &Recipe, task: Task<'_>) -> Result<Vec<Package>> {
+    let _lock = cache.lock(&format!("apt {}", recipe.suite), task)?;
+    let suite = Suite::open(cache, &recipe.suite, false, task)?;
+    suite.packages(&[""], task)
 }
 
 /// Fills `root` below the staging directory with the packages of the recipe, and writes `manifest` and `size`.
 ///
-/// Packages are kept in `packages`, so that the next image downloads only what it alone has.
+/// Packages that lie in `packages` are not downloaded, and those that are come to lie there too.
 fn install(
     recipe: &Recipe,
     source: &Source,
@@ -722,12 +725,15 @@ fn discard(root: &Path, task: Task<'_>) -> Result<()> {
     Ok(())
 }
 
-fn load(cache: &Cache, id: &str) -> Option<Image> {
-    load_from(&cache.entry("images", id)?, id)
+fn load(cache: &Cache, id: &str) -> Result<Option<Image>> {
+    let entry = cache.entry("images", id)?;
+    Ok(entry.and_then(|entry| load_from(&entry, id)))
 }
 
 fn load_from(entry: &Path, id: &str) -> Option<Image> {
-    let about: About = serde_json::from_slice(&fs::read(entry.join("image.json")).ok()?).ok()?;
+    let about: About =
+        serde_json::from_slice(&Tree::at(entry).read("image.json", cache::NOTE_BYTES).ok()?)
+            .ok()?;
     Some(Image {
         recipe: about.recipe,
         suite: about.suite,

@@ -25,7 +25,7 @@ use crate::modules::{self, Module, Signed};
 use crate::task::Task;
 
 /// Raised when the layout changes.
-const LAYOUT: &str = "initramfs-3";
+const LAYOUT: &str = "initramfs-4";
 
 /// What goes into an initramfs beside the kernel's own.
 #[derive(Debug, Clone, Copy)]
@@ -70,7 +70,7 @@ pub fn build(
         ];
         cache::hash(parts.join("\n").as_bytes())
     };
-    if let Some(entry) = cache.entry("initramfs", &id) {
+    if let Some(entry) = cache.entry("initramfs", &id)? {
         return Ok(entry.join(FILE));
     }
     task.tell("packing the initramfs", None);

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, anyhow, bail};
 use input::file;
 use input::text;
+use input::tree::Tree;
 use input::units::show_bytes;
 use plan::kernel::KernelRef;
 use serde::{Deserialize, Serialize};
@@ -30,7 +31,7 @@ use crate::program::{self, command};
 use crate::task::Task;
 
 /// Raised when the layout of an entry changes, so that older ones are not mistaken for it.
-const LAYOUT: &str = "kernel-1";
+const LAYOUT: &str = "kernel-2";
 
 /// A kernel at hand.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -396,7 +397,9 @@ fn fetch_debian(
     let name = debian_name(suite, version, flavour);
     if !refresh {
         let known = cache.recall::<String>(&name);
-        if let Some(kernel) = known.and_then(|id| load(cache, &id)) {
+        if let Some(id) = known
+            && let Some(kernel) = load(cache, &id)?
+        {
             return Ok(kernel);
         }
     }
@@ -406,7 +409,7 @@ fn fetch_debian(
     let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
     let choice = debian::choose(&kernels, suite, version, flavour)?;
     let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
-    let kernel = match load(cache, &id) {
+    let kernel = match load(cache, &id)? {
         Some(kernel) => kernel,
         None => download(cache, (&index, suite), &choice, &id, task)?,
     };
@@ -454,7 +457,7 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
         sums.push(cache::hash_file(file)?);
     }
     let id = identity(sums.iter().map(String::as_str));
-    if let Some(kernel) = load(cache, &id) {
+    if let Some(kernel) = load(cache, &id)? {
         return Ok(kernel);
     }
     let bytes: u64 = files.iter().map(|file| cache::size_of(file)).sum();
@@ -488,7 +491,10 @@ pub(crate) fn unpack(files: &[PathBuf], place: &Path, task: Task<'_>) -> Result<
             .arg(place.join("root"));
         program::run(&mut dpkg, task)?;
     }
-    Ok(())
+    // A link could name a file of this host, which would then pass for the package's.
+    let root = Tree::at(&place.join("root"));
+    root.flatten()
+        .with_context(|| format!("cannot clear links out of {}", root.path().display()))
 }
 
 /// The one release that unpacked packages hold a kernel for.
@@ -584,7 +590,7 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
         sums.push(cache::hash_file(config)?);
     }
     let id = identity(sums.iter().map(String::as_str));
-    if let Some(kernel) = load(cache, &id) {
+    if let Some(kernel) = load(cache, &id)? {
         return Ok(kernel);
     }
     let bytes = image.len() as u64 + modules.map_or(0, cache::size_of);
@@ -692,15 +698,21 @@ fn describe(cache: &Cache, entry: &Staging, about: &About) -> Result<()> {
 
 fn keep(cache: &Cache, entry: &Staging, id: &str) -> Result<Kernel> {
     cache.keep(entry, "kernels", id)?;
-    load(cache, id).with_context(|| format!("kernel is gone from the cache: {id}"))
+    load(cache, id)?.with_context(|| format!("kernel is gone from the cache: {id}"))
 }
 
-pub(crate) fn load(cache: &Cache, id: &str) -> Option<Kernel> {
-    load_from(&cache.entry("kernels", id)?, id)
+pub(crate) fn load(cache: &Cache, id: &str) -> Result<Option<Kernel>> {
+    let entry = cache.entry("kernels", id)?;
+    Ok(entry.and_then(|entry| load_from(&entry, id)))
 }
 
 fn load_from(place: &Path, id: &str) -> Option<Kernel> {
-    let about: About = serde_json::from_slice(&fs::read(place.join("kernel.json")).ok()?).ok()?;
+    let about: About = serde_json::from_slice(
+        &Tree::at(place)
+            .read("kernel.json", cache::NOTE_BYTES)
+            .ok()?,
+    )
+    .ok()?;
     let modules = place.join("lib/modules").join(&about.release);
     let config = place.join("config");
     Some(Kernel {

@@ -129,7 +129,9 @@ pub fn build_commit(
     };
     let name = format!("built:{key}");
     let known = cache.recall::<String>(&name);
-    if let Some(kernel) = known.and_then(|id| kernel::load(cache, &id)) {
+    if let Some(id) = known
+        && let Some(kernel) = kernel::load(cache, &id)?
+    {
         return Ok(kernel);
     }
     let place = Place::take(cache, &top, task)?;
@@ -164,8 +166,8 @@ impl Place {
         let hash = cache::hash(tree.as_os_str().as_encoded_bytes());
         let id = &hash[..16];
         let lock = cache.lock(&format!("build {id}"), task)?;
-        let dir = cache.dir("builds")?.join(id);
-        while cache.entry("builds", id).is_none() {
+        let dir = cache.dir("builds")?.path().join(id);
+        while cache.work_dir("builds", id).is_none() {
             fs::create_dir_all(&dir).map_err(|why| cache.cannot_write(&why))?;
         }
         if About::of(&dir).is_none() {

@@ -12,7 +12,7 @@
 
 use record::machine::MachineDescription;
 use std::collections::BTreeMap;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -28,6 +28,7 @@ use crate::host;
 use crate::process_guest::{Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
+use input::tree::Tree;
 
 /// Waits for the end of its input; then ends what is left, removes the cgroup, and writes back each value.
 const JANITOR: &str = r#"
@@ -112,7 +113,10 @@ impl Local {
                 );
             }
         }
-        let lock = File::create(HOST_LOCK).with_context(|| format!("cannot make {HOST_LOCK}"))?;
+        let (run, name) = Tree::around(HOST_LOCK.as_ref());
+        let lock = run
+            .lock_file(name)
+            .with_context(|| format!("cannot make {HOST_LOCK}"))?;
         task.wait_for(
             &lock,
             "waiting for another bakeoff that measures on this host",
@@ -153,7 +157,8 @@ impl Machine for Local {
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
         // Appended to, because a long console is shortened while it is written.
-        let log = OpenOptions::new().create(true).append(true).open(&console);
+        let (dir, name) = Tree::around(&console);
+        let log = dir.append(name);
         let log = log.with_context(|| format!("make {}", console.display()))?;
         let cgroup = self.cgroups.join(format!("bakeoff-{}", std::process::id()));
         fs::create_dir(&cgroup).with_context(|| format!("make a cgroup: {}", cgroup.display()))?;

@@ -377,7 +377,7 @@ pub(crate) fn in_memory(name: &str, body: &[u8]) -> Result<File> {
 fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
     let id = cache::hash(format!("{LAYOUT}\n{}", kernel.sha256).as_bytes());
     let known = cache
-        .entry("symbols", &id)
+        .entry("symbols", &id)?
         .and_then(|place| fs::read(place.join(FILE)).ok());
     if let Some(symbols) = known.and_then(|text| serde_json::from_slice(&text).ok()) {
         return Ok(symbols);

@@ -586,12 +586,7 @@ impl Hardware {
     /// QEMU with a guest of these files, whose console is a new file at `console`.
     fn command(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Result<Command> {
         // QEMU gets it open: no file that it may write has a name.
-        let file = File::options()
-            .create(true)
-            .append(true)
-            .open(console)
-            .with_context(|| format!("cannot write {}", console.display()))?;
-        file.set_len(0)?;
+        let file = console::create(console)?;
         let mut qemu = self.program.command();
         qemu.args(self.arguments(files, image, file.as_raw_fd()));
         process::inherit(&mut qemu, file.into());

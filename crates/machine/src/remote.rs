@@ -22,6 +22,7 @@ use rustix::fs::Access;
 
 use crate::cache::Cache;
 use crate::client_hosts::ClientHosts;
+use crate::console;
 use crate::guest::{Boot, Guest, Machine};
 use crate::host;
 use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
@@ -181,7 +182,7 @@ impl Machine for Remote {
 
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
-        File::create(&console).with_context(|| format!("make {}", console.display()))?;
+        console::create(&console)?;
         let is_trial = boot.block > 0;
         if is_trial {
             self.place(self.plan.is_swapped(boot.block), boot.stop)?;

@@ -24,7 +24,7 @@ mod start;
 use record::defect::{DefectSource, FoundDefect};
 use record::machine::{BoxCard, MachineDescription};
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::File;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,6 +39,7 @@ use protocol::ToAgent;
 
 use crate::cache::Cache;
 use crate::clients::{ClientsOfTrial, GuestWithClients};
+use crate::console;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::kernel::Kernel;
 use crate::modules;
@@ -304,7 +305,7 @@ impl SshBox {
         self.check_room(&facts, &files)?;
         self.bring(&facts, &files, task)?;
         let path = boot.dir.join("console.log");
-        fs::write(&path, "").with_context(|| format!("cannot write {}", path.display()))?;
+        console::create(&path)?;
         let console = Netconsole::listen(&path)?;
         let cmdline = start::Line {
             link: &link,

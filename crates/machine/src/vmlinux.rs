@@ -21,7 +21,7 @@ const FILE: &str = "vmlinux";
 /// The unpacked kernel in the cache; `None` where it has no PVH entry or cannot be unpacked. Such a kernel boots from its
 /// bootable image.
 pub fn unpack(cache: &Cache, kernel: &Kernel, task: Task<'_>) -> Result<Option<PathBuf>> {
-    if let Some(entry) = cache.entry(KIND, &kernel.sha256) {
+    if let Some(entry) = cache.entry(KIND, &kernel.sha256)? {
         return Ok(Some(entry.join(FILE)));
     }
     task.tell("unpacking the kernel", None);

@@ -37,6 +37,7 @@ use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
 use input::file;
 use input::problem::{Problem, Problems};
+use input::tree::Tree;
 use input::units;
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
@@ -320,6 +321,14 @@ const FILE_BYTES: u64 = 1 << 20;
 /// As `fs::read_to_string`, for what is no regular file, and for what is too long for a plan.
 pub fn read_text(path: &Path) -> io::Result<String> {
     file::read_to_string_within(path, FILE_BYTES)
+}
+
+/// The same for a plan below a directory that somebody else may have filled.
+///
+/// # Errors
+/// As `read_text`, and for links.
+pub fn read_text_in(dir: &Tree, name: &str) -> io::Result<String> {
+    dir.read_to_string_within(name, FILE_BYTES)
 }
 
 /// Reads a plan. Relative paths in it are taken from `base`, the plan file's directory.

@@ -11,6 +11,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use crate::lines::Lines;
@@ -128,10 +129,9 @@ impl BisectJournal {
     /// # Errors
     /// Another bakeoff writes it, or it is damaged.
     pub fn open(dir: &Path) -> Result<(Self, Vec<BisectEvent>)> {
-        let path = dir.join(JOURNAL);
-        std::fs::create_dir_all(dir)
+        let tree = Tree::to_write(dir)
             .with_context(|| format!("cannot create directory: {}", dir.display()))?;
-        let lines = Lines::open(&path)?;
+        let lines = Lines::open(&tree, JOURNAL)?;
         if !lines.try_lock()? {
             bail!(
                 "another bakeoff is at work there: {} (wait for it, or name another directory with --out)",

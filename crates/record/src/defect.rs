@@ -4,12 +4,13 @@
 //! takes the place of the one before: its count goes up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use crate::load::Second;
@@ -274,20 +275,21 @@ impl DefectStream {
 
     fn file(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
-            self.file = Some(File::create(&self.path)?);
+            let (dir, name) = Tree::around(&self.path);
+            self.file = Some(dir.create(name)?);
         }
         Ok(self.file.as_mut().expect("it was just opened"))
     }
 
     /// Whole or not at all, as all files of a run.
     fn rewrite(&mut self) -> io::Result<()> {
-        let draft = self.path.with_extension("draft");
-        let mut file = File::create(&draft)?;
-        for defect in self.found.values() {
-            file.write_all(&streamed::lines(std::slice::from_ref(defect))?)?;
-        }
-        file.sync_data()?;
-        fs::rename(&draft, &self.path)?;
+        let (dir, name) = Tree::around(&self.path);
+        let file = dir.replace_by(name, |file| {
+            for defect in self.found.values() {
+                file.write_all(&streamed::lines(std::slice::from_ref(defect))?)?;
+            }
+            Ok(())
+        })?;
         self.file = Some(file);
         self.appended = self.found.len();
         Ok(())
@@ -330,6 +332,8 @@ pub(crate) mod severity {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn told(top: &str, count: u64, window_ms: Option<u64>) -> FoundDefect {

@@ -10,18 +10,18 @@
 //! Only these files say that a block is done, never the cluster. The run takes blocks over in their order (`RunDir::take_over`), so
 //! that its own journal and trials are those of a run on one host.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use input::tree::Tree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::journal::{self, Entry, Event, Opening};
 use crate::json;
-use crate::rundir::RunDir;
+use crate::rundir::{JOURNAL, RunDir};
 
 /// Version of `fleet.json`.
 pub const VERSION: u32 = 1;
@@ -56,7 +56,7 @@ impl Fleet {
     /// Reads the file of a run.
     pub fn read(run: &Path) -> Result<Self> {
         let path = run.join(FLEET);
-        let body = file::read(&path, MOST_BYTES).with_context(|| {
+        let body = Tree::at(run).read(FLEET, MOST_BYTES).with_context(|| {
             format!(
                 "no run of a fleet: {} (begin it with --slurm)",
                 path.display()
@@ -117,8 +117,9 @@ pub fn block_dir(run: &Path, block: u32) -> PathBuf {
     run.join("blocks").join(format!("{block:03}"))
 }
 
-fn beside(run: &Path, block: u32, ending: &str) -> PathBuf {
-    run.join("blocks").join(format!("{block:03}.{ending}"))
+/// The name below the run's directory of a file about a block.
+fn beside(block: u32, ending: &str) -> String {
+    format!("blocks/{block:03}.{ending}")
 }
 
 /// The right to work on a block; the kernel takes it back however its holder ends.
@@ -128,11 +129,14 @@ pub struct BlockLock(File);
 impl BlockLock {
     /// Takes it; `None` where another job is at work on the block.
     pub fn take(run: &Path, block: u32) -> Result<Option<Self>> {
-        fs::create_dir_all(run.join("blocks"))
+        let tree = Tree::to_write(run)
+            .and_then(|tree| tree.make_dir("blocks").map(|_| tree))
             .with_context(|| format!("cannot write to run directory: {}", run.display()))?;
-        let path = beside(run, block, "lock");
-        let lock =
-            file::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+        let name = beside(block, "lock");
+        let path = run.join(&name);
+        let lock = tree
+            .lock_file(&name)
+            .with_context(|| format!("cannot create {}", path.display()))?;
         match lock.try_lock() {
             Ok(()) => Ok(Some(Self(lock))),
             Err(TryLockError::WouldBlock) => Ok(None),
@@ -153,19 +157,21 @@ impl Drop for BlockLock {
 /// Whether a job is at work on a block, whatever the cluster says.
 #[must_use]
 pub fn is_at_work(run: &Path, block: u32) -> bool {
-    file::is_locked(&beside(run, block, "lock"))
+    Tree::at(run).is_locked(beside(block, "lock"))
 }
 
 /// Opens a block's directory for its node; the lock is the caller's. What another node has begun is set aside: trials of one block
 /// on two nodes would be no pair.
 pub fn open_block(run: &Path, block: u32, node: &Node, plan_text: &str) -> Result<RunDir> {
     let path = block_dir(run, block);
-    let before: Option<Node> = read(&path.join(NODE))?;
+    let tree = Tree::at(run);
+    let before: Option<Node> = read(&tree, &format!("blocks/{block:03}/{NODE}"))?;
     if before.is_some_and(|before| before != *node) {
-        let mut names = (1_u32..).map(|n| beside(run, block, &format!("given-up-{n}")));
-        let free = names.find(|place| !place.exists());
+        let mut names = (1_u32..).map(|n| beside(block, &format!("given-up-{n}")));
+        let free = names.find(|place| !tree.has(place));
         let free = free.expect("there are more numbers than directories");
-        fs::rename(&path, &free).with_context(|| format!("cannot set aside {}", path.display()))?;
+        tree.rename(format!("blocks/{block:03}"), free)
+            .with_context(|| format!("cannot set aside {}", path.display()))?;
     }
     let dir = RunDir::open(&path, plan_text)?;
     dir.write(NODE, &serde_json::to_vec_pretty(node)?)?;
@@ -174,12 +180,12 @@ pub fn open_block(run: &Path, block: u32, node: &Node, plan_text: &str) -> Resul
 
 /// A block as its node has left it; `None` while it has not ended.
 pub fn ended(run: &Path, block: u32) -> Result<Option<EndedBlock>> {
-    let path = block_dir(run, block);
-    let journal = path.join("journal.jsonl");
-    if !journal.exists() {
+    let dir = Tree::at(run).below(format!("blocks/{block:03}"));
+    let journal = dir.path().join(JOURNAL);
+    if !dir.has(JOURNAL) {
         return Ok(None);
     }
-    let mut entries = journal::read(&journal)?;
+    let mut entries = journal::read(&dir)?;
     let is_closed = |entry: &Entry| matches!(entry.event, Event::Closed { .. });
     if !entries.last().is_some_and(is_closed) {
         return Ok(None);
@@ -193,9 +199,9 @@ pub fn ended(run: &Path, block: u32) -> Result<Option<EndedBlock>> {
             journal.display()
         );
     };
-    let node: Option<Node> = read(&path.join(NODE))?;
+    let node: Option<Node> = read(&dir, NODE)?;
     let Some(node) = node else {
-        bail!("no node in a block's directory: {}", path.display());
+        bail!("no node in a block's directory: {}", dir.path().display());
     };
     entries.retain(|entry| is_taken_over(&entry.event));
     Ok(Some(EndedBlock {
@@ -226,11 +232,11 @@ pub fn is_taken_over(event: &Event) -> bool {
 fn given_up_on(run: &Path, block: u32) -> Result<Vec<String>> {
     let mut nodes = Vec::new();
     for number in 1.. {
-        let path = beside(run, block, &format!("given-up-{number}"));
-        if !path.exists() {
+        let dir = Tree::at(run).below(beside(block, &format!("given-up-{number}")));
+        if !dir.has_dir("") {
             break;
         }
-        let node: Option<Node> = read(&path.join(NODE))?;
+        let node: Option<Node> = read(&dir, NODE)?;
         nodes.extend(node.map(|node| node.name));
     }
     Ok(nodes)
@@ -238,26 +244,28 @@ fn given_up_on(run: &Path, block: u32) -> Result<Vec<String>> {
 
 /// Notes why a job ends without its block.
 pub fn note_failure(run: &Path, block: u32, failure: &Failure) -> Result<()> {
-    let path = beside(run, block, "failures.jsonl");
+    let name = beside(block, "failures.jsonl");
     let mut line = serde_json::to_vec(failure)?;
     line.push(b'\n');
-    let file = OpenOptions::new().append(true).create(true).open(&path);
+    let file = Tree::to_write(run).and_then(|tree| tree.append(&name));
     file.and_then(|mut file| file.write_all(&line))
-        .with_context(|| format!("cannot write {}", path.display()))
+        .with_context(|| format!("cannot write {}", run.join(&name).display()))
 }
 
 /// Why jobs have ended without a block so far. A line that was not written whole is passed over.
 #[must_use]
 pub fn failures(run: &Path, block: u32) -> Vec<Failure> {
-    let text = file::read(&beside(run, block, "failures.jsonl"), MOST_BYTES).unwrap_or_default();
+    let text = Tree::at(run).read(beside(block, "failures.jsonl"), MOST_BYTES);
+    let text = text.unwrap_or_default();
     let lines = text.split(|byte| *byte == b'\n');
     lines
         .filter_map(|line| json::read(line, MOST_VALUES).ok())
         .collect()
 }
 
-fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
-    match file::read(path, MOST_BYTES) {
+fn read<T: DeserializeOwned>(dir: &Tree, name: &str) -> Result<Option<T>> {
+    let path = dir.path().join(name);
+    match dir.read(name, MOST_BYTES) {
         Ok(body) => {
             let value = json::read(&body, MOST_VALUES);
             value
@@ -271,6 +279,8 @@ fn read<T: DeserializeOwned>(path: &Path) -> Result<Option<T>> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, OpenOptions};
+
     use super::*;
 
     fn node(name: &str) -> Node {

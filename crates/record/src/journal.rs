@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use input::tree::Tree;
 use plan::{Clients, Plan};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -17,6 +18,7 @@ use crate::lines::{self, Lines};
 pub use crate::lines::{LINE_BYTES, MOST_BYTES, Parser};
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
+use crate::rundir::JOURNAL;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
@@ -280,11 +282,12 @@ pub enum Ending {
 pub struct Journal(Lines);
 
 impl Journal {
-    /// Opens or creates a journal, and returns what it holds. A torn last line is cut off.
-    pub fn open(path: &Path) -> Result<(Self, Vec<Entry>)> {
-        let lines = Lines::open(path)?;
+    /// Opens or creates the journal of a run directory, and returns what it holds. A torn last line is cut off.
+    pub fn open(dir: impl Into<Tree>) -> Result<(Self, Vec<Entry>)> {
+        let dir = dir.into();
+        let lines = Lines::open(&dir, JOURNAL)?;
         let entries = lines.read()?;
-        check_opening(path, &entries)?;
+        check_opening(&dir.path().join(JOURNAL), &entries)?;
         Ok((Self(lines), entries))
     }
 
@@ -294,15 +297,15 @@ impl Journal {
     }
 }
 
-/// Reads a journal without changing it; a torn last line is passed over.
-pub fn read(path: &Path) -> Result<Vec<Entry>> {
-    read_hashed(path).map(|(entries, _)| entries)
+/// Reads the journal of a run directory without changing it; a torn last line is passed over.
+pub fn read(dir: impl Into<Tree>) -> Result<Vec<Entry>> {
+    read_hashed(&dir.into()).map(|(entries, _)| entries)
 }
 
 /// The same with the SHA-256 of the lines that were read.
-pub fn read_hashed(path: &Path) -> Result<(Vec<Entry>, String)> {
-    let read = lines::read(path)?;
-    check_opening(path, &read.values)?;
+pub fn read_hashed(dir: &Tree) -> Result<(Vec<Entry>, String)> {
+    let read = lines::read(dir, JOURNAL)?;
+    check_opening(&dir.path().join(JOURNAL), &read.values)?;
     Ok((read.values, read.sha256))
 }
 
@@ -471,7 +474,7 @@ mod tests {
     fn written(extra: &[u8]) -> (tempfile::TempDir, PathBuf) {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("journal.jsonl");
-        let (mut journal, entries) = Journal::open(&path).unwrap();
+        let (mut journal, entries) = Journal::open(path.parent().unwrap()).unwrap();
         assert!(entries.is_empty());
         journal.append(&opened()).unwrap();
         journal.append(&looked(1)).unwrap();
@@ -483,17 +486,22 @@ mod tests {
     #[test]
     fn a_torn_last_line_is_cut_off_and_written_over() {
         let (_dir, path) = written(b"{\"at\":\"\",\"event\":{\"loo");
-        assert_eq!(read(&path).unwrap().len(), 2);
-        let (mut journal, entries) = Journal::open(&path).unwrap();
+        assert_eq!(read(path.parent().unwrap()).unwrap().len(), 2);
+        let (mut journal, entries) = Journal::open(path.parent().unwrap()).unwrap();
         assert_eq!(entries, [opened(), looked(1)]);
         journal.append(&looked(2)).unwrap();
-        assert_eq!(read(&path).unwrap(), [opened(), looked(1), looked(2)]);
+        assert_eq!(
+            read(path.parent().unwrap()).unwrap(),
+            [opened(), looked(1), looked(2)]
+        );
     }
 
     #[test]
     fn damage_in_the_middle_is_an_error_with_its_line() {
         let (_dir, path) = written(b"damage\n{}\n");
-        let why = Journal::open(&path).unwrap_err().to_string();
+        let why = Journal::open(path.parent().unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(why.ends_with("line 3"), "{why}");
     }
 
@@ -505,7 +513,10 @@ mod tests {
         let zero = r#""ns_per_instruction":0"#;
         assert!(text.contains(none), "{text}");
         fs::write(&path, text.replace(none, zero)).unwrap();
-        for why in [read(&path).unwrap_err(), Journal::open(&path).unwrap_err()] {
+        for why in [
+            read(path.parent().unwrap()).unwrap_err(),
+            Journal::open(path.parent().unwrap()).unwrap_err(),
+        ] {
             let want = format!(
                 "damaged journal: {} line 1: ns_per_instruction 0 (restore it from a copy, or begin a new run with --out DIR)",
                 path.display()
@@ -565,7 +576,7 @@ mod tests {
         );
         std::fs::write(&path, text).unwrap();
         assert!(
-            read(&path)
+            read(path.parent().unwrap())
                 .unwrap_err()
                 .to_string()
                 .contains("newer bakeoff")

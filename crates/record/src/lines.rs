@@ -2,12 +2,14 @@
 //!
 //! A line is whole or it is not there: a process that dies while it appends leaves a torn last line, which the next opening cuts off.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::fs::{File, TryLockError};
+use std::io::{
+    self, BufRead as _, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom, Write as _,
+};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use input::file;
+use input::tree::Tree;
 use input::units::show_bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -37,14 +39,11 @@ pub(crate) struct Lines {
 
 impl Lines {
     /// Opens a journal, or creates it.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        let open = || {
-            file::refuse_special(path)?;
-            let mut options = OpenOptions::new();
-            options.read(true).append(true).create(true).open(path)
-        };
-        let file = open().with_context(|| format!("cannot open journal: {}", path.display()))?;
-        let path = path.into();
+    pub(crate) fn open(dir: &Tree, name: &str) -> Result<Self> {
+        let path = dir.path().join(name);
+        let file = dir
+            .append(name)
+            .with_context(|| format!("cannot open journal: {}", path.display()))?;
         Ok(Self { file, path })
     }
 
@@ -61,7 +60,12 @@ impl Lines {
 
     /// The lines so far; a torn last one is cut off.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        let read = read(&self.path)?;
+        // Reading begins at the start, and appending goes to the end wherever reading has come to.
+        let file = self.file.try_clone().and_then(|mut file| {
+            file.seek(SeekFrom::Start(0))?;
+            Reader::of(file)
+        });
+        let read = journaled(file, &self.path)?;
         if read.is_torn {
             let cut = self.file.set_len(read.whole_bytes);
             cut.context("cannot cut the torn line off the journal")?;
@@ -101,9 +105,13 @@ pub(crate) struct Journaled<T> {
 }
 
 /// Reads a journal, line by line; a torn last one is passed over.
-pub(crate) fn read<T: DeserializeOwned>(path: &Path) -> Result<Journaled<T>> {
+pub(crate) fn read<T: DeserializeOwned>(dir: &Tree, name: &str) -> Result<Journaled<T>> {
+    journaled(Reader::open(dir, name), &dir.path().join(name))
+}
+
+fn journaled<T: DeserializeOwned>(lines: io::Result<Reader>, path: &Path) -> Result<Journaled<T>> {
     let cannot = || format!("cannot read journal: {}", path.display());
-    let mut lines = Reader::open(path).with_context(cannot)?;
+    let mut lines = lines.with_context(cannot)?;
     let (mut parser, mut sum) = (Parser::default(), Sha256::new());
     let (mut values, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
     while let Some(line) = lines.next().with_context(cannot)? {
@@ -153,8 +161,11 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Opens a regular file of at most `MOST_BYTES`.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = file::open(path)?;
+    pub(crate) fn open(dir: &Tree, name: &str) -> io::Result<Self> {
+        Self::of(dir.open(name)?)
+    }
+
+    fn of(file: File) -> io::Result<Self> {
         let length = file.metadata()?.len();
         if length > MOST_BYTES {
             return Err(too_long("file", MOST_BYTES, Some(length)));

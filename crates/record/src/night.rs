@@ -6,10 +6,8 @@
 //! NIGHT/index.json       what all of them say, with the error rates of the whole; index.html and index.md are made of it
 //! ```
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
-use input::file;
+use input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use crate::bisect::Walk;
@@ -61,12 +59,14 @@ impl Night {
     ///
     /// # Errors
     /// It cannot be read, is damaged, or of a newer bakeoff.
-    pub fn read(dir: &Path) -> Result<Option<Self>> {
-        let path = dir.join(NIGHT);
-        if !path.exists() {
+    pub fn read(dir: impl Into<Tree>) -> Result<Option<Self>> {
+        let dir = dir.into();
+        let path = dir.path().join(NIGHT);
+        if !dir.has(NIGHT) {
             return Ok(None);
         }
-        let body = file::read(&path, MOST_BYTES)
+        let body = dir
+            .read(NIGHT, MOST_BYTES)
             .with_context(|| format!("cannot read {}", path.display()))?;
         let night: Self = json::read(&body, MOST_VALUES)
             .with_context(|| format!("damaged: {}", path.display()))?;
@@ -367,8 +367,8 @@ pub enum Beside {
 }
 
 /// The index in a directory; `None` where there is none that this version can use: it is made again then.
-pub fn read_index(dir: &Path) -> Option<Index> {
-    let body = file::read(&dir.join(INDEX), MOST_BYTES).ok()?;
+pub fn read_index(dir: impl Into<Tree>) -> Option<Index> {
+    let body = dir.into().read(INDEX, MOST_BYTES).ok()?;
     let index: Index = json::read(&body, MOST_VALUES).ok()?;
     (index.version == VERSION && index.bakeoff == crate::VERSION).then_some(index)
 }

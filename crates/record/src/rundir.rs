@@ -24,8 +24,8 @@
 //! It names no absolute path and no host, so it can be moved and judged again elsewhere.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
-use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write};
+use std::fs::{File, TryLockError};
+use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,7 +48,7 @@ use crate::models::{self, Models};
 use crate::streamed;
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
-use input::file;
+use input::tree::Tree;
 use plan::{self, CheckWorkload, Checks, Plan};
 
 /// Longest `trial.json`, in bytes. An hour of load has 5 MiB, the longest timeline 20.
@@ -287,6 +287,9 @@ impl MissingEvidence {
     }
 }
 
+/// Name of the journal.
+pub const JOURNAL: &str = "journal.jsonl";
+
 /// Where a run keeps what other emulated CPUs say.
 pub const MODELS: &str = "models.json";
 
@@ -303,6 +306,7 @@ const LOCK_PATIENCE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
+    tree: Tree,
     // Held for its lock, which the kernel drops with the process, however it ends.
     _lock: File,
 }
@@ -311,32 +315,39 @@ impl RunDir {
     /// Opens `path` for running, and creates it with `plan_text` if it is not there. A run that was refused before it began takes
     /// the plan as it is now.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
-        let fresh = !path.join("plan.toml").exists();
-        refuse_lost_journal(path)?;
-        let stray = fresh
-            && path
-                .read_dir()
-                .is_ok_and(|mut entries| entries.next().is_some());
-        if stray && !path.join("lock").exists() {
+        let found = Tree::at(path);
+        let fresh = !found.has("plan.toml");
+        refuse_lost_journal(&found)?;
+        let stray = fresh && found.list().is_ok_and(|entries| !entries.is_empty());
+        if stray && !found.has("lock") {
             bail!(
                 "directory holds something other than a run: {} (name another with --out)",
                 path.display()
             );
         }
-        fs::create_dir_all(path.join("trials"))
-            .with_context(|| format!("cannot create run directory: {}", path.display()))?;
+        let cannot_create = || format!("cannot create run directory: {}", path.display());
+        let tree = Tree::to_write(path).with_context(cannot_create)?;
+        tree.make_dir("trials").with_context(cannot_create)?;
         // Before anything is fetched for the run.
-        let journal = path.join("journal.jsonl");
-        file::refuse_special(&journal)
-            .with_context(|| format!("cannot open journal: {}", journal.display()))?;
-        let lock = file::create(&path.join("lock"))
+        match tree.open(JOURNAL) {
+            Err(why) if why.kind() != ErrorKind::NotFound => {
+                let journal = path.join(JOURNAL);
+                return Err(why)
+                    .with_context(|| format!("cannot open journal: {}", journal.display()));
+            }
+            Ok(_) | Err(_) => {}
+        }
+        let lock = tree
+            .lock_file("lock")
             .with_context(|| format!("cannot write to run directory: {}", path.display()))?;
         take(&lock, path)?;
+        tree.clear_drafts();
         let dir = Self {
             path: path.into(),
+            tree,
             _lock: lock,
         };
-        if fresh || has_no_journal(path) {
+        if fresh || has_no_journal(&dir.tree) {
             dir.write("plan.toml", plan_text.as_bytes())?;
         }
         Ok(dir)
@@ -347,27 +358,32 @@ impl RunDir {
         &self.path
     }
 
-    /// The journal's path.
-    pub fn journal(&self) -> PathBuf {
-        self.path.join("journal.jsonl")
+    /// Its files.
+    pub fn tree(&self) -> &Tree {
+        &self.tree
     }
 
     /// Makes the directory of one attempt. One that was interrupted under load is kept beside it, under a name of its own; what else
     /// an interrupted one left is cleared away.
     pub fn trial_dir(&self, series: Series, trial: &Trial, attempt: u32) -> Result<PathBuf> {
-        let series = self.path.join(series.folder());
         let name = attempt_name(trial, attempt);
-        let dir = series.join(&name);
-        if has_seen(&dir) {
-            let names = (1_u32..).map(|number| series.join(format!("{name}.interrupted-{number}")));
-            let free = names.into_iter().find(|place| !place.exists());
+        let series = self.tree.below(series.folder());
+        if has_seen(&series.below(&name)) {
+            let names = (1_u32..).map(|number| format!("{name}.interrupted-{number}"));
+            let free = names.into_iter().find(|place| !series.has(place));
             let free = free.expect("there are more numbers than directories");
-            fs::rename(&dir, free).context("cannot keep an interrupted trial")?;
-        } else if dir.exists() {
-            fs::remove_dir_all(&dir).context("cannot clear an interrupted trial")?;
+            series
+                .rename(&name, free)
+                .context("cannot keep an interrupted trial")?;
+        } else {
+            series
+                .remove_all(&name)
+                .context("cannot clear an interrupted trial")?;
         }
-        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        Ok(dir)
+        let dir = series
+            .make_dir(&name)
+            .with_context(|| format!("cannot create {}", series.path().join(&name).display()))?;
+        Ok(dir.path())
     }
 
     /// Writes the record of an attempt and returns what the journal says of its files.
@@ -404,8 +420,13 @@ impl RunDir {
         let body = serde_json::to_vec_pretty(record)?;
         self.write(&format!("{name}/trial.json"), &body)?;
         if has_timeline {
-            remove(&self.path.join(&name).join(SECONDS))?;
-            remove(&self.path.join(&name).join(DISTURBANCES))?;
+            for file in [SECONDS, DISTURBANCES] {
+                let path = format!("{name}/{file}");
+                let removed = self.tree.remove_file(&path);
+                removed.with_context(|| {
+                    format!("cannot remove {}", self.path.join(&path).display())
+                })?;
+            }
         }
         Ok(Written {
             record: sha256(&body),
@@ -423,25 +444,27 @@ impl RunDir {
         sha: &str,
     ) -> Result<(TrialRecord, String)> {
         let folder = Series::Judged.folder();
-        let source = from.join(folder).join(attempt_name(was, attempt));
+        let from = Tree::at(from);
+        let source = from.below(folder).below(attempt_name(was, attempt));
         let name = format!("{folder}/{}", attempt_name(trial, attempt));
-        let mut record = load_attempt(from, was, attempt, sha)?;
-        let place = self.path.join(&name);
-        if place.exists() {
-            fs::remove_dir_all(&place)
-                .with_context(|| format!("cannot clear {}", place.display()))?;
-        }
-        fs::create_dir_all(&place).with_context(|| format!("cannot create {}", place.display()))?;
-        for entry in fs::read_dir(&source).context("cannot read a block's trial")? {
-            let entry = entry?;
-            let file = entry.file_name();
-            if file == "trial.json" || !entry.file_type()?.is_file() {
+        let mut record = load_attempt(&from, was, attempt, sha)?;
+        let place = self.tree.below(&name);
+        self.tree
+            .remove_all(&name)
+            .with_context(|| format!("cannot clear {}", place.path().display()))?;
+        self.tree
+            .make_dir(&name)
+            .with_context(|| format!("cannot create {}", place.path().display()))?;
+        for entry in source.list().context("cannot read a block's trial")? {
+            let file = entry.name;
+            if file == "trial.json" || !entry.kind.is_file() {
                 continue;
             }
-            let to = place.join(&file);
-            if fs::hard_link(entry.path(), &to).is_err() {
-                fs::copy(entry.path(), &to)
-                    .with_context(|| format!("cannot write {}", to.display()))?;
+            if place.link_from(&source, &file, &file).is_err() {
+                let copy = || io::copy(&mut source.open(&file)?, &mut place.create(&file)?);
+                copy().with_context(|| {
+                    format!("cannot write {}", place.path().join(&file).display())
+                })?;
             }
         }
         record.trial = trial.clone();
@@ -452,47 +475,27 @@ impl RunDir {
 
     /// Writes a file whole or not at all.
     pub fn write(&self, name: &str, body: &[u8]) -> Result<()> {
-        replace(&self.path.join(name), body)
+        replace(&self.tree, name, body)
     }
 }
 
 /// Writes a file so that whoever reads it meanwhile, or after a crash, sees the old one or the new one.
-pub fn replace(path: &Path, body: &[u8]) -> Result<()> {
-    let mut draft = path.as_os_str().to_owned();
-    draft.push(".draft");
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&draft)?;
-        file.write_all(body)?;
-        file.sync_data()?;
-        fs::rename(&draft, path)
-    };
-    let written = write();
-    if written.is_err() {
-        // Where nothing could be written, there may be none.
-        let _ = fs::remove_file(&draft);
-    }
-    written.with_context(|| format!("cannot write {}", path.display()))
+pub fn replace(dir: &Tree, name: impl AsRef<Path>, body: &[u8]) -> Result<()> {
+    let path = dir.path().join(&name);
+    dir.replace(name, body)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Whether an attempt's directory holds something that was seen of its load.
-fn has_seen(dir: &Path) -> bool {
+fn has_seen(dir: &Tree) -> bool {
     let files = [
         SECONDS,
         DEFECTS,
         EvidenceFile::Samples.name(),
         EvidenceFile::Counters.name(),
     ];
-    let length = |file| fs::metadata(dir.join(file)).map_or(0, |about| about.len());
+    let length = |file| dir.metadata(file).map_or(0, |about| about.len());
     files.into_iter().map(length).sum::<u64>() > 0
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(why) if why.kind() != ErrorKind::NotFound => {
-            Err(why).with_context(|| format!("cannot remove {}", path.display()))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    }
 }
 
 /// Takes the lock. One that was killed, or that is between the two steps of starting a program, holds it for a moment longer.
@@ -573,21 +576,20 @@ pub fn hex(bytes: &[u8]) -> String {
 
 /// Whether a directory holds a run, whole or damaged.
 #[must_use]
-pub fn is_run(dir: &Path) -> bool {
-    ["journal.jsonl", "plan.toml"]
-        .iter()
-        .any(|file| dir.join(file).is_file())
+pub fn is_run(dir: impl Into<Tree>) -> bool {
+    let dir = dir.into();
+    [JOURNAL, "plan.toml"].iter().any(|file| dir.has_file(file))
 }
 
 /// Whether a bakeoff is at work on a run.
 #[must_use]
-pub fn is_running(dir: &Path) -> bool {
-    file::is_locked(&dir.join("lock"))
+pub fn is_running(dir: impl Into<Tree>) -> bool {
+    dir.into().is_locked("lock")
 }
 
 /// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
-fn has_no_journal(dir: &Path) -> bool {
-    let journal = match file::open(&dir.join("journal.jsonl")) {
+fn has_no_journal(dir: &Tree) -> bool {
+    let journal = match dir.open(JOURNAL) {
         Ok(journal) => journal,
         Err(why) => return why.kind() == ErrorKind::NotFound,
     };
@@ -604,50 +606,53 @@ fn has_no_journal(dir: &Path) -> bool {
 }
 
 /// Trials without a journal are no run any more.
-fn refuse_lost_journal(dir: &Path) -> Result<()> {
+fn refuse_lost_journal(dir: &Tree) -> Result<()> {
     if has_trials(dir) && has_no_journal(dir) {
         bail!(
             "the journal of a run is lost: {} has trials, and its journal.jsonl is gone or empty (put it back from a copy, or begin a new \
              run with --out DIR)",
-            dir.display()
+            dir.path().display()
         );
     }
     Ok(())
 }
 
 /// A run's journal, and the hash of its whole lines.
-fn read_journal(dir: &Path) -> Result<(Vec<Entry>, String)> {
+fn read_journal(dir: &Tree) -> Result<(Vec<Entry>, String)> {
     refuse_lost_journal(dir)?;
-    journal::read_hashed(&dir.join("journal.jsonl"))
+    journal::read_hashed(dir)
 }
 
 /// Whether a trial was begun in a run.
-fn has_trials(dir: &Path) -> bool {
-    let trials = fs::read_dir(dir.join("trials"));
-    trials.is_ok_and(|mut trials| trials.next().is_some())
+fn has_trials(dir: &Tree) -> bool {
+    let trials = dir.below("trials").list();
+    trials.is_ok_and(|trials| !trials.is_empty())
 }
 
 /// Whether a directory holds a plan and no figures yet: no journal, or a blank one, and no trial.
 #[must_use]
-pub fn is_not_begun(dir: &Path) -> bool {
-    has_no_journal(dir) && !has_trials(dir) && dir.join("plan.toml").is_file()
+pub fn is_not_begun(dir: impl Into<Tree>) -> bool {
+    let dir = dir.into();
+    has_no_journal(&dir) && !has_trials(&dir) && dir.has_file("plan.toml")
 }
 
 /// Loads a run; it need not be finished. Nothing is changed.
-pub fn load(path: &Path, check: &CheckWorkload<'_>) -> Result<Run> {
-    load_from(path, check, 1)
+pub fn load(dir: impl Into<Tree>, check: &CheckWorkload<'_>) -> Result<Run> {
+    load_from(dir, check, 1)
 }
 
 /// The same without the trials of the blocks before one.
-pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Result<Run> {
+pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u32) -> Result<Run> {
+    let dir = &dir.into();
+    let path = &dir.path();
     let plan_path = path.join("plan.toml");
-    if !plan_path.exists() {
+    if !dir.has("plan.toml") {
         bail!(
             "not a run directory: {} (no plan.toml in it: name one that bakeoff run has written)",
             path.display()
         );
     }
-    let plan_text = plan::read_text(&plan_path)
+    let plan_text = plan::read_text_in(dir, "plan.toml")
         .with_context(|| format!("cannot read plan: {}", plan_path.display()))?;
     let mut plan = plan::read(
         &plan_path.display().to_string(),
@@ -655,7 +660,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
         path,
         Checks::of_the_past(check),
     )?;
-    let (entries, journal_sha256) = read_journal(path)?;
+    let (entries, journal_sha256) = read_journal(dir)?;
     let Some(Event::Opened(opening)) = entries.first().map(|entry| entry.event.clone()) else {
         bail!(
             "run has not begun: {} (finish it with bakeoff run)",
@@ -678,13 +683,13 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
         } = &entry.event
             && first_block <= trial.block
         {
-            let dir = path.join("trials").join(attempt_name(trial, *attempt));
-            let record = load_attempt(path, trial, *attempt, record)?;
+            let record = load_attempt(dir, trial, *attempt, record)?;
             // A trial that failed has failed, whatever disturbed its block.
             if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
                 struck.push(record);
             } else {
                 let of_facts = of_facts.as_deref();
+                let dir = dir.below("trials").below(attempt_name(trial, *attempt));
                 facts.push(load_evidence(&dir, &record, of_facts, &mut missing));
                 long.extend(load_long(&dir, &record, &mut missing));
                 attempts.push(record);
@@ -692,7 +697,7 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
         }
     }
     let turn = Turn::of(&entries, &plan);
-    let profiled = load_profiled(path, &entries)?;
+    let profiled = load_profiled(dir, &entries)?;
     let mut run = Run {
         plan,
         plan_text,
@@ -705,9 +710,9 @@ pub fn load_from(path: &Path, check: &CheckWorkload<'_>, first_block: u32) -> Re
         facts,
         long,
         missing,
-        models: load_models(path)?,
-        accepted: load_accepted(path)?,
-        history: load_history(path)?,
+        models: load_models(dir)?,
+        accepted: load_accepted(dir)?,
+        history: load_history(dir)?,
     };
     run.keep(|trial| turn.has_come(trial));
     Ok(run)
@@ -727,7 +732,7 @@ fn refuse_damaged_journal(path: &Path, entries: &[Entry], plan: &Plan) -> Result
 }
 
 /// The records of trials that were run for their profile alone.
-fn load_profiled(path: &Path, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
+fn load_profiled(dir: &Tree, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
     let mut profiled = Vec::new();
     for entry in entries {
         if let Event::Profiled {
@@ -737,7 +742,7 @@ fn load_profiled(path: &Path, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
             ..
         } = &entry.event
         {
-            let series = path.join(Series::Profiled.folder());
+            let series = dir.below(Series::Profiled.folder());
             profiled.push(load_trial(&series, trial, *attempt, record)?);
         }
     }
@@ -810,9 +815,9 @@ impl Turn {
     }
 }
 
-fn load_models(dir: &Path) -> Result<Option<Models>> {
-    let path = dir.join(MODELS);
-    let body = match file::read(&path, FILE_BYTES) {
+fn load_models(dir: &Tree) -> Result<Option<Models>> {
+    let path = dir.path().join(MODELS);
+    let body = match dir.read(MODELS, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
@@ -833,9 +838,10 @@ fn load_models(dir: &Path) -> Result<Option<Models>> {
 }
 
 /// The A/A runs that the machine had when the run began; `None` where an earlier version began it.
-pub fn load_history(dir: &Path) -> Result<Option<History>> {
-    let path = dir.join(A_A);
-    let body = match file::read(&path, FILE_BYTES) {
+pub fn load_history(dir: impl Into<Tree>) -> Result<Option<History>> {
+    let dir = dir.into();
+    let path = dir.path().join(A_A);
+    let body = match dir.read(A_A, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(None),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
@@ -856,9 +862,10 @@ pub fn load_history(dir: &Path) -> Result<Option<History>> {
 }
 
 /// What `accept` has written; nothing where there is no such file.
-pub fn load_accepted(dir: &Path) -> Result<BTreeMap<String, String>> {
-    let path = dir.join(ACCEPTED);
-    let body = match file::read(&path, FILE_BYTES) {
+pub fn load_accepted(dir: impl Into<Tree>) -> Result<BTreeMap<String, String>> {
+    let dir = dir.into();
+    let path = dir.path().join(ACCEPTED);
+    let body = match dir.read(ACCEPTED, FILE_BYTES) {
         Ok(body) => body,
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
         Err(why) => return Err(why).with_context(|| format!("cannot read {}", path.display())),
@@ -913,14 +920,23 @@ fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
 }
 
 /// The record of an attempt that the run's journal names by its hash.
-pub fn load_attempt(run: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
-    load_trial(&run.join(Series::Judged.folder()), trial, attempt, sha)
+pub fn load_attempt(
+    run: impl Into<Tree>,
+    trial: &Trial,
+    attempt: u32,
+    sha: &str,
+) -> Result<TrialRecord> {
+    let series = run.into().below(Series::Judged.folder());
+    load_trial(&series, trial, attempt, sha)
 }
 
-fn load_trial(series: &Path, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
-    let path = series.join(attempt_name(trial, attempt)).join("trial.json");
+fn load_trial(series: &Tree, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
+    let dir = series.below(attempt_name(trial, attempt));
+    let path = dir.path().join("trial.json");
     let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
-    let body = file::read(&path, RECORD_BYTES).with_context(|| told("lost record"))?;
+    let body = dir
+        .read("trial.json", RECORD_BYTES)
+        .with_context(|| told("lost record"))?;
     if sha256(&body) != sha {
         bail!(told("record is not the one that the journal names"));
     }
@@ -950,7 +966,7 @@ const RESTORE: &str = "put it back from a copy, or begin a new run with --out DI
 /// An attempt's facts; what of its evidence cannot be used is noted. Its figures stand in its record, so that a verdict
 /// needs none of it.
 fn load_evidence(
-    dir: &Path,
+    dir: &Tree,
     record: &TrialRecord,
     of_facts: Option<&str>,
     missing: &mut Vec<MissingEvidence>,
@@ -969,7 +985,7 @@ fn load_evidence(
             note(EvidenceFile::Facts, *damage);
         }
         if has_samples(measurement)
-            && let Err(damage) = check_samples(&dir.join(EvidenceFile::Samples.name()))
+            && let Err(damage) = check_samples(dir)
         {
             note(EvidenceFile::Samples, damage);
         }
@@ -980,11 +996,11 @@ fn load_evidence(
 /// What an attempt has that was under load for long. Counters that cannot be read are noted; seconds of an attempt that failed are
 /// left out then, as what was never heard.
 fn load_long(
-    dir: &Path,
+    dir: &Tree,
     record: &TrialRecord,
     missing: &mut Vec<MissingEvidence>,
 ) -> Option<LongEvidence> {
-    let counters = load_counters(&dir.join(EvidenceFile::Counters.name()));
+    let counters = load_counters(dir);
     if let Err(damage) = &counters {
         missing.push(MissingEvidence {
             trial: record.trial.clone(),
@@ -995,8 +1011,8 @@ fn load_long(
     }
     let (seconds, disturbances) = match &record.outcome {
         Outcome::Void(_) => (
-            load_seconds(&dir.join(SECONDS)).unwrap_or_default(),
-            load_begun(&dir.join(DISTURBANCES)).unwrap_or_default(),
+            load_seconds(dir).unwrap_or_default(),
+            load_begun(dir).unwrap_or_default(),
         ),
         Outcome::Measured(_) | Outcome::Skipped(_) => (Vec::new(), Vec::new()),
     };
@@ -1012,11 +1028,12 @@ fn load_long(
 }
 
 /// Most trials are short and have none.
-fn load_counters(path: &Path) -> Result<Vec<Counters>, Damage> {
-    if !path.exists() {
+fn load_counters(dir: &Tree) -> Result<Vec<Counters>, Damage> {
+    let file = EvidenceFile::Counters.name();
+    if !dir.has(file) {
         return Ok(Vec::new());
     }
-    let readings: Vec<Counters> = streamed::read(path).map_err(|_| Damage::Damaged)?;
+    let readings: Vec<Counters> = streamed::read(dir, file).map_err(|_| Damage::Damaged)?;
     let mut last_ms = i64::MIN;
     for one in &readings {
         validate::counters(one, last_ms).map_err(|_| Damage::Damaged)?;
@@ -1025,8 +1042,8 @@ fn load_counters(path: &Path) -> Result<Vec<Counters>, Damage> {
     Ok(readings)
 }
 
-fn load_seconds(path: &Path) -> Option<Vec<Second>> {
-    let seconds: Vec<Second> = streamed::read(path).ok()?;
+fn load_seconds(dir: &Tree) -> Option<Vec<Second>> {
+    let seconds: Vec<Second> = streamed::read(dir, SECONDS).ok()?;
     let mut last_ms = 0;
     for one in &seconds {
         validate::second(one, last_ms).ok()?;
@@ -1035,8 +1052,8 @@ fn load_seconds(path: &Path) -> Option<Vec<Second>> {
     Some(seconds)
 }
 
-fn load_begun(path: &Path) -> Option<Vec<BegunDisturbance>> {
-    let mut begun = read_begun(path).ok()?;
+fn load_begun(dir: &Tree) -> Option<Vec<BegunDisturbance>> {
+    let mut begun = read_begun(dir, DISTURBANCES).ok()?;
     begun
         .iter_mut()
         .try_for_each(validate::begun_disturbance)
@@ -1050,9 +1067,9 @@ fn has_samples(measurement: &Measurement) -> bool {
 }
 
 /// A file that was written whole ends in a line's end.
-fn check_samples(path: &Path) -> Result<(), Damage> {
+fn check_samples(dir: &Tree) -> Result<(), Damage> {
     let last_byte = || -> std::io::Result<u8> {
-        let mut file = file::open(path)?;
+        let mut file = dir.open(EvidenceFile::Samples.name())?;
         file.seek(SeekFrom::End(-1))?;
         let mut last = [0];
         file.read_exact(&mut last)?;
@@ -1066,8 +1083,8 @@ fn check_samples(path: &Path) -> Result<(), Damage> {
 }
 
 /// Facts that are not those that were recorded tell nothing.
-fn load_facts(dir: &Path, sha: Option<&str>) -> Result<Facts, Damage> {
-    let body = file::read(&dir.join(EvidenceFile::Facts.name()), FACTS_BYTES);
+fn load_facts(dir: &Tree, sha: Option<&str>) -> Result<Facts, Damage> {
+    let body = dir.read(EvidenceFile::Facts.name(), FACTS_BYTES);
     let body = body.map_err(|why| Damage::of(&why))?;
     let mut facts: Facts = json::read(&body, FACTS_VALUES).map_err(|_| Damage::Damaged)?;
     if sha.is_some_and(|sha| sha256(&body) != sha) {

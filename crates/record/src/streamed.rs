@@ -3,11 +3,12 @@
 //! So what was seen is on disk whenever the program ends, and neither the file nor the memory grows with the time. A line that was
 //! cut off at the end of such a file is no damage: its point was not there yet.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use input::tree::Tree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -65,24 +66,23 @@ impl<T: Point + Serialize> Streamed<T> {
 
     fn file(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
-            self.file = Some(File::create(&self.path)?);
+            let (dir, name) = Tree::around(&self.path);
+            self.file = Some(dir.create(name)?);
         }
         Ok(self.file.as_mut().expect("it was just opened"))
     }
 
     /// Whole or not at all, as all files of a run.
     fn rewrite(&mut self) -> io::Result<()> {
-        let draft = self.path.with_extension("draft");
-        let mut file = File::create(&draft)?;
-        let mut writer = io::BufWriter::new(&mut file);
-        for point in self.series.iter() {
-            serde_json::to_writer(&mut writer, point)?;
-            writer.write_all(b"\n")?;
-        }
-        writer.flush()?;
-        drop(writer);
-        file.sync_data()?;
-        fs::rename(&draft, &self.path)?;
+        let (dir, name) = Tree::around(&self.path);
+        let file = dir.replace_by(name, |file| {
+            let mut writer = io::BufWriter::new(file);
+            for point in self.series.iter() {
+                serde_json::to_writer(&mut writer, point)?;
+                writer.write_all(b"\n")?;
+            }
+            writer.flush()
+        })?;
         self.file = Some(file);
         self.appended = 0;
         Ok(())
@@ -100,9 +100,10 @@ pub fn lines<T: Serialize>(points: &[T]) -> io::Result<Vec<u8>> {
 }
 
 /// Reads such a file; points of one time are one, and a line that was cut off at the end is left out.
-pub fn read<T: Point + DeserializeOwned>(path: &Path) -> Result<Vec<T>> {
+pub fn read<T: Point + DeserializeOwned>(dir: &Tree, name: &str) -> Result<Vec<T>> {
+    let path = dir.path().join(name);
     let cannot = || format!("cannot read {}", path.display());
-    let mut lines = Reader::open(path).with_context(cannot)?;
+    let mut lines = Reader::open(dir, name).with_context(cannot)?;
     let (mut series, mut number) = (Thinned::default(), 0);
     while let Some(line) = lines.next().with_context(cannot)? {
         number += 1;

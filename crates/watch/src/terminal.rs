@@ -50,8 +50,11 @@ pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, line: &dyn Fn(&str)) -> 
 fn first(watched: &mut Watched) -> Result<Snapshot> {
     let now = watched.look(false);
     if now.state == State::NotThere {
-        let dir = watched.dir().display();
-        bail!("no run here: {dir} (bakeoff list tells which there are)");
+        let dir = watched.dir().path();
+        bail!(
+            "no run here: {} (bakeoff list tells which there are)",
+            dir.display()
+        );
     }
     Ok(now)
 }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use input::text::shell_word;
+use input::tree::Tree;
 use machine::cache::Cache;
 use machine::kernel_build;
 use machine::task::{Progress, Task};
@@ -312,7 +313,7 @@ impl Asked<'_> {
             stop: &self.setting.interrupted,
         };
         let how = how(self.args);
-        let cache = Cache::open(&Cache::of_user()?);
+        let cache = Cache::of_user()?;
         let built = kernel_build::build_commit(&cache, (tree, &version.source), &how, task);
         reporter.close();
         let kernel =
@@ -410,9 +411,10 @@ impl Asked<'_> {
     }
 
     fn write(&self, name: &str, body: &[u8]) -> Result<PathBuf> {
-        let path = self.out.join(name);
-        std::fs::write(&path, body).with_context(|| format!("cannot write {}", path.display()))?;
-        Ok(path)
+        let dir = Tree::to_write(&self.out);
+        let dir = dir.with_context(|| format!("cannot write {}", self.out.display()))?;
+        rundir::replace(&dir, name, body)?;
+        Ok(self.out.join(name))
     }
 
     /// The command that goes on with it, for a shell.

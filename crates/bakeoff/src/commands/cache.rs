@@ -1,9 +1,10 @@
-//! `cache list` and `cache prune`.
+//! `cache list`, `cache prune` and `cache verify`.
 
 use anyhow::Result;
 use input::units::show_bytes;
 use machine::cache::Cache;
 use machine::cache::eviction::{self, Entry, Mode, Named, Pruned};
+use machine::cache::verify::{self, Verified, Wrong};
 use machine::task::Task;
 use serde_json::json;
 
@@ -15,7 +16,7 @@ use crate::cli::CacheCommand;
 /// Lists what the cache holds, or makes it smaller.
 pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit_bytes = eviction::limit()?;
-    Cache::open(&Cache::of_user()?).refuse_unreadable()?;
+    Cache::of_user()?.refuse_unreadable()?;
     match command {
         CacheCommand::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
         CacheCommand::Prune { to, named, dry_run } => {
@@ -31,6 +32,14 @@ pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
                 eviction::prune(cache, to.unwrap_or(limit_bytes), named, mode)
             };
             tell(&at_work(json, prune)?, mode, json)
+        }
+        CacheCommand::Verify { remove } => {
+            let wrong = match remove {
+                true => Wrong::IsRemoved,
+                false => Wrong::Stays,
+            };
+            let verified = at_work(json, |cache, task| verify::verify(cache, wrong, task))?;
+            tell_verified(&verified, wrong, json)
         }
     }
 }
@@ -94,4 +103,38 @@ fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
         show_bytes(pruned.limit_bytes)
     ));
     Ok(End::Done)
+}
+
+/// What is wrong, a line each; it is no success where anything is left.
+fn tell_verified(verified: &Verified, wrong: Wrong, json: bool) -> Result<End> {
+    let is_left = verified.findings.iter().any(|one| !one.is_removed);
+    let end = if is_left { End::Refused } else { End::Done };
+    if json {
+        print_json(verified)?;
+        return Ok(end);
+    }
+    for finding in &verified.findings {
+        let remedy = match (finding.is_removed, wrong) {
+            (true, _) => "removed",
+            (false, Wrong::Stays) => "bakeoff cache verify --remove removes it",
+            (false, Wrong::IsRemoved) => "a bakeoff uses it: try again when that has ended",
+        };
+        out::line(&format!(
+            "wrong: {}: {} ({remedy})",
+            finding.path.display(),
+            finding.what
+        ));
+    }
+    if verified.unknown > 0 {
+        out::line(&format!(
+            "{} kept packages are in no index here, and are not used",
+            verified.unknown
+        ));
+    }
+    out::line(&format!(
+        "{} of {} are as they should be",
+        verified.good,
+        verified.good as usize + verified.findings.len()
+    ));
+    Ok(end)
 }

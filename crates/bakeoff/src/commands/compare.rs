@@ -263,7 +263,7 @@ fn place(
 /// The first file that the run in a directory began with another content of. What has no journal has not begun; what is
 /// damaged is told when it is gone on with.
 fn changed_file<'h>(dir: &Path, hashes: &'h [(String, String)]) -> Option<&'h str> {
-    let entries = journal::read(&dir.join("journal.jsonl")).ok()?;
+    let entries = journal::read(dir).ok()?;
     let Event::Opened(opening) = &entries.first()?.event else {
         return None;
     };

@@ -9,6 +9,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Error, Result, anyhow};
+use input::tree::Tree;
 use plan::WorkloadPlan;
 use profiler::format::Newer;
 use profiler::profile::Profile;
@@ -308,9 +309,12 @@ pub(super) fn profile(
             return Err(LostProfile::new(LostReason::NoProfile, why));
         }
     };
-    let path = dir.join(series.folder()).join(record.attempt_name());
-    let path = path.join(rundir::PROFILE);
-    let bytes = input::file::read(&path, profiler::format::PACKED_BYTES).map_err(|why| {
+    let dir = Tree::at(dir)
+        .below(series.folder())
+        .below(record.attempt_name());
+    let path = dir.path().join(rundir::PROFILE);
+    let bytes = dir.read(rundir::PROFILE, profiler::format::PACKED_BYTES);
+    let bytes = bytes.map_err(|why| {
         let is_gone = why.kind() == ErrorKind::NotFound;
         let reason = if is_gone {
             LostReason::Gone

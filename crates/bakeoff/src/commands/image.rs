@@ -31,7 +31,7 @@ pub(super) fn run(command: &ImageCommand, json: bool) -> Result<End> {
 }
 
 fn list(json: bool) -> Result<End> {
-    let built = image::list(&Cache::open(&Cache::of_user()?));
+    let built = image::list(&Cache::of_user()?);
     if json {
         let with_origin = |(image, about): &(Image, Option<About>)| {
             let mut told = told(image);

@@ -12,7 +12,7 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use input::tree::Tree;
 use record::journal::MOST_BYTES;
 use record::night::{self, Index, Night, PlanSummary, RunSummary, State};
 use record::rundir::{self, ACCEPTED};
@@ -39,8 +39,8 @@ pub(super) fn index(args: &IndexArgs, json: bool) -> Result<End> {
         ),
     };
     let nights = nights(&args.dirs)?;
-    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    let index = write(&out, &nights, rates(&args.rates))?;
+    let tree = Tree::to_write(&out).with_context(|| format!("cannot create {}", out.display()))?;
+    let index = write(&tree, &nights, rates(&args.rates))?;
     if json {
         print_json(&index)?;
     } else {
@@ -135,24 +135,24 @@ fn nights(dirs: &[PathBuf]) -> Result<Vec<NightDir>> {
 
 /// Whether a directory holds runs, or is to hold some.
 fn is_night(dir: &Path) -> Result<bool> {
-    let is_listed = dir.join(night::NIGHT).exists();
-    Ok(is_listed || directories(dir)?.iter().any(|below| rundir::is_run(below)))
+    let is_listed = Tree::at(dir).has(night::NIGHT);
+    Ok(is_listed || directories(dir)?.iter().any(rundir::is_run))
 }
 
-/// The directories in a directory, by name.
+/// The directories in a directory, by name. A link to one is none.
 fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut dirs: Vec<PathBuf> = paths.filter(|path| path.is_dir()).collect();
-    dirs.sort();
-    Ok(dirs)
+    let entries = Tree::at(dir).list();
+    let entries = entries.with_context(|| format!("cannot list {}", dir.display()))?;
+    let dirs = entries.into_iter().filter(|entry| entry.kind.is_dir());
+    Ok(dirs.map(|entry| dir.join(entry.name)).collect())
 }
 
 /// Makes the index of some nights and writes its three files.
-pub(super) fn write(out: &Path, nights: &[NightDir], rates: Rates) -> Result<Index> {
-    let from = out
+pub(super) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Index> {
+    let path = out.path();
+    let from = path
         .canonicalize()
-        .with_context(|| format!("cannot find {}", out.display()))?;
+        .with_context(|| format!("cannot find {}", path.display()))?;
     let of_nights = nights.iter().map(|night| of_night(night, &from));
     let of_nights = of_nights.collect::<Result<Vec<_>>>()?;
     let index = verdict::night::index(of_nights, rates).context("no night to write an index of")?;
@@ -162,7 +162,7 @@ pub(super) fn write(out: &Path, nights: &[NightDir], rates: Rates) -> Result<Ind
         ("index.html", ::report::night_html(&index).into_bytes()),
     ];
     for (name, body) in files {
-        rundir::replace(&out.join(name), &body)?;
+        rundir::replace(out, name, &body)?;
     }
     Ok(index)
 }
@@ -179,7 +179,7 @@ fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
     let known = Known::of(&night.dir);
     let mut plans = Vec::new();
     for plan in &listed {
-        let dir = night.dir.join(&plan.name);
+        let dir = Tree::at(&night.dir).below(&plan.name);
         let mut summary = of_plan(&dir, &plan.name, from, &known);
         if let Some(failure) = &plan.failure {
             summary.why = Some(failure.clone());
@@ -192,7 +192,7 @@ fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
         let name = name(&dir);
         let is_listed = listed.iter().any(|plan| plan.name == name);
         if rundir::is_run(&dir) && !is_listed {
-            plans.push(of_plan(&dir, &name, from, &known));
+            plans.push(of_plan(&Tree::at(&dir), &name, from, &known));
         }
     }
     if !night.only.is_empty() {
@@ -226,28 +226,29 @@ struct Known {
 
 impl Known {
     fn of(night: &Path) -> Self {
-        let written = fs::metadata(night.join(night::INDEX)).and_then(|about| about.modified());
+        let written = Tree::at(night).metadata(night::INDEX);
+        let written = written.and_then(|about| about.modified());
         let index = night::read_index(night).zip(written.ok());
         Self { index }
     }
 
     /// The summary of a run that has not changed since.
-    fn summary(&self, name: &str, run: &Path) -> Option<PlanSummary> {
+    fn summary(&self, name: &str, run: &Tree) -> Option<PlanSummary> {
         let (index, written) = self.index.as_ref()?;
         let plan = index.plans.iter().find(|plan| plan.name == name)?;
-        let journal = file::open(&run.join("journal.jsonl")).ok()?;
+        let journal = run.open(rundir::JOURNAL).ok()?;
         let is_same =
             rundir::sha256_of(journal.take(MOST_BYTES)).ok()? == plan.run.as_ref()?.journal_sha256;
         // Reasons that were accepted later change what is said, and no journal has them.
-        let accepted = fs::metadata(run.join(ACCEPTED)).and_then(|about| about.modified());
+        let accepted = run.metadata(ACCEPTED).and_then(|about| about.modified());
         let is_older = accepted.map_or(true, |accepted| accepted < *written);
         let is_over = matches!(plan.state, State::Complete | State::Undecided);
         (is_same && is_older && is_over).then(|| plan.clone())
     }
 }
 
-fn of_plan(dir: &Path, name: &str, from: &Path, known: &Known) -> PlanSummary {
-    let place = relative(from, dir);
+fn of_plan(dir: &Tree, name: &str, from: &Path, known: &Known) -> PlanSummary {
+    let place = relative(from, &dir.path());
     if let Some(summary) = known.summary(name, dir) {
         return PlanSummary {
             dir: place,
@@ -262,7 +263,7 @@ fn of_plan(dir: &Path, name: &str, from: &Path, known: &Known) -> PlanSummary {
         why,
         run: None,
     };
-    if !dir.exists() || rundir::is_not_begun(dir) {
+    if !dir.has_dir("") || rundir::is_not_begun(dir) {
         let state = if rundir::is_running(dir) {
             State::Running
         } else {

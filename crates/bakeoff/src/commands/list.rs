@@ -1,10 +1,10 @@
 //! `list`: the runs below a directory, with their verdicts. Nothing is changed.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use input::text::escaped;
+use input::tree::Tree;
 use input::units::show_change;
 use record::night::State;
 use record::rundir::{self, Run};
@@ -61,10 +61,9 @@ struct Line {
 
 /// Lists what is there.
 pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
-    let listed: Vec<Listed> = directories(&args.dir)?
-        .iter()
-        .map(|dir| of_dir(dir))
-        .collect();
+    let runs = live::directories(&args.dir)
+        .map_err(|why| anyhow!("{why} (name the directory that holds them)"))?;
+    let listed: Vec<Listed> = runs.values().map(of_dir).collect();
     if json {
         print_json(&json!({ "version": VERSION, "runs": listed }))?;
         return Ok(End::Done);
@@ -87,24 +86,7 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// Run directories: those below `dir` that hold a plan or a journal, by name; or itself, where it is one.
-fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
-    let entries = fs::read_dir(dir).with_context(|| {
-        format!(
-            "cannot list runs: {} (name the directory that holds them)",
-            dir.display()
-        )
-    })?;
-    if rundir::is_run(dir) {
-        return Ok(vec![dir.into()]);
-    }
-    let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let mut dirs: Vec<PathBuf> = paths.filter(|path| rundir::is_run(path)).collect();
-    dirs.sort();
-    Ok(dirs)
-}
-
-fn of_dir(dir: &Path) -> Listed {
+fn of_dir(dir: &Tree) -> Listed {
     if rundir::is_not_begun(dir) {
         let state = if rundir::is_running(dir) {
             State::Running
@@ -112,7 +94,7 @@ fn of_dir(dir: &Path) -> Listed {
             State::NotBegun
         };
         return Listed {
-            dir: dir.into(),
+            dir: dir.path(),
             state,
             run: None,
             damage: None,
@@ -122,14 +104,14 @@ fn of_dir(dir: &Path) -> Listed {
         Ok(run) => {
             let judgement = verdict::quick_look(&run);
             Listed {
-                dir: dir.into(),
+                dir: dir.path(),
                 state: state(dir, &run, &judgement),
                 run: Some(summary(&run, &judgement)),
                 damage: None,
             }
         }
         Err(why) => Listed {
-            dir: dir.into(),
+            dir: dir.path(),
             state: if rundir::is_running(dir) {
                 State::Running
             } else {
@@ -142,7 +124,7 @@ fn of_dir(dir: &Path) -> Listed {
 }
 
 /// How far a run is.
-pub(super) fn state(dir: &Path, run: &Run, judgement: &Judgement) -> State {
+pub(super) fn state(dir: &Tree, run: &Run, judgement: &Judgement) -> State {
     let is_open = |one: &Headline| matches!(one.conclusion, Conclusion::Undecided { .. });
     match run.closed() {
         Some(_) if judgement.headlines.iter().any(is_open) => State::Undecided,

@@ -24,7 +24,7 @@ fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
     let programs = at_work(json, |cache, task| {
         let mut programs = vec![emulator_choice::find(named.as_deref(), cache, task)?];
         let others = emulator_choice::of_host(task).ok().into_iter();
-        for other in others.chain(fetched::known(cache, task)) {
+        for other in others.chain(fetched::known(cache, task)?) {
             if programs.iter().all(|program| !is_same(program, &other)) {
                 programs.push(other);
             }

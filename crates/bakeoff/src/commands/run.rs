@@ -18,9 +18,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
 use input::text::shell_word;
+use input::tree::Tree;
 use machine::cache::eviction;
 use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
+use record::rundir::JOURNAL;
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 use record::verdict::why::Why;
@@ -218,8 +220,9 @@ fn leave_nothing(dir: &Path) -> Result<()> {
 
 /// Whether a run has begun in a directory: its journal has an entry, or blocks of it are jobs of a cluster.
 pub(super) fn has_begun(dir: &Path) -> bool {
-    let journal = fs::metadata(dir.join("journal.jsonl"));
-    journal.is_ok_and(|about| about.len() > 0) || dir.join("fleet.json").exists()
+    let dir = Tree::at(dir);
+    let journal = dir.metadata(JOURNAL);
+    journal.is_ok_and(|about| about.len() > 0) || dir.has("fleet.json")
 }
 
 /// What a run has come to, with its reports written.
@@ -405,7 +408,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     }
     let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
     prepared.note_run(dir.path())?;
-    prepared.keep_details(dir.path())?;
+    prepared.keep_details(dir)?;
     let lab = Lab {
         plan,
         dir,

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
+use input::tree::Tree;
 use live::{Eyes, NightPlan, Watched};
 use record::rundir;
 
@@ -33,7 +34,7 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
 /// The plans of a night, each as it stands now.
 fn list(night: &Path, plans: &[NightPlan]) {
     for plan in plans {
-        let now = Watched::new(&night.join(&plan.name), eyes()).look(false);
+        let now = Watched::new(Tree::at(night).below(&plan.name), eyes()).look(false);
         out::line(&report::live::night_line(plan, Some(&now)));
     }
 }
@@ -60,7 +61,7 @@ fn newest(dir: &Path) -> Result<PathBuf> {
                 .entries
                 .first()
                 .map_or(String::new(), |entry| entry.at.clone());
-            (rundir::is_running(&dir), begun, dir)
+            (rundir::is_running(&dir), begun, dir.path())
         })
         .collect();
     known.sort();

@@ -4,7 +4,6 @@
 //! sysctls are those of the first arm with so many. What keeps one from being measured is recorded and told, and the trials
 //! are run all the same.
 
-use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -128,11 +127,13 @@ impl Lab<'_> {
             purpose,
             ..self.bench(Series::Judged, Arc::new(AtomicBool::new(false)))
         };
-        let dir = self.dir.path().join(name);
-        fs::create_dir_all(&dir)?;
+        let tree = self.dir.tree();
+        // What an interrupted one has left.
+        tree.remove_all(name)?;
+        let dir = tree.make_dir(name)?.path();
         let tell = |activity| (self.show)(LabEvent::Activity(trial, &activity));
         let end = attempt::run(&bench, (workload, trial), &dir, &tell);
-        fs::remove_dir_all(&dir)?;
+        tree.remove_all(name)?;
         end
     }
 }

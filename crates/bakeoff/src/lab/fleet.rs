@@ -12,9 +12,11 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use input::tree::Tree;
 use plan::{Plan, WorkloadPlan};
 use record::fleet::{self, EndedBlock};
 use record::journal::{Entry, Event, Opening};
+use record::rundir::JOURNAL;
 use record::trial::Trial;
 
 use super::{Book, Finish, Lab, LabEvent, Progress, changed_inputs, refuse_changes};
@@ -153,13 +155,13 @@ fn undecided_at(entries: &[Entry]) -> Option<Vec<String>> {
 
 /// Ids of the workloads that a run goes on with, as its journal says now; all where it says nothing.
 pub fn undecided(run: &Path, plan: &Plan) -> Result<Vec<String>> {
-    let journal = run.join("journal.jsonl");
+    let run = Tree::at(run);
     let all = || plan.workloads.iter().map(|one| one.id.clone()).collect();
-    if !journal.exists() {
+    if !run.has(JOURNAL) {
         return Ok(all());
     }
     let mut last = None;
-    for entry in record::journal::read(&journal)? {
+    for entry in record::journal::read(&run)? {
         let is_extended = matches!(entry.event, Event::Extended { .. });
         if let Event::Looked { undecided, .. } = entry.event {
             last = undecided;

@@ -451,7 +451,7 @@ fn a_poisoned_directory_is_an_error_and_no_panic() {
 fn name_anew(run: &Path, record: &Path) {
     let path = run.join("journal.jsonl");
     let text = fs::read_to_string(&path).unwrap();
-    let entries = journal::read(&path).unwrap();
+    let entries = journal::read(run).unwrap();
     let old = entries.iter().find_map(|entry| match &entry.event {
         Event::Ended { record, .. } => Some(record.clone()),
         _ => None,

@@ -150,3 +150,54 @@ fn a_forbidden_edge_is_seen() {
         ["cellar is not a room"]
     );
 }
+
+/// Packages of a lock file that are neither of this workspace nor from crates.io with a checksum.
+fn of_unknown_origin(lock: &str) -> Vec<String> {
+    let lock: toml::Table = lock.parse().expect("cargo has read this file");
+    let packages = lock["package"].as_array().expect("a list of packages");
+    let name = |package: &toml::Value| package["name"].as_str().unwrap_or_default().to_string();
+    let is_known =
+        |package: &&toml::Value| match package.get("source").and_then(toml::Value::as_str) {
+            None => name(package).starts_with("bakeoff"),
+            Some(source) => {
+                source == "registry+https://github.com/rust-lang/crates.io-index"
+                    && package.get("checksum").is_some()
+            }
+        };
+    packages
+        .iter()
+        .filter(|package| !is_known(package))
+        .map(name)
+        .collect()
+}
+
+#[test]
+fn all_crates_are_from_crates_io_with_a_checksum() {
+    let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");
+    let lock = std::fs::read_to_string(lock).unwrap();
+    assert_eq!(of_unknown_origin(&lock), Vec::<String>::new());
+}
+
+#[test]
+fn a_crate_of_unknown_origin_is_seen() {
+    let lock = r#"
+        [[package]]
+        name = "bakeoff-plan"
+        version = "1.0.0"
+        [[package]]
+        name = "from-git"
+        version = "1.0.0"
+        source = "git+https://example.org/x#1"
+        [[package]]
+        name = "without-checksum"
+        version = "1.0.0"
+        source = "registry+https://github.com/rust-lang/crates.io-index"
+        [[package]]
+        name = "beside"
+        version = "1.0.0"
+    "#;
+    assert_eq!(
+        of_unknown_origin(lock),
+        ["from-git", "without-checksum", "beside"]
+    );
+}

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff::lab::Finish;
+use input::tree::Tree;
 use machine::fake::soak::Soak;
 use plan::{Checks, Plan};
 use record::defect::Kind;
@@ -197,14 +198,15 @@ fn a_trial_that_is_cut_off_keeps_what_had_been_done_to_it() {
     let run = silent(dir.path(), (0, 0), Some(63));
     let mut ended_early = 0;
     for record in &run.attempts {
-        let path = dir.path().join("trials").join(record.attempt_name());
-        let path = path.join(rundir::DISTURBANCES);
+        let trial = Tree::at(dir.path())
+            .below("trials")
+            .below(record.attempt_name());
         // The record of a trial that came to its end has them.
         let is_void = matches!(record.outcome, Outcome::Void(_));
-        assert_eq!(path.exists(), is_void, "{}", record.trial);
+        assert_eq!(trial.has(rundir::DISTURBANCES), is_void, "{}", record.trial);
         if is_void {
             assert_eq!(record.trial.arm, "new");
-            assert_eq!(read_begun(&path).unwrap(), known);
+            assert_eq!(read_begun(&trial, rundir::DISTURBANCES).unwrap(), known);
             let mut long = run.long.iter();
             let long = long.find(|one| one.trial == record.trial).unwrap();
             assert_eq!(long.disturbances, known);

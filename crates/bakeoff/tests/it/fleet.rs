@@ -113,7 +113,7 @@ fn verdict(dir: &Path) -> String {
 }
 
 fn entries(dir: &Path) -> Vec<Entry> {
-    journal::read(&dir.join("journal.jsonl")).unwrap()
+    journal::read(dir).unwrap()
 }
 
 fn looks(dir: &Path) -> Vec<Event> {

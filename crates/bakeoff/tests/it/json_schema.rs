@@ -224,7 +224,7 @@ fn merged() -> Entry {
 fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
     let mut seen = BTreeSet::new();
     for dir in eventful() {
-        let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+        let entries = journal::read(dir.path()).unwrap();
         for entry in entries
             .into_iter()
             .chain([ceiling(), one_fewer(), merged()])

@@ -26,7 +26,7 @@ fn long(ratio: f64, noise: f64, blocks: u32) -> (World, String) {
 
 /// The looks of a run, each with its block.
 fn looks(dir: &Path) -> Vec<(u32, Vec<Look>)> {
-    let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+    let entries = journal::read(dir).unwrap();
     let look = |event: Event| match event {
         Event::Looked { blocks, looks, .. } => Some((blocks, looks)),
         _ => None,

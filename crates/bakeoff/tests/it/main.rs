@@ -20,6 +20,7 @@ mod each_machine;
 mod emulated_box;
 mod fairness_command;
 mod fleet;
+mod foreign_files;
 mod fuzz;
 mod gates;
 mod golden;

@@ -57,7 +57,7 @@ fn world([old, new]: [f64; 2], text: &str) -> World {
 
 /// Arms that were measured so, with the client that was left out and how many were left.
 fn measured(dir: &Path) -> Vec<(String, ClientUnit, u32)> {
-    let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+    let entries = journal::read(dir).unwrap();
     let of = |event: Event| match event {
         Event::OneFewer {
             arm,
@@ -125,7 +125,7 @@ fn a_run_that_is_stopped_anywhere_measures_it_once() {
     world([1.0; 2], &text)
         .run_text(whole.path(), &text, |_| false)
         .unwrap();
-    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap();
+    let entries = journal::read(whole.path()).unwrap();
     let is_closed = |entry: &journal::Entry| matches!(entry.event, Event::Closed { .. });
     assert!(entries.last().is_some_and(is_closed));
     let count = entries.len() as u32;

@@ -132,11 +132,11 @@ fn a_run_that_is_interrupted_anywhere_among_profiles_ends_as_if_it_had_not_been(
 fn interrupted_among_profiles(every: usize) {
     let whole = tempfile::tempdir().unwrap();
     run(&asking(0.9, &[]), whole.path(), |_| false);
-    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap();
+    let entries = journal::read(whole.path()).unwrap();
     let is_profile =
         |event: &Event| matches!(event, Event::Profiling { .. } | Event::Profiled { .. });
     let lasting = |dir: &Path| {
-        let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+        let entries = journal::read(dir).unwrap();
         let events = entries.into_iter().map(|entry| entry.event);
         let lasts = |event: &Event| matches!(event, Event::Profiled { .. } | Event::Closed { .. });
         events.filter(lasts).collect::<Vec<Event>>()

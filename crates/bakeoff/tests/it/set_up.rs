@@ -57,7 +57,7 @@ fn a_system_without_dpkg_is_told_what_is_needed() {
         &[],
         &expect![[r#"
             bakeoff's set-up knows Debian 12 and 13; this system is Fedora Linux 42 (Server Edition)
-            missing, by Debian's names: clang gcc libc6-dev libelf-dev libzstd-dev make pkgconf zlib1g-dev apt debian-archive-keyring dpkg e2fsprogs mmdebstrap openssh-client qemu-system-x86 uidmap util-linux zstd
+            missing, by Debian's names: clang gcc libc6-dev libelf-dev libzstd-dev make pkgconf zlib1g-dev apt debian-archive-keyring dpkg e2fsprogs gpgv mmdebstrap openssh-client qemu-system-x86 uidmap util-linux zstd
             Install what brings the same here and say so with PACKAGES=present (PACKAGES=present make build),
             or use Debian 12 or 13, in a container if need be.
         "#]],
@@ -72,7 +72,7 @@ fn a_relative_of_debian_is_told_what_is_needed() {
         &has,
         &expect![[r#"
             bakeoff's set-up knows Debian 12 and 13; this system is Ubuntu 24.04.3 LTS
-            missing, by Debian's names: clang gcc libc6-dev libelf-dev libzstd-dev make pkgconf zlib1g-dev apt debian-archive-keyring dpkg e2fsprogs mmdebstrap openssh-client qemu-system-x86 uidmap util-linux zstd
+            missing, by Debian's names: clang gcc libc6-dev libelf-dev libzstd-dev make pkgconf zlib1g-dev apt debian-archive-keyring dpkg e2fsprogs gpgv mmdebstrap openssh-client qemu-system-x86 uidmap util-linux zstd
             Install what brings the same here and say so with PACKAGES=present (PACKAGES=present make build),
             or use Debian 12 or 13, in a container if need be.
         "#]],

@@ -463,7 +463,7 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
         [VoidReason::Panic; 6],
         "three trials of two attempts"
     );
-    let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+    let entries = journal::read(dir.path()).unwrap();
     let Some(Event::Closed { reason }) = entries.last().map(|entry| &entry.event) else {
         panic!("the run did not close");
     };
@@ -565,9 +565,7 @@ fn more_blocks_that_were_interrupted_go_on_without_being_asked_for_again() {
         .run(whole.path(), |_| false)
         .unwrap();
     let mut world = undecided(broken.path());
-    let told = journal::read(&broken.path().join("journal.jsonl"))
-        .unwrap()
-        .len() as u32;
+    let told = journal::read(broken.path()).unwrap().len() as u32;
     let finish = world
         .run(broken.path(), |entries| entries == told + 8)
         .unwrap();
@@ -622,7 +620,7 @@ pub(crate) fn robbed(trials: &[u32]) -> World {
 
 /// Each invalidated block with its reason.
 fn invalidated(dir: &Path) -> Vec<(u32, String)> {
-    let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+    let entries = journal::read(dir).unwrap();
     let told = entries.into_iter().filter_map(|entry| match entry.event {
         Event::Invalidated {
             block, disturbance, ..
@@ -728,7 +726,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
     let whole = tempfile::tempdir().unwrap();
     robbed().run(whole.path(), |_| false).unwrap();
     let lasting = |dir: &Path| {
-        let entries = journal::read(&dir.join("journal.jsonl")).unwrap();
+        let entries = journal::read(dir).unwrap();
         let counts = |event: &Event| match event {
             Event::Ended { .. }
             | Event::Looked { .. }
@@ -752,7 +750,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
         "{:?}",
         invalidated(whole.path())
     );
-    let entries = journal::read(&whole.path().join("journal.jsonl")).unwrap();
+    let entries = journal::read(whole.path()).unwrap();
     let is_near = |stop: &usize| {
         let near = &entries[stop.saturating_sub(2)..(stop + 2).min(entries.len())];
         let is_invalid = |entry: &Entry| matches!(entry.event, Event::Invalidated { .. });
@@ -775,7 +773,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
 /// Trials that were measured, and how often.
 fn measured(dir: &Path) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
-    for entry in journal::read(&dir.join("journal.jsonl")).unwrap() {
+    for entry in journal::read(dir).unwrap() {
         if let Event::Ended {
             trial,
             ending: Ending::Measured,
@@ -805,9 +803,7 @@ fn interrupted_runs(every: usize) {
     let world = || World::new(1.03, 0.01, &[]);
     let whole = tempfile::tempdir().unwrap();
     world().run(whole.path(), |_| false).unwrap();
-    let entries = journal::read(&whole.path().join("journal.jsonl"))
-        .unwrap()
-        .len() as u32;
+    let entries = journal::read(whole.path()).unwrap().len() as u32;
     assert!(
         entries > 12,
         "{entries} entries are too few for this test to mean anything"
@@ -919,7 +915,7 @@ fn each_look_says_how_far_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.0, 0.05, &[]);
     world.run(dir.path(), |_| false).unwrap();
-    let entries = journal::read(&dir.path().join("journal.jsonl")).unwrap();
+    let entries = journal::read(dir.path()).unwrap();
     let looks: Vec<String> = entries
         .iter()
         .filter_map(|entry| match &entry.event {

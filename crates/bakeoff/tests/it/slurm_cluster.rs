@@ -221,7 +221,7 @@ fn check_verdict(run: &Path) {
     assert_eq!((means[0].0, means[1].0), ("n1", "n2"));
     let faster = means[1].1 / means[0].1;
     assert!((faster - 2.0).abs() < 0.05, "{means:?}");
-    let entries = journal::read(&run.join("journal.jsonl")).unwrap();
+    let entries = journal::read(run).unwrap();
     journal::check_whole(&entries).unwrap();
     let merged = entries.iter().filter_map(|entry| match &entry.event {
         Event::Merged { block, .. } => Some(*block),

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bakeoff::lab::{self, Activity, Finish, Lab, LabEvent};
+use input::tree::Tree;
 use input::units::{show_bytes, show_duration};
 use machine::fake::soak::Soak;
 use plan::Checks;
@@ -109,13 +110,17 @@ fn trial_file(dir: &Path, attempt: &str, file: &str) -> PathBuf {
     dir.join("trials").join(attempt).join(file)
 }
 
+fn trial(dir: &Path, attempt: &str) -> Tree {
+    Tree::at(dir).below("trials").below(attempt)
+}
+
 fn seconds(dir: &Path, attempt: &str) -> Vec<Second> {
-    streamed::read(&trial_file(dir, attempt, SECONDS)).unwrap()
+    streamed::read(&trial(dir, attempt), SECONDS).unwrap()
 }
 
 fn samples(dir: &Path, attempt: &str) -> Vec<Sample> {
     let file = EvidenceFile::Samples.name();
-    streamed::read(&trial_file(dir, attempt, file)).unwrap()
+    streamed::read(&trial(dir, attempt), file).unwrap()
 }
 
 /// That seconds are the first so many of a run, each once, however they were thinned.

@@ -1,10 +1,10 @@
 //! What an entry of the cache was made from: `about.json` in each.
 
-use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Result;
+use input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, write};
@@ -51,7 +51,7 @@ impl About {
 
     /// What is known of an entry.
     pub fn of(entry: &Path) -> Option<Self> {
-        serde_json::from_slice(&fs::read(entry.join(FILE)).ok()?).ok()
+        serde_json::from_slice(&Tree::at(entry).read(FILE, super::NOTE_BYTES).ok()?).ok()
     }
 
     pub(crate) fn write(&self, cache: &Cache, entry: &Path) -> Result<()> {

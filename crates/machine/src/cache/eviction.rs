@@ -8,18 +8,20 @@
 //! caller says otherwise: such a run could not go on, as its inputs would be others.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
+use input::tree::Tree;
 use input::units::{self, show_bytes};
 use serde::{Deserialize, Serialize};
 
 use super::about::About;
-use super::{Cache, file_name, hash, size_of, write};
+use super::packages::PACKAGES;
+use super::{Cache, NOTE_BYTES, file_name, hash, size_of, use_name};
 
 /// What the cache may grow to where nobody says.
 const LIMIT_BYTES: u64 = 20 << 30;
@@ -28,10 +30,7 @@ const LIMIT_BYTES: u64 = 20 << 30;
 const VARIABLE: &str = "BAKEOFF_CACHE_LIMIT";
 
 /// Directories of the cache that hold no entries.
-const NO_KINDS: [&str; 6] = ["drafts", "staging", "locks", "names", "runs", "used"];
-
-/// The directory that is one entry as a whole.
-const PACKAGES: &str = "packages";
+const NO_KINDS: [&str; 5] = ["staging", "locks", "names", "runs", "used"];
 
 /// An entry, and who needs it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -260,37 +259,33 @@ fn paths(paths: &[PathBuf]) -> String {
 /// Notes that a run directory names the entries that are held now.
 pub fn remember_run(cache: &Cache, dir: &Path) -> Result<()> {
     let dir = fs::canonicalize(dir).with_context(|| format!("cannot find {}", dir.display()))?;
-    let path = reference(cache, &dir)?;
+    let runs = cache.dir("runs")?;
+    let hash = hash(dir.as_os_str().as_encoded_bytes());
+    let name = format!("{hash:.32}.json");
     let mut entries: BTreeSet<(String, String)> = cache.held().into_iter().collect();
     // A run that goes on may stand on an older initramfs as well.
-    if let Some(before) = read_reference(&path) {
+    if let Some(before) = read_reference(&runs, &name) {
         entries.extend(before.entries);
     }
     let reference = RunReference {
         dir,
         entries: entries.into_iter().collect(),
     };
-    let staging = cache.staging(0)?;
-    let file = staging.path.join("run.json");
-    write(&file, &serde_json::to_vec_pretty(&reference)?)
-        .and_then(|()| fs::rename(&file, &path))
+    let text = serde_json::to_vec_pretty(&reference)?;
+    runs.replace(name, &text)
         .map_err(|why| cache.cannot_write(&why))
 }
 
-fn reference(cache: &Cache, dir: &Path) -> Result<PathBuf> {
-    let name = hash(dir.as_os_str().as_encoded_bytes());
-    Ok(cache.dir("runs")?.join(format!("{name:.32}.json")))
-}
-
-fn read_reference(path: &Path) -> Option<RunReference> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+fn read_reference(runs: &Tree, name: impl AsRef<Path>) -> Option<RunReference> {
+    serde_json::from_slice(&runs.read(name, NOTE_BYTES).ok()?).ok()
 }
 
 /// The run directories that are still there, by the entries that they name.
 fn runs(cache: &Cache) -> BTreeMap<(String, String), BTreeSet<PathBuf>> {
     let mut runs: BTreeMap<_, BTreeSet<PathBuf>> = BTreeMap::new();
-    for file in files(&cache.root().join("runs")) {
-        let Some(RunReference { dir, entries }) = read_reference(&file) else {
+    let tree = cache.tree().below("runs");
+    for file in names_in(&tree) {
+        let Some(RunReference { dir, entries }) = read_reference(&tree, &file) else {
             continue;
         };
         if !dir.join("journal.jsonl").exists() {
@@ -306,9 +301,11 @@ fn runs(cache: &Cache) -> BTreeMap<(String, String), BTreeSet<PathBuf>> {
 /// What plans call entries: `debian:bookworm/6.1`, by the entry's id.
 fn names(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     let mut names: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for file in files(&cache.root().join("names")) {
-        let told = fs::read_to_string(file.with_extension("name"));
-        let id = fs::read(&file).ok();
+    let tree = cache.tree().below("names");
+    for file in names_in(&tree) {
+        let file = Path::new(&file);
+        let told = tree.read_to_string(file.with_extension("name"), NOTE_BYTES);
+        let id = tree.read(file, NOTE_BYTES).ok();
         let id = id.and_then(|text| serde_json::from_slice::<String>(&text).ok());
         if let (Ok(name), Some(id)) = (told, id)
             && file.extension().is_some_and(|ending| ending == "json")
@@ -319,57 +316,62 @@ fn names(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     names
 }
 
-fn files(dir: &Path) -> Vec<PathBuf> {
-    let files = fs::read_dir(dir).into_iter().flatten();
-    let mut files: Vec<_> = files.filter_map(|file| Some(file.ok()?.path())).collect();
-    files.sort();
-    files
+/// Names of all that is in a directory.
+fn names_in(dir: &Tree) -> Vec<OsString> {
+    let entries = dir.list().unwrap_or_default().into_iter();
+    entries.map(|entry| entry.name).collect()
+}
+
+/// Names of the directories in a directory.
+fn dirs_in(dir: &Tree) -> Vec<String> {
+    let entries = dir.list().unwrap_or_default().into_iter();
+    let dirs = entries.filter(|entry| entry.kind.is_dir());
+    dirs.filter_map(|entry| entry.name.into_string().ok())
+        .collect()
 }
 
 /// Kind, id and place of every entry.
-fn places(cache: &Cache) -> Vec<(String, String, PathBuf)> {
+pub(super) fn places(cache: &Cache) -> Vec<(String, String, PathBuf)> {
     let mut places = Vec::new();
-    for dir in files(cache.root()) {
-        let kind = last_name(&dir);
-        if !dir.is_dir() || NO_KINDS.contains(&kind.as_str()) {
+    let tree = cache.tree();
+    for kind in dirs_in(&tree) {
+        let below = tree.below(&kind);
+        if NO_KINDS.contains(&kind.as_str()) {
             continue;
         }
         if kind == PACKAGES {
-            places.push((kind.clone(), kind, dir));
+            places.push((kind.clone(), kind, below.path()));
             continue;
         }
-        let inside = files(&dir).into_iter().filter(|path| path.is_dir());
-        places.extend(inside.map(|path| (kind.clone(), last_name(&path), path)));
+        for id in dirs_in(&below) {
+            let place = below.path().join(&id);
+            places.push((kind.clone(), id, place));
+        }
     }
     places
 }
 
-fn last_name(path: &Path) -> String {
-    let name = path.file_name().unwrap_or_default();
-    name.to_string_lossy().into_owned()
-}
-
 /// When an entry was last used; when it was made, where nobody has used it since.
 fn used_at(cache: &Cache, kind: &str, id: &str, path: &Path) -> SystemTime {
-    let times = [cache.use_file(kind, id), path.to_path_buf()];
-    let times = times
-        .iter()
-        .filter_map(|path| fs::metadata(path).ok()?.modified().ok());
+    let used = cache.tree().metadata(use_name(kind, id)).ok();
+    let made = fs::symlink_metadata(path).ok();
+    let times = used.into_iter().chain(made);
+    let times = times.filter_map(|about| about.modified().ok());
     times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 /// Removes an entry unless somebody uses it: moved aside first, so that nobody finds half of it.
-fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
+pub(super) fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
     let Some(_lock) = cache.lock_to_remove(kind, id) else {
         return Ok(false);
     };
     let place = match kind {
-        PACKAGES => cache.root().join(kind),
-        _ => cache.root().join(kind).join(id),
+        PACKAGES => kind.to_string(),
+        _ => format!("{kind}/{id}"),
     };
     let staging = cache.staging(0)?;
     // Dropping the staging directory removes all that is in it.
-    match fs::rename(&place, staging.path.join("entry")) {
+    match cache.tree().move_to(place, &staging.tree(), "entry") {
         Ok(()) => Ok(true),
         // Somebody else has removed it just now.
         Err(why) if why.kind() == io::ErrorKind::NotFound => Ok(true),
@@ -378,29 +380,24 @@ fn remove(cache: &Cache, kind: &str, id: &str) -> Result<bool> {
 }
 
 impl Cache {
-    /// The file that is locked by whoever uses the entry.
-    fn lock_file(&self, kind: &str, id: &str) -> PathBuf {
+    /// The name of the file that is locked by whoever uses the entry.
+    fn lock_name(kind: &str, id: &str) -> String {
         match kind {
             // Whoever works in a private apt root holds this one.
-            "apt" => self
-                .root()
-                .join("locks")
-                .join(file_name(&format!("apt {id}"))),
-            _ => self.use_file(kind, id),
+            "apt" => format!("locks/{}", file_name(&format!("apt {id}"))),
+            _ => use_name(kind, id),
         }
     }
 
     /// Whether somebody uses the entry now. Looking is no use, so nothing is written.
     fn is_in_use(&self, kind: &str, id: &str) -> bool {
-        let file = File::open(self.lock_file(kind, id));
+        let file = self.tree().open(Self::lock_name(kind, id));
         file.is_ok_and(|file| file.try_lock().is_err())
     }
 
     /// A lock that nobody gets who uses the entry, or has it made. `None` where somebody does.
     fn lock_to_remove(&self, kind: &str, id: &str) -> Option<File> {
-        let path = self.lock_file(kind, id);
-        fs::create_dir_all(path.parent()?).ok()?;
-        let file = File::options().append(true).create(true).open(path).ok()?;
+        let file = self.open_lock(&Self::lock_name(kind, id)).ok()?;
         file.try_lock().ok()?;
         Some(file)
     }
@@ -435,7 +432,7 @@ mod tests {
     fn set_used(cache: &Cache, id: &str, seconds: u64) {
         let time = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         for path in [
-            cache.use_file("kernels", id),
+            cache.root().join(use_name("kernels", id)),
             cache.root().join("kernels").join(id),
         ] {
             File::open(path).unwrap().set_modified(time).unwrap();
@@ -478,7 +475,7 @@ mod tests {
     fn what_is_used_counts_as_new_and_stays_while_it_is_held() {
         let (_dir, cache) = cache();
         let other = Cache::open(cache.root());
-        other.entry("kernels", "old").unwrap();
+        other.entry("kernels", "old").unwrap().unwrap();
         assert_eq!(ids(&list(&cache)), ["mid", "new", "old"]);
         let pruned = prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
         assert_eq!(ids(&pruned.removed), ["mid", "new"]);
@@ -494,13 +491,13 @@ mod tests {
             "{said}"
         );
         assert_eq!(list(&cache), []);
-        assert_eq!(cache.entry("kernels", "old"), None);
+        assert_eq!(cache.entry("kernels", "old").unwrap(), None);
     }
 
     #[test]
     fn to_look_at_the_cache_is_not_to_use_it() {
         let (_dir, cache) = cache();
-        let file = cache.use_file("kernels", "never-used");
+        let file = cache.root().join(use_name("kernels", "never-used"));
         fs::create_dir_all(cache.root().join("kernels/never-used")).unwrap();
         assert_eq!(list(&cache).len(), 4);
         assert!(!file.exists());
@@ -513,7 +510,7 @@ mod tests {
         fs::create_dir(&run).unwrap();
         fs::write(run.join("journal.jsonl"), "").unwrap();
         let other = Cache::open(cache.root());
-        other.entry("kernels", "old").unwrap();
+        other.entry("kernels", "old").unwrap().unwrap();
         remember_run(&other, &run).unwrap();
         drop(other);
         set_used(&cache, "old", 1);

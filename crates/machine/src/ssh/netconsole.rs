@@ -1,6 +1,6 @@
 //! The console of a box: its kernel sends each message as a packet (netconsole), which a thread writes to a file.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::net::UdpSocket;
 use std::path::Path;
@@ -12,6 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::console::LIMIT_BYTES;
+use input::tree::Tree;
 
 /// How often the thread looks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(200);
@@ -25,14 +26,14 @@ pub(crate) struct Netconsole {
 }
 
 impl Netconsole {
-    pub(crate) fn listen(file: &Path) -> Result<Self> {
+    pub(crate) fn listen(path: &Path) -> Result<Self> {
         let socket = UdpSocket::bind(("0.0.0.0", 0)).context("cannot listen for a console")?;
         let port = socket.local_addr()?.port();
         socket.set_read_timeout(Some(GLANCE))?;
-        let mut file = OpenOptions::new()
-            .append(true)
-            .open(file)
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        let (dir, name) = Tree::around(path);
+        let mut file = dir
+            .append(name)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         let end = Arc::new(AtomicBool::new(false));
         let ended = Arc::clone(&end);
         let thread = thread::Builder::new()

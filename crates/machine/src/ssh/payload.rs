@@ -14,7 +14,7 @@ use crate::program;
 use crate::task::Task;
 
 /// Raised when the layout changes.
-const LAYOUT: &str = "packed-1";
+const LAYOUT: &str = "packed-2";
 
 /// Where the agent finds the image, below the root of the initramfs.
 const IMAGE: &str = "image.ext4";
@@ -87,7 +87,7 @@ fn packed(
     let sha256 = cache::hash_file(source)?;
     let id = cache::hash(format!("{LAYOUT}\n{sha256}").as_bytes());
     let unpacked_bytes = size(source)?;
-    let place = if let Some(place) = cache.entry("packed", &id) {
+    let place = if let Some(place) = cache.entry("packed", &id)? {
         place
     } else {
         task.tell("compressing what goes to the box", None);

@@ -1,7 +1,6 @@
 //! What a kernel's last messages leave in memory that outlives it (pstore): the panic that no network carried, and defects before it.
 
 use std::cmp::Reverse;
-use std::fs;
 use std::path::Path;
 
 use input::text;
@@ -9,6 +8,7 @@ use input::text;
 use super::session::Session;
 use crate::console::{PANIC, Scan};
 use crate::task::Task;
+use input::tree::Tree;
 
 /// Prints the last messages of kernels before, and removes them.
 const SCRIPT: &str = "for file in /sys/fs/pstore/*; do [ -f \"$file\" ] || continue; echo \"=== ${file##*/}\"; cat \"$file\"; rm -f \"$file\"; done";
@@ -18,7 +18,7 @@ pub(super) fn take(session: &Session, dir: &Path, task: Task<'_>) -> String {
     let said = session.run(SCRIPT, task).unwrap_or_default();
     if !said.trim().is_empty() {
         // A trial's directory may be gone with a trial that nobody wants any more.
-        let _ = fs::write(dir.join("pstore.log"), &said);
+        let _ = Tree::at(dir).replace("pstore.log", said.as_bytes());
     }
     said
 }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
+use input::tree::Tree;
 
 use super::BegunDisturbance;
 use crate::lines::{Parser, Reader};
@@ -30,7 +31,8 @@ impl DisturbanceStream {
         let written = streamed::lines(std::slice::from_ref(begun));
         let written = written.and_then(|line| {
             if self.file.is_none() {
-                self.file = Some(File::create(&self.path)?);
+                let (dir, name) = Tree::around(&self.path);
+                self.file = Some(dir.create(name)?);
             }
             self.file
                 .as_mut()
@@ -42,9 +44,10 @@ impl DisturbanceStream {
 }
 
 /// Reads such a file, in the order in which they began. Each is what was told of it last; a line that was cut off at the end is left out.
-pub fn read_begun(path: &Path) -> Result<Vec<BegunDisturbance>> {
+pub fn read_begun(dir: &Tree, name: &str) -> Result<Vec<BegunDisturbance>> {
+    let path = dir.path().join(name);
     let cannot = || format!("cannot read {}", path.display());
-    let mut lines = Reader::open(path).with_context(cannot)?;
+    let mut lines = Reader::open(dir, name).with_context(cannot)?;
     let (mut begun, mut parser, mut number) = (BTreeMap::new(), Parser::default(), 0);
     while let Some(line) = lines.next().with_context(cannot)? {
         number += 1;
@@ -84,11 +87,17 @@ mod tests {
             stream.push(&one).unwrap();
         }
         let known = [begun(1000, Some(3000)), begun(9000, None)];
-        assert_eq!(read_begun(&path).unwrap(), known);
+        assert_eq!(
+            read_begun(&Tree::at(dir.path()), "disturbances.jsonl").unwrap(),
+            known
+        );
         let text = fs::read_to_string(&path).unwrap();
         fs::write(&path, &text[..text.len() - 5]).unwrap();
-        assert_eq!(read_begun(&path).unwrap(), known[..1]);
+        assert_eq!(
+            read_begun(&Tree::at(dir.path()), "disturbances.jsonl").unwrap(),
+            known[..1]
+        );
         fs::write(&path, format!("{{}}\n{text}")).unwrap();
-        assert!(read_begun(&path).is_err());
+        assert!(read_begun(&Tree::at(dir.path()), "disturbances.jsonl").is_err());
     }
 }

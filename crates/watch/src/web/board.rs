@@ -1,11 +1,11 @@
 //! The runs, each looked at once for all who watch it.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use input::tree::Tree;
 use live::{Eyes, PACE, Problem, Snapshot, State, Watched};
 use report::live::{NightNow, Part, Row};
 
@@ -48,7 +48,7 @@ pub(super) struct Seen {
 
 /// All of them.
 pub(super) struct Board {
-    dir: PathBuf,
+    dir: Tree,
     eyes: Eyes,
     cards: Mutex<BTreeMap<String, Arc<Mutex<Card>>>>,
     list: Mutex<Option<(Instant, Seen)>>,
@@ -92,7 +92,11 @@ impl Board {
         match view {
             View::All => {
                 let seen = self.parts(view);
-                report::live::runs_page(&self.dir.display().to_string(), &seen.parts, "/events")
+                report::live::runs_page(
+                    &self.dir.path().display().to_string(),
+                    &seen.parts,
+                    "/events",
+                )
             }
             View::One(name) => match self.card(name) {
                 Some(card) => {
@@ -124,14 +128,14 @@ impl Board {
     /// The report of a run, where it has one: a regular file, not a link to another.
     pub(super) fn report(&self, name: &str) -> Option<Vec<u8>> {
         let card = self.card(name)?;
-        let path = page_path(held(&card).watched.dir(), REPORT)?;
-        fs::read(path).ok()
+        let dir = held(&card).watched.dir().clone();
+        page(&dir, REPORT)
     }
 
     /// The index of the night, where the runs are a night's: likewise.
     pub(super) fn index(&self) -> Option<Vec<u8>> {
         live::night(&self.dir).ok()??;
-        fs::read(page_path(&self.dir, INDEX)?).ok()
+        page(&self.dir, INDEX)
     }
 
     fn card(&self, name: &str) -> Option<Arc<Mutex<Card>>> {
@@ -192,7 +196,7 @@ impl Board {
         };
         let night = NightNow {
             plans: night,
-            has_index: page_path(&self.dir, INDEX).is_some(),
+            has_index: has_page(&self.dir, INDEX),
         };
         let problem = problem.or(damage.as_deref());
         Seen {
@@ -204,7 +208,7 @@ impl Board {
 }
 
 impl Card {
-    fn new(dir: &Path, eyes: Eyes) -> Self {
+    fn new(dir: &Tree, eyes: Eyes) -> Self {
         Self {
             watched: Watched::new(dir, eyes),
             looked: None,
@@ -228,7 +232,7 @@ impl Card {
             self.watched.wake();
         }
         let now = self.look(true);
-        let has_report = page_path(self.watched.dir(), REPORT).is_some();
+        let has_report = has_page(self.watched.dir(), REPORT);
         let seconds = now.arms.iter().map(|arm| arm.curve.seen_s());
         let seen = Seen {
             parts: Arc::new(report::live::run_parts(&now, has_report)),
@@ -293,10 +297,14 @@ fn begun(now: &Snapshot) -> String {
         .map_or(String::new(), |entry| entry.at.clone())
 }
 
-fn page_path(dir: &Path, name: &str) -> Option<PathBuf> {
-    let path = dir.join(name);
-    let about = fs::symlink_metadata(&path).ok()?;
-    (about.is_file() && about.len() <= REPORT_BYTES).then_some(path)
+fn has_page(dir: &Tree, name: &str) -> bool {
+    let about = dir.metadata(name);
+    about.is_ok_and(|about| about.len() <= REPORT_BYTES)
+}
+
+fn page(dir: &Tree, name: &str) -> Option<Vec<u8>> {
+    let text = dir.read_to_string_within(name, REPORT_BYTES).ok()?;
+    Some(text.into_bytes())
 }
 
 /// A lock whose holder panicked guards what the next look reads anew.

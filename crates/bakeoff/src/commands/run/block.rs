@@ -68,7 +68,7 @@ fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish>
     };
     let prepared = prepare::prepare((&plan, &args.plan), &sources, &reporter, &interrupted)?;
     prepared.note_run(dir.path())?;
-    prepared.keep_details(dir.path())?;
+    prepared.keep_details(dir)?;
     let lab = Lab {
         plan: &plan,
         dir,

@@ -4,16 +4,17 @@
 //! random as the order of the arms; when they are not, no verdict of the machine is worth anything.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use input::tree::Tree;
 use input::units::significant;
 use machine::cache::Cache;
 use plan::Arm;
 use record::a_a::{self, Ended, PastRun};
 use record::machine::MachineDescription;
 use record::metric::Role;
+use record::rundir::JOURNAL;
 use record::rundir::{self, A_A, Run, RunDir, sha256};
 use record::verdict::{Comparison, Judgement, Verdict};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ use verdict::looks;
 use crate::commands::plan_file;
 use crate::json_lines;
 use crate::out;
+
+/// Longest history that is read, in bytes. A run adds some 100 bytes, and 20 for each block.
+const HISTORY_BYTES: u64 = 64 << 20;
 
 /// Numbers of blocks for which the smallest difference is told.
 const BLOCKS: [u32; 3] = [10, 30, 100];
@@ -41,7 +45,10 @@ struct History {
 /// that it has; one that an earlier version began stays without.
 pub(super) fn keep(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
     let has_begun = rundir::load_history(dir.path())?.is_some()
-        || fs::metadata(dir.journal()).is_ok_and(|about| about.len() > 0);
+        || dir
+            .tree()
+            .metadata(JOURNAL)
+            .is_ok_and(|about| about.len() > 0);
     if has_begun {
         return Ok(());
     }
@@ -215,25 +222,21 @@ fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
         history.runs.insert(id.clone(), contrasts);
         history.ended.insert(id, ended);
     }
-    let dir = path.parent().unwrap_or(&path);
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    rundir::replace(&path, &serde_json::to_vec(&history)?)?;
+    let (dir, name) = Tree::around(&path);
+    let cannot_make = || format!("cannot make {}", dir.path().display());
+    let dir = Tree::to_write(&dir.path()).with_context(cannot_make)?;
+    rundir::replace(&dir, name, &serde_json::to_vec(&history)?)?;
     Ok(history)
 }
 
-/// The folder of all machines' histories; versions before called it `rig`.
+/// The folder of all machines' histories.
 fn history_dir() -> Result<PathBuf> {
-    let cache = Cache::of_user()?;
-    let (dir, before) = (cache.join("calibration"), cache.join("rig"));
-    if before.is_dir() && !dir.exists() {
-        fs::rename(&before, &dir)
-            .with_context(|| format!("cannot rename {} to {}", before.display(), dir.display()))?;
-    }
-    Ok(dir)
+    Ok(Cache::of_user()?.root().join("calibration"))
 }
 
 fn read(path: &Path) -> Result<History> {
-    match fs::read(path) {
+    let (dir, name) = Tree::around(path);
+    match dir.read(name, HISTORY_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .with_context(|| format!("not a record of A/A runs: {} (remove it)", path.display())),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(History::default()),
@@ -243,6 +246,8 @@ fn read(path: &Path) -> Result<History> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
 use plan::{MachineKind, Plan};
 use record::fleet::FLEET;
+use record::rundir::JOURNAL;
 use record::rundir::{self, RunDir};
 
 use super::{Place, Setting, calibration};
@@ -20,7 +21,10 @@ use crate::prepare;
 /// A run whose blocks are nodes' is not gone on with by this host, nor the other way round: blocks would be of two kinds.
 pub(super) fn refuse_another_place(dir: &RunDir, is_slurm: bool) -> Result<()> {
     let is_fleet = dir.path().join(FLEET).exists();
-    let has_begun = std::fs::metadata(dir.journal()).is_ok_and(|about| about.len() > 0);
+    let has_begun = dir
+        .tree()
+        .metadata(JOURNAL)
+        .is_ok_and(|about| about.len() > 0);
     if is_fleet && !is_slurm {
         bail!(
             "a run of a cluster, begun with --slurm: {} (add --slurm, or begin a new run with --out DIR)",

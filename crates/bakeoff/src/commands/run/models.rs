@@ -35,7 +35,8 @@ pub(super) fn vary(
         let text = plan::varied(text, &variation, blocks)?;
         let qemu = setting.sources.qemu.as_deref();
         let (text, plan) = super::super::check_plan(setting.file, text, qemu)?;
-        let place = dir.path().join("models").join(folder(&name));
+        let place = format!("models/{}", folder(&name));
+        let place = dir.tree().make_dir(place)?.path();
         let other = RunDir::open(&place, &text)?;
         refuse_another_plan(other.path(), &text)?;
         let finish = carry_out(
@@ -144,7 +145,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Writes the rows beside those of other models that were asked before.
 fn keep(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
     let path = dir.path().join(MODELS);
-    let mut all = match input::file::read(&path, MOST_BYTES) {
+    let mut all = match dir.tree().read(MODELS, MOST_BYTES) {
         Ok(body) => {
             serde_json::from_slice::<Models>(&body)
                 .with_context(|| format!("damaged file: {} (remove it)", path.display()))?

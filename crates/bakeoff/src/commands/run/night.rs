@@ -8,7 +8,7 @@
 //! A plan that cannot be run does not keep the others from it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File, TryLockError};
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,8 +16,8 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use indicatif::MultiProgress;
-use input::file;
 use input::text::shell_word;
+use input::tree::Tree;
 use machine::clock::{Clock as _, HostClock};
 use record::night::{INDEX, Index, NIGHT, Night, NightPlan, VERSION};
 use record::rundir::{self, RunDir};
@@ -79,7 +79,7 @@ fn of_plan(
 /// What all plans of a night share.
 struct Shared<'n> {
     args: &'n RunArgs,
-    out: &'n Path,
+    out: &'n Tree,
     json: bool,
     rates: Rates,
     interrupted: Arc<AtomicBool>,
@@ -100,8 +100,8 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
         .map(|(name, plan)| of_plan(args, plan, place(name), most_error_rate))
         .collect();
     let ready = read_all(&plans, refuse_place)?;
-    fs::create_dir_all(&out).with_context(|| format!("cannot create {}", out.display()))?;
-    let _lock = lock(&out)?;
+    let tree = Tree::to_write(&out).with_context(|| format!("cannot create {}", out.display()))?;
+    let _lock = lock(&tree)?;
     let of_night = |((name, _), ready): (&(String, PathBuf), &Ready<'_>)| NightPlan {
         name: name.clone(),
         planned: ready.plan.comparisons() as u32,
@@ -118,7 +118,7 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
     };
     let shared = Shared {
         args,
-        out: &out,
+        out: &tree,
         json,
         rates: index::rates(&args.night.rates),
         interrupted: watch_signals()?,
@@ -151,10 +151,10 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
 fn end(shared: &Shared<'_>) -> Result<End> {
     let index = shared.update(None)?;
     if shared.json {
-        let line = json_lines::night(&index, &index::page(shared.out));
+        let line = json_lines::night(&index, &index::page(&shared.out.path()));
         out::line(&line.to_string());
     } else {
-        index::tell(shared.out, &index);
+        index::tell(&shared.out.path(), &index);
     }
     if shared.interrupted.load(Ordering::Relaxed) {
         bail!(
@@ -322,14 +322,16 @@ fn refuse_wrong(wrong: &[String]) -> Result<()> {
 }
 
 /// Nobody else may run plans of this night meanwhile.
-fn lock(out: &Path) -> Result<File> {
-    let path = out.join("night.lock");
-    let file = file::create(&path).with_context(|| format!("cannot create {}", path.display()))?;
+fn lock(out: &Tree) -> Result<File> {
+    let path = out.path();
+    let file = out
+        .lock_file("night.lock")
+        .with_context(|| format!("cannot create {}", path.join("night.lock").display()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => bail!(
             "another bakeoff is at work on this night: {} (wait for it, or name another directory with --out)",
-            out.display()
+            path.display()
         ),
         Err(TryLockError::Error(why)) => Err(why.into()),
     }
@@ -427,11 +429,11 @@ impl Shared<'_> {
         if let Some((place, failure)) = failed {
             night.plans[place].failure = Some(failure);
         }
-        rundir::replace(&self.out.join(NIGHT), &serde_json::to_vec_pretty(&*night)?)?;
-        let dir = self
-            .out
+        rundir::replace(self.out, NIGHT, &serde_json::to_vec_pretty(&*night)?)?;
+        let out = self.out.path();
+        let dir = out
             .canonicalize()
-            .with_context(|| format!("cannot find {}", self.out.display()))?;
+            .with_context(|| format!("cannot find {}", out.display()))?;
         let whole = NightDir {
             dir,
             only: BTreeSet::new(),

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use input::tree::Tree;
 use toml::{Table, Value};
 
 /// Characters of a value that are shown.
@@ -21,8 +22,8 @@ struct Change {
 /// Refuses a plan that is not the one that the run in the directory began with.
 pub(super) fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
     let path = dir.join("plan.toml");
-    let before =
-        plan::read_text(&path).with_context(|| format!("cannot read {}", path.display()))?;
+    let before = plan::read_text_in(&Tree::at(dir), "plan.toml")
+        .with_context(|| format!("cannot read {}", path.display()))?;
     if before == text {
         return Ok(());
     }

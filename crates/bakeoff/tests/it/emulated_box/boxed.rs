@@ -357,7 +357,7 @@ fn write_keys(dir: &Path, port: u16) {
 
 /// Has in the cache what plans here need: the namespace has no way out.
 fn fetch() {
-    let cache = Cache::open(&Cache::of_user().unwrap());
+    let cache = Cache::of_user().unwrap();
     let stop = AtomicBool::new(false);
     let task = Task {
         tell: &|_| {},
@@ -377,7 +377,7 @@ fn fetch() {
 
 fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
     stripped(dir);
-    let cache = Cache::open(&Cache::of_user().unwrap());
+    let cache = Cache::of_user().unwrap();
     let stop = AtomicBool::new(false);
     let task = Task {
         tell: &|_| {},
@@ -440,7 +440,7 @@ fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
 /// Whether both arms of a block were measured.
 fn has_whole_block(journal: &Path) -> bool {
     let mut measured = BTreeMap::<u32, u32>::new();
-    for entry in journal::read(journal).unwrap() {
+    for entry in journal::read(journal.parent().unwrap()).unwrap() {
         if let Event::Ended {
             trial,
             ending: Ending::Measured,

@@ -80,11 +80,11 @@ pub fn confine(command: &mut Command, confinement: &Confinement) -> io::Result<(
 
 /// Why a confined process of root's stays root's, if it does.
 pub fn substitute_obstacle(devices: &[PathBuf]) -> Option<String> {
+    static CAN: OnceLock<bool> = OnceLock::new();
     let is_closed = |device: &&PathBuf| matches!(users_of(device), Some(DeviceUsers::Owner));
     if let Some(device) = devices.iter().find(is_closed) {
         return Some(format!("only root may use {}", device.display()));
     }
-    static CAN: OnceLock<bool> = OnceLock::new();
     let can = *CAN.get_or_init(can_substitute);
     (!can).then(|| "root may not change to one here".into())
 }

@@ -152,7 +152,7 @@ fn a_wide_screen_has_all_of_it() {
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
-            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
             ┌ 6.1 ───────────────────────────────────────────────────────────┌ 7.2 ───────────────────────────────────────────────────────────
             │trial        trial 004, block 2                                 │trial        trial 003, block 2
             │state        measuring, second 42 of 60                         │state        measured
@@ -201,7 +201,8 @@ fn a_usual_screen_has_curves_and_trials() {
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
             trials
-            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
+            interval), 9 blocks
             ┌ 6.1 ──────────────────────────────────┌ 7.2 ──────────────────────────────────
             │trial        trial 004, block 2        │trial        trial 003, block 2
             │state        measuring, second 42 of 60│state        measured
@@ -212,11 +213,10 @@ fn a_usual_screen_has_curves_and_trials() {
             │trials       1 measured                │trials       2 measured
             │                                       │
              requests/s ────────────────────────────  p99, ms ──────────────────────────────
-            2910│                                    40.9│
-                │•••••••••••••••••••••••••••••••••••     │••••••••••••••••••••••••••••••••••
-                │                                        │
-            1460│                                    20.5│⠔⠣⠔⠣⠚⠔⠑⠔⠣⠚⠤⠚⠔⠣⠒⠣⠚⠔⠣⠔⠣⠚⠔
-                │                                        │
+            2910│ •  •  •  •  •  • •⡀ •  •  •  •  •  40.9│ • •• • • •• • •• • •• • •• • •• •
+                │••••⠈••••••••••••••••••••••••• ••••     │•••••••••••••••••••••••••••• ••••
+                │                                        │⢀⡀⢀⡀⣀⢀⣀⢀⡀⣀ ⣀⢀⡀⣀⡀⣀⢀⡀⢀⡀⣀⢀
+            1460│                                    20.5│⠁⠈⠁⠈ ⠁ ⠁⠈ ⠉ ⠁⠈ ⠈ ⠁⠈⠁⠈ ⠁
                 │                                        │
             0   │                                    0   │
                 └───────────────────────────────────     └──────────────────────────────────
@@ -241,12 +241,12 @@ fn a_small_screen_has_what_matters_most() {
             10 min left (2 min to 60 min), from 3
             trials
             better 7.2 serves 7.36 % more requests/s
-            than 6.1 [+7.12 %, +7.82 %], 9 blocks
+            than 6.1 [+7.12 %, +7.82 %] (97.5 %
+            interval), 9 blocks
             ┌ 6.1 ──────────────────────────────────
             │trial        trial 004, block 2
             │state        measuring, second 42 of 60
             │throughput   2 392/s
-            │p99          22.0 ms
             ┌ 7.2 ──────────────────────────────────
             │trial        trial 003, block 2
             │state        measured

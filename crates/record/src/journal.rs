@@ -663,7 +663,7 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         let file = fs::File::create(&path).unwrap();
         file.set_len(20 << 30).unwrap();
-        let why = limits::refusal(|| read(&path));
+        let why = limits::refusal(|| read(dir.path()));
         let want = "file longer than 128 MiB: 20.0 GiB (put back what bakeoff has written)";
         assert!(why.ends_with(want), "{why}");
     }
@@ -674,13 +674,13 @@ mod tests {
         let path = dir.path().join("journal.jsonl");
         let file = fs::File::create(&path).unwrap();
         file.set_len(MOST_BYTES).unwrap();
-        let why = limits::refusal(|| read(&path));
+        let why = limits::refusal(|| read(dir.path()));
         assert!(why.contains(": line longer than 4.00 MiB ("), "{why}");
     }
 
     #[test]
     fn a_journal_of_many_small_values_is_refused_within_limits() {
-        let (_dir, path) = written(b"");
+        let (dir, path) = written(b"");
         let looks = vec!["\"\""; 60_000].join(",");
         let line = format!(
             "{{\"at\":\"\",\"event\":{{\"looked\":{{\"blocks\":1,\"looks\":[{looks}]}}}}}}\n"
@@ -688,7 +688,7 @@ mod tests {
         let mut text = fs::read(&path).unwrap();
         (0..20).for_each(|_| text.extend(line.as_bytes()));
         fs::write(&path, text).unwrap();
-        let why = limits::refusal(|| read(&path));
+        let why = limits::refusal(|| read(dir.path()));
         assert!(why.contains(" line 20: more than "), "{why}");
     }
 }

@@ -32,7 +32,7 @@ use crate::task::Task;
 const LAYOUT: &str = "symbols-3";
 
 /// Most that a plugin may have written: what is more, no guest has done.
-const MOST_BYTES: u64 = 1 << 30;
+const MOST_BYTES: u64 = 64 << 20;
 
 /// How long a QEMU may take to load the plugin and end, on the busiest of hosts.
 const PATIENCE: Duration = Duration::from_secs(60);

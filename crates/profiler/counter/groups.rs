@@ -7,6 +7,9 @@ use crate::{Counts, qemu};
 /// Groups that are kept apart; what others execute is theirs together.
 const MOST_GROUPS: usize = 256;
 
+/// Sets of groups whose names are remembered.
+const MOST_SETS: usize = 1 << 14;
+
 /// Longest name that is kept.
 const NAME_BYTES: usize = 32;
 
@@ -88,6 +91,9 @@ impl Groups {
         let node = word(group.wrapping_add(layout.node))?;
         let text = qemu::read_memory(word(node.wrapping_add(layout.name))?, NAME_BYTES)?;
         let name = clean(&text);
+        if self.names.len() >= MOST_SETS {
+            self.names.clear();
+        }
         self.names.insert(set, name.clone());
         Some(name)
     }

@@ -24,8 +24,12 @@ use crate::waits::{Arrival, Left, Waits};
 /// More frames than kernel stacks have room for; the older half is dropped there.
 const DEPTH: usize = 1024;
 
-/// Nodes that are kept apart; beyond it work is charged to the parent.
-const MOST_NODES: usize = 1 << 21;
+/// Nodes that are kept apart; beyond it work is charged to the parent. A profile may have no more.
+const MOST_NODES: usize = 1 << 19;
+
+/// Names of tasks that are kept apart; tasks with other names are one.
+const MOST_NAMES: usize = 1 << 14;
+const OTHER_TASKS: [u8; 16] = *b"(other tasks)\0\0\0";
 
 /// Bytes of a page, and one more than those of the longest instruction.
 const PAGE_BYTES: u64 = 4096;
@@ -472,6 +476,9 @@ impl<M: Memory> Engine<M> {
     fn root_of(&mut self, name: [u8; 16]) -> u32 {
         if let Some(root) = self.roots.get(&name) {
             return *root;
+        }
+        if self.names.len() >= MOST_NAMES && name != OTHER_TASKS {
+            return self.root_of(OTHER_TASKS);
         }
         let task = self.names.len() as u32;
         self.names.push(name);

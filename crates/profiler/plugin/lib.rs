@@ -101,7 +101,26 @@ unsafe extern "C" {
 /// The first API version whose `qemu_plugin_insn_data` copies.
 const COPIES: c_int = 3;
 
+/// Blocks of code that are told apart. A server with a just-in-time compiler has some hundred thousand.
+const MOST_BLOCKS: usize = 1 << 21;
+
+/// Marks that are written, as many as the host reads.
+const MOST_MARKS: u32 = 4096;
+
+unsafe extern "C" {
+    fn _exit(status: c_int) -> !;
+}
+
+/// Ends QEMU: nothing that a guest does may fill the host's memory.
+fn too_much(what: &str) -> ! {
+    eprintln!("bakeoff's profiler: the guest has more {what} than a profile can have");
+    // SAFETY: it takes a number. QEMU's own exit waits for this thread.
+    unsafe { _exit(1) }
+}
+
 struct Plugin {
+    /// Marks so far.
+    marks: u32,
     engine: Engine<Ram>,
     setup: Setup,
     /// Whether `qemu_plugin_insn_data` copies.
@@ -133,6 +152,11 @@ extern "C" fn executed(_cpu: c_uint, block: *mut c_void) {
 
 extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
     with(|plugin| {
+        // One more than the host reads, so that it sees that there are more.
+        if plugin.marks > MOST_MARKS {
+            return;
+        }
+        plugin.marks += 1;
         let bytes = plugin.engine.mark(mark as usize as u64);
         // A file that cannot be written ends too early, which its reader sees.
         let _ = plugin.out.write_all(&bytes);
@@ -256,6 +280,9 @@ impl Plugin {
             true => functions::Place::user(page),
             false => self.setup.functions.place(seen.address),
         };
+        if self.known.len() >= MOST_BLOCKS {
+            too_much("code");
+        }
         let block = Block::new(seen.address, seen.end, seen.last, place, &seen.starts);
         let index = self.engine.add(block);
         self.known.insert(key, index);
@@ -310,6 +337,7 @@ fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
         .map_err(|why| why.to_string())?;
     let engine = Engine::new(Ram::new(), setup.layout);
     Ok(Plugin {
+        marks: 0,
         engine,
         setup,
         copies: version >= COPIES,

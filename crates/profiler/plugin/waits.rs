@@ -15,6 +15,9 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 /// Turns on the CPU that are remembered, to say who ran while somebody waited.
 const MOST_TURNS: usize = 1 << 13;
 
+/// Causes of waits that are kept apart; those beyond are nobody's.
+const MOST_CAUSES: usize = 1 << 17;
+
 /// Tasks that are remembered.
 const MOST_TASKS: usize = 1 << 16;
 
@@ -258,7 +261,10 @@ impl Waits {
         for (begin, runner) in self.turns.iter().rev() {
             let ran = end.saturating_sub((*begin).max(from));
             if ran > 0 {
-                *self.blame.entry((waiter, bucket, *runner)).or_default() += ran;
+                let cause = (waiter, bucket, *runner);
+                if self.blame.len() < MOST_CAUSES || self.blame.contains_key(&cause) {
+                    *self.blame.entry(cause).or_default() += ran;
+                }
             }
             end = *begin;
             if end <= from {

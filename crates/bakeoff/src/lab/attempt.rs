@@ -181,9 +181,8 @@ pub(crate) fn run(
             let counted = guest.counted();
             done.facts.values.extend(guest.host_facts());
             drop(guest);
-            profile = made(bench, &trial.arm, written, &session);
             guest_cpu::note(bench.machine, &mut done.facts);
-            match guest_cpu::obstacle(bench.machine, &done.facts) {
+            let (outcome, facts) = match guest_cpu::obstacle(bench.machine, &done.facts) {
                 Some(why) => (
                     void(VoidReason::WrongMachine, why, vec![]),
                     Some(done.facts),
@@ -198,7 +197,12 @@ pub(crate) fn run(
                         (void(VoidReason::Miscounted, why, vec![]), Some(done.facts))
                     }
                 },
+            };
+            // Nobody looks at the profile of a void trial, and it takes memory to read what a hostile guest has filled.
+            if let Outcome::Measured(_) = outcome {
+                profile = made(bench, &trial.arm, written, &session);
             }
+            (outcome, facts)
         }
     };
     let (note, profile) = kept(profile);

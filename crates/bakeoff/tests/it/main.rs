@@ -24,6 +24,7 @@ mod foreign_files;
 mod fuzz;
 mod gates;
 mod golden;
+mod hostile_guest;
 mod json_schema;
 mod judge_command;
 mod kernel_build;

@@ -7,21 +7,29 @@
 //! BAKEOFF_FUZZ_ROUNDS=1000000 SEED=7 cargo test -p bakeoff --test it fuzz::targets -- --nocapture
 //! ```
 //! Bytes that fail are written to the target directory, and their place is named. Each find becomes a test of the room that
-//! was wrong.
+//! was wrong, and a file of `corpus/TARGET/`, which the target reads first and changes like its other inputs.
 
 mod targets;
 
+use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use record::prng::SplitMix64;
+use rustix::time::{ClockId, clock_gettime};
 
 /// Rounds of every target, where they are asked for.
 const ROUNDS: &str = "BAKEOFF_FUZZ_ROUNDS";
 
 /// Rounds of every target in `make test-all`.
 const MANY_ROUNDS: u64 = 300_000;
+
+/// CPU time that one input may take, in seconds.
+const MOST_SECONDS: i64 = 2;
+
+/// Memory that all targets may take together where they are run for longer, in KiB.
+const MOST_KIB: u64 = 2 << 20;
 
 /// Changes to one input at the most.
 const CHANGES: u64 = 6;
@@ -56,7 +64,8 @@ struct Corpus {
 }
 
 /// Gives a target changed inputs, so many as asked for.
-fn fuzz(name: &str, rounds: u64, corpus: &Corpus, target: impl Fn(&[u8])) {
+fn fuzz(name: &str, rounds: u64, mut corpus: Corpus, target: impl Fn(&[u8])) {
+    corpus.inputs.extend(kept(name));
     let rounds = asked_rounds().unwrap_or(rounds);
     let mut noise = Noise(SplitMix64::new(skip::seed(1)));
     for input in &corpus.inputs {
@@ -68,6 +77,15 @@ fn fuzz(name: &str, rounds: u64, corpus: &Corpus, target: impl Fn(&[u8])) {
     }
 }
 
+/// What was found before.
+fn kept(name: &str) -> Vec<Vec<u8>> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz/corpus");
+    let files = fs::read_dir(dir.join(name)).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
+    paths.sort();
+    paths.iter().map(|path| fs::read(path).unwrap()).collect()
+}
+
 fn asked_rounds() -> Option<u64> {
     let text = std::env::var(ROUNDS).ok()?;
     Some(text.parse().expect("a whole number"))
@@ -77,13 +95,21 @@ fn asked_rounds() -> Option<u64> {
 #[ignore = "fuzzes for minutes: make test-all"]
 fn all_targets_for_longer() {
     let rounds = asked_rounds().unwrap_or(MANY_ROUNDS).to_string();
-    let mut targets = Command::new(std::env::current_exe().unwrap());
-    targets.arg("fuzz::targets").env(ROUNDS, rounds);
+    let mut targets = Command::new("sh");
+    targets.args(["-c", "ulimit -v $1; exec $0 fuzz::targets"]);
+    targets.arg(std::env::current_exe().unwrap());
+    targets.arg(MOST_KIB.to_string()).env(ROUNDS, rounds);
     assert!(targets.status().unwrap().success());
 }
 
 fn run(name: &str, input: &[u8], target: &impl Fn(&[u8])) {
-    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| target(input))) {
+    let cpu_seconds = || clock_gettime(ClockId::ThreadCPUTime).tv_sec;
+    let timed = || {
+        let begin = cpu_seconds();
+        target(input);
+        assert!(cpu_seconds() - begin <= MOST_SECONDS, "too slow");
+    };
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(timed)) {
         let kept = keep(name, input);
         let text = String::from_utf8_lossy(input);
         eprintln!("{name} fails on {}:\n{text}", kept.display());
@@ -94,7 +120,7 @@ fn run(name: &str, input: &[u8], target: &impl Fn(&[u8])) {
 fn keep(name: &str, input: &[u8]) -> PathBuf {
     let sha = record::rundir::sha256(input);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{sha:.12}"));
-    std::fs::write(&path, input).unwrap();
+    fs::write(&path, input).unwrap();
     path
 }
 

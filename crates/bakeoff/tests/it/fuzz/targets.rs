@@ -11,6 +11,10 @@ use import::{self, compare::ImportOptions, layout::ArmOrder, layout::Layout};
 use input::text;
 use machine::console;
 use plan::Checks;
+use profiler::kernel::{self, Function, GroupLayout, KernelSymbols, TaskLayout};
+use profiler::profile::Profile;
+use profiler::resolve::{Names, resolve};
+use profiler::{counter, elf, format, raw, unpack};
 use protocol::session::{Session, Word};
 use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::counters::Counters;
@@ -262,7 +266,7 @@ fn the_agents_line() {
             "\\u0007",
         ],
     };
-    fuzz("line", 2500, &corpus, listen);
+    fuzz("line", 2500, corpus, listen);
 }
 
 /// One message at a time: a frame whose length fits, so that changes reach what lies behind it.
@@ -291,7 +295,7 @@ fn the_agents_messages() {
             "\"Samples\":",
         ],
     };
-    fuzz("message", 20_000, &corpus, |body| {
+    fuzz("message", 20_000, corpus, |body| {
         let mut line = Vec::new();
         for message in [
             FromAgent::Hello(greeting()),
@@ -315,7 +319,7 @@ fn histograms() {
         inputs: texts.map(String::into_bytes).to_vec(),
         words: &["AAAA", "////", "=", "\"", "HISTFAAA"],
     };
-    fuzz("histogram", 20_000, &corpus, merge);
+    fuzz("histogram", 20_000, corpus, merge);
 }
 
 /// Behind the checksum: what a forger would change, packed again.
@@ -336,7 +340,7 @@ fn histograms_unpacked() {
         inputs: texts.map(unpacked).to_vec(),
         words: &["\0\0\0\0", "\0", "\u{1}", "\u{7f}", "AAAAAAAA"],
     };
-    fuzz("histogram-unpacked", 1000, &corpus, |bytes| {
+    fuzz("histogram-unpacked", 1000, corpus, |bytes| {
         for length in [None, bytes.len().checked_sub(40)] {
             let mut bytes = bytes.to_vec();
             // With a length that fits, changes reach what lies behind it.
@@ -405,7 +409,7 @@ fn records_of_trials() {
         inputs: vec![serde_json::to_vec(&record).unwrap()],
         words: &["{", "}", "[]", "\"", ",", "null", "-"],
     };
-    fuzz("record", 10_000, &corpus, |text| {
+    fuzz("record", 10_000, corpus, |text| {
         if let Ok(mut read) = serde_json::from_slice::<TrialRecord>(text)
             && validate::record(&mut read).is_ok()
         {
@@ -468,7 +472,7 @@ fn plans() {
             "{",
         ],
     };
-    fuzz("plan", 5000, &corpus, |text| {
+    fuzz("plan", 5000, corpus, |text| {
         let text = String::from_utf8_lossy(text);
         let read = |text: &str| {
             let checks = Checks::of_the_past(&workload::check);
@@ -497,7 +501,7 @@ fn journals() {
         inputs: vec![text.into_bytes()],
         words: &["\n", "{", "}", "\"", ",", "null", "{}\n", "\"event\":"],
     };
-    fuzz("journal", 2000, &corpus, |text| {
+    fuzz("journal", 2000, corpus, |text| {
         std::fs::write(&path, text).unwrap();
         let read = journal::read(dir.path());
         // Opened, it is the same: no more than a torn line is cut off.
@@ -534,7 +538,7 @@ fn answers_of_servers() {
             "close",
         ],
     };
-    fuzz("answer", 50_000, &corpus, |bytes| {
+    fuzz("answer", 50_000, corpus, |bytes| {
         let whole = load::read_response(bytes, bytes.len());
         for piece in [1, 2, 7] {
             let pieces = load::read_response(bytes, piece);
@@ -573,7 +577,7 @@ fn figures_of_other_tools() {
     let paths: Vec<String> = ["one", "two"]
         .map(|name| dir.path().join(name).display().to_string())
         .to_vec();
-    fuzz("figures", 4000, &corpus, |text| {
+    fuzz("figures", 4000, corpus, |text| {
         std::fs::write(&paths[0], text).unwrap();
         std::fs::write(&paths[1], &text[..text.len() / 2]).unwrap();
         for paths in [&paths[..1], &paths[..]] {
@@ -625,7 +629,7 @@ fn consoles() {
             "\u{202e}",
         ],
     };
-    fuzz("console", 30_000, &corpus, |bytes| {
+    fuzz("console", 30_000, corpus, |bytes| {
         let mut whole = console::Scan::default();
         let found = whole.feed(bytes);
         // The same in pieces.
@@ -642,5 +646,112 @@ fn consoles() {
             assert_eq!(text::clean_line(&line), line);
             assert!(!line.contains(char::is_control), "{line:?}");
         }
+    });
+}
+
+/// What the profiler's plugin writes of a guest that runs nginx.
+fn written_by_the_plugin() -> Vec<u8> {
+    let words =
+        |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
+    let mut written = b"bkoraw02".to_vec();
+    written.extend(words(&[1, 1]));
+    written.extend(b"nginx\x1b\0\0\0\0\0\0\0\0\0\0");
+    written.extend(words(&[2, 3, 0, 0, 0, 0, 1, 0, 1, 2, 0x10]));
+    for mark in [1, 2] {
+        written.extend(words(&[3, 2, 1, 10, 0, 0, 0, 1, 2, 7, 0, 0, 0, 1]));
+        written.extend(words(&[5, 1, 1, 3, 1, 50]));
+        written.extend(words(&[9, 1, mark, 17 * mark, 0, 0, 0, 0]));
+    }
+    written
+}
+
+/// With names from a kernel of one function.
+fn named(raw: &raw::Raw) -> anyhow::Result<Profile> {
+    let kernel = KernelSymbols {
+        functions: vec![Function {
+            address: 0,
+            name: "tcp_sendmsg".into(),
+        }],
+        end: 1 << 20,
+        layout: kernel::Layout {
+            per_cpu_offset: 0,
+            current_task: 0,
+            page_offset_base: 0,
+            task: TaskLayout::default(),
+            group: GroupLayout::default(),
+        },
+        lacks: Vec::new(),
+    };
+    let names = Names {
+        kernel: &kernel,
+        modules: &[],
+        files: &[],
+    };
+    resolve(raw, names)
+}
+
+fn check_profile(profile: &Profile) {
+    assert_eq!(profile.busy_tasks().len(), profile.nodes.len());
+    if format::excess(profile).is_none() {
+        assert_eq!(&format::read(&format::write(profile)).unwrap(), profile);
+    }
+}
+
+/// What the emulator's plugins write while foreign code runs.
+#[test]
+fn what_plugins_write() {
+    let counts = b"group / 5 0 0 0 0 0 0 0 0 0\nmark 1 100 1 0 0 2 10 0 0 20 0\n\
+                   group nginx 7 1 0 0 3 9 0 0 7 0\nmark 2 1000 4 0 0 6 40 0 0 90 0\n";
+    let corpus = Corpus {
+        inputs: vec![written_by_the_plugin(), counts.to_vec()],
+        words: &["mark 1 ", "mark 2 ", "group ", "\n", "\0\0\0\0\0\0\0\0"],
+    };
+    fuzz("plugin", 20_000, corpus, |bytes| {
+        if let Ok(raw) = raw::read(bytes)
+            && let Ok(profile) = named(&raw)
+        {
+            check_profile(&profile);
+        }
+        let _ = counter::read(bytes);
+    });
+}
+
+/// Bodies of profiles, which are packed before they are read; and packed ones as they are.
+#[test]
+fn profiles() {
+    let profile = named(&raw::read(&written_by_the_plugin()).unwrap()).unwrap();
+    let body = unpack::zstd(&format::write(&profile), 1 << 20).unwrap();
+    let start = body[..8].to_vec();
+    let corpus = Corpus {
+        inputs: vec![body],
+        words: &["\0", "\u{1}", "\u{7f}", "nginx", "tcp_sendmsg"],
+    };
+    fuzz("profile", 5000, corpus, |bytes| {
+        let level = ruzstd::encoding::CompressionLevel::Fastest;
+        let read = if bytes.starts_with(&start) {
+            format::read(&ruzstd::encoding::compress_to_vec(bytes, level))
+        } else {
+            format::read(bytes)
+        };
+        if let Ok(profile) = read {
+            check_profile(&profile);
+        }
+    });
+}
+
+/// Programs of images, and modules of kernels.
+#[test]
+fn programs_and_modules() {
+    let corpus = Corpus {
+        inputs: vec![std::fs::read("/bin/true").unwrap()],
+        words: &["\0", "\u{1}", "\u{7f}ELF", ".symtab", ".dynsym", ".text"],
+    };
+    fuzz("elf", 1000, corpus, |bytes| {
+        for functions in [elf::functions(bytes), elf::module_functions(bytes, ".text")] {
+            let functions = functions.unwrap_or_default();
+            let names = functions.iter().map(|function| function.name.len());
+            assert!(names.max().unwrap_or(0) <= bytes.len());
+        }
+        elf::needed(bytes);
     });
 }

@@ -35,8 +35,7 @@ const ATTACKS: [(&str, Option<&str>); 5] = [
 const MOST_MIB: u64 = 300;
 
 fn plan() -> String {
-    let mut plan = String::from(
-        r#"
+    let honest = r#"
 title = "hostile guests"
 baseline = "honest"
 [machine]
@@ -58,14 +57,13 @@ limit = "10s"
 margin = "2%"
 max_blocks = 1
 [why]
-"#,
-    );
-    for (attack, _) in ATTACKS {
-        plan += &format!(
+"#;
+    let arms = ATTACKS.map(|(attack, _)| {
+        format!(
             "[arm.{attack}]\nkernel = \"debian:bookworm/6.1\"\nsysctl = {{ \"kernel.domainname\" = \"attack-{attack}\" }}\n"
-        );
-    }
-    plan
+        )
+    });
+    format!("{honest}{}", arms.concat())
 }
 
 #[test]
@@ -90,9 +88,9 @@ fn hostile_guests_are_void_and_honest_ones_are_measured() {
     let error = BufReader::new(run.stderr.take().unwrap());
     // Seen where the test fails, or with --nocapture.
     let said = thread::spawn(|| {
-        error
-            .lines()
-            .for_each(|line| eprintln!("{}", line.unwrap()))
+        for line in error.lines() {
+            eprintln!("{}", line.unwrap());
+        }
     });
     let peak_mib = peak_until_end(&mut run, &dir);
     said.join().unwrap();

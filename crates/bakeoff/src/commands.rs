@@ -389,7 +389,7 @@ fn obey(signals: &mut Signals, stop: &AtomicBool) {
 
 /// Prints a value as JSON on standard output.
 fn print_json<T: serde::Serialize>(value: &T) -> Result<()> {
-    out::line(&serde_json::to_string_pretty(value)?);
+    out::json(&serde_json::to_string_pretty(value)?);
     Ok(())
 }
 

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use input::text::escaped;
+use input::text::{escaped, escaped_json};
 use signal_hook::consts::SIGPIPE;
 
 /// Status of a command that was not done.
@@ -16,14 +16,14 @@ const NOT_DONE: u8 = 2;
 /// What a shell reports of a program that ended by SIGPIPE.
 const ENDED_BY_SIGPIPE: i32 = 128 + SIGPIPE;
 
-/// Prints text on standard output.
+/// Prints text on standard output. It may quote a file that anybody wrote, so a terminal is given nothing to obey.
 pub fn text(text: &str) {
-    write(io::stdout().lock(), text);
+    write(io::stdout().lock(), &escaped(text));
 }
 
-/// Prints text on standard output that may quote a file that anybody wrote: a terminal is given nothing to obey.
-pub fn escaped_text(text: &str) {
-    self::text(&escaped(text));
+/// Prints JSON on standard output, as a line.
+pub fn json(text: &str) {
+    write(io::stdout().lock(), &format!("{}\n", escaped_json(text)));
 }
 
 /// Prints a line on standard output.
@@ -45,7 +45,7 @@ pub fn of_command_line(found: &clap::Error) -> ExitCode {
         return ExitCode::from(NOT_DONE);
     }
     let is_plain = !io::stdout().is_terminal();
-    text(&shown(&styled, is_plain));
+    write(io::stdout().lock(), &shown(&styled, is_plain));
     ExitCode::SUCCESS
 }
 

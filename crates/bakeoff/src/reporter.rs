@@ -129,7 +129,7 @@ impl Reporter {
         if let Some(plan) = &self.plan {
             line["plan"] = plan.as_str().into();
         }
-        self.bar.suspend(|| out::line(&line.to_string()));
+        self.bar.suspend(|| out::json(&line.to_string()));
     }
 
     /// Shows an event of the lab.

@@ -26,6 +26,11 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         );
         return;
     }
+    if let Some(line) = crowded(text) {
+        let what = format!("more than {MOST_ATTRIBUTES} attributes in one place");
+        found.wrong(line, what, "export the result again");
+        return;
+    }
     // Result files of older versions name a style found in a document type.
     let options = roxmltree::ParsingOptions {
         allow_dtd: true,
@@ -89,6 +94,29 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         }
     }
 }
+
+/// The line of an element that has more attributes than any result: the parser takes the square of their number, and namespaces
+/// are looked at for each element below.
+fn crowded(text: &str) -> Option<usize> {
+    let (mut before, mut namespaces) = (0, 0);
+    for tag in text.split('<') {
+        // Comments and declarations have no attributes.
+        let tag_only = tag
+            .split('>')
+            .next()
+            .filter(|tag| !tag.starts_with(['!', '?']));
+        let attributes = tag_only.unwrap_or_default().matches('=').count();
+        namespaces += tag_only.unwrap_or_default().matches("xmlns").count();
+        if attributes > MOST_ATTRIBUTES || namespaces > MOST_ATTRIBUTES {
+            return Some(1 + text[..before].matches('\n').count());
+        }
+        before += tag.len() + 1;
+    }
+    None
+}
+
+/// Most attributes of an element. A result of Phoronix has none but those of its root.
+const MOST_ATTRIBUTES: usize = 64;
 
 fn line_of(lines: &Lines<'_>, node: Node<'_, '_>) -> usize {
     lines.at(node.range().start)

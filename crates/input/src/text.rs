@@ -48,6 +48,22 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
+/// The same of JSON, in which such characters stand in strings alone: there each is written as JSON has it, as `\u202e`.
+pub fn escaped_json(json: &str) -> String {
+    let mut escaped = String::with_capacity(json.len());
+    for letter in json.chars() {
+        if letter != '\n' && (letter.is_control() || turns(letter)) {
+            let mut units = [0; 2];
+            for unit in letter.encode_utf16(&mut units) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(letter);
+        }
+    }
+    escaped
+}
+
 /// The beginning of a text: at most so many bytes, whole characters only.
 pub fn cut(text: &str, limit_bytes: usize) -> &str {
     let mut end = limit_bytes.min(text.len());
@@ -66,12 +82,17 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Characters that turn the direction of writing (UAX #9), so that a text shows other than it reads, and separators of lines and
-/// paragraphs, which begin a line in the midst of a text.
+/// Characters that turn the direction of writing (UAX #9) or are not seen, so that a text shows other than it reads, and separators
+/// of lines and paragraphs, which begin a line in the midst of a text.
 fn turns(letter: char) -> bool {
     matches!(
         letter,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+        '\u{61c}'
+            | '\u{200b}'..='\u{200f}'
+            | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}'
+            | '\u{feff}'
+            | '\u{e0000}'..='\u{e007f}'
     )
 }
 

@@ -107,7 +107,10 @@ impl Tree {
         };
         let about = rustix::fs::fstat(root.fd())?;
         let euid = rustix::process::geteuid().as_raw();
-        match Foreign::of(euid, about.st_uid, about.st_mode) {
+        // With an access control list the group's bits are what it allows anybody.
+        let has_list = rustix::fs::fgetxattr(root.fd(), ACCESS_LIST, &mut [0; 0][..]).is_ok();
+        let group = (!has_list).then_some(about.st_gid);
+        match Foreign::of(euid, (about.st_uid, group), about.st_mode) {
             None => Ok(()),
             Some(foreign) => Err(Error::new(
                 ErrorKind::PermissionDenied,
@@ -614,19 +617,35 @@ fn no_link(why: &Error) -> Error {
 enum Foreign {
     /// Its owner.
     Owner(u32),
+    /// A group.
+    Group(u32),
+    /// Whom an access control list names.
+    Listed,
     /// Everybody.
     Everybody,
 }
 
+/// The extended attribute of an access control list.
+const ACCESS_LIST: &str = "system.posix_acl_access";
+
 impl Foreign {
     /// `None` where nobody else can, or where this is not root: other users can only harm what is theirs.
-    fn of(euid: u32, owner: u32, mode: u32) -> Option<Self> {
+    /// `group` is `None` where a list says who may write.
+    fn of(euid: u32, (owner, group): (u32, Option<u32>), mode: u32) -> Option<Self> {
         if euid != 0 {
             None
         } else if owner != 0 {
             Some(Self::Owner(owner))
+        } else if mode & 0o002 != 0 {
+            Some(Self::Everybody)
+        } else if mode & 0o020 != 0 {
+            match group {
+                Some(0) => None,
+                Some(group) => Some(Self::Group(group)),
+                None => Some(Self::Listed),
+            }
         } else {
-            (mode & 0o002 != 0).then_some(Self::Everybody)
+            None
         }
     }
 
@@ -636,6 +655,13 @@ impl Foreign {
             Self::Owner(uid) => format!(
                 "root does not write to a directory of user {uid}: {path} (run bakeoff as that user: sudo -u '#{uid}' bakeoff ..., or \
                  name another directory, or make this one root's: chown -R 0:0 {path})"
+            ),
+            Self::Group(gid) => format!(
+                "root does not write to a directory of group {gid}: {path} (name another directory, or make this one root's: chgrp 0 {path})"
+            ),
+            Self::Listed => format!(
+                "root does not write to a directory with an access control list: {path} (name another directory, or remove the list: \
+                 setfacl -b {path})"
             ),
             Self::Everybody => format!(
                 "root does not write to a directory that everybody can write to: {path} (name another directory, or make this one \
@@ -854,10 +880,15 @@ mod tests {
 
     #[test]
     fn root_writes_to_no_directory_that_others_can_write_to() {
-        assert_eq!(Foreign::of(0, 0, 0o40_755), None);
-        assert_eq!(Foreign::of(0, 1000, 0o40_700), Some(Foreign::Owner(1000)));
-        assert_eq!(Foreign::of(0, 0, 0o41_777), Some(Foreign::Everybody));
-        assert_eq!(Foreign::of(1000, 1001, 0o40_777), None);
+        let root = (0, Some(0));
+        assert_eq!(Foreign::of(0, root, 0o40_755), None);
+        assert_eq!(Foreign::of(0, root, 0o40_775), None);
+        let foreign = |who, mode| Foreign::of(0, who, mode).unwrap();
+        assert_eq!(foreign((1000, Some(0)), 0o40_700), Foreign::Owner(1000));
+        assert_eq!(foreign((0, Some(1000)), 0o40_775), Foreign::Group(1000));
+        assert_eq!(foreign((0, None), 0o40_775), Foreign::Listed);
+        assert_eq!(foreign(root, 0o41_777), Foreign::Everybody);
+        assert_eq!(Foreign::of(1000, (1001, Some(1)), 0o40_777), None);
         let told = Foreign::Owner(1000).told(Path::new("runs/a"));
         assert_eq!(
             told,

@@ -2,12 +2,13 @@
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
+use input::tree::Tree;
 use record::latency::Packed;
 use record::load::Second;
 
@@ -26,12 +27,7 @@ impl Output {
     /// Opens the file, or says why it cannot be written.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let is_empty = !path.exists();
-        let open = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path);
-        let file = open.map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        let file = open(path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
         Ok(Self {
             path: path.into(),
             file,
@@ -69,6 +65,17 @@ impl Drop for Output {
             let _ = std::fs::remove_file(&self.path);
         }
     }
+}
+
+/// A device or an open pipe as it is; a file where this is not root, or nobody else can put a link in its place.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        return options.open(path);
+    }
+    Tree::around(path).0.refuse_foreign()?;
+    options.create(true).truncate(false).open(path)
 }
 
 /// An `HdrHistogram` log, version 1.3 with histograms in V2. Latencies have one interval for each

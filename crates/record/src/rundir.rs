@@ -55,7 +55,7 @@ use plan::{self, CheckWorkload, Checks, Plan};
 const RECORD_BYTES: u64 = 64 << 20;
 
 /// Longest `facts.json`, in bytes. Facts of a guest are bounded as it tells them; they have some hundred KiB.
-const FACTS_BYTES: u64 = 16 << 20;
+const FACTS_BYTES: u64 = 4 << 20;
 
 /// Longest of the other files that are JSON, in bytes.
 const FILE_BYTES: u64 = 64 << 20;
@@ -64,7 +64,7 @@ const FILE_BYTES: u64 = 64 << 20;
 const FILE_VALUES: usize = 1 << 20;
 
 /// Most values in `facts.json`.
-const FACTS_VALUES: usize = 1 << 17;
+const FACTS_VALUES: usize = 1 << 15;
 
 /// Longest journal that is looked through for something that is not blank, in bytes. Who reads a longer one says what is wrong with it.
 const BLANK_BYTES: u64 = 1 << 20;

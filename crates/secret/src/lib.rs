@@ -5,7 +5,7 @@ pub mod lobby;
 
 use std::fmt::Write as _;
 use std::io::Read as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -76,7 +76,15 @@ impl Secret {
 pub fn read(path: &Path) -> Result<String, String> {
     let cannot = |why| format!("cannot read {}: {why}", path.display());
     let file = input::file::open(path).map_err(cannot)?;
-    let mode = file.metadata().map_err(cannot)?.permissions().mode() & 0o777;
+    let about = file.metadata().map_err(cannot)?;
+    let owner = about.uid();
+    if ![0, rustix::process::geteuid().as_raw()].contains(&owner) {
+        let path = path.display();
+        return Err(format!(
+            "secret of another user: {path} is of user {owner} (make one of your own, and chmod 600 it)"
+        ));
+    }
+    let mode = about.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
         let path = path.display();
         return Err(format!(

@@ -58,11 +58,11 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 print_json(&told)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
-                out::escaped_text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
-                out::escaped_text(&fairness_lines(&found));
-                out::escaped_text(&host_lines(&lacks));
+                out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
+                out::text(&fairness_lines(&found));
+                out::text(&host_lines(&lacks));
                 let line = |one: &String| format!("  unchecked  {one}\n");
-                out::escaped_text(&unchecked.iter().map(line).collect::<String>());
+                out::text(&unchecked.iter().map(line).collect::<String>());
             }
         }
         Err(why) => match why.downcast::<Problems>() {

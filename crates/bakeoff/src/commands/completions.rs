@@ -4,6 +4,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
+use input::tree::Tree;
 
 use super::End;
 use crate::cli::Cli;
@@ -19,6 +20,9 @@ pub(super) fn completions(shell: clap_complete::Shell) -> End {
 
 /// Writes one man page for each verb.
 pub(super) fn man(dir: &Path) -> Result<End> {
+    Tree::at(dir)
+        .refuse_foreign()
+        .with_context(|| format!("cannot write man pages: {}", dir.display()))?;
     clap_mangen::generate_to(Cli::command(), dir)
         .with_context(|| format!("cannot write man pages: {}", dir.display()))?;
     out::line(&dir.display().to_string());

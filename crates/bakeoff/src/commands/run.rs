@@ -258,7 +258,7 @@ impl Reported {
 fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     let reported = Reported::write(dir)?;
     if json {
-        out::line(&reported.json().to_string());
+        out::json(&reported.json().to_string());
     } else {
         out::text(&::report::terminal(
             &reported.run,

@@ -69,11 +69,11 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
             "scenes": scenes, "jobs": jobs, "boots_counted": boots_counted, "warnings": warnings,
         }))?;
     } else {
-        out::escaped_text(&head(&plan, args));
+        out::text(&head(&plan, args));
         for (scene, tallies) in scenes.iter().zip(tallies.chunks(TRUTHS.len())) {
-            out::escaped_text(&table(&plan, scene, jobs, tallies));
+            out::text(&table(&plan, scene, jobs, tallies));
         }
-        out::escaped_text(&foot(&warnings, boots_counted, jobs));
+        out::text(&foot(&warnings, boots_counted, jobs));
     }
     let played = tallies.iter().map(|tally| tally.blocks.len()).min();
     if played < Some(args.runs as usize) {

@@ -40,7 +40,7 @@ pub(super) fn tell(args: &BisectArgs, plan: &Plan, line: &Line, json: bool) -> R
     if json {
         print_json(&as_json(line, &price))?;
     } else {
-        out::escaped_text(&as_text(args, line, &price, &lengths));
+        out::text(&as_text(args, line, &price, &lengths));
     }
     Ok(End::Done)
 }

@@ -71,7 +71,7 @@ pub(super) fn conclude(
         out::text(&format::markdown(figures, &answers, terms));
     } else {
         let width = crate::commands::report::width();
-        out::escaped_text(&format::terminal(figures, &answers, terms, width));
+        out::text(&format::terminal(figures, &answers, terms, width));
     }
     gate(&answers, origin, args.fail_on)
 }

@@ -126,7 +126,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
             .iter()
             .map(|one| as_json(one, error_rate))
             .collect();
-        out::line(&json_lines::calibration(&outcome, &metrics).to_string());
+        out::json(&json_lines::calibration(&outcome, &metrics).to_string());
         return Ok(());
     }
     out::line(&format!(

@@ -152,7 +152,7 @@ fn end(shared: &Shared<'_>) -> Result<End> {
     let index = shared.update(None)?;
     if shared.json {
         let line = json_lines::night(&index, &index::page(&shared.out.path()));
-        out::line(&line.to_string());
+        out::json(&line.to_string());
     } else {
         index::tell(&shared.out.path(), &index);
     }
@@ -414,7 +414,7 @@ impl Shared<'_> {
         if self.json {
             let mut line = reported.json();
             line["plan"] = name.into();
-            out::line(&line.to_string());
+            out::json(&line.to_string());
         }
         let (run, judgement) = (&reported.run, &reported.judgement);
         if !ready.args.options.a_a {

@@ -21,7 +21,7 @@ pub(super) fn tell(run: &Run, json: bool) {
         let rows = rows(run, &workload.id);
         if json {
             let phases: Vec<_> = rows.iter().map(as_json).collect();
-            out::line(&json_lines::timings(&workload.id, &phases).to_string());
+            out::json(&json_lines::timings(&workload.id, &phases).to_string());
         } else {
             out::text(&text(run, &workload.id, &rows));
         }

@@ -70,6 +70,8 @@ struct Notes {
     asks_direction: bool,
     /// Arms of which some work failed.
     failed_arms: BTreeSet<String>,
+    /// Arms of which more work failed than of the baseline, where that cannot be judged.
+    failing: BTreeSet<String>,
 }
 
 impl Notes {
@@ -188,12 +190,14 @@ pub(crate) fn compare(
         return Err(notes.problems);
     }
     let remarks = notes.remarks.into_iter().collect();
+    let failing = notes.failing;
     Ok(Figures {
         files: Vec::new(),
         remarks,
         baseline,
         baseline_why,
         comparisons,
+        failing,
     })
 }
 
@@ -475,6 +479,10 @@ fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Op
             "one run of an arm has no noise to judge by",
             &base[0].metric,
         );
+        let most = |its: &[&Observation]| its.iter().map(|one| one.value).fold(0.0, f64::max);
+        if most(other) > most(base) {
+            notes.failing.insert(other[0].arm.clone());
+        }
         return None;
     }
     for (runs, its) in [(&base_runs, base), (&other_runs, other)] {

@@ -127,6 +127,7 @@ impl Process {
             self.is_named = true;
             self.running = None;
             failures.add(name, said, line);
+            self.leave_out(name, found);
         } else if let Some(ended) = ended
             && (!is_open || package.is_some_and(|package| package != ended))
         {
@@ -146,6 +147,26 @@ impl Process {
                 self.end(found);
             }
         }
+    }
+
+    /// Leaves out what the process has said of a benchmark that failed in it.
+    fn leave_out(&self, name: &str, found: &mut FileFigures) {
+        let bare = |name: &str| match name.rsplit_once('-') {
+            // The number of CPUs, which not every line has.
+            Some((bare, cpus)) if cpus.parse::<u32>().is_ok() => bare.to_string(),
+            _ => name.to_string(),
+        };
+        let failed = bare(name.strip_prefix("Benchmark").unwrap_or(name));
+        let Some(first) = self.first else { return };
+        let of_process = found.observations.split_off(first);
+        let is_sound = |one: &Observation| {
+            one.labels
+                .get("name")
+                .is_none_or(|name| bare(name) != failed)
+        };
+        found
+            .observations
+            .extend(of_process.into_iter().filter(is_sound));
     }
 
     /// Its last line was read.
@@ -194,7 +215,14 @@ impl Failures {
         let benchmarks = self
             .0
             .iter()
-            .filter(|(name, _)| name.starts_with("Benchmark"));
+            .filter(|(name, _)| name.starts_with("Benchmark"))
+            // One that failed because a part of it did is counted by its parts.
+            .filter(|(name, _)| {
+                !self
+                    .0
+                    .keys()
+                    .any(|other| other.starts_with(&format!("{name}/")))
+            });
         let failed: u32 = benchmarks.map(|(_, (count, ..))| count).sum();
         let share = f64::from(failed) / f64::from(failed + results);
         found.failures("benchmarks failed", share, 1);

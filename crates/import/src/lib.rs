@@ -15,7 +15,7 @@
 //! failed or skipped is left out with its reason, and a share of failures is a metric. What a file tells
 //! apart is never pooled.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use input::problem::{Problem, Problems};
@@ -64,6 +64,8 @@ pub struct Figures {
     pub baseline_why: String,
     /// One arm against the baseline on one metric.
     pub comparisons: Vec<Comparison>,
+    /// Arms of which more work failed than of the baseline, where too little is known to judge that.
+    pub failing: BTreeSet<String>,
 }
 
 /// A run directory of ours that was typed.

@@ -313,6 +313,7 @@ fn unread_columns(
     let is_unread = |name: &&&str| read.iter().all(|column| !is_one_of(name, column));
     let mut unread = Vec::new();
     for column in names.iter().filter(is_unread) {
+        refuse_failed(column, rows, found);
         if !refuse_told_apart(known, column, rows, found) {
             unread.push(*column);
         }
@@ -324,6 +325,61 @@ fn unread_columns(
             unread.join(", ")
         );
         found.remarks.insert(remark);
+    }
+}
+
+/// Columns that say whether a row's run failed, and what they say of one that did not. An empty cell says nothing.
+const OUTCOMES: [(&[&str], &[&str]); 3] = [
+    (
+        &[
+            "exit_code",
+            "exit code",
+            "exit_status",
+            "exit status",
+            "returncode",
+            "return_code",
+            "rc",
+        ],
+        &["0"],
+    ),
+    (
+        &["error", "errors", "failed", "failure", "failures"],
+        &["0", "false", "no", "none", "null", "-"],
+    ),
+    (
+        &["ok", "success", "passed"],
+        &["1", "true", "yes", "ok", "passed", "pass", "success"],
+    ),
+];
+
+/// Words of a column `status`, `state` or `outcome` that say that a run failed.
+const FAILED: [&str; 8] = [
+    "failed", "fail", "failure", "error", "timeout", "crashed", "killed", "aborted",
+];
+
+/// Refuses rows that say that their run failed: its figure is that of no work done.
+fn refuse_failed(column: &str, rows: &[Row<'_>], found: &mut FileFigures) {
+    let outcomes = OUTCOMES.iter().find(|(names, _)| is_one_of(column, names));
+    let has_failed = |row: &&Row<'_>| {
+        let text = row.cells.get(column).copied().unwrap_or_default().trim();
+        match outcomes {
+            Some((_, fine)) => !text.is_empty() && !is_one_of(text, fine),
+            None => is_one_of(column, &["status", "state", "outcome"]) && is_one_of(text, &FAILED),
+        }
+    };
+    let failed: Vec<&Row<'_>> = rows.iter().filter(has_failed).collect();
+    if let Some(first) = failed.first() {
+        let text = first.cells.get(column).copied().unwrap_or_default().trim();
+        let what = format!(
+            "rows that say that they failed: {} of {}, the first with {column} {text:?}",
+            failed.len(),
+            rows.len()
+        );
+        found.wrong(
+            first.line,
+            what,
+            "repair what failed, or leave those rows out",
+        );
     }
 }
 
@@ -345,7 +401,7 @@ fn refuse_told_apart(
     true
 }
 
-/// Two rows of one arm, block and metric that the column tells apart, by words or by numbers that stand
+/// Two rows of one arm and metric that the column tells apart, by words or by numbers that stand
 /// in rows of every arm. What was measured along, a deviation for example, is another number each time.
 fn told_apart<'t>(
     known: &Columns<'_>,
@@ -359,7 +415,7 @@ fn told_apart<'t>(
         let text = row.cells.get(column).copied().unwrap_or_default().trim();
         let arm = cell(row, known.arm).unwrap_or_default();
         by_arm.entry(arm).or_default().insert(text);
-        let figure = (arm, cell(row, known.block), metric(row, known));
+        let figure = (arm, metric(row, known));
         let first: &'t str = by_figure.entry(figure).or_insert(text);
         if first != text {
             differing = differing.or(Some((row.line, first, text)));

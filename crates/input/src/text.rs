@@ -1,5 +1,6 @@
 //! Text that somebody else wrote: what may be shown of it, and what may be a name.
 
+use std::fmt::Write as _;
 use std::iter::Peekable;
 
 /// Longest name of a figure, a curve or a service, in bytes.
@@ -55,7 +56,7 @@ pub fn escaped_json(json: &str) -> String {
         if letter != '\n' && (letter.is_control() || turns(letter)) {
             let mut units = [0; 2];
             for unit in letter.encode_utf16(&mut units) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
+                let _ = write!(escaped, "\\u{unit:04x}");
             }
         } else {
             escaped.push(letter);

@@ -316,6 +316,129 @@ fn the_gate_trips_on_worse_and_on_undecided() {
     assert_eq!(status(ALIKE, "undecided"), 0);
 }
 
+fn rows(head: &str, base: &str, new: &str, blocks: u32) -> String {
+    let rows = (1..=blocks).map(|block| {
+        let value = 100.0 + f64::from(block);
+        format!(
+            "old,{block},time,{value},ms{base}\nnew,{block},time,{},ms{new}\n",
+            value / 30.0
+        )
+    });
+    format!(
+        "arm,block,metric,value,unit{head}\n{}",
+        rows.collect::<String>()
+    )
+}
+
+#[test]
+fn rows_that_say_that_they_failed_are_refused() {
+    for (head, base, new) in [
+        (",exit_code", ",0", ",1"),
+        (",status", ",ok", ",FAILED"),
+        (",error", ",", ",timeout"),
+        (",ok", ",true", ",false"),
+        (",Passed", ",1", ",0"),
+    ] {
+        let text = rows(head, base, new, 10);
+        let output = judge_in_place(&text, &["--fail-on", "worse"]);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{head}: {error}");
+        assert!(
+            error.contains("d.csv:3: rows that say that they failed: 10 of 20"),
+            "{error}"
+        );
+        let sound = judge_in_place(&rows(head, base, base, 10), &[]);
+        assert_eq!(sound.status.code(), Some(0), "{head}");
+    }
+}
+
+#[test]
+fn a_column_that_tells_blocks_apart_is_refused() {
+    let some = rows(",threads", ",1", ",1", 10);
+    let more = some.replace(",1\n", ",4\n").replacen("arm,", "", 1);
+    let more: String = more
+        .lines()
+        .skip(1)
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let more = (1..=10).rev().fold(more, |more, block| {
+        more.replace(&format!("old,{block},"), &format!("old,{},", block + 10))
+            .replace(&format!("new,{block},"), &format!("new,{},", block + 10))
+    });
+    let output = judge_in_place(&(some + &more), &[]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(
+        error.contains("that differ in column \"threads\": \"1\" and \"4\""),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_gate_has_no_answer_from_too_few_figures() {
+    let rows = |arm: &str, from: u32, count: u32| -> String {
+        (from..from + count)
+            .map(|value| format!("{arm},{value}\n"))
+            .collect()
+    };
+    for (old, new) in [(16, 4), (16, 3), (4, 4), (50, 2)] {
+        let text = format!(
+            "arm,time (ms)\n{}{}",
+            rows("old", 100, old),
+            rows("new", 300, new)
+        );
+        for gate in ["worse", "undecided"] {
+            let output = judge_in_place(&text, &["--fail-on", gate]);
+            assert_eq!(output.status.code(), Some(2), "{old} and {new}, {gate}");
+        }
+    }
+}
+
+#[test]
+fn an_arm_that_fails_more_does_not_pass_a_gate_by_being_faster() {
+    let times = |time: f64, count: usize| {
+        let times: Vec<String> = (0..count)
+            .map(|at| (time + at as f64 / 1000.0).to_string())
+            .collect();
+        times.join(",")
+    };
+    let command = |name: &str, time: f64, failed: usize| {
+        let codes = [vec!["1"; failed], vec!["0"; 20 - failed]]
+            .concat()
+            .join(",");
+        format!(
+            r#"{{"command":"{name}","mean":{time},"times":[{}],"exit_codes":[{codes}]}}"#,
+            times(time, 20)
+        )
+    };
+    let export = |failed| {
+        format!(
+            r#"{{"results":[{},{}]}}"#,
+            command("a", 1.0, 0),
+            command("b", 0.5, failed)
+        )
+    };
+    let status = |failed| {
+        let file = export(failed);
+        let dir = tempfile::tempdir().unwrap();
+        let words = ["h.json", "--fail-on", "worse"];
+        judge(dir.path(), &[("h.json", &file)], &words)
+            .status
+            .code()
+    };
+    assert_eq!(status(0), Some(0));
+    assert_eq!(status(5), Some(1));
+}
+
+fn judge_in_place(text: &str, words: &[&str]) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    judge(
+        dir.path(),
+        &[("d.csv", text)],
+        &[&["d.csv"], words].concat(),
+    )
+}
+
 #[test]
 fn too_few_blocks_are_told_with_the_least() {
     let few: Vec<&str> = FASTER.split(' ').take(5).collect();

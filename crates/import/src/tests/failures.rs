@@ -286,6 +286,18 @@ fn a_benchmark_of_go_that_failed_is_left_out_alone() {
 }
 
 #[test]
+fn figures_of_a_benchmark_of_go_are_left_out_where_it_failed_after_them() {
+    for end in [
+        "BenchmarkB-2 100 13.6 ns/op\n--- FAIL: BenchmarkB-2\n    b_test.go:9: wrong answer\nFAIL\nFAIL p 1s",
+        "BenchmarkB-2 100 13.6 ns/op\nBenchmarkB-2 100 13.7 ns/op\n--- FAIL: BenchmarkB\nFAIL\nexit status 1\nFAIL p 1s",
+        "BenchmarkB-2 100 13.6 ns/op\n--- FAIL: BenchmarkB-2\n    testing.go:1: race detected during execution of test\nFAIL p 1s",
+    ] {
+        let words = [" failed and is left out there"];
+        assert_eq!(go(end, &words), judged(ALL_OF_A, "13.4, 13.5"), "{end}");
+    }
+}
+
+#[test]
 fn a_process_of_go_that_failed_without_a_name_is_left_out_whole() {
     for end in [
         "FAIL",

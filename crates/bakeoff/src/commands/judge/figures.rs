@@ -1,8 +1,11 @@
 //! Figures of other tools: read, judged, told.
 
+use std::collections::BTreeSet;
+
 use anyhow::{Result, bail};
 use record::metric::Direction;
 use record::verdict::Verdict;
+use record::verdict::reason::SampleReason;
 use serde_json::json;
 use verdict::fixed_sample::{Finding, Terms};
 
@@ -73,7 +76,7 @@ pub(super) fn conclude(
         let width = crate::commands::report::width();
         out::text(&format::terminal(figures, &answers, terms, width));
     }
-    gate(&answers, origin, args.fail_on)
+    gate((&answers, &figures.failing), origin, args.fail_on)
 }
 
 impl Origin {
@@ -117,7 +120,11 @@ fn terms(args: &JudgeArgs) -> Terms {
 }
 
 /// Every metric of such figures is a primary one.
-fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Result<End> {
+fn gate(
+    (answers, failing): (&[Answer<'_>], &BTreeSet<String>),
+    origin: &Origin,
+    fail_on: Option<FailOn>,
+) -> Result<End> {
     let Some(fail_on) = fail_on else {
         return Ok(End::Done);
     };
@@ -154,18 +161,24 @@ fn gate(answers: &[Answer<'_>], origin: &Origin, fail_on: Option<FailOn>) -> Res
             answer.comparison.metric, answer.comparison.arm
         )
     };
-    let has_interval = |finding: &Finding| finding.change.is_some_and(|one| one.interval.is_some());
+    let is_enough = |finding: &Finding| {
+        finding.change.is_some_and(|one| one.interval.is_some())
+            && !matches!(finding.reason, SampleReason::TooFew { .. })
+    };
     let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
         (_, Verdict::Worse) => true,
-        (FailOn::Undecided, Verdict::Undecided) => has_interval(&answer.finding),
+        (FailOn::Undecided, Verdict::Undecided) => is_enough(&answer.finding),
         (_, Verdict::Undecided | Verdict::Better | Verdict::Equivalent) => false,
     };
     let is_open = |answer: &&Answer<'_>| {
-        answer.finding.verdict == Verdict::Undecided && !has_interval(&answer.finding)
+        answer.finding.verdict == Verdict::Undecided && !is_enough(&answer.finding)
     };
     let found = answers.iter().filter(trips);
     let found = found.map(|one| told(one, &format!("is {}", one.finding.verdict.word())));
-    gate::answer(fail_on, &found.collect::<Vec<_>>(), || {
+    let failing = failing
+        .iter()
+        .map(|arm| format!("more work failed in {arm} than in the baseline"));
+    gate::answer(fail_on, &found.chain(failing).collect::<Vec<_>>(), || {
         let open = answers.iter().filter(is_open);
         let open = open.map(|one| told(one, &format!("is undecided: {}", one.why())));
         let unfair = unfair.iter();

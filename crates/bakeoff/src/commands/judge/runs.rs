@@ -68,6 +68,7 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
         baseline: before.own.name.clone(),
         baseline_why: why,
         comparisons,
+        failing: BTreeSet::new(),
     };
     let terms = terms(&before, &sides, args);
     figures::conclude(&figures, &Origin::Runs { violations }, terms, args, json)

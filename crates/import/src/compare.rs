@@ -19,6 +19,9 @@ const METRICS: usize = 100;
 /// Figures of an arm and metric: their differences are taken each with each.
 const FIGURES: usize = 2000;
 
+/// Figures times arms, at most: each arm is drawn anew some thousand times.
+const WORK: usize = 1_000_000;
+
 /// Arms compared with one baseline: they share the error rate too.
 const ARMS: usize = 100;
 
@@ -147,6 +150,16 @@ pub(crate) fn compare(
         let what = format!("too many arms to compare, more than {ARMS}: {}", arms.len());
         let remedy = "give two arms, or some: metrics of one arm belong into its metric column";
         notes.wrong((&file, 0), what, remedy);
+        return Err(notes.problems);
+    }
+    let work = arms.len() * observations.len();
+    if work > WORK {
+        let what = format!(
+            "too much to compare: {} figures of {} arms, of which the product is at most {WORK}",
+            observations.len(),
+            arms.len()
+        );
+        notes.wrong((&file, 0), what, "give fewer arms at a time");
         return Err(notes.problems);
     }
     let (baseline, baseline_why) = baseline(&arms, options, &file, &mut notes);

@@ -991,6 +991,25 @@ fn one_block_one_arm_or_one_run_are_refused() {
 }
 
 #[test]
+fn many_figures_of_many_arms_are_refused_with_the_product() {
+    let rows = (0..101).flat_map(|block| {
+        let row = move |arm| format!("a{arm},{block},time,{}\n", 100 + arm + block);
+        (0..100).map(row)
+    });
+    let text = format!(
+        "arm,block,metric,value\n{}",
+        rows.collect::<Vec<_>>().concat()
+    );
+    refuse(
+        &[("d.csv", &text)],
+        &["d.csv"],
+        &expect![[r#"
+            bakeoff: d.csv: too much to compare: 10100 figures of 100 arms, of which the product is at most 1000000 (give fewer arms at a time)
+        "#]],
+    );
+}
+
+#[test]
 fn thousands_of_metrics_are_refused_with_the_remedy() {
     let mut text = "arm,block,metric,value\n".to_string();
     for metric in 0..3000 {

@@ -76,6 +76,14 @@ const NEUTRAL: &str = "\
     version goroutines entropy workers processes gcs compactions branches idle length uid pid \
     port swap";
 
+/// What turns round the words beside it, or says what no list of words can: nothing is guessed then.
+const TURNING: &str = "\
+    saved saving savings avoided prevented freed available lifetime battery slack stale unanswered \
+    perplexity status survived tolerated recovered remaining left";
+
+/// Before a failure: it is counted to, not counted.
+const UNTIL: &str = "to until till before between per without";
+
 /// A direction and how it is known.
 pub(crate) type Known = (Direction, String);
 
@@ -202,7 +210,15 @@ fn is_failure(words: &[String]) -> bool {
     ];
     let is_one =
         |word: &String| is_in(word, FAILURES) || ends.iter().any(|end| word.ends_with(end));
-    words.iter().any(is_one)
+    let is_other_status = |two: &[String]| two[0] == "non" && two[1].starts_with('2');
+    words.iter().any(is_one) || words.windows(2).any(is_other_status)
+}
+
+/// `memory saved`, `time to first failure`, `requests per error`.
+fn is_turned(words: &[String]) -> bool {
+    let until = words.iter().position(|word| is_in(word, UNTIL));
+    words.iter().any(|word| is_in(word, TURNING))
+        || until.is_some_and(|place| is_failure(&words[place..]))
 }
 
 /// `walltime`, `p99latency`; but not `uptime`.
@@ -224,6 +240,9 @@ fn by_words(words: &[String]) -> Hint {
         .iter()
         .any(|word| is_cost_word(word) || is_quantile(word));
     let costs = costs || (words.len() > 1 && ends_in(TIME_ENDS) && !gains);
+    if is_turned(words) {
+        return Hint::Mixed;
+    }
     if is_failure(words) {
         return Hint::Clear(Direction::Lower);
     }

@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test test-units test-program test-host each-machine test-all check packages bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program test-host each-machine test-all check packages deny bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -51,6 +51,12 @@ test-all:
 	@tools/packages run test kernel
 	@seed=$${SEED:-$$(date +%s)}; echo "random tests begin at SEED=$$seed"; \
 		SEED=$$seed cargo test --workspace --no-fail-fast -- --include-ignored --skip roles::
+
+# Licences and origins of all crates, by deny.toml; three minutes the first time. Where cargo-deny cannot be built, the check says so.
+deny:
+	[ -x target/deny/bin/cargo-deny ] || cargo install cargo-deny --locked --root target/deny --target-dir target/deny/build \
+		|| echo "cargo-deny cannot be built here: licences and origins of crates are not checked"
+	[ ! -x target/deny/bin/cargo-deny ] || target/deny/bin/cargo-deny --locked check licenses bans sources
 
 packages:
 	@tools/packages run test kernel

@@ -20,7 +20,7 @@ const METRICS: usize = 100;
 const FIGURES: usize = 2000;
 
 /// Figures times arms, at most: each arm is drawn anew some thousand times.
-const WORK: usize = 1_000_000;
+const MOST_FIGURES_BY_ARMS: usize = 1_000_000;
 
 /// Arms compared with one baseline: they share the error rate too.
 const ARMS: usize = 100;
@@ -153,9 +153,9 @@ pub(crate) fn compare(
         return Err(notes.problems);
     }
     let work = arms.len() * observations.len();
-    if work > WORK {
+    if work > MOST_FIGURES_BY_ARMS {
         let what = format!(
-            "too much to compare: {} figures of {} arms, of which the product is at most {WORK}",
+            "too much to compare: {} figures of {} arms, of which the product is at most {MOST_FIGURES_BY_ARMS}",
             observations.len(),
             arms.len()
         );

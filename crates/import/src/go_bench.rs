@@ -98,6 +98,8 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
 struct Process {
     /// Place of its first observation; `None` before a process, and after its last line.
     first: Option<usize>,
+    /// Benchmarks that failed by name, and how many observations there were then.
+    failed: BTreeMap<String, usize>,
     /// The benchmark that has begun and has no result yet.
     running: Option<String>,
     /// Whether something that failed in it is known by its name.
@@ -127,7 +129,7 @@ impl Process {
             self.is_named = true;
             self.running = None;
             failures.add(name, said, line);
-            self.leave_out(name, found);
+            self.failed.insert(bare(name), found.observations.len());
         } else if let Some(ended) = ended
             && (!is_open || package.is_some_and(|package| package != ended))
         {
@@ -149,29 +151,10 @@ impl Process {
         }
     }
 
-    /// Leaves out what the process has said of a benchmark that failed in it.
-    fn leave_out(&self, name: &str, found: &mut FileFigures) {
-        let bare = |name: &str| match name.rsplit_once('-') {
-            // The number of CPUs, which not every line has.
-            Some((bare, cpus)) if cpus.parse::<u32>().is_ok() => bare.to_string(),
-            _ => name.to_string(),
-        };
-        let failed = bare(name.strip_prefix("Benchmark").unwrap_or(name));
-        let Some(first) = self.first else { return };
-        let of_process = found.observations.split_off(first);
-        let is_sound = |one: &Observation| {
-            one.labels
-                .get("name")
-                .is_none_or(|name| bare(name) != failed)
-        };
-        found
-            .observations
-            .extend(of_process.into_iter().filter(is_sound));
-    }
-
     /// Its last line was read.
     fn end(&mut self, found: &mut FileFigures) {
         let process = std::mem::take(self);
+        process.leave_out_failed(found);
         if let (Some(first), Some((said, line))) = (process.first, process.unnamed) {
             let left_out = found.observations.split_off(first).len();
             found.remarks.insert(format!(
@@ -179,6 +162,30 @@ impl Process {
                 found.file
             ));
         }
+    }
+
+    /// Leaves out the figures of benchmarks that failed after them.
+    fn leave_out_failed(&self, found: &mut FileFigures) {
+        let (Some(first), false) = (self.first, self.failed.is_empty()) else {
+            return;
+        };
+        let figures = found.observations.split_off(first);
+        let is_sound = |(place, figure): &(usize, Observation)| {
+            let name = figure.labels.get("name").map(|name| bare(name));
+            let failed = name.and_then(|name| self.failed.get(&name));
+            failed.is_none_or(|failed| *failed <= *place)
+        };
+        let sound = (first..).zip(figures).filter(is_sound);
+        found.observations.extend(sound.map(|(_, figure)| figure));
+    }
+}
+
+/// A benchmark's name without `Benchmark` and the number of CPUs, which not every line has.
+fn bare(name: &str) -> String {
+    let name = name.strip_prefix("Benchmark").unwrap_or(name);
+    match name.rsplit_once('-') {
+        Some((bare, cpus)) if cpus.parse::<u32>().is_ok() => bare.into(),
+        _ => name.into(),
     }
 }
 
@@ -190,6 +197,14 @@ impl Failures {
     fn add(&mut self, name: &str, said: &str, line: usize) {
         let first = (0, said.into(), line);
         self.0.entry(name.into()).or_insert(first).0 += 1;
+    }
+
+    /// Whether a part of a benchmark failed.
+    fn has_part(&self, name: &str) -> bool {
+        let start = format!("{name}/");
+        let mut from = self.0.range(start.clone()..);
+        from.next()
+            .is_some_and(|(name, _)| name.starts_with(&start))
     }
 
     /// Tells of each, and adds the share of benchmarks that failed.
@@ -217,12 +232,7 @@ impl Failures {
             .iter()
             .filter(|(name, _)| name.starts_with("Benchmark"))
             // One that failed because a part of it did is counted by its parts.
-            .filter(|(name, _)| {
-                !self
-                    .0
-                    .keys()
-                    .any(|other| other.starts_with(&format!("{name}/")))
-            });
+            .filter(|(name, _)| !self.has_part(name));
         let failed: u32 = benchmarks.map(|(_, (count, ..))| count).sum();
         let share = f64::from(failed) / f64::from(failed + results);
         found.failures("benchmarks failed", share, 1);

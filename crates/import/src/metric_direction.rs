@@ -76,8 +76,8 @@ const NEUTRAL: &str = "\
     version goroutines entropy workers processes gcs compactions branches idle length uid pid \
     port swap";
 
-/// What turns round the words beside it, or says what no list of words can: nothing is guessed then.
-const TURNING: &str = "\
+/// Words that reverse the meaning of others, or whose direction depends on what they count: nothing is guessed then.
+const REVERSING: &str = "\
     saved saving savings avoided prevented freed available lifetime battery slack stale unanswered \
     perplexity status survived tolerated recovered remaining left";
 
@@ -215,9 +215,9 @@ fn is_failure(words: &[String]) -> bool {
 }
 
 /// `memory saved`, `time to first failure`, `requests per error`.
-fn is_turned(words: &[String]) -> bool {
+fn is_reversed(words: &[String]) -> bool {
     let until = words.iter().position(|word| is_in(word, UNTIL));
-    words.iter().any(|word| is_in(word, TURNING))
+    words.iter().any(|word| is_in(word, REVERSING))
         || until.is_some_and(|place| is_failure(&words[place..]))
 }
 
@@ -240,7 +240,7 @@ fn by_words(words: &[String]) -> Hint {
         .iter()
         .any(|word| is_cost_word(word) || is_quantile(word));
     let costs = costs || (words.len() > 1 && ends_in(TIME_ENDS) && !gains);
-    if is_turned(words) {
+    if is_reversed(words) {
         return Hint::Mixed;
     }
     if is_failure(words) {

@@ -21,7 +21,7 @@ pub fn clean(text: &str) -> String {
             // Control sequence introducer in one character.
             '\u{9b}' => skip_sequence(&mut rest),
             '\n' | '\t' => clean.push(letter),
-            letter if letter.is_control() || turns(letter) => {}
+            letter if letter.is_control() || is_misleading(letter) => {}
             letter => clean.push(letter),
         }
     }
@@ -40,7 +40,7 @@ pub fn escaped(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '\n' | '\t' => escaped.push(letter),
-            letter if letter.is_control() || turns(letter) => {
+            letter if letter.is_control() || is_misleading(letter) => {
                 escaped.extend(letter.escape_unicode());
             }
             letter => escaped.push(letter),
@@ -53,7 +53,7 @@ pub fn escaped(text: &str) -> String {
 pub fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for letter in json.chars() {
-        if letter != '\n' && (letter.is_control() || turns(letter)) {
+        if letter != '\n' && (letter.is_control() || is_misleading(letter)) {
             let mut units = [0; 2];
             for unit in letter.encode_utf16(&mut units) {
                 let _ = write!(escaped, "\\u{unit:04x}");
@@ -85,7 +85,7 @@ pub fn shell_word(text: &str) -> String {
 
 /// Characters that turn the direction of writing (UAX #9) or are not seen, so that a text shows other than it reads, and separators
 /// of lines and paragraphs, which begin a line in the midst of a text.
-fn turns(letter: char) -> bool {
+fn is_misleading(letter: char) -> bool {
     matches!(
         letter,
         '\u{61c}'
@@ -189,6 +189,21 @@ mod tests {
             ("größer µs", "größer µs"),
         ] {
             assert_eq!(clean(text), want, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn json_is_the_same_without_what_a_terminal_would_obey() {
+        for (json, want) in [
+            (
+                "{\n  \"a\": \"b\u{9b}31m\"\n}",
+                "{\n  \"a\": \"b\\u009b31m\"\n}",
+            ),
+            ("[\"\u{7f}\u{202e}\u{200b}\"]", r#"["\u007f\u202e\u200b"]"#),
+            ("\"\u{e0041}\"", r#""\udb40\udc41""#),
+            ("\"größer \\n µs\"", "\"größer \\n µs\""),
+        ] {
+            assert_eq!(escaped_json(json), want);
         }
     }
 

@@ -110,7 +110,7 @@ impl Tree {
         // With an access control list the group's bits are what it allows anybody.
         let has_list = rustix::fs::fgetxattr(root.fd(), ACCESS_LIST, &mut [0; 0][..]).is_ok();
         let group = (!has_list).then_some(about.st_gid);
-        match Foreign::of(euid, (about.st_uid, group), about.st_mode) {
+        match Foreign::of(euid, about.st_uid, group, about.st_mode) {
             None => Ok(()),
             Some(foreign) => Err(Error::new(
                 ErrorKind::PermissionDenied,
@@ -631,7 +631,7 @@ const ACCESS_LIST: &str = "system.posix_acl_access";
 impl Foreign {
     /// `None` where nobody else can, or where this is not root: other users can only harm what is theirs.
     /// `group` is `None` where a list says who may write.
-    fn of(euid: u32, (owner, group): (u32, Option<u32>), mode: u32) -> Option<Self> {
+    fn of(euid: u32, owner: u32, group: Option<u32>, mode: u32) -> Option<Self> {
         if euid != 0 {
             None
         } else if owner != 0 {
@@ -880,15 +880,14 @@ mod tests {
 
     #[test]
     fn root_writes_to_no_directory_that_others_can_write_to() {
-        let root = (0, Some(0));
-        assert_eq!(Foreign::of(0, root, 0o40_755), None);
-        assert_eq!(Foreign::of(0, root, 0o40_775), None);
-        let foreign = |who, mode| Foreign::of(0, who, mode).unwrap();
-        assert_eq!(foreign((1000, Some(0)), 0o40_700), Foreign::Owner(1000));
-        assert_eq!(foreign((0, Some(1000)), 0o40_775), Foreign::Group(1000));
-        assert_eq!(foreign((0, None), 0o40_775), Foreign::Listed);
-        assert_eq!(foreign(root, 0o41_777), Foreign::Everybody);
-        assert_eq!(Foreign::of(1000, (1001, Some(1)), 0o40_777), None);
+        let foreign = |owner, group, mode| Foreign::of(0, owner, group, mode);
+        assert_eq!(foreign(0, Some(0), 0o40_755), None);
+        assert_eq!(foreign(0, Some(0), 0o40_775), None);
+        assert_eq!(foreign(1000, Some(0), 0o40_700), Some(Foreign::Owner(1000)));
+        assert_eq!(foreign(0, Some(1000), 0o40_775), Some(Foreign::Group(1000)));
+        assert_eq!(foreign(0, None, 0o40_775), Some(Foreign::Listed));
+        assert_eq!(foreign(0, Some(0), 0o41_777), Some(Foreign::Everybody));
+        assert_eq!(Foreign::of(1000, 1001, Some(1), 0o40_777), None);
         let told = Foreign::Owner(1000).told(Path::new("runs/a"));
         assert_eq!(
             told,

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use profiler::elf::{self, FileFunction};
-use profiler::kernel::{Function, GroupLayout, KernelSymbols, Layout, TaskLayout};
+use profiler::kernel::{Function, KernelSymbols, Layout};
 use profiler::profile::{Kind, Profile};
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
@@ -310,13 +310,7 @@ fn no_kernel() -> KernelSymbols {
             name: String::new(),
         }],
         end: 1,
-        layout: Layout {
-            per_cpu_offset: 0,
-            current_task: 0,
-            page_offset_base: 0,
-            task: TaskLayout::default(),
-            group: GroupLayout::default(),
-        },
+        layout: Layout::default(),
         lacks: Vec::new(),
     }
 }

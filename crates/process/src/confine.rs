@@ -140,9 +140,9 @@ fn with_own_maps(rules: RulesetCreated) -> Result<RulesetCreated, RulesetError> 
     let Ok(maps) = PathFd::new("/proc/self/maps") else {
         return Ok(rules);
     };
-    let lasting = fcntl_setfd(&maps, FdFlags::empty());
+    let kept_open = fcntl_setfd(&maps, FdFlags::empty());
     let rules = rules.add_rule(PathBeneath::new(&maps, AccessFs::ReadFile));
-    if lasting.is_ok() {
+    if kept_open.is_ok() {
         mem::forget(maps);
     }
     rules

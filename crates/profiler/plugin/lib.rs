@@ -112,8 +112,8 @@ unsafe extern "C" {
 }
 
 /// Ends QEMU: nothing that a guest does may fill the host's memory.
-fn too_much(what: &str) -> ! {
-    eprintln!("bakeoff's profiler: the guest has more {what} than a profile can have");
+fn too_much_code() -> ! {
+    eprintln!("bakeoff's profiler: the guest has more code than a profile can have");
     // SAFETY: it takes a number. QEMU's own exit waits for this thread.
     unsafe { _exit(1) }
 }
@@ -281,7 +281,7 @@ impl Plugin {
             false => self.setup.functions.place(seen.address),
         };
         if self.known.len() >= MOST_BLOCKS {
-            too_much("code");
+            too_much_code();
         }
         let block = Block::new(seen.address, seen.end, seen.last, place, &seen.starts);
         let index = self.engine.add(block);

@@ -88,6 +88,16 @@ fn set(what: Resource, most: u64) {
     setrlimit(what, limit).expect("a process may limit itself");
 }
 
+/// The most memory that a process has had, in bytes; `None` when it has ended. `self` is this one.
+pub fn peak_bytes(process: &str) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().trim_end_matches(" kB").parse().ok()?;
+    Some(kib << 10)
+}
+
 /// What a program of ours says, run within these limits.
 ///
 /// # Panics

@@ -27,6 +27,7 @@ use record::rundir::{self, RunDir};
 use record::trial::{JobResult, Phase};
 use record::trial::{Outcome, Void, VoidReason};
 use serde_json::{Value, json};
+use skip::limits::peak_bytes;
 
 use crate::simulated_lab::PLAN;
 
@@ -410,10 +411,7 @@ fn talk_without_end() {
         void.detail.contains("more said than a trial can have"),
         "{void}"
     );
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.unwrap().trim().trim_end_matches(" kB");
-    let peak_mib = peak.parse::<u64>().unwrap() >> 10;
+    let peak_mib = peak_bytes("self").unwrap() >> 20;
     println!("peak {peak_mib} MiB");
     // 70 MiB were said, and what they tell of one second is one second.
     assert!(peak_mib < 100, "{peak_mib} MiB");

@@ -252,6 +252,24 @@ fn root_writes_to_no_directory_of_another_user() {
     assert!(why.contains("sudo -u '#1000' bakeoff"), "{why}");
     assert_eq!(fs::read_dir(trap.run()).unwrap().count(), before);
     assert!(Tree::to_write(&trap.run()).is_err());
+    let refused = trap.bakeoff(&["man", "run"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", told(&refused));
+    // A file is refused before anybody is asked for a response.
+    let refused = trap.bakeoff(&[
+        "load",
+        "http://127.0.0.1:1/",
+        "-n",
+        "1",
+        "--hdr",
+        "run/x.hdr",
+    ]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        told(&refused).contains("root does not write to a directory of user 1000: run"),
+        "{}",
+        told(&refused)
+    );
+    assert_eq!(fs::read_dir(trap.run()).unwrap().count(), before);
 
     fs::create_dir_all(trap.cache()).unwrap();
     chown(trap.cache(), Some(OTHER), None).unwrap();

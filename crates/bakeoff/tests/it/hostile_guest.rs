@@ -20,8 +20,9 @@ use std::time::Duration;
 
 use record::rundir;
 use record::trial::Outcome;
+use skip::limits::peak_bytes;
 
-use crate::real_guests::{can_boot, processes, stripped, wait_for_the_end_of_all};
+use crate::real_guests::{can_boot, processes, strip, stripped, wait_for_the_end_of_all};
 
 /// Each attack with words of the reason for which its trial is void; without words it harms nothing, and the trial is measured.
 const ATTACKS: [(&str, Option<&str>); 5] = [
@@ -75,10 +76,7 @@ fn hostile_guests_are_void_and_honest_ones_are_measured() {
     let temp = tempfile::tempdir().unwrap();
     // Free of symbolic links, as /proc shows it.
     let dir = temp.path().canonicalize().unwrap();
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(dir.join("attacker"));
-    strip.arg(std::env::current_exe().unwrap());
-    assert!(strip.status().unwrap().success());
+    strip(&std::env::current_exe().unwrap(), &dir.join("attacker"));
     fs::write(dir.join("plan.toml"), plan()).unwrap();
     // A development build has six times the bytes, and its functions are read for the profile.
     let mut run = Command::new(stripped(&dir));
@@ -127,7 +125,7 @@ fn hostile_guests_are_void_and_honest_ones_are_measured() {
 /// The most memory that a process has had from its first guest until it ended, in MiB: packing a development build's initramfs
 /// takes more than any guest.
 fn peak_until_end(run: &mut Child, dir: &Path) -> u64 {
-    let mut peak_kib = 0;
+    let mut peak = 0;
     let mut has_guest = false;
     while run.try_wait().unwrap().is_none() {
         if !has_guest && !processes(dir, "-accel").is_empty() {
@@ -135,13 +133,10 @@ fn peak_until_end(run: &mut Child, dir: &Path) -> u64 {
             // 5 sets the peak back to what there is now.
             fs::write(format!("/proc/{}/clear_refs", run.id()), "5").unwrap();
         }
-        let status = fs::read_to_string(format!("/proc/{}/status", run.id())).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let number = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok());
-        peak_kib = number.unwrap_or(peak_kib);
+        peak = peak_bytes(&run.id().to_string()).unwrap_or(peak);
         thread::sleep(Duration::from_millis(50));
     }
-    peak_kib >> 10
+    peak >> 20
 }
 
 /// A role of this binary, no test: a guest runs it, and a sysctl of the arm says what it does.

@@ -9,6 +9,7 @@ use record::journal::{self, Event};
 use record::rundir;
 use record::verdict::look::{Look, MetricLook};
 use record::verdict::{Comparison, Judgement};
+use skip::limits::peak_bytes;
 
 use crate::simulated_lab::{PLAN, World, judged, robbed};
 
@@ -139,17 +140,6 @@ fn cpu_ms() -> u64 {
     ns / 1_000_000
 }
 
-/// The most memory that this process has had.
-fn most_memory_mb() -> u64 {
-    let text = fs::read_to_string("/proc/self/status").unwrap();
-    let line = text
-        .lines()
-        .find(|line| line.starts_with("VmHWM:"))
-        .unwrap();
-    let kb: u64 = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    kb / 1024
-}
-
 /// What looks and the verdict of a very long run cost, printed. `LONG_RUN_BLOCKS` asks for another length;
 /// `LONG_RUN_BLOCKS=10000` for the longest that there is.
 #[test]
@@ -180,7 +170,7 @@ fn simulated_long_run() {
         times_ms[times_ms.len() - 1],
         times_ms.iter().sum::<u64>() / 1000,
         last.iter().sum::<u64>() / last.len() as u64,
-        most_memory_mb()
+        (peak_bytes("self").unwrap() >> 20)
     );
     let begin = cpu_ms();
     let judgement = judged(dir.path());
@@ -188,6 +178,6 @@ fn simulated_long_run() {
         "verdict {:?}, CPU time {} s; memory {} MB",
         judgement.comparisons[0].verdict,
         (cpu_ms() - begin) / 1000,
-        most_memory_mb()
+        (peak_bytes("self").unwrap() >> 20)
     );
 }

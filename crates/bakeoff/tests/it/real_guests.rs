@@ -65,10 +65,15 @@ pub(crate) fn can_boot() -> bool {
 /// The program without its symbols, in a directory: where it travels to emulated machines, each megabyte counts.
 pub(crate) fn stripped(dir: &Path) -> PathBuf {
     let own = dir.join("bakeoff");
-    let mut strip = Command::new("strip");
-    strip.arg("-o").arg(&own).arg(env!("CARGO_BIN_EXE_bakeoff"));
-    assert!(strip.status().unwrap().success());
+    strip(Path::new(env!("CARGO_BIN_EXE_bakeoff")), &own);
     own
+}
+
+/// A copy of a program without its symbols.
+pub(crate) fn strip(program: &Path, to: &Path) {
+    let mut strip = Command::new("strip");
+    strip.arg("-o").arg(to).arg(program);
+    assert!(strip.status().unwrap().success());
 }
 
 pub(crate) fn run_plan(dir: &Path, plan: &str) -> Child {

@@ -25,6 +25,7 @@ use record::trial::{Outcome, VoidReason};
 use record::verdict::Judgement;
 use record::verdict::defects::Side;
 use record::verdict::soak::{GrowthPlace, Quality};
+use skip::limits::peak_bytes;
 
 use crate::simulated_lab::World;
 
@@ -143,14 +144,6 @@ fn bytes_below(dir: &Path) -> u64 {
         about => about.len(),
     });
     bytes.sum()
-}
-
-/// Highest resident memory of this process so far, in bytes.
-fn peak_bytes() -> u64 {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let peak = peak.unwrap().trim().trim_end_matches(" kB");
-    peak.parse::<u64>().unwrap() << 10
 }
 
 /// What the record of a soak of that length is, whichever it is.
@@ -541,7 +534,7 @@ fn simulated_soak() {
     let began = Instant::now();
     run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
     let ran = began.elapsed();
-    let lab_peak = peak_bytes();
+    let lab_peak = peak_bytes("self").unwrap();
     is_kept(dir.path(), window);
     let record = bytes_below(dir.path());
     let began = Instant::now();
@@ -556,7 +549,10 @@ fn simulated_soak() {
         show_bytes(told.load(Ordering::Relaxed))
     );
     println!("peak memory, lab     {}", show_bytes(lab_peak));
-    println!("peak memory, report  {}", show_bytes(peak_bytes()));
+    println!(
+        "peak memory, report  {}",
+        show_bytes(peak_bytes("self").unwrap())
+    );
     println!("record               {} (bar 200 MB)", show_bytes(record));
     println!(
         "report, time         {:.2} s (bar 5 s)",

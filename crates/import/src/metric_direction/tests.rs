@@ -130,22 +130,22 @@ const REAL_NAMES: &str = "\
     k6           | data_received rate        | /s          | +
     k6           | checks failed             | share       | -
     locust       | Failure Count             |             | -
-    turned       | non-2xx responses         | req/s       | !
-    turned       | unanswered                | req/s       | !
-    turned       | status 503                | req/s       | !
-    turned       | stale reads               | ops/s       | !
-    turned       | perplexity                | score       | !
-    turned       | mean time between failures | h          | !
-    turned       | time between errors       | s           | !
-    turned       | time to first failure     | s           | !
-    turned       | available memory          | MB          | !
-    turned       | memory freed              | MB          | !
-    turned       | time saved                | s           | !
-    turned       | lifetime                  | s           | !
-    turned       | battery time              | h           | !
-    turned       | timer slack               | ms          | !
-    turned       | errors avoided            |             | !
-    turned       | requests per failure      |             | !
+    reversed     | non-2xx responses         | req/s       | !
+    reversed     | unanswered                | req/s       | !
+    reversed     | status 503                | req/s       | !
+    reversed     | stale reads               | ops/s       | !
+    reversed     | perplexity                | score       | !
+    reversed     | mean time between failures | h          | !
+    reversed     | time between errors       | s           | !
+    reversed     | time to first failure     | s           | !
+    reversed     | available memory          | MB          | !
+    reversed     | memory freed              | MB          | !
+    reversed     | time saved                | s           | !
+    reversed     | lifetime                  | s           | !
+    reversed     | battery time              | h           | !
+    reversed     | timer slack               | ms          | !
+    reversed     | errors avoided            |             | !
+    reversed     | requests per failure      |             | !
     locust       | Requests/s                |             | +
     locust       | Failures/s                |             | -
     locust       | Average Response Time     |             | -

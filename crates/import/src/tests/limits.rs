@@ -116,6 +116,44 @@ fn xml_that_grows_by_its_entities() {
 }
 
 #[test]
+fn xml_whose_attributes_take_the_square_of_their_number() {
+    let attributes: String = lines(100_000, |n| format!("a{n}=\"1\""));
+    let file = OneFile::new(&format!(
+        "<?xml version=\"1.0\"?>\n<PhoronixTestSuite>\n<a {attributes}/></PhoronixTestSuite>"
+    ));
+    let why = limits::refusal(|| file.read());
+    assert_eq!(
+        why,
+        "FILE:3: more than 64 attributes in one place (export the result again)"
+    );
+}
+
+#[test]
+fn xml_whose_namespaces_are_looked_at_for_each_element() {
+    let names: String = lines(50, |n| format!("xmlns:x{n}=\"u\""));
+    let nested = format!("<b {names}>").repeat(2);
+    let children = "<c xmlns:z=\"1\"/>".repeat(300_000);
+    let file = OneFile::new(&format!(
+        "<PhoronixTestSuite>{nested}{children}</b></b></PhoronixTestSuite>"
+    ));
+    let why = limits::refusal(|| file.read());
+    assert!(
+        why.contains("more than 64 attributes in one place"),
+        "{why}"
+    );
+}
+
+#[test]
+fn go_benchmarks_that_all_fail_after_their_figures() {
+    let text: String = lines(20_000, |n| {
+        format!("BenchmarkA{n}-8 100 {n}.5 ns/op\n--- FAIL: BenchmarkA{n}-8")
+    });
+    let file = OneFile::new(&format!("pkg: p\n{text}\nFAIL\nFAIL p 1s\n"));
+    let why = limits::refusal(|| file.read());
+    assert!(why.starts_with("FILE: nothing is left to judge: "), "{why}");
+}
+
+#[test]
 fn very_many_metrics_of_k6() {
     let metrics = list(20_000, |n| {
         format!("\"m{n}\":{{\"count\":5,\"rate\":14.5}}")

@@ -76,7 +76,7 @@ pub(super) fn conclude(
         let width = crate::commands::report::width();
         out::text(&format::terminal(figures, &answers, terms, width));
     }
-    gate((&answers, &figures.failing), origin, args.fail_on)
+    gate(&answers, &figures.failing, origin, args.fail_on)
 }
 
 impl Origin {
@@ -121,7 +121,8 @@ fn terms(args: &JudgeArgs) -> Terms {
 
 /// Every metric of such figures is a primary one.
 fn gate(
-    (answers, failing): (&[Answer<'_>], &BTreeSet<String>),
+    answers: &[Answer<'_>],
+    failing: &BTreeSet<String>,
     origin: &Origin,
     fail_on: Option<FailOn>,
 ) -> Result<End> {

@@ -11,7 +11,7 @@ use import::{self, compare::ImportOptions, layout::ArmOrder, layout::Layout};
 use input::text;
 use machine::console;
 use plan::Checks;
-use profiler::kernel::{self, Function, GroupLayout, KernelSymbols, TaskLayout};
+use profiler::kernel::{self, Function, KernelSymbols};
 use profiler::profile::Profile;
 use profiler::resolve::{Names, resolve};
 use profiler::{counter, elf, format, raw, unpack};
@@ -673,13 +673,7 @@ fn named(raw: &raw::Raw) -> anyhow::Result<Profile> {
             name: "tcp_sendmsg".into(),
         }],
         end: 1 << 20,
-        layout: kernel::Layout {
-            per_cpu_offset: 0,
-            current_task: 0,
-            page_offset_base: 0,
-            task: TaskLayout::default(),
-            group: GroupLayout::default(),
-        },
+        layout: kernel::Layout::default(),
         lacks: Vec::new(),
     };
     let names = Names {

@@ -1,11 +1,11 @@
 //! Bisections and walks: sentences and tables, as terminal text and as pages.
 
+use doc::{Block, Table};
 use input::units::show_change;
 use record::bisect::{Bisection, Conclusion, Evidence, Shape, Version, Walk, WalkMetric, WalkStep};
 use record::verdict::Verdict;
 
 use crate::levels::Levels;
-use crate::terminal::wrap;
 use crate::words::{NONE, directed, large_change, percent};
 
 pub(crate) mod page;
@@ -23,7 +23,7 @@ const NEGLIGIBLE: f64 = 0.01;
 const SHORT_LINE: usize = 24;
 
 /// One line while it goes on: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
-pub(crate) fn line(now: &Bisection) -> String {
+pub fn line(now: &Bisection) -> String {
     let mut parts = vec![format!("bisect: {}", blocks(now.blocks))];
     let best = now.steps.iter().enumerate();
     let best = best.max_by(|one, other| one.1.total_cmp(other.1));
@@ -41,24 +41,18 @@ pub(crate) fn line(now: &Bisection) -> String {
 }
 
 /// The sentences first, then the line of versions.
-pub(crate) fn terminal(found: &Bisection, width: usize) -> String {
-    let mut lines = wrap(&found.title, "", width);
-    for sentence in sentences(found) {
-        lines.extend(wrap(&sentence, "", width));
-    }
-    lines.push(String::new());
+pub fn terminal(found: &Bisection, width: usize) -> String {
+    let mut blocks = vec![Block::Title(found.title.clone())];
+    blocks.extend(sentences(found).into_iter().map(Block::Text));
     let mut rows = vec![with(&COLUMNS, String::new())];
-    rows.extend(versions(found).iter().map(|one| {
-        let bar = one.step.map_or(String::new(), bar);
-        with(&one.cells, bar)
+    rows.extend(versions(found).iter().map(|version| {
+        let bar = version.step.map_or(String::new(), bar);
+        with(&version.cells, bar)
     }));
-    lines.extend(crate::table(&rows, 2, width));
-    for said in left_out(found) {
-        lines.extend(wrap(&said, "- ", width));
-    }
-    lines.push(String::new());
-    lines.extend(wrap(NOTE, "- ", width));
-    lines.join("\n") + "\n"
+    blocks.extend(Block::table(Table::new(rows, 2)));
+    blocks.extend(Block::list(left_out(found)));
+    blocks.extend([Block::Gap, Block::List(vec![NOTE.into()])]);
+    doc::terminal::render(&blocks, width)
 }
 
 const NOTE: &str = "like from, like to: blocks in which the version was nearer to that end; place: where it lies between the ends, 0 at the \
@@ -260,23 +254,21 @@ fn blocks(count: u32) -> String {
 }
 
 /// Each metric: what its significant steps are, and the line as a chart.
-pub(crate) fn walk_terminal(walk: &Walk, width: usize) -> String {
-    let mut lines = wrap(&walk.title, "", width);
+pub fn walk_terminal(walk: &Walk, width: usize) -> String {
+    let mut blocks = vec![Block::Title(walk.title.clone())];
     for metric in &walk.metrics {
-        lines.push(String::new());
-        lines.extend(wrap(&walk_sentence(walk, metric), "", width));
-        lines.push(String::new());
+        blocks.extend([Block::Gap, Block::Text(walk_sentence(walk, metric))]);
         let ends = extremes(metric);
         let mut rows = vec![with(&walk_columns(metric), "line".into())];
-        rows.extend(walk_rows(walk, metric).iter().map(|one| {
-            let point = one.ratio.map_or(String::new(), |ratio| point(ratio, ends));
-            with(&one.cells, point)
+        rows.extend(walk_rows(walk, metric).iter().map(|version| {
+            let ratio = version.ratio;
+            let point = ratio.map_or(String::new(), |ratio| point(ratio, ends));
+            with(&version.cells, point)
         }));
-        lines.extend(crate::table(&rows, 1, width));
+        blocks.extend(Block::table(Table::new(rows, 1)));
     }
-    lines.push(String::new());
-    lines.extend(wrap(&walk_note(walk), "- ", width));
-    lines.join("\n") + "\n"
+    blocks.extend([Block::Gap, Block::List(vec![walk_note(walk)])]);
+    doc::terminal::render(&blocks, width)
 }
 
 fn walk_note(walk: &Walk) -> String {

@@ -1,37 +1,32 @@
 //! How much of a difference settings explain, as terminal text, Markdown and JSON.
 
+use doc::{Block, Table};
 use record::verdict::confirm::Confirmation;
 use serde_json::Value;
 
-use crate::markdown::{table, text};
-use crate::terminal::wrap;
 use crate::words::confirm as words;
 
-/// The sentence first, then the table.
-pub(crate) fn terminal(found: &Confirmation, width: usize) -> String {
-    let mut lines = wrap(&words::title(found), "", width);
-    for sentence in words::sentences(found) {
-        lines.extend(wrap(&sentence, "", width));
-    }
-    lines.push(String::new());
-    lines.extend(crate::table(&words::rows(found), 2, width));
-    lines.push(String::new());
-    lines.extend(wrap(&words::note(found), "- ", width));
-    lines.join("\n") + "\n"
+/// The sentences first, then the table.
+fn told(found: &Confirmation) -> Vec<Block> {
+    let mut blocks = vec![Block::Title(words::title(found))];
+    blocks.extend(words::sentences(found).into_iter().map(Block::Lead));
+    blocks.extend(Block::table(Table::new(words::rows(found), 2)));
+    blocks.extend([Block::Gap, Block::List(vec![words::note(found)])]);
+    blocks
+}
+
+/// For a terminal of so many columns.
+pub fn terminal(found: &Confirmation, width: usize) -> String {
+    doc::terminal::render(&told(found), width)
 }
 
 /// The same for a mail or a pull request.
-pub(crate) fn markdown(found: &Confirmation) -> String {
-    let mut parts = vec![format!("## {}\n", text(&words::title(found)))];
-    let sentences = words::sentences(found);
-    parts.extend(sentences.iter().map(|one| format!("**{}**\n", text(one))));
-    parts.push(table(&words::rows(found)).unwrap_or_default());
-    parts.push(format!("- {}\n", text(&words::note(found))));
-    parts.join("\n")
+pub fn markdown(found: &Confirmation) -> String {
+    doc::markdown::render(&told(found))
 }
 
 /// The data, and the sentences as `text`.
-pub(crate) fn json(found: &Confirmation) -> Value {
+pub fn json(found: &Confirmation) -> Value {
     let mut value = serde_json::to_value(found).expect("a confirmation has string keys only");
     value["text"] = words::sentences(found).join("; ").into();
     value

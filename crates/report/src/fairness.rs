@@ -3,65 +3,53 @@
 use std::fmt::Write as _;
 
 use ::fairness::{ALL, Check, Group};
+use doc::Block;
 use record::rundir::Run;
 use record::verdict::Judgement;
 use serde_json::{Value, json};
 
-use crate::terminal::wrap;
 use crate::words;
 use crate::words::fairness::{in_vain, passed, summary, told};
 
 /// What is amiss at length, and the names of what is not.
-pub(crate) fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
+pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     let findings = &judgement.fairness;
-    let mut lines = differing(judgement, width);
-    for one in told(findings) {
-        lines.extend(wrap(&format!("{}: {}", one.id, one.outcome), "", width));
-        lines.extend(wrap(one.question, "    ", width));
-        for detail in &one.details {
-            lines.extend(wrap(detail, "    - ", width));
-        }
-        let why = one.why.map(|why| format!("why it matters: {why}"));
-        let mend = one.mend.map(|mend| format!("to mend it: {mend}"));
-        for said in why.into_iter().chain(mend) {
-            lines.extend(wrap(&said, "    ", width));
-        }
-        lines.push(String::new());
+    let mut blocks = differing(judgement);
+    for check in told(findings) {
+        blocks.push(Block::Text(format!("{}: {}", check.id, check.outcome)));
+        let mut below = vec![Block::Text(check.question.into())];
+        below.extend(Block::list(check.details));
+        let why = check.why.map(|why| format!("why it matters: {why}"));
+        let mend = check.mend.map(|mend| format!("to mend it: {mend}"));
+        below.extend(why.into_iter().chain(mend).map(Block::Text));
+        blocks.extend([Block::Indented(below), Block::Gap]);
     }
-    for (group, ids) in passed(findings) {
-        lines.extend(wrap(
-            &format!("passed: {group}: {}", ids.join(", ")),
-            "",
-            width,
-        ));
-    }
-    lines.extend(
-        summary(judgement)
-            .into_iter()
-            .chain(in_vain(run, judgement))
-            .flat_map(|said| wrap(&said, "", width)),
-    );
-    lines.join("\n") + "\n"
+    let passed = passed(findings).into_iter();
+    let passed = passed.map(|(group, ids)| format!("passed: {group}: {}", ids.join(", ")));
+    let closing = summary(judgement)
+        .into_iter()
+        .chain(in_vain(run, judgement));
+    blocks.extend(passed.chain(closing).map(Block::Text));
+    doc::terminal::render(&blocks, width)
 }
 
 /// What differs, weighed.
-fn differing(judgement: &Judgement, width: usize) -> Vec<String> {
-    let said = words::weighed::line(judgement).into_iter();
-    let said = said.chain(words::weighed::counts(judgement));
-    let mut lines: Vec<String> = said.flat_map(|line| wrap(&line, "", width)).collect();
-    let classes = words::weighed::lines(judgement);
-    lines.extend(classes.iter().flat_map(|line| wrap(line, "- ", width)));
-    if !lines.is_empty() {
-        lines.push(String::new());
+fn differing(judgement: &Judgement) -> Vec<Block> {
+    let lines = words::weighed::line(judgement).into_iter();
+    let lines = lines.chain(words::weighed::counts(judgement));
+    let mut blocks: Vec<Block> = lines.map(Block::Text).collect();
+    blocks.extend(Block::list(words::weighed::lines(judgement)));
+    if !blocks.is_empty() {
+        blocks.push(Block::Gap);
     }
-    lines
+    blocks
 }
 
 /// Version of the list; docs/json.md is its schema.
 const LIST_VERSION: u32 = 1;
 
 /// All checks, for machines.
-pub(crate) fn list() -> Value {
+pub fn list() -> Value {
     let check = |check: &&Check| {
         json!({
             "id": check.id, "group": check.group.title(), "question": check.question, "reads": check.reads,
@@ -72,7 +60,7 @@ pub(crate) fn list() -> Value {
 }
 
 /// docs/fairness.md.
-pub(crate) fn page() -> String {
+pub fn page() -> String {
     let mut page = String::from(HEAD);
     for group in Group::ALL {
         let _ = write!(page, "\n## {}\n", group.title());

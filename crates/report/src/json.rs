@@ -9,7 +9,7 @@ use crate::disclosure;
 use crate::words::{defect, fairness, limit, reason, robustness, soak, warning, weighed};
 
 /// The judgement with its sentences.
-pub(crate) fn json(run: &Run, judgement: &Judgement) -> Value {
+pub fn json(run: &Run, judgement: &Judgement) -> Value {
     let mut value = serde_json::to_value(judgement).expect("a judgement has string keys only");
     let comparisons = value["comparisons"].as_array_mut().into_iter().flatten();
     for (value, comparison) in comparisons.zip(&judgement.comparisons) {

@@ -1,11 +1,11 @@
-//! A loaded run in, HTML, Markdown or terminal text out. Computes no statistics.
+//! A loaded run in, HTML, Markdown or terminal text out. No statistics are computed here.
 //!
 //! ```text
-//! words      sentences and numbers, the same in all three forms: nothing below this room composes a sentence for users
+//! words      sentences and numbers, the same in all media
 //! json       what was judged as data, with its sentences
-//! page       the HTML page: sections from top to bottom
-//! section    its part about one workload
-//! headline   what the page says first of an arm; a verdict as a badge
+//! run        the report of a run: its parts in order, and which medium has which
+//! section    the part about one workload
+//! page       what only the page of a run has
 //! chart      its charts, as SVG
 //! overview   workload by arm, the first table of a plan with several
 //! curves     figures against the load, in words and numbers
@@ -19,37 +19,16 @@
 //! disclosure   all that a reader who doubts the comparison must know
 //! night      the index of several plans: a page, Markdown, terminal text
 //! live       a run while it goes on: pages that a server keeps up to date, and what a terminal says of it
-//! markdown   for a mail or a pull request
-//! terminal   for a terminal
 //! ```
+//! Topics are told once, as blocks that the crate `doc` renders for a terminal, Markdown and pages.
 //! The page stands alone: it embeds its style and, for call trees, one script that its content security policy knows by its hash; every
 //! network request is forbidden to it. Whatever comes from a plan, a server or a
 //! console is text to it, never markup.
 
-use ::fairness::Vain;
 use input::text::escaped;
 use maud::Markup;
-use plan::Plan;
-use record::bisect::{Bisection, Walk};
-use record::defect::FoundDefect;
-use record::fleet::Node;
-use record::journal::CloseReason;
-use record::load::Fault;
-use record::load_path::{CeilingOutcome, OneFewerOutcome};
-use record::machine::MachineDescription;
-use record::night::Index;
-use record::rundir::Run;
-use record::verdict::apart::{Change, Obstacle};
-use record::verdict::confirm::Confirmation;
-use record::verdict::defects::ArmDefect;
-use record::verdict::fairness::Finding;
-use record::verdict::look::Look;
-use record::verdict::reason::SampleReason;
-use record::verdict::soak::Soak;
-use record::verdict::warning::{Disturbance, Gate};
-use record::verdict::why::{LostReason, Unexplained, Why};
-use record::verdict::{Comparison, Judgement};
-use serde_json::Value;
+#[cfg(test)]
+use record::{rundir::Run, verdict::Judgement};
 
 mod bisect;
 #[cfg(test)]
@@ -60,300 +39,77 @@ mod curves;
 mod disclosure;
 mod fairness;
 mod footing;
-mod headline;
 mod json;
 pub mod levels;
 pub mod live;
-mod markdown;
 mod mitigations;
 mod models;
 mod night;
 mod overview;
 mod page;
 mod robustness;
+mod run;
 mod scaling;
 mod section;
 mod soak;
-mod terminal;
 mod why;
 mod words;
+
+pub use bisect::line as bisection_line;
+pub use bisect::page::bisection as bisection_html;
+pub use bisect::page::walk as walk_html;
+pub use bisect::terminal as bisection_terminal;
+pub use bisect::walk_terminal;
+pub use confirm::json as confirmation_json;
+pub use confirm::markdown as confirmation_markdown;
+pub use confirm::terminal as confirmation_terminal;
+pub use fairness::list as fairness_list;
+pub use fairness::page as fairness_page;
+pub use fairness::terminal as fairness_terminal;
+pub use json::json;
+pub use night::as_markdown as night_markdown;
+pub use night::as_text as night_terminal;
+pub use night::page as night_html;
+pub use run::html;
+pub use run::markdown;
+pub use run::terminal;
+pub use why::json as why_json;
+pub use why::markdown as why_markdown;
+pub use why::terminal as why_terminal;
+pub use words::apart::change;
+pub use words::apart::obstacle;
+pub use words::defect::of_arm as arm_defect;
+pub use words::defect::told as defect;
+pub use words::fairness::all_in_short as fairness_in_short;
+pub use words::fairness::declared;
+pub use words::fairness::early as early_violations;
+pub use words::fairness::nearest_check;
+pub use words::fairness::vain as accepted_in_vain;
+pub use words::fairness::violations;
+pub use words::fault;
+pub use words::fleet::merged;
+pub use words::limit::ceiling;
+pub use words::limit::one_fewer;
+pub use words::look::look;
+pub use words::machine::machine;
+pub use words::reason::reason;
+pub use words::reason::sample_reason;
+pub use words::reason::sample_reason_of;
+pub use words::run_state::close_reason;
+pub use words::soak::against_arms as growth;
+pub use words::soak::failures;
+pub use words::warning::disturbance;
+pub use words::warning::gate;
+pub use words::warning::setbacks;
+pub use words::warning::warnings;
+pub use words::weighed::pinned;
+pub use words::why::remedy as why_remedy;
+pub use words::why::sentence as why_sentence;
+pub use words::why::unexplained;
 
 /// Markup as it goes out. What would turn the direction of writing in it, or be obeyed otherwise, is written out as on a terminal.
 fn shown(markup: Markup) -> String {
     escaped(&markup.into_string())
-}
-
-/// A self-contained page. It has a script, for call trees, where there are explanations; all else works without.
-pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
-    page::page(run, judgement, whys)
-}
-
-/// For a mail or a pull request: GitHub's Markdown, readable as plain text too.
-pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
-    escaped(&markdown::markdown(run, judgement, whys))
-}
-
-/// For a terminal of `width` columns. Plain text with a line break at its end, without colours and
-/// without the control characters that a title or a console may hold.
-pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> String {
-    terminal::terminal(run, judgement, whys, width)
-}
-
-/// For machines: the judgement, beside each reason, gate, setback and warning its sentence, `text`, and the run's disclosure.
-pub fn json(run: &Run, judgement: &Judgement) -> Value {
-    json::json(run, judgement)
-}
-
-/// The index of a night: a self-contained page without a script.
-pub fn night_html(index: &Index) -> String {
-    night::page(index)
-}
-
-/// The same for a mail or a pull request.
-pub fn night_markdown(index: &Index) -> String {
-    escaped(&night::as_markdown(index))
-}
-
-/// The same for a terminal of `width` columns.
-pub fn night_terminal(index: &Index, width: usize) -> String {
-    night::as_text(index, width)
-}
-
-/// What the checks of the fairness gate found, for a terminal of so many columns.
-pub fn fairness_terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
-    fairness::terminal(run, judgement, width)
-}
-
-/// What can be set alike in all arms and was not, as `[pinned]` of a plan; what cannot, as comments.
-pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
-    words::weighed::pinned(plan, judgement)
-}
-
-/// All checks of the fairness gate, as Markdown.
-pub fn fairness_page() -> String {
-    fairness::page()
-}
-
-/// Violations, a sentence each.
-pub fn violations(findings: &[Finding]) -> Vec<String> {
-    words::fairness::violations(findings)
-}
-
-/// What is declared, a line each.
-pub fn declared(findings: &[Finding]) -> Vec<String> {
-    words::fairness::declared(findings)
-}
-
-/// Violations found after so many blocks of a run that goes on, 0 for before the first, and what can be done. Its first test comes
-/// after `min_blocks`.
-pub fn early_violations(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
-    words::fairness::early(blocks, min_blocks, findings)
-}
-
-/// A defect of a trial, as it is told while the run goes on.
-pub fn defect(found: &FoundDefect) -> String {
-    words::defect::told(found)
-}
-
-/// A defect of an arm in a sentence: `new in 7.2: 1 hung task (io_schedule)`.
-pub fn arm_defect(run: &Run, defect: &ArmDefect) -> String {
-    words::defect::of_arm(run, defect)
-}
-
-/// Why a reason was accepted in vain.
-pub fn accepted_in_vain(one: &Vain) -> String {
-    words::fairness::vain(one)
-}
-
-/// The check whose name is nearest to one that there is not.
-pub fn nearest_check(id: &str) -> &'static str {
-    words::fairness::nearest_check(id)
-}
-
-/// The violations of a run, and the reasons with which some were accepted, a line each.
-pub fn fairness_in_short(judgement: &Judgement) -> Vec<String> {
-    words::fairness::all_in_short(judgement)
-}
-
-/// All checks, for machines.
-pub fn fairness_list() -> Value {
-    fairness::list()
-}
-
-/// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
-pub fn reason(comparison: &Comparison) -> String {
-    words::reason::reason(comparison)
-}
-
-/// The same of figures that others took.
-pub fn sample_reason(reason: &SampleReason) -> String {
-    words::reason::sample_reason(reason)
-}
-
-/// The same of runs that are not as many of each arm: names and counts.
-pub fn sample_reason_of(reason: &SampleReason, counts: [(&str, usize); 2]) -> String {
-    words::reason::sample_reason_of(reason, counts)
-}
-
-/// Growth that speaks against arms, a line each.
-pub fn growth(soak: &Soak) -> Vec<String> {
-    words::soak::against_arms(soak)
-}
-
-/// Failed requests, outages and trials that were cut short, of arms other than the baseline, a line each.
-pub fn failures(soak: &Soak, baseline: &str) -> Vec<String> {
-    words::soak::failures(soak, baseline)
-}
-
-/// Why an arm fails.
-pub fn gate(gate: &Gate) -> String {
-    words::warning::gate(gate)
-}
-
-/// What came of the measurement of a workload's ceiling: a line for who watches the run.
-pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
-    words::limit::ceiling(workload, outcome)
-}
-
-/// What came of an arm with one client fewer: a line for who watches the run.
-pub fn one_fewer(of: (&str, &str), outcome: &OneFewerOutcome) -> String {
-    words::limit::one_fewer(of, outcome)
-}
-
-/// What disturbed a block.
-pub fn disturbance(disturbance: &Disturbance) -> String {
-    words::warning::disturbance(disturbance)
-}
-
-/// What went wrong in a run, failed gates first.
-pub fn setbacks(judgement: &Judgement) -> Vec<String> {
-    words::warning::setbacks(judgement)
-}
-
-/// What a reader must know before the figures.
-pub fn warnings(judgement: &Judgement) -> Vec<String> {
-    words::warning::warnings(judgement)
-}
-
-/// How far one primary metric is at a look.
-pub fn look(look: &Look) -> String {
-    words::look::look(look)
-}
-
-/// What trials ran on, in one line.
-pub fn machine(machine: &MachineDescription) -> String {
-    words::machine::machine(machine)
-}
-
-/// That a block was taken over from a node.
-pub fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
-    words::fleet::merged(block, node, given_up_on)
-}
-
-/// Why a run ended.
-pub fn close_reason(reason: &CloseReason) -> String {
-    words::run_state::close_reason(reason)
-}
-
-/// What keeps two runs from being compared.
-pub fn obstacle(obstacle: &Obstacle) -> String {
-    words::apart::obstacle(obstacle)
-}
-
-/// What differs between two runs that are compared.
-pub fn change(change: &Change) -> String {
-    words::apart::change(change)
-}
-
-/// What made a difference, in one sentence.
-pub fn why_sentence(why: &Why) -> String {
-    words::why::sentence(why)
-}
-
-/// What made a difference, for a terminal of `width` columns.
-pub fn why_terminal(why: &Why, width: usize) -> String {
-    why::terminal(why, width)
-}
-
-/// How much of a difference settings explain, for a terminal.
-pub fn confirmation_terminal(found: &Confirmation, width: usize) -> String {
-    confirm::terminal(found, width)
-}
-
-/// The same for a mail or a pull request.
-pub fn confirmation_markdown(found: &Confirmation) -> String {
-    escaped(&confirm::markdown(found))
-}
-
-/// The same for machines, with the sentences as `text`.
-pub fn confirmation_json(found: &Confirmation) -> Value {
-    confirm::json(found)
-}
-
-/// The same for a mail or a pull request.
-pub fn why_markdown(why: &Why) -> String {
-    escaped(&why::markdown(why))
-}
-
-/// The same for machines, with the sentence as `text`.
-pub fn why_json(why: &Why) -> Value {
-    why::json(why)
-}
-
-/// Why nothing can be explained.
-pub fn unexplained(unexplained: &Unexplained) -> String {
-    words::why::unexplained(unexplained)
-}
-
-/// What to do about trials that cannot be explained, for these reasons.
-pub fn why_remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
-    words::why::remedy(reasons)
-}
-
-/// Where a bisection stands, in a line.
-pub fn bisection_line(now: &Bisection) -> String {
-    bisect::line(now)
-}
-
-/// A bisection for a terminal of `width` columns.
-pub fn bisection_terminal(found: &Bisection, width: usize) -> String {
-    bisect::terminal(found, width)
-}
-
-/// A bisection as a self-contained page.
-pub fn bisection_html(found: &Bisection) -> String {
-    bisect::page::bisection(found)
-}
-
-/// A walk as a self-contained page.
-pub fn walk_html(walk: &Walk) -> String {
-    bisect::page::walk(walk)
-}
-
-/// A walk for a terminal of `width` columns.
-pub fn walk_terminal(walk: &Walk, width: usize) -> String {
-    bisect::walk_terminal(walk, width)
-}
-
-/// A table for a terminal of `width` columns, the first row its head, the first `left` columns at the left.
-/// Where it is too wide, every row becomes a few lines of `name value`.
-pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
-    terminal::table(rows, left, width)
-}
-
-/// Text of others as GitHub's Markdown takes it for text: no markup, no HTML, one line.
-pub fn markdown_text(text: &str) -> String {
-    markdown::text(text)
-}
-
-/// A class of fault in words.
-pub fn fault(fault: Fault) -> &'static str {
-    words::fault(fault)
-}
-
-/// Lines of at most `width` columns, the first after `lead`, the others as far in.
-pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
-    terminal::wrap(text, lead, width)
 }
 
 /// A run with what is to be reported of it.

@@ -5,14 +5,15 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use doc::html::{pill, unbroken};
 use live::{ArmNow, NightPlan, Snapshot};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use record::journal::Entry;
 use record::verdict::Comparison;
 use sha2::{Digest, Sha256};
 
-use crate::chart::{self, Chart};
-use crate::headline::{headline, pill, unbroken};
+use crate::chart;
+use crate::section::frame;
 use crate::shown;
 use crate::words;
 use crate::words::live as told;
@@ -372,7 +373,7 @@ fn verdict(now: &Snapshot) -> Markup {
         h2 { (title) }
         @match now.judged.as_deref() {
             Some((run, judgement)) if !judgement.headlines.is_empty() => {
-                @for one in words::headlines(run, judgement, &[]) { (headline(&one)) }
+                (doc::html::render(&crate::run::headlines(run, judgement, &[], None)))
             }
             _ => { p.sub { (told::NOTHING) } }
         }
@@ -401,15 +402,6 @@ fn curves(now: &Snapshot) -> Markup {
     ];
     html! {
         @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) } }
-    }
-}
-
-fn frame(chart: &Chart) -> Markup {
-    html! {
-        figure {
-            div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }
-            figcaption { (chart.label) "." }
-        }
     }
 }
 

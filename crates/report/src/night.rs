@@ -2,19 +2,19 @@
 
 use std::fmt::Write as _;
 
+use doc::html::{pill, unbroken};
+use doc::{Block, Medium, Table};
 use maud::{Markup, html};
 use record::night::{Index, PlanSummary, Trend};
 
-use crate::headline::{pill, unbroken};
 use crate::levels::Levels;
-use crate::markdown;
-use crate::page::{boxed, day, plain};
+use crate::page::{day, plain};
 use crate::section::frame;
 use crate::words::night;
-use crate::{chart, terminal, words};
+use crate::{chart, words};
 
 /// The whole page. It loads nothing; its links lead to the reports of its runs.
-pub(crate) fn page(index: &Index) -> String {
+pub fn page(index: &Index) -> String {
     let sections = html! {
         (top(index))
         (plans(index))
@@ -34,7 +34,7 @@ fn top(index: &Index) -> Markup {
                 (night::summary(index))
                 @if !index.begun.is_empty() { span.dot { "·" } time datetime=(index.begun) { (day(&index.begun)) } }
             }
-            (boxed("setbacks", "What went wrong", &night::trouble(index)))
+            (doc::html::render(&trouble(index)))
             @if regressions.is_empty() {
                 p { "No significant regression." }
             } @else {
@@ -204,64 +204,61 @@ fn reading(index: &Index) -> Markup {
 }
 
 /// The same for a mail or a chat.
-pub(crate) fn as_markdown(index: &Index) -> String {
-    let mut parts = vec![
-        format!("## Night {}\n", markdown::text(&index.night)),
-        markdown::text(&night::summary(index)) + "\n",
+pub fn as_markdown(index: &Index) -> String {
+    let mut blocks = vec![
+        Block::Title(format!("Night {}", index.night)),
+        Block::Text(night::summary(index)),
     ];
-    parts.extend(markdown::bullets("What went wrong", &night::trouble(index)));
-    let regressions = night::listed(index, |one| one.is_regression);
-    parts.push(
-        markdown::bullets("Regressions", &regressions)
-            .unwrap_or("No significant regression.\n".into()),
-    );
-    let improvements = night::listed(index, |one| one.is_improvement);
-    parts.extend(markdown::bullets("Improvements", &improvements));
-    parts.extend(markdown::table(&night::rows(index)));
-    if let Some(rows) = markdown::table(&night::change_rows(index)) {
-        parts.push(format!("Changes over versions and nights:\n\n{rows}"));
-    }
-    parts.push(markdown::text(&night::rates(index)) + "\n");
-    parts.extend(night::trend_rates(index).map(|said| markdown::text(&said) + "\n"));
-    parts.join("\n")
+    blocks.extend(listed(index));
+    blocks.extend(Block::table(Table::new(night::rows(index), 6)));
+    blocks.extend(Block::titled_table(
+        "Changes over versions and nights",
+        Table::new(night::change_rows(index), 1),
+    ));
+    blocks.extend(rates(index).into_iter().map(Block::Text));
+    doc::markdown::render(&blocks)
 }
 
 /// The same for a terminal of so many columns.
-pub(crate) fn as_text(index: &Index, width: usize) -> String {
-    let mut lines = terminal::wrap(
-        &format!("night {}: {}", index.night, night::summary(index)),
-        "",
-        width,
-    );
-    lines.push(String::new());
-    lines.extend(terminal::table(&night::rows(index), 6, width));
-    let lists = [
-        ("what went wrong:", night::trouble(index)),
-        (
-            "regressions:",
-            night::listed(index, |one| one.is_regression),
-        ),
-        (
-            "improvements:",
-            night::listed(index, |one| one.is_improvement),
-        ),
-    ];
-    for (title, items) in lists {
-        lines.extend(terminal::list(title, &items, width));
-    }
+pub fn as_text(index: &Index, width: usize) -> String {
+    let summary = night::summary(index);
+    let mut blocks = vec![Block::Text(format!("night {}: {summary}", index.night))];
+    blocks.extend(Block::table(Table::new(night::rows(index), 6)));
+    blocks.extend(listed(index));
     let changes = night::change_rows(index).into_iter().skip(1);
-    let changes: Vec<String> = changes.map(|row| row.join(": ")).collect();
-    lines.extend(terminal::list(
-        "changes over versions and nights:",
-        &changes,
-        width,
+    let changes = changes.map(|row| row.join(": ")).collect();
+    blocks.extend(Block::notice(
+        "",
+        "Changes over versions and nights",
+        changes,
     ));
-    lines.push(String::new());
-    lines.extend(terminal::wrap(&night::rates(index), "- ", width));
-    if let Some(said) = night::trend_rates(index) {
-        lines.extend(terminal::wrap(&said, "- ", width));
-    }
-    lines.join("\n") + "\n"
+    blocks.extend([Block::Gap, Block::List(rates(index))]);
+    doc::terminal::render(&blocks, width)
+}
+
+/// What went wrong, became worse and became better.
+fn listed(index: &Index) -> Vec<Block> {
+    let regressions = night::listed(index, |standing| standing.is_regression);
+    let none = Block::Text("No significant regression.".into());
+    let none = Block::Only(&[Medium::Markdown], vec![none]);
+    let improvements = night::listed(index, |standing| standing.is_improvement);
+    let regressions = Block::notice("worse", "Regressions", regressions).unwrap_or(none);
+    let improvements = Block::notice("better", "Improvements", improvements);
+    let mut blocks = trouble(index);
+    blocks.push(regressions);
+    blocks.extend(improvements);
+    blocks
+}
+
+fn trouble(index: &Index) -> Vec<Block> {
+    let trouble = Block::notice("setbacks", "What went wrong", night::trouble(index));
+    trouble.into_iter().collect()
+}
+
+/// How often any of it is wrong.
+fn rates(index: &Index) -> Vec<String> {
+    let all = [night::rates(index)].into_iter();
+    all.chain(night::trend_rates(index)).collect()
 }
 
 #[cfg(test)]

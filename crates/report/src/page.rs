@@ -1,48 +1,33 @@
 //! The HTML page: sections from top to bottom, all text escaped by the template.
 
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use doc::html::{Page, pill};
+use doc::{Block, Table};
+use maud::{Markup, PreEscaped, html};
 use record::rundir::Run;
 use record::verdict::weighed::Weight;
 use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
-use crate::headline::{headline, pill};
 use crate::levels::Levels;
 use crate::why::tree;
-use crate::{chart, disclosure, footing, models, overview, section, words};
+use crate::{chart, overview, words};
 
 /// What the page may load: nothing. Its own style stands in it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = include_str!("style.css");
 
-/// The whole page.
-pub(crate) fn page(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
+/// The page of a run. It has a script, for call trees, where there are explanations; all else works without.
+pub(crate) fn run(title: &str, whys: &[Why], body: &Markup) -> String {
     let policy = match whys {
         [] => POLICY.to_string(),
         _ => format!("{POLICY}; script-src '{}'", tree::script_hash()),
     };
     let body = html! {
-        main {
-            (top(run, judgement, whys))
-            (warnings(judgement))
-            (contents(run, judgement))
-            @for number in 0..run.plan.workloads.len() {
-                (section::section((run, judgement), whys, number))
-            }
-            (nodes(judgement))
-            (other_models(run))
-            (differences(judgement))
-            (fairness(run, judgement))
-            (defects(run, judgement))
-            (failures(run))
-            (disclosure::section(run, judgement))
-            (repeat(run))
-            (reading(run, judgement))
-        }
+        main { (body) }
         @if !whys.is_empty() { script { (PreEscaped(tree::SCRIPT)) } }
     };
-    whole(&run.plan.title, &policy, &body)
+    whole(title, &policy, &body)
 }
 
 /// A page without a script, of sections.
@@ -51,28 +36,18 @@ pub(crate) fn plain(title: &str, sections: &Markup) -> String {
 }
 
 fn whole(title: &str, policy: &str, body: &Markup) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                meta http-equiv="Content-Security-Policy" content=(policy);
-                meta name="generator" content={ "bakeoff " (record::VERSION) };
-                title { (title) " - bakeoff" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                (chart::shapes())
-                (body)
-            }
-        }
+    let page = Page {
+        title,
+        policy,
+        style: STYLE,
+        generator: &format!("bakeoff {}", record::VERSION),
+        body: html! { (chart::shapes()) (body) },
     };
-    crate::shown(page)
+    page.finish()
 }
 
-fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
+/// Title and state, then what is said first.
+pub(crate) fn header(run: &Run, judgement: &Judgement, top: &[Block]) -> Markup {
     let others = run
         .plan
         .arms
@@ -88,17 +63,7 @@ fn top(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 span.dot { "·" } (words::run_state::state(run, judgement))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
-            (boxed("setbacks", "What went wrong", &words::warning::setbacks(judgement)))
-            @if run.plan.workloads.len() > 1 {
-                (overview(run, judgement))
-            } @else {
-                @for one in words::headlines(run, judgement, whys) { (headline(&one)) }
-            }
-            @if let Some(said) = overview::multiplicity(run, judgement) { p.sub { (said) } }
-            @for said in footing::lines(run, judgement) { p.sub { (said) } }
-            @if judgement.headlines.is_empty() {
-                div.headline.undecided { p { "Nothing measured yet, so nothing is compared." } }
-            }
+            (doc::html::render(top))
         }
     }
 }
@@ -108,44 +73,8 @@ pub(crate) fn day(at: &str) -> String {
     at.chars().take(16).collect::<String>().replace('T', " ") + " UTC"
 }
 
-fn warnings(judgement: &Judgement) -> Markup {
-    boxed("warnings", "Warnings", &words::warning::warnings(judgement))
-}
-
-/// A box of sentences, where there are any.
-pub(crate) fn boxed(class: &str, title: &str, sentences: &[String]) -> Markup {
-    html! {
-        @if !sentences.is_empty() {
-            section.boxed.(class) aria-label=(title) {
-                h2 { (title) }
-                ul { @for sentence in sentences { li { (sentence) } } }
-            }
-        }
-    }
-}
-
-/// What each node of a fleet measured.
-fn nodes(judgement: &Judgement) -> Markup {
-    let rows = words::fleet::rows(judgement);
-    let Some((head, rows)) = rows.split_first() else {
-        return Markup::default();
-    };
-    html! {
-        section id="nodes" {
-            h2 { (words::fleet::TITLE) }
-            div.scroll { table.cards {
-                thead { tr { @for cell in head { th { (cell) } } } }
-                tbody { @for row in rows { tr {
-                    th scope="row" { (row[0]) }
-                    @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (cell) } }
-                } } }
-            } }
-        }
-    }
-}
-
 /// Workload by arm, with the change of each and its interval.
-fn overview(run: &Run, judgement: &Judgement) -> Markup {
+pub(crate) fn overview(run: &Run, judgement: &Judgement) -> Markup {
     let others = || {
         let arms = run.plan.arms.iter();
         arms.filter(|arm| arm.name != run.plan.baseline)
@@ -186,7 +115,7 @@ fn against(cell: &overview::Cell<'_>, levels: &Levels) -> Markup {
 }
 
 /// Where to find what, for a page of several workloads.
-fn contents(run: &Run, judgement: &Judgement) -> Markup {
+pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         @if run.plan.workloads.len() > 1 {
             nav aria-label="Contents" {
@@ -212,7 +141,7 @@ fn contents(run: &Run, judgement: &Judgement) -> Markup {
 }
 
 /// What differed: what matters in a line, then all of it by class, folded where it cannot change figures.
-fn differences(judgement: &Judgement) -> Markup {
+pub(crate) fn differences(judgement: &Judgement) -> Markup {
     let (declared, others): (Vec<_>, Vec<_>) = judgement
         .differences
         .iter()
@@ -273,26 +202,8 @@ fn facts(differences: &[&Difference]) -> Markup {
     }
 }
 
-/// What other emulated CPUs say, where they were asked.
-fn other_models(run: &Run) -> Markup {
-    let rows = models::rows(run);
-    html! {
-        @if let Some((head, rows)) = rows.split_first() {
-            section aria-label=(models::TITLE) {
-                h2 { (models::TITLE) }
-                div.scroll {
-                    table {
-                        thead { tr { @for cell in head { th scope="col" { (cell) } } } }
-                        tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-                    }
-                }
-            }
-        }
-    }
-}
-
 /// What the checks of the fairness gate found.
-fn fairness(run: &Run, judgement: &Judgement) -> Markup {
+pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
     let findings = &judgement.fairness;
     let told = words::fairness::told(findings);
     html! {
@@ -319,21 +230,17 @@ fn fairness(run: &Run, judgement: &Judgement) -> Markup {
 }
 
 /// What kernels and services told, each with the lines of its first report.
-fn defects(run: &Run, judgement: &Judgement) -> Markup {
-    let rows = words::defect::rows(run, judgement);
+pub(crate) fn defects(run: &Run, judgement: &Judgement, rows: &Table) -> Markup {
     html! {
-        @if let Some((head, rows)) = rows.split_first() {
+        @if !rows.is_empty() {
             section #defects {
                 h2 { (words::defect::TITLE) }
-                div.scroll { table {
-                    thead { tr { @for cell in head { th scope="col" { (cell) } } } }
-                    tbody { @for row in rows { tr { @for cell in row { td { (cell) } } } } }
-                } }
-                @for one in words::defect::sorted(judgement) {
-                    @if !one.first.lines.is_empty() {
+                (doc::html::table(rows))
+                @for defect in words::defect::sorted(judgement) {
+                    @if !defect.first.lines.is_empty() {
                         details {
-                            summary { (words::defect::first(run, one)) }
-                            pre { (one.first.lines.join("\n")) }
+                            summary { (words::defect::first(run, defect)) }
+                            pre { (defect.first.lines.join("\n")) }
                         }
                     }
                 }
@@ -342,7 +249,7 @@ fn defects(run: &Run, judgement: &Judgement) -> Markup {
     }
 }
 
-fn failures(run: &Run) -> Markup {
+pub(crate) fn failures(run: &Run) -> Markup {
     let failed = words::failed(run);
     html! {
         @if !failed.is_empty() {
@@ -362,7 +269,7 @@ fn failures(run: &Run) -> Markup {
     }
 }
 
-fn repeat(run: &Run) -> Markup {
+pub(crate) fn repeat(run: &Run) -> Markup {
     let opening = &run.opening;
     html! {
         section #repeat {
@@ -396,7 +303,7 @@ fn repeat(run: &Run) -> Markup {
     }
 }
 
-fn reading(run: &Run, judgement: &Judgement) -> Markup {
+pub(crate) fn reading(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         section #reading {
             h2 { "How to read this" }
@@ -411,14 +318,14 @@ fn reading(run: &Run, judgement: &Judgement) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::headline::unbroken;
     use crate::judged;
+    use doc::html::unbroken;
     use fixtures::web;
 
     #[test]
     fn hostile_text_stays_text() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = page(&run, &judgement, &[]);
+        let page = crate::html(&run, &judgement, &[]);
         assert!(!page.contains("<script"));
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     }
@@ -426,10 +333,10 @@ mod tests {
     #[test]
     fn the_page_says_what_the_judgement_says() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = page(&run, &judgement, &[]);
+        let page = crate::html(&run, &judgement, &[]);
         let headlines = words::headlines(&run, &judgement, &[]);
         assert_eq!(headlines.len(), 1);
-        assert!(page.contains(&unbroken(&headlines[0].said)));
+        assert!(page.contains(&unbroken(&headlines[0].block.text)));
         for part in [
             "CONFIG_OPTION_119",
             "kernel panic",
@@ -443,7 +350,7 @@ mod tests {
     #[test]
     fn a_run_without_figures_has_a_page_without_charts() {
         let (run, judgement) = judged(web::just_begun());
-        let page = page(&run, &judgement, &[]);
+        let page = crate::html(&run, &judgement, &[]);
         assert!(page.contains("Nothing measured yet"));
         assert!(!page.contains("class=\"chart\"") && !page.contains("<figure"));
     }
@@ -451,7 +358,7 @@ mod tests {
     #[test]
     fn a_workload_without_clients_has_no_row_and_no_chart_about_them() {
         let (run, judgement) = judged(web::without_clients());
-        let page = page(&run, &judgement, &[]);
+        let page = crate::html(&run, &judgement, &[]);
         for part in ["ages served", "connections", "Latency", "average CPU"] {
             assert!(!page.contains(part), "{part} says nothing here");
         }
@@ -461,6 +368,6 @@ mod tests {
     #[test]
     fn the_same_run_gives_the_same_bytes() {
         let (run, judgement) = judged(web::two_kernels());
-        assert!(page(&run, &judgement, &[]) == page(&run, &judgement, &[]));
+        assert!(crate::html(&run, &judgement, &[]) == crate::html(&run, &judgement, &[]));
     }
 }

@@ -1,70 +1,337 @@
-//! The page's part about one workload: what is said of it, its charts and their numbers.
+//! What is told of one workload: verdicts, figures, charts and their numbers.
 
+use doc::html::{pill, sentence};
+use doc::{Block, Medium, Table};
 use input::units::show_change;
 use maud::{Markup, html};
 use plan::Plan;
 use record::rundir::Run;
 use record::verdict::why::Why;
-use record::verdict::{ArmCurve, ArmSummary, Comparison, Judgement, Scaling, Verdict};
+use record::verdict::{ArmSummary, Comparison, Judgement, Verdict};
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
-use crate::headline::{headline, pill, unbroken};
 use crate::words::disturbances;
-use crate::{robustness, scaling, soak, why, words};
+use crate::{robustness, run, scaling, soak, why, words};
 
-/// The section of the workload with this number in the plan.
-pub(crate) fn section((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Markup {
+/// Media with a table of what headlines hang on.
+const TABLES: &[Medium] = &[Medium::Markdown, Medium::Html];
+
+/// The part of the workload with this number in the plan: a section of the page.
+pub(crate) fn workload(of: (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
+    let (plan, id) = (&of.0.plan, &of.0.plan.workloads[number].id);
+    let blocks = told(of, whys, number);
+    let page = doc::html::section(
+        &format!("workload-{number}"),
+        &format!("Workload {id}"),
+        &blocks,
+    );
+    let mut text = Vec::new();
+    if plan.workloads.len() > 1 {
+        text.push(Block::Section(id.clone()));
+    }
+    text.extend(blocks);
+    vec![
+        Block::Only(Medium::PAGE, vec![Block::Drawing(page)]),
+        Block::Only(Medium::TEXT, text),
+    ]
+}
+
+fn told((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
-    let its = judgement.comparisons.iter();
-    let comparisons: Vec<&Comparison> = its.filter(|one| one.workload == *id).collect();
+    let comparisons = judgement.comparisons.iter();
+    let comparisons: Vec<&Comparison> = comparisons.filter(|one| one.workload == *id).collect();
     let tables = words::tables_of(judgement, id);
-    let groups = scaling::groups(judgement, id);
+    let mut blocks = Vec::new();
+    if plan.workloads.len() > 1 {
+        let headlines = run::headlines(run, judgement, whys, Some(id));
+        blocks.push(Block::Only(Medium::PAGE, headlines));
+    }
+    let drawn = Block::Drawing(metrics(plan, &comparisons, &tables));
+    blocks.push(Block::Only(Medium::PAGE, vec![drawn]));
+    blocks.push(Block::Only(
+        Medium::TEXT,
+        metric_table(judgement, id, &comparisons),
+    ));
+    let hangs_on = Table::new(robustness::table(judgement, id), usize::MAX);
+    blocks.push(Block::Only(
+        TABLES,
+        Block::titled_table(robustness::TITLE, hangs_on.cards("cards sensitivity")),
+    ));
+    blocks.extend(soak::told(judgement, id, &plan.baseline));
+    let disturbed = Table::new(disturbances::rows(judgement, id), 3);
+    if !disturbed.is_empty() {
+        let disturbed = disturbed.cards("cards disturbed");
+        blocks.extend(Block::titled_table(disturbances::TITLE, disturbed));
+        blocks.push(Block::Text(disturbances::NOTE.into()));
+    }
+    for (place, why) in whys.iter().filter(|why| why.workload == *id).enumerate() {
+        let section = why::section::section(why, &format!("{number}-{place}"));
+        blocks.push(Block::Drawing(section));
+    }
     let margins = chart::verdicts(run, &comparisons, number);
+    blocks.extend(part("Against the margin", margins));
     let estimates = chart::estimate_history(run, &comparisons, number);
+    if let Some(estimates) = estimates {
+        blocks.extend(part("Estimate after each block", Some(estimates)));
+        blocks.extend(folded("Measurement noise", noise(&comparisons)));
+    }
+    blocks.extend(curve_blocks(run, judgement, number));
+    blocks.extend(loads(judgement, &plan.baseline, id));
+    blocks.extend(scaled(run, judgement, number));
+    blocks.extend(arms(plan, judgement, id, &tables));
     let pages = chart::over_time(run, &tables, number);
+    blocks.extend(with_numbers("Requests served over time", pages, || {
+        over_time(&tables)
+    }));
     let each_block = chart::blocks(run, &comparisons, number);
+    blocks.extend(with_numbers("Block by block", each_block, || {
+        each(plan, &comparisons)
+    }));
     let latencies = chart::latency(run, &tables, number);
-    let drawn = html! {
-        (part("Against the margin", margins, &Markup::default()))
-        (part("Estimate after each block", estimates, &measurement_noise(&comparisons)))
-        @for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
-            @let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
-            @let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
-            (part(&format!("Curve: {name}"), chart, &curve(family)))
-        }
-        (loads(&robustness::loads(judgement, &plan.baseline, id)))
-        (part("Scaling", chart::cpus(run, &groups, format!("cpus-{number}")), &scaled(&groups)))
-        h3 { "What each arm did" }
-        (arms(plan, &tables))
-        (part("Requests served over time", pages, &over_time(&tables)))
-        (part("Block by block", each_block, &blocks(plan, &comparisons)))
-        (part("Latency", latencies, &latency(&tables)))
+    blocks.extend(with_numbers("Latency", latencies, || latency(&tables)));
+    blocks
+}
+
+/// A chart with its title; nothing where there is nothing to draw.
+fn part(title: &str, chart: Option<Chart>) -> Vec<Block> {
+    let Some(chart) = chart else {
+        return Vec::new();
     };
+    let drawing = Block::Drawing(frame(&chart));
+    vec![Block::Only(
+        Medium::PAGE,
+        vec![Block::Heading(title.into()), drawing],
+    )]
+}
+
+/// The same with the chart's numbers.
+fn with_numbers(title: &str, chart: Option<Chart>, numbers: impl Fn() -> Table) -> Vec<Block> {
+    let mut blocks = part(title, chart);
+    if !blocks.is_empty() {
+        blocks.extend(folded("The numbers", numbers()));
+    }
+    blocks
+}
+
+/// A table that a page shows on demand; nothing without rows.
+fn folded(summary: &str, table: Table) -> Option<Block> {
+    (!table.is_empty()).then(|| Block::Folded(summary.into(), vec![Block::Table(table)]))
+}
+
+pub(crate) fn frame(chart: &Chart) -> Markup {
     html! {
-        section id={ "workload-" (number) } {
-            h2 { "Workload " (id) }
-            @if plan.workloads.len() > 1 {
-                @for one in words::headlines(run, judgement, whys) {
-                    @if one.workload == id.as_str() { (headline(&one)) }
-                }
-            }
-            (metrics(plan, &comparisons, &tables))
-            (hangs_on(&robustness::table(judgement, id)))
-            (soak::section(judgement, id, &plan.baseline))
-            (disturbed(&disturbances::rows(judgement, id)))
-            @for (place, why) in whys.iter().filter(|one| one.workload == *id).enumerate() {
-                (why::section::section(why, &format!("{number}-{place}")))
-            }
-            (drawn)
+        figure {
+            div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }
+            figcaption { (chart.label) "." }
         }
     }
 }
 
-/// A chart with its title and what belongs to it; nothing where there is nothing to draw.
-fn part(title: &str, chart: Option<Chart>, rest: &Markup) -> Markup {
-    html! { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) (rest) } }
+fn metric_table(judgement: &Judgement, workload: &str, comparisons: &[&Comparison]) -> Vec<Block> {
+    let mut blocks = Block::table(Table::new(words::metric_rows(judgement, workload), 3));
+    let notes = words::interval_notes(comparisons).into_iter();
+    blocks.extend(notes.map(Block::Text));
+    blocks
+}
+
+/// Figures against the load: a chart in the page, a short table elsewhere, and what they say.
+fn curve_blocks(run: &Run, judgement: &Judgement, number: usize) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let families = curves::families(judgement, &run.plan.workloads[number].id);
+    for (place, family) in families.into_iter().enumerate() {
+        let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
+        let is_drawn = chart.is_some();
+        let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
+        blocks.extend(part(&format!("Curve: {name}"), chart));
+        let short = Table::new(curves::short_rows(family), 0);
+        let titled = Block::titled_table(curves::title(family), short);
+        blocks.push(Block::Only(Medium::TEXT, titled));
+        let sentences: Vec<Block> = Block::list(curves::sentences(family)).into_iter().collect();
+        let media = if is_drawn { ALL } else { Medium::TEXT };
+        blocks.push(Block::Only(media, sentences));
+        let rows = Table::new(curves::rows(family), 0).long();
+        blocks.extend(folded("The numbers", rows).filter(|_| is_drawn));
+    }
+    blocks
+}
+
+const ALL: &[Medium] = &[Medium::Terminal, Medium::Markdown, Medium::Html];
+
+/// Which arm is better at which load.
+fn loads(judgement: &Judgement, baseline: &str, workload: &str) -> Vec<Block> {
+    let all = robustness::loads(judgement, baseline, workload);
+    let mut blocks = Vec::new();
+    if !all.is_empty() {
+        let title = Block::Heading("Which arm at which load".into());
+        blocks.push(Block::Only(Medium::PAGE, vec![title]));
+    }
+    for (title, rows, text) in all {
+        let said = html! { p { b { (title) } ": " (sentence(&text)) } };
+        let numbers = folded("The numbers", Table::new(rows.clone(), 0));
+        let page = [Some(Block::Drawing(said)), numbers];
+        blocks.push(Block::Only(
+            Medium::PAGE,
+            page.into_iter().flatten().collect(),
+        ));
+        let mut lines = Block::titled_table(title, Table::new(rows, 2));
+        lines.push(Block::Text(text));
+        blocks.push(Block::Only(Medium::TEXT, lines));
+    }
+    blocks
+}
+
+/// What each number of CPUs did, and what that comes to.
+fn scaled(run: &Run, judgement: &Judgement, number: usize) -> Vec<Block> {
+    let groups = scaling::groups(judgement, &run.plan.workloads[number].id);
+    if groups.is_empty() {
+        return Vec::new();
+    }
+    let mut blocks = part(
+        "Scaling",
+        chart::cpus(run, &groups, format!("cpus-{number}")),
+    );
+    let title = Block::Heading(scaling::title(&groups));
+    blocks.push(Block::Only(Medium::TEXT, vec![Block::Gap, title]));
+    blocks.push(Block::Table(Table::new(scaling::rows(&groups), 2)));
+    blocks.extend(Block::list(scaling::sentences(&groups)));
+    blocks
+}
+
+/// What each arm did, with its name in the head.
+fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Vec<Block> {
+    let rows = words::arm_table(judgement, workload);
+    let mut page = rows.clone();
+    page[0][0] = String::new();
+    for (cell, table) in page[0].iter_mut().skip(1).zip(tables) {
+        if table.arm == plan.baseline {
+            cell.push_str(" (baseline)");
+        }
+    }
+    let page = Table::new(page, 1).cards("arms");
+    vec![
+        Block::Only(
+            Medium::PAGE,
+            vec![
+                Block::Heading("What each arm did".into()),
+                Block::Table(page),
+            ],
+        ),
+        Block::Only(Medium::TEXT, Block::table(Table::new(rows, 1))),
+    ]
+}
+
+/// Noise, order effect and outliers of each metric.
+fn noise(comparisons: &[&Comparison]) -> Table {
+    let head = [
+        "metric",
+        "arm",
+        "noise of a block",
+        "order effect",
+        "outliers, arm and baseline",
+        "p of the outliers",
+    ];
+    let rows = words::noise_rows(comparisons).into_iter();
+    Table::new(with_head(&head, rows.map(Vec::from)), 2)
+}
+
+fn with_head(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<String>> {
+    let head = head.iter().map(ToString::to_string).collect();
+    [head].into_iter().chain(rows).collect()
+}
+
+/// A row for each second, a column for each arm.
+fn over_time(tables: &[&ArmSummary]) -> Table {
+    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
+    let mut seconds: Vec<f64> = seen
+        .flat_map(|clients| &clients.over_time)
+        .map(|point| point.0)
+        .collect();
+    seconds.sort_by(f64::total_cmp);
+    seconds.dedup();
+    let cell = |table: &ArmSummary, second: f64| {
+        let over_time = &table.clients.as_ref()?.over_time;
+        let index = over_time.binary_search_by(|point| point.0.total_cmp(&second));
+        Some(words::figure(over_time[index.ok()?].1))
+    };
+    let row = |second: f64| by_arm(second.to_string(), tables, |table| cell(table, second));
+    let head = by_arm("second".into(), tables, |table| {
+        Some(format!("{}, requests/s", table.arm))
+    });
+    let rows = seconds.into_iter().map(row);
+    Table::new([head].into_iter().chain(rows).collect(), 0).long()
+}
+
+/// A row with a cell for each arm.
+fn by_arm(
+    name: String,
+    tables: &[&ArmSummary],
+    cell: impl Fn(&ArmSummary) -> Option<String>,
+) -> Vec<String> {
+    let cells = tables
+        .iter()
+        .map(|table| cell(table).unwrap_or(words::NONE.into()));
+    [name].into_iter().chain(cells).collect()
+}
+
+/// A row for each block and arm.
+fn each(plan: &Plan, comparisons: &[&Comparison]) -> Table {
+    let primaries = || words::primaries(comparisons.iter().copied());
+    let pairs = primaries().flat_map(|one| &one.pairs);
+    let most = pairs.fold(0.0, |most: f64, pair| most.max(pair.baseline).max(pair.arm));
+    let unit = Unit::fit(primaries().next().map_or("", |one| &one.spec.unit), most);
+    let figure = |value: f64| words::figure(value * unit.factor);
+    let rows = primaries().flat_map(|compared| {
+        compared.pairs.iter().map(|pair| {
+            let first = if pair.arm_first {
+                &compared.arm
+            } else {
+                &plan.baseline
+            };
+            vec![
+                pair.block.to_string(),
+                first.clone(),
+                compared.arm.clone(),
+                figure(pair.baseline),
+                figure(pair.arm),
+                show_change(pair.arm / pair.baseline),
+            ]
+        })
+    });
+    let head = [
+        "block",
+        "ran first",
+        "arm",
+        &format!("{}, {}", plan.baseline, unit.name),
+        &format!("arm's figure, {}", unit.name),
+        "change",
+    ];
+    Table::new(with_head(&head, rows), 3).long()
+}
+
+/// The curve at each halving of the distance to 1: points that every histogram's curve has.
+fn latency(tables: &[&ArmSummary]) -> Table {
+    let at = |table: &ArmSummary, quantile: f64| {
+        let mut curve = table.clients.as_ref()?.latency_curve.iter();
+        let point = curve.find(|(reached, _)| *reached >= quantile - 1e-12)?;
+        Some(words::figure(point.1))
+    };
+    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
+    let served = seen.map(|clients| clients.served).max().unwrap_or(0);
+    // Beyond the number of pages served a curve only repeats its largest latency.
+    let halvings = 1..=served.max(2).ilog2();
+    let row = |halving: u32| {
+        let pages = 1u64 << halving;
+        let quantile = 1.0 - 1.0 / pages as f64;
+        by_arm(words::count(pages), tables, |table| at(table, quantile))
+    };
+    let head = by_arm("all but one page in".into(), tables, |table| {
+        Some(format!("{}, ms", table.arm))
+    });
+    let last = by_arm("none".into(), tables, |table| at(table, 1.0));
+    let rows = [head].into_iter().chain(halvings.map(row)).chain([last]);
+    Table::new(rows.collect(), 0)
 }
 
 /// Why metrics are undecided, and what would settle them.
@@ -74,132 +341,6 @@ fn open_questions(comparisons: &[&Comparison]) -> Markup {
         @if !open.is_empty() {
             p { "Undecided, and what would settle it:" }
             ul { @for (about, reason) in open { li { b { (about) } ": " (reason) } } }
-        }
-    }
-}
-
-/// Noise, order effect and outliers of each metric.
-fn measurement_noise(comparisons: &[&Comparison]) -> Markup {
-    let rows = words::noise_rows(comparisons);
-    html! {
-        @if !rows.is_empty() {
-            details {
-                summary { "Measurement noise" }
-                div.scroll { table {
-                    thead { tr {
-                        th { "metric" } th { "arm" } th.n { "noise of a block" }
-                        th.n { "order effect" } th.n { "outliers, arm and baseline" }
-                        th.n { "p of the outliers" }
-                    } }
-                    tbody { @for [metric, arm, noise, order_effect, outliers, p_value] in rows { tr {
-                        th scope="row" { (metric) } td { (arm) } td.n { (noise) } td.n { (order_effect) }
-                        td.n { (outliers) } td.n { (p_value) }
-                    } } }
-                } }
-            }
-        }
-    }
-}
-
-/// What each number of CPUs did, and what that comes to.
-fn scaled(groups: &[&Scaling]) -> Markup {
-    if groups.is_empty() {
-        return Markup::default();
-    }
-    let rows = scaling::rows(groups);
-    let (head, steps) = rows.split_first().expect("a table has its head");
-    html! {
-        div.scroll { table {
-            thead { tr { @for (place, cell) in head.iter().enumerate() { th.n[place > 1] { (cell) } } } }
-            tbody { @for row in steps { tr {
-                th scope="row" { (row[0]) } td { (row[1]) }
-                @for cell in &row[2..] { td.n { (cell) } }
-            } } }
-        } }
-        ul { @for one in scaling::sentences(groups) { li { (one) "." } } }
-    }
-}
-
-/// A table of text, each cell of a card with its name on a narrow screen.
-fn hangs_on(rows: &[Vec<String>]) -> Markup {
-    let Some((head, rows)) = rows.split_first() else {
-        return Markup::default();
-    };
-    html! {
-        h3 { (robustness::TITLE) }
-        div.scroll { table.cards.sensitivity {
-            thead { tr { @for cell in head { th { (cell) } } } }
-            tbody { @for row in rows { tr {
-                th scope="row" { (row[0]) }
-                @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (unbroken(cell)) } }
-            } } }
-        } }
-    }
-}
-
-/// What the plan had done to the systems on purpose.
-fn disturbed(rows: &[Vec<String>]) -> Markup {
-    let Some((head, rows)) = rows.split_first() else {
-        return Markup::default();
-    };
-    html! {
-        h3 { (disturbances::TITLE) }
-        div.scroll { table.cards.disturbed {
-            thead { tr { @for cell in head { th { (cell) } } } }
-            tbody { @for row in rows { tr {
-                th scope="row" { (row[0]) }
-                @for (name, cell) in head.iter().zip(row).skip(1) { td data-name=(name) { (cell) } }
-            } } }
-        } }
-        p { (disturbances::NOTE) "." }
-    }
-}
-
-/// At which loads which arm is better.
-fn loads(all: &[(String, Vec<Vec<String>>, String)]) -> Markup {
-    html! {
-        @if !all.is_empty() { h3 { "Which arm at which load" } }
-        @for (title, rows, sentence) in all {
-            p { b { (title) } ": " (sentence) "." }
-            details {
-                summary { "The numbers" }
-                div.scroll { table {
-                    thead { tr { @for cell in &rows[0] { th.n { (cell) } } } }
-                    tbody { @for row in &rows[1..] { tr {
-                        th.n scope="row" { (row[0]) }
-                        @for cell in &row[1..] { td.n { (cell) } }
-                    } } }
-                } }
-            }
-        }
-    }
-}
-
-/// A curve in words, and its numbers.
-fn curve(family: &[ArmCurve]) -> Markup {
-    let rows = curves::rows(family);
-    let (head, loads) = rows.split_first().expect("a table has its head");
-    let sentences = curves::sentences(family);
-    html! {
-        @if !sentences.is_empty() { ul { @for one in sentences { li { (one) "." } } } }
-        details {
-            summary { "The numbers" }
-            div.scroll.tall { table {
-                thead { tr { @for cell in head { th.n { (cell) } } } }
-                tbody { @for row in loads { tr {
-                    th.n scope="row" { (row[0]) }
-                    @for cell in &row[1..] { td.n { (cell) } }
-                } } }
-            } }
-        }
-    }
-}
-
-pub(crate) fn frame(chart: &Chart) -> Markup {
-    html! {
-        figure {
-            div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }
-            figcaption { (chart.label) "." }
         }
     }
 }
@@ -271,112 +412,6 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
                     } } }
                 }
             }
-        }
-    }
-}
-
-fn arms(plan: &Plan, tables: &[&ArmSummary]) -> Markup {
-    html! {
-        div.scroll { table.arms {
-            thead { tr { th {} @for table in tables { th.n {
-                (table.arm) @if table.arm == plan.baseline { " (baseline)" }
-            } } } }
-            tbody { @for (name, cells) in words::arm_rows(tables) { tr {
-                th.in[name.starts_with(' ')] scope="row" { (name.trim()) }
-                @for cell in cells { td.n { (cell) } }
-            } } }
-        } }
-    }
-}
-
-/// The chart's numbers: a row for each second, a column for each arm.
-fn over_time(tables: &[&ArmSummary]) -> Markup {
-    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
-    let mut seconds: Vec<f64> = seen
-        .flat_map(|clients| &clients.over_time)
-        .map(|point| point.0)
-        .collect();
-    seconds.sort_by(f64::total_cmp);
-    seconds.dedup();
-    let cell = |table: &ArmSummary, second: f64| {
-        let over_time = &table.clients.as_ref()?.over_time;
-        let index = over_time.binary_search_by(|point| point.0.total_cmp(&second));
-        Some(words::figure(over_time[index.ok()?].1))
-    };
-    let cell = |table, second| cell(table, second).unwrap_or(words::NONE.into());
-    html! {
-        details {
-            summary { "The numbers" }
-            div.scroll.tall { table {
-                thead { tr { th.n { "second" } @for table in tables {
-                    th.n { (table.arm) ", requests/s" }
-                } } }
-                tbody { @for second in seconds { tr {
-                    th.n scope="row" { (second) }
-                    @for table in tables { td.n { (cell(table, second)) } }
-                } } }
-            } }
-        }
-    }
-}
-
-fn blocks(plan: &Plan, comparisons: &[&Comparison]) -> Markup {
-    let primaries = || words::primaries(comparisons.iter().copied());
-    let pairs = primaries().flat_map(|one| &one.pairs);
-    let most = pairs.fold(0.0, |most: f64, pair| most.max(pair.baseline).max(pair.arm));
-    let unit = Unit::fit(primaries().next().map_or("", |one| &one.spec.unit), most);
-    html! {
-        details {
-            summary { "The numbers" }
-            div.scroll.tall { table {
-                thead { tr {
-                    th.n { "block" } th { "ran first" } th.n { (plan.baseline) ", " (unit.name) }
-                    th { "arm" } th.n { "arm's figure, " (unit.name) } th.n { "change" }
-                } }
-                tbody { @for one in primaries() { @for pair in &one.pairs { tr {
-                    th.n scope="row" { (pair.block) }
-                    td { (if pair.arm_first { &one.arm } else { &plan.baseline }) }
-                    td.n { (words::figure(pair.baseline * unit.factor)) }
-                    td { (one.arm) }
-                    td.n { (words::figure(pair.arm * unit.factor)) }
-                    td.n { (show_change(pair.arm / pair.baseline)) }
-                } } } }
-            } }
-        }
-    }
-}
-
-/// The curve at each halving of the distance to 1: points that every histogram's curve has.
-fn latency(tables: &[&ArmSummary]) -> Markup {
-    let at = |table: &ArmSummary, quantile: f64| {
-        let mut curve = table.clients.as_ref()?.latency_curve.iter();
-        let point = curve.find(|(reached, _)| *reached >= quantile - 1e-12)?;
-        Some(words::figure(point.1))
-    };
-    let at = |table, quantile| at(table, quantile).unwrap_or(words::NONE.into());
-    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
-    let served = seen.map(|clients| clients.served).max().unwrap_or(0);
-    // Beyond the number of pages served a curve only repeats its largest latency.
-    let halvings = 1..=served.max(2).ilog2();
-    html! {
-        details {
-            summary { "The numbers" }
-            div.scroll { table {
-                thead { tr { th.n { "all but one page in" } @for table in tables {
-                    th.n { (table.arm) ", ms" }
-                } } }
-                tbody {
-                    @for halving in halvings { tr {
-                        th.n scope="row" { (words::count(1u64 << halving)) }
-                        @let quantile = 1.0 - 1.0 / (1u64 << halving) as f64;
-                        @for table in tables { td.n { (at(table, quantile)) } }
-                    } }
-                    tr {
-                        th.n scope="row" { "none" }
-                        @for table in tables { td.n { (at(table, 1.0)) } }
-                    }
-                }
-            } }
         }
     }
 }

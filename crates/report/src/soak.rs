@@ -1,53 +1,34 @@
-//! What long trials say, in all three forms.
+//! What long trials say.
 
-use maud::{Markup, html};
+use doc::{Block, Medium, Table};
 use record::verdict::Judgement;
 use record::verdict::soak::Soak;
 
-use crate::{markdown, terminal, words};
+use crate::words;
 
-/// What it is called.
-pub(crate) const TITLE: &str = "Over time";
-
-/// Most parts of a window that a mail or a terminal shows.
+/// Most parts of a window that Markdown shows.
 const MOST_ROWS: usize = 31;
 
-/// That of a workload.
-pub(crate) fn of<'j>(judgement: &'j Judgement, workload: &str) -> Option<&'j Soak> {
-    judgement.soaks.iter().find(|one| one.workload == workload)
-}
-
-/// The page's part.
-pub(crate) fn section(judgement: &Judgement, workload: &str, baseline: &str) -> Markup {
-    let Some(soak) = of(judgement, workload) else {
-        return Markup::default();
+/// Sentences and figures of a workload; the page has the window by days and hours, Markdown the shorter of them.
+pub(crate) fn told(judgement: &Judgement, workload: &str, baseline: &str) -> Vec<Block> {
+    let mut soaks = judgement.soaks.iter();
+    let Some(soak) = soaks.find(|soak| soak.workload == workload) else {
+        return Vec::new();
     };
-    html! {
-        h3 { (TITLE) }
-        ul { @for said in words::soak::sentences(soak, baseline) { li { (said) "." } } }
-        (table(&words::soak::rows(soak)))
-        @for (title, rows) in parts(soak) {
-            details {
-                summary { (title) }
-                div.scroll.tall { (table(&rows)) }
-            }
-        }
+    let mut blocks = vec![Block::Gap, Block::Heading("Over time".into())];
+    blocks.extend(Block::list(words::soak::sentences(soak, baseline)));
+    blocks.extend(Block::table(Table::new(words::soak::rows(soak), 1)));
+    let parts = parts(soak);
+    if let Some((title, rows)) = parts.first() {
+        let rows = rows.iter().take(MOST_ROWS + 1).cloned().collect();
+        let short = Block::titled_table(*title, Table::new(rows, 1));
+        blocks.push(Block::Only(&[Medium::Markdown], short));
     }
-}
-
-fn table(rows: &[Vec<String>]) -> Markup {
-    let Some((head, rows)) = rows.split_first() else {
-        return Markup::default();
-    };
-    html! {
-        div.scroll { table {
-            thead { tr { @for cell in head { th.n { (cell) } } } }
-            tbody { @for row in rows { tr {
-                th scope="row" { (row[0]) }
-                @for cell in &row[1..] { td.n { (cell) } }
-            } } }
-        } }
-    }
+    blocks.extend(parts.into_iter().map(|(title, rows)| {
+        let table = Table::new(rows, 1).long();
+        Block::Folded(title.into(), vec![Block::Table(table)])
+    }));
+    blocks
 }
 
 /// The window by days and by hours, as far as there are any.
@@ -56,53 +37,4 @@ fn parts(soak: &Soak) -> Vec<(&'static str, Vec<Vec<String>>)> {
     let hours = words::soak::part_rows(soak, |arm| &arm.by_hour, "hour");
     let all = [("Day by day", days), ("Hour by hour", hours)];
     all.into_iter().filter(|(_, rows)| rows.len() > 1).collect()
-}
-
-/// The shortest of these that tells, for a mail or a terminal.
-fn short(soak: &Soak) -> Option<(&'static str, Vec<Vec<String>>)> {
-    let mut all = parts(soak);
-    all.truncate(1);
-    let (title, mut rows) = all.pop()?;
-    rows.truncate(MOST_ROWS + 1);
-    Some((title, rows))
-}
-
-/// For a mail or a pull request.
-pub(crate) fn markdown_parts(judgement: &Judgement, workload: &str, baseline: &str) -> Vec<String> {
-    let Some(soak) = of(judgement, workload) else {
-        return Vec::new();
-    };
-    let sentences = words::soak::sentences(soak, baseline);
-    let items = sentences
-        .iter()
-        .map(|said| format!("- {}\n", markdown::text(said)));
-    let mut all = vec![format!("{TITLE}:\n\n{}", items.collect::<String>())];
-    all.extend(markdown::table(&words::soak::rows(soak)));
-    if let Some((title, rows)) = short(soak) {
-        let rows = markdown::table(&rows).unwrap_or_default();
-        all.push(format!("{title}:\n\n{rows}"));
-    }
-    all
-}
-
-/// For a terminal.
-pub(crate) fn terminal_lines(
-    judgement: &Judgement,
-    workload: &str,
-    baseline: &str,
-    width: usize,
-) -> Vec<String> {
-    let Some(soak) = of(judgement, workload) else {
-        return Vec::new();
-    };
-    let mut lines = vec![String::new(), format!("{workload}, over time:")];
-    let sentences = words::soak::sentences(soak, baseline);
-    lines.extend(
-        sentences
-            .iter()
-            .flat_map(|said| terminal::wrap(said, "- ", width)),
-    );
-    lines.push(String::new());
-    lines.extend(terminal::table(&words::soak::rows(soak), 1, width));
-    lines
 }

@@ -1,21 +1,19 @@
 //! Why an arm differs, as terminal text, Markdown and JSON; `section` and `tree` are its part of the page.
 
+use doc::{Block, Table};
 use record::verdict::why::{WaitView, Why};
 use serde_json::Value;
 
-use crate::markdown::{table, text};
-use crate::terminal::wrap;
 use crate::words;
 
 pub(crate) mod section;
 pub(crate) mod tree;
 
-/// A table and what it is called; `left` of its columns are names.
+/// A table and what it is called.
 struct Section {
     topic: Topic,
     title: String,
-    rows: Vec<Vec<String>>,
-    left: usize,
+    table: Table,
 }
 
 /// What a table is of. The page draws mechanisms and functions itself.
@@ -33,32 +31,27 @@ fn sections(why: &Why) -> Vec<Section> {
     let mechanisms = Section {
         topic: Topic::Mechanisms,
         title: format!("{what} {each}, by mechanism"),
-        rows: words::why::tables::mechanism_rows(why),
-        left: 1,
+        table: Table::new(words::why::tables::mechanism_rows(why), 1),
     };
     let functions = Section {
         topic: Topic::Functions,
         title: "significant functions of significant mechanisms".into(),
-        rows: words::why::tables::function_rows(why),
-        left: 1,
+        table: Table::new(words::why::tables::function_rows(why), 1),
     };
     let tasks = Section {
         topic: Topic::Tasks,
         title: format!("{what} {each}, by task"),
-        rows: words::why::tables::task_rows(why),
-        left: 1,
+        table: Table::new(words::why::tables::task_rows(why), 1),
     };
     let counters = Section {
         topic: Topic::Counters,
         title: format!("counters {each}"),
-        rows: words::why::tables::counter_rows(why),
-        left: 1,
+        table: Table::new(words::why::tables::counter_rows(why), 1),
     };
     let waits = |title: String, view| Section {
         topic: Topic::Waits,
         title,
-        rows: words::why::tables::wait_rows(why, view),
-        left: 2,
+        table: Table::new(words::why::tables::wait_rows(why, view), 2),
     };
     let mean = waits(format!("time that tasks waited, {each}"), WaitView::Mean);
     let slowest = waits(
@@ -66,46 +59,36 @@ fn sections(why: &Why) -> Vec<Section> {
         WaitView::Slowest,
     );
     let all = [mechanisms, functions, tasks, counters, mean, slowest].into_iter();
-    all.filter(|section| section.rows.len() > 1).collect()
+    all.filter(|section| !section.table.is_empty()).collect()
 }
 
 /// The sentence first, then tables, then what limits them.
-pub(crate) fn terminal(why: &Why, width: usize) -> String {
-    let mut lines = wrap(&words::why::title(why), "", width);
-    lines.extend(wrap(&words::why::metric(why), "", width));
-    lines.extend(wrap(&words::why::sentence(why), "", width));
+fn told(why: &Why) -> Vec<Block> {
+    let mut blocks = vec![
+        Block::Title(words::why::title(why)),
+        Block::Text(words::why::metric(why)),
+        Block::Lead(words::why::sentence(why)),
+    ];
     for section in sections(why) {
-        lines.extend([String::new(), format!("{}:", section.title)]);
-        lines.extend(crate::table(&section.rows, section.left, width));
+        blocks.extend(Block::titled_table(section.title, section.table));
     }
-    lines.push(String::new());
-    let notes = words::why::notes::all(why);
-    lines.extend(notes.iter().flat_map(|note| wrap(note, "- ", width)));
-    lines.join("\n") + "\n"
+    blocks.push(Block::Gap);
+    blocks.extend(Block::list(words::why::notes::all(why)));
+    blocks
+}
+
+/// For a terminal of so many columns.
+pub fn terminal(why: &Why, width: usize) -> String {
+    doc::terminal::render(&told(why), width)
 }
 
 /// The same for a mail or a pull request.
-pub(crate) fn markdown(why: &Why) -> String {
-    let mut parts = vec![
-        format!("## {}\n", text(&words::why::title(why))),
-        format!("{}\n", text(&words::why::metric(why))),
-        format!("**{}**\n", text(&words::why::sentence(why))),
-    ];
-    for section in sections(why) {
-        let rows = table(&section.rows).unwrap_or_default();
-        parts.push(format!("{}:\n\n{rows}", text(&section.title)));
-    }
-    let notes = words::why::notes::all(why);
-    let notes: Vec<String> = notes
-        .iter()
-        .map(|note| format!("- {}\n", text(note)))
-        .collect();
-    parts.push(notes.concat());
-    parts.join("\n")
+pub fn markdown(why: &Why) -> String {
+    doc::markdown::render(&told(why))
 }
 
 /// The data, and the sentence as `text`.
-pub(crate) fn json(why: &Why) -> Value {
+pub fn json(why: &Why) -> Value {
     let mut value = serde_json::to_value(why).expect("an explanation has string keys only");
     value["text"] = words::why::sentence(why).into();
     value

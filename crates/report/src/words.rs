@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use doc::RemarkKind;
 use input::units::{grouped, show_bytes, show_change, significant};
 use plan::kernel::KernelRef;
 use plan::{EvidenceSource, Mode};
@@ -49,29 +50,10 @@ pub(crate) fn primaries<'j>(
     comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
 }
 
-/// What stands at the top about one arm on one workload.
+/// A verdict on one arm, and the workload that it is about.
 pub(crate) struct Headline<'j> {
     pub(crate) workload: &'j str,
-    /// The badge: `better`, `trade-off`, `failed`.
-    pub(crate) word: &'static str,
-    /// `7.2 serves 7.30 % more requests/s than 6.1 [+7.07 %, +7.53 %], 4 blocks`.
-    pub(crate) said: String,
-    /// Why it is so, and for what is open, what would settle it.
-    pub(crate) reason: String,
-    /// Whether the sentence needs its reason.
-    pub(crate) is_open: bool,
-    /// What is not fair where it is withheld, a line for each check.
-    pub(crate) found: Vec<String>,
-    /// Violations that were accepted, a line for each with the reason.
-    pub(crate) accepted: Vec<String>,
-    /// What set figures other than their server, a sentence for each limit.
-    pub(crate) limits: Vec<String>,
-    /// Defects of the arm's kernel or services, a line for each side.
-    pub(crate) defects: Vec<String>,
-    /// What it hangs on: blocks, margin, metric, accounting.
-    pub(crate) sensitivity: Option<String>,
-    /// What made the difference, where the run was profiled.
-    pub(crate) cause: Option<String>,
+    pub(crate) block: doc::Headline,
 }
 
 /// All headlines, in words.
@@ -80,36 +62,35 @@ pub(crate) fn headlines<'j>(
     judgement: &'j Judgement,
     whys: &[Why],
 ) -> Vec<Headline<'j>> {
-    let said = |one: &'j Conclude| {
-        let its = |why: &&Why| (&why.workload, &why.arm) == (&one.workload, &one.arm);
-        let cause = whys.iter().find(its).map(why::sentence);
-        let sensitivity = crate::robustness::line(judgement, (&one.workload, &one.arm));
-        Some(Headline {
-            sensitivity,
-            cause,
-            ..headline(run, judgement, one)?
-        })
-    };
-    judgement.headlines.iter().filter_map(said).collect()
+    let all = judgement.headlines.iter();
+    all.filter_map(|conclude| {
+        let mut block = headline(run, judgement, conclude)?;
+        let (workload, arm) = (&conclude.workload, &conclude.arm);
+        let robustness = crate::robustness::line(judgement, (workload, arm));
+        block.remark(RemarkKind::Robustness, robustness);
+        let is_wanted = |why: &&Why| (&why.workload, &why.arm) == (workload, arm);
+        block.remark(
+            RemarkKind::Cause,
+            whys.iter().find(is_wanted).map(why::sentence),
+        );
+        Some(Headline { workload, block })
+    })
+    .collect()
 }
 
-fn headline<'j>(
-    run: &Run,
-    judgement: &'j Judgement,
-    headline: &'j Conclude,
-) -> Option<Headline<'j>> {
-    let mut found = Vec::new();
-    let (said, reason, is_open) = match &headline.conclusion {
+fn headline(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<doc::Headline> {
+    let mut findings = Vec::new();
+    let (text, reason, is_open) = match &headline.conclusion {
         Conclusion::Withheld { violations } => {
             let withheld = fairness::withheld(&judgement.fairness, violations);
-            found = withheld.found;
-            let said = format!(
+            findings = withheld.found;
+            let text = format!(
                 "{} against {}: the comparison is not fair: {}",
                 headline.arm,
                 run.plan.baseline,
                 violations.join(", ")
             );
-            (said, withheld.remedy, true)
+            (text, withheld.remedy, true)
         }
         Conclusion::Failed(failed) => (
             format!("{} {}", headline.arm, failure(failed)),
@@ -118,50 +99,56 @@ fn headline<'j>(
         ),
         conclusion => {
             let primary = primary_of(judgement, headline)?;
-            let against = against(judgement, headline);
             let is_open = matches!(
                 conclusion,
                 Conclusion::Undecided { .. } | Conclusion::ModelDependent { .. }
             );
-            let of = (&*headline.workload, &*headline.arm);
-            let curves = conclusion.curves();
-            let by_load = robustness::against_by_load(judgement, of, primary.verdict, curves);
-            let said = soak::headline(judgement, headline, &run.plan.baseline)
-                .filter(|_| is_open)
-                .unwrap_or_else(|| {
-                    sentence(
-                        run,
-                        primary,
-                        &against,
-                        &by_load,
-                        shared_cpu(judgement, primary),
-                    )
-                });
+            let soak = soak::headline(judgement, headline, &run.plan.baseline).filter(|_| is_open);
+            let text = soak.unwrap_or_else(|| measured(run, judgement, headline, primary));
             let reason = match (conclusion, &headline.by_price) {
                 (Conclusion::ModelDependent { .. }, Some(by_price)) => {
                     robustness::at_prices(by_price)
                 }
                 (_, _) => reason::reason(primary),
             };
-            (said, reason, is_open)
+            (text, reason, is_open)
         }
     };
-    Some(Headline {
-        workload: &headline.workload,
-        word: headline.conclusion.word(),
-        said,
-        reason,
+    let mut block = doc::Headline {
+        scope: None,
+        badge: headline.conclusion.word(),
+        text,
         is_open,
-        found,
-        accepted: fairness::accepted(
-            &judgement.fairness,
-            (&headline.workload, &headline.arm, &run.plan.baseline),
-        ),
-        limits: limit::said_first(judgement, headline),
-        defects: defect::under_headline(run, judgement, headline),
-        sensitivity: None,
-        cause: None,
-    })
+        findings,
+        reason,
+        remarks: Vec::new(),
+    };
+    block.remark(
+        RemarkKind::Defects,
+        defect::under_headline(run, judgement, headline),
+    );
+    let pair = (&*headline.workload, &*headline.arm, &*run.plan.baseline);
+    block.remark(
+        RemarkKind::Accepted,
+        fairness::accepted(&judgement.fairness, pair),
+    );
+    block.remark(RemarkKind::Limit, limit::said_first(judgement, headline));
+    Some(block)
+}
+
+/// The sentence of a verdict that rests on figures.
+fn measured(run: &Run, judgement: &Judgement, headline: &Conclude, primary: &Comparison) -> String {
+    let pair = (&*headline.workload, &*headline.arm);
+    let curves = headline.conclusion.curves();
+    let by_load = robustness::against_by_load(judgement, pair, primary.verdict, curves);
+    let against = against(judgement, headline);
+    sentence(
+        run,
+        primary,
+        &against,
+        &by_load,
+        shared_cpu(judgement, primary),
+    )
 }
 
 /// The comparison that a headline is about first.
@@ -616,7 +603,7 @@ pub(crate) fn percent(share: f64) -> String {
 }
 
 /// A class of fault in words.
-pub(crate) fn fault(fault: Fault) -> &'static str {
+pub fn fault(fault: Fault) -> &'static str {
     match fault {
         Fault::ConnectFailed => "connection failed",
         Fault::Reset => "connection reset",
@@ -764,6 +751,20 @@ pub(crate) struct Failed<'r> {
     pub(crate) console: &'r [String],
 }
 
+impl Failed<'_> {
+    /// The attempt in a line.
+    pub(crate) fn line(&self) -> String {
+        let Self {
+            trial,
+            attempt,
+            kind,
+            detail,
+            ..
+        } = self;
+        format!("{trial}, attempt {attempt}: {kind}: {detail}")
+    }
+}
+
 /// All attempts that gave no figure, in the order of their ends.
 pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
     let mut failed = Vec::new();
@@ -883,13 +884,6 @@ pub(crate) fn reading(run: &Run) -> String {
          of the noise, because the drawn order alone decides how far chance goes.",
         significant(run.error_rate() * 100.0, 2)
     )
-}
-
-/// A sentence's first letter as a capital.
-pub(crate) fn capital(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(|letter| letter.to_ascii_uppercase());
-    first.into_iter().chain(letters).collect()
 }
 
 #[cfg(test)]

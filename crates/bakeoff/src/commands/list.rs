@@ -78,7 +78,7 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
     for one in &listed {
         for (text, lead) in lines(one) {
             // What is damaged is told as it is in the file.
-            for line in ::report::wrap(&escaped(&text), lead, width()) {
+            for line in doc::terminal::wrap(&escaped(&text), lead, width()) {
                 out::line(&line);
             }
         }

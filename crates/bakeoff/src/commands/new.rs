@@ -70,7 +70,7 @@ fn list(json: bool) -> Result<End> {
         });
         let about = format!("decided by {}, {place}", overview.primary);
         for (text, lead) in [(overview.summary, kind), (about.as_str(), "")] {
-            for line in ::report::wrap(text, &format!("{lead:13}"), width()) {
+            for line in doc::terminal::wrap(text, &format!("{lead:13}"), width()) {
                 out::line(&line);
             }
         }

@@ -12,7 +12,6 @@ mod bombs;
 mod client_hosts;
 mod clients_apart;
 mod compare_command;
-mod crate_edges;
 mod damaged_runs;
 mod disturbances;
 mod docs_samples;

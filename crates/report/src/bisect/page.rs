@@ -1,5 +1,7 @@
 //! Bisections and walks as pages: the sentences, and the line of versions as a table with drawings.
 
+use doc::Block;
+use doc::html::{capital, pill, unbroken};
 use maud::{Markup, html};
 use record::bisect::{Bisection, Conclusion, Walk, WalkMetric};
 
@@ -7,17 +9,18 @@ use super::{
     COLUMNS, NOTE, extremes, left_out, sentences, share_of, versions, walk_columns, walk_note,
     walk_rows, walk_sentence,
 };
-use crate::headline::{pill, unbroken};
-use crate::page::{boxed, plain};
-use crate::words::capital;
+use crate::page::plain;
 
 /// How far beyond its ends a line is drawn, as a share of it: versions may lie there.
 const BEYOND: f64 = 0.25;
 
 /// A bisection's page.
-pub(crate) fn bisection(found: &Bisection) -> String {
+pub fn bisection(found: &Bisection) -> String {
     let sentences = sentences(found);
     let (first, others) = sentences.split_first().expect("a bisection says something");
+    let notice: Vec<Block> = Block::notice("warnings", "Left out", left_out(found))
+        .into_iter()
+        .collect();
     let is_found = matches!(found.conclusion, Conclusion::Found { .. });
     let body = html! {
         header {
@@ -27,7 +30,7 @@ pub(crate) fn bisection(found: &Bisection) -> String {
                 p.said { (sentence(first)) }
                 @for said in others { p { (sentence(said)) } }
             }
-            (boxed("warnings", "Left out", &left_out(found)))
+            (doc::html::render(&notice))
         }
         section {
             h2 { "The line of versions" }
@@ -53,7 +56,7 @@ pub(crate) fn bisection(found: &Bisection) -> String {
 }
 
 /// A walk's page.
-pub(crate) fn walk(walk: &Walk) -> String {
+pub fn walk(walk: &Walk) -> String {
     let body = html! {
         header {
             h1 { (walk.title) }

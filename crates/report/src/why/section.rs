@@ -1,10 +1,11 @@
 //! An explanation in the page: the sentence, mechanisms with their functions, counters, waits, call paths, notes.
 
+use doc::html::capital;
 use maud::{Markup, html};
 use record::verdict::why::{MechanismRow, Why};
 
 use super::{Topic, sections, tree};
-use crate::words::{capital, why as words};
+use crate::words::why as words;
 
 /// What made one arm's difference on one workload; `id` is unique in the page.
 pub(crate) fn section(why: &Why, id: &str) -> Markup {
@@ -107,19 +108,11 @@ fn functions(why: &Why, mechanism: &MechanismRow) -> Markup {
 fn others(why: &Why) -> Markup {
     let is_drawn = |topic: &Topic| matches!(topic, Topic::Mechanisms | Topic::Functions);
     let tables = sections(why).into_iter();
-    let tables = tables.filter(|one| !is_drawn(&one.topic));
+    let tables = tables.filter(|section| !is_drawn(&section.topic));
     html! {
-        @for table in tables {
-            @let (head, rows) = table.rows.split_first().expect("a table has its head");
-            h4 { (capital(&table.title)) }
-            div.scroll { table {
-                thead { tr { @for (place, name) in head.iter().enumerate() { th.n[table.left <= place] scope="col" { (name) } } } }
-                tbody { @for row in rows { tr {
-                    th scope="row" { (row[0]) }
-                    @for cell in &row[1..table.left] { td { (cell) } }
-                    @for cell in &row[table.left..] { td.n { (cell) } }
-                } } }
-            } }
+        @for section in tables {
+            h4 { (capital(&section.title)) }
+            (doc::html::table(&section.table))
         }
     }
 }

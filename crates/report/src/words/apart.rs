@@ -5,7 +5,7 @@ use plan::StringPrice;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
 /// `machine was fake, is another`.
-pub(crate) fn obstacle(obstacle: &Obstacle) -> String {
+pub fn obstacle(obstacle: &Obstacle) -> String {
     let was = |what: &str, [one, other]: [String; 2]| format!("{what} was {one}, is {other}");
     match obstacle {
         Obstacle::Clock(each) => was("clock", each.map(clock)),
@@ -30,7 +30,7 @@ pub(crate) fn obstacle(obstacle: &Obstacle) -> String {
 }
 
 /// `cmdline of arm 7.2`.
-pub(crate) fn change(change: &Change) -> String {
+pub fn change(change: &Change) -> String {
     match change {
         Change::Arm { arm, key } => {
             let key = match key {

@@ -15,7 +15,7 @@ pub(crate) const TITLE: &str = "Defects in the logs of kernels and services";
 const NAMED: usize = 3;
 
 /// A defect as it is told while a run goes on: `defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s`.
-pub(crate) fn told(found: &FoundDefect) -> String {
+pub fn told(found: &FoundDefect) -> String {
     let about = about(&found.top);
     let load = load(found.ok_per_s);
     let severity = severity(found.severity);
@@ -39,7 +39,7 @@ pub(crate) fn under_headline(run: &Run, judgement: &Judgement, one: &Headline) -
 }
 
 /// A defect of an arm in a sentence.
-pub(crate) fn of_arm(run: &Run, one: &ArmDefect) -> String {
+pub fn of_arm(run: &Run, one: &ArmDefect) -> String {
     let place = place(run, &one.arm, one.side);
     let doubt = if one.is_certain {
         ""

@@ -135,7 +135,7 @@ fn in_short(finding: &Finding) -> String {
 }
 
 /// What is declared or violated, a line each: `memory: 469 MiB (6.1), 1.92 GiB (7.2)`.
-pub(crate) fn declared(findings: &[Finding]) -> Vec<String> {
+pub fn declared(findings: &[Finding]) -> Vec<String> {
     let is_declared = |one: &&Finding| matches!(one.outcome, Outcome::Declared { .. });
     let said = |one: &Finding| format!("{}: {}", in_short(one), outcome(&one.outcome));
     findings.iter().filter(is_declared).map(said).collect()
@@ -143,7 +143,7 @@ pub(crate) fn declared(findings: &[Finding]) -> Vec<String> {
 
 /// Violations that were found while a run goes on, and what can still be done: the first line tells how many there are.
 /// Before the plan's first look, after `min_blocks`, what trials show may go away again.
-pub(crate) fn early(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
+pub fn early(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
     let violated: Vec<&Finding> = record::verdict::fairness::violations(findings).collect();
     let when = match blocks {
         0 => "before the first trial".to_string(),
@@ -189,7 +189,7 @@ pub(crate) fn accepted<'f>(
 }
 
 /// Violations with what they found first, then those that were accepted with their reasons.
-pub(crate) fn all_in_short(judgement: &Judgement) -> Vec<String> {
+pub fn all_in_short(judgement: &Judgement) -> Vec<String> {
     let findings = &judgement.fairness;
     let violated = record::verdict::fairness::violations(findings);
     let accepted = record::verdict::fairness::all_accepted(findings);
@@ -212,7 +212,7 @@ pub(crate) fn in_vain(run: &Run, judgement: &Judgement) -> Vec<String> {
 }
 
 /// The check whose name is nearest to one that there is not. What begins alike is nearer than what is as long.
-pub(crate) fn nearest_check(id: &str) -> &'static str {
+pub fn nearest_check(id: &str) -> &'static str {
     let names: Vec<&'static str> = ALL.iter().map(|check| check.id).collect();
     let begins = |name: &&&'static str| id.len() >= 4 && name.starts_with(id);
     let nearest = input::problem::nearest(id, &names).map_or("", |(_, name)| name);
@@ -220,7 +220,7 @@ pub(crate) fn nearest_check(id: &str) -> &'static str {
 }
 
 /// One of them in words.
-pub(crate) fn vain(one: &Vain) -> String {
+pub fn vain(one: &Vain) -> String {
     match one {
         Vain::Unknown { id } => format!(
             "accepted.json names a check that there is not: {id:?} (take it out; the nearest is {:?}, bakeoff fairness --list names all)",
@@ -245,7 +245,7 @@ pub(crate) fn told(findings: &[Finding]) -> Vec<Told> {
 }
 
 /// Violations, a sentence each.
-pub(crate) fn violations(findings: &[Finding]) -> Vec<String> {
+pub fn violations(findings: &[Finding]) -> Vec<String> {
     let violated = told(findings).into_iter().filter(|one| one.mend.is_some());
     let sentence = |one: Told| {
         let mend = one.mend.unwrap_or_default();

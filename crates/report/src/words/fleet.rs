@@ -44,7 +44,7 @@ fn change(mean: &NodeMean) -> String {
 }
 
 /// That a block was taken over: `block 3 ran on n2 (AMD EPYC 7B13, 8 CPUs)`.
-pub(crate) fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
+pub fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
     let ran = format!("block {block} ran on {}", about(node));
     if given_up_on.is_empty() {
         return ran;

@@ -250,7 +250,7 @@ fn rate(per_s: f64) -> String {
 }
 
 /// What came of the measurement of a ceiling.
-pub(crate) fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
+pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
     match outcome {
         CeilingOutcome::Measured(ceiling) => format!(
             "  ceiling  {workload}: {} requests/s from a null server",
@@ -263,7 +263,7 @@ pub(crate) fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
 }
 
 /// What came of an arm with one client fewer.
-pub(crate) fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> String {
+pub fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> String {
     match outcome {
         OneFewerOutcome::Measured(own) => format!(
             "  one client {} fewer  {workload}  {arm}  {} {}",

@@ -294,7 +294,7 @@ pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
         } else {
             String::new()
         };
-        (one.word, format!("{lead}{}", one.said))
+        (one.block.badge, format!("{lead}{}", one.block.text))
     };
     headlines.into_iter().map(said).collect()
 }

@@ -7,7 +7,7 @@ use record::machine::{
 };
 
 /// `QEMU 10.0.13, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB`.
-pub(crate) fn machine(machine: &MachineDescription) -> String {
+pub fn machine(machine: &MachineDescription) -> String {
     match machine {
         MachineDescription::Qemu(guests) => of_guests(guests),
         MachineDescription::Local { release, cpus } => {

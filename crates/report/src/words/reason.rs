@@ -7,7 +7,7 @@ use record::verdict::{Comparison, Shift};
 use crate::levels::in_words;
 
 /// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
-pub(crate) fn reason(comparison: &Comparison) -> String {
+pub fn reason(comparison: &Comparison) -> String {
     let why = why(&comparison.reason, Some(comparison));
     match comparison.difference {
         Some(difference) => of_difference(difference, comparison.confidence, &why),
@@ -126,7 +126,7 @@ fn to_settle(outlook: Outlook, so_far: u32) -> String {
 }
 
 /// The same of figures that others took.
-pub(crate) fn sample_reason(reason: &SampleReason) -> String {
+pub fn sample_reason(reason: &SampleReason) -> String {
     match *reason {
         SampleReason::Rule { reason } => why(&reason, None),
         SampleReason::RepeatedFigure => "the same figure in every run of both arms".into(),
@@ -175,7 +175,7 @@ pub(crate) fn sample_reason(reason: &SampleReason) -> String {
 }
 
 /// The same of runs that are not as many of each arm.
-pub(crate) fn sample_reason_of(
+pub fn sample_reason_of(
     reason: &SampleReason,
     [(one, first), (other, second)]: [(&str, usize); 2],
 ) -> String {

@@ -5,7 +5,7 @@ use record::rundir::Run;
 use record::verdict::{Comparison, Judgement, Verdict};
 
 /// Why a run ended: `decided after 4 blocks`.
-pub(crate) fn close_reason(reason: &CloseReason) -> String {
+pub fn close_reason(reason: &CloseReason) -> String {
     match reason {
         CloseReason::Decided { blocks } => format!("decided after {}", super::blocks(*blocks)),
         CloseReason::BlocksOfPlan { blocks } => {

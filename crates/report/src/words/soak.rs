@@ -354,7 +354,7 @@ fn new_growth(soak: &Soak, arm: &str) -> Vec<String> {
 }
 
 /// Growth that speaks against an arm.
-pub(crate) fn against_arms(soak: &Soak) -> Vec<String> {
+pub fn against_arms(soak: &Soak) -> Vec<String> {
     let mut all = Vec::new();
     for arm in &soak.arms {
         let new = new_growth(soak, &arm.arm);
@@ -366,7 +366,7 @@ pub(crate) fn against_arms(soak: &Soak) -> Vec<String> {
 }
 
 /// Failures of arms other than the baseline.
-pub(crate) fn failures(soak: &Soak, baseline: &str) -> Vec<String> {
+pub fn failures(soak: &Soak, baseline: &str) -> Vec<String> {
     let mut all = Vec::new();
     for arm in soak.arms.iter().filter(|arm| arm.arm != baseline) {
         if arm.failures > 0 {

@@ -20,7 +20,7 @@ use super::{counted, figure};
 const FEW: usize = 6;
 
 /// What went wrong in a run, failed gates first.
-pub(crate) fn setbacks(judgement: &Judgement) -> Vec<String> {
+pub fn setbacks(judgement: &Judgement) -> Vec<String> {
     let failed = |one: &Gate| format!("{}: arm {} FAILS: {}", one.workload, one.arm, gate(one));
     let gates = judgement.gates.iter().map(failed);
     gates
@@ -29,7 +29,7 @@ pub(crate) fn setbacks(judgement: &Judgement) -> Vec<String> {
 }
 
 /// Why an arm fails.
-pub(crate) fn gate(gate: &Gate) -> String {
+pub fn gate(gate: &Gate) -> String {
     let baseline = &gate.baseline;
     match &gate.failure {
         GateFailure::MissingFigures { blocks } => format!(
@@ -98,7 +98,7 @@ fn disturbed_block(disturbed: &DisturbedBlock) -> String {
 }
 
 /// What disturbed a block.
-pub(crate) fn disturbance(disturbance: &Disturbance) -> String {
+pub fn disturbance(disturbance: &Disturbance) -> String {
     match disturbance {
         Disturbance::Steal(taken) => cpu_taken("the hypervisor", *taken),
         Disturbance::OtherProcesses(taken) => cpu_taken("other processes", *taken),
@@ -130,7 +130,7 @@ fn cpu_taken(by: &str, taken: CpuTaken) -> String {
 }
 
 /// All warnings of a run.
-pub(crate) fn warnings(judgement: &Judgement) -> Vec<String> {
+pub fn warnings(judgement: &Judgement) -> Vec<String> {
     let warnings = judgement.warnings.iter();
     warnings.map(|one| warning(judgement, one)).collect()
 }

@@ -332,7 +332,7 @@ pub(super) fn pin(pin: &Pin) -> String {
 }
 
 /// All pins of a run as `[pinned]` of its plan, those that it has already among them, and as comments what cannot be pinned.
-pub(crate) fn pinned(plan: &Plan, judgement: &Judgement) -> String {
+pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
     let settings = judgement.weighed.settings.iter();
     let differences = judgement.differences.iter();
     let pins = settings.filter_map(|one| one.pin.as_ref());

@@ -28,7 +28,7 @@ const MOST: f64 = 0.5;
 const MOSTLY: f64 = 0.75;
 
 /// The one sentence: which mechanisms make the difference, and who waits longer.
-pub(crate) fn sentence(why: &Why) -> String {
+pub fn sentence(why: &Why) -> String {
     let waiting = waiting(why);
     let mechanisms = mechanisms(why);
     match (latency(why), waiting) {
@@ -384,7 +384,7 @@ fn waiting(why: &Why) -> Option<String> {
 }
 
 /// Why nothing can be explained, with the remedy.
-pub(crate) fn unexplained(unexplained: &Unexplained) -> String {
+pub fn unexplained(unexplained: &Unexplained) -> String {
     match unexplained {
         Unexplained::NoWorkload { workload } => {
             format!("no such workload: {workload} (see the plan's [[workload]])")
@@ -426,7 +426,7 @@ fn remedy_of(lost: &[LostTrial]) -> &'static str {
 }
 
 /// What to do about trials that were lost. A profile that is there for somebody is told before one that nobody has.
-pub(crate) fn remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
+pub fn remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
     let rank = |reason: &LostReason| match reason {
         LostReason::Newer => 0,
         LostReason::Damaged | LostReason::Gone => 1,

@@ -140,7 +140,7 @@ fn wrapped(lines: &[Line<'_>], width: u16) -> u16 {
     let width = usize::from(width.max(1));
     let rows = lines.iter().map(|line| {
         let text: String = line.spans.iter().map(|span| &*span.content).collect();
-        report::wrap(&text, "", width).len().max(1)
+        doc::terminal::wrap(&text, "", width).len().max(1)
     });
     rows.sum::<usize>().min(usize::from(u16::MAX)) as u16
 }

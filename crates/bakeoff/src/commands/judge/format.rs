@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use doc::markdown::text;
+use doc::{Block, Table};
 use input::units::{show_change, show_share, significant};
 use record::metric::Direction;
 use record::verdict::Verdict;
 use report::levels::{Levels, in_words};
-use report::markdown_text;
 use serde_json::{Value, json};
 use verdict::fixed_sample::{Change, Terms};
 
@@ -24,58 +25,44 @@ pub(super) fn terminal(
     terms: Terms,
     width: usize,
 ) -> String {
-    let mut lines = figures.files.clone();
-    lines.push(baseline(figures));
-    lines.push(String::new());
-    lines.push("warnings:".into());
-    for remark in remarks(figures, answers, terms) {
-        lines.extend(report::wrap(&remark, "- ", width));
-    }
-    lines.push(String::new());
-    lines.extend(report::table(&rows(answers), 3, width));
-    lines.push(String::new());
-    let mut told = answers.iter().peekable();
-    while let Some(answer) = told.next() {
-        lines.extend(report::wrap(&sentence(figures, answer), "", width));
+    let mut blocks: Vec<Block> = figures.files.iter().cloned().map(Block::Text).collect();
+    blocks.push(Block::Text(baseline(figures)));
+    let remarks = remarks(figures, answers, terms);
+    blocks.extend(Block::notice("warnings", "Warnings", remarks));
+    blocks.extend([Block::Gap, Block::Table(Table::new(rows(answers), 3))]);
+    blocks.push(Block::Gap);
+    let mut left = answers.iter().peekable();
+    while let Some(answer) = left.next() {
+        blocks.push(Block::Text(sentence(figures, answer)));
         let why = answer.why();
-        if told.peek().is_none_or(|next| next.why() != why) {
-            lines.extend(report::wrap(&why, "    ", width));
+        if left.peek().is_none_or(|next| next.why() != why) {
+            blocks.push(Block::Indented(vec![Block::Text(why)]));
         }
     }
-    lines.join("\n") + "\n"
+    doc::terminal::render(&blocks, width)
 }
 
 /// For a pull request: a short table and the words.
 pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| markdown_text(cell)).collect();
-        format!("| {} |", cells.join(" | "))
-    };
-    let rows = rows(answers);
-    let mut lines: Vec<String> = rows.iter().map(|row| line(row)).collect();
-    lines.insert(1, format!("|{}", "---|".repeat(rows[0].len())));
-    lines.push(String::new());
+    let table = doc::markdown::table(&rows(answers));
+    let mut lines = vec![table];
     for answer in answers {
         let said = sentence(figures, answer);
         let why = answer.why();
         let (verdict, said) = said.split_once(": ").unwrap_or_default();
-        lines.push(format!(
-            "- **{verdict}**: {} - {}",
-            markdown_text(said),
-            markdown_text(&why)
-        ));
+        lines.push(format!("- **{verdict}**: {} - {}", text(said), text(&why)));
     }
     lines.push(String::new());
     lines.push(format!(
         "<details><summary>{}</summary>\n",
-        markdown_text(&baseline(figures))
+        text(&baseline(figures))
     ));
     let told = figures
         .files
         .iter()
         .cloned()
         .chain(remarks(figures, answers, terms));
-    lines.extend(told.map(|remark| format!("- {}", markdown_text(&remark))));
+    lines.extend(told.map(|remark| format!("- {}", text(&remark))));
     lines.push("\n</details>".into());
     lines.join("\n") + "\n"
 }

@@ -1,0 +1,212 @@
+//! Plain text of lines of at most a given width, save for words that are longer by themselves.
+
+use textwrap::{WordSeparator, WordSplitter};
+
+use crate::{Block, Headline, Medium, RemarkKind};
+
+/// Space between two columns.
+const GAP: &str = "  ";
+
+/// Columns by which what belongs to a sentence is indented.
+const INDENT: &str = "    ";
+
+/// A report, with a line break at its end.
+pub fn render(blocks: &[Block], width: usize) -> String {
+    lines(blocks, width).join("\n") + "\n"
+}
+
+fn lines(blocks: &[Block], width: usize) -> Vec<String> {
+    let blocks = crate::shown(blocks, Medium::Terminal).into_iter();
+    blocks.flat_map(|block| block_lines(block, width)).collect()
+}
+
+fn block_lines(block: &Block, width: usize) -> Vec<String> {
+    match block {
+        Block::Text(text) | Block::Sub(text) | Block::Lead(text) | Block::Title(text) => {
+            wrap(text, "", width)
+        }
+        Block::Heading(title) => wrap(&format!("{title}:"), "", width),
+        Block::List(items) => listed(items, "- ", width),
+        Block::Notice(notice) => {
+            let mut lines = vec![String::new(), format!("{}:", uncapitalized(notice.title))];
+            lines.extend(listed(&notice.items, "- ", width));
+            lines
+        }
+        Block::Table(shown) => table(&shown.rows, shown.names, width),
+        Block::Headline(headline) => headline_lines(headline, width),
+        Block::Indented(blocks) => {
+            let inner = lines(blocks, width.saturating_sub(INDENT.len())).into_iter();
+            inner.map(|line| format!("{INDENT}{line}")).collect()
+        }
+        Block::Gap => vec![String::new()],
+        Block::Section(_) | Block::Folded(..) | Block::Drawing(_) | Block::Only(..) => Vec::new(),
+    }
+}
+
+fn listed(items: &[String], lead: &str, width: usize) -> Vec<String> {
+    items
+        .iter()
+        .flat_map(|item| wrap(item, lead, width))
+        .collect()
+}
+
+fn headline_lines(headline: &Headline, width: usize) -> Vec<String> {
+    let scope = headline.scope.as_ref();
+    let scope = scope.map_or(String::new(), |scope| format!("{scope}: "));
+    // "7.2 failed" needs no "failed" before it.
+    let badge = match headline.badge {
+        "failed" => String::new(),
+        badge => format!("{badge}: "),
+    };
+    let mut lines = wrap(&format!("{scope}{badge}{}", headline.text), "", width);
+    let findings = headline.findings.iter();
+    lines.extend(findings.flat_map(|text| wrap(text, "    - ", width)));
+    lines.extend(wrap(&headline.reason, INDENT, width));
+    for remark in &headline.remarks {
+        let text = match remark.kind {
+            RemarkKind::Cause => format!("why: {}", remark.text),
+            _ => remark.text.clone(),
+        };
+        lines.extend(wrap(&text, INDENT, width));
+    }
+    lines
+}
+
+fn uncapitalized(title: &str) -> String {
+    let mut letters = title.chars();
+    let first = letters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// A table whose first `left` columns stand at the left. Where it is too wide, every row becomes a few lines of `name value`.
+pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
+    let rows: Vec<Vec<String>> = rows
+        .iter()
+        .map(|row| row.iter().map(|cell| plain(cell)).collect())
+        .collect();
+    let columns = rows[0].len();
+    let widest = |column: usize| {
+        rows.iter()
+            .map(|row| length(&row[column]))
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..columns).map(widest).collect();
+    if widths.iter().sum::<usize>() + GAP.len() * (columns - 1) > width {
+        return stacked(&rows);
+    }
+    let mut lines: Vec<String> = rows.iter().map(|row| aligned(row, &widths, left)).collect();
+    let rule: Vec<String> = widths.iter().map(|width| "-".repeat(*width)).collect();
+    lines.insert(1, rule.join(GAP));
+    lines
+}
+
+fn aligned(row: &[String], widths: &[usize], left: usize) -> String {
+    let pad = |(column, cell): (usize, &String)| {
+        let space = " ".repeat(widths[column] - length(cell));
+        if column < left {
+            format!("{cell}{space}")
+        } else {
+            format!("{space}{cell}")
+        }
+    };
+    let cells: Vec<String> = row.iter().enumerate().map(pad).collect();
+    cells.join(GAP).trim_end().to_string()
+}
+
+fn stacked(rows: &[Vec<String>]) -> Vec<String> {
+    let (head, rows) = rows.split_first().expect("a table has its head");
+    let names = head.iter().skip(1);
+    let widest = names.map(|name| length(name)).max().unwrap_or(0);
+    let mut lines = Vec::new();
+    for row in rows {
+        lines.push(row[0].clone());
+        for (name, cell) in head.iter().zip(row).skip(1) {
+            let space = " ".repeat(widest - length(name));
+            lines.push(format!("  {name}{space}  {cell}"));
+        }
+    }
+    lines
+}
+
+/// Lines of at most `width` columns, the first after `lead`, the others as far in.
+pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
+    let indent = " ".repeat(length(lead));
+    let options = textwrap::Options::new(width)
+        .initial_indent(lead)
+        .subsequent_indent(&indent)
+        .word_separator(WordSeparator::AsciiSpace)
+        .word_splitter(WordSplitter::NoHyphenation)
+        .break_words(false);
+    let text = plain(text);
+    let lines = textwrap::wrap(&text, options).into_iter();
+    lines.map(std::borrow::Cow::into_owned).collect()
+}
+
+/// Text without control characters: a title must not steer the terminal.
+fn plain(text: &str) -> String {
+    text.chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter })
+        .collect()
+}
+
+/// Columns that a text takes on a terminal.
+fn length(text: &str) -> usize {
+    textwrap::core::display_width(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+    use crate::{Remark, Table};
+
+    #[test]
+    fn long_text_is_wrapped_between_words() {
+        assert_eq!(wrap("one two three", "- ", 9), ["- one two", "  three"]);
+        assert_eq!(wrap("unbreakable", "- ", 4), ["- unbreakable"]);
+    }
+
+    #[test]
+    fn each_kind_of_block_has_its_lines() {
+        let rows = [["arm", "rate"], ["6.1", "2 285"]].map(|row| row.map(String::from).to_vec());
+        let table = Table::new(rows.to_vec(), 1);
+        let headline = Headline {
+            scope: Some("web".into()),
+            badge: "better",
+            text: "7.2 serves more".into(),
+            is_open: false,
+            findings: Vec::new(),
+            reason: "significant".into(),
+            remarks: vec![Remark {
+                kind: RemarkKind::Cause,
+                text: "copying".into(),
+            }],
+        };
+        let mut blocks = vec![Block::Title("A red \u{1b}[31m title".into())];
+        blocks.extend(Block::notice("warnings", "Warnings", vec!["mind".into()]));
+        blocks.extend(Block::titled_table("rates", table.clone()));
+        blocks.push(Block::Folded("more".into(), vec![Block::Table(table)]));
+        blocks.push(Block::Only(&[Medium::Html], vec![Block::Gap]));
+        blocks.extend([Block::Gap, Block::Headline(headline)]);
+        blocks.push(Block::Indented(vec![Block::Sub("below".into())]));
+        expect![[r#"
+            A red  [31m title
+
+            warnings:
+            - mind
+
+            rates:
+            arm   rate
+            ---  -----
+            6.1  2 285
+
+            web: better: 7.2 serves more
+                significant
+                why: copying
+                below
+        "#]]
+        .assert_eq(&render(&blocks, 40));
+    }
+}

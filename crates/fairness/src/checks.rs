@@ -7,9 +7,7 @@ mod work;
 
 use crate::Check;
 
-pub(crate) use self::arms::{
-    DESCRIPTORS_FOR_EACH, PLACES_FOR_EACH, compiler_of, has_like_memory, is_alike,
-};
+pub(crate) use self::arms::{compiler_of, has_like_memory};
 
 const COUNT: usize =
     arms::CHECKS.len() + bottleneck::CHECKS.len() + work::CHECKS.len() + measurement::CHECKS.len();

@@ -6,134 +6,38 @@
 use std::collections::BTreeMap;
 
 use plan::kernel::KernelRef;
-use plan::{Arm, Clock, DisturbedBlocks, MachineKind, Mode, Plan};
+use plan::{Arm, MachineKind, Mode, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
 
-use crate::checks;
-use crate::subject::{Factor, beyond, is_the_question, kernels_differ};
-
-/// A check that kernel parameters decide.
-struct Parameters {
-    id: &'static str,
-    names: &'static [&'static str],
-}
-
-/// By check, the parameters that change what it reads.
-const PARAMETERS: [Parameters; 5] = [
-    Parameters {
-        id: "mitigations",
-        names: &[
-            "mitigations",
-            "nopti",
-            "pti",
-            "nospectre_v1",
-            "nospectre_v2",
-            "spectre_v2",
-            "spec_store_bypass_disable",
-            "retbleed",
-            "l1tf",
-            "mds",
-            "tsx_async_abort",
-            "mmio_stale_data",
-            "srbds",
-            "gather_data_sampling",
-        ],
-    },
-    Parameters {
-        id: "huge-pages",
-        names: &[
-            "transparent_hugepage",
-            "hugepages",
-            "hugepagesz",
-            "default_hugepagesz",
-        ],
-    },
-    Parameters {
-        id: "security-modules",
-        names: &["lsm", "security", "apparmor", "selinux"],
-    },
-    Parameters {
-        id: "control-groups",
-        names: &["cgroup_disable"],
-    },
-    Parameters {
-        id: "clocksource",
-        names: &["clocksource", "tsc"],
-    },
-];
-
-/// By check, the sysctls that it reads; a `*` at an end stands for any text.
-const SYSCTLS: [(&str, &[&str]); 4] = [
-    ("sysctls", &["*"]),
-    (
-        "socket-buffers",
-        &[
-            "net.ipv4.tcp_rmem",
-            "net.ipv4.tcp_wmem",
-            "net.ipv4.tcp_mem",
-            "net.core.rmem_*",
-            "net.core.wmem_*",
-        ],
-    ),
-    ("writeback", &["vm.dirty_*"]),
-    (
-        "congestion-control",
-        &["net.ipv4.tcp_congestion_control", "net.core.default_qdisc"],
-    ),
-];
-
-/// Checks of a whole window that what a plan does on purpose may well trip: CPUs and network that idle while a link is down, a rate
-/// that falls and rises again, swap where memory is taken. Failed requests are counted apart, by their time.
-const DISTURBED: [&str; 8] = [
-    "clients-idle",
-    "network",
-    "no-disk-wait",
-    "no-swapping",
-    "outliers",
-    "rate-kept",
-    "server-stressed",
-    "settled",
-];
+use crate::subject::{beyond, kernels_differ};
+use crate::{Check, Foreseen};
 
 /// What the plan tells of a check that needs a run; `None` where it tells nothing, or nothing amiss.
-pub(crate) fn foresee(plan: &Plan, id: &str) -> Option<Outcome> {
-    if id == "disturbed-blocks" {
-        return disturbed_blocks(plan);
-    }
-    if plan.machine.kind == MachineKind::Url {
-        return None;
-    }
-    match id {
-        "memory" => memory(plan),
-        "cpus" => cpus(plan),
-        "command-line" => command_line(plan),
-        "descriptors" => too_few(
-            plan,
-            Quantity::OpenFiles,
-            checks::DESCRIPTORS_FOR_EACH,
-            |arm| arm.tuning.nofile.map(f64::from),
-        ),
-        "listen-backlog" => too_few(plan, Quantity::Backlog, checks::PLACES_FOR_EACH, |arm| {
-            sysctl(arm, "net.core.somaxconn")?.trim().parse().ok()
-        }),
-        "limits" => limits(plan),
-        "server-configuration" => configuration(plan),
-        _ => by_parameters(plan, id).or_else(|| by_sysctls(plan, id)),
+pub(crate) fn foresee(plan: &Plan, check: &Check) -> Option<Outcome> {
+    let is_set_up = plan.machine.kind != MachineKind::Url;
+    match check.foreseen {
+        Foreseen::Nothing | Foreseen::ByDisturbances => None,
+        Foreseen::Plan(foresee) => foresee(plan),
+        Foreseen::System(foresee) if is_set_up => foresee(plan),
+        Foreseen::Parameters(names) if is_set_up => by_parameters(plan, names),
+        Foreseen::Sysctls(patterns) if is_set_up => by_sysctls(plan, patterns),
+        Foreseen::System(_) | Foreseen::Parameters(_) | Foreseen::Sysctls(_) => None,
     }
 }
 
 /// What the plan itself makes unlike by kernel parameters comes with no kernel: it is the plan's question, or a violation where
 /// kernels are compared.
-pub(crate) fn named(plan: &Plan, id: &str, outcome: Outcome) -> Outcome {
-    if !plan.disturbances.is_empty() && DISTURBED.contains(&id) {
+pub(crate) fn named(plan: &Plan, check: &Check, outcome: Outcome) -> Outcome {
+    let is_disturbed = matches!(check.foreseen, Foreseen::ByDisturbances);
+    if is_disturbed && !plan.disturbances.is_empty() {
         return match outcome {
             Outcome::Violation { details } => by_plan(details),
             other => other,
         };
     }
-    let by_parameters = match plan.mode {
-        Some(Mode::Controlled) => None,
-        Some(Mode::AsShipped) | None => by_parameters(plan, id),
+    let by_parameters = match (plan.mode, check.foreseen) {
+        (Some(Mode::AsShipped) | None, Foreseen::Parameters(names)) => by_parameters(plan, names),
+        _ => None,
     };
     let (Some(foreseen), Some(details)) = (by_parameters, amiss(&outcome)) else {
         return outcome;
@@ -159,98 +63,8 @@ fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
     }
 }
 
-/// With `clock = "auto"` nobody knows yet whether a guest counts instructions.
-fn disturbed_blocks(plan: &Plan) -> Option<Outcome> {
-    let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
-    let is_wall = plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall;
-    (is_kept && is_wall).then(|| by_plan(vec![Detail::DisturbedBlocksKept]))
-}
-
-fn memory(plan: &Plan) -> Option<Outcome> {
-    // Only of a guest is it known what it has before parameters take of it.
-    if plan.machine.kind != MachineKind::Qemu {
-        return None;
-    }
-    let given = plan.machine.memory_bytes;
-    let sizes: Vec<u64> = plan
-        .arms
-        .iter()
-        .map(|arm| memory_left(arm, given))
-        .collect();
-    let alike: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
-    if checks::is_alike(&alike) {
-        return None;
-    }
-    let shown = sizes.iter().map(|size| Some(format!("{} kB", size / 1024)));
-    let arms = plan.arms.iter().map(|arm| arm.name.clone());
-    let details = vec![Detail::Differs {
-        fact: "memory of the guest".into(),
-        values: arms.zip(shown).collect(),
-    }];
-    let is_question = is_the_question(plan, Factor::CommandLine);
-    Some(if is_question {
-        by_plan(details)
-    } else {
-        Outcome::Violation { details }
-    })
-}
-
-/// What `mem=` and `memmap=SIZE$START` leave of a guest's memory.
-fn memory_left(arm: &Arm, given: u64) -> u64 {
-    let most = parameter(arm, "mem").and_then(size).unwrap_or(given);
-    let taken = words(arm).filter_map(|word| word.strip_prefix("memmap="));
-    let taken: u64 = taken.filter_map(|text| size(text.split_once('$')?.0)).sum();
-    most.min(given).saturating_sub(taken)
-}
-
-/// A size as the kernel reads it: `256M`.
-fn size(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at(end);
-    let shift = match unit.to_ascii_lowercase().as_str() {
-        "" => 0,
-        "k" => 10,
-        "m" => 20,
-        "g" => 30,
-        "t" => 40,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
-}
-
-fn cpus(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| plan.cpus(arm).map(|cpus| cpus.to_string());
-    let given = differing(plan, "CPUs", own);
-    let taken = |arm: &Arm| {
-        let most = ["maxcpus", "nr_cpus"].map(|name| parameter(arm, name)?.parse::<u32>().ok());
-        let none = words(arm).any(|word| word == "nosmp").then_some(0);
-        let cpus = plan.cpus(arm)?;
-        // `maxcpus=0` and `nosmp` leave one.
-        let most = most.into_iter().chain([none]).flatten().min()?.max(1);
-        (most < cpus).then(|| most.to_string())
-    };
-    let taken = differing(plan, "CPUs that parameters leave", taken);
-    let isolated = differing(plan, "isolcpus= of the command line", |arm| {
-        parameter(arm, "isolcpus").map(String::from)
-    });
-    match (given, taken.or(isolated)) {
-        (Some(given), _) => Some(by_plan(vec![given])),
-        (None, Some(taken)) => Some(Outcome::Violation {
-            details: vec![taken],
-        }),
-        (None, None) => None,
-    }
-}
-
-fn command_line(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
-    Some(by_plan(vec![differing(plan, "kernel parameters", own)?]))
-}
-
 /// So few of something for each connection of a workload that the run's check will find it.
-fn too_few(
+pub(crate) fn too_few(
     plan: &Plan,
     quantity: Quantity,
     least: f64,
@@ -290,33 +104,9 @@ fn connections(options: &serde_json::Value) -> Option<f64> {
     }
 }
 
-fn limits(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| arm.tuning.nofile.map(|files| files.to_string());
-    let details = vec![differing(plan, "nofile", own)?];
-    // Beside another kernel a limit is no question but a handicap.
-    Some(if kernels_differ(plan) {
-        Outcome::Violation { details }
-    } else {
-        by_plan(details)
-    })
-}
-
-fn configuration(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| arm.tuning.has_config().then(|| "its own".to_string());
-    let unlike = plan.arms.iter().any(|arm| {
-        let (own, first) = (&arm.tuning, &plan.arms[0].tuning);
-        (&own.config, &own.config_file, &own.server_config)
-            != (&first.config, &first.config_file, &first.server_config)
-    });
-    let detail = differing(plan, "configuration of servers", own)
-        .or_else(|| unlike.then(|| differs(plan, "configuration of servers", own)));
-    Some(by_plan(vec![detail?]))
-}
-
-fn by_parameters(plan: &Plan, id: &str) -> Option<Outcome> {
-    let check = PARAMETERS.iter().find(|check| check.id == id)?;
+fn by_parameters(plan: &Plan, names: &[&str]) -> Option<Outcome> {
     let own = |arm: &Arm| {
-        let is_one = |word: &&str| check.names.contains(&name_of(word));
+        let is_one = |word: &&str| names.contains(&name_of(word));
         let own: Vec<&str> = words(arm).filter(is_one).collect();
         (!own.is_empty()).then(|| own.join(" "))
     };
@@ -336,8 +126,7 @@ fn by_parameters(plan: &Plan, id: &str) -> Option<Outcome> {
     })
 }
 
-fn by_sysctls(plan: &Plan, id: &str) -> Option<Outcome> {
-    let (_, patterns) = SYSCTLS.iter().find(|(own, _)| *own == id)?;
+fn by_sysctls(plan: &Plan, patterns: &[&str]) -> Option<Outcome> {
     let is_read = |name: &str| {
         let name = plan::sysctl_name(&plan::sysctl_path(name));
         patterns
@@ -359,7 +148,7 @@ fn by_sysctls(plan: &Plan, id: &str) -> Option<Outcome> {
     (!details.is_empty()).then(|| by_plan(details))
 }
 
-fn by_plan(details: Vec<Detail>) -> Outcome {
+pub(crate) fn by_plan(details: Vec<Detail>) -> Outcome {
     Outcome::Declared {
         by: Declaration::Plan,
         details,
@@ -367,13 +156,17 @@ fn by_plan(details: Vec<Detail>) -> Outcome {
 }
 
 /// A difference between arms, where there is one.
-fn differing(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Option<Detail> {
+pub(crate) fn differing(
+    plan: &Plan,
+    fact: &str,
+    of: impl Fn(&Arm) -> Option<String>,
+) -> Option<Detail> {
     let first = of(&plan.arms[0]);
     let is_other = plan.arms.iter().any(|arm| of(arm) != first);
     is_other.then(|| differs(plan, fact, of))
 }
 
-fn differs(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Detail {
+pub(crate) fn differs(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Detail {
     let values: BTreeMap<_, _> = plan
         .arms
         .iter()
@@ -386,7 +179,7 @@ fn differs(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Deta
 }
 
 /// The words of an arm's command line; an arm on the network has none.
-fn words(arm: &Arm) -> impl Iterator<Item = &str> {
+pub(crate) fn words(arm: &Arm) -> impl Iterator<Item = &str> {
     let is_here = !matches!(arm.kernel, KernelRef::Remote(_));
     arm.cmdline.split_whitespace().filter(move |_| is_here)
 }
@@ -397,7 +190,7 @@ fn name_of(word: &str) -> &str {
 }
 
 /// The last value of a parameter, which is the one that holds.
-fn parameter<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
+pub(crate) fn parameter<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
     let values = words(arm).filter_map(|word| word.split_once('='));
     values
         .filter(|(own, _)| *own == name)
@@ -406,7 +199,7 @@ fn parameter<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
 }
 
 /// What an arm sets a sysctl to, however it writes its name.
-fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
+pub(crate) fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
     let path = plan::sysctl_path(name);
     let mut own = arm.sysctl.iter();
     let found = own.find(|(set, _)| plan::sysctl_path(set) == path);

@@ -48,6 +48,25 @@ pub struct Check {
     pub mend: &'static str,
     /// How it is answered.
     pub judge: Judge,
+    /// What the plan tells of its answer before anything boots.
+    pub foreseen: Foreseen,
+}
+
+/// What a plan tells of a check that a run answers.
+#[derive(Debug, Clone, Copy)]
+pub enum Foreseen {
+    /// Nothing.
+    Nothing,
+    /// Disturbances that the plan makes on purpose may trip it: CPUs that idle while a link is down, a rate that falls and rises.
+    ByDisturbances,
+    /// Kernel parameters that change what it reads.
+    Parameters(&'static [&'static str]),
+    /// Sysctls that it reads; a `*` at an end stands for any text.
+    Sysctls(&'static [&'static str]),
+    /// Something else that the plan sets on systems of its own.
+    System(fn(&Plan) -> Option<Outcome>),
+    /// Something else of any plan.
+    Plan(fn(&Plan) -> Option<Outcome>),
 }
 
 /// What a check is about.
@@ -117,7 +136,7 @@ pub fn of_plan(plan: &Plan) -> Vec<Finding> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
         Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(finding(check, judge(plan))),
         Judge::Run(_) | Judge::Equal(..) | Judge::OfServers(_) => {
-            Some(finding(check, foreseen::foresee(plan, check.id)?))
+            Some(finding(check, foreseen::foresee(plan, check)?))
         }
     });
     answered.collect()
@@ -135,7 +154,7 @@ pub fn of_run(
         if check.is_of_plan() {
             found
         } else {
-            foreseen::named(&run.plan, check.id, found)
+            foreseen::named(&run.plan, check, found)
         }
     };
     let answered = ALL.iter().map(|check| finding(check, outcome(check)));

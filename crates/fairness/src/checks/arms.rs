@@ -36,9 +36,7 @@ mod writeback;
 use crate::Check;
 
 pub(crate) use self::compiler::compiler_of;
-pub(crate) use self::descriptors::FOR_EACH as DESCRIPTORS_FOR_EACH;
-pub(crate) use self::listen_backlog::FOR_EACH as PLACES_FOR_EACH;
-pub(crate) use self::memory::{has_like_memory, is_alike};
+pub(crate) use self::memory::has_like_memory;
 
 pub(super) const CHECKS: [&Check; 32] = [
     &boot_log::CHECK,

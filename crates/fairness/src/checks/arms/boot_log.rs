@@ -1,6 +1,6 @@
 //! Do all kernels complain of the same things at boot?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "boot-log",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A fallback (no TSC, no IOMMU, a firmware that is missing) is told there and nowhere else.",
     mend: "read the lines; `bakeoff report` has them",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("boot log*")];

@@ -1,6 +1,6 @@
 //! Do all arms tell the time by the same source?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clocksource",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A kernel that distrusts the TSC falls back on HPET, and each reading of the clock costs a microsecond.",
     mend: "look at the boot log for why the clock was found unstable; `tsc=reliable` in all arms",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Parameters(&["clocksource", "tsc"]),
 };
 
 const FACTS: [Fact; 1] = [Fact::Must(

@@ -1,6 +1,10 @@
 //! Are kernels started with the same parameters but for those that the plan gives an arm?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use plan::{Arm, Plan};
+use record::verdict::fairness::Outcome;
+
+use crate::foreseen::{by_plan, differing};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "command-line",
@@ -11,9 +15,15 @@ pub(crate) const CHECK: Check = Check {
     why: "One parameter (`mem=`, `mitigations=`, `isolcpus=`) changes more than most patches.",
     mend: "write parameters into the arms' `cmdline`, so that they are part of the plan",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::System(foresee),
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("/proc/cmdline")];
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
+    Some(by_plan(vec![differing(plan, "kernel parameters", own)?]))
+}
 
 #[cfg(test)]
 mod tests {

@@ -6,7 +6,7 @@ use record::verdict::fairness::{Declaration, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
 use crate::subject::{Subject, kernels_differ, not_told};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "compiler",
@@ -17,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A compiler's version moves kernels by single percents, and a patch is not to be praised for it.",
     mend: "build both kernels with one compiler, or say that products are compared",
     judge: Judge::Run(compiler),
+    foreseen: Foreseen::Nothing,
 };
 
 fn compiler(subject: &Subject<'_>) -> Outcome {

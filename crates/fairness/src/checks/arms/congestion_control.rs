@@ -1,6 +1,6 @@
 //! Does TCP have the same congestion control and queueing discipline?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "congestion-control",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "BBR and CUBIC share a lossy line very differently.",
     mend: "set both alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Sysctls(&["net.ipv4.tcp_congestion_control", "net.core.default_qdisc"]),
 };
 
 const FACTS: [Fact; 3] = [

@@ -1,6 +1,6 @@
 //! Are the same controllers of control groups at work?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "control-groups",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "The memory controller accounts each page and socket buffer.",
     mend: "`cgroup_disable=` alike in all arms",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Parameters(&["cgroup_disable"]),
 };
 
 const FACTS: [Fact; 1] = [Fact::May("/sys/fs/cgroup/cgroup.controllers")];

@@ -1,6 +1,6 @@
 //! Do all arms run on the same CPU model and microcode?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "cpu-model",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Microcode updates have cost single percents to tens of percents since 2018, and another model is another machine.",
     mend: "run all arms on one host, or in guests of one `cpu_model`",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 6] = [

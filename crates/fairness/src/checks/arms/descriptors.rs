@@ -1,10 +1,12 @@
 //! May servers open as many files as there are clients?
 
+use plan::{Arm, Plan};
 use record::evidence::Facts;
 use record::verdict::fairness::{Outcome, Quantity};
 
+use crate::foreseen::too_few;
 use crate::subject::{Subject, for_each_connection, is_named, is_of_network};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "descriptors",
@@ -15,10 +17,11 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: Apache could open 1016 files against a limit of 1024, and fell behind where clients were more.",
     mend: "raise `LimitNOFILE`, or ask with fewer connections",
     judge: Judge::Run(descriptors),
+    foreseen: Foreseen::System(foresee),
 };
 
 /// Descriptors that a connection takes: the socket, and the file that is sent or the connection to a second server.
-pub(crate) const FOR_EACH: f64 = 2.0;
+const FOR_EACH: f64 = 2.0;
 
 const FACT: &str = "limit:*:open files";
 
@@ -39,6 +42,11 @@ fn least(facts: &Facts) -> Option<f64> {
         .filter_map(|(_, value)| value.parse::<f64>().ok())
         .fold(f64::INFINITY, f64::min);
     least.is_finite().then_some(least)
+}
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let files = |arm: &Arm| arm.tuning.nofile.map(f64::from);
+    too_few(plan, Quantity::OpenFiles, FOR_EACH, files)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Are huge pages used alike?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "huge-pages",
@@ -11,6 +11,12 @@ pub(crate) const CHECK: Check = Check {
     why: "Databases and Java gain or lose more by huge pages than by most new kernels.",
     mend: "`transparent_hugepage=` alike in all arms",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
+    foreseen: Foreseen::Parameters(&[
+        "transparent_hugepage",
+        "hugepages",
+        "hugepagesz",
+        "default_hugepagesz",
+    ]),
 };
 
 const FACTS: [Fact; 4] = [

@@ -4,7 +4,7 @@ use plan::{Arm, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 
 use crate::subject::kernels_differ;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "injected",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A slow-down whose size is known tests whether a comparison finds it. Beside another kernel it is a handicap that no figure shows.",
     mend: "take `injected_slowdown` and `injected_cost` out, or compare one kernel with itself",
     judge: Judge::Plan(injected),
+    foreseen: Foreseen::Nothing,
 };
 
 fn injected(plan: &Plan) -> Outcome {

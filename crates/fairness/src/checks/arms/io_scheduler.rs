@@ -1,6 +1,6 @@
 //! Have the disks the same scheduler, queue and read-ahead?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "io-scheduler",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "InfoWorld's test of 2004 was decided by this one setting: 37 s against 3.9 s.",
     mend: "write the same `io_scheduler` in all arms",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 1] = [Fact::May("/sys/block/*")];

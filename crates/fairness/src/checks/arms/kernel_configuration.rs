@@ -1,6 +1,6 @@
 //! Are the kernels built with the same options?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "kernel-configuration",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
     mend: "pin what kernels have parameters for (`bakeoff fairness RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("CONFIG_*")];

@@ -5,7 +5,7 @@ use record::verdict::warning::Warning;
 use record::verdict::weighed::Seen;
 
 use crate::subject::{Subject, is_of_network, not_known, without};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "kernel-that-ran",
@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A boot loader that falls back on the old kernel compares it with itself.",
     mend: "look at `trials/NNN/console.log`",
     judge: Judge::Run(kernel_that_ran),
+    foreseen: Foreseen::Nothing,
 };
 
 fn kernel_that_ran(subject: &Subject<'_>) -> Outcome {

@@ -1,6 +1,11 @@
 //! Do servers have the same limits?
 
-use crate::{Check, Fact, Group, Judge};
+use plan::{Arm, Plan};
+use record::verdict::fairness::Outcome;
+
+use crate::foreseen::{by_plan, differing};
+use crate::subject::kernels_differ;
+use crate::{Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "limits",
@@ -11,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: Apache could open 1016 files.",
     mend: "start all arms' servers alike; limits come from bakeoff, or from the host",
     judge: Judge::OfServers(&FACTS),
+    foreseen: Foreseen::System(foresee),
 };
 
 const FACTS: [Fact; 4] = [
@@ -19,6 +25,17 @@ const FACTS: [Fact; 4] = [
     Fact::May("limit:*:stack size"),
     Fact::May("limit:*:address space"),
 ];
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| arm.tuning.nofile.map(|files| files.to_string());
+    let details = vec![differing(plan, "nofile", own)?];
+    // Beside another kernel a limit is no question but a handicap.
+    Some(if kernels_differ(plan) {
+        Outcome::Violation { details }
+    } else {
+        by_plan(details)
+    })
+}
 
 #[cfg(test)]
 mod tests {

@@ -1,10 +1,12 @@
 //! May as many connections wait to be accepted as there are clients?
 
+use plan::{Arm, Plan};
 use record::evidence::Facts;
 use record::verdict::fairness::{Outcome, Quantity};
 
+use crate::foreseen::{sysctl, too_few};
 use crate::subject::{Subject, for_each_connection};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "listen-backlog",
@@ -15,10 +17,11 @@ pub(crate) const CHECK: Check = Check {
     why: "The default was 128 until Linux 5.4: what comes beyond is dropped and tried again a second later, so the tail of latencies is a timer's.",
     mend: "raise `net.core.somaxconn` in all arms, or ask with fewer connections",
     judge: Judge::Run(backlog),
+    foreseen: Foreseen::System(foresee),
 };
 
 /// Places in the queue that a connection takes.
-pub(crate) const FOR_EACH: f64 = 1.0;
+const FOR_EACH: f64 = 1.0;
 
 const SYSCTL: &str = "net.core.somaxconn";
 
@@ -27,6 +30,11 @@ const FACT: &str = "sysctl net.core.somaxconn";
 fn backlog(subject: &Subject<'_>) -> Outcome {
     let places = |facts: &Facts| facts.sysctls.get(SYSCTL)?.parse::<f64>().ok();
     for_each_connection(subject, (Quantity::Backlog, FOR_EACH), FACT, places)
+}
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let places = |arm: &Arm| sysctl(arm, "net.core.somaxconn")?.trim().parse().ok();
+    too_few(plan, Quantity::Backlog, FOR_EACH, places)
 }
 
 #[cfg(test)]

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use plan::{Arm, MachineKind, Plan};
 use record::evidence::Facts;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
+use crate::foreseen::{by_plan, parameter, words};
 use crate::subject::{Factor, Subject, is_the_question, not_told};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "memory",
@@ -18,6 +20,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: Linux was booted with 960 MB of 4 GB.",
     mend: "take `mem=` and `memmap=` out of the arm's `cmdline`",
     judge: Judge::Run(memory),
+    foreseen: Foreseen::System(foresee),
 };
 
 const FACT: &str = "/proc/meminfo:MemTotal";
@@ -91,7 +94,7 @@ fn sizes(seen: &[Seen]) -> Vec<f64> {
 }
 
 /// Whether sizes of memory are alike.
-pub(crate) fn is_alike(sizes: &[f64]) -> bool {
+fn is_alike(sizes: &[f64]) -> bool {
     let most = sizes.iter().copied().fold(0.0, f64::max);
     let least = sizes.iter().copied().fold(f64::INFINITY, f64::min);
     least >= most * (1.0 - TOLERANCE)
@@ -100,6 +103,60 @@ pub(crate) fn is_alike(sizes: &[f64]) -> bool {
 /// `984944 kB` as a number.
 fn kilobytes(text: &str) -> Option<f64> {
     text.split_whitespace().next()?.parse().ok()
+}
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    // Only of a guest is it known what it has before parameters take of it.
+    if plan.machine.kind != MachineKind::Qemu {
+        return None;
+    }
+    let given = plan.machine.memory_bytes;
+    let sizes: Vec<u64> = plan
+        .arms
+        .iter()
+        .map(|arm| memory_left(arm, given))
+        .collect();
+    let alike: Vec<f64> = sizes.iter().map(|size| *size as f64).collect();
+    if is_alike(&alike) {
+        return None;
+    }
+    let shown = sizes.iter().map(|size| Some(format!("{} kB", size / 1024)));
+    let arms = plan.arms.iter().map(|arm| arm.name.clone());
+    let details = vec![Detail::Differs {
+        fact: "memory of the guest".into(),
+        values: arms.zip(shown).collect(),
+    }];
+    let is_question = is_the_question(plan, Factor::CommandLine);
+    Some(if is_question {
+        by_plan(details)
+    } else {
+        Outcome::Violation { details }
+    })
+}
+
+/// What `mem=` and `memmap=SIZE$START` leave of a guest's memory.
+fn memory_left(arm: &Arm, given: u64) -> u64 {
+    let most = parameter(arm, "mem").and_then(size).unwrap_or(given);
+    let taken = words(arm).filter_map(|word| word.strip_prefix("memmap="));
+    let taken: u64 = taken.filter_map(|text| size(text.split_once('$')?.0)).sum();
+    most.min(given).saturating_sub(taken)
+}
+
+/// A size as the kernel reads it: `256M`.
+fn size(text: &str) -> Option<u64> {
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let shift = match unit.to_ascii_lowercase().as_str() {
+        "" => 0,
+        "k" => 10,
+        "m" => 20,
+        "g" => 30,
+        "t" => 40,
+        _ => return None,
+    };
+    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Are file systems mounted with the same options?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "mounts",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "`noatime`, barriers and journal modes change what a write is.",
     mend: "mount alike; options that a new kernel shows and an old one has are no difference in fact",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("/proc/mounts")];

@@ -1,6 +1,6 @@
 //! Do all arms have the same memory nodes?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "numa",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Memory of another node is up to twice as far away.",
     mend: "boot all arms with the same firmware settings and without `numa=off` in one of them",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 3] = [

@@ -7,7 +7,7 @@ use plan::{Arm, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Settings};
 
 use crate::subject::kernels_differ;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "one-sided-tuning",
@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: one side was tuned by its vendor's engineers, the other by nobody.",
     mend: "give each arm settings, best by somebody who wants it to win, or none; or compare the settings on one kernel; or say of every arm by whom it was tuned or left alone, and why",
     judge: Judge::Plan(one_sided),
+    foreseen: Foreseen::Nothing,
 };
 
 fn one_sided(plan: &Plan) -> Outcome {

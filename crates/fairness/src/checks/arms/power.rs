@@ -1,6 +1,6 @@
 //! Have all arms the same frequency driver, governor, turbo and idle states?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "power",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A kernel with another default driver runs at another frequency: `intel_pstate` against `acpi-cpufreq` has been a headline more than once.",
     mend: "set the governor alike; see `bakeoff doctor`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 11] = [

@@ -1,6 +1,6 @@
 //! Are the same security modules at work?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "security-modules",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Each module is asked at each open, connect and exec.",
     mend: "the same `lsm=` in `cmdline` of the plan's `[pinned]`; `ima` and `evm` are always on in kernels that have them as modules, and stay a difference",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
+    foreseen: Foreseen::Parameters(&["lsm", "security", "apparmor", "selinux"]),
 };
 
 const FACTS: [Fact; 1] = [Fact::May("/sys/kernel/security/lsm")];

@@ -1,6 +1,6 @@
 //! Do all arms serve with the same program?
 
-use crate::{Check, Fact, Group, Judge};
+use crate::{Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "server-program",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Another build of nginx is another arm.",
     mend: "install one version, or name it in the arms",
     judge: Judge::OfServers(&FACTS),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 2] = [Fact::May("hash:server:*"), Fact::May("version:*")];

@@ -1,6 +1,6 @@
 //! Is simultaneous multithreading on or off in all arms?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "smt",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A kernel that turns siblings off as a mitigation has half of the CPUs of one that does not.",
     mend: "set `nosmt` in all arms or in none",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 3] = [

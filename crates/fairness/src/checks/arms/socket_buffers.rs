@@ -1,6 +1,6 @@
 //! May sockets buffer the same amount?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "socket-buffers",
@@ -11,6 +11,13 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: the receive window of one side alone was set for its network.",
     mend: "pin them in `[pinned]` of the plan (`bakeoff fairness RUN --pin` prints it), or set them alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
+    foreseen: Foreseen::Sysctls(&[
+        "net.ipv4.tcp_rmem",
+        "net.ipv4.tcp_wmem",
+        "net.ipv4.tcp_mem",
+        "net.core.rmem_*",
+        "net.core.wmem_*",
+    ]),
 };
 
 const FACTS: [Fact; 7] = [

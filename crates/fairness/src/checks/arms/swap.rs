@@ -1,6 +1,6 @@
 //! Do all arms have the same swap?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "swap",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "An arm that swaps is measured by its disk.",
     mend: "give all arms the same swap, or none",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 2] = [

@@ -1,6 +1,6 @@
 //! Are the kernels' settings the same?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "sysctls",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A changed default (`sched_*`, `tcp_*`, `vm.*`) can make the whole difference between two kernels, and can be set back.",
     mend: "pin what differs in `[pinned]` of the plan; `bakeoff fairness RUN --pin` prints it",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
+    foreseen: Foreseen::Sysctls(&["*"]),
 };
 
 const FACTS: [Fact; 1] = [Fact::Must("sysctl *")];

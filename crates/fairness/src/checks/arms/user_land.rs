@@ -1,6 +1,6 @@
 //! Is everything but the kernel the same?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "user-land",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A C library or OpenSSL of another version is a difference of its own.",
     mend: "one image for all arms",
     judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 2] = [Fact::May("hash:userland"), Fact::May("/etc/debian_version")];

@@ -1,6 +1,6 @@
 //! Do all arms serve with as many workers?
 
-use crate::{Check, Fact, Group, Judge};
+use crate::{Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "workers",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A server that sizes itself by the machine has more of them in one arm.",
     mend: "set the number in `config` of all arms",
     judge: Judge::OfServers(&FACTS),
+    foreseen: Foreseen::Nothing,
 };
 
 const FACTS: [Fact; 1] = [Fact::May("workers:*")];

@@ -1,6 +1,6 @@
 //! Is dirty memory written back by the same rules?
 
-use crate::{Cause, Check, Fact, Group, Judge};
+use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "writeback",
@@ -11,6 +11,7 @@ pub(crate) const CHECK: Check = Check {
     why: "How much may stay dirty decides whether a write costs memory or a disk.",
     mend: "set `vm.dirty_*` alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
+    foreseen: Foreseen::Sysctls(&["vm.dirty_*"]),
 };
 
 const FACTS: [Fact; 6] = [

@@ -6,7 +6,7 @@ use record::load::LoadResult;
 use record::verdict::fairness::{Detail, Missing, Outcome};
 
 use crate::subject::{Subject, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "addresses-share",
@@ -17,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999 had four network cards, each bound to a CPU on one side: a card that serves less leaves its CPU and its line unused.",
     mend: "look at the card's link, driver and interrupts; take an address out of `addresses` that is not meant to serve",
     judge: Judge::Run(addresses_share),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Share of an even share that an address must have answered: cards may differ, and connections are no multiple of their number.

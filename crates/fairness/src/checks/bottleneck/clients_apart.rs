@@ -6,7 +6,7 @@ use plan::Clients;
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome};
 
 use crate::subject::{Subject, is_of_network, not_known};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clients-apart",
@@ -17,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A client in the guest runs on the kernel that is compared, and takes CPU time from the server.",
     mend: "`clients = \"host\"` in `[machine]`, or clients on another host; or read the figures as those of both together",
     judge: Judge::Run(clients_apart),
+    foreseen: Foreseen::Nothing,
 };
 
 fn clients_apart(subject: &Subject<'_>) -> Outcome {

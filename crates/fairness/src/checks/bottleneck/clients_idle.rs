@@ -5,7 +5,7 @@ use record::verdict::limit::Limit;
 use record::verdict::warning::Warning;
 
 use crate::subject::{Subject, beyond, is_of_network, limited, limits_are_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clients-idle",
@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Hyperfoil stops at this bound: beyond it the clients' own queue is measured.",
     mend: "fewer connections or a lower rate, more client hosts",
     judge: Judge::Run(clients_idle),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 fn clients_idle(subject: &Subject<'_>) -> Outcome {

@@ -4,7 +4,7 @@ use record::metric::Role;
 use record::verdict::fairness::{Detail, Missing, Outcome};
 
 use crate::subject::{Subject, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "latency-loop",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "In a closed loop a slow server is asked less often, so its bad moments count less (coordinated omission).",
     mend: "`web-open`, `web-many`, or a `rate`",
     judge: Judge::Run(latency_loop),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Workloads whose clients send at a rate or think between requests.

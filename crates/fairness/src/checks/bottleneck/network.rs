@@ -4,7 +4,7 @@ use record::verdict::fairness::{Missing, Outcome};
 use record::verdict::limit::Limit;
 
 use crate::subject::{Subject, is_of_network, limited, limits_are_known, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "network",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: four cards of 100 Mbit/s were one ceiling of the figures.",
     mend: "compare bytes sent with the link's speed; a faster link, or smaller responses",
     judge: Judge::Run(network),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 fn network(subject: &Subject<'_>) -> Outcome {

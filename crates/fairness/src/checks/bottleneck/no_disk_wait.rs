@@ -4,7 +4,7 @@ use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::warning::CpuState;
 
 use crate::subject::unused_cpu;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "no-disk-wait",

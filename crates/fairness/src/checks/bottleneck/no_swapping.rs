@@ -4,7 +4,7 @@ use record::verdict::fairness::{Missing, Outcome, Quantity};
 use record::verdict::warning::Warning;
 
 use crate::subject::{Subject, beyond, is_of_network, not_known};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "no-swapping",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "An arm that swaps is measured by its disk; Mindcraft 1999 left Linux a quarter of the memory.",
     mend: "more `memory`, or a smaller load",
     judge: Judge::Run(no_swapping),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 fn no_swapping(subject: &Subject<'_>) -> Outcome {

@@ -4,7 +4,7 @@ use plan::Plan;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use serde_json::Value;
 
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "one-load",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: the headline was one point beyond the other side's collapse; at half of the load the order was another.",
     mend: "add `web-ramp` or `smb-ramp`",
     judge: Judge::Plan(one_load),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Workloads in a closed loop at one number of connections.

@@ -5,7 +5,7 @@ use record::verdict::limit::Limit;
 use record::verdict::warning::CpuState;
 
 use crate::subject::{Subject, limited, limits_are_known, unless, unused_cpu};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "server-stressed",
@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A server that waits for its clients has the speed of its clients, in every arm the same.",
     mend: "more connections, or a rate if latency is the question",
     judge: Judge::Run(server_stressed),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 fn server_stressed(subject: &Subject<'_>) -> Outcome {

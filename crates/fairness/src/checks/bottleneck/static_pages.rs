@@ -4,7 +4,7 @@ use plan::Plan;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use serde_json::Value;
 
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "static-pages",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Mindcraft 1999: only static pages that fit in memory were asked for, and the headline said \"web server\".",
     mend: "add `web-cgi`, `web-browse` or `database`, or let the title say static",
     judge: Judge::Plan(static_pages),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Workloads that ask for files that never change.

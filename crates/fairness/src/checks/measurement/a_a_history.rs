@@ -4,7 +4,7 @@ use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::host::History;
 
 use crate::subject::{Subject, beyond, unless, without};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 /// Evidence that one sound machine in a hundred ever reaches.
 const FAILED: f64 = 100.0;
@@ -18,6 +18,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A machine that finds differences where there are none has found nothing here either.",
     mend: "find out what favours an arm or a place in a block; `bakeoff run PLAN --a-a` makes a run of the baseline against itself",
     judge: Judge::Run(a_a_history),
+    foreseen: Foreseen::Nothing,
 };
 
 fn a_a_history(subject: &Subject<'_>) -> Outcome {

@@ -4,7 +4,7 @@ use record::verdict::fairness::{Detail, Outcome};
 use record::verdict::warning::Warning;
 
 use crate::subject::Subject;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "accounting",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "This program itself once counted each iteration of `rep stosb` as an instruction, 4096 for a page: Samba seemed 9.2 % faster under 7.2.",
     mend: "run it again",
     judge: Judge::Run(accounting),
+    foreseen: Foreseen::Nothing,
 };
 
 fn accounting(subject: &Subject<'_>) -> Outcome {

@@ -1,11 +1,12 @@
 //! Was the machine left alone?
 
-use plan::DisturbedBlocks;
+use plan::{Clock, DisturbedBlocks, MachineKind, Plan};
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Quantity};
 use record::verdict::warning::Setback;
 
+use crate::foreseen::by_plan;
 use crate::subject::{Subject, beyond, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "disturbed-blocks",
@@ -16,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
     why: "What is left over from a disturbed night is chosen, not measured.",
     mend: "a quiet machine",
     judge: Judge::Run(disturbed_blocks),
+    foreseen: Foreseen::Plan(foresee),
 };
 
 fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
@@ -48,6 +50,13 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
         }
     }
     unless(details)
+}
+
+/// With `clock = "auto"` nobody knows yet whether a guest counts instructions.
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
+    let is_wall = plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall;
+    (is_kept && is_wall).then(|| by_plan(vec![Detail::DisturbedBlocksKept]))
 }
 
 #[cfg(test)]

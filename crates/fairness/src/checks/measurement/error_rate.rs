@@ -4,7 +4,7 @@ use plan::Plan;
 use record::verdict::fairness::{Declaration, Outcome, Quantity};
 
 use crate::subject::{Subject, beyond};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "error-rate",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Two runs of five that call equal arms better are a coin, not a test. Blocks that are added because a run ended undecided give chance another try, and what was fixed beforehand is not what was accepted in the end.",
     mend: "`error_rate = 0.05` and `max_blocks` as large as may be needed, before the first trial; of a run that was extended, a new run with another seed",
     judge: Judge::PlanThenRun(of_plan, error_rate),
+    foreseen: Foreseen::Nothing,
 };
 
 const MOST: f64 = 0.1;

@@ -3,7 +3,7 @@
 use record::verdict::fairness::{Missing, Outcome};
 
 use crate::subject::Subject;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "evidence",
@@ -14,6 +14,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A claim whose evidence is lost cannot be attacked, and so not be believed.",
     mend: "keep the run directory whole",
     judge: Judge::Run(evidence),
+    foreseen: Foreseen::Nothing,
 };
 
 fn evidence(subject: &Subject<'_>) -> Outcome {

@@ -5,7 +5,7 @@ use record::verdict::fairness::{Missing, Outcome, Quantity};
 use record::verdict::host::HostSpeed;
 
 use crate::subject::{Subject, beyond, not_known, unless, without};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 /// Of the plan's margin, how much the host may differ.
 const OF_MARGIN: f64 = 0.5;
@@ -19,6 +19,7 @@ pub(crate) const CHECK: Check = Check {
     why: "What moves all metrics one way at once is most often the rig. A better kernel may do so too, so that the metrics themselves prove nothing; work that runs on no arm does.",
     mend: "look for what goes with an arm: heat after its trials, a job at the same hour, another CPU; then run it again",
     judge: Judge::Run(host_speed),
+    foreseen: Foreseen::Nothing,
 };
 
 fn host_speed(subject: &Subject<'_>) -> Outcome {

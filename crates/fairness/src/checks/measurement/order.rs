@@ -4,7 +4,7 @@ use record::metric::Role;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
 use crate::subject::{Subject, beyond, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "order",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A host that warms up, or fills its disk, favours whoever comes first, always.",
     mend: "another `seed`: the order is drawn from it",
     judge: Judge::Run(order),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Blocks from which on one order in all of them is no chance any more.

@@ -3,7 +3,7 @@
 use record::verdict::fairness::{Detail, Missing, Outcome};
 
 use crate::subject::{Subject, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "planned-disturbances",
@@ -14,6 +14,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A kernel without the network emulator loses no packets, and serves more than one that has it.",
     mend: "read why in the table of disturbances; take the disturbance out, or take kernels that can all do it",
     judge: Judge::Run(planned_disturbances),
+    foreseen: Foreseen::Nothing,
 };
 
 fn planned_disturbances(subject: &Subject<'_>) -> Outcome {

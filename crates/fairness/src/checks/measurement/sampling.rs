@@ -4,7 +4,7 @@ use record::verdict::fairness::Quantity;
 use record::verdict::warning::CpuState;
 
 use crate::subject::unused_cpu;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "sampling",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "An observer on the measured CPU is part of the figure.",
     mend: "longer windows; fewer servers on one machine",
     judge: Judge::Run(|subject| unused_cpu(subject, CpuState::Sampling, Quantity::Sampling, 0.01)),
+    foreseen: Foreseen::Nothing,
 };
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use record::verdict::fairness::Quantity;
 use record::verdict::warning::CpuState;
 
 use crate::subject::unused_cpu;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "steal",
@@ -15,6 +15,7 @@ pub(crate) const CHECK: Check = Check {
     why: "In a cloud neighbours decide the figure.",
     mend: "a machine of one's own; blocks average what is left",
     judge: Judge::Run(|subject| unused_cpu(subject, CpuState::Stolen, Quantity::Steal, 0.01)),
+    foreseen: Foreseen::Nothing,
 };
 
 #[cfg(test)]

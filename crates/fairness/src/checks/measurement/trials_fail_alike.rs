@@ -6,7 +6,7 @@ use record::trial::Outcome as TrialOutcome;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
 use crate::subject::{Subject, beyond, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "trials-fail-alike",
@@ -17,6 +17,7 @@ pub(crate) const CHECK: Check = Check {
     why: "Trials that fail are slow ones now and then; to leave them out of one arm flatters it.",
     mend: "read why they failed (`bakeoff report`)",
     judge: Judge::Run(trials_fail_alike),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Probability below which a split is no chance any more.

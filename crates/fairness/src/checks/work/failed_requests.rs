@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
 use crate::subject::{Subject, beyond, not_known, unless};
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "failed-requests",
@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A refused connection is answered in no time; counted as fast it wins.",
     mend: "look at the classes of faults in the report; a smaller load",
     judge: Judge::Run(failed_requests),
+    foreseen: Foreseen::Nothing,
 };
 
 /// Share of requests that may fail.

@@ -5,7 +5,7 @@ use record::verdict::fairness::{Detail, Outcome};
 use serde_json::Value;
 
 use crate::subject::unless;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "responses-verified",
@@ -16,6 +16,7 @@ pub(crate) const CHECK: Check = Check {
     why: "A server that answers with an error page, or sheds load by shorter pages, is the fastest of all.",
     mend: "take `content = false` out",
     judge: Judge::Plan(responses_verified),
+    foreseen: Foreseen::Nothing,
 };
 
 fn responses_verified(plan: &Plan) -> Outcome {

@@ -4,7 +4,7 @@ use record::verdict::fairness::Quantity;
 use record::verdict::warning::Warning;
 
 use crate::subject::beyond;
-use crate::{Check, Group, Judge};
+use crate::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "settled",
@@ -24,6 +24,7 @@ pub(crate) const CHECK: Check = Check {
             _ => None,
         })
     }),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 #[cfg(test)]

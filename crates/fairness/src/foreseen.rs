@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use plan::kernel::KernelRef;
-use plan::{Arm, MachineKind, Mode, Plan};
+use plan::{Arm, MachineKind, Mode, Plan, WorkloadPlan};
 use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
 
 use crate::subject::{beyond, kernels_differ};
@@ -71,7 +71,7 @@ pub(crate) fn too_few(
     of: impl Fn(&Arm) -> Option<f64>,
 ) -> Option<Outcome> {
     let mut details = Vec::new();
-    for workload in plan.workloads.iter().filter(|one| has_clients(&one.kind)) {
+    for workload in with_connections(plan) {
         let Some(connections) = connections(&workload.options) else {
             continue;
         };
@@ -85,9 +85,10 @@ pub(crate) fn too_few(
     (!details.is_empty()).then_some(Outcome::Violation { details })
 }
 
-/// Whether bakeoff's own clients ask, so that a run tells how many connections there were.
-fn has_clients(kind: &str) -> bool {
-    kind.starts_with("web-") || kind == "app-trade"
+/// Workloads of simulated clients, so that a run tells how many connections there were.
+fn with_connections(plan: &Plan) -> impl Iterator<Item = &WorkloadPlan> {
+    let workloads = plan.workloads.iter();
+    workloads.filter(|workload| workload.traits.opens_connections)
 }
 
 /// The most connections that a workload opens at a time; `None` where it does not say.

@@ -123,12 +123,45 @@ pub struct WorkloadPlan {
     pub kind: String,
     /// Its validated options in its own form.
     pub options: serde_json::Value,
+    /// What it is to other crates.
+    pub traits: Traits,
     /// Guest time of warm-up and window together; the most that it may be, where a program runs to its end.
     pub length: Duration,
     /// Guest time of the window alone.
     pub window: Duration,
     /// What a program that runs to its end is expected to take.
     pub expected: Option<Duration>,
+}
+
+/// What other crates ask of a workload, so that none of them names one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Traits {
+    /// It opens as many connections as its option `connections` or `clients` says.
+    pub opens_connections: bool,
+    /// It asks for files that never change, and for nothing else.
+    pub is_static: bool,
+    /// It takes any content of a response for right.
+    pub accepts_any_content: bool,
+    /// It makes block devices in the memory of the system.
+    pub makes_devices: bool,
+    /// It runs a program of the user.
+    pub runs_program: bool,
+}
+
+impl Traits {
+    /// Simulated clients that ask for anything.
+    pub const CLIENTS: Self = Self {
+        opens_connections: true,
+        is_static: false,
+        accepts_any_content: false,
+        makes_devices: false,
+        runs_program: false,
+    };
+    /// Simulated clients that ask for static files.
+    pub const STATIC: Self = Self {
+        is_static: true,
+        ..Self::CLIENTS
+    };
 }
 
 /// What a verdict of a run on several nodes is about.

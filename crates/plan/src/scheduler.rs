@@ -82,6 +82,7 @@ mod tests {
             fields.choice("kind", &[("toy", ())])?;
             fields.finish();
             Some(WorkloadPlan {
+                traits: crate::Traits::default(),
                 id: "toy".into(),
                 kind: "toy".into(),
                 options: serde_json::Value::Null,

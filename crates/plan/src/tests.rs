@@ -29,6 +29,7 @@ fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     fields.finish();
     let kind = "toy".to_string();
     Some(WorkloadPlan {
+        traits: crate::Traits::default(),
         id: kind.clone(),
         kind,
         options: serde_json::Value::Null,

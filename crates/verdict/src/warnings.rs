@@ -378,7 +378,7 @@ fn unused_cpu(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warning
 fn has_devices_in_memory(run: &Run, workload: &str) -> bool {
     let mut workloads = run.plan.workloads.iter();
     let own = workloads.find(|one| one.id == workload);
-    own.is_some_and(|own| own.kind == "limits" && own.options["file_system_bytes"] != 0)
+    own.is_some_and(|own| own.traits.makes_devices)
 }
 
 /// Whether the clients of a trial were meant to leave no CPU idle. Without clients to add, idle time is part of the work: tasks
@@ -1398,23 +1398,21 @@ mod tests {
                 ClientsInGuest"#]],
         );
         // So it is with a file system on a device in the guest's memory, and not with other things that are counted.
-        let of_limits = |bytes: u64| {
+        let of_devices = |makes_devices: bool| {
             waiting(whole()).with(move |run| {
                 run.opening.ns_per_instruction = Some(2);
-                let workload = &mut run.plan.workloads[0];
-                workload.kind = "limits".into();
-                workload.options = serde_json::json!({ "file_system_bytes": bytes });
+                run.plan.workloads[0].traits.makes_devices = makes_devices;
             })
         };
         check(
-            of_limits(1 << 40),
+            of_devices(true),
             &expect![[r#"
                 UnchargedStrings
                 CountedInstructions
                 ClientsInGuest"#]],
         );
         check(
-            of_limits(0),
+            of_devices(false),
             &expect![[r#"
                 UnchargedStrings
                 UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }

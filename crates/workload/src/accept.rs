@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::metric::{Direction, Figure, Role};
@@ -27,6 +28,10 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "accept",
+    traits: |_| Traits {
+        is_static: true,
+        ..Traits::default()
+    },
     overview: Overview {
         summary: "wakes tasks that wait for connections on one socket, one or all of them",
         primary: "throughput-wake-all",

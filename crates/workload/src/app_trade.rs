@@ -19,6 +19,7 @@ use load::expect::Expect;
 use load::schedule::Schedule;
 use load::script::Script;
 use load::traffic::{End, Mix, Traffic};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
@@ -42,6 +43,7 @@ mod tomcat;
 
 pub(crate) const KIND: Kind = Kind {
     word: "app-trade",
+    traits: |_| Traits::CLIENTS,
     overview: Overview {
         summary: "a stock broker's application: Tomcat, its database, and visitors who trade",
         primary: "transactions",

@@ -29,6 +29,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use input::problem::remedy_among;
 use input::units;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,10 @@ use crate::{Checked, Driven, Kind, Programs, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "command",
+    traits: |_| Traits {
+        runs_program: true,
+        ..Traits::default()
+    },
     overview: Overview {
         summary: "any program: its figures by a ready adapter or a pattern, else its time",
         primary: "total-time",

@@ -32,6 +32,7 @@ use anyhow::{Context, Result, bail};
 use input::problem::remedy_among;
 use input::units::show_duration;
 use load::Tick;
+use plan::Traits;
 use plan::fields::Fields;
 use record::latency::Packed;
 use record::metric::{Direction, Figure, Role};
@@ -48,6 +49,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "database",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "the eight procedures of sql-bench against MariaDB or PostgreSQL, every answer checked",
         primary: "total-time",

@@ -16,6 +16,7 @@ use load::server::Server;
 use load::tls::Trust;
 use load::traffic::{End, Mix, Traffic};
 use load::url;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,10 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, ceiling, op
 
 pub(crate) const KIND: Kind = Kind {
     word: "http",
+    traits: |options| Traits {
+        accepts_any_content: options["content"] == false,
+        ..Traits::default()
+    },
     overview: Overview {
         summary: "requests to systems on the network, as they are (machine of kind \"url\")",
         primary: "throughput",

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::latency::Latency;
@@ -27,6 +28,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "interactive",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "how late a task wakes beside others that only compute",
         primary: "wakeup-p99",

@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
@@ -27,6 +28,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "io-mix",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "reads a file from a disk of its own beside streams of writes",
         primary: "read-time",

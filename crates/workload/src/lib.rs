@@ -56,7 +56,7 @@ use load::Tick;
 use load::part::Part;
 use load::traffic::Traffic;
 use plan::fields::Fields;
-use plan::{MachineKind, WorkloadPlan};
+use plan::{MachineKind, Traits, WorkloadPlan};
 use protocol::WorkloadJob;
 use record::curve::Curve;
 use record::load::LoadResult;
@@ -109,6 +109,8 @@ pub(crate) struct Kind {
     pub(crate) word: &'static str,
     /// What an author of plans is told.
     pub(crate) overview: Overview,
+    /// What it is to other crates, by its options.
+    pub(crate) traits: fn(&serde_json::Value) -> Traits,
     /// Reads the kind's own keys; notes mistakes and returns `None` if there are any.
     pub(crate) check: fn(&Fields<'_>) -> Option<Checked>,
     /// Brings the options that `check` wrote back to life.
@@ -355,6 +357,7 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     Some(WorkloadPlan {
         id: id?,
         kind: kind.word.into(),
+        traits: (kind.traits)(&options),
         options,
         length: timing.warmup.saturating_add(timing.window),
         window: timing.window,
@@ -458,4 +461,28 @@ pub fn from_options(job: &WorkloadJob) -> Result<Box<dyn Workload>> {
     let kind = KINDS.iter().find(|kind| kind.word == job.kind);
     let kind = kind.with_context(|| format!("unknown kind of workload: {:?}", job.kind))?;
     (kind.from_options)(&job.options).with_context(|| format!("options of workload {}", job.kind))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn traits_follow_from_the_kind_and_its_options() {
+        let traits = |word: &str, options: Value| {
+            let kind = KINDS.iter().find(|kind| kind.word == word).unwrap();
+            (kind.traits)(&options)
+        };
+        assert_eq!(traits("web-static", json!({})), Traits::STATIC);
+        assert_eq!(traits("web-cgi", json!({})), Traits::CLIENTS);
+        assert!(traits("web-slow", json!({ "dynamic": 0.0 })).is_static);
+        assert!(!traits("web-slow", json!({ "dynamic": 0.3 })).is_static);
+        assert!(traits("limits", json!({ "file_system_bytes": 1u64 << 40 })).makes_devices);
+        assert!(!traits("limits", json!({ "file_system_bytes": 0 })).makes_devices);
+        assert!(traits("http", json!({ "content": false })).accepts_any_content);
+        assert!(!traits("http", json!({ "content": true })).accepts_any_content);
+        assert!(traits("command", json!({})).runs_program);
+    }
 }

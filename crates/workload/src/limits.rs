@@ -18,6 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::Curve;
 use record::metric::{Direction, Figure, Role};
@@ -33,6 +34,10 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "limits",
+    traits: |options| Traits {
+        makes_devices: options["file_system_bytes"] != 0,
+        ..Traits::default()
+    },
     overview: Overview {
         summary: "how many processes, threads, files, sockets, devices and TiB a kernel bears",
         primary: "reached",

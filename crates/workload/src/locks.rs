@@ -11,6 +11,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use rustix::io::Errno;
@@ -27,6 +28,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "locks",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "takes a lock alone and against others: a pipe, futex, futex2",
         primary: "futex-contended",

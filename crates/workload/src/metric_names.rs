@@ -152,6 +152,7 @@ mod tests {
 
     fn plan(kind: &str) -> WorkloadPlan {
         WorkloadPlan {
+            traits: crate::Traits::default(),
             id: kind.into(),
             kind: kind.into(),
             options: serde_json::Value::Null,

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::metric::{Direction, Figure, Role};
@@ -23,6 +24,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "sched-yield",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "what choosing the next task costs among many that could run",
         primary: "yield-last",

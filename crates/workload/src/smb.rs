@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use input::units::show_duration;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "smb",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "Samba under office applications of the NetBench kind, as smbtorture plays them",
         primary: "throughput",

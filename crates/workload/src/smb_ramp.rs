@@ -6,6 +6,7 @@
 use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::metric::{Direction, Figure};
@@ -21,6 +22,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "smb-ramp",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "the same with more and more clients: where is the knee?",
         primary: "peak",

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
 
 pub(crate) const KIND: Kind = Kind {
     word: "threads",
+    traits: |_| Traits::default(),
     overview: Overview {
         summary: "creates and ends threads",
         primary: "total-time",

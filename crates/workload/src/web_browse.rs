@@ -8,6 +8,7 @@ use anyhow::{Result, anyhow};
 use load::expect::Expect;
 use load::script::Script;
 use load::traffic::{Mix, Traffic};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-browse",
+    traits: |_| Traits::CLIENTS,
     overview: Overview {
         summary: "visitors with a script: pages, pictures, thinking, a form",
         primary: "latency-mean",

@@ -16,6 +16,7 @@ use base64::engine::general_purpose::STANDARD;
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::traffic::{Mix, Traffic};
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,7 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, ceiling};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-cgi",
+    traits: |_| Traits::CLIENTS,
     overview: Overview {
         summary: "pages that a Perl program makes from a database",
         primary: "throughput",

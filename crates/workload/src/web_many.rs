@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use load::schedule::Schedule;
 use load::traffic::Traffic;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
@@ -20,6 +21,7 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-many",
+    traits: |_| Traits::STATIC,
     overview: Overview {
         summary: "many users who rest between requests, each from an address of its own",
         primary: "latency-mean",

@@ -9,6 +9,7 @@ use anyhow::Result;
 use load::ramp::Level;
 use load::schedule::{Arrivals, Schedule};
 use load::traffic::Traffic;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -22,6 +23,7 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-open",
+    traits: |_| Traits::STATIC,
     overview: Overview {
         summary: "requests at given rates, whether the server keeps up or not",
         primary: "latency-p99",

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::Result;
 use load::ramp::Level;
 use load::traffic::Traffic;
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,7 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-ramp",
+    traits: |_| Traits::STATIC,
     overview: Overview {
         summary: "more and more connections: peak, knee, and what is left past it",
         primary: "peak",

@@ -13,6 +13,7 @@ use anyhow::{Context, Result};
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::traffic::Mix;
+use plan::Traits;
 use plan::fields::Fields;
 use record::load::LoadResult;
 use record::metric::{Direction, Figure, Role};
@@ -31,6 +32,10 @@ use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, disk};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-slow",
+    traits: |options| Traits {
+        is_static: options["dynamic"] == 0.0,
+        ..Traits::CLIENTS
+    },
     overview: Overview {
         summary: "clients behind slow lines: how many get what their line carries?",
         primary: "conforming",

@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::Result;
 use load::traffic::Traffic;
+use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::evidence::Usage;
@@ -25,6 +26,7 @@ use crate::{Checked, Driven, Kind, Watcher, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-soak",
+    traits: |_| Traits::STATIC,
     overview: Overview {
         summary: "static pages for hours or days, in a closed loop without pauses or at a rate",
         primary: "throughput",

@@ -2,6 +2,7 @@
 //!
 //! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against 2.4.23.
 
+use plan::Traits;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,7 @@ use crate::{Checked, Kind, Workload};
 
 pub(crate) const KIND: Kind = Kind {
     word: "web-static",
+    traits: |_| Traits::STATIC,
     overview: Overview {
         summary: "static pages in a closed loop: as many requests as the server answers",
         primary: "throughput",

@@ -185,7 +185,7 @@ fn profiled(plan: &Plan) -> String {
 fn remedy(plan: &Plan, lengths: &[Length]) -> &'static str {
     let mut workloads = plan.workloads.iter().zip(lengths);
     let is_open = workloads.any(|(workload, length)| {
-        workload.kind == "command" && matches!(length, Length::AtMost(_))
+        workload.traits.runs_program && matches!(length, Length::AtMost(_))
     });
     if is_open {
         ": write expect = \"10s\""

@@ -254,7 +254,8 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     if let Some(load) = &measurement.load {
         return (requests(load, profile.ran_ns()), WorkUnit::Request);
     }
-    let is_program = |one: &WorkloadPlan| one.id == record.trial.workload && one.kind == "command";
+    let is_program =
+        |one: &WorkloadPlan| one.id == record.trial.workload && one.traits.runs_program;
     if run.plan.workloads.iter().any(is_program) {
         return (1.0, WorkUnit::Run);
     }

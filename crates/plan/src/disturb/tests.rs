@@ -25,6 +25,7 @@ seed = 7
 fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     let kind = fields.text("kind")?.to_string();
     Some(WorkloadPlan {
+        traits: crate::Traits::default(),
         id: kind.clone(),
         kind,
         options: serde_json::Value::Null,

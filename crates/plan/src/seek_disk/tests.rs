@@ -9,6 +9,7 @@ fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     fields.choice("kind", &[("toy", ())])?;
     fields.finish();
     Some(WorkloadPlan {
+        traits: crate::Traits::default(),
         id: "toy".into(),
         kind: "toy".into(),
         options: serde_json::Value::Null,

@@ -21,6 +21,7 @@ pub(crate) const CHECK: Check = Check {
         }
         unused_cpu(subject, CpuState::WaitingForDisk, Quantity::DiskWait, 0.01)
     }),
+    foreseen: Foreseen::ByDisturbances,
 };
 
 #[cfg(test)]

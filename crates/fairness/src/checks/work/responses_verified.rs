@@ -2,7 +2,6 @@
 
 use plan::{Plan, WorkloadPlan};
 use record::verdict::fairness::{Detail, Outcome};
-use serde_json::Value;
 
 use crate::subject::unless;
 use crate::{Check, Foreseen, Group, Judge};
@@ -20,10 +19,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn responses_verified(plan: &Plan) -> Outcome {
-    let is_unchecked = |one: &&WorkloadPlan| {
-        let content = one.options.get("content").and_then(Value::as_bool);
-        one.kind == "http" && content == Some(false)
-    };
+    let is_unchecked = |workload: &&WorkloadPlan| workload.traits.accepts_any_content;
     let detail = |one: &WorkloadPlan| Detail::Workload {
         workload: one.id.clone(),
     };
@@ -43,14 +39,13 @@ mod tests {
 
     #[test]
     fn a_workload_that_checks_nothing_is_found() {
-        let told = |content: bool| {
+        let of_traits = |accepts_any_content: bool| {
             let run = whole().with(|run| {
-                run.plan.workloads[0].kind = "http".into();
-                run.plan.workloads[0].options = serde_json::json!({ "content": content });
+                run.plan.workloads[0].traits.accepts_any_content = accepts_any_content;
             });
             outcome(&super::CHECK, &run.run())
         };
-        assert_eq!(told(true), Outcome::Pass);
-        assert!(is_violation(&told(false)));
+        assert_eq!(of_traits(false), Outcome::Pass);
+        assert!(is_violation(&of_traits(true)));
     }
 }

@@ -48,22 +48,137 @@ pub enum Knob {
     Injected,
 }
 
+/// What a kind of setting is to everybody who shows or compares it.
+#[derive(Debug)]
+pub struct KnobTraits {
+    /// The kind.
+    pub knob: Knob,
+    /// All settings of the kind: `sysctls`.
+    pub plural: &'static str,
+    /// How a setting without a name is shown: `CPUs {value}`.
+    pub unnamed: &'static str,
+    /// How a setting with a name is shown: `{name}={value}`.
+    pub named: &'static str,
+    /// What is tuned with it: knobs with the same answer are tuned alike. `None` where it takes something away.
+    pub tunes: Option<&'static str>,
+    /// Whether only experiments about the mechanism itself set it, so that an untouched one need not be mentioned.
+    pub is_seldom: bool,
+}
+
+const NAMED: &str = "{name}={value}";
+
+/// All kinds of settings in the order of the report: whoever adds a key of an arm adds a line here.
+pub const KNOBS: [KnobTraits; 12] = {
+    use Knob::{
+        CommandLine, Configuration, Cpus, Debugfs, Environment, FileSystem, Injected, IoScheduler,
+        OpenFiles, Program, Scheduler, Sysctl,
+    };
+    const fn row(
+        knob: Knob,
+        plural: &'static str,
+        [unnamed, named]: [&'static str; 2],
+        tunes: Option<&'static str>,
+    ) -> KnobTraits {
+        let is_seldom = matches!(knob, Injected | OpenFiles | Scheduler | FileSystem);
+        KnobTraits {
+            knob,
+            plural,
+            unnamed,
+            named,
+            tunes,
+            is_seldom,
+        }
+    }
+    const PARAMETERS: Option<&str> = Some("kernel parameters");
+    const SYSCTLS: Option<&str> = Some("sysctls");
+    const DISKS: Option<&str> = Some("scheduler, queue or file system of disks");
+    [
+        row(
+            CommandLine,
+            "command line",
+            ["command line {value}", NAMED],
+            PARAMETERS,
+        ),
+        row(Sysctl, "sysctls", ["", NAMED], SYSCTLS),
+        row(Cpus, "CPUs", ["CPUs {value}", NAMED], None),
+        row(
+            Environment,
+            "environment",
+            ["", "environment {name}={value}"],
+            Some("environment of services"),
+        ),
+        row(
+            Configuration,
+            "server configuration",
+            ["configuration {value}", "configuration of {name} {value}"],
+            Some("configuration of servers"),
+        ),
+        row(
+            Program,
+            "server programs",
+            ["", "{name} is {value}"],
+            Some("programs"),
+        ),
+        row(
+            OpenFiles,
+            "open files",
+            ["open files {value}", NAMED],
+            Some("limit of open files"),
+        ),
+        row(
+            Scheduler,
+            "scheduler",
+            ["scheduler {value}", NAMED],
+            PARAMETERS,
+        ),
+        row(
+            IoScheduler,
+            "I/O scheduler",
+            ["I/O scheduler {value}", "disk queue {name} {value}"],
+            DISKS,
+        ),
+        row(
+            FileSystem,
+            "file system",
+            ["file system {value}", NAMED],
+            DISKS,
+        ),
+        row(Debugfs, "debugfs", ["", "debugfs {name}={value}"], SYSCTLS),
+        row(
+            Injected,
+            "injected slowdown",
+            ["", "injected {name} {value}"],
+            None,
+        ),
+    ]
+};
+
 impl Knob {
-    /// All of them, in the order of the report.
-    pub const ALL: [Self; 12] = [
-        Self::CommandLine,
-        Self::Sysctl,
-        Self::Cpus,
-        Self::Environment,
-        Self::Configuration,
-        Self::Program,
-        Self::OpenFiles,
-        Self::Scheduler,
-        Self::IoScheduler,
-        Self::FileSystem,
-        Self::Debugfs,
-        Self::Injected,
-    ];
+    /// What it is to everybody who shows or compares it.
+    pub fn traits(self) -> &'static KnobTraits {
+        let row = KNOBS.iter().find(|row| row.knob == self);
+        row.expect("each knob has its line")
+    }
+
+    /// The first knob that tunes the same; none where it tunes nothing.
+    pub fn tuned_alike(self) -> Option<Self> {
+        let tunes = self.traits().tunes?;
+        let mut rows = KNOBS.iter();
+        let first = rows.find(|row| row.tunes == Some(tunes))?;
+        Some(first.knob)
+    }
+}
+
+impl ArmSetting {
+    /// The setting with its value as `value` shows it.
+    pub fn show(&self, value: &str) -> String {
+        let traits = self.knob.traits();
+        let form = match self.name.as_str() {
+            "" => traits.unnamed,
+            _ => traits.named,
+        };
+        form.replace("{name}", &self.name).replace("{value}", value)
+    }
 }
 
 impl Arm {
@@ -211,7 +326,8 @@ mod tests {
             tuned: TuningNote::default(),
         };
         let knobs: BTreeSet<Knob> = arm.settings().iter().map(|setting| setting.knob).collect();
-        assert_eq!(knobs, Knob::ALL.into());
+        let all: BTreeSet<Knob> = KNOBS.iter().map(|row| row.knob).collect();
+        assert_eq!(knobs, all);
         let names = |knob| -> Vec<String> {
             let settings = arm.settings().into_iter();
             settings

@@ -1,7 +1,7 @@
 //! What each arm changes, who chose it, and what nobody touched.
 
 use plan::Plan;
-use plan::setting::Knob;
+use plan::setting::{KNOBS, Knob};
 use record::verdict::disclosure::ArmTuning;
 
 pub(super) fn of_arms(plan: &Plan) -> Vec<ArmTuning> {
@@ -20,16 +20,9 @@ pub(super) fn untouched(tuning: &[ArmTuning]) -> Vec<Knob> {
         let mut changes = tuning.iter().flat_map(|arm| &arm.changes);
         changes.any(|change| change.knob == knob)
     };
-    let knobs = Knob::ALL.into_iter();
+    let knobs = KNOBS.iter().filter(|row| !row.is_seldom);
     knobs
-        .filter(|knob| !SELDOM.contains(knob) && !is_touched(*knob))
+        .map(|row| row.knob)
+        .filter(|knob| !is_touched(*knob))
         .collect()
 }
-
-/// Knobs of experiments about the mechanism itself: that nobody touched them goes without saying.
-const SELDOM: [Knob; 4] = [
-    Knob::Injected,
-    Knob::OpenFiles,
-    Knob::Scheduler,
-    Knob::FileSystem,
-];

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use plan::setting::Knob;
 use serde::{Deserialize, Serialize};
 
 use super::limit::Limit;
@@ -78,26 +79,6 @@ pub enum Missing {
     Precision,
     /// What a system on the network does not tell.
     SystemOnNetwork,
-}
-
-/// A kind of settings that an arm may have of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Settings {
-    /// Words of the kernel's command line.
-    Parameters,
-    /// Sysctls, and files of debugfs.
-    Sysctls,
-    /// Configuration of servers.
-    Configuration,
-    /// Environment of services.
-    Environment,
-    /// Programs in place of others.
-    Programs,
-    /// How many files may be open.
-    Limits,
-    /// Schedulers, queues and file systems of disks.
-    Disks,
 }
 
 /// Who named what is amiss.
@@ -181,7 +162,7 @@ pub enum Detail {
         untuned: Vec<String>,
         /// Which settings, where the others have some of another kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        settings: Option<Settings>,
+        settings: Option<Knob>,
     },
     /// Who tuned an arm, or left it alone, and why.
     Tuned {

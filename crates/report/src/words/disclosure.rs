@@ -335,7 +335,7 @@ fn tuning(disclosure: &Disclosure) -> Vec<Row> {
     let untuned: Vec<&str> = disclosure
         .untuned
         .iter()
-        .map(|knob| several(*knob))
+        .map(|knob| knob.traits().plural)
         .collect();
     if !untuned.is_empty() {
         let said = format!(
@@ -366,46 +366,17 @@ fn of_arm(tuning: &ArmTuning) -> Row {
     }
 }
 
-/// A setting of an arm, as it is told.
+/// A setting of an arm.
 pub(crate) fn change(change: &ArmSetting) -> String {
     let (name, value) = (&change.name, shown(&change.value));
     match (change.knob, name.as_str()) {
-        (Knob::CommandLine, _) => format!("command line {value}"),
-        (Knob::Cpus, _) => format!("CPUs {value}"),
-        (Knob::OpenFiles, _) => format!("open files {value}"),
-        (Knob::Scheduler, _) => format!("scheduler {value}"),
-        (Knob::IoScheduler, "") => format!("I/O scheduler {value}"),
-        (Knob::IoScheduler, name) => format!("disk queue {name} {value}"),
-        (Knob::FileSystem, _) => format!("file system {value}"),
-        (Knob::Configuration, "") => format!("configuration {value}"),
-        (Knob::Configuration, name) => format!("configuration of {name} {value}"),
         (Knob::Injected, "slowdown") => {
             let share = change.value.parse().map(|share: f64| show_share(share, 3));
-            format!("injected slowdown {}", share.unwrap_or(value))
+            change.show(&share.unwrap_or(value))
         }
         (Knob::Injected, "period") => format!("injected every {value}"),
         (Knob::Injected, name) => format!("injected cost {value} instructions in {name}"),
-        (Knob::Sysctl, name) => format!("{name}={value}"),
-        (Knob::Environment, name) => format!("environment {name}={value}"),
-        (Knob::Program, name) => format!("{name} is {value}"),
-        (Knob::Debugfs, name) => format!("debugfs {name}={value}"),
-    }
-}
-
-fn several(knob: Knob) -> &'static str {
-    match knob {
-        Knob::CommandLine => "command line",
-        Knob::Sysctl => "sysctls",
-        Knob::Cpus => "CPUs",
-        Knob::Environment => "environment",
-        Knob::Configuration => "server configuration",
-        Knob::Program => "server programs",
-        Knob::OpenFiles => "open files",
-        Knob::Scheduler => "scheduler",
-        Knob::IoScheduler => "I/O scheduler",
-        Knob::FileSystem => "file system",
-        Knob::Debugfs => "debugfs",
-        Knob::Injected => "injected slowdown",
+        _ => change.show(&value),
     }
 }
 

@@ -8,7 +8,7 @@ use input::units::{show_bytes, show_share, significant};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::fairness::{
-    Declaration, Detail, Finding, Missing, Outcome, Quantity, Settings, Unpinnable,
+    Declaration, Detail, Finding, Missing, Outcome, Quantity, Unpinnable,
 };
 
 use super::{count, counted, plural, weighed};
@@ -333,18 +333,6 @@ fn few(details: &[Detail]) -> Vec<String> {
     lines
 }
 
-fn settings_word(settings: Settings) -> &'static str {
-    match settings {
-        Settings::Parameters => "kernel parameters",
-        Settings::Sysctls => "sysctls",
-        Settings::Configuration => "configuration of servers",
-        Settings::Environment => "environment of services",
-        Settings::Programs => "programs",
-        Settings::Limits => "limit of open files",
-        Settings::Disks => "scheduler, queue or file system of disks",
-    }
-}
-
 /// One thing that is amiss.
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
@@ -384,7 +372,9 @@ pub(crate) fn detail(detail: &Detail) -> String {
             settings,
         } => format!(
             "{} of its own for {}, none for {}",
-            settings.map_or("settings", settings_word),
+            settings
+                .and_then(|knob| knob.traits().tunes)
+                .unwrap_or("settings"),
             tuned.join(", "),
             untuned.join(", ")
         ),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use plan::setting::{ArmSetting, Knob};
 use plan::{Arm, Plan};
-use record::verdict::fairness::{Declaration, Detail, Outcome, Settings};
+use record::verdict::fairness::{Declaration, Detail, Outcome};
 
 use crate::subject::kernels_differ;
 use crate::{Check, Foreseen, Group, Judge};
@@ -52,7 +52,7 @@ fn one_sided(plan: &Plan) -> Outcome {
 
 /// Arms with settings and arms without; of one kind, where those without it have others.
 fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
-    let part = |has: &dyn Fn(&Arm) -> bool, settings: Option<Settings>| {
+    let part = |has: &dyn Fn(&Arm) -> bool, settings: Option<Knob>| {
         let (tuned, untuned): (Vec<&Arm>, Vec<&Arm>) = arms.iter().partition(|arm| has(arm));
         let names = |arms: Vec<&Arm>| arms.into_iter().map(|arm| arm.name.clone()).collect();
         (!tuned.is_empty() && !untuned.is_empty()).then(|| Detail::OneSided {
@@ -61,7 +61,7 @@ fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
             settings,
         })
     };
-    let all: BTreeSet<Settings> = arms.iter().flat_map(|arm| kinds(arm)).collect();
+    let all: BTreeSet<Knob> = arms.iter().flat_map(|arm| kinds(arm)).collect();
     let of_any = part(&|arm| !kinds(arm).is_empty(), None);
     let of_kind = |kind| part(&|arm| kinds(arm).contains(&kind), Some(kind));
     of_any.or_else(|| all.into_iter().find_map(of_kind))
@@ -71,18 +71,12 @@ fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
 const TAKING: [&str; 5] = ["mem=", "memmap=", "maxcpus=", "nr_cpus=", "nosmp"];
 
 /// The kinds of settings that an arm has. What takes memory or CPUs away from it is none.
-fn kinds(arm: &Arm) -> BTreeSet<Settings> {
+fn kinds(arm: &Arm) -> BTreeSet<Knob> {
     let takes = |word: &str| TAKING.iter().any(|taking| word.starts_with(taking));
-    let kind = |setting: ArmSetting| match setting.knob {
-        Knob::CommandLine if setting.value.split_whitespace().all(takes) => None,
-        Knob::CommandLine | Knob::Scheduler => Some(Settings::Parameters),
-        Knob::Sysctl | Knob::Debugfs => Some(Settings::Sysctls),
-        Knob::Configuration => Some(Settings::Configuration),
-        Knob::Environment => Some(Settings::Environment),
-        Knob::Program => Some(Settings::Programs),
-        Knob::OpenFiles => Some(Settings::Limits),
-        Knob::IoScheduler | Knob::FileSystem => Some(Settings::Disks),
-        Knob::Cpus | Knob::Injected => None,
+    let kind = |setting: ArmSetting| {
+        let is_parameter = setting.knob == Knob::CommandLine;
+        let only_takes = is_parameter && setting.value.split_whitespace().all(takes);
+        setting.knob.tuned_alike().filter(|_| !only_takes)
     };
     arm.settings().into_iter().filter_map(kind).collect()
 }

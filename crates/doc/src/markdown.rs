@@ -32,10 +32,11 @@ fn part(block: &Block) -> Option<String> {
 }
 
 fn listed(items: &[String]) -> String {
-    items
+    let lines: Vec<String> = items
         .iter()
         .map(|item| format!("- {}\n", text(item)))
-        .collect()
+        .collect();
+    lines.concat()
 }
 
 fn headline_parts(headline: &Headline) -> Vec<String> {
@@ -43,9 +44,10 @@ fn headline_parts(headline: &Headline) -> Vec<String> {
     let scope = scope.map_or(String::new(), |scope| format!("{scope}: "));
     let has_findings = !headline.findings.is_empty();
     // An open question needs its reason more than a decided one; a withheld verdict has a list of reasons.
-    let reason = match headline.is_open && !has_findings {
-        true => format!(": {}", headline.reason),
-        false => String::new(),
+    let reason = if headline.is_open && !has_findings {
+        format!(": {}", headline.reason)
+    } else {
+        String::new()
     };
     let said = format!("{scope}{}{reason}", headline.text);
     let mut parts = vec![format!("**{}** - {}\n", headline.badge, text(&said))];

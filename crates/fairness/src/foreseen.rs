@@ -16,12 +16,11 @@ use crate::{Check, Foreseen};
 pub(crate) fn foresee(plan: &Plan, check: &Check) -> Option<Outcome> {
     let is_set_up = plan.machine.kind != MachineKind::Url;
     match check.foreseen {
-        Foreseen::Nothing | Foreseen::ByDisturbances => None,
         Foreseen::Plan(foresee) => foresee(plan),
         Foreseen::System(foresee) if is_set_up => foresee(plan),
         Foreseen::Parameters(names) if is_set_up => by_parameters(plan, names),
         Foreseen::Sysctls(patterns) if is_set_up => by_sysctls(plan, patterns),
-        Foreseen::System(_) | Foreseen::Parameters(_) | Foreseen::Sysctls(_) => None,
+        _ => None,
     }
 }
 

@@ -135,6 +135,10 @@ pub struct WorkloadPlan {
 
 /// What other crates ask of a workload, so that none of them names one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "the traits are independent of each other"
+)]
 pub struct Traits {
     /// It opens as many connections as its option `connections` or `clients` says.
     pub opens_connections: bool,

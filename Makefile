@@ -52,9 +52,11 @@ test-all:
 	@seed=$${SEED:-$$(date +%s)}; echo "random tests begin at SEED=$$seed"; \
 		SEED=$$seed cargo test --workspace --no-fail-fast -- --include-ignored --skip roles::
 
-# Licences and origins of all crates, by deny.toml; three minutes the first time. Where cargo-deny cannot be built, the check says so.
+# Licences and origins of all crates, by deny.toml; a minute the first time, because cargo-deny is built without optimisation. Where
+# it cannot be built, the check says so.
 deny:
-	[ -x target/deny/bin/cargo-deny ] || cargo install cargo-deny --locked --root target/deny --target-dir target/deny/build \
+	[ -x target/deny/bin/cargo-deny ] || CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
+		cargo install cargo-deny --locked --root target/deny --target-dir target/deny/build \
 		|| echo "cargo-deny cannot be built here: licences and origins of crates are not checked"
 	[ ! -x target/deny/bin/cargo-deny ] || target/deny/bin/cargo-deny --locked check licenses bans sources
 

@@ -66,7 +66,7 @@ pub use confirm::terminal as confirmation_terminal;
 pub use fairness::list as fairness_list;
 pub use fairness::page as fairness_page;
 pub use fairness::terminal as fairness_terminal;
-pub use json::json;
+pub use json::{VERSION as JSON_VERSION, json};
 pub use night::as_markdown as night_markdown;
 pub use night::as_text as night_terminal;
 pub use night::page as night_html;

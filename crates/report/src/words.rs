@@ -53,6 +53,7 @@ pub(crate) fn primaries<'j>(
 /// A verdict on one arm, and the workload that it is about.
 pub(crate) struct Headline<'j> {
     pub(crate) workload: &'j str,
+    pub(crate) arm: &'j str,
     pub(crate) block: doc::Headline,
 }
 
@@ -73,7 +74,11 @@ pub(crate) fn headlines<'j>(
             RemarkKind::Cause,
             whys.iter().find(is_wanted).map(why::sentence),
         );
-        Some(Headline { workload, block })
+        Some(Headline {
+            workload,
+            arm,
+            block,
+        })
     })
     .collect()
 }

@@ -196,7 +196,7 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
     .assert_eq(last);
     let output = bakeoff(dir.path(), &["judge", ".", "--json"]);
     let judged: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(judged["headlines"][0]["conclusion"]["badge"], "failed");
+    assert_eq!(judged["headlines"][0]["verdict"], "failed");
 }
 
 #[test]

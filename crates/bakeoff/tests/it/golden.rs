@@ -40,12 +40,15 @@ fn check(name: &str, make: impl Fn(&Path)) {
     let judgement = verdict::judge(&run);
     let sentences = sentences(&serde_json::to_value(&judgement).unwrap(), "");
     assert_eq!(sentences, Vec::<String>::new(), "only `report` makes them");
-    let mut json = report::json(&run, &judgement);
-    round(&mut json);
-    let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
     let expected = dir.join("expected");
     fs::create_dir_all(&expected).unwrap();
-    expect_file![expected.join("verdict.json")].assert_eq(&json);
+    let mut summary = report::json(&run, &judgement);
+    let details = summary["details"].take();
+    for (name, mut json) in [("verdict.json", summary), ("judgement.json", details)] {
+        round(&mut json);
+        let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
+        expect_file![expected.join(name)].assert_eq(&json);
+    }
     expect_file![expected.join("terminal.txt")].assert_eq(&report::terminal(
         &run,
         &judgement,

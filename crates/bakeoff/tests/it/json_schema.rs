@@ -8,27 +8,16 @@ use std::process::Command;
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
 use record::bisect::{Bisection, Conclusion, Evidence, Version, Walk};
-use record::counters::Unit;
-use record::curve::{Curve, Point, Shape};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::fleet::Node;
 use record::journal::{self, Entry, Event};
-use record::load_path::{
-    Ceiling, CeilingOutcome, ClientUnit, LoadPace, OneFewer, OneFewerOutcome, SentLate,
-};
+use record::load_path::{Ceiling, CeilingOutcome, ClientUnit, OneFewer, OneFewerOutcome};
 use record::metric::{Direction, MetricSpec, Role};
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::rundir;
-use record::trial::{Trial, VoidReason};
+use record::trial::Trial;
 use record::verdict::defects::{ArmDefect, FirstReport, Side, Sides};
-use record::verdict::host::{History, HostSpeed, OneSided};
-use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign, LimitedArm, OneFewerUse};
-use record::verdict::robustness::{AtLoad, ByLoad};
-use record::verdict::soak::{
-    ArmGrowth, Change, CutShort, Growth, GrowthAgainst, GrowthPlace, GrowthRule, Outage,
-    PlannedOutage, Quality, Soak, SoakArm, SoakPart, WithinRuns,
-};
-use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread, Verdict};
+use record::verdict::{Judgement, Verdict};
 use serde_json::{Value, json};
 
 use crate::profiled_lab;
@@ -107,7 +96,7 @@ pub(crate) fn check_line(line: &Value, seen: &mut BTreeSet<String>) -> String {
     assert_eq!(line["version"], json_lines::VERSION, "{line}");
     let mut line = line.clone();
     if let Some(judgement) = line.get_mut("judgement") {
-        assert_eq!(judgement["version"], record::verdict::VERSION);
+        assert_eq!(judgement["version"], report::JSON_VERSION);
         check(&judgement.take(), RUN_DIRECTORY, &mut BTreeSet::new());
     }
     check(&line, RUN, seen);
@@ -169,36 +158,6 @@ fn one_fewer() -> Entry {
             arm: "old".into(),
             outcome,
         },
-    }
-}
-
-/// What a look at clients and network comes to, where there are any.
-fn limit() -> ArmLimit {
-    ArmLimit {
-        limit: Some(Limit::Clients),
-        signs: vec![
-            LimitSign::BusyThread { share: 0.9 },
-            LimitSign::WaitingThread { share: 0.6 },
-            LimitSign::SentLate(SentLate {
-                send_delay_ns: 1,
-                latency_ns: 2,
-            }),
-        ],
-        pace: LoadPace::Closed,
-        ceiling: CeilingUse::Known {
-            requests_per_s: 10.0,
-            share: 0.5,
-            is_of_cpu_time: false,
-        },
-        one_fewer: Some(OneFewerUse::Known {
-            unit: ClientUnit::Host,
-            left: 1,
-            change: -0.5,
-            scatter: Some(0.01),
-        }),
-        client_busy: Some(0.9),
-        retransmitted: Some(0.0),
-        line_share: Some(0.1),
     }
 }
 
@@ -321,71 +280,8 @@ fn unfair(dir: &Path) {
     world.run_text(dir, &plan, |_| false).unwrap();
 }
 
-/// A judgement with what no simulated run has.
-fn with_curves(mut judgement: Judgement) -> Judgement {
-    let point = Point {
-        at: 1.0,
-        value: 2.0,
-    };
-    let spread = Spread {
-        typical: 1.0,
-        lowest: 0.5,
-        highest: 2.0,
-    };
-    let curve = ArmCurve {
-        workload: "web".into(),
-        arm: "old".into(),
-        trials: 1,
-        typical: Curve {
-            name: "throughput".into(),
-            unit: "requests/s".into(),
-            direction: Direction::Higher,
-            axis: "connections".into(),
-            points: vec![point],
-        },
-        lowest: vec![2.0],
-        highest: vec![2.0],
-        shape: Some(Shape {
-            peak: point,
-            knee: 1.0,
-            kept: 1.0,
-        }),
-    };
-    for summary in &mut judgement.arm_summaries {
-        summary.limit = Some(limit());
-    }
-    for headline in &mut judgement.headlines {
-        headline.limits.push(LimitedArm {
-            arm: "old".into(),
-            limit: Limit::Clients,
-        });
-    }
-    add_host(&mut judgement);
-    add_defect(&mut judgement);
-    judgement.soaks.push(soak());
-    judgement.curves.push(curve.clone());
-    judgement.scaling.push(Scaling {
-        curve,
-        steps: vec![ScalingStep {
-            cpus: 1,
-            arm: "old".into(),
-            trials: 1,
-            speed_up: Some(spread),
-            efficiency: Some(1.0),
-        }],
-        law: Some(ScalingLaw {
-            contention: spread,
-            coherence: spread,
-            peak: Some(8.0),
-            blocks: 1,
-            line: vec![point],
-        }),
-    });
-    judgement
-}
-
-/// What no healthy kernel has.
-fn add_defect(judgement: &mut Judgement) {
+/// A judgement with what no healthy kernel has.
+fn with_defect(mut judgement: Judgement) -> Judgement {
     let found = hung_task();
     judgement.defects.found.push(ArmDefect {
         arm: "new".into(),
@@ -410,156 +306,7 @@ fn add_defect(judgement: &mut Judgement) {
             lines: found.lines,
         },
     });
-}
-
-/// An arm of long trials.
-fn soak_arm() -> SoakArm {
-    let part = SoakPart {
-        at_ms: 0,
-        length_ms: 1000,
-        ok: 1,
-        failures: 0,
-        p50_ms: Some(1.0),
-        p99_ms: Some(1.0),
-        p999_ms: None,
-        memory_used_bytes: Some(1),
-        swap_used_bytes: Some(0),
-    };
-    let (trial, at_ms) = (1, 1000);
-    SoakArm {
-        arm: "old".into(),
-        trials: 1,
-        cut_short: vec![CutShort {
-            trial,
-            at_ms,
-            reason: VoidReason::Silent,
-        }],
-        length_ms: 1000,
-        requests: 1,
-        failures: 0,
-        planned_failures: 0,
-        disturbed_requests: 0,
-        failure_bound: Some(0.95),
-        hours: 1,
-        failure_hours: 0,
-        failure_hours_bound: Some(0.95),
-        outage: Some(Outage {
-            trial,
-            at_ms,
-            length_ms: 40_000,
-        }),
-        planned_outage: Some(PlannedOutage {
-            name: "cable".into(),
-            trial,
-            at_ms,
-            length_ms: 10_000,
-        }),
-        service_crashes: 0,
-        service_restarts: 0,
-        changes: vec![Change {
-            trial,
-            quality: Quality::P99,
-            at_ms,
-            before: 1.0,
-            after: 2.0,
-        }],
-        by_hour: vec![part],
-        by_day: vec![part],
-        has_counters: true,
-    }
-}
-
-/// What only long trials have.
-fn soak() -> Soak {
-    let grown = ArmGrowth {
-        arm: "new".into(),
-        trials: 1,
-        per_h: 1e6,
-        low: Some(9e5),
-        high: None,
-        p_value: 0.001,
-        share_after: Some(0.1),
-        grows: true,
-    };
-    Soak {
-        workload: "web".into(),
-        arms: vec![soak_arm()],
-        rule: GrowthRule {
-            error_rate: 0.05,
-            least: 0.01,
-            after_ms: 1000,
-            tested: 1,
-            levelled_off: 0,
-            small: 0,
-        },
-        growth: vec![Growth {
-            counter: "slab:filp".into(),
-            unit: Unit::Bytes,
-            is_cache: false,
-            arms: vec![grown],
-            against: vec![GrowthAgainst {
-                arm: "new".into(),
-                place: GrowthPlace::ArmOnly,
-            }],
-        }],
-        speed: vec![WithinRuns {
-            arm: "new".into(),
-            ratio: 1.0,
-            low: 0.9,
-            high: 1.1,
-        }],
-    }
-}
-
-/// What only ramps, several workloads and machines with a history have.
-fn add_host(judgement: &mut Judgement) {
-    judgement.by_load.push(ByLoad {
-        workload: "web".into(),
-        arm: "new".into(),
-        curve: "throughput".into(),
-        unit: "requests/s".into(),
-        also: Vec::new(),
-        direction: Direction::Higher,
-        axis: "connections".into(),
-        blocks: 8,
-        needed: 6,
-        confidence: Some(0.95),
-        crosses: false,
-        loads: vec![AtLoad {
-            at: 1.0,
-            verdict: Verdict::Better,
-            ratio: Some(1.1),
-            low: Some(1.0),
-            high: Some(1.2),
-            is_beyond_margin: true,
-        }],
-    });
-    judgement.host_speed.push(HostSpeed {
-        workload: "web".into(),
-        arm: "new".into(),
-        blocks: 8,
-        needed: 6,
-        ratio: 1.0,
-        low: Some(0.9),
-        high: Some(1.1),
-        is_told: false,
-    });
-    judgement.one_sided.push(OneSided {
-        arm: "new".into(),
-        verdict: Verdict::Better,
-        workloads: 3,
-        range: (1.1, 1.2),
-        p_value: 0.01,
-    });
-    judgement.a_a = History::Known {
-        runs: 1,
-        blocks: 8,
-        told_apart: 0,
-        not_known: 0,
-        e_value: 1.0,
-        e_value_of_blocks: 1.0,
-        has_failed: false,
-    };
+    judgement
 }
 
 fn models() -> Models {
@@ -591,7 +338,7 @@ fn models() -> Models {
 fn every_key_of_a_verdict_is_documented() {
     let models = models();
     for dir in eventful() {
-        let judgement = with_curves(judged(dir.path()));
+        let judgement = with_defect(judged(dir.path()));
         let run = rundir::load(dir.path(), &workload::check).unwrap();
         let page = Path::new("runs/x/report.html");
         for models in [None, Some(&models)] {
@@ -643,7 +390,7 @@ fn every_key_of_judged_figures_is_documented() {
     }
     assert_eq!(seen, documented(FIGURES), "documented, and never printed");
     let judged = judge(dir.path(), &["before"]);
-    assert_eq!(judged["version"], json!(record::verdict::VERSION));
+    assert_eq!(judged["version"], json!(report::JSON_VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
 }
 

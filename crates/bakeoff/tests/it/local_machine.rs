@@ -396,7 +396,7 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
     // The next run carries what the machine's A/A runs were before it; the first had none, and keeps that.
     let history = |lines: &[serde_json::Value]| {
         let verdict = lines.iter().find(|line| line["kind"] == "verdict").unwrap();
-        verdict["judgement"]["a_a"].clone()
+        verdict["judgement"]["details"]["a_a"].clone()
     };
     assert_eq!(history(&lines)["kind"], "none");
     let (lines, _) = json_lines(dir.path(), &["--out", "second"]);

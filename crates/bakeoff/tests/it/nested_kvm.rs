@@ -213,9 +213,16 @@ fn check_run(found: &BTreeMap<String, String>) {
         assert_eq!(comparison["blocks"], 1, "{comparison}");
         assert!(comparison["ratio"].is_number(), "{comparison}");
     }
-    let steps = verdict["scaling"][0]["steps"].as_array().unwrap();
+    let steps = verdict["details"]["scaling"][0]["steps"]
+        .as_array()
+        .unwrap();
     let counts: Vec<_> = steps.iter().map(|step| step["cpus"].as_u64()).collect();
-    assert_eq!(counts, [Some(1), Some(2)], "{}", verdict["scaling"]);
+    assert_eq!(
+        counts,
+        [Some(1), Some(2)],
+        "{}",
+        verdict["details"]["scaling"]
+    );
     assert!(
         found["report.md"].contains("KVM, clock wall"),
         "{}",

@@ -45,15 +45,6 @@ fn remedy(limit: Limit) -> &'static str {
     }
 }
 
-/// What an arm's limit is and what shows it, for machines that want a sentence.
-pub(crate) fn limit(own: &ArmLimit) -> String {
-    let word = own.limit.map_or("not known", Limit::word);
-    match signs(own).as_slice() {
-        [] => word.into(),
-        signs => format!("{word}: {}", signs.join("; ")),
-    }
-}
-
 /// The signs of the limit that was found.
 fn signs(own: &ArmLimit) -> Vec<String> {
     own.signs.iter().map(sign).collect()
@@ -388,17 +379,6 @@ mod tests {
         let said = "client-limited: 6.1 (the busiest client thread";
         assert!(crate::markdown(&run, &judgement, &[]).contains(said));
         assert!(crate::html(&run, &judgement, &[]).contains(said));
-        let json = crate::json(&run, &judgement);
-        let limit = &json["arm_summaries"][0]["limit"];
-        assert_eq!(limit["limit"], "clients");
-        assert_eq!(limit["signs"][1]["kind"], "near-ceiling");
-        assert!(
-            limit["text"]
-                .as_str()
-                .unwrap()
-                .starts_with("client-limited: ")
-        );
-        assert_eq!(json["headlines"][0]["limits"][0]["limit"], "clients");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result};
 use load::null_server::{NullServer, Settings};
 use protocol::{FromAgent, Job};
-use record::evidence::Facts;
-use record::trial::{JobResult, Metered, Phase, VoidReason};
+use record::trial::{JobResult, Measurement, Phase, VoidReason};
 use workload::Workload as _;
 use workload::ceiling::CeilingLoad;
 use workload::figures::Seen;
@@ -17,8 +16,8 @@ use workload::figures::Seen;
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::cpus;
 use crate::job::{
-    Environment, Failure, Far, Tell, TrialClients, drive, kernel, load_path, make_network,
-    open_far, path_of, raise_open_files, workload_context,
+    Environment, Failure, Far, Tell, TrialClients, drive, kernel, make_network, open_far, path_of,
+    raise_open_files, shared, workload_context,
 };
 use crate::sampler::Sampler;
 
@@ -70,7 +69,6 @@ pub(crate) fn perform(
     };
     let (driven, watched, _) = drive(trial, (sampler, None), stop, tell)?;
     drop(null_server);
-    let is_shared = far.is_none();
 
     tell(FromAgent::Phase(Phase::Collecting));
     let seen = Seen {
@@ -83,16 +81,20 @@ pub(crate) fn perform(
         reason: VoidReason::CheckFailed,
         detail,
     })?;
-    Ok(JobResult {
+    let path = match far {
+        None => driven.path.map(|path| shared(path, &watched.meter)),
+        Some(_) => driven.path,
+    };
+    let measurement = Measurement {
         figures,
-        curves: Vec::new(),
-        path: load_path(&driven, watched.path, is_shared.then_some(&watched.meter)),
-        disturbances: Vec::new(),
+        path,
         load: driven.load,
-        metered: Metered::default(),
-        hardware_counters: None,
-        facts: Facts::default(),
         kernel: kernel(),
         server: NAME.into(),
+        ..Measurement::default()
+    };
+    Ok(JobResult {
+        measurement,
+        ..JobResult::default()
     })
 }

@@ -208,11 +208,11 @@ impl<'j> Disturber<'j> {
 
     /// Looks at what the clients tell.
     pub(crate) fn sees(&self, message: &FromAgent) {
-        if let FromAgent::Progress { ended, .. } = message
+        if let FromAgent::Tick(tick) = message
             && !self.planned.is_empty()
         {
             let mut seconds = self.seconds.lock().expect(UNPOISONED);
-            for second in ended {
+            for second in &tick.ended {
                 seconds.take(second);
             }
         }

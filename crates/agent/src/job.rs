@@ -9,22 +9,23 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use disk::Disk;
-use load::Tick;
 use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
+use protocol::drive::{Driven, tick_in_parts};
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::disturbances;
 use record::evidence::{Facts, SCHEDULED_AS_ONE};
+use record::load::Tick;
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
 use record::trial::VoidReason;
-use record::trial::{JobResult, Metered, Phase};
+use record::trial::{JobResult, Measurement, Metered, Phase};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
 use workload::figures::{Meter, Seen};
-use workload::{Driven, Timing, Watcher, Workload, Wrong};
+use workload::{Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
 use crate::apart::hosts::Hosts;
@@ -194,25 +195,31 @@ pub fn perform(
         window_ns: watched.meter.window.as_nanos() as u64,
         busy_ns: watched.meter.busy.as_nanos() as u64,
     };
-    let meter = far.is_none().then_some(&watched.meter);
-    let path = load_path(&driven, watched.path, meter);
+    let path = match far {
+        None => driven.path.map(|path| shared(path, &watched.meter)),
+        Some(_) => driven.path,
+    };
     let mut settled = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
     if scheduled_as_one {
         settled.insert(SCHEDULED_AS_ONE.into(), "yes".into());
     }
     let told = [settled, driven.facts, of_scheduler, disk_facts];
     let facts = facts_with(told, (&netns, &services), environment);
-    Ok(JobResult {
-        path,
-        disturbances,
+    let measurement = Measurement {
         figures,
         curves: driven.curves,
-        load: driven.load,
-        metered,
         hardware_counters: watched.hardware_counters,
-        facts,
+        load: driven.load,
+        path,
+        disturbances,
         kernel: kernel(),
         server: server(&services),
+        ..Measurement::default()
+    };
+    Ok(JobResult {
+        measurement,
+        metered,
+        facts,
     })
 }
 
@@ -292,7 +299,7 @@ fn drive_disturbed(
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
     let tell_all = |message| {
         disturber.sees(&message);
-        let is_second = matches!(message, FromAgent::Progress { .. });
+        let is_second = matches!(message, FromAgent::Tick(_));
         tell(message);
         if is_second {
             disturber.news().into_iter().for_each(tell);
@@ -325,21 +332,13 @@ pub(crate) fn open_far(job: &Job, environment: &Environment) -> Result<Option<Ch
     })
 }
 
-/// What was seen of clients and network, where one load was sent; with a meter where the clients run on the server's CPUs.
-pub(crate) fn load_path(
-    driven: &Driven,
-    seen: Option<PathSeen>,
-    shared: Option<&Meter>,
-) -> Option<LoadPath> {
-    let ((pace, sent_late), PathSeen { cpus, ends }) = driven.pace.zip(seen)?;
-    Some(LoadPath {
-        pace,
-        sent_late,
-        is_shared: shared.is_some(),
-        cpu_ns: shared.map(cpu_ns),
-        cpus,
-        ends,
-    })
+/// The path of a load whose clients run on the server's CPUs.
+pub(crate) fn shared(path: LoadPath, meter: &Meter) -> LoadPath {
+    LoadPath {
+        is_shared: true,
+        cpu_ns: Some(cpu_ns(meter)),
+        ..path
+    }
 }
 
 /// CPU time of all services, the clients among them.
@@ -536,19 +535,16 @@ pub(crate) enum Far<'p> {
 }
 
 impl Far<'_> {
-    /// Follows their drive; what was seen of their hosts comes with it, where it is not in the facts.
+    /// Follows their drive.
     fn follow(
         self,
         timing: Timing,
         stop: &AtomicBool,
         follower: &mut dyn Follower,
-    ) -> Result<(Driven, Option<PathSeen>)> {
+    ) -> Result<Driven> {
         match self {
             Self::Agent(channel) => follow(channel, follower),
-            Self::Hosts { hosts, job, build } => {
-                let led = hosts.lead(job, (build, timing), stop, follower)?;
-                Ok((led.driven, Some(led.path)))
-            }
+            Self::Hosts { hosts, job, build } => hosts.lead(job, (build, timing), stop, follower),
         }
     }
 }
@@ -576,40 +572,34 @@ pub(crate) fn drive(
     let driven = match clients.far {
         None => {
             let mut drive = || clients.workload.drive(clients.context, stop, &mut observer);
-            clients
-                .netns
-                .within(&mut drive)?
-                .map(|driven| (driven, None))
+            clients.netns.within(&mut drive)?
         }
         Some(far) => far.follow(timing, stop, &mut observer),
     };
-    let (driven, path) = match driven {
-        Ok((driven, path)) => (Ok(driven), path),
-        Err(why) => (Err(why), None),
-    };
     let watched = observer.watch.map(|watch| {
-        let (mut watched, fresh, recorder) = watch.end();
-        if is_far {
-            watched.path = path.map(|clients| whole_path(clients, watched.path));
-        }
+        let (watched, fresh, recorder) = watch.end();
         tell_taken(tell, fresh);
         (watched, recorder)
     });
     if stop.load(Ordering::Relaxed) {
         return Err(anyhow::anyhow!("stopped by the host").into());
     }
-    let driven = driven.context("drive the load")?;
-    let (watched, recorder) = watched.expect("a drive that succeeds says when it begins");
+    let mut driven = driven.context("drive the load")?;
+    let (mut watched, recorder) = watched.expect("a drive that succeeds says when it begins");
+    driven.path = whole_path(driven.path, watched.path.take(), is_far);
     Ok((driven, watched, recorder))
 }
 
-/// The clients' CPUs and ends of the network, and the servers' end where it is watched here.
-fn whole_path(clients: PathSeen, servers: Option<PathSeen>) -> PathSeen {
-    let servers = servers.map(|own| own.ends).unwrap_or_default();
-    PathSeen {
-        cpus: clients.cpus,
-        ends: clients.ends.into_iter().chain(servers).collect(),
+/// The path of a load with what was seen of it here. Clients that are elsewhere have seen their side of it themselves; those that are
+/// here are judged only where their CPUs and network are watched.
+fn whole_path(path: Option<LoadPath>, seen: Option<PathSeen>, is_far: bool) -> Option<LoadPath> {
+    if !is_far {
+        return Some(seen?.added_to(path?));
     }
+    let mut path = path?;
+    path.ends
+        .extend(seen.map(|seen| seen.ends).unwrap_or_default());
+    Some(path)
 }
 
 /// A drive that failed because a server had ended is the server's failure, and its log says more.
@@ -652,20 +642,8 @@ impl Watcher for LoadObserver<'_> {
             self.measuring = true;
             (self.tell)(FromAgent::Phase(Phase::Measuring));
         }
-        let Tick {
-            second,
-            ok,
-            faults,
-            ended,
-            ..
-        } = tick;
-        for ended in protocol::ended_in_parts(ended) {
-            (self.tell)(FromAgent::Progress {
-                second,
-                ok,
-                faults,
-                ended,
-            });
+        for part in tick_in_parts(tick) {
+            (self.tell)(FromAgent::Tick(part));
         }
         if let Some(watch) = &self.watch {
             tell_taken(self.tell, watch.fresh());

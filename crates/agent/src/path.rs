@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use record::load_path::{ClientCpu, Link, NetworkEnd, Side};
+use record::load_path::{ClientCpu, Link, LoadPath, NetworkEnd, Side};
 use serde_json::Value;
 use workload::context::command;
 
@@ -39,6 +39,15 @@ pub struct PathSeen {
     pub cpus: Vec<ClientCpu>,
     /// The ends that could be looked at.
     pub ends: Vec<NetworkEnd>,
+}
+
+impl PathSeen {
+    /// The path of a load with this of it.
+    pub(crate) fn added_to(self, mut path: LoadPath) -> LoadPath {
+        path.cpus.extend(self.cpus);
+        path.ends.extend(self.ends);
+        path
+    }
 }
 
 #[derive(Debug)]

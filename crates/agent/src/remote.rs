@@ -16,7 +16,7 @@ use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
 use record::load_path::Side;
 use record::metric::Figure;
-use record::trial::{JobResult, Metered, NOT_KNOWN, Phase, VoidReason};
+use record::trial::{JobResult, Measurement, Metered, NOT_KNOWN, Phase, VoidReason};
 use workload::Workload;
 use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
@@ -26,7 +26,7 @@ use crate::apart::hosts::Hosts;
 use crate::cpus;
 use crate::evidence::{self, Reading, Watched};
 use crate::facts;
-use crate::job::{Failure, Far, Tell, TrialClients, drive, load_path, raise_open_files};
+use crate::job::{Failure, Far, Tell, TrialClients, drive, raise_open_files};
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::sampler::Sampler;
@@ -93,24 +93,25 @@ pub(crate) fn perform(
     let mut figures = workload.figures(&seen).map_err(check_failed)?;
     figures.extend(used(&seen, first.as_ref(), readings.as_ref()).map_err(check_failed)?);
     let mut values = known(target);
-    let path = load_path(&driven, watched.path.clone(), None);
     let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
     values.extend(driven.facts);
-    Ok(JobResult {
+    let measurement = Measurement {
         figures,
         curves: driven.curves,
         load: driven.load,
-        path,
-        disturbances: Vec::new(),
+        path: driven.path,
+        kernel: kernel(first),
+        server,
+        ..Measurement::default()
+    };
+    Ok(JobResult {
+        measurement,
         metered: Metered::default(),
-        hardware_counters: None,
         facts: Facts {
             version: facts::VERSION,
             values,
             ..Facts::default()
         },
-        kernel: kernel(first),
-        server,
     })
 }
 

@@ -147,7 +147,9 @@ fn drive_from_guest(job: &Job, environment: &Environment, stop: &AtomicBool) -> 
 
 /// What the host would refuse is a failure of ours, and told as such: it knows no better reason.
 fn validated(mut result: JobResult) -> Result<JobResult, Failure> {
-    match validate::result(&mut result).and_then(|()| validate::facts(&mut result.facts)) {
+    match validate::measurement(&mut result.measurement)
+        .and_then(|()| validate::facts(&mut result.facts))
+    {
         Ok(()) => Ok(result),
         Err(why) => Err(Failure {
             reason: VoidReason::AgentFailed,

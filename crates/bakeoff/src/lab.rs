@@ -44,6 +44,7 @@ use protocol::Greeting;
 use record::defect::FoundDefect;
 use record::journal::CloseReason;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
+use record::load::Tick;
 use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::{Finding, Outcome as Found};
@@ -117,13 +118,8 @@ pub enum Activity {
     Booting,
     /// The agent's phase.
     Phase(record::trial::Phase),
-    /// Right answers so far, and seconds of load.
-    Progress {
-        /// Seconds since the load began.
-        second: u32,
-        /// Right answers so far.
-        ok: u64,
-    },
+    /// A second of load has passed.
+    Tick(Tick),
     /// Its kernel or a service told of a defect for the first time.
     Defect(Box<FoundDefect>),
     /// Its figures are not wanted any more: its workload was decided meanwhile.

@@ -331,7 +331,7 @@ fn passing_line(series: Series, trial: &Trial, activity: &Activity) -> Option<St
     let doing = match activity {
         Activity::Booting => "booting".to_string(),
         Activity::Phase(phase) => phase.words().to_string(),
-        Activity::Progress { second, ok } => format!("second {second}, {ok} served"),
+        Activity::Tick(tick) => format!("second {}, {} served", tick.second, tick.ok),
         // Those have lines of their own.
         Activity::Defect(_) | Activity::Cancelled => return None,
     };

@@ -19,15 +19,14 @@ use std::net::TcpStream;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use record::latency::Packed;
-use record::load::LoadResult;
+use record::load::{LoadResult, Tick};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::worker_spec::WorkerSpec;
 
 /// Raised whenever a message changes.
-pub(crate) const PROTOCOL: u32 = 4;
+pub(crate) const PROTOCOL: u32 = 5;
 
 /// Longest line from somebody who has not proved that they know the secret.
 pub(crate) const SHORT_BYTES: usize = 4096;
@@ -68,13 +67,7 @@ pub(crate) enum ToCoordinator {
     Pong {
         at_ns: u64,
     },
-    Tick {
-        second: u32,
-        ok: u64,
-        faults: u64,
-        latency: Packed,
-        counting: bool,
-    },
+    Tick(Tick),
     Result(Box<LoadResult>),
 }
 

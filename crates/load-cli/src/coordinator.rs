@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use load::hosts::{Offset, PINGS, Ticks};
 use load::part::Part;
-use load::{Tick, clock, merge};
-use record::load::LoadResult;
+use load::{clock, merge};
+use record::load::{LoadResult, Tick};
 
 use crate::channel::{self, Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
 use crate::job::Job;
@@ -201,21 +201,7 @@ fn watch(
         };
         let result = &mut workers[worker].result;
         match content {
-            Ok(ToCoordinator::Tick {
-                second,
-                ok,
-                faults,
-                latency,
-                counting,
-            }) => {
-                let tick = Tick {
-                    second,
-                    ok,
-                    faults,
-                    latency,
-                    counting,
-                    ended: Vec::new(),
-                };
+            Ok(ToCoordinator::Tick(tick)) => {
                 if let Some(all) = ticks.add(worker, tick) {
                     on_tick(all);
                 }
@@ -239,7 +225,7 @@ fn watch(
 fn listen(mut channel: Channel, worker: usize, report: &mpsc::Sender<Message>) {
     loop {
         let content = channel.receive();
-        let is_last = !matches!(content, Ok(ToCoordinator::Tick { .. }));
+        let is_last = !matches!(content, Ok(ToCoordinator::Tick(_)));
         if report.send(Message { worker, content }).is_err() || is_last {
             return;
         }

@@ -35,8 +35,8 @@ use anyhow::{Result, ensure};
 use load::ramp::{self, Level, Limit, Step};
 use load::run;
 use load::traffic::Traffic;
-use load::{Tick, clock, merge};
-use record::load::LoadResult;
+use load::{clock, merge};
+use record::load::{LoadResult, Tick};
 
 pub use args::{Engine, LoadArgs};
 use coordinator::Ready;

@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use load::Tick;
 use record::latency::Packed;
+use record::load::Tick;
 
 use crate::format::{show_count, show_ns};
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use load::traffic::{Protocol, Traffic};
-use load::{Tick, clock, run};
-use record::load::LoadResult;
+use load::{clock, run};
+use record::load::{LoadResult, Tick};
 
 use crate::Program;
 use crate::channel::{self, Channel, LONG_BYTES, ToCoordinator, ToWorker};
@@ -226,24 +226,12 @@ fn send_load(
 
 /// Tells of a second; without a coordinator there is no reason to go on.
 fn send_tick(sender: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
-    let Tick {
-        second,
-        ok,
-        faults,
-        latency,
-        counting,
-        ended: _,
-    } = tick;
-    let said = channel::send(
-        sender,
-        &ToCoordinator::Tick {
-            second,
-            ok,
-            faults,
-            latency,
-            counting,
-        },
-    );
+    // Nobody keeps the timeline before the result has come.
+    let tick = Tick {
+        ended: Vec::new(),
+        ..tick
+    };
+    let said = channel::send(sender, &ToCoordinator::Tick(tick));
     if said.is_err() {
         stop.store(true, Ordering::Relaxed);
     }

@@ -3,10 +3,8 @@
 use std::collections::BTreeMap;
 
 use record::latency::Packed;
-use record::load::Second;
+use record::load::{Second, Tick};
 use record::thinned::Point as _;
-
-use crate::Tick;
 
 /// Questions by which two clocks are compared; the quickest answer counts.
 pub const PINGS: usize = 32;

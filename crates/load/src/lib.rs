@@ -42,26 +42,7 @@ pub mod traffic;
 mod uring;
 pub mod url;
 
-use record::latency::Packed;
-use record::load::{Fault, Second};
-
-/// Told once a second while the load runs, and shortly after the second.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tick {
-    /// Seconds since the load began, warm-up included.
-    pub second: u32,
-    /// Successful responses so far, warm-up included.
-    pub ok: u64,
-    /// Faults so far, warm-up included, but for the clients' own.
-    pub faults: u64,
-    /// Latencies from the scheduled send time of the successful responses of this second alone.
-    pub latency: Packed,
-    /// Whether some of this second is in the window.
-    pub counting: bool,
-    /// Seconds of the window that have ended since the last tick, and parts of earlier ones that came late: all of them
-    /// together are the timeline, but for the seconds that were not over when the load ended.
-    pub ended: Vec<Second>,
-}
+use record::load::Fault;
 
 /// How bytes read as an HTTP/1.1 response when they come in pieces of this size: the length of the
 /// body and of the whole response, `None` where more must come, or what is wrong. Clients read the

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use record::load::{LoadResult, Second};
-use record::thinned::{Point as _, Thinned};
+use record::thinned::Thinned;
 use record::trend::Trend;
 
 use crate::part::Part;
@@ -45,7 +45,7 @@ pub fn host_part(traffic: &Traffic, part: Part) -> (Traffic, Duration) {
 pub fn merge(results: &[LoadResult]) -> LoadResult {
     let mut all = LoadResult::default();
     for result in results {
-        add(&mut all, result);
+        all.add(result);
     }
     all
 }
@@ -66,7 +66,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
             connections_held,
             ..
         } = all;
-        add(&mut all, &part);
+        all.add(&part);
         all.window_ns = window_ns + part.window_ns;
         // Each run has a line of its own, from its own beginning.
         all.trend = Trend::default();
@@ -91,107 +91,6 @@ fn add_threads(sums: &mut Vec<u64>, more: &[u64]) {
     for (sum, ns) in sums.iter_mut().zip(more) {
         *sum += ns;
     }
-}
-
-fn add(all: &mut LoadResult, result: &LoadResult) {
-    // All fields by name: a new one must be thought of here.
-    let LoadResult {
-        window_ns,
-        planned,
-        ok,
-        ok_in_window,
-        backlog_open,
-        backlog_close,
-        unsent,
-        faults,
-        connections_asked,
-        connections_opened,
-        connections_held,
-        body_bytes,
-        ok_by_address,
-        latency,
-        service,
-        lateness,
-        client_delay,
-        speed_error_ppm,
-        line_share_ppm,
-        repeated,
-        withdrawn,
-        sessions,
-        sessions_begun,
-        incidents,
-        trend,
-        timeline,
-        client_cpu_ns,
-        client_wait_ns,
-        client_cpus,
-        host_cpu_ns,
-        stolen_ns,
-        engine,
-        engine_note,
-    } = result;
-    all.window_ns = all.window_ns.max(*window_ns);
-    all.planned += planned;
-    all.ok += ok;
-    all.ok_in_window = Some(all.ok_in_window.unwrap_or(0) + ok_in_window.unwrap_or(*ok));
-    all.backlog_open += backlog_open;
-    all.backlog_close += backlog_close;
-    all.unsent += unsent;
-    for (fault, count) in faults {
-        *all.faults.entry(*fault).or_default() += count;
-    }
-    all.connections_asked += connections_asked;
-    all.connections_opened += connections_opened;
-    all.connections_held += connections_held;
-    all.body_bytes += body_bytes;
-    for (address, count) in ok_by_address {
-        *all.ok_by_address.entry(address.clone()).or_default() += count;
-    }
-    all.latency.merge(latency);
-    all.service.merge(service);
-    all.lateness.merge(lateness);
-    all.client_delay.merge(client_delay);
-    all.speed_error_ppm.merge(speed_error_ppm);
-    all.line_share_ppm.merge(line_share_ppm);
-    all.repeated += repeated;
-    all.withdrawn += withdrawn;
-    all.sessions += sessions;
-    all.sessions_begun += sessions_begun;
-    all.incidents.add(incidents);
-    all.trend.merge(trend);
-    add_seconds(&mut all.timeline, timeline);
-    all.client_cpu_ns.extend(client_cpu_ns);
-    all.client_wait_ns.extend(client_wait_ns);
-    add_word(&mut all.client_cpus, client_cpus);
-    all.host_cpu_ns += host_cpu_ns;
-    all.stolen_ns += stolen_ns;
-    add_word(&mut all.engine, engine);
-    add_word(&mut all.engine_note, engine_note);
-}
-
-/// Adds seconds to those of the same time. Of windows longer than an hour the older ones are sums, and where one host has a sum and
-/// another its seconds still, these are added to it.
-fn add_seconds(all: &mut Vec<Second>, seconds: &[Second]) {
-    for second in seconds {
-        let after = all.partition_point(|one| one.at_ms <= second.at_ms);
-        let home = after.checked_sub(1).map(|at| &mut all[at]);
-        let is_of = |home: &&mut Second| second.at_ms < home.at_ms + home.length_ms();
-        match home.filter(is_of) {
-            Some(home) => home.add(second),
-            None => all.insert(after, second.clone()),
-        }
-    }
-}
-
-/// Adds a word unless it has been said.
-fn add_word(all: &mut String, word: &str) {
-    if word.is_empty() || all.split(", ").any(|each| each == word) {
-        return;
-    }
-    if !all.is_empty() {
-        all.push_str(", ");
-    }
-    all.push_str(word);
 }
 
 #[cfg(test)]
@@ -259,7 +158,6 @@ mod tests {
             let mut result = LoadResult {
                 planned: high - low + 1,
                 ok: high - low,
-                ok_in_window: (low == 1).then_some(500),
                 faults: [(Fault::Reset, 1)].into(),
                 engine: "epoll".into(),
                 timeline: vec![Second::default(); low as usize % 3],
@@ -283,8 +181,6 @@ mod tests {
             (merged.engine.as_str(), merged.timeline.len()),
             ("epoll", 1)
         );
-        // A record of an older version has all responses of its window for those that came in it.
-        assert_eq!(merged.ok_in_window, Some(600));
     }
 
     #[test]

@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use record::load::LoadResult;
 
-use crate::Tick;
 use crate::client_limits;
 use crate::clock::now_ns;
 use crate::run;
 use crate::schedule::{self, Schedule};
 use crate::traffic::{End, Traffic};
+use record::load::Tick;
 
 /// How hard a step pushes.
 #[derive(Debug, Clone, Copy, PartialEq)]

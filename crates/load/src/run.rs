@@ -13,7 +13,6 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 use record::load::LoadResult;
 
-use crate::Tick;
 use crate::clients::{Clients, Config, Picker, PreparedRequest, Setup};
 use crate::clock::{self, now_ns};
 use crate::counters::{self, Counters, Window};
@@ -30,6 +29,7 @@ use crate::timeline::{self, Timeline};
 use crate::tls::ClientTls;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
+use record::load::Tick;
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 µs late on most
 /// machines.

@@ -15,12 +15,12 @@ use record::defect::{DefectSource, FoundDefect, KernelLog, Kind, Severity, When}
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::hardware_counters::HardwareCounters;
 use record::latency::Latency;
-use record::load::{LoadResult, Second};
+use record::load::{LoadResult, Second, Tick};
 use record::load_path::LoadPath;
 use record::machine::MachineDescription;
 use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
-use record::trial::{JobResult, Metered, Phase, VoidReason};
+use record::trial::{JobResult, Measurement, Metered, Phase, VoidReason};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
@@ -280,8 +280,8 @@ fn drive_from_outside(script: &mut VecDeque<(Duration, GuestEvent)>, left: f64) 
         if let GuestEvent::Said(word) = event
             && let FromAgent::Done(result) = &mut **word
         {
-            result.path = Some(LoadPath::default());
-            result.figures[0].value *= left;
+            result.measurement.path = Some(LoadPath::default());
+            result.measurement.figures[0].value *= left;
         }
     }
 }
@@ -340,12 +340,11 @@ fn script(
         said(1, FromAgent::Phase(Phase::Measuring)),
         said(
             1,
-            FromAgent::Progress {
+            FromAgent::Tick(Tick {
                 second: 1,
                 ok: truth.rate_per_s as u64,
-                faults: 0,
-                ended: Vec::new(),
-            },
+                ..Tick::default()
+            }),
         ),
         said(0, FromAgent::Sample(Box::new(sample(truth.steal_ms)))),
     ];
@@ -408,7 +407,7 @@ fn results(result: JobResult) -> impl Iterator<Item = (Duration, GuestEvent)> {
 /// A job that took less than no time.
 fn lie(truth: &Truth<'_>) -> JobResult {
     let mut result = done(truth);
-    result.figures[1].value = -1.0;
+    result.measurement.figures[1].value = -1.0;
     result
 }
 
@@ -445,7 +444,7 @@ fn done(truth: &Truth<'_>) -> JobResult {
     } = *truth;
     let mean_us = 1e6 / rate_per_s;
     let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
-    JobResult {
+    let measurement = Measurement {
         figures: vec![
             Figure::new(
                 "throughput",
@@ -456,22 +455,23 @@ fn done(truth: &Truth<'_>) -> JobResult {
             ),
             Figure::new("latency-mean", "us", Direction::Lower, Role::Guard, mean_us),
         ],
-        curves: Vec::new(),
         load: Some(load(rate_per_s)),
-        path: None,
-        disturbances: Vec::new(),
+        hardware_counters: counters.map(|one| served(one, rate_per_s / 1000.0)),
+        kernel: format!("fake {arm}"),
+        server: "fake server 1.0".into(),
+        ..Measurement::default()
+    };
+    JobResult {
+        measurement,
         metered: Metered {
             window_ns: 1_000_000_000,
             busy_ns: 900_000_000,
         },
-        hardware_counters: counters.map(|one| served(one, rate_per_s / 1000.0)),
         facts: Facts {
             version: 1,
             values: facts,
             ..Facts::default()
         },
-        kernel: format!("fake {arm}"),
-        server: "fake server 1.0".into(),
     }
 }
 

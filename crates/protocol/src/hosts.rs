@@ -7,13 +7,9 @@
 //! ```
 //! All hosts begin at one instant, which each is told by its own clock. A host whose agent hangs up, or is silent, ends.
 
-use std::collections::BTreeMap;
-
-use record::load::{LoadResult, Second};
-use record::load_path::{ClientCpu, LoadPace, NetworkEnd};
-use record::metric::Figure;
 use serde::{Deserialize, Serialize};
 
+use crate::drive::Drive;
 use crate::{Greeting, Job};
 
 /// How a host's agent is started.
@@ -68,54 +64,6 @@ pub enum FromHost {
         /// The host's own clock.
         at_ns: u64,
     },
-    /// A second of load has passed.
-    Tick {
-        /// Seconds since the load began, warm-up included.
-        second: u32,
-        /// Right answers so far.
-        ok: u64,
-        /// Faults so far.
-        faults: u64,
-        /// Whether some of this second is in the window.
-        is_counting: bool,
-        /// Seconds of the window that have ended since the last one, and parts of earlier ones that came late.
-        ended: Vec<Second>,
-    },
-    /// The timeline of what the clients saw, in its order; after the load.
-    Seconds(Vec<Second>),
-    /// The drive has ended well; all of the timeline has been sent before.
-    Driven(Box<HostDriven>),
-    /// It has not.
-    Failed {
-        /// Whether what was served was wrong, rather than the clients.
-        is_wrong: bool,
-        /// What happened.
-        detail: String,
-    },
-}
-
-/// What a host's share of a drive yields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HostDriven {
-    /// What its clients saw.
-    pub load: LoadResult,
-    /// How they sent their requests.
-    pub pace: LoadPace,
-    /// Figures that only the driver could take.
-    pub figures: Vec<Figure>,
-    /// What the driver found out about the server; the same on all hosts.
-    pub found: BTreeMap<String, String>,
-    /// Facts of this host over the window.
-    pub facts: BTreeMap<String, String>,
-    /// Its CPUs that clients may run on, over the window.
-    pub cpus: Vec<ClientCpu>,
-    /// Its end of the network, over the window.
-    pub ends: Vec<NetworkEnd>,
-}
-
-/// A host's result as the messages that tell it.
-pub fn told(mut driven: HostDriven) -> impl Iterator<Item = FromHost> {
-    let seconds = crate::seconds_in_parts(std::mem::take(&mut driven.load.timeline));
-    let driven = FromHost::Driven(Box::new(driven));
-    seconds.map(FromHost::Seconds).chain([driven])
+    /// How the drive goes, and what its part yields.
+    Drive(Drive),
 }

@@ -7,6 +7,7 @@
 
 pub mod clients;
 pub mod code;
+pub mod drive;
 pub mod hosts;
 pub mod session;
 
@@ -27,11 +28,11 @@ use record::counters::Counters;
 use record::defect::{FoundDefect, KernelLog};
 use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
-use record::load::Second;
+use record::load::{Second, Tick};
 use record::trial::{JobResult, Phase, VoidReason};
 
 /// Raised whenever a message changes.
-pub const PROTOCOL: u32 = 12;
+pub const PROTOCOL: u32 = 13;
 
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
@@ -77,18 +78,8 @@ pub enum FromAgent {
     Hello(Greeting),
     /// What it does now.
     Phase(Phase),
-    /// A second of load has passed: successful requests and faults so far, warm-up included.
-    Progress {
-        /// Seconds since the load began.
-        second: u32,
-        /// Right answers so far.
-        ok: u64,
-        /// Faults so far.
-        faults: u64,
-        /// Seconds of the window that have ended since this was last told, and parts of earlier ones that came late; told as they
-        /// pass, so that a guest that dies leaves them.
-        ended: Vec<Second>,
-    },
+    /// A second of load has passed. The seconds in it are told as they pass, so that a guest that dies leaves them.
+    Tick(Tick),
     /// The system over some time of the load, mostly a second; told as it passes, so that a guest that dies leaves them.
     Sample(Box<Sample>),
     /// What may grow, read about once a minute of a long load.
@@ -220,7 +211,7 @@ pub struct WorkloadJob {
 /// What a job yields, as the messages that tell it: parts first, `Done` last.
 pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
     let facts = std::mem::take(&mut result.facts);
-    let load = result.load.as_mut();
+    let load = result.measurement.load.as_mut();
     let timeline = load.map(|load| std::mem::take(&mut load.timeline));
     let seconds = seconds_in_parts(timeline.unwrap_or_default());
     facts_in_parts(facts)
@@ -228,12 +219,6 @@ pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
         .map(|part| FromAgent::Facts(Box::new(part)))
         .chain(seconds.map(FromAgent::Seconds))
         .chain([FromAgent::Done(Box::new(result))])
-}
-
-/// Seconds that have ended, in messages that are not too long; one without any where there are none.
-pub fn ended_in_parts(ended: Vec<Second>) -> impl Iterator<Item = Vec<Second>> {
-    let none = ended.is_empty().then(Vec::new);
-    none.into_iter().chain(seconds_in_parts(ended))
 }
 
 fn seconds_in_parts(timeline: Vec<Second>) -> impl Iterator<Item = Vec<Second>> {
@@ -406,6 +391,7 @@ pub fn recognise(mine: &Greeting, theirs: &Greeting) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use record::load::LoadResult;
+    use record::trial::Measurement;
 
     use super::*;
 
@@ -413,28 +399,18 @@ mod tests {
     fn a_message_survives_the_line() {
         let mut line = Vec::new();
         send(&mut line, &FromAgent::Phase(Phase::Measuring)).unwrap();
-        send(
-            &mut line,
-            &FromAgent::Progress {
-                second: 2,
-                ok: 7,
-                faults: 0,
-                ended: vec![],
-            },
-        )
-        .unwrap();
+        let tick = FromAgent::Tick(Tick {
+            second: 2,
+            ok: 7,
+            ..Tick::default()
+        });
+        send(&mut line, &tick).unwrap();
         let mut line = line.as_slice();
         assert_eq!(
             receive::<FromAgent>(&mut line).unwrap(),
             FromAgent::Phase(Phase::Measuring)
         );
-        let progress = FromAgent::Progress {
-            second: 2,
-            ok: 7,
-            faults: 0,
-            ended: vec![],
-        };
-        assert_eq!(receive::<FromAgent>(&mut line).unwrap(), progress);
+        assert_eq!(receive::<FromAgent>(&mut line).unwrap(), tick);
         let end = receive::<FromAgent>(&mut line).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
     }
@@ -527,16 +503,12 @@ mod tests {
             ..Facts::default()
         };
         let result = JobResult {
-            figures: vec![],
-            curves: vec![],
-            path: None,
-            disturbances: Vec::new(),
-            load: Some(load.clone()),
-            metered: record::trial::Metered::default(),
-            hardware_counters: None,
+            measurement: Measurement {
+                load: Some(load.clone()),
+                ..Measurement::default()
+            },
             facts: facts.clone(),
-            kernel: String::new(),
-            server: String::new(),
+            ..JobResult::default()
         };
         let (mut timeline, mut values, mut log) = (Vec::new(), BTreeMap::new(), 0);
         let mut messages = 0;
@@ -557,32 +529,6 @@ mod tests {
         assert!(messages > 10, "{messages}");
         assert_eq!((timeline, values), (load.timeline, facts.values));
         assert_eq!(log, facts.boot_log.len());
-    }
-
-    #[test]
-    fn seconds_that_pile_up_are_told_in_parts() {
-        assert_eq!(ended_in_parts(vec![]).collect::<Vec<_>>(), [vec![]]);
-        let mut latency = record::latency::Latency::coarse();
-        (0..10_000).for_each(|step| latency.record(step * step));
-        let latency = latency.pack();
-        let second = |index: u64| Second {
-            at_ms: index * 1000,
-            latency: latency.clone(),
-            ..Second::default()
-        };
-        let hours: Vec<Second> = (0..10_000).map(second).collect();
-        let mut told = Vec::new();
-        for ended in ended_in_parts(hours.clone()) {
-            let message = FromAgent::Progress {
-                second: 1,
-                ok: 1,
-                faults: 0,
-                ended: ended.clone(),
-            };
-            send(&mut io::sink(), &message).unwrap();
-            told.extend(ended);
-        }
-        assert_eq!(told, hours);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
 //! figures finite, its lists and texts bounded, its times in order, and came in its turn:
 //! ```text
-//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Progress | Sample | Counters | Disturbance | Seconds | Facts | Code | Profile)* -> Done
+//! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Tick | Sample | Counters | Disturbance | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
 //! Failed at any time
 //! ```
@@ -18,26 +18,19 @@ use record::counters::Counters;
 use record::defect::{DefectKey, DefectSource, FoundDefect, KernelLog, LINES_BYTES, MOST_DEFECTS};
 use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
-use record::load::Second;
+use record::load::{Second, Tick};
 use record::trial::{JobResult, Phase, VoidReason};
 use record::{thinned, validate};
 
 /// What a guest said, checked.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Word {
+pub enum CheckedMessage {
     /// It is up, and of our build.
     Hello,
     /// What it does now.
     Phase(Phase),
     /// A second of load has passed.
-    Progress {
-        /// Seconds since the load began.
-        second: u32,
-        /// Right answers so far.
-        ok: u64,
-        /// Seconds of the window that have ended, or parts of them that came late.
-        ended: Vec<Second>,
-    },
+    Tick(Tick),
     /// The system over some time of the load.
     Sample(Box<Sample>),
     /// A defect of its kernel or services: new, or told more often.
@@ -116,7 +109,7 @@ impl Session {
     ///
     /// # Errors
     /// Why it is refused. The conversation is over then.
-    pub fn hear(&mut self, message: FromAgent) -> Result<Word, String> {
+    pub fn accept(&mut self, message: FromAgent) -> Result<CheckedMessage, String> {
         let heard = self.take(message);
         if heard.is_err() {
             self.stage = Stage::Over;
@@ -140,37 +133,35 @@ impl Session {
         }
     }
 
-    fn take(&mut self, message: FromAgent) -> Result<Word, String> {
+    fn take(&mut self, message: FromAgent) -> Result<CheckedMessage, String> {
         self.is_its_turn(&message)?;
         match message {
             FromAgent::Hello(theirs) => {
                 crate::recognise(&self.ours, &theirs)?;
                 self.stage = Stage::Greeted;
-                Ok(Word::Hello)
+                Ok(CheckedMessage::Hello)
             }
             FromAgent::Phase(phase) => {
                 self.stage = Stage::In(phase);
-                Ok(Word::Phase(phase))
+                Ok(CheckedMessage::Phase(phase))
             }
-            FromAgent::Progress {
-                second, ok, ended, ..
-            } => {
+            FromAgent::Tick(tick) => {
                 // They may go back: what a client saw late belongs to an earlier one.
-                ended.iter().try_for_each(live_second)?;
-                Ok(Word::Progress { second, ok, ended })
+                tick.ended.iter().try_for_each(live_second)?;
+                Ok(CheckedMessage::Tick(tick))
             }
             FromAgent::Sample(sample) => {
                 validate::sample(&sample, self.sampled_ms)?;
                 self.sampled_ms = sample.at_ms;
-                Ok(Word::Sample(sample))
+                Ok(CheckedMessage::Sample(sample))
             }
             FromAgent::Defect(defect) => self.take_defect(defect),
-            FromAgent::KernelLog(log) => kernel_log(log).map(Word::KernelLog),
+            FromAgent::KernelLog(log) => kernel_log(log).map(CheckedMessage::KernelLog),
             FromAgent::Counters(counters) => self.add_counters(counters),
             FromAgent::Disturbance(begun) => self.add_disturbance(begun),
             FromAgent::Seconds(seconds) => self.add_seconds(seconds),
             FromAgent::Facts(facts) => self.add_facts(*facts),
-            FromAgent::Code(code) => self.code.add(*code).map(|()| Word::Part),
+            FromAgent::Code(code) => self.code.add(*code).map(|()| CheckedMessage::Part),
             FromAgent::Profile(part) => self.add_profile(part),
             FromAgent::Done(result) => self.complete(result),
             FromAgent::Failed { reason, detail } => self.fail(reason, &detail),
@@ -187,7 +178,7 @@ impl Session {
                 let next = Stage::In(*next);
                 ("phase", Stage::Greeted <= stage && stage < next)
             }
-            FromAgent::Progress { .. } => ("progress", loads),
+            FromAgent::Tick(_) => ("progress", loads),
             FromAgent::Sample(_) => ("sample", loads),
             FromAgent::Defect(_) => ("defect", speaks),
             FromAgent::KernelLog(_) => ("kernel log", speaks),
@@ -206,7 +197,7 @@ impl Session {
         Err(format!("spoke out of turn: {name} {}", stage.words()))
     }
 
-    fn take_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<Word, String> {
+    fn take_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<CheckedMessage, String> {
         validate::defect(&mut defect)?;
         if defect.source == DefectSource::Console || defect.ok_per_s.is_some() {
             return Err("a defect as only the host can see it".into());
@@ -227,10 +218,10 @@ impl Session {
         if self.defects.len() > MOST_DEFECTS {
             return Err(format!("more than {MOST_DEFECTS} defects"));
         }
-        Ok(Word::Defect(defect))
+        Ok(CheckedMessage::Defect(defect))
     }
 
-    fn add_counters(&mut self, counters: Box<Counters>) -> Result<Word, String> {
+    fn add_counters(&mut self, counters: Box<Counters>) -> Result<CheckedMessage, String> {
         validate::counters(&counters, self.counted_ms)?;
         if counters.joined.is_some() {
             let at_ms = counters.at_ms;
@@ -241,10 +232,10 @@ impl Session {
             return Err(format!("counters more often than can be kept: {at_ms} ms"));
         }
         self.counted_ms = counters.at_ms;
-        Ok(Word::Counters(counters))
+        Ok(CheckedMessage::Counters(counters))
     }
 
-    fn add_disturbance(&mut self, mut begun: BegunDisturbance) -> Result<Word, String> {
+    fn add_disturbance(&mut self, mut begun: BegunDisturbance) -> Result<CheckedMessage, String> {
         validate::begun_disturbance(&mut begun)?;
         self.disturbed += 1;
         // Each has a beginning and an end.
@@ -252,10 +243,10 @@ impl Session {
         if self.disturbed > most {
             return Err(format!("more than {most} words on disturbances"));
         }
-        Ok(Word::Disturbance(begun))
+        Ok(CheckedMessage::Disturbance(begun))
     }
 
-    fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<Word, String> {
+    fn add_seconds(&mut self, seconds: Vec<Second>) -> Result<CheckedMessage, String> {
         let points = self.seconds.len() + seconds.len();
         if points > thinned::MOST_POINTS {
             return Err(format!("timeline that was not thinned: {points} points"));
@@ -266,14 +257,14 @@ impl Session {
             last_ms = second.at_ms;
         }
         self.seconds.extend(seconds);
-        Ok(Word::Part)
+        Ok(CheckedMessage::Part)
     }
 
-    fn add_facts(&mut self, mut part: Facts) -> Result<Word, String> {
+    fn add_facts(&mut self, mut part: Facts) -> Result<CheckedMessage, String> {
         validate::facts(&mut part)?;
         let Some(facts) = &mut self.facts else {
             self.facts = Some(part);
-            return Ok(Word::Part);
+            return Ok(CheckedMessage::Part);
         };
         let Facts {
             version,
@@ -297,10 +288,10 @@ impl Session {
             }
         }
         facts.boot_log.extend(boot_log);
-        Ok(Word::Part)
+        Ok(CheckedMessage::Part)
     }
 
-    fn add_profile(&mut self, part: ProfilePart) -> Result<Word, String> {
+    fn add_profile(&mut self, part: ProfilePart) -> Result<CheckedMessage, String> {
         match (part, &mut self.profile) {
             (ProfilePart::Bytes(text), Ok(bytes)) => {
                 let more = BASE64.decode(text);
@@ -312,27 +303,28 @@ impl Session {
             (ProfilePart::Missing(why), Ok(_)) => self.profile = Err(validate::detail(&why)),
             (_, Err(_)) => return Err("more of a profile that is not there".into()),
         }
-        Ok(Word::Part)
+        Ok(CheckedMessage::Part)
     }
 
-    fn complete(&mut self, mut result: Box<JobResult>) -> Result<Word, String> {
-        let whole = result.load.as_ref().map(|load| &load.timeline);
+    fn complete(&mut self, mut result: Box<JobResult>) -> Result<CheckedMessage, String> {
+        let load = result.measurement.load.as_ref();
+        let whole = load.map(|load| &load.timeline);
         if result.facts != Facts::default() || whole.is_some_and(|timeline| !timeline.is_empty()) {
             return Err("a result with what belongs into its parts".into());
         }
-        validate::result(&mut result)?;
+        validate::measurement(&mut result.measurement)?;
         result.facts = self.facts.take().unwrap_or_default();
         let seconds = std::mem::take(&mut self.seconds);
-        match &mut result.load {
+        match &mut result.measurement.load {
             Some(load) => load.timeline = seconds,
             None if seconds.is_empty() => {}
             None => return Err("seconds of clients, and no clients".into()),
         }
         self.stage = Stage::Over;
-        Ok(Word::Done(result))
+        Ok(CheckedMessage::Done(result))
     }
 
-    fn fail(&mut self, reason: VoidReason, detail: &str) -> Result<Word, String> {
+    fn fail(&mut self, reason: VoidReason, detail: &str) -> Result<CheckedMessage, String> {
         match reason {
             VoidReason::ServiceFailed
             | VoidReason::AgentFailed
@@ -353,7 +345,7 @@ impl Session {
         }
         self.stage = Stage::Over;
         let detail = validate::detail(detail);
-        Ok(Word::Failed { reason, detail })
+        Ok(CheckedMessage::Failed { reason, detail })
     }
 }
 
@@ -391,6 +383,7 @@ mod tests {
     use record::defect::When;
     use record::load::LoadResult;
     use record::metric::{Direction, Figure, Role};
+    use record::trial::Measurement;
 
     fn greeting(build: &str) -> Greeting {
         Greeting {
@@ -404,20 +397,19 @@ mod tests {
     }
 
     fn good() -> JobResult {
-        JobResult {
+        let measurement = Measurement {
             figures: vec![figure("time", 1.0)],
-            curves: vec![],
-            path: None,
-            disturbances: Vec::new(),
             load: Some(LoadResult {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()
             }),
-            metered: record::trial::Metered::default(),
-            hardware_counters: None,
-            facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),
+            ..Measurement::default()
+        };
+        JobResult {
+            measurement,
+            ..JobResult::default()
         }
     }
 
@@ -492,7 +484,8 @@ mod tests {
 
     #[test]
     fn a_defect_loses_what_a_terminal_would_obey() {
-        let Ok(Word::Defect(heard)) = loaded(vec![defect("\u{1b}[31mtcp_ack", 1, 0)]) else {
+        let Ok(CheckedMessage::Defect(heard)) = loaded(vec![defect("\u{1b}[31mtcp_ack", 1, 0)])
+        else {
             panic!("refused");
         };
         assert_eq!(heard.top, "tcp_ack");
@@ -505,11 +498,11 @@ mod tests {
     }
 
     /// Says all of it; the last answer, which alone may be an error.
-    fn say(messages: Vec<FromAgent>) -> Result<Word, String> {
+    fn say(messages: Vec<FromAgent>) -> Result<CheckedMessage, String> {
         let mut session = Session::new(greeting("a"));
         let mut answers: Vec<_> = messages
             .into_iter()
-            .map(|said| session.hear(said))
+            .map(|said| session.accept(said))
             .collect();
         let last = answers.pop().unwrap();
         for (answer, index) in answers.into_iter().zip(0..) {
@@ -518,12 +511,12 @@ mod tests {
         last
     }
 
-    fn loaded(rest: Vec<FromAgent>) -> Result<Word, String> {
+    fn loaded(rest: Vec<FromAgent>) -> Result<CheckedMessage, String> {
         let begin = [hello(), FromAgent::Phase(Phase::WarmingUp)];
         say(begin.into_iter().chain(rest).collect())
     }
 
-    fn refused(heard: Result<Word, String>, why: &str) {
+    fn refused(heard: Result<CheckedMessage, String>, why: &str) {
         assert_eq!(heard.unwrap_err(), why);
     }
 
@@ -537,10 +530,10 @@ mod tests {
             seconds(&[2000]),
             done,
         ];
-        let Ok(Word::Done(result)) = loaded(parts) else {
+        let Ok(CheckedMessage::Done(result)) = loaded(parts) else {
             panic!("refused");
         };
-        assert_eq!(result.load.unwrap().timeline.len(), 3);
+        assert_eq!(result.measurement.load.unwrap().timeline.len(), 3);
         assert_eq!(result.facts.values.len(), 2);
     }
 
@@ -585,8 +578,8 @@ mod tests {
     #[test]
     fn after_a_refusal_nothing_more_is_heard() {
         let mut session = Session::new(greeting("a"));
-        assert!(session.hear(sample(0)).is_err());
-        assert!(session.hear(hello()).is_err());
+        assert!(session.accept(sample(0)).is_err());
+        assert!(session.accept(hello()).is_err());
     }
 
     #[test]
@@ -604,32 +597,26 @@ mod tests {
 
     #[test]
     fn seconds_that_have_ended_may_go_back_and_are_checked() {
-        let progress = |at_ms: &[u64], ok| FromAgent::Progress {
-            second: 1,
-            ok: 0,
-            faults: 0,
-            ended: at_ms
-                .iter()
-                .map(|at_ms| Second {
-                    at_ms: *at_ms,
-                    ok,
-                    ..Second::default()
-                })
-                .collect(),
+        let second = |at_ms: &u64, ok| Second {
+            at_ms: *at_ms,
+            ok,
+            ..Second::default()
         };
+        let tick = |ended| {
+            FromAgent::Tick(Tick {
+                second: 1,
+                ended,
+                ..Tick::default()
+            })
+        };
+        let progress =
+            |at_ms: &[u64], ok| tick(at_ms.iter().map(|at_ms| second(at_ms, ok)).collect());
         assert!(loaded(vec![progress(&[1000], 1), progress(&[0, 2000], 1)]).is_ok());
         let why = loaded(vec![progress(&[0], 1 << 60)]).unwrap_err();
         assert!(why.contains("beyond all measure"), "{why}");
-        let FromAgent::Progress { mut ended, .. } = progress(&[0], 1) else {
-            panic!("progress")
-        };
-        ended[0].joined = Some(ended[0].extremes());
-        let several = FromAgent::Progress {
-            second: 1,
-            ok: 0,
-            faults: 0,
-            ended,
-        };
+        let mut joined = second(&0, 1);
+        joined.joined = Some(joined.extremes());
+        let several = tick(vec![joined]);
         refused(loaded(vec![several]), "several seconds for one: at_ms 0");
     }
 
@@ -647,19 +634,19 @@ mod tests {
     fn a_profile_comes_in_parts_or_not_at_all() {
         let bytes: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
         let mut session = Session::new(greeting("a"));
-        session.hear(hello()).unwrap();
-        session.hear(FromAgent::Phase(Phase::WarmingUp)).unwrap();
+        session.accept(hello()).unwrap();
+        session.accept(FromAgent::Phase(Phase::WarmingUp)).unwrap();
         assert_eq!(session.profile().unwrap_err(), "the guest told none");
         for part in ProfilePart::parts(&bytes) {
             assert!(serde_json::to_vec(&part).unwrap().len() < crate::LIMIT as usize);
-            session.hear(FromAgent::Profile(part)).unwrap();
+            session.accept(FromAgent::Profile(part)).unwrap();
         }
         assert_eq!(session.profile().unwrap(), bytes);
         let missing = || FromAgent::Profile(ProfilePart::Missing("\u{1b}[1mno rights".into()));
-        session.hear(missing()).unwrap();
+        session.accept(missing()).unwrap();
         assert_eq!(session.profile().unwrap_err(), "no rights");
         refused(
-            session.hear(missing()),
+            session.accept(missing()),
             "more of a profile that is not there",
         );
         let noise = FromAgent::Profile(ProfilePart::Bytes("?".into()));
@@ -680,7 +667,7 @@ mod tests {
             "a result with what belongs into its parts",
         );
         let mut no_clients = good();
-        no_clients.load = None;
+        no_clients.measurement.load = None;
         refused(
             loaded(vec![seconds(&[0]), FromAgent::Done(Box::new(no_clients))]),
             "seconds of clients, and no clients",
@@ -690,7 +677,7 @@ mod tests {
     #[test]
     fn a_result_that_cannot_be_believed_is_refused() {
         let mut bad = good();
-        bad.figures.push(figure("latency", -5.0));
+        bad.measurement.figures.push(figure("latency", -5.0));
         refused(
             loaded(vec![FromAgent::Done(Box::new(bad))]),
             "figure below zero: latency -5",
@@ -703,7 +690,7 @@ mod tests {
             reason,
             detail: "\u{1b}[31mdied".into(),
         };
-        let word = Word::Failed {
+        let word = CheckedMessage::Failed {
             reason: VoidReason::AgentFailed,
             detail: "died".into(),
         };

@@ -1,5 +1,7 @@
 //! What simulated clients saw: counts that add up, latencies, a second-by-second timeline.
 
+mod fields;
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
@@ -74,6 +76,25 @@ impl Fault {
             Self::ClientNoPort | Self::ClientNoDescriptor | Self::ClientNoMemory | Self::ClientLate
         )
     }
+}
+
+/// A second of load has passed; told shortly after it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tick {
+    /// Seconds since the load began, warm-up included.
+    pub second: u32,
+    /// Successful responses so far, warm-up included.
+    pub ok: u64,
+    /// Faults so far, warm-up included, but for the clients' own.
+    pub faults: u64,
+    /// Latencies from the scheduled send time of the successful responses of this second alone. An agent leaves them out.
+    #[serde(default, skip_serializing_if = "Packed::is_empty")]
+    pub latency: Packed,
+    /// Whether some of this second is in the window.
+    pub counting: bool,
+    /// Seconds of the window that have ended since the last tick, and parts of earlier ones that came late: all of them
+    /// together are the timeline, but for the seconds that were not over when the load ended.
+    pub ended: Vec<Second>,
 }
 
 /// One second of a load run; of a long one, where it is old, several seconds as one.

@@ -74,31 +74,14 @@ impl Phase {
 pub const NOT_KNOWN: &str = "not known";
 
 /// What a finished job yields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
-    /// Figures, the primary one first.
-    pub figures: Vec<Figure>,
-    /// Figures against the load, of workloads that climb.
-    pub curves: Vec<Curve>,
-    /// What the clients saw.
-    pub load: Option<LoadResult>,
-    /// Clients and network meanwhile; absent where they were not looked at.
-    pub path: Option<LoadPath>,
-    /// What was done to the system on purpose, in the order of its beginning.
-    #[serde(default)]
-    pub disturbances: Vec<DisturbanceRecord>,
+    /// What its record keeps; the host adds what only it can see.
+    pub measurement: Measurement,
     /// The window by the system's clock; zeros where it was not metered.
-    #[serde(default)]
     pub metered: Metered,
-    /// What the CPUs' counters say of the window; absent where nobody asked them.
-    #[serde(default)]
-    pub hardware_counters: Option<HardwareCounters>,
     /// What fairness checks compare.
     pub facts: Facts,
-    /// `uname -r` and `-v`.
-    pub kernel: String,
-    /// Version string of the server.
-    pub server: String,
 }
 
 /// The window of a trial by the system's own clock.
@@ -183,7 +166,7 @@ pub enum Outcome {
 }
 
 /// What a measured trial yields.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
     /// Its figures, the primary one first. Where the clock counts instructions they are of charged ones.
     pub figures: Vec<Figure>,

@@ -6,7 +6,7 @@
 
 mod path;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::counters::{self, Counters};
 use crate::curve::Curve;
@@ -20,8 +20,7 @@ use crate::instructions::Instructions;
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
 use crate::rundir::TrialRecord;
-use crate::thinned::MOST_POINTS;
-use crate::trial::{JobResult, Measurement, Outcome};
+use crate::trial::{Measurement, Outcome};
 use input::text;
 
 /// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
@@ -42,10 +41,10 @@ const WHY_BYTES: usize = 200;
 const POINTS: usize = 10_000;
 
 /// Most client threads.
-const THREADS: usize = 65_536;
+pub(crate) const THREADS: usize = 65_536;
 
 /// Most services, and most names of a kind of counter, in one sample.
-const NAMES: usize = 1000;
+pub(crate) const NAMES: usize = 1000;
 
 /// Longest word of a program about itself, in bytes: a version, a unit, why an engine is the slower one.
 const WORDS_BYTES: usize = 4 << 10;
@@ -62,33 +61,6 @@ pub const DETAIL_BYTES: usize = 64 << 10;
 
 /// What is wrong with it, value last.
 pub type Checked = Result<(), String>;
-
-/// Checks a job's result, and takes what a terminal would obey out of its texts.
-pub fn result(result: &mut JobResult) -> Checked {
-    figures(&mut result.figures)?;
-    curves(&mut result.curves)?;
-    if let Some(result) = &mut result.load {
-        load(result)?;
-    }
-    if let Some(path) = &mut result.path {
-        path::load_path(path)?;
-    }
-    disturbances(&mut result.disturbances)?;
-    let mut counters = result.hardware_counters.iter_mut();
-    counters.try_for_each(hardware_counters)?;
-    versions(&mut result.kernel, &mut result.server)
-}
-
-/// What kernel and server say of themselves.
-fn versions(kernel: &mut String, server: &mut String) -> Checked {
-    words("kernel", kernel)?;
-    words("server", server)?;
-    let release = kernel.split(' ').next().unwrap_or_default();
-    if !text::is_release(release) {
-        return Err(format!("not a kernel's release: {}", quoted(release)));
-    }
-    Ok(())
-}
 
 fn figures(figures: &mut [Figure]) -> Checked {
     most("figures", figures.len(), FIGURES)?;
@@ -200,104 +172,8 @@ fn disturbances(records: &mut [DisturbanceRecord]) -> Checked {
     Ok(())
 }
 
-/// What clients saw, its timeline included.
-fn load(load: &mut LoadResult) -> Checked {
-    let LoadResult {
-        window_ns,
-        planned,
-        ok,
-        ok_in_window,
-        backlog_open,
-        backlog_close,
-        unsent,
-        faults,
-        connections_asked,
-        connections_opened,
-        connections_held,
-        body_bytes,
-        ok_by_address,
-        // Histograms were checked when they were read.
-        latency: _,
-        service: _,
-        lateness: _,
-        client_delay: _,
-        speed_error_ppm: _,
-        line_share_ppm: _,
-        repeated,
-        withdrawn,
-        sessions,
-        sessions_begun,
-        incidents,
-        trend,
-        timeline,
-        client_cpu_ns,
-        client_wait_ns,
-        client_cpus,
-        host_cpu_ns,
-        stolen_ns,
-        engine,
-        engine_note,
-    } = load;
-    if *window_ns == 0 {
-        return Err("window without a length: 0 ns".into());
-    }
-    counts(&[
-        ("window_ns", *window_ns),
-        ("planned", *planned),
-        ("ok", *ok),
-        ("ok_in_window", ok_in_window.unwrap_or(0)),
-        ("backlog_open", *backlog_open),
-        ("backlog_close", *backlog_close),
-        ("unsent", *unsent),
-        ("connections_asked", *connections_asked),
-        ("connections_opened", *connections_opened),
-        ("connections_held", *connections_held),
-        ("body_bytes", *body_bytes),
-        ("repeated", *repeated),
-        ("withdrawn", *withdrawn),
-        ("sessions", *sessions),
-        ("sessions_begun", *sessions_begun),
-        ("stalls", incidents.stalls),
-        ("stalled_ns", incidents.stalled_ns),
-        ("longest_stall_ns", incidents.longest_stall_ns),
-        ("stalled_requests", incidents.stalled_requests),
-        ("stalled_backlog", incidents.stalled_backlog),
-        ("left_open", incidents.left_open),
-        ("refused_streams", incidents.refused_streams),
-        ("trend", trend.count),
-        ("host_cpu_ns", *host_cpu_ns),
-        ("stolen_ns", *stolen_ns),
-    ])?;
-    for (fault, number) in faults {
-        count(fault.name(), *number)?;
-    }
-    by_address(ok_by_address)?;
-    threads("client_cpu_ns", client_cpu_ns)?;
-    threads("client_wait_ns", client_wait_ns)?;
-    words("client_cpus", client_cpus)?;
-    words("engine", engine)?;
-    words("engine_note", engine_note)?;
-    most("points of the timeline", timeline.len(), MOST_POINTS)?;
-    seconds(timeline)
-}
-
-/// What each address of the server answered.
-fn by_address(counts: &BTreeMap<String, u64>) -> Checked {
-    most("addresses", counts.len(), NAMES)?;
-    counts.iter().try_for_each(|(address, number)| {
-        is_name("address", address)?;
-        count("ok_by_address", *number)
-    })
-}
-
-/// A time of each client thread.
-fn threads(name: &str, times_ns: &[u64]) -> Checked {
-    most("client threads", times_ns.len(), THREADS)?;
-    times_ns.iter().try_for_each(|ns| count(name, *ns))
-}
-
 /// Seconds of what the clients saw, in their order.
-fn seconds(timeline: &[Second]) -> Checked {
+pub(crate) fn seconds(timeline: &[Second]) -> Checked {
     let mut last_ms = 0;
     for each in timeline {
         second(each, last_ms)?;
@@ -629,7 +505,7 @@ pub fn record(record: &mut TrialRecord) -> Checked {
 /// How an attempt ended.
 pub fn outcome(outcome: &mut Outcome) -> Checked {
     match outcome {
-        Outcome::Measured(measurement) => measured(measurement),
+        Outcome::Measured(measurement) => self::measurement(measurement),
         Outcome::Void(void) => {
             void.detail = text::clean(&void.detail);
             for line in &mut void.console {
@@ -644,8 +520,8 @@ pub fn outcome(outcome: &mut Outcome) -> Checked {
     }
 }
 
-/// What a guest measured, with what the host adds.
-fn measured(measurement: &mut Measurement) -> Checked {
+/// Checks what a guest measured, and what the host adds to it; takes what a terminal would obey out of its texts.
+pub fn measurement(measurement: &mut Measurement) -> Checked {
     let Measurement {
         figures,
         curves,
@@ -665,17 +541,22 @@ fn measured(measurement: &mut Measurement) -> Checked {
     }
     self::figures(figures)?;
     self::curves(curves)?;
-    instructions
-        .as_mut()
-        .map_or(Ok(()), |own| self::instructions(own))?;
+    let mut instructions = instructions.iter_mut();
+    instructions.try_for_each(|counted| self::instructions(counted))?;
     let mut counters = hardware_counters.iter_mut();
     counters.try_for_each(self::hardware_counters)?;
-    load.as_mut().map_or(Ok(()), self::load)?;
-    path.as_mut().map_or(Ok(()), path::load_path)?;
+    load.iter_mut().try_for_each(LoadResult::check)?;
+    path.iter_mut().try_for_each(path::load_path)?;
     self::disturbances(disturbances)?;
     self::usage(usage)?;
     counts(&[("boot_ms", *boot_ms), ("spin_ns", *spin_ns)])?;
-    versions(kernel, server)
+    words("kernel", kernel)?;
+    words("server", server)?;
+    let release = kernel.split(' ').next().unwrap_or_default();
+    if !text::is_release(release) {
+        return Err(format!("not a kernel's release: {}", quoted(release)));
+    }
+    Ok(())
 }
 
 /// Most control groups that are kept apart, as the plugin does.
@@ -825,27 +706,27 @@ fn is_finite(name: &str, value: f64) -> Checked {
     Ok(())
 }
 
-fn counts(named: &[(&str, u64)]) -> Checked {
+pub(crate) fn counts(named: &[(&str, u64)]) -> Checked {
     named
         .iter()
         .try_for_each(|(name, value)| count(name, *value))
 }
 
-fn count(name: &str, value: u64) -> Checked {
+pub(crate) fn count(name: &str, value: u64) -> Checked {
     if value > COUNT_LIMIT {
         return Err(format!("number beyond all measure: {name} {value}"));
     }
     Ok(())
 }
 
-fn most(what: &str, count: usize, limit: usize) -> Checked {
+pub(crate) fn most(what: &str, count: usize, limit: usize) -> Checked {
     if count > limit {
         return Err(format!("more than {limit} {what}: {count}"));
     }
     Ok(())
 }
 
-fn is_name(what: &str, name: &str) -> Checked {
+pub(crate) fn is_name(what: &str, name: &str) -> Checked {
     if !text::is_name(name) {
         return Err(format!("not a name of {what}: {}", quoted(name)));
     }
@@ -853,7 +734,7 @@ fn is_name(what: &str, name: &str) -> Checked {
 }
 
 /// Short text in one line.
-fn words(what: &str, said: &mut String) -> Checked {
+pub(crate) fn words(what: &str, said: &mut String) -> Checked {
     long(what, said, WORDS_BYTES)?;
     *said = text::clean_line(said);
     Ok(())
@@ -884,21 +765,16 @@ mod tests {
         Figure::new(name, "s", Direction::Lower, Role::Guard, value)
     }
 
-    fn good() -> JobResult {
-        JobResult {
-            path: None,
-            disturbances: Vec::new(),
+    fn good() -> Measurement {
+        Measurement {
             figures: vec![figure("time", 1.0)],
-            curves: vec![],
             load: Some(LoadResult {
                 window_ns: 1_000_000_000,
                 ..LoadResult::default()
             }),
-            metered: crate::trial::Metered::default(),
-            hardware_counters: None,
-            facts: Facts::default(),
             kernel: "6.1.0-40-cloud-amd64 #1 SMP Debian".into(),
             server: "nginx 1.22".into(),
+            ..Measurement::default()
         }
     }
 
@@ -912,15 +788,15 @@ mod tests {
         }
     }
 
-    fn refused(change: impl Fn(&mut JobResult), why: &str) {
+    fn refused(change: impl Fn(&mut Measurement), why: &str) {
         let mut changed = good();
         change(&mut changed);
-        assert_eq!(result(&mut changed), Err(why.into()));
+        assert_eq!(measurement(&mut changed), Err(why.into()));
     }
 
     #[test]
     fn what_cannot_be_compared_is_refused() {
-        assert_eq!(result(&mut good()), Ok(()));
+        assert_eq!(measurement(&mut good()), Ok(()));
         for (value, why) in [
             (f64::NAN, "figure is not a number: time"),
             (f64::INFINITY, "figure beyond all measure: time inf"),
@@ -953,7 +829,7 @@ mod tests {
     #[test]
     fn counts_of_events_are_numbers_and_shares() {
         let with = |change: fn(&mut EventCounts)| {
-            move |result: &mut JobResult| {
+            move |result: &mut Measurement| {
                 let mut window = CountedWindow::default();
                 change(&mut window.system);
                 result.hardware_counters = Some(HardwareCounters::Counted(window));
@@ -961,7 +837,7 @@ mod tests {
         };
         let mut counted = good();
         with(|_| {})(&mut counted);
-        assert_eq!(result(&mut counted), Ok(()));
+        assert_eq!(measurement(&mut counted), Ok(()));
         refused(
             with(|counts| counts.cycles = -1.0),
             "figure below zero: cycles -1",
@@ -992,11 +868,11 @@ mod tests {
                 ends: vec![end.clone(); count],
                 ..LoadPath::default()
             };
-            move |result: &mut JobResult| result.path = Some(path.clone())
+            move |result: &mut Measurement| result.path = Some(path.clone())
         };
         let mut many = good();
         with_ends(257)(&mut many);
-        assert_eq!(result(&mut many), Ok(()));
+        assert_eq!(measurement(&mut many), Ok(()));
         let why = "more than 257 ends of the network: 258";
         refused(with_ends(258), why);
     }
@@ -1038,7 +914,7 @@ mod tests {
 
     #[test]
     fn numbers_that_cannot_be_added_up_are_refused() {
-        fn load(result: &mut JobResult) -> &mut LoadResult {
+        fn load(result: &mut Measurement) -> &mut LoadResult {
             result.load.as_mut().unwrap()
         }
         let most = u64::MAX;
@@ -1084,7 +960,7 @@ mod tests {
     fn texts_lose_what_a_terminal_would_obey() {
         let mut result = good();
         result.server = "\u{1b}]0;owned\u{7}nginx".into();
-        super::result(&mut result).unwrap();
+        measurement(&mut result).unwrap();
         assert_eq!(result.server, "nginx");
         let mut facts = Facts::default();
         facts

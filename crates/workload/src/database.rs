@@ -31,10 +31,10 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use input::problem::remedy_among;
 use input::units::show_duration;
-use load::Tick;
 use plan::Traits;
 use plan::fields::Fields;
 use record::latency::Packed;
+use record::load::Tick;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 

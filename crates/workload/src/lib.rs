@@ -46,21 +46,18 @@ mod web_slow;
 mod web_soak;
 mod web_static;
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use input::problem::remedy_among;
-use load::Tick;
 use load::part::Part;
 use load::traffic::Traffic;
 use plan::fields::Fields;
 use plan::{MachineKind, Traits, WorkloadPlan};
 use protocol::WorkloadJob;
-use record::curve::Curve;
-use record::load::LoadResult;
-use record::load_path::{LoadPace, SentLate};
+use protocol::drive::Driven;
+use record::load::Tick;
 use record::metric::Figure;
 use serde::Serialize;
 
@@ -160,21 +157,6 @@ impl Timing {
     }
 }
 
-/// What a drive yields: what clients saw, and figures that only the driver could take.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct Driven {
-    /// What simulated clients saw; absent for workloads without them.
-    pub load: Option<LoadResult>,
-    /// Figures that the workload's own driver measured.
-    pub figures: Vec<Figure>,
-    /// Figures against the load, of workloads that climb.
-    pub curves: Vec<Curve>,
-    /// How the clients sent their requests; absent where no single load was sent.
-    pub pace: Option<(LoadPace, Option<SentLate>)>,
-    /// What the driver found out about a server that it did not start.
-    pub facts: BTreeMap<String, String>,
-}
-
 /// What a driver returns when answers or data are wrong: the trial is void for what it served, not for what
 /// the agent could not do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -204,7 +186,7 @@ pub(crate) struct Nobody;
 #[cfg(test)]
 impl Watcher for Nobody {
     fn begins(&mut self) {}
-    fn ticks(&mut self, _: load::Tick) {}
+    fn ticks(&mut self, _: Tick) {}
 }
 
 /// Who watches a drive.

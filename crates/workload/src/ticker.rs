@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use load::Tick;
 use record::latency::Packed;
+use record::load::Tick;
 
 use crate::Watcher;
 

@@ -15,7 +15,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use load::Tick;
 use load::client_limits;
 use load::clock;
 use load::exchange::Exchange;
@@ -26,7 +25,8 @@ use load::run;
 use load::traffic::{End, Mix, Traffic};
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::load::LoadResult;
+use record::load::{LoadResult, Tick};
+use record::load_path::LoadPath;
 use record::metric::Direction;
 use serde::{Deserialize, Serialize};
 
@@ -250,9 +250,13 @@ pub(crate) fn drive(
     };
     watcher.begins();
     let load = run::run_at(&traffic, start_ns, stop, &mut |tick| watcher.ticks(tick))?;
-    let pace = client_limits::load_pace(&load, &traffic);
+    let path = LoadPath {
+        pace: client_limits::load_pace(&load, &traffic),
+        sent_late: client_limits::late(&load),
+        ..LoadPath::default()
+    };
     Ok(Driven {
-        pace: Some((pace, client_limits::late(&load))),
+        path: Some(path),
         load: Some(load),
         ..Driven::default()
     })

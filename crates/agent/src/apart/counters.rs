@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use crate::cpus;
 
+/// What keys of facts of the clients' side begin with.
+pub(crate) const PREFIX: &str = "clients:";
+
 /// The key of a fact of the clients' side.
 pub(crate) fn key(name: &str) -> String {
-    format!("clients:{name}")
+    format!("{PREFIX}{name}")
 }
 
 /// Counters that only grow, or by how much they grew. What cannot be read is absent.

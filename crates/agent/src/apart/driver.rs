@@ -10,13 +10,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use load::Tick;
-use protocol::clients::{ClientsPath, Driven, FromClients, ToClients, told};
+use protocol::clients::{FromClients, ToClients};
+use protocol::drive::{Drive, Driven, tick_in_parts};
 use protocol::hosts::HostCommand;
 use protocol::{CeilingJob, Job};
-use record::load_path::{LoadPace, SentLate, Side};
+use record::load::Tick;
+use record::load_path::Side;
 use workload::context::WorkloadContext;
-use workload::{Timing, Watcher, Wrong};
+use workload::{Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::follow::Follower;
@@ -53,16 +54,14 @@ pub(crate) fn perform(
     };
     match driven {
         Ok(driven) => {
-            for message in told(driven) {
-                line.say(&message)?;
+            for message in driven.messages() {
+                line.say(&FromClients::Drive(message))?;
             }
             Ok(())
         }
         Err(why) => {
-            let is_wrong = why.is::<Wrong>();
-            let detail = format!("{why:#}");
             // They may be gone, which is then what is wrong.
-            let _ = line.say(&FromClients::Failed { is_wrong, detail });
+            let _ = line.say(&FromClients::Drive(super::failed(&why)));
             Err(why)
         }
     }
@@ -86,19 +85,16 @@ fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<
         watch,
         window: None,
     };
-    let driven = workload.drive(&context, stop, &mut teller)?;
+    let mut driven = workload.drive(&context, stop, &mut teller)?;
     let window = teller.window.take();
     let window = window.context("a drive that never began")?.end()?;
-    let mut facts = driven.facts;
-    facts.extend(counters::of_side(&cpus, place));
-    facts.extend(window.facts(round_trip, &cpus));
-    Ok(Driven {
-        load: driven.load,
-        figures: driven.figures,
-        curves: driven.curves,
-        facts,
-        path: driven.pace.zip(window.path).map(path_of),
-    })
+    driven.facts.extend(counters::of_side(&cpus, place));
+    driven.facts.extend(window.facts(round_trip, &cpus));
+    driven.path = driven
+        .path
+        .zip(window.path)
+        .map(|(path, seen)| seen.added_to(path));
+    Ok(driven)
 }
 
 /// Has hosts drive it.
@@ -124,17 +120,10 @@ fn lead(
         line: Arc::clone(line),
         edges: [Ok(Duration::ZERO), Ok(Duration::ZERO)],
     };
-    let led = hosts.lead(&job, (build, timing), stop, &mut teller)?;
+    let mut driven = hosts.lead(&job, (build, timing), stop, &mut teller)?;
     let [opening, closing] = teller.edges;
-    let mut facts = led.driven.facts;
-    facts.extend(times(round_trip, opening?, closing?));
-    Ok(Driven {
-        load: led.driven.load,
-        figures: led.driven.figures,
-        curves: led.driven.curves,
-        facts,
-        path: led.driven.pace.map(|pace| path_of((pace, led.path))),
-    })
+    driven.facts.extend(times(round_trip, opening?, closing?));
+    Ok(driven)
 }
 
 /// The context of clients whose servers another agent has started.
@@ -160,15 +149,6 @@ fn told_of_null_server(job: &Job) -> Job {
         )));
     }
     job
-}
-
-fn path_of(((pace, sent_late), seen): ((LoadPace, Option<SentLate>), PathSeen)) -> ClientsPath {
-    ClientsPath {
-        pace,
-        sent_late,
-        cpus: seen.cpus,
-        ends: seen.ends,
-    }
 }
 
 /// The line to the servers' agent. Several threads speak; one at a time listens.
@@ -213,14 +193,8 @@ impl Line {
     }
 
     fn tell_tick(&self, tick: Tick) {
-        for ended in protocol::ended_in_parts(tick.ended) {
-            self.tell(&FromClients::Tick {
-                second: tick.second,
-                ok: tick.ok,
-                faults: tick.faults,
-                is_counting: tick.counting,
-                ended,
-            });
+        for part in tick_in_parts(tick) {
+            self.tell(&FromClients::Drive(Drive::Tick(part)));
         }
     }
 

@@ -1,13 +1,11 @@
 //! The servers' side of a drive that happens elsewhere: told, not done.
 
-use anyhow::{Context, Result, bail};
-use load::Tick;
-use protocol::clients::{FromClients, ToClients, whole};
-use record::latency::Packed;
-use workload::{Driven, Wrong};
+use anyhow::{Context, Result};
+use protocol::clients::{FromClients, ToClients};
+use protocol::drive::{Drive, Driven};
+use record::load::Tick;
 
 use crate::channel::Channel;
-use crate::path::PathSeen;
 
 /// What clients elsewhere tell of while they drive.
 pub(crate) trait Follower {
@@ -21,10 +19,7 @@ pub(crate) trait Follower {
 }
 
 /// Has the clients begin, and follows them to the end of the drive.
-pub(crate) fn follow(
-    channel: &mut Channel,
-    follower: &mut dyn Follower,
-) -> Result<(Driven, Option<PathSeen>)> {
+pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Result<Driven> {
     let send = |channel: &mut Channel, message| {
         protocol::send(channel, &message).context("cannot speak to the clients")
     };
@@ -36,20 +31,6 @@ pub(crate) fn follow(
             FromClients::Ping => send(channel, ToClients::Noted)?,
             FromClients::Begins => follower.begins(),
             FromClients::Step => follower.steps(),
-            FromClients::Tick {
-                second,
-                ok,
-                faults,
-                is_counting,
-                ended,
-            } => follower.ticks(Tick {
-                second,
-                ok,
-                faults,
-                latency: Packed::default(),
-                counting: is_counting,
-                ended,
-            }),
             FromClients::Opens => {
                 follower.opens();
                 send(channel, ToClients::Noted)?;
@@ -58,32 +39,14 @@ pub(crate) fn follow(
                 follower.closes();
                 send(channel, ToClients::Noted)?;
             }
-            FromClients::Seconds(part) => seconds.extend(part),
-            FromClients::Driven(driven) => {
-                let driven = whole(*driven, seconds);
-                let (pace, path) = match driven.path {
-                    Some(own) => (Some((own.pace, own.sent_late)), Some((own.cpus, own.ends))),
-                    // What is known of their side is in the facts.
-                    None => (None, None),
-                };
-                let path = path.map(|(cpus, ends)| PathSeen { cpus, ends });
-                let driven = Driven {
-                    load: driven.load,
-                    figures: driven.figures,
-                    curves: driven.curves,
-                    pace,
-                    facts: driven.facts,
-                };
-                return Ok((driven, path));
+            FromClients::Drive(Drive::Tick(tick)) => follower.ticks(tick),
+            FromClients::Drive(Drive::Seconds(part)) => seconds.extend(part),
+            FromClients::Drive(Drive::Driven(driven)) => return Ok(driven.with_timeline(seconds)),
+            FromClients::Drive(Drive::Failed { is_wrong, detail }) => {
+                // What was served wrong is the servers' matter, whoever saw it.
+                let by = if is_wrong { "" } else { "the clients: " };
+                return Err(super::failure(is_wrong, format!("{by}{detail}")));
             }
-            FromClients::Failed {
-                is_wrong: true,
-                detail,
-            } => return Err(Wrong(detail).into()),
-            FromClients::Failed {
-                is_wrong: false,
-                detail,
-            } => bail!("the clients: {detail}"),
         }
     }
 }

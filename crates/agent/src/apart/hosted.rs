@@ -9,14 +9,15 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
+use load::clock;
 use load::part::Part;
-use load::{Tick, clock};
-use protocol::hosts::{FromHost, HostDriven, HostJob, ToHost, told};
+use protocol::drive::{Drive, Driven, tick_in_parts};
+use protocol::hosts::{FromHost, HostJob, ToHost};
 use protocol::{Greeting, PROTOCOL};
+use record::load::Tick;
 use record::load_path::Side;
-use record::validate;
 use workload::context::WorkloadContext;
-use workload::{Meeting, Timing, Watcher, Wrong};
+use workload::{Meeting, Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::driver;
@@ -50,12 +51,8 @@ pub(crate) fn serve(build: &str) -> i32 {
     match serve_over(input, &line, build) {
         Ok(()) => SAID,
         Err(why) => {
-            let is_wrong = why.is::<Wrong>();
-            let detail = validate::detail(&format!("{why:#}"));
-            match line.say(&FromHost::Failed { is_wrong, detail }) {
-                Ok(()) => SAID,
-                Err(_) => UNSAID,
-            }
+            let told = line.say(&FromHost::Drive(super::failed(&why)));
+            if told.is_ok() { SAID } else { UNSAID }
         }
     }
 }
@@ -85,8 +82,8 @@ fn serve_over(mut input: Channel, line: &Arc<Line>, build: &str) -> Result<()> {
     };
     let starts = listen(input, Arc::clone(line));
     let driven = drive(&job, line, starts)?;
-    for message in told(driven) {
-        line.say(&message)?;
+    for message in driven.messages() {
+        line.say(&FromHost::Drive(message))?;
     }
     // The clocks are compared once more; who is done hangs up, and that ends the process.
     loop {
@@ -132,7 +129,7 @@ fn listen(mut input: Channel, line: Arc<Line>) -> Receiver<u64> {
     starts
 }
 
-fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<HostDriven> {
+fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<Driven> {
     let HostJob { job, index, count } = job;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
@@ -155,22 +152,18 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<HostD
         starts,
         window: None,
     };
-    let driven = workload.drive(&context, &AtomicBool::new(false), &mut teller)?;
+    let mut driven = workload.drive(&context, &AtomicBool::new(false), &mut teller)?;
     let window = teller.window.take();
     let window = window.context("a load that hosts cannot share: it never met the others")?;
-    let (path, mut facts) = window.end()?;
-    facts.extend(counters::of_side(&cpus, "ssh"));
-    let load = driven.load.context("clients that saw nothing")?;
-    facts.insert(counters::key("ok"), load.ok.to_string());
-    Ok(HostDriven {
-        pace: driven.pace.map(|(pace, _)| pace).unwrap_or_default(),
-        load,
-        figures: driven.figures,
-        found: driven.facts,
-        facts,
-        cpus: path.cpus,
-        ends: path.ends,
-    })
+    let (seen, facts) = window.end()?;
+    driven.facts.extend(facts);
+    driven.facts.extend(counters::of_side(&cpus, "ssh"));
+    let load = driven.load.as_ref().context("clients that saw nothing")?;
+    driven
+        .facts
+        .insert(counters::key("ok"), load.ok.to_string());
+    driven.path = driven.path.map(|path| seen.added_to(path));
+    Ok(driven)
 }
 
 /// Meets the other hosts, and tells how the drive goes.
@@ -198,15 +191,9 @@ impl Watcher for Teller {
     fn begins(&mut self) {}
 
     fn ticks(&mut self, tick: Tick) {
-        for ended in protocol::ended_in_parts(tick.ended) {
+        for part in tick_in_parts(tick) {
             // An agent that is gone is noticed by the listener.
-            let _ = self.line.say(&FromHost::Tick {
-                second: tick.second,
-                ok: tick.ok,
-                faults: tick.faults,
-                is_counting: tick.counting,
-                ended,
-            });
+            let _ = self.line.say(&FromHost::Drive(Drive::Tick(part)));
         }
     }
 }

@@ -6,6 +6,7 @@
 //! What is said travels through ssh, which encrypts it and knows the host by its key; nothing listens on the network. A host that
 //! is lost ends the load of all: less load than was asked for is another experiment.
 
+use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,15 +17,16 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use load::hosts::{Offset, PINGS, Ticks};
-use load::{Tick, client_limits, clock, merge};
-use protocol::hosts::{FromHost, HostCommand, HostDriven, HostJob, ToHost};
+use load::{client_limits, clock};
+use protocol::drive::{Drive, Driven};
+use protocol::hosts::{FromHost, HostCommand, HostJob, ToHost};
 use protocol::{Greeting, Job, PROTOCOL};
-use record::latency::Packed;
-use record::load_path::{Link, LoadPace};
-use workload::{Driven, Timing, Wrong};
+use record::load::LoadResult;
+use record::load_path::{LoadPace, LoadPath};
+use workload::{Timing, Wrong};
 
+use super::counters;
 use super::follow::Follower;
-use crate::path::PathSeen;
 
 /// From the last word of preparation to the start.
 const LEAD: Duration = Duration::from_millis(500);
@@ -45,12 +47,6 @@ const WORDS_BYTES: u64 = 16 << 10;
 const CPUS_OF_A_HOST: u32 = 1000;
 
 const UNPOISONED: &str = "who holds the lock does not panic";
-
-/// What the clients of all hosts saw, and their hosts' side of the network.
-pub(crate) struct Led {
-    pub(crate) driven: Driven,
-    pub(crate) path: PathSeen,
-}
 
 /// The hosts of a trial. What runs there ends when this is dropped.
 pub(crate) struct Hosts {
@@ -96,7 +92,7 @@ impl Hosts {
         (build, timing): (&str, Timing),
         stop: &AtomicBool,
         follower: &mut dyn Follower,
-    ) -> Result<Led> {
+    ) -> Result<Driven> {
         self.prepare(job, build, stop)?;
         let before = self.compare_clocks(stop)?;
         let start_ns = clock::now_ns() + LEAD.as_nanos() as u64;
@@ -167,13 +163,13 @@ impl Hosts {
         timing: Timing,
         stop: &AtomicBool,
         follower: &mut dyn Follower,
-    ) -> Result<Vec<HostDriven>> {
+    ) -> Result<Vec<Driven>> {
         let mut edges = Edges::new(start_ns, timing);
         let mut ticks = Ticks::new(self.all.len());
         let mut results: Vec<_> = self.all.iter().map(|_| Collected::default()).collect();
         let mut still = Instant::now();
         self.last.fill(Instant::now() + LEAD);
-        while results.iter().any(|own| own.driven.is_none()) {
+        while results.iter().any(|host| host.driven.is_none()) {
             edges.tell(clock::now_ns(), follower);
             if still.elapsed() >= Duration::from_secs(1) {
                 still = Instant::now();
@@ -185,47 +181,32 @@ impl Hosts {
                 let busy = results.iter().zip(&self.last);
                 let lost = busy
                     .enumerate()
-                    .find(|(_, (own, last))| own.driven.is_none() && last.elapsed() > SILENCE);
+                    .find(|(_, (host, last))| host.driven.is_none() && last.elapsed() > SILENCE);
                 if let Some((index, _)) = lost {
                     bail!("{}: silent for {} s", self.name(index), SILENCE.as_secs());
                 }
                 continue;
             };
-            match message {
-                FromHost::Tick {
-                    second,
-                    ok,
-                    faults,
-                    is_counting,
-                    ended,
-                } => {
-                    let tick = Tick {
-                        second,
-                        ok,
-                        faults,
-                        latency: Packed::default(),
-                        counting: is_counting,
-                        ended,
-                    };
+            let FromHost::Drive(drive) = message else {
+                bail!("{}: out of turn", self.name(index));
+            };
+            match drive {
+                Drive::Tick(tick) => {
                     if let Some(all) = ticks.add(index, tick) {
                         follower.ticks(all);
                     }
                 }
-                FromHost::Seconds(part) => results[index].seconds.extend(part),
-                FromHost::Driven(driven) => results[index].driven = Some(*driven),
-                FromHost::Hello(_)
-                | FromHost::Ready
-                | FromHost::Pong { .. }
-                | FromHost::Failed { .. } => {
-                    bail!("{}: out of turn", self.name(index))
+                Drive::Seconds(part) => results[index].seconds.extend(part),
+                Drive::Driven(driven) => results[index].driven = Some(*driven),
+                Drive::Failed { is_wrong, detail } => {
+                    return Err(self.failure(index, is_wrong, &detail));
                 }
             }
         }
         edges.tell_rest(follower);
-        let whole = |own: Collected| {
-            let mut driven = own.driven.expect("all have handed in their results");
-            driven.load.timeline = own.seconds;
-            driven
+        let whole = |host: Collected| {
+            let driven = host.driven.expect("all have handed in their results");
+            driven.with_timeline(host.seconds)
         };
         Ok(results.into_iter().map(whole).collect())
     }
@@ -253,13 +234,8 @@ impl Hosts {
     ) -> Result<Option<(usize, FromHost)>> {
         ensure!(!stop.load(Ordering::Relaxed), "stopped by the host");
         match self.heard.recv_timeout(patience) {
-            Ok((index, Ok(FromHost::Failed { is_wrong, detail }))) => {
-                let said = format!("{}: {detail}", self.name(index));
-                Err(if is_wrong {
-                    Wrong(said).into()
-                } else {
-                    anyhow!(said)
-                })
+            Ok((index, Ok(FromHost::Drive(Drive::Failed { is_wrong, detail })))) => {
+                Err(self.failure(index, is_wrong, &detail))
             }
             Ok((index, Ok(message))) => {
                 self.last[index] = Instant::now();
@@ -269,6 +245,10 @@ impl Hosts {
             Err(RecvTimeoutError::Timeout) => Ok(None),
             Err(RecvTimeoutError::Disconnected) => bail!("no host of the clients is there"),
         }
+    }
+
+    fn failure(&self, index: usize, is_wrong: bool, detail: &str) -> anyhow::Error {
+        super::failure(is_wrong, format!("{}: {detail}", self.name(index)))
     }
 
     fn name(&self, index: usize) -> String {
@@ -355,7 +335,7 @@ impl Host {
 #[derive(Default)]
 struct Collected {
     seconds: Vec<record::load::Second>,
-    driven: Option<HostDriven>,
+    driven: Option<Driven>,
 }
 
 /// Tells of an instant.
@@ -437,63 +417,63 @@ impl Skew {
 }
 
 /// One result of all hosts'.
-fn merged(names: &[&str], all: Vec<HostDriven>, skew: Skew) -> Result<Led> {
-    let found = all.first().context("no host")?.found.clone();
-    for (name, own) in names.iter().zip(&all) {
-        if own.found != found {
-            let said = format!(
-                "hosts of clients are served unlike pages: {} and {name}: {:?} and {:?}",
-                names[0], found, own.found
-            );
-            return Err(Wrong(said).into());
+fn merged(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
+    let mut driven = Driven::default();
+    let (mut load, mut path) = (LoadResult::default(), LoadPath::default());
+    let mut found_first = None;
+    for (index, (name, host)) in (0..).zip(names.iter().zip(all)) {
+        let (of_host, found): (BTreeMap<_, _>, BTreeMap<_, _>) = host
+            .facts
+            .into_iter()
+            .partition(|(key, _)| key.starts_with(counters::PREFIX));
+        let first = found_first.get_or_insert_with(|| found.clone());
+        if found != *first {
+            return Err(Wrong(format!(
+                "hosts of clients are served unlike pages: {} and {name}: {first:?} and {found:?}",
+                names[0]
+            ))
+            .into());
         }
-    }
-    let mut facts = found;
-    let us = |ns: u64| ns.div_ceil(1000).to_string();
-    facts.insert("clients:place".into(), "ssh".into());
-    facts.insert("clients:hosts".into(), names.join(" "));
-    facts.insert("clients:start-skew-us".into(), us(skew.start_ns));
-    facts.insert("clients:end-skew-us".into(), us(skew.end_ns));
-    let (mut figures, mut path, mut paces) = (Vec::new(), PathSeen::default(), Vec::new());
-    let mut loads = Vec::new();
-    for (index, own) in (0..).zip(all) {
-        let name = names[index as usize];
-        for (key, value) in own.facts {
-            let key = key.strip_prefix("clients:").unwrap_or(&key);
-            facts.insert(format!("clients:{name}:{key}"), value);
+        for (key, value) in of_host {
+            let key = key.trim_start_matches(counters::PREFIX);
+            driven
+                .facts
+                .insert(counters::key(&format!("{name}:{key}")), value);
         }
-        path.cpus.extend(own.cpus.into_iter().map(|mut cpu| {
+        let seen = host.path.unwrap_or_default();
+        path.pace = worse(path.pace, seen.pace);
+        path.cpus.extend(seen.cpus.into_iter().map(|mut cpu| {
             cpu.cpu += index * CPUS_OF_A_HOST;
             cpu
         }));
-        path.ends.extend(own.ends.into_iter().map(|mut end| {
-            let of_host = |link: Link| Link {
-                name: format!("{name}:{}", link.name),
-                ..link
-            };
-            end.links = end.links.into_iter().map(of_host).collect();
+        path.ends.extend(seen.ends.into_iter().map(|mut end| {
+            for link in &mut end.links {
+                link.name = format!("{name}:{}", link.name);
+            }
             end
         }));
-        figures.extend(own.figures);
-        paces.push(own.pace);
-        loads.push(own.load);
+        driven.figures.extend(host.figures);
+        load.add(&host.load.context("clients that saw nothing")?);
     }
-    let load = merge::merge(&loads);
-    let late = client_limits::late(&load);
-    Ok(Led {
-        driven: Driven {
-            load: Some(load),
-            figures,
-            curves: Vec::new(),
-            pace: Some((worst(&paces), late)),
-            facts,
-        },
-        path,
-    })
+    driven.facts.extend(found_first.context("no host")?);
+    let us = |ns: u64| ns.div_ceil(1000).to_string();
+    driven.facts.extend(
+        [
+            ("place", "ssh".into()),
+            ("hosts", names.join(" ")),
+            ("start-skew-us", us(skew.start_ns)),
+            ("end-skew-us", us(skew.end_ns)),
+        ]
+        .map(|(name, value)| (counters::key(name), value)),
+    );
+    path.sent_late = client_limits::late(&load);
+    driven.load = Some(load);
+    driven.path = Some(path);
+    Ok(driven)
 }
 
-/// The pace of the host that kept up least.
-fn worst(paces: &[LoadPace]) -> LoadPace {
+/// The pace of the host that kept up less.
+fn worse(first: LoadPace, second: LoadPace) -> LoadPace {
     let rank = |pace: &LoadPace| match pace {
         LoadPace::Closed => 0,
         LoadPace::Thinking => 1,
@@ -501,28 +481,30 @@ fn worst(paces: &[LoadPace]) -> LoadPace {
         LoadPace::Behind => 3,
         LoadPace::TooFewConnections => 4,
     };
-    paces.iter().copied().max_by_key(rank).unwrap_or_default()
+    std::cmp::max_by_key(first, second, rank)
 }
 
 #[cfg(test)]
 mod tests {
-    use record::load::LoadResult;
+    use record::load::Tick;
 
     use super::*;
 
-    fn driven(ok: u64) -> HostDriven {
-        HostDriven {
-            load: LoadResult {
+    fn driven(ok: u64) -> Driven {
+        Driven {
+            load: Some(LoadResult {
                 ok,
                 planned: ok,
                 ..LoadResult::default()
-            },
-            pace: LoadPace::Closed,
-            figures: Vec::new(),
-            found: [("remote:response /".to_string(), "5 bytes".to_string())].into(),
-            facts: [("clients:idle".to_string(), "0.5".to_string())].into(),
-            cpus: vec![record::load_path::ClientCpu::default()],
-            ends: Vec::new(),
+            }),
+            path: Some(LoadPath {
+                cpus: vec![record::load_path::ClientCpu::default()],
+                ..LoadPath::default()
+            }),
+            facts: [("remote:response /", "5 bytes"), ("clients:idle", "0.5")]
+                .map(|(key, value)| (key.into(), value.into()))
+                .into(),
+            ..Driven::default()
         }
     }
 
@@ -532,11 +514,10 @@ mod tests {
             start_ns: 1500,
             end_ns: 0,
         };
-        let led = merged(&["one", "two"], vec![driven(3), driven(4)], skew).unwrap();
-        let load = led.driven.load.unwrap();
+        let merged = merged(&["one", "two"], vec![driven(3), driven(4)], skew).unwrap();
+        let load = merged.load.unwrap();
         assert_eq!((load.ok, load.planned), (7, 7));
-        let facts: Vec<_> = led
-            .driven
+        let facts: Vec<_> = merged
             .facts
             .iter()
             .map(|(key, value)| format!("{key} {value}"))
@@ -553,14 +534,20 @@ mod tests {
                 "remote:response / 5 bytes",
             ]
         );
-        let cpus: Vec<_> = led.path.cpus.iter().map(|own| own.cpu).collect();
+        let cpus: Vec<_> = merged
+            .path
+            .unwrap()
+            .cpus
+            .iter()
+            .map(|seen| seen.cpu)
+            .collect();
         assert_eq!(cpus, [0, 1000]);
     }
 
     #[test]
     fn hosts_that_are_served_unlike_pages_are_no_one_load() {
         let mut other = driven(4);
-        other.found.clear();
+        other.facts.clear();
         let skew = Skew {
             start_ns: 0,
             end_ns: 0,

@@ -168,7 +168,7 @@ fn samples(told: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample
         FromAgent::Sample(sample) => Some(&**sample),
         FromAgent::Hello(_)
         | FromAgent::Phase(_)
-        | FromAgent::Progress { .. }
+        | FromAgent::Tick(_)
         | FromAgent::Defect(_)
         | FromAgent::KernelLog(_)
         | FromAgent::Seconds(_)
@@ -189,7 +189,7 @@ fn check_server(server: &str, service: &str) {
         return;
     };
     let (result, told) = result.map_err(|failure| failure.detail).unwrap();
-    let load = result.load.unwrap();
+    let load = result.measurement.load.unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{load:?}");
     assert!(told.contains(&FromAgent::Phase(Phase::Measuring)));
     let window: Vec<_> = samples(&told).filter(|sample| sample.at_ms > 0).collect();
@@ -215,8 +215,9 @@ fn check_server(server: &str, service: &str) {
     let segments: u64 = window.iter().map(|sample| sample.tcp["TcpOutSegs"]).sum();
     assert!(segments > 0, "{:?}", window[0].tcp);
     assert_eq!(result.facts.sysctls["net.core.somaxconn"], "2048");
-    assert!(!result.server.is_empty());
+    assert!(!result.measurement.server.is_empty());
     match result
+        .measurement
         .hardware_counters
         .expect("by the wall clock they are asked")
     {
@@ -298,11 +299,14 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
         protocol: protocol::PROTOCOL,
         build: String::new(),
     });
-    session.hear(greeting).unwrap();
+    session.accept(greeting).unwrap();
     for message in told {
-        session.hear(message).unwrap();
+        session.accept(message).unwrap();
     }
-    assert_eq!(result.hardware_counters, None, "samples need the counters");
+    assert_eq!(
+        result.measurement.hardware_counters, None,
+        "samples need the counters"
+    );
     let bytes = match session.profile() {
         Ok(bytes) => bytes,
         // Whatever keeps a host from it, the job is done and the remedy told.
@@ -323,7 +327,7 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     assert!(!names(profiler::profile::Kind::User).is_empty());
     let kernel = names(profiler::profile::Kind::Kernel);
     assert!(kernel.contains(&"do_syscall_64"), "{kernel:?}");
-    let last = result.figures.last().unwrap();
+    let last = result.measurement.figures.last().unwrap();
     assert_eq!(last.spec.name, "cpu-time");
     assert!(last.value > 0.0);
     let has = |name: &str| sampling.counters.iter().any(|one| one.name == name);
@@ -335,13 +339,13 @@ fn figures_of(kind: &str, options: &str) -> Option<JobResult> {
     let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
     let result = try_on_this_host(&job_of(kind, &text))?;
     let (result, _) = result.map_err(|failure| failure.detail).unwrap();
-    for figure in &result.figures {
+    for figure in &result.measurement.figures {
         println!(
             "{kind}: {} {} {}",
             figure.spec.name, figure.value, figure.spec.unit
         );
     }
-    for curve in &result.curves {
+    for curve in &result.measurement.curves {
         println!(
             "{kind}: {} by {}: {:?}",
             curve.name, curve.axis, curve.points
@@ -359,7 +363,7 @@ fn a_ramp_gives_a_curve_of_all_its_steps() {
     let Some(result) = figures_of("web-ramp", options) else {
         return;
     };
-    let steps: Vec<_> = result.curves[0]
+    let steps: Vec<_> = result.measurement.curves[0]
         .points
         .iter()
         .map(|point| point.at)
@@ -367,13 +371,14 @@ fn a_ramp_gives_a_curve_of_all_its_steps() {
     assert_eq!(steps, [1.0, 4.0, 16.0]);
     assert!(
         result
+            .measurement
             .curves
             .iter()
             .all(|curve| curve.points[2].value > 0.0)
     );
-    assert_eq!(result.figures[0].spec.name, "peak");
+    assert_eq!(result.measurement.figures[0].spec.name, "peak");
     // Three windows of a second, one after the other.
-    let window_s = result.load.unwrap().window_ns as f64 / 1e9;
+    let window_s = result.measurement.load.unwrap().window_ns as f64 / 1e9;
     assert!((2.9..4.0).contains(&window_s), "{window_s}");
 }
 
@@ -386,17 +391,17 @@ fn an_open_ladder_plans_the_rate_of_each_step() {
     let Some(result) = figures_of("web-open", options) else {
         return;
     };
-    let rates: Vec<_> = result.curves[1]
+    let rates: Vec<_> = result.measurement.curves[1]
         .points
         .iter()
         .map(|point| point.at)
         .collect();
     assert_eq!(rates, [50.0, 200.0]);
     // A second of each: what is planned depends on nothing but the rate.
-    let load = result.load.as_ref().unwrap();
+    let load = result.measurement.load.as_ref().unwrap();
     assert_eq!(load.planned, 250);
     assert_eq!(load.ok + load.fault_count() + load.unsent, 250);
-    assert_eq!(result.figures[0].spec.name, "latency-p99");
+    assert_eq!(result.measurement.figures[0].spec.name, "latency-p99");
 }
 
 #[test]
@@ -409,9 +414,9 @@ fn many_users_come_from_addresses_of_their_own() {
     let Some(result) = figures_of("web-many", options) else {
         return;
     };
-    let load = result.load.unwrap();
+    let load = result.measurement.load.unwrap();
     assert_eq!((load.connections_held, load.fault_count()), (300, 0));
-    assert_eq!(result.figures[0].spec.name, "latency-mean");
+    assert_eq!(result.measurement.figures[0].spec.name, "latency-mean");
 }
 
 #[test]
@@ -424,7 +429,7 @@ fn browsers_play_sessions_with_cookies_and_forms() {
         let Some(result) = figures_of("web-browse", &options) else {
             return;
         };
-        let load = result.load.unwrap();
+        let load = result.measurement.load.unwrap();
         assert!(
             load.sessions > 0 && load.fault_count() == 0,
             "{:?}",
@@ -445,7 +450,7 @@ fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
         let Some(result) = figures_of("web-slow", &options) else {
             return;
         };
-        let load = result.load.as_ref().unwrap();
+        let load = result.measurement.load.as_ref().unwrap();
         assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
         // How many answers come as fast as their lines allow is for an idle host to say.
         assert!((0.0..=1.0).contains(&value(&result, "conforming-share")));
@@ -470,7 +475,7 @@ fn programs_make_pages_of_what_the_database_says() {
     let Some(result) = figures_of("web-cgi", "server = \"apache\"\nconnections = 2") else {
         return;
     };
-    let load = result.load.as_ref().unwrap();
+    let load = result.measurement.load.as_ref().unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
     assert!(value(&result, "database-cpu") > 0.0);
 }
@@ -506,16 +511,17 @@ fn tomcat_and_a_database_trade() {
         return;
     };
     let result = result.map_err(|failure| failure.detail).unwrap();
-    let load = result.load.as_ref().unwrap();
+    let load = result.measurement.load.as_ref().unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
-    assert_eq!(result.figures[0].spec.name, "transactions");
+    assert_eq!(result.measurement.figures[0].spec.name, "transactions");
     for name in ["transactions", "server-cpu", "database-cpu"] {
         assert!(value(&result, name) > 0.0, "{name}");
     }
     assert!(
-        result.server.contains("MariaDB") && result.server.contains("Apache Tomcat/10"),
+        result.measurement.server.contains("MariaDB")
+            && result.measurement.server.contains("Apache Tomcat/10"),
         "{}",
-        result.server
+        result.measurement.server
     );
 }
 
@@ -551,6 +557,7 @@ fn a_soak_has_the_table_of_2004() {
 
 fn value(result: &JobResult, name: &str) -> f64 {
     let figure = result
+        .measurement
         .figures
         .iter()
         .find(|figure| figure.spec.name == name);
@@ -583,12 +590,12 @@ fn short_work_is_timed_among_few_and_many_tasks() {
     let Some(result) = figures_of("interactive", "tasks = [0, 32]") else {
         return;
     };
-    for curve in &result.curves {
+    for curve in &result.measurement.curves {
         let tasks: Vec<_> = curve.points.iter().map(|point| point.at).collect();
         assert_eq!(tasks, [0.0, 32.0], "{}", curve.name);
     }
     // Which of the two steps waits longer is the scheduler's to say; within a step the order is certain.
-    let [p50, p99, max] = [0, 1, 2].map(|curve| &result.curves[curve].points);
+    let [p50, p99, max] = [0, 1, 2].map(|curve| &result.measurement.curves[curve].points);
     for step in 0..2 {
         let waits = [p50[step].value, p99[step].value, max[step].value];
         assert!(waits.is_sorted() && waits[0] > 0.0, "{waits:?}");
@@ -605,7 +612,7 @@ fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
         return;
     };
     let (result, _) = result.map_err(|failure| failure.detail).unwrap();
-    for figure in &result.figures {
+    for figure in &result.measurement.figures {
         println!(
             "accept: {} {} {}",
             figure.spec.name, figure.value, figure.spec.unit
@@ -647,17 +654,21 @@ fn samba_serves_a_real_job() {
         return;
     };
     let result = result.map_err(|failure| failure.detail).unwrap();
-    for figure in &result.figures {
+    for figure in &result.measurement.figures {
         println!(
             "smb: {} {} {}",
             figure.spec.name, figure.value, figure.spec.unit
         );
     }
-    assert_eq!(result.figures[0].spec.name, "throughput");
+    assert_eq!(result.measurement.figures[0].spec.name, "throughput");
     assert!(value(&result, "throughput") > 0.0);
     assert!(value(&result, "read-mean") > 0.0 && value(&result, "open-mean") > 0.0);
     assert!(value(&result, "errors") < 0.5);
-    assert!(result.server.starts_with("smbd 4"), "{}", result.server);
+    assert!(
+        result.measurement.server.starts_with("smbd 4"),
+        "{}",
+        result.measurement.server
+    );
 }
 
 #[test]
@@ -671,14 +682,14 @@ fn more_and_more_samba_clients_give_a_curve() {
         return;
     };
     let result = result.map_err(|failure| failure.detail).unwrap();
-    let points = &result.curves[0].points;
+    let points = &result.measurement.curves[0].points;
     println!("smb-ramp: {points:?}");
     assert!(points.iter().all(|point| point.value > 0.0));
     assert_eq!(
         points.iter().map(|point| point.at).collect::<Vec<_>>(),
         [1.0, 4.0]
     );
-    assert_eq!(result.figures[0].spec.name, "peak");
+    assert_eq!(result.measurement.figures[0].spec.name, "peak");
 }
 
 #[test]
@@ -859,6 +870,7 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
         };
         let (result, told) = result.map_err(|failure| failure.detail).unwrap();
         let figures = result
+            .measurement
             .figures
             .iter()
             .map(|figure| figure.spec.name.as_str());
@@ -872,7 +884,7 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
         ];
         assert_eq!(figures.collect::<Vec<_>>(), names);
         let figure = |name| value(&result, name);
-        println!("{server}: {:?}", result.figures);
+        println!("{server}: {:?}", result.measurement.figures);
         assert!(figure("errors") < 0.5);
         assert!(figure("server-cpu") > 0.0, "{}", figure("server-cpu"));
         // The samples cover the drive, and end with it instead of with the limit of 5 minutes.
@@ -886,9 +898,13 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
         let first = samples(&told).next().unwrap();
         assert_eq!(first.services[1].service, service);
         assert!(
-            result.server.to_lowercase().contains(&server[..7]),
+            result
+                .measurement
+                .server
+                .to_lowercase()
+                .contains(&server[..7]),
             "{}",
-            result.server
+            result.measurement.server
         );
     }
 }

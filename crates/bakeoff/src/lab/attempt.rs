@@ -1,7 +1,7 @@
 //! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
 //!
 //! ```text
-//! boot -> Hello? -> Run -> (Phase | Progress | Sample | Disturbance | Part)* -> Done | Failed
+//! boot -> Hello? -> Run -> (Phase | Tick | Sample | Disturbance | Part)* -> Done | Failed
 //!           |                     |
 //!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
 //! ```
@@ -20,7 +20,7 @@ use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
 use plan::{Arm, DisturbedBlocks, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
-use protocol::session::{Session, Word};
+use protocol::session::{CheckedMessage, Session};
 use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
@@ -32,8 +32,7 @@ use record::load::Second;
 use record::prng::SplitMix64;
 use record::rundir::{DEFECTS, DISTURBANCES, Evidence, ProfileNote, SECONDS, Series, sha256};
 use record::streamed::Streamed;
-use record::trial::JobResult;
-use record::trial::{HostPhase, Measurement, Outcome, PhaseTime, Trial, Void, VoidReason};
+use record::trial::{HostPhase, JobResult, Outcome, PhaseTime, Trial, Void, VoidReason};
 use record::validate;
 
 use super::{Activity, charging, guest_cpu};
@@ -474,35 +473,19 @@ fn measured(
     (boot, spin): (Duration, Duration),
 ) -> (Outcome, Option<Facts>) {
     let JobResult {
-        mut figures,
-        curves,
-        load,
-        path,
-        disturbances,
+        mut measurement,
         metered,
-        hardware_counters,
         facts,
-        kernel,
-        server,
     } = done;
-    if let Some(HardwareCounters::Counted(window)) = &hardware_counters {
-        figures.extend(window.figures(metered.window_ns, &figures));
+    if let Some(HardwareCounters::Counted(window)) = &measurement.hardware_counters {
+        let of_cpus = window.figures(metered.window_ns, &measurement.figures);
+        measurement.figures.extend(of_cpus);
     }
-    let boot_ms = boot.as_millis() as u64;
-    let measurement = Measurement {
-        figures,
-        curves,
-        instructions,
-        hardware_counters,
-        load,
-        path,
-        disturbances,
-        usage,
-        boot_ms,
-        spin_ns: spin.as_nanos() as u64,
-        kernel,
-        server,
-    };
+    // What only the host can see, whatever the guest has said of it.
+    measurement.instructions = instructions;
+    measurement.usage = usage;
+    measurement.boot_ms = boot.as_millis() as u64;
+    measurement.spin_ns = spin.as_nanos() as u64;
     (Outcome::Measured(Box::new(measurement)), Some(facts))
 }
 
@@ -589,7 +572,7 @@ impl Talk<'_> {
     fn hear(&mut self, message: FromAgent, job: &Job) -> Option<End> {
         self.last_word = self.bench.clock.now();
         self.starved = self.guest.starved();
-        let word = match self.session.hear(message) {
+        let word = match self.session.accept(message) {
             Ok(word) => word,
             Err(why) => {
                 let detail = format!("what the guest said is refused: {why}");
@@ -597,7 +580,7 @@ impl Talk<'_> {
             }
         };
         match word {
-            Word::Hello => {
+            CheckedMessage::Hello => {
                 self.boot = Some(self.last_word.saturating_sub(self.start));
                 self.host_time.enter(HostPhase::SettingUp, self.last_word);
                 return self.give(job).err().map(|why| {
@@ -605,45 +588,45 @@ impl Talk<'_> {
                     End::Void(VoidReason::AgentFailed, detail)
                 });
             }
-            Word::Failed { reason, detail } => return Some(End::Void(reason, detail)),
-            Word::Done(done) => {
+            CheckedMessage::Failed { reason, detail } => return Some(End::Void(reason, detail)),
+            CheckedMessage::Done(done) => {
                 let boot = self
                     .boot
                     .expect("a session has a result only after its greeting");
                 return Some(End::Done(done, boot));
             }
-            Word::Phase(phase) => {
+            CheckedMessage::Phase(phase) => {
                 self.host_time.enter(phase.into(), self.last_word);
                 (self.tell)(Activity::Phase(phase));
             }
-            Word::Progress { second, ok, ended } => {
-                if let Err(why) = self.seen.add_seconds(&ended) {
+            CheckedMessage::Tick(tick) => {
+                if let Err(why) = self.seen.add_seconds(&tick.ended) {
                     return Some(End::Broken(why));
                 }
-                (self.tell)(Activity::Progress { second, ok });
+                (self.tell)(Activity::Tick(tick));
             }
-            Word::Sample(sample) => {
+            CheckedMessage::Sample(sample) => {
                 if let Err(why) = self.seen.add_sample(*sample) {
                     return Some(End::Broken(why));
                 }
             }
-            Word::Defect(defect) => {
+            CheckedMessage::Defect(defect) => {
                 if let Err(why) = note(&mut self.seen.defects, *defect, self.tell) {
                     return Some(End::Broken(why));
                 }
             }
-            Word::KernelLog(log) => self.seen.defects.set_kernel_log(log),
-            Word::Counters(counters) => {
+            CheckedMessage::KernelLog(log) => self.seen.defects.set_kernel_log(log),
+            CheckedMessage::Counters(counters) => {
                 if let Err(why) = self.seen.counters.push(&[*counters]) {
                     return Some(End::Broken(why));
                 }
             }
-            Word::Disturbance(begun) => {
+            CheckedMessage::Disturbance(begun) => {
                 if let Err(why) = self.seen.disturbances.push(&begun) {
                     return Some(End::Broken(why));
                 }
             }
-            Word::Part => {}
+            CheckedMessage::Part => {}
         }
         None
     }

@@ -41,12 +41,12 @@ pub(super) fn account(
             .options
             .get("decided_by")
             .is_some_and(|decider| !decider.is_null()),
-        figures: std::mem::take(&mut done.figures),
-        curves: std::mem::take(&mut done.curves),
+        figures: std::mem::take(&mut done.measurement.figures),
+        curves: std::mem::take(&mut done.measurement.curves),
     };
     let price = bench.plan.machine.string_price;
-    done.figures = instructions.charged(price);
-    done.curves = instructions.charged_curves(price);
+    done.measurement.figures = instructions.charged(price);
+    done.measurement.curves = instructions.charged_curves(price);
     Ok(Some(Box::new(instructions)))
 }
 

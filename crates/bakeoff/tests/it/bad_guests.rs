@@ -20,12 +20,11 @@ use plan::{Checks, Clock};
 use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
 use record::journal::{self, Event, Opening};
-use record::load::{LoadResult, Second};
+use record::load::{LoadResult, Second, Tick};
 use record::machine::{Acceleration, MachineDescription};
 use record::metric::{Direction, Figure, MetricSpec, Role};
 use record::rundir::{self, RunDir};
-use record::trial::{JobResult, Phase};
-use record::trial::{Outcome, Void, VoidReason};
+use record::trial::{JobResult, Measurement, Outcome, Phase, Void, VoidReason};
 use serde_json::{Value, json};
 use skip::limits::peak_bytes;
 
@@ -77,20 +76,19 @@ fn result() -> JobResult {
         direction: Direction::Higher,
         role: Role::Primary,
     };
-    JobResult {
+    let measurement = Measurement {
         figures: vec![Figure { spec, value: 12.5 }],
-        curves: vec![],
-        path: None,
-        disturbances: Vec::new(),
         load: Some(LoadResult {
             window_ns: 1_000_000_000,
             ..LoadResult::default()
         }),
-        metered: record::trial::Metered::default(),
-        hardware_counters: None,
-        facts: Facts::default(),
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx".into(),
+        ..Measurement::default()
+    };
+    JobResult {
+        measurement,
+        ..JobResult::default()
     }
 }
 
@@ -395,12 +393,12 @@ fn a_guest_that_never_stops_talking_fills_no_memory() {
 /// A gibibyte of right messages, of the kind that is kept.
 fn talk_without_end() {
     let second = Second::default();
-    let frame = said(&[FromAgent::Progress {
+    let frame = said(&[FromAgent::Tick(Tick {
         second: 1,
         ok: 1,
-        faults: 0,
         ended: vec![second; 15_000],
-    }]);
+        ..Tick::default()
+    })]);
     assert!(frame.len() > 600 << 10, "{} bytes", frame.len());
     let script = format!(
         "cat \"$line\" >&0; n=0; while [ $n -lt 1600 ]; do tail -c {} \"$line\" >&0; n=$((n + 1)); done; sleep 600",

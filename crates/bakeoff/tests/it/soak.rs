@@ -17,7 +17,7 @@ use plan::Checks;
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::{Entry, Event};
-use record::load::Second;
+use record::load::{Second, Tick};
 use record::rundir::{self, DEFECTS, Run, RunDir, SECONDS};
 use record::streamed;
 use record::thinned::{MOST_POINTS, Point as _};
@@ -78,7 +78,7 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
                 ended.set(ended.get() + u32::from(is_end));
                 is_end && matches!(stop, Stop::Trials(most) if *most <= ended.get())
             }
-            LabEvent::Activity(_, Activity::Progress { second, .. }) => {
+            LabEvent::Activity(_, Activity::Tick(Tick { second, .. })) => {
                 heard(*second);
                 matches!(stop, Stop::Seconds(most) if most <= second)
             }

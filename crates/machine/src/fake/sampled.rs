@@ -9,7 +9,7 @@ use profiler::profile::{
 };
 use protocol::{FromAgent, ProfilePart};
 use record::metric::{Direction, Figure, Role};
-use record::trial::JobResult;
+use record::trial::Measurement;
 
 use crate::guest::GuestEvent;
 
@@ -34,8 +34,8 @@ pub(super) fn tell(script: &mut VecDeque<(Duration, GuestEvent)>) {
     let FromAgent::Done(result) = &mut **word else {
         return;
     };
-    let served = result.load.as_ref().map_or(0, |load| load.ok);
-    add_cpu_time(result, served);
+    let served = result.measurement.load.as_ref().map_or(0, |load| load.ok);
+    add_cpu_time(&mut result.measurement, served);
     let bytes = format::write(&profile(served));
     let parts: Vec<_> = ProfilePart::parts(&bytes).collect();
     for part in parts.into_iter().rev() {
@@ -44,11 +44,11 @@ pub(super) fn tell(script: &mut VecDeque<(Duration, GuestEvent)>) {
     }
 }
 
-fn add_cpu_time(result: &mut JobResult, served: u64) {
+fn add_cpu_time(measurement: &mut Measurement, served: u64) {
     let per_request = 1e9 / served.max(1) as f64;
     let (lower, guard) = (Direction::Lower, Role::Guard);
     let own = Figure::new("cpu-time", "ns/request", lower, guard, per_request);
-    result.figures.push(own);
+    measurement.figures.push(own);
 }
 
 /// One second of one CPU that is always busy.

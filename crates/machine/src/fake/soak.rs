@@ -13,7 +13,7 @@ use record::defect::FoundDefect;
 use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
-use record::load::{Fault, LoadResult, Second};
+use record::load::{Fault, LoadResult, Second, Tick};
 use record::prng::SplitMix64;
 use record::thinned::Thinned;
 
@@ -158,12 +158,13 @@ impl Load {
         self.second += 1;
         self.around.take(&second);
         self.timeline.push(second.clone());
-        let progress = FromAgent::Progress {
+        let progress = FromAgent::Tick(Tick {
             second: self.second as u32,
             ok: self.ok,
             faults: self.faults,
             ended: vec![second],
-        };
+            ..Tick::default()
+        });
         let sample = FromAgent::Sample(Box::new(self.sample()));
         let counters = self.counters().map(Box::new).map(FromAgent::Counters);
         let counters = counters.map(|counters| (Duration::ZERO, self.say(counters)));
@@ -342,7 +343,7 @@ impl Load {
             steal_ms: 0,
         };
         let mut result = done(&truth);
-        result.load = Some(LoadResult {
+        result.measurement.load = Some(LoadResult {
             window_ns: self.soak.window.as_nanos() as u64,
             planned: self.ok + self.faults,
             ok: self.ok,
@@ -363,8 +364,11 @@ impl Load {
         let mut records: Vec<_> = self.disturbances.iter().flat_map(records).collect();
         records.sort_by_key(|one| one.begin_ms);
         self.around.tell(&mut records);
-        result.figures.extend(disturbances::figures(&records));
-        result.disturbances = records;
+        result
+            .measurement
+            .figures
+            .extend(disturbances::figures(&records));
+        result.measurement.disturbances = records;
         let told: Vec<_> = results(result).collect();
         let told = told.into_iter().map(|(delay, event)| match event {
             GuestEvent::Said(message) => (delay, self.say(*message)),

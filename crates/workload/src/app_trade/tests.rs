@@ -1,8 +1,8 @@
 use super::*;
 use expect_test::{Expect as Snapshot, expect};
-use load::Tick;
 use plan::fields::Page;
 use record::load::Fault;
+use record::load::Tick;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::path::Path;

@@ -15,7 +15,7 @@ use profiler::kernel::{self, Function, KernelSymbols};
 use profiler::profile::Profile;
 use profiler::resolve::{Names, resolve};
 use profiler::{counter, elf, format, raw, unpack};
-use protocol::session::{Session, Word};
+use protocol::session::{CheckedMessage, Session};
 use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::counters::Counters;
 use record::disturbances::BegunDisturbance;
@@ -23,12 +23,11 @@ use record::evidence::{Facts, Sample};
 use record::hardware_counters::{CountedWindow, EventCounts, HardwareCounters};
 use record::journal;
 use record::latency::{Latency, Packed};
-use record::load::{LoadResult, Second};
+use record::load::{LoadResult, Second, Tick};
 use record::metric::{Direction, Figure, Role};
 use record::rundir::{TRIAL_VERSION, TrialRecord};
 use record::thinned::{Point as _, Thinned};
-use record::trial::{JobResult, Phase};
-use record::trial::{Measurement, Outcome, Trial};
+use record::trial::{JobResult, Measurement, Outcome, Phase, Trial};
 use record::validate;
 use verdict::fixed_sample::{self, Terms};
 
@@ -93,28 +92,29 @@ fn conversation() -> Vec<u8> {
             ..Sample::default()
         }))
     };
-    let result = JobResult {
-        path: None,
-        disturbances: Vec::new(),
+    let measurement = Measurement {
         figures: vec![figure()],
-        curves: vec![],
         load: Some(load()),
-        metered: record::trial::Metered::default(),
         hardware_counters: Some(hardware_counters()),
-        facts,
         kernel: "6.1.0-40-cloud-amd64 #1".into(),
         server: "nginx 1.22".into(),
+        ..Measurement::default()
+    };
+    let result = JobResult {
+        measurement,
+        facts,
+        ..JobResult::default()
     };
     let mut messages = vec![
         FromAgent::Hello(greeting()),
         FromAgent::Phase(Phase::SettingUp),
         FromAgent::Phase(Phase::WarmingUp),
-        FromAgent::Progress {
+        FromAgent::Tick(Tick {
             second: 1,
             ok: 49,
-            faults: 0,
             ended: load().timeline,
-        },
+            ..Tick::default()
+        }),
         sample(0),
         FromAgent::Phase(Phase::Measuring),
         sample(1000),
@@ -151,33 +151,38 @@ fn listen(line: &[u8]) {
     let mut session = Session::new(greeting());
     let mut sampled_ms = i64::MIN;
     while let Ok(message) = inbox.receive::<FromAgent>() {
-        match session.hear(message) {
+        match session.accept(message) {
             Err(why) => {
                 assert_eq!(text::clean_line(&why), why);
                 return;
             }
-            Ok(Word::Sample(sample)) => {
+            Ok(CheckedMessage::Sample(sample)) => {
                 assert!(sampled_ms <= sample.at_ms);
                 sampled_ms = sample.at_ms;
             }
-            Ok(Word::Failed { detail, .. }) => assert_eq!(text::clean(&detail), detail),
-            Ok(Word::Done(done)) => recorded(*done),
-            Ok(Word::Progress { ended, .. }) => kept(&ended),
-            Ok(Word::Defect(mut defect)) => {
+            Ok(CheckedMessage::Failed { detail, .. }) => assert_eq!(text::clean(&detail), detail),
+            Ok(CheckedMessage::Done(done)) => recorded(*done),
+            Ok(CheckedMessage::Tick(tick)) => kept(&tick.ended),
+            Ok(CheckedMessage::Defect(mut defect)) => {
                 let top = defect.top.clone();
                 validate::defect(&mut defect).unwrap();
                 assert_eq!(defect.top, top);
             }
-            Ok(Word::Counters(counters)) => {
+            Ok(CheckedMessage::Counters(counters)) => {
                 let both = [*counters.clone(), *counters];
                 assert_eq!(Counters::join(&both).readings(), 2);
             }
-            Ok(Word::Disturbance(mut begun)) => {
+            Ok(CheckedMessage::Disturbance(mut begun)) => {
                 let same = begun.clone();
                 validate::begun_disturbance(&mut begun).unwrap();
                 assert_eq!(begun, same);
             }
-            Ok(Word::Hello | Word::Phase(_) | Word::KernelLog(_) | Word::Part) => {}
+            Ok(
+                CheckedMessage::Hello
+                | CheckedMessage::Phase(_)
+                | CheckedMessage::KernelLog(_)
+                | CheckedMessage::Part,
+            ) => {}
         }
     }
 }
@@ -194,24 +199,11 @@ fn kept(ended: &[Second]) {
 }
 
 fn recorded(done: JobResult) {
-    for figure in &done.figures {
+    for figure in &done.measurement.figures {
         assert!(figure.value.is_finite() && 0.0 <= figure.value);
         assert!(text::is_name(&figure.spec.name));
     }
-    let outcome = Outcome::Measured(Box::new(Measurement {
-        figures: done.figures,
-        curves: done.curves,
-        instructions: None,
-        hardware_counters: done.hardware_counters,
-        load: done.load,
-        path: done.path,
-        disturbances: done.disturbances,
-        usage: record::evidence::Usage::default(),
-        boot_ms: 1,
-        spin_ns: 0,
-        kernel: done.kernel,
-        server: done.server,
-    }));
+    let outcome = Outcome::Measured(Box::new(done.measurement));
     let text = serde_json::to_vec(&outcome).unwrap();
     let mut back: Outcome = serde_json::from_slice(&text).unwrap();
     assert_eq!(back, outcome);

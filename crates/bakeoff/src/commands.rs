@@ -162,11 +162,7 @@ fn host_commands(json: Option<&str>) -> Result<Vec<HostCommand>> {
 fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let text =
         plan::read_text(path).with_context(|| format!("cannot read plan: {}", path.display()))?;
-    let (text, plan) = check_plan(path, text, qemu)?;
-    for renamed in &plan.renamed {
-        out::error_line(&format!("note: {renamed}"));
-    }
-    Ok((text, plan))
+    check_plan(path, text, qemu)
 }
 
 /// The same, changed after it has been found right.

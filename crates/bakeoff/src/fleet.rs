@@ -78,7 +78,7 @@ pub fn begin(run: &Path, build: &str, program: &Path) -> Result<Fleet> {
     let body = fs::File::open(program).with_context(cannot_read)?;
     let program_sha256 = sha256_of(body).with_context(cannot_read)?;
     if Tree::at(run).has(fleet::FLEET)
-        && let Some(before) = Fleet::read(run)?.program_sha256
+        && let before = Fleet::read(run)?.program_sha256
         && before != program_sha256
     {
         bail!(
@@ -96,7 +96,7 @@ pub fn begin(run: &Path, build: &str, program: &Path) -> Result<Fleet> {
         version: fleet::VERSION,
         id: sha256(path.as_os_str().as_encoded_bytes())[..12].into(),
         build: build.into(),
-        program_sha256: Some(program_sha256),
+        program_sha256,
     };
     let tree = Tree::to_write(run)
         .and_then(|tree| tree.make_dir("blocks").map(|_| tree))

@@ -183,9 +183,8 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
 /// A run that goes on must stand on what it began with.
 fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     let mut changes = changed_inputs(before, now);
-    // By their words: an earlier bakeoff recorded no more.
-    let [was, is] = [&before.machine, &now.machine].map(report::machine);
-    if was != is {
+    if before.machine != now.machine {
+        let [was, is] = [&before.machine, &now.machine].map(report::machine);
         changes.push(format!("machine was {was}, is {is}"));
     }
     if changes.is_empty() {
@@ -398,7 +397,7 @@ impl<'l> Lab<'l> {
         let event = Event::Looked {
             blocks: block,
             looks: looks(&primaries, &self.design(&progress.book.run_state)),
-            undecided: Some(open.iter().map(|workload| workload.id.clone()).collect()),
+            undecided: open.iter().map(|workload| workload.id.clone()).collect(),
         };
         self.note(&mut progress.book, event)?;
         progress.book.run_state.look(block);

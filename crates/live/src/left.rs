@@ -102,7 +102,7 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
             blocks,
             looks,
             undecided,
-        } => Some((*blocks, looks.as_slice(), undecided.as_ref())),
+        } => Some((*blocks, looks.as_slice(), Some(undecided))),
         _ => None,
     });
     let (looked, looks, undecided) = last_look.unwrap_or((0, &[], None));
@@ -137,7 +137,7 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
 fn settled_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u32>) {
     let (mut first, mut likely) = (0, None);
     for look in looks {
-        let Look::Metric(look) = look else { continue };
+        let Look::Metric(look) = look;
         if look.workload != workload {
             continue;
         }
@@ -329,7 +329,7 @@ mod tests {
         let event = Event::Looked {
             blocks: 1,
             looks: looks.clone(),
-            undecided: Some(vec!["web-static".into()]),
+            undecided: vec!["web-static".into()],
         };
         entries.push(entry(now, event));
         assert_eq!(

@@ -142,7 +142,7 @@ pub struct LoadArgs {
     #[arg(requires = "secret_file", conflicts_with_all = ["ramp", "capacity", "source"])]
     pub coordinate: Vec<String>,
     /// Wait here for one that runs --coordinate, and send its part of the load
-    #[arg(long, alias = "follow", value_name = "ADDRESS:PORT", requires = "secret_file", help_heading = HOSTS)]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "secret_file", help_heading = HOSTS)]
     #[arg(conflicts_with_all = NOT_FOR_WORKERS)]
     pub worker: Option<SocketAddr>,
     /// File with the secret of coordinator and workers, who load whatever they are told to

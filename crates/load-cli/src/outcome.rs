@@ -301,6 +301,7 @@ mod tests {
             window_ns: 1_000_000_000,
             planned: 1,
             ok: 1,
+            ok_in_window: 1,
             connections_asked: 64,
             connections_held: 64,
             client_cpu_ns: vec![100_000_000, 700_000_000],
@@ -359,7 +360,7 @@ mod tests {
         );
         let spoil = |result: &mut LoadResult| {
             (result.planned, result.ok) = (70_000, 70_000);
-            result.ok_in_window = Some(50_010);
+            result.ok_in_window = 50_010;
             (result.backlog_open, result.backlog_close) = (20_010, 40_000);
         };
         let traffic = Traffic {

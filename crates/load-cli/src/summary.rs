@@ -310,7 +310,7 @@ fn client_cpu(run: &Run) -> String {
     // The CPU time is that of the window, so are the requests: those that ended in it, whenever
     // they were due.
     let faults: u64 = result.timeline.iter().map(|second| second.faults).sum();
-    let each = match result.served() + faults {
+    let each = match result.ok_in_window + faults {
         0 => String::new(),
         ended => format!("{} per request, ", show_ns(all_ns / ended)),
     };
@@ -624,6 +624,7 @@ mod tests {
             window_ns: 2_000_000_000,
             planned: 1_004,
             ok: 1_000,
+            ok_in_window: 1_000,
             unsent: 1,
             faults: [(Fault::Reset, 2), (Fault::BadStatus, 1)].into(),
             connections_asked: 64,
@@ -801,7 +802,7 @@ mod tests {
         let result = LoadResult {
             planned: 6_000,
             ok: 6_000,
-            ok_in_window: Some(1_000),
+            ok_in_window: 1_000,
             unsent: 0,
             faults: BTreeMap::new(),
             backlog_close: 5_000,

@@ -364,12 +364,10 @@ pub(crate) fn merge(all_counters: &[Counters], timeline: Timeline) -> LoadResult
         .unwrap_or(0);
     let mut result = LoadResult {
         window_ns,
-        ok_in_window: Some(
-            all_counters
-                .iter()
-                .map(|counters| counters.ok_in_window)
-                .sum(),
-        ),
+        ok_in_window: all_counters
+            .iter()
+            .map(|counters| counters.ok_in_window)
+            .sum(),
         client_cpu_ns: all_counters
             .iter()
             .map(|counters| counters.cpu_ns)
@@ -492,7 +490,7 @@ mod tests {
             counters.leave_unsent(12 * SECOND_NS, 20 * SECOND_NS);
         });
         assert_eq!((result.planned, result.ok), (4, 2));
-        assert_eq!(result.ok_in_window, Some(2));
+        assert_eq!(result.ok_in_window, 2);
         assert!((result.ok_per_s() - 2.0 / 2.5).abs() < 1e-9);
         // What waited at the opening: the second and the third; at the close: the third, and three
         // of the window.

@@ -501,6 +501,7 @@ fn load(rate_per_s: f64) -> LoadResult {
         window_ns: 1_000_000_000,
         planned: ok,
         ok,
+        ok_in_window: ok,
         connections_asked: 1,
         connections_opened: 1,
         body_bytes: ok * 1000,

@@ -143,7 +143,6 @@ struct Content {
 #[derive(Serialize, Deserialize)]
 struct About {
     recipe: String,
-    #[serde(default)]
     suite: Option<String>,
     bytes: u64,
 }

@@ -49,39 +49,28 @@ pub struct Tuning {
     /// Directives for the configuration of a workload's first server; each takes the place of bakeoff's of that name.
     pub config: String,
     /// A whole configuration for that server in place of bakeoff's.
-    #[serde(default)]
     pub config_file: Option<ConfigFile>,
     /// The same for servers that are named.
-    #[serde(default)]
     pub server_config: BTreeMap<String, ConfigChange>,
     /// Absolute paths of programs to be started in place of a service's own, by the service's name.
     pub programs: BTreeMap<String, String>,
     /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
-    #[serde(alias = "plant")]
     pub injected_slowdown: f64,
     /// Time from one stretch that is taken away to the next, where not the usual one.
-    #[serde(default)]
     pub injected_period: Option<Duration>,
     /// Instructions that one function of the kernel costs more: a cost whose size and place are known.
-    #[serde(default)]
     pub injected_cost: Option<InjectedCost>,
     /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
-    #[serde(default)]
     pub io_scheduler: String,
     /// Settings of that disk's queue and of its scheduler, by their files' names.
-    #[serde(default)]
     pub queue: BTreeMap<String, String>,
-    /// File system of the workload's own disk, where the arm names one. Arms of earlier versions name one always.
-    #[serde(default)]
+    /// File system of the workload's own disk, where the arm names one.
     pub file_system: Option<FileSystem>,
     /// Files that a process of its services may have open; as many as bakeoff may where not given.
-    #[serde(default)]
     pub nofile: Option<u32>,
     /// What is written to files of debugfs before anything is started, by their paths below it.
-    #[serde(default)]
     pub debugfs: BTreeMap<String, String>,
     /// Scheduler that the kernel runs in place of its own.
-    #[serde(default)]
     pub scheduler: Option<Scheduler>,
 }
 
@@ -114,7 +103,6 @@ pub struct ConfigChange {
     /// Directives; each takes the place of bakeoff's of that name, or is added.
     pub directives: String,
     /// A whole configuration in place of bakeoff's.
-    #[serde(default)]
     pub file: Option<ConfigFile>,
 }
 
@@ -367,9 +355,7 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> 
         config_file,
         server_config,
         programs: programs.into_iter().collect(),
-        injected_slowdown: fields
-            .share(fields.name_of("injected_slowdown", "plant"), 0.0, 0.5)
-            .unwrap_or(0.0),
+        injected_slowdown: fields.share("injected_slowdown", 0.0, 0.5).unwrap_or(0.0),
         injected_period: read_injected_period(fields),
         injected_cost: read_injected_cost(fields, kernels.machine.kind),
         nofile: fields.count("nofile", NOFILE).map(|most| most as u32),

@@ -19,7 +19,6 @@ pub struct Page<'t> {
     file: &'t str,
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
-    renamed: RefCell<Vec<Problem>>,
     broken: RefCell<BTreeSet<usize>>,
 }
 
@@ -30,7 +29,6 @@ impl<'t> Page<'t> {
             file,
             text,
             problems: RefCell::default(),
-            renamed: RefCell::default(),
             broken: RefCell::default(),
         }
     }
@@ -67,11 +65,6 @@ impl<'t> Page<'t> {
             what,
             remedy,
         }
-    }
-
-    /// Keys that were read by a name of before: no mistakes, but the user should know the new names.
-    pub fn renamed(&self) -> Vec<Problem> {
-        self.renamed.borrow().clone()
     }
 
     fn line(&self, span: &Range<usize>) -> usize {
@@ -159,24 +152,6 @@ impl<'t> Fields<'t> {
         let what = format!("missing key in {}: {key}", self.title);
         self.page
             .note(&self.span, what, format!("add {key} = {example}"));
-    }
-
-    /// The name by which a key is written: its own, or the one that it had in earlier versions.
-    pub fn name_of<'k>(&self, key: &'k str, before: &'k str) -> &'k str {
-        let Some((written, _)) = self.table.get_key_value(before) else {
-            return key;
-        };
-        if self.has(key) {
-            self.ask(before);
-            let what = format!("{key} twice, once by its earlier name: {before}");
-            self.wrong(before, what, "take the earlier one out");
-            return key;
-        }
-        let line = self.page.line(&written.span());
-        let what = format!("{before} is called {key} now");
-        let note = self.page.problem(line, what, format!("write {key} = ..."));
-        self.page.renamed.borrow_mut().push(note);
-        before
     }
 
     /// A text.

@@ -8,7 +8,7 @@ use crate::fields::Fields;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FileSystem {
-    /// The one that runs of earlier versions have.
+    /// ext4, where the arm names none.
     #[default]
     Ext4,
     /// XFS.

@@ -36,7 +36,7 @@ use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
 use input::file;
-use input::problem::{Problem, Problems};
+use input::problem::Problems;
 use input::tree::Tree;
 use input::units;
 
@@ -92,8 +92,6 @@ pub struct Plan {
     pub growth: GrowthPlan,
     /// Who measured, who paid.
     pub disclosure: Disclosure,
-    /// Keys that the file calls by names of earlier versions.
-    pub renamed: Vec<Problem>,
 }
 
 /// The guests' root file system.
@@ -373,8 +371,7 @@ pub fn read(file: &str, text: &str, base: &Path, checks: Checks<'_>) -> Result<P
     let page = Page::new(file, text);
     let table = page.parse();
     let plan = read_top(&Fields::top(&page, &table), base, checks);
-    let renamed = page.renamed();
-    page.close(plan.map(|plan| Plan { renamed, ..plan }))
+    page.close(plan)
 }
 
 fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
@@ -447,7 +444,6 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         why,
         growth,
         disclosure,
-        renamed: Vec::new(),
     })
 }
 

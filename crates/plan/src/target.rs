@@ -14,7 +14,6 @@ pub struct Target {
     /// Scheme, host and port: `http://192.0.2.10:8080`.
     pub url: String,
     /// Addresses of the system that connections go to, in turn; with none, what the URL's host stands for.
-    #[serde(default)]
     pub addresses: Vec<IpAddr>,
     /// A command that is run on this host before each trial; none where it is empty.
     pub before: Vec<String>,

@@ -670,24 +670,6 @@ fn an_injected_cost_is_read_and_checked() {
 }
 
 #[test]
-fn a_key_by_its_earlier_name_is_read_and_named() {
-    let old = "kernel = \"debian:bookworm/6.1\"\nplant = \"1%\"";
-    let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", old, 1);
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
-    assert!((plan.arms[0].tuning.injected_slowdown - 0.01).abs() < 1e-12);
-    expect!["plan.toml:15: plant is called injected_slowdown now (write injected_slowdown = ...)"]
-        .assert_eq(&Problems(plan.renamed).to_string());
-    let both = format!("{old}\ninjected_slowdown = \"1%\"");
-    check(
-        &[("kernel = \"debian:bookworm/6.1\"", &both)],
-        &expect![
-            "plan.toml:15: injected_slowdown twice, once by its earlier name: plant (take the earlier one out)"
-        ],
-    );
-}
-
-#[test]
 fn broken_syntax_has_its_line() {
     check(
         &[("cpus = 2", "cpus = ")],

@@ -22,9 +22,8 @@ pub struct PastRun {
     pub id: String,
     /// The primary metric's logarithms of arm over baseline, block by block.
     pub contrasts: Vec<f64>,
-    /// How its verdict ended; `None` where an earlier version did not keep it.
-    #[serde(default)]
-    pub ended: Option<Ended>,
+    /// How its verdict ended.
+    pub ended: Ended,
 }
 
 /// How an A/A run ended.

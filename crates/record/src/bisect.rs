@@ -99,7 +99,7 @@ pub struct Opened {
     pub plan: String,
     /// The metric that is followed; none for the workload's primary one.
     pub metric: Option<String>,
-    /// The configuration of the kernels that are built for it; none where none are built, and in journals of earlier versions.
+    /// The configuration of the kernels that are built for it; none where none are built.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<KernelConfig>,
     /// The versions, the first end first.

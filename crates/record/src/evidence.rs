@@ -327,12 +327,10 @@ pub struct Usage {
     /// Share of CPU time idle or waiting, 0 to 1.
     pub cpu_idle: f64,
     /// Share of CPU time idle while something waited for a disk, 0 to 1; part of `cpu_idle`.
-    #[serde(default)]
     pub cpu_waiting: f64,
     /// Share of CPU time stolen by the hypervisor, 0 to 1.
     pub cpu_steal: f64,
     /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
-    #[serde(default, alias = "cpu_strangers")]
     pub cpu_other: f64,
     /// Mean of memory not available, in bytes.
     pub memory_used_bytes: u64,
@@ -464,30 +462,9 @@ pub enum Told<'f> {
     Value(&'f str),
     /// There is none: the list that it would stand in is complete.
     Absent,
-    /// Nothing: the list that it would stand in is not there, or has never had it.
+    /// Nothing: the list that it would stand in is not there.
     NotKnown,
 }
-
-/// Beginnings of sysctls that only the first network namespace has. Facts before version 2 have those of the servers' alone, so
-/// that what they lack of these is not known.
-const OF_FIRST_NAMESPACE: [&str; 16] = [
-    "net.core.",
-    "net.ipv4.cipso_",
-    "net.ipv4.fib_sync_mem",
-    "net.ipv4.inet_peer_",
-    "net.ipv4.ipfrag_secret_interval",
-    "net.ipv4.route.",
-    "net.ipv4.tcp_available_ulp",
-    "net.ipv4.tcp_low_latency",
-    "net.ipv4.tcp_max_orphans",
-    "net.ipv4.tcp_mem",
-    "net.ipv4.udp_mem",
-    "net.ipv6.calipso_",
-    "net.ipv6.ip6frag_secret_interval",
-    "net.ipv6.mld_",
-    "net.netfilter.nf_log_all_netns",
-    "net.nf_conntrack_max",
-];
 
 impl Facts {
     /// What they say of a fact: `CONFIG_HZ`, `sysctl vm.swappiness`, `/proc/cmdline`.
@@ -497,13 +474,9 @@ impl Facts {
             None if fact.starts_with("CONFIG_") => (&self.kernel_config, fact),
             None => (&self.values, fact),
         };
-        let is_of_first = || {
-            let mut beginnings = OF_FIRST_NAMESPACE.iter();
-            fact.starts_with("sysctl ") && beginnings.any(|begin| name.starts_with(begin))
-        };
         match list.get(name) {
             Some(value) => Told::Value(value),
-            None if list.is_empty() || self.version < 2 && is_of_first() => Told::NotKnown,
+            None if list.is_empty() => Told::NotKnown,
             None => Told::Absent,
         }
     }

@@ -47,9 +47,8 @@ pub struct Fleet {
     pub id: String,
     /// The build that all jobs must be of.
     pub build: String,
-    /// SHA-256 of the program that jobs run; `None` in runs of earlier versions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub program_sha256: Option<String>,
+    /// SHA-256 of the program that jobs run.
+    pub program_sha256: String,
 }
 
 impl Fleet {

@@ -9,9 +9,7 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use input::tree::Tree;
 use plan::{Clients, Plan};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::fleet::Node;
 use crate::lines::{self, Lines};
@@ -28,7 +26,7 @@ use plan::StringPrice;
 pub(crate) const RESTORE: &str = "restore it from a copy, or begin a new run with --out DIR";
 
 /// Version of the journal's format.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 1;
 
 /// One line of the journal.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -97,7 +95,7 @@ pub enum Event {
         ending: Ending,
         /// SHA-256 of its `trial.json`.
         record: String,
-        /// SHA-256 of its `facts.json`; `None` where it has none, and in journals of earlier versions.
+        /// SHA-256 of its `facts.json`; `None` where it has none.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         facts: Option<String>,
     },
@@ -109,20 +107,17 @@ pub enum Event {
         block: u32,
         /// Numbers of its trials.
         trials: Vec<u32>,
-        /// What disturbed it. Journals before version 4 have a sentence in its place, `reason`.
-        #[serde(alias = "reason", deserialize_with = "disturbance_or_sentence")]
+        /// What disturbed it.
         disturbance: Disturbance,
     },
     /// The verdict was looked at after a block.
     Looked {
         /// Blocks complete.
         blocks: u32,
-        /// How far each primary metric of each arm is. Journals before version 4 have sentences in their place, `lines`.
-        #[serde(alias = "lines", deserialize_with = "looks_or_sentences")]
+        /// How far each primary metric of each arm is.
         looks: Vec<Look>,
-        /// Ids of the workloads that go on; `None` in runs of earlier versions.
-        #[serde(default)]
-        undecided: Option<Vec<String>>,
+        /// Ids of the workloads that go on.
+        undecided: Vec<String>,
     },
     /// An attempt at a trial that is run for its profile alone began. Such trials are numbered by themselves, from block 1 on.
     Profiling {
@@ -144,8 +139,7 @@ pub enum Event {
     },
     /// The run is over.
     Closed {
-        /// Why no more blocks are run. Journals before version 7 have a sentence in its place.
-        #[serde(deserialize_with = "close_reason_or_sentence")]
+        /// Why no more blocks are run.
         reason: CloseReason,
     },
     /// A run that had ended undecided was given more blocks, and goes on.
@@ -161,42 +155,6 @@ pub enum Event {
         /// Chance of a wrong verdict that is accepted now; a fraction.
         error_rate: f64,
     },
-}
-
-/// Data, or the sentence that an earlier version recorded in its place.
-fn data_or_sentence<T: DeserializeOwned>(
-    value: Value,
-    told: impl Fn(String) -> T,
-) -> serde_json::Result<T> {
-    match value {
-        Value::String(text) => Ok(told(text)),
-        value => serde_json::from_value(value),
-    }
-}
-
-fn disturbance_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<Disturbance, D::Error> {
-    data_or_sentence(Value::deserialize(from)?, |text| Disturbance::Told { text })
-        .map_err(serde::de::Error::custom)
-}
-
-fn looks_or_sentences<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Look>, D::Error> {
-    let values = Vec::<Value>::deserialize(from)?.into_iter();
-    values
-        .map(|value| data_or_sentence(value, |text| Look::Told { text }))
-        .collect::<serde_json::Result<_>>()
-        .map_err(serde::de::Error::custom)
-}
-
-fn machine_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<MachineDescription, D::Error> {
-    data_or_sentence(Value::deserialize(from)?, |text| MachineDescription::Told {
-        text,
-    })
-    .map_err(serde::de::Error::custom)
-}
-
-fn close_reason_or_sentence<'de, D: Deserializer<'de>>(from: D) -> Result<CloseReason, D::Error> {
-    data_or_sentence(Value::deserialize(from)?, |text| CloseReason::Told { text })
-        .map_err(serde::de::Error::custom)
 }
 
 /// Why a run is over.
@@ -233,11 +191,6 @@ pub enum CloseReason {
         /// In so many trials in a row, each.
         trials: u32,
     },
-    /// As a version of bakeoff told it that recorded a sentence.
-    Told {
-        /// Its sentence.
-        text: String,
-    },
 }
 
 /// What a run was opened with; a resumed run must have the same.
@@ -249,19 +202,15 @@ pub struct Opening {
     pub bakeoff: String,
     /// What the run stands on, by name: `plan`, `image`, `kernel 6.1`, `binary`; values are SHA-256.
     pub inputs: BTreeMap<String, String>,
-    /// How the machine was resolved. Journals before version 7 have a sentence in its place.
-    #[serde(deserialize_with = "machine_or_sentence")]
+    /// How the machine was resolved.
     pub machine: MachineDescription,
     /// Guest nanoseconds per instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
-    /// CPUs that bakeoff itself could run on; `None` in runs of earlier versions.
-    #[serde(default)]
+    /// CPUs that bakeoff itself could run on; `None` where they cannot be counted.
     pub host_cpus: Option<u32>,
     /// What string instructions are charged, where the clock counts instructions.
-    #[serde(default)]
     pub string_price: Option<StringPrice>,
-    /// Where clients of guests were; `None` on other machines, and in runs of earlier versions, where they were in the guest.
-    #[serde(default)]
+    /// Where clients of guests were; `None` on other machines.
     pub clients: Option<Clients>,
 }
 
@@ -394,9 +343,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
                     ));
                 }
                 // Trials of later blocks are given up where their workload is decided now.
-                if let Some(undecided) = undecided {
-                    begun.retain(|_, trial| undecided.contains(&trial.workload));
-                }
+                begun.retain(|_, trial| undecided.contains(&trial.workload));
             }
         }
     }
@@ -466,7 +413,7 @@ mod tests {
             event: Event::Looked {
                 blocks,
                 looks: vec![],
-                undecided: None,
+                undecided: Vec::new(),
             },
         }
     }
@@ -543,7 +490,7 @@ mod tests {
     fn looked_at(blocks: u32, undecided: &[&str]) -> Entry {
         let mut entry = looked(blocks);
         if let Event::Looked { undecided: ids, .. } = &mut entry.event {
-            *ids = Some(undecided.iter().map(|id| (*id).to_owned()).collect());
+            *ids = undecided.iter().map(|id| (*id).to_owned()).collect();
         }
         entry
     }
@@ -584,36 +531,6 @@ mod tests {
     }
 
     #[test]
-    fn sentences_of_earlier_journals_are_read() {
-        let event = |text: &str| serde_json::from_str::<Event>(text).unwrap();
-        let invalidated =
-            r#"{"invalidated":{"workload":"web","block":2,"trials":[3],"reason":"steal"}}"#;
-        let Event::Invalidated { disturbance, .. } = event(invalidated) else {
-            panic!("another event")
-        };
-        let text = "steal".to_string();
-        assert_eq!(disturbance, Disturbance::Told { text });
-        let Event::Looked { looks, .. } = event(r#"{"looked":{"blocks":2,"lines":["a","b"]}}"#)
-        else {
-            panic!("another event")
-        };
-        let told = |text: &str| Look::Told { text: text.into() };
-        assert_eq!(looks, [told("a"), told("b")]);
-        let Event::Closed { reason } = event(r#"{"closed":{"reason":"decided after 4 blocks"}}"#)
-        else {
-            panic!("another event")
-        };
-        let text = "decided after 4 blocks".to_string();
-        assert_eq!(reason, CloseReason::Told { text });
-        let opened = r#"{"opened":{"version":6,"bakeoff":"0.1.0","inputs":{},"machine":"QEMU 7.2","ns_per_instruction":2}}"#;
-        let Event::Opened(opening) = event(opened) else {
-            panic!("another event")
-        };
-        let text = "QEMU 7.2".to_string();
-        assert_eq!(opening.machine, MachineDescription::Told { text });
-    }
-
-    #[test]
     fn looks_and_disturbances_come_back_as_they_were() {
         let taken = CpuTaken {
             trial: 3,
@@ -649,7 +566,7 @@ mod tests {
             Event::Looked {
                 blocks: 9,
                 looks: vec![Look::Metric(look)],
-                undecided: None,
+                undecided: Vec::new(),
             },
         ] {
             let text = serde_json::to_string(&event).unwrap();

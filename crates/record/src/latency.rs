@@ -353,7 +353,7 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
-/// Records of earlier versions lack some histograms: what stands for them takes no memory.
+/// Many results lack some histograms: what stands for them takes no memory.
 impl Default for Latency {
     fn default() -> Self {
         Self(Form::Empty)

@@ -1,8 +1,7 @@
 //! The nouns of the lab: plan, arm, trial, sample, verdict, and the files they live in.
 //!
 //! Every other room speaks in these types, so this one uses none of the others and opens nothing but
-//! the run directory, and in `file` what others hand it a path of. Whatever is serialized here is a promise: a format has a version, and old files
-//! stay readable.
+//! the run directory, and in `file` what others hand it a path of. Whatever is serialized here is a promise: a format has a version.
 
 pub mod a_a;
 pub mod account;

@@ -128,7 +128,7 @@ pub struct JoinedSeconds {
     pub most_ok: u64,
     /// Most requests that ended in a fault in any of them.
     pub most_faults: u64,
-    /// The time without an expected response; none in records of earlier versions.
+    /// The time without an expected response.
     #[serde(default, skip_serializing_if = "Idle::is_none")]
     pub idle: Idle,
 }
@@ -300,15 +300,11 @@ pub struct LoadResult {
     pub planned: u64,
     /// Requests answered with the right status, length and content.
     pub ok: u64,
-    /// Successful requests that came within the window, whenever they were due: what the server did in it. `None` in records
-    /// that older versions wrote.
-    #[serde(default)]
-    pub ok_in_window: Option<u64>,
+    /// Successful requests that came within the window, whenever they were due: what the server did in it.
+    pub ok_in_window: u64,
     /// Requests that were due and had no outcome yet when the window opened.
-    #[serde(default)]
     pub backlog_open: u64,
     /// Requests that were due and had no outcome yet when the window closed.
-    #[serde(default)]
     pub backlog_close: u64,
     /// Requests that were due and never sent.
     pub unsent: u64,
@@ -319,7 +315,6 @@ pub struct LoadResult {
     /// Connections opened, over the whole window.
     pub connections_opened: u64,
     /// Most connections open at once since the load began; less than asked tells of a limit.
-    #[serde(default)]
     pub connections_held: u64,
     /// Body bytes of successful requests.
     pub body_bytes: u64,
@@ -329,44 +324,34 @@ pub struct LoadResult {
     /// Latency from the scheduled send time (so corrected for coordinated omission) to the last byte, in nanoseconds, successful requests only.
     pub latency: Latency,
     /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, successful requests only.
-    #[serde(default)]
     pub service: Latency,
     /// Send delay: how late the client itself was to begin requests that were due, in nanoseconds; empty for clients
     /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
-    #[serde(default)]
     pub lateness: Latency,
     /// How long bytes that had come waited for the client to read them, in nanoseconds: from the kernel's receive
     /// stamp to the read, on one read in 64. This much of a latency is the client's own. Empty where stamps are not
     /// taken: in trials, with `io_uring` and HTTP/2, and where the kernel refuses.
-    #[serde(default)]
     pub client_delay: Latency,
     /// Relative error of the speed of slow links, in millionths, one for each successful response read over one: how far
     /// the time from its first byte to its last is from what its bytes take at the speed asked for. Shorter and
     /// longer count alike. Empty where links are not slow.
-    #[serde(default)]
     pub speed_error_ppm: Latency,
     /// Share of its line's speed at which each successful response over a slow link came, in millionths: what its bytes take at
     /// that speed, over the time from the instant at which its request was to be sent to its last byte. Empty where links are
-    /// not slow, and in records of earlier versions.
+    /// not slow.
     #[serde(default, skip_serializing_if = "Latency::is_empty")]
     pub line_share_ppm: Latency,
     /// Requests sent again on a new connection because the server closed a kept one before it had answered
     /// anything, which RFC 9112 allows it at any time (section 9.3.1). They are faults only if they fail then.
-    #[serde(default)]
     pub repeated: u64,
     /// Requests given up because the user ended the run early; not part of `planned`.
-    #[serde(default)]
     pub withdrawn: u64,
     /// Sessions that ended in the window, where clients play sessions.
-    #[serde(default)]
     pub sessions: u64,
     /// Visitors who got a connection in the window, whenever they were due, where they arrive at a
     /// rate.
-    #[serde(default)]
     pub sessions_begun: u64,
-    /// What happened beside the requests: times at which a client itself was held up, connections left open. All zero in records of
-    /// earlier versions.
-    #[serde(default)]
+    /// What happened beside the requests: times at which a client itself was held up, connections left open.
     pub incidents: Incidents,
     /// Whether latencies rose while the window lasted, of an open loop: a queue that grows shows in
     /// them, and requests that merely take long do not.
@@ -378,23 +363,19 @@ pub struct LoadResult {
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
     /// Time that each client thread was ready to run in the window and had no CPU, for other threads or for a quota, in
-    /// nanoseconds. Empty in records of older versions.
+    /// nanoseconds. Empty where nobody looked.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_wait_ns: Vec<u64>,
     /// CPUs that client threads could run on, of those of their host: `0-1 of 2`. Empty where nobody noted it.
-    #[serde(default)]
     pub client_cpus: String,
     /// CPU time that the client's host had while the load ran, warm-up and end included, in nanoseconds, all its
     /// CPUs together; 0 where nobody noted it.
-    #[serde(default)]
     pub host_cpu_ns: u64,
     /// How much of that the hypervisor gave to others (steal).
-    #[serde(default)]
     pub stolen_ns: u64,
     /// How the engine waits for sockets: `epoll`, `io_uring`.
     pub engine: String,
     /// Why it is not the faster one; empty when it is.
-    #[serde(default)]
     pub engine_note: String,
 }
 
@@ -441,15 +422,10 @@ impl LoadResult {
         quantiles.filter(|_| stalled_requests > 0).reduce(f64::min)
     }
 
-    /// Successful requests that came within the window: what the server did in it, and what its costs are shared by.
-    pub fn served(&self) -> u64 {
-        self.ok_in_window.unwrap_or(self.ok)
-    }
-
     /// Successful requests per second: those that came within the window. One that came later is late, and no part of what the
-    /// server did in the window. Records of older versions know only how many requests of the window were answered.
+    /// server did in the window.
     pub fn ok_per_s(&self) -> f64 {
-        self.served() as f64 / self.seconds()
+        self.ok_in_window as f64 / self.seconds()
     }
 
     /// Visitors who got a connection, per second of the window.

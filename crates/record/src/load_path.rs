@@ -122,8 +122,7 @@ pub struct Ceiling {
     pub window_ns: u64,
     /// Share of the window that the busiest client thread ran or waited for a CPU.
     pub client_busy: f64,
-    /// Share of the window that a client thread waited for a CPU, of that which waited most; 0 in records of older versions.
-    #[serde(default)]
+    /// Share of the window that a client thread waited for a CPU, of that which waited most.
     pub client_waited: f64,
     /// Share of the CPU time of the clients' CPUs that was idle.
     pub cpu_idle: f64,

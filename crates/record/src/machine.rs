@@ -53,11 +53,6 @@ pub enum MachineDescription {
     },
     /// The machine of tests, in simulated time.
     Fake,
-    /// As a version of bakeoff told it that recorded a sentence.
-    Told {
-        /// Its sentence.
-        text: String,
-    },
 }
 
 /// A network card of a box that serves clients elsewhere.

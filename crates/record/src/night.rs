@@ -35,8 +35,7 @@ pub const INDEX: &str = "index.json";
 pub struct Night {
     /// Version of this format.
     pub version: u32,
-    /// When it was first to be run, RFC 3339; empty in lists of earlier versions.
-    #[serde(default)]
+    /// When it was first to be run, RFC 3339.
     pub begun: String,
     /// The plans.
     pub plans: Vec<NightPlan>,

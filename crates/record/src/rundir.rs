@@ -83,13 +83,13 @@ pub struct TrialRecord {
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// Host time by phase, in the order in which they passed; none in records of earlier versions.
+    /// Host time by phase, in the order in which they passed; none where nothing was booted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_time: Vec<PhaseTime>,
     /// What became of its profile; none where none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileNote>,
-    /// Defects that its kernel and services told of; none in records of earlier versions, which did not look.
+    /// Defects that its kernel and services told of; none where nothing was booted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defects: Option<DefectLog>,
 }
@@ -188,7 +188,7 @@ pub struct Run {
     pub models: Option<Models>,
     /// Violations of fairness that the user has named, with his reasons.
     pub accepted: BTreeMap<String, String>,
-    /// A/A runs of the machine when the run began; `None` in runs of earlier versions.
+    /// A/A runs of the machine when the run began; `None` where their file is gone.
     pub history: Option<History>,
 }
 
@@ -797,8 +797,6 @@ impl Turn {
                 continue;
             };
             turn.looked = *blocks;
-            // Runs of earlier versions do not say, and began no block before its turn.
-            let Some(undecided) = undecided else { continue };
             for workload in &plan.workloads {
                 if !undecided.contains(&workload.id) {
                     let block = turn.decided.entry(workload.id.clone());
@@ -837,7 +835,7 @@ fn load_models(dir: &Tree) -> Result<Option<Models>> {
     Ok(Some(models))
 }
 
-/// The A/A runs that the machine had when the run began; `None` where an earlier version began it.
+/// The A/A runs that the machine had when the run began; `None` where their file is gone.
 pub fn load_history(dir: impl Into<Tree>) -> Result<Option<History>> {
     let dir = dir.into();
     let path = dir.path().join(A_A);

@@ -181,7 +181,7 @@ pub struct Measurement {
     pub hardware_counters: Option<HardwareCounters>,
     /// What the clients saw; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
-    /// Clients and network meanwhile; absent where they were not looked at, as in runs of earlier versions.
+    /// Clients and network meanwhile; absent where they were not looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<LoadPath>,
     /// What was done to the system on purpose, in the order of its beginning.
@@ -193,7 +193,6 @@ pub struct Measurement {
     pub boot_ms: u64,
     /// What a fixed piece of work took on the host, before the boot or after the end, whichever was longer, in
     /// nanoseconds; 0 where it was not tried.
-    #[serde(default)]
     pub spin_ns: u64,
     /// Version string of the kernel that ran.
     pub kernel: String,

@@ -1,7 +1,7 @@
 //! What a guest measured, checked once, so that nobody behind need ask again.
 //!
 //! Two borders use it: `session`, before anything is recorded, and `rundir`, because a directory may have been
-//! written by an earlier bakeoff, or by somebody else. JSON itself has no infinite numbers, and histograms are
+//! written by somebody else. JSON itself has no infinite numbers, and histograms are
 //! checked where they are read (`latency`).
 
 mod path;

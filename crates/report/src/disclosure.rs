@@ -92,7 +92,7 @@ mod tests {
              | paid for by | not stated
              | availability | not stated
              | measured | 2026-01-01 10:00 to 2026-01-01 10:41, UTC
-            Hardware | machine | QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB
+            Hardware | machine | QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB
              | host: CPU | Xeon 7
              | host: CPUs | 2 sockets, cores not known, threads not known
              | host: network card eth0 | driver ixgbe, speed 10000 Mbit/s

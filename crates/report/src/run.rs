@@ -216,7 +216,7 @@ mod tests {
         let (run, judgement) = judged(web::two_kernels());
         expect![[r#"
             Web <script>alert(1)</script> & "quotes" | [a](b) 'x'
-            QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB; finished: all primary metrics decided
+            QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB; finished after 10 blocks: decided
 
             what went wrong:
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
@@ -412,7 +412,7 @@ mod tests {
             |  | paid for by | not stated |
             |  | availability | not stated |
             |  | measured | 2026-01-01 10:00 to 2026-01-01 10:41, UTC |
-            | Hardware | machine | QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB |
+            | Hardware | machine | QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB |
             |  | not known | host: product, host: firmware, host: CPU, host: CPUs, host: SMT, host: caches, host: CPU frequency, host: microcode, host: NUMA nodes, host: memory, host: disk, host: network card, guest: CPU, guest: CPUs, guest: NUMA nodes, guest: memory |
             | Software | kernel | 6.1: 6.1.0-40-cloud-amd64; 7.2: 7.2.3-cloud-amd64 |
             |  | kernel from | 6.1: debian:bookworm/6.1; 7.2: debian:trixie-backports/7.2 |
@@ -441,7 +441,7 @@ mod tests {
             | To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory |
             |  | the same figures | bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256 |
 
-            State: finished: all primary metrics decided. Machine: QEMU 7.2.22, emulated, clock instructions, 1 CPU, 1 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
+            State: finished after 10 blocks: decided. Machine: QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
         "###]].assert_eq(&markdown(&run, &judgement, &[]));
     }
 }

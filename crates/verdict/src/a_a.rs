@@ -27,8 +27,7 @@ fn judged(runs: &[PastRun]) -> History {
         .collect();
     let ended: Vec<(bool, f64)> = runs
         .iter()
-        .filter_map(|one| one.ended)
-        .map(|ended| (ended.told_apart, ended.error_rate))
+        .map(|one| (one.ended.told_apart, one.ended.error_rate))
         .collect();
     let e_value = eprocess::rejections(&ended);
     let of_blocks = match eprocess::calibration(&contrasts) {
@@ -39,7 +38,6 @@ fn judged(runs: &[PastRun]) -> History {
         runs: runs.len() as u32,
         blocks: contrasts.len() as u32,
         told_apart: ended.iter().filter(|(told_apart, _)| *told_apart).count() as u32,
-        not_known: (runs.len() - ended.len()) as u32,
         e_value: e_value.now,
         e_value_of_blocks: of_blocks,
         has_failed: e_value.most >= FAILED || of_blocks >= FAILED,
@@ -53,12 +51,12 @@ mod tests {
     use super::*;
     use fixtures::builder::RunBuilder;
 
-    fn past(told_apart: Option<bool>, contrasts: &[f64]) -> PastRun {
-        let ended = told_apart.map(|told_apart| Ended {
+    fn past(told_apart: bool, contrasts: &[f64]) -> PastRun {
+        let ended = Ended {
             told_apart,
             error_rate: 0.05,
             seed: 1,
-        });
+        };
         PastRun {
             id: "2026-01-01T00:00:00Z web".into(),
             contrasts: contrasts.into(),
@@ -90,35 +88,20 @@ mod tests {
             runs,
             blocks,
             told_apart,
-            not_known,
             e_value,
             has_failed,
             ..
-        } = history(vec![past(Some(false), &EVEN); 7])
+        } = history(vec![past(false, &EVEN); 7])
         else {
             panic!("known")
         };
-        assert_eq!(
-            (runs, blocks, told_apart, not_known, has_failed),
-            (7, 28, 0, 0, false)
-        );
+        assert_eq!((runs, blocks, told_apart, has_failed), (7, 28, 0, false));
         assert!(e_value < 1.0, "{e_value}");
     }
 
     #[test]
-    fn runs_of_earlier_versions_count_by_their_blocks_alone() {
-        let History::Known {
-            not_known, e_value, ..
-        } = history(vec![past(None, &EVEN); 3])
-        else {
-            panic!("known")
-        };
-        assert_eq!((not_known, e_value), (3, 1.0));
-    }
-
-    #[test]
     fn a_machine_that_tells_an_arm_apart_from_itself_again_and_again_has_failed() {
-        let of = |told: u32| history((0..6).map(|one| past(Some(one < told), &EVEN)).collect());
+        let of = |told: u32| history((0..6).map(|one| past(one < told, &EVEN)).collect());
         let failed = |told: u32| {
             matches!(
                 of(told),
@@ -130,7 +113,7 @@ mod tests {
         };
         assert!(!failed(1) && failed(4), "{:?} {:?}", of(1), of(4));
         // One side is favoured in all blocks, which no verdict of so few blocks tells.
-        let side = history(vec![past(Some(false), &[0.02, 0.021, 0.019, 0.02]); 12]);
+        let side = history(vec![past(false, &[0.02, 0.021, 0.019, 0.02]); 12]);
         assert!(
             matches!(
                 side,

@@ -133,7 +133,7 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
         latency.merge(&load.latency);
     }
     (!loads.is_empty()).then(|| ArmClients {
-        served: total(loads.iter().map(|load| load.served())),
+        served: total(loads.iter().map(|load| load.ok_in_window)),
         served_per_s: mean(&loads, |load| load.ok_per_s()) * charged(trials, "throughput"),
         ok_by_address: ok_by_address(&loads),
         mean_ms: latency.mean_ns() / 1e6 * charged(trials, LATENCY),

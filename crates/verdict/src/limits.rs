@@ -136,7 +136,7 @@ impl<'t> Seen<'t> {
             served_per_s: load.ok_per_s(),
             cpu_ns_per_request: path
                 .cpu_ns
-                .map(|ns| ns as f64 / load.served().max(1) as f64),
+                .map(|ns| ns as f64 / load.ok_in_window.max(1) as f64),
             client_busy: load.client_busy(),
             client_waited: load.client_waited(),
             lost_share: share(lost, load.planned),

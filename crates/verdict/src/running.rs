@@ -98,9 +98,7 @@ impl OpenRun {
                 }
             }
             Event::Looked {
-                blocks,
-                undecided: Some(undecided),
-                ..
+                blocks, undecided, ..
             } => {
                 for (id, workload) in &mut self.workloads {
                     if !undecided.contains(id) {
@@ -119,10 +117,7 @@ impl OpenRun {
             Event::Merged { block, node, .. } => {
                 self.nodes.insert(*block, node.clone());
             }
-            Event::Looked {
-                undecided: None, ..
-            }
-            | Event::Resumed { .. }
+            Event::Resumed { .. }
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
             | Event::Started { .. }

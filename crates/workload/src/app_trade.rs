@@ -88,7 +88,6 @@ struct Options {
     heap_bytes: u64,
     jit: Jit,
     /// Requests before the warm-up, so that the virtual machine has compiled the same on every arm.
-    #[serde(alias = "rehearsal")]
     warmup_requests: u64,
     warmup_ns: u64,
     window_ns: u64,
@@ -124,12 +123,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     } else {
         Some(Jit::Full)
     };
-    let warmup_requests = options::count(
-        fields,
-        fields.name_of("warmup_requests", "rehearsal"),
-        0..=100_000_000,
-        2000,
-    );
+    let warmup_requests = options::count(fields, "warmup_requests", 0..=100_000_000, 2000);
     let timing = options::timing(fields);
     let deadline = options::deadline(fields);
     let timing = timing?;
@@ -224,7 +218,7 @@ impl Workload for Options {
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
         figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
         if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
-            let each = cpu.as_nanos() as f64 / 1e3 / load.served() as f64;
+            let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
             figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
         }
         figures.extend(seen.driven.figures.iter().cloned());

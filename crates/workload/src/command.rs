@@ -90,17 +90,14 @@ struct Options {
     command: Vec<String>,
     metrics: Vec<Metric>,
     packages: Vec<String>,
-    /// The user's own, on the host; there is none in runs of earlier versions.
-    #[serde(default)]
+    /// The user's own, on the host.
     files: Vec<String>,
-    /// Kernel modules; there is none in runs of earlier versions.
-    #[serde(default)]
+    /// Kernel modules.
     modules: Vec<String>,
     /// Commands that set things up, in their order.
     before: Vec<Vec<String>>,
     service: Option<Server>,
-    /// What it may write to a disk of its own, 0 for none; there is none in runs of earlier versions.
-    #[serde(default)]
+    /// What it may write to a disk of its own, 0 for none.
     disk_bytes: u64,
     limit_ns: u64,
 }

@@ -82,7 +82,7 @@ fn show_faults(load: &LoadResult) -> String {
 /// The figures of every web workload in a closed loop, throughput first.
 pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     let load = believe(seen)?;
-    if load.served() == 0 {
+    if load.ok_in_window == 0 {
         return Err(format!(
             "no successful request ended within the window: {} ended later (measure for longer)",
             load.ok
@@ -106,7 +106,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     if let Some(cpu) = seen.cpu(server) {
         // The server's processes only. What the kernel does in the clients' context, such as delivering
         // to the server's socket, is in instructions per request.
-        let per_request = cpu.as_nanos() as f64 / load.served() as f64;
+        let per_request = cpu.as_nanos() as f64 / load.ok_in_window as f64;
         figures.push(guard(SERVER_CPU, "us/request", us(per_request)));
     }
     figures.extend(instructions(seen, load));
@@ -130,10 +130,14 @@ pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
     let lower = |name, unit, value: Option<f64>| {
         value.map(|value| guard(name, unit, Direction::Lower, value))
     };
-    let load = seen.driven.load.as_ref().filter(|load| load.served() > 0);
+    let load = seen
+        .driven
+        .load
+        .as_ref()
+        .filter(|load| load.ok_in_window > 0);
     let per_request = used.busy_cpus.zip(load);
-    let per_request =
-        per_request.map(|(cpus, load)| cpus * load.window_ns as f64 / 1e3 / load.served() as f64);
+    let per_request = per_request
+        .map(|(cpus, load)| cpus * load.window_ns as f64 / 1e3 / load.ok_in_window as f64);
     let memory = used.memory_bytes.map(|bytes| bytes / f64::from(1 << 20));
     let figures = [
         lower("system-cpu", "us/request", per_request),
@@ -192,7 +196,7 @@ pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
 pub fn cpu_time(seen: &Seen<'_>, used: Duration) -> Option<Figure> {
     let load = seen.driven.load.as_ref()?;
     // Both sides per nanosecond, as of instructions.
-    let per_ns = load.served() as f64 / load.window_ns as f64;
+    let per_ns = load.ok_in_window as f64 / load.window_ns as f64;
     let per_request = used.as_nanos() as f64 / (per_ns * seen.meter.window.as_nanos() as f64);
     per_request
         .is_finite()
@@ -205,7 +209,7 @@ fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
     let per_instruction = f64::from(seen.ns_per_instruction?);
     let executed = seen.meter.busy.as_nanos() as f64 / per_instruction;
     // Both sides per nanosecond: the clients' window and the meter's may differ by a thread's start.
-    let per_ns = load.served() as f64 / load.window_ns as f64;
+    let per_ns = load.ok_in_window as f64 / load.window_ns as f64;
     let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
     let unit = "instructions/request";
     Some(Figure::new(
@@ -232,6 +236,7 @@ mod tests {
             window_ns: 2_000_000_000,
             planned: ok + faults.values().sum::<u64>(),
             ok,
+            ok_in_window: ok,
             unsent: 0,
             faults,
             connections_asked: 1,
@@ -306,14 +311,14 @@ mod tests {
     #[test]
     fn answers_after_the_window_are_no_throughput() {
         let late = LoadResult {
-            ok_in_window: Some(40),
+            ok_in_window: 40,
             ..load(100, &[])
         };
         let text = show(late, None);
         assert!(text.starts_with("throughput 20.00 requests/s\n"), "{text}");
         assert!(text.contains("server-cpu 12500.00 us/request"), "{text}");
         let later = LoadResult {
-            ok_in_window: Some(0),
+            ok_in_window: 0,
             ..load(100, &[])
         };
         expect![

@@ -56,8 +56,7 @@ pub(crate) const KIND: Kind = Kind {
 struct Options {
     /// Other tasks of each step, rising.
     tasks: Vec<u64>,
-    /// What they do; there is none in runs of earlier versions.
-    #[serde(default)]
+    /// What they do.
     beside: Beside,
     warmup_ns: u64,
     window_ns: u64,

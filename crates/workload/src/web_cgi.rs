@@ -161,7 +161,7 @@ impl Workload for Options {
         let mut figures = figures::web(seen, self.web.server.name())?;
         let load = figures::believe(seen)?;
         if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
-            let each = cpu.as_nanos() as f64 / 1e3 / load.served() as f64;
+            let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
             figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
         }
         Ok(figures)

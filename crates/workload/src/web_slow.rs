@@ -390,6 +390,7 @@ mod tests {
     fn an_answer_conforms_at_four_fifths_of_its_lines_speed() {
         let mut load = LoadResult {
             ok: 3,
+            ok_in_window: 3,
             faults: [(Fault::Reset, 1)].into(),
             ..LoadResult::default()
         };

@@ -53,7 +53,7 @@ pub(crate) const KIND: Kind = Kind {
 struct Options {
     #[serde(flatten)]
     pages: web_static::Options,
-    /// `None` for a closed loop, and then left out, as in runs of earlier versions.
+    /// `None` for a closed loop, and then left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     rate_per_s: Option<u32>,
 }

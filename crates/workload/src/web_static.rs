@@ -52,7 +52,7 @@ pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
-    /// `None` for throughput, and then left out, as in runs of earlier versions.
+    /// `None` for throughput, and then left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decided_by: Option<Decider>,
 }
@@ -168,6 +168,7 @@ mod tests {
                 window_ns: 1_000_000_000,
                 planned: 1,
                 ok: 1,
+                ok_in_window: 1,
                 ..record::load::LoadResult::default()
             };
             load.latency.record(1000);

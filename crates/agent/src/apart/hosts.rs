@@ -494,6 +494,7 @@ mod tests {
         Driven {
             load: Some(LoadResult {
                 ok,
+                ok_in_window: ok,
                 planned: ok,
                 ..LoadResult::default()
             }),

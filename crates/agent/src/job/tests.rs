@@ -491,7 +491,7 @@ fn brokerage(env: &[(&str, &str)]) -> Option<Result<JobResult, Failure>> {
         skip::skip(&format!("no Tomcat with a database: {missing}"));
         return None;
     }
-    let options = "clients = 3\naccounts = 20\njit = \"quick\"\nrehearsal = 100\n\
+    let options = "clients = 3\naccounts = 20\njit = \"quick\"\nwarmup_requests = 100\n\
                    warmup = \"1s\"\nwindow = \"3s\"\ndeadline = \"1m\"";
     let mut job = job_of("app-trade", options);
     let env = env

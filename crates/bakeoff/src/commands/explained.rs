@@ -277,7 +277,7 @@ fn work_of(figures: &[Figure], ran_ns: u64) -> (f64, WorkUnit) {
 /// Requests of so much guest time at the rate of the clients' windows: the profile of a ramp has the warm-ups of its later
 /// steps in it, as the metric has.
 fn requests(load: &LoadResult, ran_ns: u64) -> f64 {
-    load.served() as f64 * (ran_ns as f64 / load.window_ns as f64)
+    load.ok_in_window as f64 * (ran_ns as f64 / load.window_ns as f64)
 }
 
 /// Why a trial has no profile that can be used.
@@ -358,6 +358,7 @@ mod tests {
         let load = LoadResult {
             window_ns: 8_000_000_000,
             ok: 1_000,
+            ok_in_window: 1_000,
             ..LoadResult::default()
         };
         let of = |ran_ns| requests(&load, ran_ns) as u64;

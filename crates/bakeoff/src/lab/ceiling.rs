@@ -157,6 +157,6 @@ fn of(measurement: &Measurement) -> CeilingOutcome {
         is_shared: path.is_shared,
         cpu_ns_per_request: path
             .cpu_ns
-            .map(|cpu_ns| cpu_ns as f64 / load.served().max(1) as f64),
+            .map(|cpu_ns| cpu_ns as f64 / load.ok_in_window.max(1) as f64),
     })
 }

@@ -65,7 +65,7 @@ pub fn run_block(
     let looked = Event::Looked {
         blocks: block - 1,
         looks: Vec::new(),
-        undecided: Some(wanted.clone()),
+        undecided: wanted.clone(),
     };
     lab.note(&mut book, looked)?;
     book.run_state.look(block - 1);
@@ -149,7 +149,7 @@ fn undecided_at(entries: &[Entry]) -> Option<Vec<String>> {
         let Event::Looked { undecided, .. } = &entry.event else {
             return None;
         };
-        undecided.clone()
+        Some(undecided.clone())
     })
 }
 
@@ -164,7 +164,7 @@ pub fn undecided(run: &Path, plan: &Plan) -> Result<Vec<String>> {
     for entry in record::journal::read(&run)? {
         let is_extended = matches!(entry.event, Event::Extended { .. });
         if let Event::Looked { undecided, .. } = entry.event {
-            last = undecided;
+            last = Some(undecided);
         } else if is_extended {
             last = None;
         }

@@ -415,7 +415,7 @@ fn talk_without_end() {
     assert!(peak_mib < 100, "{peak_mib} MiB");
 }
 
-/// A directory that an earlier version wrote may hold what today would not be written.
+/// A directory that somebody else wrote may hold what today would not be written.
 #[test]
 fn a_poisoned_directory_is_an_error_and_no_panic() {
     let dir = tempfile::tempdir().unwrap();

@@ -2,8 +2,7 @@
 //!
 //! Each folder of `tests/golden` holds a run (plan, journal, records, facts) and beside it, in `expected`, what `judge` says of
 //! it. `UPDATE_EXPECT=1 cargo test --workspace golden` writes what is said now; the difference is then looked at. It
-//! also makes a simulated run that is missing. Runs that are there are never made anew, so that directories of earlier
-//! versions stay readable. `real` is a run of two kernels. Most facts and second-by-second figures were taken out of all.
+//! also makes a simulated run that is missing; runs that are there are not made anew. `real` is a run of two kernels. Most facts and second-by-second figures were taken out of all.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,10 +76,8 @@ fn stands_alone(page: &str) {
     );
 }
 
-/// Texts of others in a judgement: what a guest or a server said, and what journals before version 4 told.
-const QUOTED: [&str; 7] = [
-    "fact", "values", "kernel", "server", "last", "text", "value",
-];
+/// Texts of others in a judgement: what a guest or a server said.
+const QUOTED: [&str; 6] = ["fact", "values", "kernel", "server", "last", "value"];
 
 /// Strings of more than one word in the data of a judgement, but for those that it quotes.
 fn sentences(value: &Value, key: &str) -> Vec<String> {

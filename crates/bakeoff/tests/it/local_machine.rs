@@ -402,7 +402,7 @@ fn with_json_standard_output_has_documented_lines_alone_and_progress_is_on_stand
     let (lines, _) = json_lines(dir.path(), &["--out", "second"]);
     let a_a = history(&lines);
     assert_eq!((&a_a["kind"], &a_a["runs"]), (&"known".into(), &1.into()));
-    assert_eq!((&a_a["blocks"], &a_a["not_known"]), (&3.into(), &0.into()));
+    assert_eq!(a_a["blocks"], 3);
 }
 
 #[test]

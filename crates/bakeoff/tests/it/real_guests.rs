@@ -410,7 +410,7 @@ pub(crate) fn check_profiles(dir: &Path, trials: u32) {
         let counted = measurement.instructions.as_ref().unwrap();
         let mut figures = counted.figures.iter();
         let figure = figures.find(|figure| figure.spec.name == "instructions");
-        let served = measurement.load.as_ref().unwrap().served() as f64;
+        let served = measurement.load.as_ref().unwrap().ok_in_window as f64;
         let counted = *busy_instructions as f64 / served;
         let ratio = counted / figure.unwrap().value;
         assert!((ratio - 1.0).abs() < 0.005, "{ratio}");

@@ -11,7 +11,7 @@ use super::{Cache, write};
 
 const FILE: &str = "about.json";
 
-/// What an entry was made from, and when. Entries of older bakeoffs have none.
+/// What an entry was made from, and when.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct About {
     /// What people call it: a kernel's release, an image's recipe.

@@ -347,7 +347,7 @@ impl Load {
             window_ns: self.soak.window.as_nanos() as u64,
             planned: self.ok + self.faults,
             ok: self.ok,
-            ok_in_window: Some(self.ok),
+            ok_in_window: self.ok,
             body_bytes: self.ok * 1000,
             connections_asked: 1,
             connections_opened: 1,

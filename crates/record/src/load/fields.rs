@@ -62,16 +62,6 @@ impl Field for u64 {
     }
 }
 
-impl Field for Option<u64> {
-    fn add(&mut self, other: &Self) {
-        *self = Some(self.unwrap_or(0) + other.unwrap_or(0));
-    }
-
-    fn check(&mut self, name: &str) -> Checked {
-        count(name, self.unwrap_or(0))
-    }
-}
-
 impl Field for BTreeMap<Fault, u64> {
     fn add(&mut self, other: &Self) {
         add_counts(self, other);

@@ -44,7 +44,7 @@ pub struct OneSided {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum History {
-    /// The run does not say: an earlier version made it.
+    /// The run does not say.
     #[default]
     NotKnown,
     /// There was none.
@@ -57,8 +57,6 @@ pub enum History {
         blocks: u32,
         /// How many of them told an arm apart from itself.
         told_apart: u32,
-        /// How many do not say whether they did.
-        not_known: u32,
         /// Evidence that they do so more often than their error rates say: a fair game's stake, 1 at the beginning.
         e_value: f64,
         /// Evidence that their blocks favour one place: likewise, at its highest.

@@ -10,11 +10,6 @@ use super::Verdict;
 pub enum Look {
     /// The metric of one arm.
     Metric(MetricLook),
-    /// As a version of bakeoff told it that recorded a sentence.
-    Told {
-        /// Its sentence.
-        text: String,
-    },
 }
 
 /// How far one primary metric of one arm is.

@@ -107,11 +107,6 @@ pub enum Disturbance {
         /// Time that it usually takes, in nanoseconds: the median of all trials so far.
         usual_ns: f64,
     },
-    /// As a version of bakeoff told it that recorded a sentence.
-    Told {
-        /// Its sentence.
-        text: String,
-    },
 }
 
 /// CPU time that others took from a trial.

@@ -4,7 +4,7 @@ use crate::words::machine;
 use plan::StringPrice;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
-/// `machine was fake, is another`.
+/// `machine was fake machine, simulated time, is this host, Linux 6.1, clock wall, CPUs 2`.
 pub fn obstacle(obstacle: &Obstacle) -> String {
     let was = |what: &str, [one, other]: [String; 2]| format!("{what} was {one}, is {other}");
     match obstacle {
@@ -80,8 +80,9 @@ mod tests {
             Obstacle::StringPrice([None, Some(StringPrice::USUAL)]),
             Obstacle::Machine(Box::new([
                 MachineDescription::Fake,
-                MachineDescription::Told {
-                    text: "another".into(),
+                MachineDescription::Local {
+                    release: "6.1".into(),
+                    cpus: 2,
                 },
             ])),
             kernel,
@@ -98,7 +99,7 @@ mod tests {
         expect![[r#"
             clock was the wall clock, is counted instructions, 2 ns each
             price of string instructions was none, is 0.125 instructions a byte and 10 a start
-            machine was fake machine, simulated time, is another
+            machine was fake machine, simulated time, is this host, Linux 6.1, clock wall, CPUs 2
             kernel of arm 6.1 was none, is 0123456789ab
             no arm is in both: 6.1, 7.2 and old, new
             cmdline of arm 7.2

@@ -12,10 +12,7 @@ pub(crate) fn between(more: u32, so_far: u32) -> String {
 
 /// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6] (97.5 % interval), about 20 more (6 to 69) for a 2 % margin`.
 pub fn look(look: &Look) -> String {
-    let look = match look {
-        Look::Metric(look) => look,
-        Look::Told { text } => return text.clone(),
-    };
+    let Look::Metric(look) = look;
     let MetricLook {
         workload,
         metric,

@@ -54,7 +54,6 @@ pub fn machine(machine: &MachineDescription) -> String {
             }
         }
         MachineDescription::Fake => "fake machine, simulated time".into(),
-        MachineDescription::Told { text } => text.clone(),
     }
 }
 
@@ -276,9 +275,6 @@ mod tests {
                 cpus: 2,
             },
             MachineDescription::Fake,
-            MachineDescription::Told {
-                text: "as it was".into(),
-            },
         ];
         expect![[r#"
             this host, Linux 6.18.44, clock wall, CPUs 2
@@ -286,8 +282,7 @@ mod tests {
             box root@box, EPYC, CPUs 8, memory 64.0 GiB, eno1 by igb, arms by kexec, clock wall, servers at eno2 10.1.0.1 by ixgbe and eno2 10.2.0.1 by ixgbe, clients by ssh on one, two
             systems on the network, exchanged from block to block; clients on this host, Linux 6.18.44, clock wall, CPUs 2
             systems on the network; clients by ssh on one, two, clock wall
-            fake machine, simulated time
-            as it was"#]]
+            fake machine, simulated time"#]]
         .assert_eq(&all.each_ref().map(machine).join("\n"));
     }
 }

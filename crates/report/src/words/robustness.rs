@@ -336,22 +336,17 @@ pub(crate) fn history(judgement: &Judgement) -> String {
             runs,
             blocks,
             told_apart,
-            not_known,
             e_value,
             e_value_of_blocks,
             has_failed,
         } => {
-            let older = match not_known {
-                0 => String::new(),
-                some => format!(" ({some} do not say)"),
-            };
             let verdict = if *has_failed {
                 ": no verdict of this machine is worth anything"
             } else {
                 ""
             };
             format!(
-                "A/A history of this machine: {} of {}, {told_apart} told apart{older}, e-value {}, of blocks {} (fails at 100){verdict}",
+                "A/A history of this machine: {} of {}, {told_apart} told apart, e-value {}, of blocks {} (fails at 100){verdict}",
                 counted(*runs, "run"),
                 super::blocks(*blocks),
                 significant(*e_value, 2),

@@ -25,7 +25,6 @@ pub fn close_reason(reason: &CloseReason) -> String {
             let trials = super::counted(*trials, "trial");
             format!("no arm but the baseline gave a figure in {trials} in a row")
         }
-        CloseReason::Told { text } => text.clone(),
     }
 }
 
@@ -40,8 +39,7 @@ pub(crate) fn state(run: &Run, judgement: &Judgement) -> String {
         judgement.primaries().count(),
         judgement.primaries().filter(is_open).count(),
     );
-    // Earlier versions called a run decided, or not all decided, that had come to the end of its plan.
-    let after = ["ended ", "decided ", "not all decided "];
+    let after = ["ended ", "decided "];
     match after.iter().find_map(|lead| reason.strip_prefix(lead)) {
         Some(after) if open > 0 => format!("finished {after}: {}", undecided_of(open, all)),
         Some(after) if all > 0 => format!("finished {after}: decided"),
@@ -68,10 +66,7 @@ mod tests {
     #[test]
     fn a_run_of_undecided_verdicts_is_not_called_decided() {
         let (run, mut judgement) = judged(web::two_kernels());
-        assert_eq!(
-            state(&run, &judgement),
-            "finished: all primary metrics decided"
-        );
+        assert_eq!(state(&run, &judgement), "finished after 10 blocks: decided");
         let closed_by = |why: &CloseReason| {
             let mut early = run.clone();
             for entry in &mut early.entries {
@@ -82,13 +77,8 @@ mod tests {
             early
         };
         let plan = CloseReason::BlocksOfPlan { blocks: 4 };
-        let earlier = CloseReason::Told {
-            text: "decided after 4 blocks, the most that the plan allows".into(),
-        };
-        for early in [plan, earlier].iter().map(closed_by) {
-            let decided = "finished after 4 blocks, the most that the plan allows: decided";
-            assert_eq!(state(&early, &judgement), decided);
-        }
+        let decided = "finished after 4 blocks, the most that the plan allows: decided";
+        assert_eq!(state(&closed_by(&plan), &judgement), decided);
         judgement.comparisons[0].verdict = Verdict::Undecided;
         let told = |reason| state(&closed_by(&reason), &judgement);
         assert_eq!(

@@ -116,7 +116,6 @@ pub fn disturbance(disturbance: &Disturbance) -> String {
                 usual_ns / 1e6
             )
         }
-        Disturbance::Told { text } => text.clone(),
     }
 }
 

@@ -179,7 +179,7 @@ fn a_wide_screen_has_all_of_it() {
                 └────────────────────────────────────────────────────────────     └───────────────────────────────────────────────────────────
               0 s                                                        59 s   0 s                                                       59 s
              trials ───────────────────────────────────  defects ─────────────────────────────────  journal ──────────────────────────────────
-            004 block 2 6.1: measuring, second 42 of 60 7.2, trial 003: hung-task in fsync, 2 time 10:41:00 all primary metrics decided
+            004 block 2 6.1: measuring, second 42 of 60 7.2, trial 003: hung-task in fsync, 2 time 10:41:00 decided after 10 blocks
             003 block 2 7.2: measured 2 464.0 requests/                                            10:20:00 after 9 blocks: web-static through
             002 block 1 7.2: measured 2 451.0 requests/                                            10:00:00 the run began on QEMU 7.2.22, emul
             001 block 1 6.1: measured 2 285.0 requests/

@@ -32,17 +32,12 @@ const HISTORY_BYTES: u64 = 64 << 20;
 /// Numbers of blocks for which the smallest difference is told.
 const BLOCKS: [u32; 3] = [10, 30, 100];
 
-/// The A/A runs of one machine: contrasts of primary metrics, by run and workload, and how the runs ended. Histories of earlier
-/// versions have contrasts alone.
+/// The A/A runs of one machine, by run and workload.
 #[derive(Debug, Default, Serialize, Deserialize)]
-struct History {
-    runs: BTreeMap<String, Vec<f64>>,
-    #[serde(default)]
-    ended: BTreeMap<String, Ended>,
-}
+struct History(BTreeMap<String, PastRun>);
 
 /// Keeps the A/A runs of the machine with a run that begins, so that it can be judged elsewhere. A run that goes on keeps those
-/// that it has; one that an earlier version began stays without.
+/// that it has.
 pub(super) fn keep(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
     let has_begun = rundir::load_history(dir.path())?.is_some()
         || dir
@@ -52,15 +47,9 @@ pub(super) fn keep(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
     if has_begun {
         return Ok(());
     }
-    let history = read(&path(machine)?)?;
-    let past = |(id, contrasts): (String, Vec<f64>)| PastRun {
-        ended: history.ended.get(&id).copied(),
-        id,
-        contrasts,
-    };
     let kept = a_a::History {
         version: a_a::VERSION,
-        runs: history.runs.clone().into_iter().map(past).collect(),
+        runs: read(&path(machine)?)?.0.into_values().collect(),
     };
     dir.write(A_A, &serde_json::to_vec_pretty(&kept)?)
 }
@@ -81,14 +70,14 @@ pub(super) fn note(run: &Run, judgement: &Judgement) -> Result<()> {
     let history = read(&path(&run.opening.machine)?)?;
     let begun = begun(run);
     let seed = run.plan.design.seed;
-    let is_repeat = |(id, ended): (&String, &Ended)| {
+    let is_repeat = |past: &PastRun| {
         let workloads = &run.plan.workloads;
         let is_same = workloads
             .iter()
-            .any(|one| id.ends_with(&format!(" {}", one.id)));
-        is_same && !id.starts_with(begun) && ended.seed == seed.cast_signed()
+            .any(|workload| past.id.ends_with(&format!(" {}", workload.id)));
+        is_same && !past.id.starts_with(begun) && past.ended.seed == seed.cast_signed()
     };
-    if history.ended.iter().any(is_repeat) {
+    if history.0.values().any(is_repeat) {
         return Ok(());
     }
     extend_history(run, judgement).map(drop)
@@ -113,7 +102,12 @@ pub(super) fn seed(out: &Path) -> i64 {
 /// Prints what the run says of its machine, and adds it to the machine's history.
 pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
     let history = extend_history(run, judgement)?;
-    let contrasts: Vec<f64> = history.runs.values().flatten().copied().collect();
+    let contrasts: Vec<f64> = history
+        .0
+        .values()
+        .flat_map(|past| &past.contrasts)
+        .copied()
+        .collect();
     let calibration = eprocess::calibration(&contrasts);
     let error_rate = run.plan.design.error_rate;
     if json {
@@ -143,7 +137,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
         Calibration::Passed(evidence) => format!(
             "A/A calibration passed: {} blocks of {} A/A runs on this machine, evidence against it {} (fails at 100)",
             contrasts.len(),
-            history.runs.len(),
+            history.0.len(),
             significant(evidence, 2)
         ),
         Calibration::Failed(blocks) => format!(
@@ -219,8 +213,12 @@ fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
             error_rate: run.error_rate(),
             seed: run.plan.design.seed.cast_signed(),
         };
-        history.runs.insert(id.clone(), contrasts);
-        history.ended.insert(id, ended);
+        let past = PastRun {
+            id: id.clone(),
+            contrasts,
+            ended,
+        };
+        history.0.insert(id, past);
     }
     let (dir, name) = Tree::around(&path);
     let cannot_make = || format!("cannot make {}", dir.path().display());

@@ -52,6 +52,7 @@ fn load() -> LoadResult {
         window_ns: 2_000_000_000,
         planned: 98,
         ok: 98,
+        ok_in_window: 98,
         latency: latency(),
         timeline: vec![second(0), second(1)],
         client_cpu_ns: vec![7],

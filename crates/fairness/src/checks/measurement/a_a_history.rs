@@ -61,7 +61,6 @@ mod tests {
             runs: 7,
             blocks: 56,
             told_apart: if has_failed { 5 } else { 0 },
-            not_known: 0,
             e_value: if has_failed { 400.0 } else { 0.6 },
             e_value_of_blocks: 1.2,
             has_failed,

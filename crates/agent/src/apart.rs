@@ -9,15 +9,13 @@
 
 pub(crate) mod counters;
 pub(crate) mod driver;
+mod failure;
 pub(crate) mod follow;
 pub(crate) mod hosted;
 pub(crate) mod hosts;
 mod tap;
 
-use protocol::drive::Drive;
 use protocol::hosts::HostCommand;
-use record::validate;
-use workload::Wrong;
 
 use self::driver::Place;
 use crate::channel::Channel;
@@ -78,21 +76,4 @@ pub fn hosted(build: &str) -> i32 {
 /// To be called before any thread is started.
 pub fn try_clients() -> anyhow::Result<()> {
     tap::make(1).map(drop)
-}
-
-/// A drive that failed, for whoever waits for it.
-fn failed(why: &anyhow::Error) -> Drive {
-    Drive::Failed {
-        is_wrong: why.is::<Wrong>(),
-        detail: validate::detail(&format!("{why:#}")),
-    }
-}
-
-/// A drive that failed elsewhere, as an error here.
-fn failure(is_wrong: bool, detail: String) -> anyhow::Error {
-    if is_wrong {
-        Wrong(detail).into()
-    } else {
-        anyhow::Error::msg(detail)
-    }
 }

@@ -12,11 +12,10 @@
 
 mod modules;
 mod netlink;
-mod on_box;
+pub(crate) mod on_box;
 mod parameters;
 mod root;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -28,10 +27,9 @@ use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
 use workload::Workload;
 
-pub use self::on_box::BoxNetwork;
 use crate::boot::modules::Modules;
 use crate::channel::Channel;
-use crate::job::Environment;
+use crate::env::Environment;
 use crate::kernel_log::From;
 use crate::needs::{self, CARD_MODULES, DISK_MODULES, GROUND_MODULES, LINE_MODULES};
 use crate::preload;
@@ -119,7 +117,7 @@ fn agent(build: &str) -> i32 {
         }
     };
     session::hold((channel, From::Boot), build, end, &|job, workload| {
-        prepare_environment((&modules, network.as_ref()), job, workload)
+        prepare_environment(&modules, network.as_ref(), job, workload)
     })
 }
 
@@ -142,7 +140,8 @@ fn missing_words(missing: &[String]) -> String {
 /// Loads what the job needs, and makes the image the root: modules are in the initramfs, out of reach
 /// from then on.
 fn prepare_environment(
-    (modules, network): (&Modules, Option<&BoxNetwork>),
+    modules: &Modules,
+    network: Option<&on_box::BoxNetwork>,
     job: &Job,
     workload: &dyn Workload,
 ) -> Result<Environment> {
@@ -189,17 +188,4 @@ fn prepare_environment(
         watches_path: network.is_some(),
         box_network: network.cloned(),
     })
-}
-
-/// Release of the kernel that runs: `6.1.0-40-cloud-amd64`.
-fn release() -> String {
-    rustix::system::uname()
-        .release()
-        .to_string_lossy()
-        .into_owned()
-}
-
-/// A file's text, nothing if there is no such file.
-fn text_of(path: impl AsRef<std::path::Path>) -> String {
-    fs::read_to_string(path).unwrap_or_default()
 }

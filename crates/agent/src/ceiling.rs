@@ -15,9 +15,10 @@ use workload::figures::Seen;
 
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::cpus;
+use crate::env::{Environment, Failure, Tell};
 use crate::job::{
-    Environment, Failure, Far, Tell, TrialClients, drive, kernel, make_network, open_far, path_of,
-    raise_open_files, shared, workload_context,
+    Far, TrialClients, drive, kernel, make_network, open_far, path_of, raise_open_files, shared,
+    workload_context,
 };
 use crate::sampler::Sampler;
 

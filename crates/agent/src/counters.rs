@@ -11,7 +11,7 @@ use anyhow::Result;
 use record::counters::{MEMORY_TOTAL, MEMORY_USED, MOST, NAME_BYTES, SWAP_USED};
 
 use crate::netns::Netns;
-use crate::sampler::slurp;
+use crate::proc::slurp;
 
 /// Places that are kept for counters that are no slab caches.
 const OTHERS: usize = 100;

@@ -6,7 +6,7 @@ use disk::{Counts, Disk};
 use plan::SeekDisk;
 use protocol::Job;
 
-use crate::job::Environment;
+use crate::env::Environment;
 
 /// A disk that is watched from the beginning of a load.
 pub(crate) struct DiskWatch<'e> {

@@ -21,7 +21,7 @@ use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, SecondsA
 use workload::probe::Probe;
 
 use crate::defect_watch::{AskedEnds, DefectWatch};
-use crate::job::Environment;
+use crate::env::Environment;
 use crate::netns::{Netns, NetnsPair};
 use crate::priority;
 use crate::services::Running;
@@ -194,7 +194,7 @@ impl<'j> Disturber<'j> {
             .spawn(move || {
                 // Its instants are the same in all arms only if no server keeps it waiting.
                 priority::raise();
-                follow(&planned, &site, opens, (&stopped, &told))
+                follow(&planned, &site, opens, &stopped, &told)
             })
             .expect("a thread more can be had");
         *self.at_work.lock().expect(UNPOISONED) = Some(AtWork { stop, thread });
@@ -277,7 +277,8 @@ fn follow(
     planned: &[PlannedDisturbance],
     site: &Site,
     opens: Instant,
-    (stopped, told): (&Receiver<()>, &Sender<BegunDisturbance>),
+    stopped: &Receiver<()>,
+    told: &Sender<BegunDisturbance>,
 ) -> Vec<DisturbanceRecord> {
     let since = || opens.elapsed().as_millis() as u64;
     let (mut begun, mut records): (Vec<Begun>, Vec<_>) = (Vec::new(), Vec::new());
@@ -307,7 +308,7 @@ fn follow(
                 let begin_ms = since();
                 match begin(one, site) {
                     Ok(ongoing) => {
-                        tell(told, one, (begin_ms, None));
+                        tell(told, one, begin_ms, None);
                         begun.push(Begun {
                             index,
                             begin_ms,
@@ -320,7 +321,7 @@ fn follow(
             Step::End => {
                 if let Some(place) = begun.iter().position(|one| one.index == index) {
                     let ended = begun.remove(place).end(one, site, since);
-                    tell(told, one, (ended.begin_ms, Some(ended.end_ms)));
+                    tell(told, one, ended.begin_ms, Some(ended.end_ms));
                     records.push(ended);
                 }
             }
@@ -337,7 +338,8 @@ fn follow(
 fn tell(
     told: &Sender<BegunDisturbance>,
     one: &PlannedDisturbance,
-    (begin_ms, end_ms): (u64, Option<u64>),
+    begin_ms: u64,
+    end_ms: Option<u64>,
 ) {
     // Nobody listens once the load is over.
     let _ = told.send(BegunDisturbance {

@@ -110,7 +110,7 @@ pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> 
         let snapshots = match source {
             EvidenceSource::Exporter(_) => None,
             EvidenceSource::Snmp { address, community } => {
-                Some(scope.spawn(move || snmp::busy_cpus((address, community), begun, timing)))
+                Some(scope.spawn(move || snmp::busy_cpus(address, community, begun, timing)))
             }
         };
         wait_until(begun, warmup);

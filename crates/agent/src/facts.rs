@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use plan::cpu::{FAST_STRING_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
-use record::rundir;
+use record::fact;
+use record::hash;
 use workload::context::command;
 
 use crate::cpus;
@@ -34,35 +35,35 @@ const LOG_LIMIT: usize = 4000;
 
 /// Files whose whole content is a fact.
 const FILES: &[&str] = &[
-    "/proc/cmdline",
-    "/proc/version",
+    fact::CMDLINE,
+    fact::KERNEL_VERSION,
     "/proc/filesystems",
-    "/proc/mounts",
-    "/proc/swaps",
+    fact::MOUNTS,
+    fact::SWAPS,
     "/proc/self/limits",
-    "/proc/irq/default_smp_affinity",
+    fact::IRQ_AFFINITY,
     "/sys/devices/system/clocksource/clocksource0/available_clocksource",
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/possible",
-    "/sys/devices/system/cpu/isolated",
+    fact::CLOCKSOURCE,
+    fact::CPUS_ONLINE,
+    fact::CPUS_POSSIBLE,
+    fact::CPUS_ISOLATED,
     "/sys/devices/system/cpu/nohz_full",
-    "/sys/devices/system/cpu/smt/active",
-    "/sys/devices/system/cpu/smt/control",
-    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
-    "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
+    fact::SMT_ACTIVE,
+    fact::SMT_CONTROL,
+    fact::SCALING_DRIVER,
+    fact::SCALING_GOVERNOR,
     "/sys/devices/system/cpu/cpu0/microcode/version",
     "/sys/devices/system/cpu/cpufreq/boost",
     "/sys/devices/system/cpu/intel_pstate/no_turbo",
-    "/sys/devices/system/cpu/cpuidle/current_driver",
+    fact::CPUIDLE_DRIVER,
     "/sys/devices/system/cpu/cpuidle/current_governor",
-    "/sys/devices/system/node/online",
-    "/sys/kernel/security/lsm",
+    fact::NODES_ONLINE,
+    fact::SECURITY_MODULES,
     "/sys/kernel/notes",
-    "/sys/fs/cgroup/cgroup.controllers",
-    "/sys/module/tcp_cubic/version",
-    "/etc/os-release",
-    "/etc/debian_version",
+    fact::CGROUP_CONTROLLERS,
+    fact::CUBIC,
+    fact::OS_RELEASE,
+    fact::DEBIAN_VERSION,
 ];
 
 /// Directories whose files are all facts.
@@ -179,7 +180,7 @@ fn collect_files(values: &mut Values) {
     // Notes hold the build id in binary; a hash is as good for telling kernels apart.
     values.remove("/sys/kernel/notes");
     if let Ok(hash) = hash_file(Path::new("/sys/kernel/notes")) {
-        keep(values, "hash:kernel-notes", &hash);
+        keep(values, fact::KERNEL_NOTES, &hash);
     }
     let text = fs::read_to_string("/proc/modules").unwrap_or_default();
     let mut modules: Vec<_> = text
@@ -187,7 +188,7 @@ fn collect_files(values: &mut Values) {
         .filter_map(|line| line.split(' ').next())
         .collect();
     modules.sort_unstable();
-    keep(values, "/proc/modules", &modules.join(" "));
+    keep(values, fact::MODULES, &modules.join(" "));
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     for line in text.lines() {
         if let Some((
@@ -217,7 +218,7 @@ fn collect_cpu(values: &mut Values) {
         .lines()
         .filter(|line| line.starts_with("processor"))
         .count();
-    keep(values, "/proc/cpuinfo:count", &count.to_string());
+    keep(values, fact::CPU_COUNT, &count.to_string());
     // What /proc/self/status lists may be offline.
     if let Ok(own) = cpus::numbers() {
         let own: Vec<String> = own.iter().map(u32::to_string).collect();
@@ -340,7 +341,7 @@ pub(crate) fn collect_hardware(lead: &str, values: &mut Values) {
 fn collect_userland(values: &mut Values) {
     // The list of all packages with their versions stands for the user land.
     if let Ok(hash) = hash_file(Path::new("/var/lib/dpkg/status")) {
-        keep(values, "hash:userland", &hash);
+        keep(values, fact::USERLAND, &hash);
     }
 }
 
@@ -517,7 +518,7 @@ fn parse_record(record: &str) -> Option<String> {
 }
 
 fn hash_file(path: &Path) -> io::Result<String> {
-    rundir::sha256_of(File::open(path)?)
+    hash::sha256_of(File::open(path)?)
 }
 
 #[cfg(test)]

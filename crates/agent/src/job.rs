@@ -3,24 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Ipv4Addr;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use disk::Disk;
 use plan::Tuning;
 use profiler::format;
 use profiler::profile::Profile;
 use protocol::drive::{Driven, tick_in_parts};
 use protocol::{FromAgent, Job, Part, ProfilePart, Profiling};
 use record::disturbances;
-use record::evidence::{Facts, SCHEDULED_AS_ONE};
+use record::evidence::Facts;
+use record::fact;
 use record::load::Tick;
 use record::load_path::{LoadPath, Side};
 use record::metric::Figure;
-use record::trial::VoidReason;
-use record::trial::{JobResult, Measurement, Metered, Phase};
+use record::trial::{JobResult, Measurement, Metered, Phase, VoidReason};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use workload::config::ArmConfig;
 use workload::context::WorkloadContext;
@@ -29,7 +27,6 @@ use workload::{Timing, Watcher, Workload, Wrong};
 
 use crate::apart::follow::{Follower, follow};
 use crate::apart::hosts::Hosts;
-use crate::boot::BoxNetwork;
 use crate::cgroup::{CLIENTS, Cgroup, Cgroups};
 use crate::channel::Channel;
 use crate::code;
@@ -39,6 +36,7 @@ use crate::defect_watch::DefectWatch;
 use crate::disk_queue;
 use crate::disk_watch::DiskWatch;
 use crate::disturb::Disturber;
+use crate::env::{Environment, Failure, Tell};
 use crate::facts;
 use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
 use crate::injected_cost;
@@ -46,7 +44,6 @@ use crate::mark;
 use crate::netns::{CLIENT, Netns, NetnsPair, SERVER};
 use crate::path::{PathSeen, PathWatch};
 use crate::preload;
-use crate::refused::Refused;
 use crate::sampled::{self, Recorder};
 use crate::sampler::Sampler;
 use crate::scheduler::Scheduled;
@@ -54,61 +51,6 @@ use crate::services::{self, Running};
 use crate::wait_idle;
 use crate::watch::{Edge, Ready, Taken, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
-
-/// Where a job runs.
-#[derive(Debug, Clone)]
-pub struct Environment {
-    /// Empty directory for the workload's data, in memory.
-    pub dir: PathBuf,
-    /// Directory of a cgroup2 file system that may be made.
-    pub cgroup: PathBuf,
-    /// The kernel's configuration, where the machine knows better than `/proc/config.gz`.
-    pub kernel_config: Option<String>,
-    /// The workload's own disk, if the machine has one.
-    pub disk: Option<PathBuf>,
-    /// That disk, where it is one with seeks.
-    pub seeks: Option<Disk>,
-    /// Longest wait for the system to become idle.
-    pub max_idle_wait: Duration,
-    /// Whether clients and network are looked at: not where the clients share a guest with the server by design.
-    pub watches_path: bool,
-    /// The network of a box whose servers have their clients elsewhere.
-    pub box_network: Option<BoxNetwork>,
-}
-
-/// Why a job gave no figure.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// The kind of failure.
-    pub reason: VoidReason,
-    /// What happened, with the last lines of a log where there is one.
-    pub detail: String,
-}
-
-impl From<anyhow::Error> for Failure {
-    fn from(why: anyhow::Error) -> Self {
-        let reason = if why.is::<Wrong>() {
-            VoidReason::CheckFailed
-        } else if why.is::<Refused>() {
-            VoidReason::SettingRefused
-        } else {
-            VoidReason::AgentFailed
-        };
-        Self {
-            reason,
-            detail: format!("{why:#}"),
-        }
-    }
-}
-
-impl Failure {
-    fn of(reason: VoidReason, detail: String) -> Self {
-        Self { reason, detail }
-    }
-}
-
-/// How the job tells what it does; messages go out in the order of the calls.
-pub type Tell<'t> = dyn Fn(FromAgent) + Sync + 't;
 
 /// Descriptors that a process may open: clients and servers hold one for each connection.
 const OPEN_FILES: u64 = 1 << 20;
@@ -199,12 +141,12 @@ pub fn perform(
         None => driven.path.map(|path| shared(path, &watched.meter)),
         Some(_) => driven.path,
     };
-    let mut settled = BTreeMap::from([("agent:settled".into(), idle.to_string())]);
+    let mut settled = BTreeMap::from([(fact::SETTLED.into(), idle.to_string())]);
     if scheduled_as_one {
-        settled.insert(SCHEDULED_AS_ONE.into(), "yes".into());
+        settled.insert(fact::ONE_CPU_GROUP.into(), "yes".into());
     }
     let told = [settled, driven.facts, of_scheduler, disk_facts];
-    let facts = facts_with(told, (&netns, &services), environment);
+    let facts = facts_with(told, &netns, &services, environment);
     let measurement = Measurement {
         figures,
         curves: driven.curves,
@@ -235,7 +177,8 @@ fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair> {
 /// The system's facts, and what else there is to tell.
 fn facts_with(
     told: [BTreeMap<String, String>; 4],
-    (netns, services): (&NetnsPair, &[Running]),
+    netns: &NetnsPair,
+    services: &[Running],
     environment: &Environment,
 ) -> Facts {
     let mut facts = facts::collect(netns, services, environment.kernel_config.as_deref());
@@ -564,7 +507,7 @@ pub(crate) fn drive(
     let mut observer = LoadObserver {
         begins: clients.begins,
         tell,
-        ready: Some(Ready::to_watch(sampler, (timing, window), recorder)),
+        ready: Some(Ready::to_watch(sampler, timing, window, recorder)),
         watch: None,
         measuring: false,
     };

@@ -22,6 +22,7 @@ pub mod defect_watch;
 mod disk_queue;
 mod disk_watch;
 mod disturb;
+pub mod env;
 mod evidence;
 pub mod facts;
 pub mod hardware_counters;
@@ -52,7 +53,7 @@ pub mod watch;
 use protocol::hosts::HostCommand;
 
 pub use crate::apart::{clients, clients_of_box, hosted, try_clients};
-pub use crate::boot::BoxNetwork;
+pub use crate::boot::on_box::BoxNetwork;
 pub use crate::evidence::try_source;
 
 /// Whether this process is the first of a guest: the kernel starts `/init` of an initramfs as pid 1.

@@ -17,7 +17,7 @@ use rustix::mount::{MountFlags, mount, mount_bind_recursive};
 use rustix::process::{chdir, chroot};
 
 use crate::channel::Channel;
-use crate::job::Environment;
+use crate::env::Environment;
 use crate::kernel_log::From;
 use crate::session::{self, UNSAID};
 
@@ -50,7 +50,7 @@ pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
 pub(crate) fn serve_remote(build: &str, hosts: &[HostCommand]) -> i32 {
     let end = || std::process::exit(UNSAID);
     match Channel::given() {
-        Ok(channel) => session::hold_clients_of_others((channel, hosts), build, end),
+        Ok(channel) => session::hold_clients_of_others(channel, hosts, build, end),
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
             UNSAID

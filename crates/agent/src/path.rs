@@ -15,7 +15,7 @@ use workload::context::command;
 use crate::cpus;
 use crate::netns::Netns;
 use crate::proc;
-use crate::sampler::slurp;
+use crate::proc::slurp;
 
 /// Most interfaces of an end that are looked at.
 const LINKS: usize = 64;

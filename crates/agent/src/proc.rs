@@ -1,9 +1,12 @@
-//! What the kernel shows in `/proc`, parsed. Pure: text in, numbers out; formats as in proc(5).
+//! What the kernel shows in `/proc`, read and parsed. Parsers are pure: text in, numbers out; formats as in proc(5).
 //!
 //! Kernels add fields and lines over the years, so every parser takes what it knows by name or by place
 //! and skips the rest.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use record::evidence::{Disk, Memory};
 
@@ -233,6 +236,34 @@ pub fn cgroup_time(text: &str) -> CgroupTime {
 pub fn resident_pages(text: &str) -> u64 {
     let word = text.split_ascii_whitespace().nth(1);
     word.and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// Reads a file from its start, however often it was read before. A file that cannot be read is empty.
+pub(crate) fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
+    let mut length = 0;
+    loop {
+        if length == buffer.len() {
+            buffer.resize(2 * length, 0);
+        }
+        match file.read_at(&mut buffer[length..], length as u64) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => length += read,
+        }
+    }
+    std::str::from_utf8(&buffer[..length]).unwrap_or_default()
+}
+
+/// Release of the kernel that runs: `6.1.0-40-cloud-amd64`.
+pub(crate) fn release() -> String {
+    rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned()
+}
+
+/// A file's text, nothing if there is no such file.
+pub(crate) fn text_of(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
 }
 
 #[cfg(test)]

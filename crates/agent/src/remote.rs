@@ -14,6 +14,7 @@ use plan::Target;
 use protocol::hosts::HostCommand;
 use protocol::{CeilingJob, FromAgent, Job};
 use record::evidence::Facts;
+use record::fact;
 use record::load_path::Side;
 use record::metric::Figure;
 use record::trial::{JobResult, Measurement, Metered, NOT_KNOWN, Phase, VoidReason};
@@ -24,9 +25,10 @@ use workload::figures::Seen;
 
 use crate::apart::hosts::Hosts;
 use crate::cpus;
+use crate::env::{Failure, Tell};
 use crate::evidence::{self, Reading, Watched};
 use crate::facts;
-use crate::job::{Failure, Far, Tell, TrialClients, drive, raise_open_files};
+use crate::job::{Far, TrialClients, drive, raise_open_files};
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::sampler::Sampler;
@@ -146,18 +148,18 @@ pub(crate) fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostC
 /// What is known of a system on the network and of its clients' host before anything is read from it.
 fn known(target: &Target) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    values.insert("remote:url".into(), target.url.clone());
+    values.insert(fact::REMOTE_URL.into(), target.url.clone());
     if !target.addresses.is_empty() {
         let addresses = target.addresses.iter().map(ToString::to_string);
         let addresses: Vec<_> = addresses.collect();
-        values.insert("remote:addresses".into(), addresses.join(" "));
+        values.insert(fact::REMOTE_ADDRESSES.into(), addresses.join(" "));
     }
     values.insert(
-        "remote:evidence".into(),
+        fact::REMOTE_EVIDENCE.into(),
         evidence::name(target.evidence.as_ref()),
     );
     // The clients are the only ones whose hardware can be looked at.
-    facts::collect_hardware("host:hardware", &mut values);
+    facts::collect_hardware(fact::HOST_HARDWARE, &mut values);
     values
 }
 

@@ -7,7 +7,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -23,7 +22,7 @@ use crate::cpus::Cpus;
 use crate::hardware_counters::Counting;
 use crate::netns::Netns;
 use crate::path::PathWatch;
-use crate::proc::{self, CgroupTime, Stat};
+use crate::proc::{self, CgroupTime, Stat, slurp};
 
 /// Processes of one service whose memory is read in one sample.
 const RSS_READS: usize = 32;
@@ -373,21 +372,6 @@ impl CgroupFiles {
         }
         self.next = (self.next + RSS_READS) % processes.len().max(1);
     }
-}
-
-/// Reads a file from its start, however often it was read before. A file that cannot be read is empty.
-pub(crate) fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
-    let mut length = 0;
-    loop {
-        if length == buffer.len() {
-            buffer.resize(2 * length, 0);
-        }
-        match file.read_at(&mut buffer[length..], length as u64) {
-            Ok(0) | Err(_) => break,
-            Ok(read) => length += read,
-        }
-    }
-    std::str::from_utf8(&buffer[..length]).unwrap_or_default()
 }
 
 fn open(path: impl AsRef<Path>) -> Result<File> {

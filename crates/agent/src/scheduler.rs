@@ -10,7 +10,7 @@ use record::trial::VoidReason;
 use schedulers::{Counters, Loaded};
 
 use crate::cpus::Cpus;
-use crate::job::{Environment, Failure};
+use crate::env::{Environment, Failure};
 use crate::wait_idle::wait_idle;
 
 /// The kernel's scheduler in a trial: an arm's, or its own.

@@ -19,7 +19,8 @@ use crate::apart::driver::{self, Place};
 use crate::ceiling;
 use crate::channel::Channel;
 use crate::defect_watch::DefectWatch;
-use crate::job::{self, Environment, Failure};
+use crate::env::{Environment, Failure};
+use crate::job;
 use crate::kernel_log::From;
 use crate::remote;
 use crate::wait_idle::wait_idle;
@@ -56,7 +57,8 @@ pub(crate) fn hold(
 
 /// The same for a job whose clients may be on other hosts, and whose servers are.
 pub(crate) fn hold_clients_of_others(
-    (channel, hosts): (Channel, &[HostCommand]),
+    channel: Channel,
+    hosts: &[HostCommand],
     build: &str,
     end: fn() -> !,
 ) -> i32 {
@@ -74,7 +76,7 @@ fn hold_with(
     let Some((host, mine)) = open(&channel, build, "agent") else {
         return UNSAID;
     };
-    let done = converse(&host, (channel, &mine, hosts, from), end, prepare);
+    let done = converse(&host, channel, &mine, hosts, from, end, prepare);
     match done.and_then(|result| result.map(validated).transpose()) {
         Ok(Some(result)) => protocol::told(result).for_each(|message| host.say(&message)),
         Ok(None) => {}
@@ -97,7 +99,7 @@ pub(crate) fn hold_clients(
         return UNSAID;
     };
     host.say(&FromAgent::Hello(mine.clone()));
-    if let Err(why) = drive_clients(&host, (channel, servers), (place, &mine), end) {
+    if let Err(why) = drive_clients(&host, channel, servers, place, &mine, end) {
         let (reason, detail) = (VoidReason::AgentFailed, format!("{why:#}"));
         let detail = validate::detail(&detail);
         host.say(&FromAgent::Failed { reason, detail });
@@ -127,8 +129,10 @@ fn open(channel: &Channel, build: &str, role: &str) -> Option<(Arc<Host>, Greeti
 
 fn drive_clients(
     host: &Arc<Host>,
-    (mut channel, servers): (Channel, Channel),
-    (place, mine): (Place<'_>, &Greeting),
+    mut channel: Channel,
+    servers: Channel,
+    place: Place<'_>,
+    mine: &Greeting,
     end: fn() -> !,
 ) -> Result<()> {
     let job = receive_job(&mut channel, mine)?;
@@ -161,7 +165,10 @@ fn validated(mut result: JobResult) -> Result<JobResult, Failure> {
 /// Everything from the greeting to the result; none where it has been told to another agent.
 fn converse(
     host: &Arc<Host>,
-    (mut channel, mine, hosts, from): (Channel, &Greeting, &[HostCommand], Option<From>),
+    mut channel: Channel,
+    mine: &Greeting,
+    hosts: &[HostCommand],
+    from: Option<From>,
     end: fn() -> !,
     prepare: &Prepare<'_>,
 ) -> Result<Option<JobResult>, Failure> {

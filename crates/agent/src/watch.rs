@@ -80,7 +80,8 @@ impl Ready {
     /// Gets ready to watch a load; the recorder records the window.
     pub(crate) fn to_watch(
         mut sampler: Sampler,
-        (timing, window): (Timing, Window),
+        timing: Timing,
+        window: Window,
         recorder: Option<Recorder>,
     ) -> Self {
         let (begins, begun) = channel();
@@ -430,7 +431,7 @@ mod tests {
             window: hour,
         };
         let sampler = sampler.counted_by(Some(counting));
-        let watch = Ready::to_watch(sampler, (timing, Window::Told), None).begin();
+        let watch = Ready::to_watch(sampler, timing, Window::Told, None).begin();
         let execute = |count| executed.0.fetch_add(count, Ordering::SeqCst);
         execute(5);
         watch.edge(Edge::Opens);

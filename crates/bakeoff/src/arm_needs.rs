@@ -6,8 +6,9 @@ mod file_system;
 use anyhow::{Result, bail};
 use input::problem::{Problem, Problems};
 use machine::cache::Cache;
+use machine::flavour::Flavour;
 use machine::image::Image;
-use machine::kernel::{self, Flavour, Kernel};
+use machine::kernel::{self, Kernel};
 use plan::{Arm, Plan};
 use schedulers::Lack;
 

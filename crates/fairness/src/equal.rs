@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use plan::Mode;
 use record::evidence::{Facts, Told};
+use record::fact;
 use record::verdict::Difference;
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Unpinnable};
 use record::verdict::weighed::{Class, Seen, Weight};
@@ -291,7 +292,7 @@ fn not_pinnable(differences: &[&Difference]) -> Vec<Detail> {
 }
 
 fn why_not(one: &Difference) -> Unpinnable {
-    if one.fact.starts_with("CONFIG_") || one.fact == "/proc/version" {
+    if one.fact.starts_with("CONFIG_") || one.fact == fact::KERNEL_VERSION {
         return Unpinnable::Built;
     }
     if one.values.values().all(Option::is_some) {

@@ -169,7 +169,7 @@ impl Watched {
     pub fn new(dir: impl Into<Tree>, eyes: Eyes) -> Self {
         let dir = dir.into();
         Self {
-            journal: Tail::new(&dir, rundir::JOURNAL),
+            journal: Tail::new(&dir, journal::JOURNAL),
             dir,
             eyes,
             parser: Parser::default(),
@@ -265,14 +265,14 @@ impl Watched {
     }
 
     fn read_journal(&mut self) -> Result<(), Problem> {
-        let path = self.dir.path().join(rundir::JOURNAL);
+        let path = self.dir.path().join(journal::JOURNAL);
         let news = self.journal.read();
         let news = news.map_err(|why| format!("cannot read journal: {}: {why}", path.display()))?;
         if news.is_anew {
             *self = Self {
                 journal: std::mem::replace(
                     &mut self.journal,
-                    Tail::new(&self.dir, rundir::JOURNAL),
+                    Tail::new(&self.dir, journal::JOURNAL),
                 ),
                 was_there: true,
                 ..Self::new(&self.dir, self.eyes)

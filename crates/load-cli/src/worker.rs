@@ -108,7 +108,7 @@ fn serve(peer: Peer<TcpStream>, secret: &Secret, stop: &AtomicBool) -> Result<Lo
     let done = std::thread::scope(|scope| {
         scope.spawn(|| close_when_stopped(&closer, stop, &is_done));
         let done =
-            admit(&mut channel, secret, (&nonce, &line)).and_then(|()| run_one(&mut channel, stop));
+            admit(&mut channel, secret, &nonce, &line).and_then(|()| run_one(&mut channel, stop));
         is_done.store(true, Ordering::Relaxed);
         done
     });
@@ -154,7 +154,7 @@ fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
 }
 
 /// Takes a coordinator's proof, and sends it this worker's.
-fn admit(channel: &mut Channel, secret: &Secret, (own, line): (&str, &[u8])) -> Result<()> {
+fn admit(channel: &mut Channel, secret: &Secret, own: &str, line: &[u8]) -> Result<()> {
     let said = serde_json::from_slice(line).context("not a message of bakeoff")?;
     let ToWorker::Proof { nonce, proof } = said else {
         bail!("coordinator out of turn");

@@ -25,13 +25,14 @@ use tokio::task::LocalSet;
 
 use crate::clients::{BACK_OFF_NS, must_back_off};
 use crate::clock::{self, now_ns};
-use crate::counters::{Counters, InFlight, Success, Window};
+use crate::counters::{Counters, InFlight, Success};
 use crate::prng::{Prng, WeightedChoice};
 use crate::schedule::Pacer;
 use crate::target::Target;
 use crate::thread::{Control, CpuMeter};
 use crate::timeline;
 use crate::traffic::{Mix, Traffic};
+use crate::window::Window;
 use connection::{Connection, Connector, Phase};
 use request::PreparedRequest;
 use timers::Timers;

@@ -41,6 +41,7 @@ pub mod tls;
 pub mod traffic;
 mod uring;
 pub mod url;
+mod window;
 
 use record::load::Fault;
 

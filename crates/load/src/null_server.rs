@@ -228,7 +228,7 @@ impl Acceptor {
                 continue;
             };
             let (registrar, give) = &self.workers[key as usize % self.workers.len()];
-            let _ = self.hand_over(stream, (registrar, give), key);
+            let _ = self.hand_over(stream, registrar, give, key);
             key += 1;
         }
     }
@@ -237,7 +237,8 @@ impl Acceptor {
     fn hand_over(
         &self,
         stream: TcpStream,
-        (registrar, give): (&Registrar, &Sender<(u64, Connection)>),
+        registrar: &Registrar,
+        give: &Sender<(u64, Connection)>,
         key: u64,
     ) -> io::Result<()> {
         stream.set_nonblocking(true)?;

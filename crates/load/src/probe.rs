@@ -10,7 +10,7 @@ use crate::traffic::Protocol;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use input::text;
 use input::units::show_bytes;
-use record::rundir::hex;
+use record::hash::hex;
 use sha2::{Digest as _, Sha256};
 
 use crate::server::{PATIENCE, Server};

@@ -15,7 +15,7 @@ use record::load::LoadResult;
 
 use crate::clients::{Clients, Config, Picker, PreparedRequest, Setup};
 use crate::clock::{self, now_ns};
-use crate::counters::{self, Counters, Window};
+use crate::counters::{self, Counters};
 use crate::epoll::Epoll;
 use crate::host::HostUsage;
 use crate::http2;
@@ -29,6 +29,7 @@ use crate::timeline::{self, Timeline};
 use crate::tls::ClientTls;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
+use crate::window::Window;
 use record::load::Tick;
 
 /// A thread stops sleeping so long before a request is due: sleeps end up to 100 µs late on most

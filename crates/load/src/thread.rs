@@ -7,9 +7,10 @@ use anyhow::Result;
 
 use crate::clients::{Action, Clients};
 use crate::clock::{now_ns, thread_cpu_ns, thread_wait_ns};
-use crate::counters::{Counters, Window};
+use crate::counters::Counters;
 use crate::sys;
 use crate::target::Target;
+use crate::window::Window;
 
 /// Longest sleep: after it the thread looks whether it is to stop. With the grace below, a run that
 /// the user ends is over within 100 ms.

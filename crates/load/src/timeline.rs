@@ -16,7 +16,7 @@ use record::latency::{Latency, Packed};
 use record::load::Second;
 use record::thinned::{Point as _, Thinned};
 
-use crate::counters::Window;
+use crate::window::Window;
 
 const SECOND_NS: u64 = 1_000_000_000;
 

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use machine::cache::Cache;
 use machine::emulator_choice;
+use machine::flavour::Flavour;
 use machine::guest::{Boot, GuestEvent, Machine};
 use machine::image::Request;
 use machine::initramfs::{self, Content};
@@ -60,7 +61,7 @@ fn be_host(name: &str, clock: Clock, times: u32, refresh: bool) -> Result<()> {
     let cache = Cache::of_user()?;
     let began = Instant::now();
     let wanted = plan::kernel::read(name, None).map_err(anyhow::Error::msg)?;
-    let kernel = kernel::fetch(&cache, &wanted, kernel::Flavour::Cloud, refresh, task)?;
+    let kernel = kernel::fetch(&cache, &wanted, Flavour::Cloud, refresh, task)?;
     eprintln!("\n{} after {:.1?}", kernel.package, began.elapsed());
     let modules = MODULES.map(String::from);
     let content = Content {

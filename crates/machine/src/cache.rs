@@ -33,7 +33,7 @@ use std::time::SystemTime;
 use anyhow::{Context, Result, anyhow, bail};
 use input::tree::Tree;
 use input::units::show_bytes;
-use record::rundir;
+use record::hash;
 use rustix::io::Errno;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -442,13 +442,13 @@ pub(crate) fn write(path: &Path, body: &[u8]) -> io::Result<()> {
 
 /// SHA-256 of bytes, in hexadecimal.
 pub(crate) fn hash(bytes: &[u8]) -> String {
-    rundir::sha256(bytes)
+    hash::sha256(bytes)
 }
 
 /// SHA-256 of a file's content, in hexadecimal.
 pub fn hash_file(path: &Path) -> Result<String> {
     File::open(path)
-        .and_then(rundir::sha256_of)
+        .and_then(hash::sha256_of)
         .with_context(|| format!("cannot read {}", path.display()))
 }
 

@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 use glob::Pattern;
 
 use crate::apt::Package;
-use crate::kernel::Flavour;
+use crate::flavour::Flavour;
 
 /// Index entries that may be kernels or parts of one.
 pub(crate) const PREFIXES: [&str; 4] = [

@@ -8,6 +8,7 @@ use anyhow::{Result, bail};
 use input::units::show_bytes;
 use rustix::process::geteuid;
 
+use crate::acceleration::Kvm;
 use crate::apt::{KEYRING, Source};
 use crate::cache::{self, Cache, eviction};
 use crate::clients::HostClients;
@@ -15,7 +16,7 @@ use crate::emulator::{self, Program};
 use crate::emulator_choice;
 use crate::host;
 use crate::host_state::{HostState, Lack};
-use crate::kvm::{self, Kvm};
+use crate::kvm;
 use crate::os_release::OsRelease;
 use crate::program;
 use crate::task::Task;

@@ -12,22 +12,21 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::defect::{DefectSource, FoundDefect, KernelLog, Kind, Severity, When};
-use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::hardware_counters::HardwareCounters;
-use record::latency::Latency;
-use record::load::{LoadResult, Second, Tick};
+use record::load::Tick;
 use record::load_path::LoadPath;
 use record::machine::MachineDescription;
-use record::metric::{Direction, Figure, Role};
 use record::prng::{SplitMix64, fnv1a};
-use record::trial::{JobResult, Measurement, Metered, Phase, VoidReason};
+use record::trial::{Phase, VoidReason};
 
 use crate::clock::Clock;
 use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
 use soak::{Load, Soak};
+use truth::{Truth, done, lie, results, sample};
 
 mod sampled;
 pub mod soak;
+mod truth;
 
 /// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
 /// long as they would alone.
@@ -293,15 +292,6 @@ pub const EJECTED: &str =
 /// What it tells of a setting that its kernel has not.
 const REFUSED: &str = "this kernel has no sysctl vm.x (remove it from the arm, or load its module)";
 
-/// What one boot measures.
-#[derive(Clone, Copy)]
-struct Truth<'t> {
-    arm: &'t str,
-    counters: Option<&'t HardwareCounters>,
-    rate_per_s: f64,
-    steal_ms: u64,
-}
-
 /// From the greeting to the window.
 fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 5] {
     let said = |seconds, word| {
@@ -393,127 +383,6 @@ fn script(
             };
             served.enumerate().map(late).chain(rest).collect()
         }
-    }
-}
-
-/// The messages that tell a result, a second after what came before.
-fn results(result: JobResult) -> impl Iterator<Item = (Duration, GuestEvent)> {
-    let said = |word| (Duration::ZERO, GuestEvent::Said(Box::new(word)));
-    let mut told: Vec<_> = protocol::told(result).map(said).collect();
-    told[0].0 = Duration::from_secs(1);
-    told.into_iter()
-}
-
-/// A job that took less than no time.
-fn lie(truth: &Truth<'_>) -> JobResult {
-    let mut result = done(truth);
-    result.measurement.figures[1].value = -1.0;
-    result
-}
-
-/// The system in the only second of a job.
-fn sample(steal_ms: u64) -> Sample {
-    let cpu = Cpu {
-        user_ms: 400 - steal_ms / 2,
-        system_ms: 500 - steal_ms / 2,
-        idle_ms: 100,
-        steal_ms,
-        ..Cpu::default()
-    };
-    let memory = Memory {
-        total_bytes: 1 << 30,
-        available_bytes: 1 << 29,
-        ..Memory::default()
-    };
-    Sample {
-        at_ms: 1000,
-        interval_ms: 1000,
-        cpu,
-        memory,
-        ..Sample::default()
-    }
-}
-
-/// What a job of one second yields.
-fn done(truth: &Truth<'_>) -> JobResult {
-    let Truth {
-        arm,
-        counters,
-        rate_per_s,
-        ..
-    } = *truth;
-    let mean_us = 1e6 / rate_per_s;
-    let facts = BTreeMap::from([("/proc/version".to_string(), format!("fake kernel {arm}"))]);
-    let measurement = Measurement {
-        figures: vec![
-            Figure::new(
-                "throughput",
-                "requests/s",
-                Direction::Higher,
-                Role::Primary,
-                rate_per_s,
-            ),
-            Figure::new("latency-mean", "us", Direction::Lower, Role::Guard, mean_us),
-        ],
-        load: Some(load(rate_per_s)),
-        hardware_counters: counters.map(|one| served(one, rate_per_s / 1000.0)),
-        kernel: format!("fake {arm}"),
-        server: "fake server 1.0".into(),
-        ..Measurement::default()
-    };
-    JobResult {
-        measurement,
-        metered: Metered {
-            window_ns: 1_000_000_000,
-            busy_ns: 900_000_000,
-        },
-        facts: Facts {
-            version: 1,
-            values: facts,
-            ..Facts::default()
-        },
-    }
-}
-
-/// What counters say of so many times the work.
-fn served(counters: &HardwareCounters, times: f64) -> HardwareCounters {
-    let mut counters = counters.clone();
-    if let HardwareCounters::Counted(window) = &mut counters {
-        for counts in window.services.values_mut().chain([&mut window.system]) {
-            counts.instructions *= times;
-            counts.cycles *= times;
-            for misses in [&mut counts.branch_misses, &mut counts.llc_misses] {
-                *misses = misses.map(|misses| misses * times);
-            }
-        }
-    }
-    counters
-}
-
-/// One client for a second, latencies spread evenly around their mean.
-fn load(rate_per_s: f64) -> LoadResult {
-    let ok = rate_per_s.round() as u64;
-    let mut latency = Latency::new();
-    for step in 0..100 {
-        latency.record((1e9 / rate_per_s * (0.5 + f64::from(step) / 100.0)) as u64);
-    }
-    LoadResult {
-        window_ns: 1_000_000_000,
-        planned: ok,
-        ok,
-        ok_in_window: ok,
-        connections_asked: 1,
-        connections_opened: 1,
-        body_bytes: ok * 1000,
-        latency,
-        timeline: vec![Second {
-            ok,
-            body_bytes: ok * 1000,
-            ..Second::default()
-        }],
-        client_cpu_ns: vec![100_000_000],
-        engine: "fake".into(),
-        ..LoadResult::default()
     }
 }
 

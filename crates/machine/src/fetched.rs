@@ -82,7 +82,7 @@ fn bring(cache: &Cache, refresh: bool, task: Task<'_>) -> Result<PathBuf> {
     let id = kernel::identity(packages.iter().map(|package| package.sha256.as_str()));
     let root = match cache.entry(KIND, &id)? {
         Some(root) => root,
-        None => download(cache, &index, (&packages, &names), &id, task)?,
+        None => download(cache, &index, &packages, &names, &id, task)?,
     };
     cache.remember(NAME, &id)?;
     Ok(root)
@@ -107,7 +107,8 @@ fn select(index: &[Package], names: &[String]) -> Result<Vec<Package>> {
 fn download(
     cache: &Cache,
     index: &Suite,
-    (packages, names): (&[Package], &[String]),
+    packages: &[Package],
+    names: &[String],
     id: &str,
     task: Task<'_>,
 ) -> Result<PathBuf> {

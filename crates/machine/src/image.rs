@@ -523,7 +523,7 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     if packages::are_there(cache) {
         packages::offer(cache, &index(cache, recipe, task)?, &kept, task)?;
     }
-    install(recipe, &source, (&work, &kept.path()), task)?;
+    install(recipe, &source, &work, &kept.path(), task)?;
     let manifest = read_manifest(&work.path)?;
     let bytes = pack(recipe, &work, task)?;
     let entry = cache.staging(0)?;
@@ -582,7 +582,8 @@ fn index(cache: &Cache, recipe: &Recipe, task: Task<'_>) -> Result<Vec<Package>>
 fn install(
     recipe: &Recipe,
     source: &Source,
-    (work, packages): (&Staging, &Path),
+    work: &Staging,
+    packages: &Path,
     task: Task<'_>,
 ) -> Result<()> {
     let script = work.path.join("build.sh");

@@ -27,6 +27,7 @@ use crate::apt::Suite;
 use crate::cache::about::{About as Origin, Part};
 use crate::cache::{self, Cache, Staging};
 use crate::debian::{self, Choice};
+use crate::flavour::Flavour;
 use crate::program::{self, command};
 use crate::task::Task;
 
@@ -48,15 +49,6 @@ pub struct Kernel {
     pub config: Option<PathBuf>,
     /// Identity of the kernel with all its parts.
     pub sha256: String,
-}
-
-/// Which of Debian's builds of one version is taken where it has several.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flavour {
-    /// For virtual machines: smaller, without most drivers.
-    Cloud,
-    /// For hardware: with drivers for what servers have.
-    General,
 }
 
 /// Kernels in the cache with what they were made from, by release.
@@ -101,7 +93,7 @@ pub fn fetch(
 ) -> Result<Kernel> {
     match kernel {
         KernelRef::Debian { suite, version } => {
-            fetch_debian(cache, (suite, version, flavour), refresh, task)
+            fetch_debian(cache, suite, version, flavour, refresh, task)
         }
         KernelRef::Deb(files) => from_packages(cache, files, task),
         KernelRef::File { vmlinuz, modules } => {
@@ -389,7 +381,9 @@ pub fn list(cache: &Cache, suite: &str, refresh: bool, task: Task<'_>) -> Result
 
 fn fetch_debian(
     cache: &Cache,
-    (suite, version, flavour): (&str, &str, Flavour),
+    suite: &str,
+    version: &str,
+    flavour: Flavour,
     refresh: bool,
     task: Task<'_>,
 ) -> Result<Kernel> {
@@ -411,7 +405,7 @@ fn fetch_debian(
     let id = identity(choice.parts.iter().map(|part| part.sha256.as_str()));
     let kernel = match load(cache, &id)? {
         Some(kernel) => kernel,
-        None => download(cache, (&index, suite), &choice, &id, task)?,
+        None => download(cache, &index, suite, &choice, &id, task)?,
     };
     cache.remember(&name, &id)?;
     Ok(kernel)
@@ -419,7 +413,8 @@ fn fetch_debian(
 
 fn download(
     cache: &Cache,
-    (index, suite): (&Suite, &str),
+    index: &Suite,
+    suite: &str,
     choice: &Choice,
     id: &str,
     task: Task<'_>,

@@ -18,8 +18,9 @@ use input::file;
 
 use crate::cache::about::About;
 use crate::cache::{self, Cache};
+use crate::flavour::Flavour;
 use crate::git;
-use crate::kernel::{self, Flavour, Kernel};
+use crate::kernel::{self, Kernel};
 use crate::program::{self, command, find};
 use crate::task::Task;
 use plan::kernel::KernelRef;
@@ -139,7 +140,7 @@ pub fn build_commit(
     task.tell(&format!("checking out {hash:.12}"), None);
     git::check_out(&top, &source, hash, task)?;
     let what = format!("commit {hash:.12}");
-    let kernel = make(cache, (&source, &place), (&config, how), &what, task)?;
+    let kernel = make(cache, &source, &place, &config, how, &what, task)?;
     cache.remember(&name, &kernel.sha256)?;
     Ok(kernel)
 }
@@ -151,7 +152,7 @@ pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Resu
     let tree =
         fs::canonicalize(tree).with_context(|| format!("no such directory: {}", tree.display()))?;
     let place = Place::take(cache, &tree, task)?;
-    make(cache, (&tree, &place), (&config, how), "the tree", task)
+    make(cache, &tree, &place, &config, how, "the tree", task)
 }
 
 /// Where a tree is built, which nobody else builds or evicts meanwhile.
@@ -204,7 +205,7 @@ impl Config {
     }
 
     /// Brings it into the output directory; what the kernel does not know or does not allow falls away there.
-    fn apply(&self, (source, out): (&Path, &Path), lock: &File, task: Task<'_>) -> Result<()> {
+    fn apply(&self, source: &Path, out: &Path, lock: &File, task: Task<'_>) -> Result<()> {
         let wanted = out.join("bakeoff.config");
         fs::write(&wanted, &self.text)?;
         let mut make = make_command(source, out)?;
@@ -242,8 +243,10 @@ impl Config {
 
 fn make(
     cache: &Cache,
-    (source, place): (&Path, &Place),
-    (config, how): (&Config, &How),
+    source: &Path,
+    place: &Place,
+    config: &Config,
+    how: &How,
     what: &str,
     task: Task<'_>,
 ) -> Result<Kernel> {
@@ -256,7 +259,7 @@ fn make(
     let out = place.dir.join(&config.id[..16]);
     fs::create_dir_all(&out).map_err(|why| cache.cannot_write(&why))?;
     cache.expect_space(2 << 30)?;
-    config.apply((source, &out), &place.lock, task)?;
+    config.apply(source, &out, &place.lock, task)?;
     let mut make = make_command(source, &out)?;
     let jobs = how.jobs.map_or_else(cpus, usize::from);
     make.arg(format!("-j{jobs}")).arg("bzImage");

@@ -7,7 +7,8 @@ use anyhow::{Result, bail};
 use crate::apt::Suite;
 use crate::cache::Cache;
 use crate::debian::{self, Choice};
-use crate::kernel::{Flavour, Kernel, LOOKUP_ORDER, cached};
+use crate::flavour::Flavour;
+use crate::kernel::{Kernel, LOOKUP_ORDER, cached};
 use crate::task::Task;
 
 /// A kernel on the line.

@@ -11,8 +11,8 @@ use anyhow::Result;
 use plan::Clock;
 use plan::cpu::CpuModel;
 use protocol::FromAgent;
-use serde::{Deserialize, Serialize};
 
+use crate::acceleration::Kvm;
 use crate::cache::{self, Cache};
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
@@ -31,40 +31,6 @@ const PATIENCE_OF_A_GUEST: Duration = Duration::from_secs(60);
 /// A kernel that still writes to its console is not stuck; but for so many times its patience nobody waits.
 const MOST_PATIENCE: u32 = 6;
 
-/// What is known of KVM on this host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kvm {
-    /// A stock kernel came up.
-    Works,
-    /// It cannot even be tried; why, and what would help.
-    Absent(String),
-    /// A stock kernel does not come up under it; all that QEMU or the guest said.
-    Broken(String),
-    /// It was not asked for: instructions are counted.
-    Unwanted,
-}
-
-impl Kvm {
-    /// The finding in one line.
-    pub fn words(&self) -> String {
-        match self {
-            Self::Works => "KVM works".into(),
-            Self::Absent(why) => format!("{why}; emulating"),
-            Self::Broken(_) => "KVM cannot run a stock kernel here: emulating".into(),
-            Self::Unwanted => "counting instructions needs emulation".into(),
-        }
-    }
-
-    /// What QEMU or the guest said when it failed, where there is more than the one line.
-    pub fn detail(&self) -> Option<&str> {
-        match self {
-            Self::Broken(said) => Some(said),
-            Self::Works | Self::Absent(_) | Self::Unwanted => None,
-        }
-    }
-}
-
 /// Finds out whether KVM runs this kernel, by booting it unless the answer is known already.
 ///
 /// A sure answer is remembered for this host's kernel, CPU and QEMU; `refresh` asks again.
@@ -82,12 +48,12 @@ pub fn probe(
         return Ok(known);
     }
     task.tell("trying a boot under KVM", None);
-    let outcome = try_boot(cache, (program, files), Acceleration::Kvm, task)?;
+    let outcome = try_boot(cache, program, files, Acceleration::Kvm, task)?;
     let (kvm, sure) = if let Some(kvm) = conclude(&outcome) {
         (kvm, true)
     } else {
         task.tell("trying the same boot without KVM", None);
-        let control = try_boot(cache, (program, files), Acceleration::Tcg, task)?;
+        let control = try_boot(cache, program, files, Acceleration::Tcg, task)?;
         (blame(&outcome), matches!(control, Outcome::Spoke))
     };
     if sure {
@@ -98,7 +64,8 @@ pub fn probe(
 
 fn try_boot(
     cache: &Cache,
-    (program, files): (&Program, &BootFiles),
+    program: &Program,
+    files: &BootFiles,
     accel: Acceleration,
     task: Task<'_>,
 ) -> Result<Outcome> {

@@ -11,6 +11,7 @@
 //!      --ssh::Looked-----------------------------------------> ssh::SshBox --boot--> Guest
 //! ```
 
+pub mod acceleration;
 pub mod cache;
 pub mod client_hosts;
 pub mod clients;
@@ -22,6 +23,7 @@ pub mod emulator;
 pub mod emulator_choice;
 pub mod fake;
 pub mod fetched;
+pub mod flavour;
 pub mod git;
 pub mod guest;
 pub mod host;

@@ -19,13 +19,13 @@ use profiler::profile::Profile;
 use protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
 
+use crate::acceleration::Kvm;
 use crate::clients::{self, ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
 use crate::counting::Counter;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Lost, Machine};
 use crate::host_state::{self, GuestMemory};
-use crate::kvm::Kvm;
 use crate::kvm_host::KvmHost;
 use crate::pinning::Monitor;
 use crate::process_guest::{Limits, ProcessGuest};
@@ -136,7 +136,7 @@ pub fn settle(
     }
     Ok(Hardware {
         program: program.clone(),
-        cpu: settle_cpu(plan, program, (accel, clock))?,
+        cpu: settle_cpu(plan, program, accel, clock)?,
         accel,
         cpus,
         memory_bytes: plan.memory_bytes,
@@ -159,7 +159,8 @@ pub const NO_FAST_STRINGS: &str = "BAKEOFF_NO_FAST_STRINGS";
 fn settle_cpu(
     plan: &MachinePlan,
     program: &Program,
-    (accel, clock): (Acceleration, Clock),
+    accel: Acceleration,
+    clock: Clock,
 ) -> Result<CpuModel> {
     // `max` has the fewest mitigations, as a server bought today has; others are "vulnerable" to what no such server is.
     let usual = match accel {

@@ -4,17 +4,14 @@
 //! takes the place of the one before: its count goes up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
-use input::tree::Tree;
+use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use crate::load::Second;
-use crate::streamed;
+use crate::streamed::LateFile;
 pub use defects::{Kind, Severity};
 
 /// Most defects of one attempt that are told apart.
@@ -163,9 +160,7 @@ pub struct DefectLog {
 /// Defects of an attempt as they come: each word is in the file when `push` returns.
 #[derive(Debug)]
 pub struct DefectStream {
-    path: PathBuf,
-    /// None before the first word.
-    file: Option<File>,
+    file: LateFile,
     appended: usize,
     kernel_log: KernelLog,
     found: BTreeMap<DefectKey, FoundDefect>,
@@ -183,8 +178,7 @@ impl DefectStream {
     /// No defects, and no file.
     pub fn new(path: PathBuf) -> Self {
         Self {
-            path,
-            file: None,
+            file: LateFile::new(path),
             appended: 0,
             kernel_log: KernelLog::default(),
             found: BTreeMap::new(),
@@ -207,13 +201,11 @@ impl DefectStream {
             return Ok(None);
         }
         self.merge(told);
-        let line = streamed::lines(std::slice::from_ref(&self.found[&key]));
-        let written = line.and_then(|line| self.file()?.write_all(&line));
-        written.with_context(|| format!("cannot write {}", self.path.display()))?;
+        self.file.append(std::slice::from_ref(&self.found[&key]))?;
         self.appended += 1;
         if self.appended > self.found.len() + SPARE_LINES {
-            self.rewrite()
-                .with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.file.rewrite(self.found.values())?;
+            self.appended = self.found.len();
         }
         Ok(Some((&self.found[&key], is_new)))
     }
@@ -271,28 +263,6 @@ impl DefectStream {
             kernel_log: self.kernel_log,
             found: self.found.into_values().collect(),
         }
-    }
-
-    fn file(&mut self) -> io::Result<&mut File> {
-        if self.file.is_none() {
-            let (dir, name) = Tree::around(&self.path);
-            self.file = Some(dir.create(name)?);
-        }
-        Ok(self.file.as_mut().expect("it was just opened"))
-    }
-
-    /// Whole or not at all, as all files of a run.
-    fn rewrite(&mut self) -> io::Result<()> {
-        let (dir, name) = Tree::around(&self.path);
-        let file = dir.replace_by(name, |file| {
-            for defect in self.found.values() {
-                file.write_all(&streamed::lines(std::slice::from_ref(defect))?)?;
-            }
-            Ok(())
-        })?;
-        self.file = Some(file);
-        self.appended = self.found.len();
-        Ok(())
     }
 }
 

@@ -5,10 +5,8 @@ use std::io::{self, ErrorKind};
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::counts_of;
 use crate::thinned::Point;
-
-/// The key of the fact that clients beside the servers were scheduled with them, as one group.
-pub const SCHEDULED_AS_ONE: &str = "agent:one-cpu-group";
 
 /// CPU time by kind over an interval, in milliseconds, all CPUs together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -229,10 +227,10 @@ impl Sample {
         }
         self.cpu.append(cpu);
         self.disk.append(disk);
-        self.pressure = match (self.pressure, pressure) {
-            (Some(sum), Some(more)) => Some(sum.with(more)),
-            (one, other) => one.or(*other),
-        };
+        match (&mut self.pressure, pressure) {
+            (Some(sum), Some(more)) => sum.append(more),
+            (sum, more) => *sum = sum.or(*more),
+        }
         append_counters(&mut self.softirqs, softirqs);
         append_counters(&mut self.tcp, tcp);
         append_services(&mut self.services, services);
@@ -252,46 +250,11 @@ impl JoinedSamples {
     }
 }
 
-impl Cpu {
-    fn append(&mut self, later: &Self) {
-        let sum = |one: u64, other: u64| one.saturating_add(other);
-        *self = Self {
-            user_ms: sum(self.user_ms, later.user_ms),
-            system_ms: sum(self.system_ms, later.system_ms),
-            irq_ms: sum(self.irq_ms, later.irq_ms),
-            softirq_ms: sum(self.softirq_ms, later.softirq_ms),
-            iowait_ms: sum(self.iowait_ms, later.iowait_ms),
-            idle_ms: sum(self.idle_ms, later.idle_ms),
-            steal_ms: sum(self.steal_ms, later.steal_ms),
-        };
-    }
-}
-
-impl Disk {
-    fn append(&mut self, later: &Self) {
-        let sum = |one: u64, other: u64| one.saturating_add(other);
-        *self = Self {
-            reads: sum(self.reads, later.reads),
-            writes: sum(self.writes, later.writes),
-            read_bytes: sum(self.read_bytes, later.read_bytes),
-            written_bytes: sum(self.written_bytes, later.written_bytes),
-            busy_ms: sum(self.busy_ms, later.busy_ms),
-        };
-    }
-}
-
-impl Pressure {
-    fn with(self, later: &Self) -> Self {
-        let sum = |one: u64, other: u64| one.saturating_add(other);
-        Self {
-            cpu_some_us: sum(self.cpu_some_us, later.cpu_some_us),
-            io_some_us: sum(self.io_some_us, later.io_some_us),
-            io_full_us: sum(self.io_full_us, later.io_full_us),
-            memory_some_us: sum(self.memory_some_us, later.memory_some_us),
-            memory_full_us: sum(self.memory_full_us, later.memory_full_us),
-        }
-    }
-}
+counts_of!(sum Cpu: user_ms system_ms irq_ms softirq_ms iowait_ms idle_ms steal_ms);
+counts_of!(sum Disk: reads writes read_bytes written_bytes busy_ms);
+counts_of!(sum Pressure: cpu_some_us io_some_us io_full_us memory_some_us memory_full_us);
+counts_of!(Memory: total_bytes free_bytes available_bytes cached_bytes anon_bytes slab_bytes dirty_bytes swap_used_bytes);
+counts_of!(JoinedSamples: samples least_available_bytes most_swap_used_bytes most_slab_bytes most_runnable most_blocked);
 
 fn append_counters(sums: &mut BTreeMap<String, u64>, later: &BTreeMap<String, u64>) {
     for (name, more) in later {

@@ -19,9 +19,11 @@ use input::tree::Tree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::journal::JOURNAL;
 use crate::journal::{self, Entry, Event, Opening};
 use crate::json;
-use crate::rundir::{JOURNAL, RunDir};
+use crate::node::Node;
+use crate::rundir::RunDir;
 
 /// Version of `fleet.json`.
 pub const VERSION: u32 = 1;
@@ -71,19 +73,6 @@ impl Fleet {
         }
         Ok(fleet)
     }
-}
-
-/// Who runs a block.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Node {
-    /// Its name in the cluster.
-    pub name: String,
-    /// Its host name.
-    pub hostname: String,
-    /// Its CPU, as its kernel names it.
-    pub cpu_model: Option<String>,
-    /// CPUs that bakeoff could run on.
-    pub cpus: u32,
 }
 
 /// Why a job ended without its block.

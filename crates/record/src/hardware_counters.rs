@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::check::{FIGURE_LIMIT, FIGURES};
 use crate::instructions::SERVER_INSTRUCTIONS;
 use crate::metric::{Direction, Figure, MetricSpec, Role};
-use crate::validate::{FIGURE_LIMIT, FIGURES};
 
 /// Least share of the window that the events must have been on the counters; below it an estimate of the rest is none.
 pub const LEAST_RUNNING: f64 = 0.25;

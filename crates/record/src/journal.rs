@@ -11,12 +11,11 @@ use input::tree::Tree;
 use plan::{Clients, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Node;
 use crate::lines::{self, Lines};
 pub use crate::lines::{LINE_BYTES, MOST_BYTES, Parser};
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
-use crate::rundir::JOURNAL;
+use crate::node::Node;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::look::Look;
 use crate::verdict::warning::Disturbance;
@@ -24,6 +23,9 @@ use plan::StringPrice;
 
 /// What to do about a journal that is not as the run wrote it.
 pub(crate) const RESTORE: &str = "restore it from a copy, or begin a new run with --out DIR";
+
+/// Name of the journal.
+pub const JOURNAL: &str = "journal.jsonl";
 
 /// Version of the journal's format.
 pub const VERSION: u32 = 1;
@@ -224,6 +226,44 @@ pub enum Ending {
     Void(VoidReason),
     /// It was not tried.
     Skipped,
+}
+
+/// What entries of the journal say of an arm with one client fewer; `None` where that was not measured.
+pub fn one_fewer<'e>(
+    entries: &'e [Entry],
+    workload: &str,
+    arm: &str,
+) -> Option<&'e OneFewerOutcome> {
+    entries.iter().rev().find_map(|entry| {
+        let Event::OneFewer {
+            workload: of,
+            arm: own,
+            outcome,
+        } = &entry.event
+        else {
+            return None;
+        };
+        (of == workload && own == arm).then_some(outcome)
+    })
+}
+
+/// What the journal says of the ceiling of a workload for arms with so many CPUs; `None` where none was measured.
+pub fn ceiling<'e>(
+    entries: &'e [Entry],
+    workload: &str,
+    cpus: Option<u32>,
+) -> Option<&'e CeilingOutcome> {
+    entries.iter().rev().find_map(|entry| {
+        let Event::Ceiling {
+            workload: of,
+            cpus: own,
+            outcome,
+        } = &entry.event
+        else {
+            return None;
+        };
+        (of == workload && *own == cpus).then_some(outcome)
+    })
 }
 
 /// An open journal.

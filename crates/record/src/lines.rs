@@ -15,8 +15,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
+use crate::hash::hex;
 use crate::json;
-use crate::rundir::hex;
 
 /// Longest file of lines, in bytes. The journal of 5,000 blocks of four arms has 20 MiB, samples of the longest trial have 90.
 pub const MOST_BYTES: u64 = 128 << 20;

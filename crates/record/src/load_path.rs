@@ -3,8 +3,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::journal::{Entry, Event};
-
 /// Clients and network of one trial over its window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadPath {
@@ -181,42 +179,4 @@ pub enum OneFewerOutcome {
         /// What happened, in words.
         detail: String,
     },
-}
-
-/// What entries of the journal say of an arm with one client fewer; `None` where that was not measured.
-pub fn one_fewer<'e>(
-    entries: &'e [Entry],
-    workload: &str,
-    arm: &str,
-) -> Option<&'e OneFewerOutcome> {
-    entries.iter().rev().find_map(|entry| {
-        let Event::OneFewer {
-            workload: of,
-            arm: own,
-            outcome,
-        } = &entry.event
-        else {
-            return None;
-        };
-        (of == workload && own == arm).then_some(outcome)
-    })
-}
-
-/// What the journal says of the ceiling of a workload for arms with so many CPUs; `None` where none was measured.
-pub fn ceiling<'e>(
-    entries: &'e [Entry],
-    workload: &str,
-    cpus: Option<u32>,
-) -> Option<&'e CeilingOutcome> {
-    entries.iter().rev().find_map(|entry| {
-        let Event::Ceiling {
-            workload: of,
-            cpus: own,
-            outcome,
-        } = &entry.event
-        else {
-            return None;
-        };
-        (of == workload && *own == cpus).then_some(outcome)
-    })
 }

@@ -25,26 +25,27 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
-use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom};
+use std::io::{self, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
 
 use crate::a_a::{self, History};
+use crate::check;
 use crate::counters::Counters;
 use crate::defect::DefectLog;
 use crate::disturbances::{BegunDisturbance, read_begun};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
-use crate::fleet::Node;
+use crate::hash::sha256;
 use crate::journal::CloseReason;
-use crate::journal::{self, Entry, Event, Opening};
+use crate::journal::{self, Entry, Event, JOURNAL, Opening};
 use crate::json;
 use crate::load::Second;
 use crate::models::{self, Models};
+use crate::node::Node;
 use crate::streamed;
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
@@ -92,6 +93,26 @@ pub struct TrialRecord {
     /// Defects that its kernel and services told of; none where nothing was booted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defects: Option<DefectLog>,
+}
+
+/// What of an attempt's record the rest of the program relies on, whoever wrote it.
+pub fn check_record(record: &mut TrialRecord) -> Result<(), String> {
+    // Which trial it is of, the journal says.
+    let TrialRecord {
+        version: _,
+        trial: _,
+        attempt: _,
+        outcome,
+        host_time,
+        profile: _,
+        defects,
+    } = record;
+    validate::outcome(outcome)?;
+    for time in host_time {
+        check::count("host_ms", time.host_ms)?;
+    }
+    let mut found = defects.iter_mut().flat_map(|log| &mut log.found);
+    found.try_for_each(validate::defect)
 }
 
 impl TrialRecord {
@@ -286,9 +307,6 @@ impl MissingEvidence {
         attempt_name(&self.trial, self.attempt)
     }
 }
-
-/// Name of the journal.
-pub const JOURNAL: &str = "journal.jsonl";
 
 /// Where a run keeps what other emulated CPUs say.
 pub const MODELS: &str = "models.json";
@@ -544,34 +562,6 @@ fn attempt_name(trial: &Trial, attempt: u32) -> String {
         1 => format!("{:03}", trial.number),
         more => format!("{:03}.{more}", trial.number),
     }
-}
-
-/// SHA-256 in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(&Sha256::digest(bytes))
-}
-
-/// SHA-256 of all that is read, in hexadecimal.
-pub fn sha256_of(mut from: impl Read) -> io::Result<String> {
-    let mut sum = Sha256::new();
-    let mut piece = vec![0; 64 << 10];
-    loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(hex(&sum.finalize())),
-            Ok(length) => sum.update(&piece[..length]),
-            Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
-            Err(why) => return Err(why),
-        }
-    }
-}
-
-/// Bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).expect("half a byte is below 16");
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
 }
 
 /// Whether a directory holds a run, whole or damaged.
@@ -952,7 +942,7 @@ fn load_trial(series: &Tree, trial: &Trial, attempt: u32, sha: &str) -> Result<T
             record.trial, record.attempt
         )));
     }
-    validate::record(&mut record)
+    check_record(&mut record)
         .map_err(Error::msg)
         .with_context(|| told("damaged record"))?;
     Ok(record)

@@ -25,9 +25,7 @@ const POINT_VALUES: usize = 1 << 14;
 /// The series and its file.
 #[derive(Debug)]
 pub struct Streamed<T> {
-    path: PathBuf,
-    /// None before the first point.
-    file: Option<File>,
+    file: LateFile,
     appended: usize,
     series: Thinned<T>,
 }
@@ -36,8 +34,7 @@ impl<T: Point + Serialize> Streamed<T> {
     /// A series without points, whose file does not exist yet.
     pub fn new(path: PathBuf) -> Self {
         Self {
-            path,
-            file: None,
+            file: LateFile::new(path),
             appended: 0,
             series: Thinned::default(),
         }
@@ -48,13 +45,15 @@ impl<T: Point + Serialize> Streamed<T> {
         if points.is_empty() {
             return Ok(());
         }
-        let written = lines(points).and_then(|lines| self.file()?.write_all(&lines));
-        written.with_context(|| format!("cannot write {}", self.path.display()))?;
-        points.iter().cloned().for_each(|one| self.series.push(one));
+        self.file.append(points)?;
+        points
+            .iter()
+            .cloned()
+            .for_each(|point| self.series.push(point));
         self.appended += points.len();
         if self.appended > LINES.max(self.series.len()) {
-            self.rewrite()
-                .with_context(|| format!("cannot write {}", self.path.display()))?;
+            self.file.rewrite(self.series.iter())?;
+            self.appended = 0;
         }
         Ok(())
     }
@@ -63,29 +62,51 @@ impl<T: Point + Serialize> Streamed<T> {
     pub fn into_series(self) -> Thinned<T> {
         self.series
     }
+}
 
-    fn file(&mut self) -> io::Result<&mut File> {
+/// A file of lines that is made with its first line.
+#[derive(Debug)]
+pub(crate) struct LateFile {
+    path: PathBuf,
+    file: Option<File>,
+}
+
+impl LateFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, file: None }
+    }
+
+    /// Appends values, a line each: they are in the file when this returns.
+    pub(crate) fn append<T: Serialize>(&mut self, values: &[T]) -> Result<()> {
+        let written = lines(values).and_then(|lines| self.open()?.write_all(&lines));
+        written.with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    /// Writes it anew, whole or not at all, as all files of a run.
+    pub(crate) fn rewrite<'v, T: Serialize + 'v>(
+        &mut self,
+        values: impl Iterator<Item = &'v T>,
+    ) -> Result<()> {
+        let (dir, name) = Tree::around(&self.path);
+        let written = dir.replace_by(name, |file| {
+            let mut writer = io::BufWriter::new(file);
+            for value in values {
+                serde_json::to_writer(&mut writer, value)?;
+                writer.write_all(b"\n")?;
+            }
+            writer.flush()
+        });
+        let cannot_write = || format!("cannot write {}", self.path.display());
+        self.file = Some(written.with_context(cannot_write)?);
+        Ok(())
+    }
+
+    fn open(&mut self) -> io::Result<&mut File> {
         if self.file.is_none() {
             let (dir, name) = Tree::around(&self.path);
             self.file = Some(dir.create(name)?);
         }
         Ok(self.file.as_mut().expect("it was just opened"))
-    }
-
-    /// Whole or not at all, as all files of a run.
-    fn rewrite(&mut self) -> io::Result<()> {
-        let (dir, name) = Tree::around(&self.path);
-        let file = dir.replace_by(name, |file| {
-            let mut writer = io::BufWriter::new(file);
-            for point in self.series.iter() {
-                serde_json::to_writer(&mut writer, point)?;
-                writer.write_all(b"\n")?;
-            }
-            writer.flush()
-        })?;
-        self.file = Some(file);
-        self.appended = 0;
-        Ok(())
     }
 }
 

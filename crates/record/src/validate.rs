@@ -8,30 +8,21 @@ mod path;
 
 use std::collections::BTreeSet;
 
+use crate::check::{
+    COUNT_LIMIT, Checked, Counts as _, FIGURES, NAMES, WORDS_BYTES, count, counts, is_measurable,
+    is_name, long, most, quoted, words,
+};
 use crate::counters::{self, Counters};
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
 use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
-use crate::evidence::{
-    Cpu, Disk, Facts, JoinedSamples, Memory, Pressure, Sample, ServiceUse, Usage,
-};
+use crate::evidence::{Facts, Sample, ServiceUse, Usage};
 use crate::hardware_counters::{EventCounts, HardwareCounters, NoCounters};
 use crate::instructions::Instructions;
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
-use crate::rundir::TrialRecord;
 use crate::trial::{Measurement, Outcome};
 use input::text;
-
-/// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
-/// the 64 bits that sums have, do not overflow.
-const COUNT_LIMIT: u64 = 1 << 53;
-
-/// Highest figure. Products and squares of such figures are finite.
-pub(crate) const FIGURE_LIMIT: f64 = 1e100;
-
-/// Most figures of a trial, and most curves.
-pub(crate) const FIGURES: usize = 1000;
 
 /// Most counts of a disturbance, and longest account of why there was none, in bytes.
 const EFFECTS: usize = 16;
@@ -39,15 +30,6 @@ const WHY_BYTES: usize = 200;
 
 /// Most points of a curve.
 const POINTS: usize = 10_000;
-
-/// Most client threads.
-pub(crate) const THREADS: usize = 65_536;
-
-/// Most services, and most names of a kind of counter, in one sample.
-pub(crate) const NAMES: usize = 1000;
-
-/// Longest word of a program about itself, in bytes: a version, a unit, why an engine is the slower one.
-const WORDS_BYTES: usize = 4 << 10;
 
 /// Longest top of a defect, in bytes: a service's name before a sentence.
 const TOP_BYTES: usize = 512;
@@ -58,9 +40,6 @@ const VALUE_BYTES: usize = 256 << 10;
 
 /// Longest account of a failure, in bytes: it has the last lines of logs.
 pub const DETAIL_BYTES: usize = 64 << 10;
-
-/// What is wrong with it, value last.
-pub type Checked = Result<(), String>;
 
 fn figures(figures: &mut [Figure]) -> Checked {
     most("figures", figures.len(), FIGURES)?;
@@ -254,11 +233,11 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
         ("blocked", *blocked),
         ("cost_us", *cost_us),
     ])?;
-    counts(&joined.iter().flat_map(of_joined).collect::<Vec<_>>())?;
-    counts(&of_cpu(cpu))?;
-    counts(&of_memory(memory))?;
-    counts(&of_disk(disk))?;
-    counts(&pressure.iter().flat_map(of_pressure).collect::<Vec<_>>())?;
+    for table in [cpu.counts(), memory.counts(), disk.counts()] {
+        counts(&table)?;
+    }
+    counts(&joined.map_or_else(Vec::new, |joined| joined.counts()))?;
+    counts(&pressure.map_or_else(Vec::new, |pressure| pressure.counts()))?;
     for (kind, counters) in [("softirqs", softirqs), ("tcp", tcp)] {
         most(kind, counters.len(), NAMES)?;
         for (name, number) in counters {
@@ -311,103 +290,6 @@ fn service(service: &ServiceUse) -> Checked {
         ("system_ms", *system_ms),
         ("rss_bytes", *rss_bytes),
     ])
-}
-
-fn of_cpu(cpu: &Cpu) -> [(&'static str, u64); 7] {
-    let Cpu {
-        user_ms,
-        system_ms,
-        irq_ms,
-        softirq_ms,
-        iowait_ms,
-        idle_ms,
-        steal_ms,
-    } = *cpu;
-    [
-        ("user_ms", user_ms),
-        ("system_ms", system_ms),
-        ("irq_ms", irq_ms),
-        ("softirq_ms", softirq_ms),
-        ("iowait_ms", iowait_ms),
-        ("idle_ms", idle_ms),
-        ("steal_ms", steal_ms),
-    ]
-}
-
-fn of_memory(memory: &Memory) -> [(&'static str, u64); 8] {
-    let Memory {
-        total_bytes,
-        free_bytes,
-        available_bytes,
-        cached_bytes,
-        anon_bytes,
-        slab_bytes,
-        dirty_bytes,
-        swap_used_bytes,
-    } = *memory;
-    [
-        ("total_bytes", total_bytes),
-        ("free_bytes", free_bytes),
-        ("available_bytes", available_bytes),
-        ("cached_bytes", cached_bytes),
-        ("anon_bytes", anon_bytes),
-        ("slab_bytes", slab_bytes),
-        ("dirty_bytes", dirty_bytes),
-        ("swap_used_bytes", swap_used_bytes),
-    ]
-}
-
-fn of_joined(joined: &JoinedSamples) -> [(&'static str, u64); 6] {
-    let JoinedSamples {
-        samples,
-        least_available_bytes,
-        most_swap_used_bytes,
-        most_slab_bytes,
-        most_runnable,
-        most_blocked,
-    } = *joined;
-    [
-        ("samples", samples),
-        ("least_available_bytes", least_available_bytes),
-        ("most_swap_used_bytes", most_swap_used_bytes),
-        ("most_slab_bytes", most_slab_bytes),
-        ("most_runnable", most_runnable),
-        ("most_blocked", most_blocked),
-    ]
-}
-
-fn of_disk(disk: &Disk) -> [(&'static str, u64); 5] {
-    let Disk {
-        reads,
-        writes,
-        read_bytes,
-        written_bytes,
-        busy_ms,
-    } = *disk;
-    [
-        ("reads", reads),
-        ("writes", writes),
-        ("read_bytes", read_bytes),
-        ("written_bytes", written_bytes),
-        ("busy_ms", busy_ms),
-    ]
-}
-
-fn of_pressure(pressure: &Pressure) -> [(&'static str, u64); 5] {
-    let Pressure {
-        cpu_some_us,
-        io_some_us,
-        io_full_us,
-        memory_some_us,
-        memory_full_us,
-    } = *pressure;
-    [
-        ("cpu_some_us", cpu_some_us),
-        ("io_some_us", io_some_us),
-        ("io_full_us", io_full_us),
-        ("memory_some_us", memory_some_us),
-        ("memory_full_us", memory_full_us),
-    ]
 }
 
 /// Checks facts, or a part of them, and cleans their values.
@@ -480,26 +362,6 @@ pub fn defect(defect: &mut FoundDefect) -> Checked {
         *line = text::clean_line(line);
     }
     Ok(())
-}
-
-/// What of an attempt's record the rest of the program relies on, whoever wrote it.
-pub fn record(record: &mut TrialRecord) -> Checked {
-    // Which trial it is of, the journal says.
-    let TrialRecord {
-        version: _,
-        trial: _,
-        attempt: _,
-        outcome,
-        host_time,
-        profile: _,
-        defects,
-    } = record;
-    self::outcome(outcome)?;
-    for time in host_time {
-        count("host_ms", time.host_ms)?;
-    }
-    let mut found = defects.iter_mut().flat_map(|log| &mut log.found);
-    found.try_for_each(defect)
 }
 
 /// How an attempt ended.
@@ -682,75 +544,6 @@ fn usage(usage: &Usage) -> Checked {
         ("memory_used_bytes", memory_used_bytes),
         ("swap_used_bytes", swap_used_bytes),
     ])
-}
-
-fn is_measurable(name: &str, value: f64) -> Checked {
-    is_finite(name, value)?;
-    if value < 0.0 {
-        return Err(format!("figure below zero: {name} {value}"));
-    }
-    Ok(())
-}
-
-fn is_finite(name: &str, value: f64) -> Checked {
-    if value.is_nan() {
-        return Err(format!(
-            "figure is not a number: {}",
-            text::clean_line(name)
-        ));
-    }
-    if value.abs() > FIGURE_LIMIT {
-        let name = text::clean_line(name);
-        return Err(format!("figure beyond all measure: {name} {value}"));
-    }
-    Ok(())
-}
-
-pub(crate) fn counts(named: &[(&str, u64)]) -> Checked {
-    named
-        .iter()
-        .try_for_each(|(name, value)| count(name, *value))
-}
-
-pub(crate) fn count(name: &str, value: u64) -> Checked {
-    if value > COUNT_LIMIT {
-        return Err(format!("number beyond all measure: {name} {value}"));
-    }
-    Ok(())
-}
-
-pub(crate) fn most(what: &str, count: usize, limit: usize) -> Checked {
-    if count > limit {
-        return Err(format!("more than {limit} {what}: {count}"));
-    }
-    Ok(())
-}
-
-pub(crate) fn is_name(what: &str, name: &str) -> Checked {
-    if !text::is_name(name) {
-        return Err(format!("not a name of {what}: {}", quoted(name)));
-    }
-    Ok(())
-}
-
-/// Short text in one line.
-pub(crate) fn words(what: &str, said: &mut String) -> Checked {
-    long(what, said, WORDS_BYTES)?;
-    *said = text::clean_line(said);
-    Ok(())
-}
-
-fn long(what: &str, said: &str, limit_bytes: usize) -> Checked {
-    if said.len() > limit_bytes {
-        let bytes = said.len();
-        return Err(format!("longer than {limit_bytes} bytes: {what}, {bytes}"));
-    }
-    Ok(())
-}
-
-/// A text that is wrong, as it may stand in a message.
-fn quoted(wrong: &str) -> String {
-    format!("{:?}", text::clean_line(text::cut(wrong, 80)))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::{Arm, Plan};
+use record::fact;
 use record::rundir::Run;
 use record::verdict::Difference;
 use record::verdict::weighed::{Class, Seen};
@@ -20,13 +21,13 @@ mod told;
 
 /// Facts whose difference the kernel's own name in the plan declares.
 const OF_THE_KERNEL: [&str; 10] = [
-    "/proc/version",
+    fact::KERNEL_VERSION,
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/version",
     "sysctl kernel.osrelease",
     "sysctl kernel.version",
     "hash:kernel",
-    "hash:kernel-notes",
+    fact::KERNEL_NOTES,
     "hash:modules",
     "hash:vmlinuz",
     "uname",
@@ -41,19 +42,19 @@ pub(crate) const AUTOGROUP: &str = "kernel.sched_autogroup_enabled";
 /// Facts whose difference an arm's own number of CPUs declares.
 const OF_THE_CPUS: [&str; 15] = [
     CPUS,
-    "/proc/cpuinfo:count",
+    fact::CPU_COUNT,
     "/proc/cpuinfo:cpu cores",
     "/proc/cpuinfo:siblings",
-    "/proc/irq/default_smp_affinity",
-    "/sys/devices/system/cpu/online",
-    "/sys/devices/system/cpu/possible",
-    "/sys/devices/system/cpu/smt/active",
+    fact::IRQ_AFFINITY,
+    fact::CPUS_ONLINE,
+    fact::CPUS_POSSIBLE,
+    fact::SMT_ACTIVE,
     "hardware:cpu:caches",
     "hardware:cpu:cores",
     "hardware:cpu:sockets",
     "hardware:cpu:threads",
-    "hardware:numa",
-    "host:pinning",
+    fact::NUMA,
+    fact::HOST_PINNING,
     "sysctl kernel.watchdog_cpumask",
 ];
 
@@ -190,7 +191,7 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
         return has_own_cpus;
     }
     // Where a plan limits open files, nginx is not told how many it may have; the limit has a check of its own.
-    if fact.starts_with("hash:configuration:") {
+    if fact.starts_with(fact::CONFIGURATION) {
         return has_own_cpus
             || is_set(|arm| arm.tuning.has_config())
             || is_set(|arm| arm.tuning.nofile.is_some());
@@ -198,7 +199,7 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
         return is_set(|arm| !arm.tuning.programs.is_empty());
     }
-    if fact == "/proc/cmdline" {
+    if fact == fact::CMDLINE {
         let mut rests = plan.arms.iter().filter_map(|arm| {
             let line = values.get(&arm.name)?.as_ref()?;
             Some(without_own(line, arm))

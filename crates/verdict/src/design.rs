@@ -10,8 +10,8 @@
 //! `Design::drawn_share`, so that a run is wrong no more often than its error rate says.
 
 use plan::Plan;
+use record::hash::sha256;
 use record::prng::SplitMix64;
-use record::rundir::sha256;
 
 /// An opening that nobody can draw in so many tries stays as it was drawn first.
 const DRAWS: u32 = 1000;

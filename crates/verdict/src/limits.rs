@@ -12,9 +12,8 @@
 
 use plan::Arm;
 use record::evidence::Usage;
-use record::load_path::{
-    self, Ceiling, CeilingOutcome, Link, LoadPace, LoadPath, NetworkEnd, Side,
-};
+use record::journal;
+use record::load_path::{Ceiling, CeilingOutcome, Link, LoadPace, LoadPath, NetworkEnd, Side};
 use record::metric::{Direction, Role};
 use record::rundir::Run;
 use record::trial::Measurement;
@@ -55,7 +54,7 @@ pub(crate) fn of(
 ) -> Option<ArmLimit> {
     let seen: Vec<Seen<'_>> = trials.iter().filter_map(|trial| Seen::of(trial)).collect();
     let first = seen.first()?.path;
-    let ceiling = load_path::ceiling(&run.entries, workload, run.plan.cpus(arm));
+    let ceiling = journal::ceiling(&run.entries, workload, run.plan.cpus(arm));
     let served_per_s = mean(&seen, |one| one.served_per_s);
     let (ceiling_use, near) = use_of(ceiling, served_per_s, cpu_ns_per_request(&seen));
     let (one_fewer, moved) = one_fewer::of(run, (workload, &arm.name));

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use plan::Arm;
 use record::bisect::{Walk, WalkMetric};
+use record::fact;
 use record::metric::{Direction, MetricSpec, Role};
 use record::night::{
     Along, Beside, Compared, Index, NightName, NightStanding, PlanSummary, RunSummary, Trend,
@@ -153,7 +154,7 @@ fn kernels(run: &Run) -> BTreeMap<&str, String> {
         let is_measured = matches!(record.outcome, Outcome::Measured(_));
         let said = facts
             .as_ref()
-            .and_then(|facts| facts.values.get("/proc/version"));
+            .and_then(|facts| facts.values.get(fact::KERNEL_VERSION));
         if let (true, Some(said)) = (is_measured, said) {
             kernels.insert(record.trial.arm.as_str(), version(said));
         }

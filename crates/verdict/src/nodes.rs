@@ -11,8 +11,8 @@
 use std::collections::BTreeMap;
 
 use plan::{Claim, Design};
-use record::fleet::Node;
 use record::metric::Role;
+use record::node::Node;
 use record::rundir::Run;
 use record::verdict::nodes::{NodeMean, NodeSummary};
 use record::verdict::reason::Reason;

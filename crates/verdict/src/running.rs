@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use plan::{Claim, Plan};
-use record::fleet::Node;
 use record::journal::{Event, Opening};
 use record::metric::{Figure, MetricSpec, Role};
+use record::node::Node;
 use record::rundir::TrialRecord;
 use record::trial::Outcome;
 use record::verdict::warning::Disturbance;

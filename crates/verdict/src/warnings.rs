@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clients, MachineKind};
 use record::disturbances::{DisturbanceRecord, PlannedSpan, overlap_ms};
-use record::evidence::{Damage, EvidenceFile, SCHEDULED_AS_ONE, Usage};
+use record::evidence::{Damage, EvidenceFile, Usage};
+use record::fact;
 use record::hardware_counters::{HardwareCounters, WHOLE_RUNNING, metrics};
 use record::journal::Event;
 use record::load::{LoadResult, Second};
@@ -550,7 +551,7 @@ fn same_kernel(run: &Run, measured: &Measured<'_>, workload: &str) -> Vec<Warnin
 fn build_id<'r>(run: &'r Run, arm: &str) -> Option<&'r str> {
     let attempts = run.attempts.iter().zip(&run.facts);
     let its = attempts.filter(|(attempt, _)| attempt.trial.arm == arm);
-    let mut known = its.filter_map(|(_, facts)| facts.as_ref()?.values.get("hash:kernel-notes"));
+    let mut known = its.filter_map(|(_, facts)| facts.as_ref()?.values.get(fact::KERNEL_NOTES));
     known.next_back().map(String::as_str)
 }
 
@@ -744,7 +745,7 @@ fn cpus_of(run: &Run, arm: &Arm) -> Option<u32> {
 /// for the difference.
 fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Warning> {
     let mut facts = run.facts.iter().flatten();
-    let is_one = facts.any(|facts| facts.values.contains_key(SCHEDULED_AS_ONE));
+    let is_one = facts.any(|facts| facts.values.contains_key(fact::ONE_CPU_GROUP));
     let is_set = arms(run).any(|arm| arm.sysctl.contains_key(AUTOGROUP));
     if is_one || is_set {
         return (is_one && is_set).then_some(Warning::AutogroupWithoutEffect);

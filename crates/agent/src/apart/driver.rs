@@ -20,6 +20,7 @@ use workload::context::WorkloadContext;
 use workload::{Timing, Watcher};
 
 use super::counters::{self, Counters};
+use super::failure;
 use super::follow::Follower;
 use super::hosts::Hosts;
 use crate::channel::Channel;
@@ -50,7 +51,7 @@ pub(crate) fn perform(
     let line = Line::new(servers)?;
     let driven = match place {
         Place::Here(word) => drive(job, word, &line, stop),
-        Place::Hosts(commands, build) => lead(job, (commands, build), &line, stop),
+        Place::Hosts(commands, build) => lead(job, commands, build, &line, stop),
     };
     match driven {
         Ok(driven) => {
@@ -61,7 +62,7 @@ pub(crate) fn perform(
         }
         Err(why) => {
             // They may be gone, which is then what is wrong.
-            let _ = line.say(&FromClients::Drive(super::failed(&why)));
+            let _ = line.say(&FromClients::Drive(failure::failed(&why)));
             Err(why)
         }
     }
@@ -100,7 +101,8 @@ fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<
 /// Has hosts drive it.
 fn lead(
     job: &Job,
-    (commands, build): (&[HostCommand], &str),
+    commands: &[HostCommand],
+    build: &str,
     line: &Arc<Line>,
     stop: &AtomicBool,
 ) -> Result<Driven> {
@@ -297,7 +299,7 @@ impl Window {
         let began = Instant::now();
         let (over, is_over) = channel();
         let thread =
-            thread::spawn(move || tell_window((&line, watch.as_ref()), timing, began, &is_over));
+            thread::spawn(move || tell_window(&line, watch.as_ref(), timing, began, &is_over));
         Self { thread, over }
     }
 
@@ -310,7 +312,8 @@ impl Window {
 }
 
 fn tell_window(
-    (line, watch): (&Line, Option<&PathWatch>),
+    line: &Line,
+    watch: Option<&PathWatch>,
     timing: Timing,
     began: Instant,
     is_over: &Receiver<()>,

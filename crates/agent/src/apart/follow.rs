@@ -5,6 +5,7 @@ use protocol::clients::{FromClients, ToClients};
 use protocol::drive::{Drive, Driven};
 use record::load::Tick;
 
+use super::failure;
 use crate::channel::Channel;
 
 /// What clients elsewhere tell of while they drive.
@@ -45,7 +46,7 @@ pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Resu
             FromClients::Drive(Drive::Failed { is_wrong, detail }) => {
                 // What was served wrong is the servers' matter, whoever saw it.
                 let by = if is_wrong { "" } else { "the clients: " };
-                return Err(super::failure(is_wrong, format!("{by}{detail}")));
+                return Err(failure::failure(is_wrong, format!("{by}{detail}")));
             }
         }
     }

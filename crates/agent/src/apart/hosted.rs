@@ -21,6 +21,7 @@ use workload::{Meeting, Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::driver;
+use super::failure;
 use crate::channel::Channel;
 use crate::cpus;
 use crate::job::raise_open_files;
@@ -51,7 +52,7 @@ pub(crate) fn serve(build: &str) -> i32 {
     match serve_over(input, &line, build) {
         Ok(()) => SAID,
         Err(why) => {
-            let told = line.say(&FromHost::Drive(super::failed(&why)));
+            let told = line.say(&FromHost::Drive(failure::failed(&why)));
             if told.is_ok() { SAID } else { UNSAID }
         }
     }

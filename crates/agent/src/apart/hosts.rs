@@ -26,6 +26,7 @@ use record::load_path::{LoadPace, LoadPath};
 use workload::{Timing, Wrong};
 
 use super::counters;
+use super::failure;
 use super::follow::Follower;
 
 /// From the last word of preparation to the start.
@@ -248,7 +249,7 @@ impl Hosts {
     }
 
     fn failure(&self, index: usize, is_wrong: bool, detail: &str) -> anyhow::Error {
-        super::failure(is_wrong, format!("{}: {detail}", self.name(index)))
+        failure::failure(is_wrong, format!("{}: {detail}", self.name(index)))
     }
 
     fn name(&self, index: usize) -> String {

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 use rustix::io::Errno;
 use rustix::system::finit_module;
 
-use crate::boot::{release, text_of};
+use crate::proc::{release, text_of};
 
 /// The modules of one kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]

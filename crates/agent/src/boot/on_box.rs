@@ -20,8 +20,9 @@ use secret::lobby::{Heard, Lobby, Peer};
 use secret::{Secret, handshake};
 
 use super::modules::Modules;
-use super::{netlink, text_of};
+use crate::boot::netlink;
 use crate::channel::Channel;
+use crate::proc::text_of;
 
 /// Time for a network card to appear, and again for its link: switches take seconds to let packets through.
 const CARD_LIMIT: Duration = Duration::from_secs(60);

@@ -110,7 +110,7 @@ impl Ongoing for Flood {
             let source = Ipv4Addr::from(u32::from(NOBODY) | (bits as u32 & 0xffff));
             let own_port = 1024 | (bits >> 16) as u16;
             let port = self.ports[(bits >> 32) as usize % self.ports.len()];
-            let packet = syn((source, own_port), (SERVER, port), (bits >> 32) as u32);
+            let packet = syn(source, own_port, SERVER, port, (bits >> 32) as u32);
             let to = SocketAddrV4::new(SERVER, 0);
             let sent = sendto(&self.socket, &packet, SendFlags::DONTWAIT, &to);
             self.sent += u64::from(sent.is_ok());
@@ -130,11 +130,7 @@ impl Ongoing for Flood {
 }
 
 /// An IPv4 packet without options that asks for a connection. The kernel fills in its length and its header's checksum.
-fn syn(
-    (source, own_port): (Ipv4Addr, u16),
-    (server, port): (Ipv4Addr, u16),
-    sequence: u32,
-) -> [u8; 40] {
+fn syn(source: Ipv4Addr, own_port: u16, server: Ipv4Addr, port: u16, sequence: u32) -> [u8; 40] {
     const SYN: u8 = 2;
     let mut packet = [0; 40];
     // Version 4 and five words; 40 bytes; time to live; TCP.
@@ -172,7 +168,7 @@ mod tests {
 
     #[test]
     fn a_checksum_over_itself_is_zero() {
-        let packet = syn((Ipv4Addr::new(10, 79, 1, 2), 4242), (SERVER, 80), 7);
+        let packet = syn(Ipv4Addr::new(10, 79, 1, 2), 4242, SERVER, 80, 7);
         let pseudo = [0, 6, 0, 20];
         assert_eq!(checksum(&[&packet[12..20], &pseudo, &packet[20..40]]), 0);
         // The example of RFC 1071, section 3.

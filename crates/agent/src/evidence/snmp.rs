@@ -77,7 +77,8 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
 /// The CPUs that were busy in a window that opens after `warmup`, on average. `None` where the agent does not tell, or not often
 /// enough for this window.
 pub(super) fn busy_cpus(
-    (address, community): (&str, &str),
+    address: &str,
+    community: &str,
     begun: Instant,
     Timing { warmup, window }: Timing,
 ) -> Option<f64> {

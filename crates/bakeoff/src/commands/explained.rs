@@ -14,6 +14,7 @@ use plan::WorkloadPlan;
 use profiler::format::Newer;
 use profiler::profile::Profile;
 use record::account::{Account, WorkUnit};
+use record::hash;
 use record::load::LoadResult;
 use record::metric::Figure;
 use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
@@ -325,7 +326,7 @@ pub(super) fn profile(
         let why = Error::new(why).context(format!("cannot read {}", path.display()));
         LostProfile::new(reason, why)
     })?;
-    if rundir::sha256(&bytes) != *sha256 {
+    if hash::sha256(&bytes) != *sha256 {
         let why = anyhow!("not the profile that the trial wrote: {}", path.display());
         return Err(LostProfile::new(LostReason::Damaged, why));
     }

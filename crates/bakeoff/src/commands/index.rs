@@ -13,7 +13,8 @@ use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use input::tree::Tree;
-use record::journal::MOST_BYTES;
+use record::hash;
+use record::journal::{self, MOST_BYTES};
 use record::night::{self, Index, Night, PlanSummary, RunSummary, State};
 use record::rundir::{self, ACCEPTED};
 use verdict::night::{OfNight, Rates};
@@ -236,9 +237,9 @@ impl Known {
     fn summary(&self, name: &str, run: &Tree) -> Option<PlanSummary> {
         let (index, written) = self.index.as_ref()?;
         let plan = index.plans.iter().find(|plan| plan.name == name)?;
-        let journal = run.open(rundir::JOURNAL).ok()?;
+        let journal = run.open(journal::JOURNAL).ok()?;
         let is_same =
-            rundir::sha256_of(journal.take(MOST_BYTES)).ok()? == plan.run.as_ref()?.journal_sha256;
+            hash::sha256_of(journal.take(MOST_BYTES)).ok()? == plan.run.as_ref()?.journal_sha256;
         // Reasons that were accepted later change what is said, and no journal has them.
         let accepted = run.metadata(ACCEPTED).and_then(|about| about.modified());
         let is_older = accepted.map_or(true, |accepted| accepted < *written);

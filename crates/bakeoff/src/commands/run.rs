@@ -22,7 +22,7 @@ use input::tree::Tree;
 use machine::cache::eviction;
 use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
-use record::rundir::JOURNAL;
+use record::journal::JOURNAL;
 use record::rundir::{self, Run, RunDir};
 use record::verdict::Judgement;
 use record::verdict::why::Why;

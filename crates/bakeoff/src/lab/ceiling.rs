@@ -9,8 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use plan::{Arm, MachineKind, WorkloadPlan};
-use record::journal::{Entry, Event, Opening};
-use record::load_path::{self, Ceiling, CeilingOutcome};
+use record::journal::{self, Entry, Event, Opening};
+use record::load_path::{Ceiling, CeilingOutcome};
 use record::rundir::Series;
 use record::trial::{Measurement, Outcome, Trial};
 
@@ -26,7 +26,7 @@ impl Lab<'_> {
         let workloads = self.plan.workloads.iter();
         for workload in workloads.filter(|one| workload::has_ceiling(one)) {
             for (arm, cpus) in self.set_ups() {
-                let is_known = load_path::ceiling(entries, &workload.id, cpus).is_some();
+                let is_known = journal::ceiling(entries, &workload.id, cpus).is_some();
                 if is_known && !self.remeasures_ceilings {
                     continue;
                 }

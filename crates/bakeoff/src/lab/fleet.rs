@@ -15,8 +15,8 @@ use anyhow::{Result, bail};
 use input::tree::Tree;
 use plan::{Plan, WorkloadPlan};
 use record::fleet::{self, EndedBlock};
+use record::journal::JOURNAL;
 use record::journal::{Entry, Event, Opening};
-use record::rundir::JOURNAL;
 use record::trial::Trial;
 
 use super::{Book, Finish, Lab, LabEvent, Progress, changed_inputs, refuse_changes};

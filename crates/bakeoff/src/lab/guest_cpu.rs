@@ -4,9 +4,10 @@ use machine::guest::Machine;
 use machine::qemu::NO_FAST_STRINGS;
 use plan::cpu::{NEEDED_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
+use record::fact;
 
 /// The key of the fact that says which CPU the emulator was asked for.
-const MODEL: &str = "machine:cpu";
+const MODEL: &str = fact::MACHINE_CPU;
 
 /// Notes in a guest's facts which CPU the emulator was asked for, where it was asked.
 pub(super) fn note(machine: &dyn Machine, facts: &mut Facts) {

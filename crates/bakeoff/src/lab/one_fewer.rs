@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use plan::{Arm, MachineKind, WorkloadPlan};
-use record::journal::{Entry, Event};
-use record::load_path::{self, ClientUnit, OneFewer, OneFewerOutcome};
+use record::journal::{self, Entry, Event};
+use record::load_path::{ClientUnit, OneFewer, OneFewerOutcome};
 use record::metric::Role;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome, Trial};
@@ -30,7 +30,7 @@ impl Lab<'_> {
         let known = since_extension(&run.entries);
         for workload in &self.plan.workloads {
             for arm in &self.plan.arms {
-                if load_path::one_fewer(known, &workload.id, &arm.name).is_some() {
+                if journal::one_fewer(known, &workload.id, &arm.name).is_some() {
                     continue;
                 }
                 let Some(clients) = self.clients_left(&run, workload, arm) else {
@@ -42,7 +42,7 @@ impl Lab<'_> {
                 let next = book.run_state.looked() + 1;
                 // Systems that are exchanged from block to block are measured where they stand as they are named.
                 let block = next + u32::from(self.plan.is_swapped(next));
-                let Some(outcome) = self.measure_one_fewer((workload, arm), block, clients)? else {
+                let Some(outcome) = self.measure_one_fewer(workload, arm, block, clients)? else {
                     return Ok(false);
                 };
                 let event = Event::OneFewer {
@@ -79,7 +79,8 @@ impl Lab<'_> {
     /// Runs the workload with a client fewer; `None` when the user stopped it.
     fn measure_one_fewer(
         &self,
-        (workload, arm): (&WorkloadPlan, &Arm),
+        workload: &WorkloadPlan,
+        arm: &Arm,
         block: u32,
         clients: (ClientUnit, u32),
     ) -> Result<Option<OneFewerOutcome>> {

@@ -81,7 +81,7 @@ impl Lab<'_> {
             }
             let trial = book.profiled.trial(&workload.id, block, slot, &arm);
             while let Some(attempt) = book.profiled.next_attempt(&trial, ATTEMPTS) {
-                match self.run_profiled_trial(book, (workload, &trial), attempt)? {
+                match self.run_profiled_trial(book, workload, &trial, attempt)? {
                     End::Profiled => {}
                     End::Unprofiled => drop(unprofiled.insert(arm.clone())),
                     End::Interrupted => return Ok(false),
@@ -94,7 +94,8 @@ impl Lab<'_> {
     fn run_profiled_trial(
         &self,
         book: &mut Book,
-        (workload, trial): (&WorkloadPlan, &Trial),
+        workload: &WorkloadPlan,
+        trial: &Trial,
         attempt: u32,
     ) -> Result<End> {
         if self.interrupted.load(Ordering::Relaxed) {

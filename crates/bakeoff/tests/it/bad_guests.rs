@@ -19,6 +19,7 @@ use plan::cpu::{CpuModel, NEEDED_FEATURES, fact_key};
 use plan::{Checks, Clock};
 use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
+use record::hash;
 use record::journal::{self, Event, Opening};
 use record::load::{LoadResult, Second, Tick};
 use record::machine::{Acceleration, MachineDescription};
@@ -452,6 +453,6 @@ fn name_anew(run: &Path, record: &Path) {
         Event::Ended { record, .. } => Some(record.clone()),
         _ => None,
     });
-    let new = rundir::sha256(&fs::read(record).unwrap());
+    let new = hash::sha256(&fs::read(record).unwrap());
     fs::write(&path, text.replace(&old.unwrap(), &new)).unwrap();
 }

@@ -8,9 +8,9 @@ use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
 use machine::fake::Behaviour;
+use record::hash::sha256;
 use record::journal::{self, Entry, Event, Opening};
 use record::machine::MachineDescription;
-use record::rundir::sha256;
 use serde_json::Value;
 
 use crate::simulated_lab::{World, undecided};

@@ -9,8 +9,9 @@ use std::process::Command;
 use bakeoff::lab::Finish;
 use expect_test::expect;
 use machine::fake::Behaviour;
+use record::hash::sha256;
 use record::prng::SplitMix64;
-use record::rundir::{self, sha256};
+use record::rundir;
 use record::verdict::Verdict;
 use serde_json::{Value, json};
 

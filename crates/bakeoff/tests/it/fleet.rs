@@ -8,8 +8,9 @@ use std::sync::atomic::AtomicBool;
 use bakeoff::fleet::{self, JobEnd};
 use bakeoff::lab::fleet::{Scheduler, Waited};
 use bakeoff::lab::{self, Finish, Lab};
-use record::fleet::{BlockLock, Fleet, Node, block_dir, failures};
+use record::fleet::{BlockLock, Fleet, block_dir, failures};
 use record::journal::{self, Entry, Event, Opening};
+use record::node::Node;
 use record::rundir::{self, RunDir};
 use record::verdict::Verdict;
 

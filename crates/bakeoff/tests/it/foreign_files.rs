@@ -8,6 +8,7 @@ use std::process::{Command, Output};
 use input::tree::Tree;
 use record::disturbances::{BegunDisturbance, DisturbanceStream};
 use record::fleet::{BlockLock, Failure, note_failure};
+use record::hash;
 use record::rundir::{self, RunDir};
 
 /// A user that is not root.
@@ -197,7 +198,7 @@ fn writers_of_the_cache_follow_no_link() {
     let cache = trap.cache();
     let lock = |suite: &str| {
         // As the cache names the lock of a private apt root.
-        let name = rundir::sha256(format!("apt {suite}").as_bytes());
+        let name = hash::sha256(format!("apt {suite}").as_bytes());
         cache.join(format!("locks/apt_{suite}-{}.json", &name[..12]))
     };
     trap.plant(&lock("bookworm"));

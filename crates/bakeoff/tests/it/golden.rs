@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use expect_test::expect_file;
 use machine::fake::Behaviour;
 use plan::Checks;
-use record::rundir::{self, TrialRecord, sha256};
+use record::hash::sha256;
+use record::rundir::{self, TrialRecord};
 use serde_json::Value;
 
 use crate::simulated_lab::{PLAN, World, robbed};

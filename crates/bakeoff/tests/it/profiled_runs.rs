@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use profiler::profile::{Count, Kind, Node, Profile, Window};
-use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY, sha256};
+use record::hash::sha256;
+use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY};
 use serde_json::Value;
 
 use crate::fairness_command::one_sided_plan;

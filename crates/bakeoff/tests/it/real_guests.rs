@@ -13,6 +13,7 @@ use std::time::Duration;
 use plan::StringPrice;
 use plan::cpu::{FAST_STRING_FEATURES, fact_key};
 use profiler::profile::{Kind, Profile};
+use record::hash;
 use record::rundir::{self, ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
@@ -403,7 +404,7 @@ pub(crate) fn check_profiles(dir: &Path, trials: u32) {
             more => format!("{:03}.{more}", attempt.trial.number),
         };
         let bytes = fs::read(dir.join("trials").join(name).join(rundir::PROFILE)).unwrap();
-        assert_eq!(rundir::sha256(&bytes), *sha256);
+        assert_eq!(hash::sha256(&bytes), *sha256);
         let profile = profiler::format::read(&bytes).unwrap();
         assert_eq!(profile.busy_instructions(), *busy_instructions);
         // By the guest's clock, which counts each iteration of a string instruction.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use bakeoff::lab::Finish;
+use record::hash;
 use record::journal::{Ending, Event};
 use record::rundir::{self, Run};
 use record::verdict::Verdict;
@@ -104,7 +105,7 @@ fn a_trial_that_ended_before_its_turn_does_not_count() {
         trial: record.trial,
         attempt: 1,
         ending: Ending::Measured,
-        record: rundir::sha256(&body),
+        record: hash::sha256(&body),
         facts: None,
     };
     let mut entries = run.entries.clone();

@@ -15,6 +15,7 @@ use machine::fake::{Behaviour, EJECTED, FakeArm, FakeClock, FakeMachine};
 use plan::{Checks, Plan};
 use protocol::{Greeting, PROTOCOL};
 use record::hardware_counters::{HardwareCounters, NoCounters};
+use record::hash;
 use record::journal::CloseReason;
 use record::journal::{self, Ending, Entry, Event, Opening};
 use record::machine::MachineDescription;
@@ -113,7 +114,7 @@ impl World {
         Opening {
             version: journal::VERSION,
             bakeoff: "test".into(),
-            inputs: BTreeMap::from([("plan".into(), rundir::sha256(plan.as_bytes()))]),
+            inputs: BTreeMap::from([("plan".into(), hash::sha256(plan.as_bytes()))]),
             machine: MachineDescription::Fake,
             ns_per_instruction: None,
             host_cpus: None,
@@ -879,7 +880,7 @@ fn a_changed_input_is_refused_by_name() {
     let world = World::new(1.10, 0.001, &[]);
     world.run(dir.path(), |entry| entry >= 4).unwrap();
     let journal = dir.path().join("journal.jsonl");
-    let plan_sha = rundir::sha256(PLAN.as_bytes());
+    let plan_sha = hash::sha256(PLAN.as_bytes());
     let text = fs::read_to_string(&journal)
         .unwrap()
         .replacen(&plan_sha, &"0".repeat(64), 1);

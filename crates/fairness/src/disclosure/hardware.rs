@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use plan::MachineKind;
 use record::evidence::Facts;
+use record::fact;
 use record::rundir::Run;
 use record::verdict::disclosure::{Fact, Item, Side};
 
@@ -24,58 +25,40 @@ const REAL: [Source; 17] = [
     (
         Item::CpuTopology,
         "threads",
-        &[":cpu:threads", "/proc/cpuinfo:count"],
+        &[":cpu:threads", fact::CPU_COUNT],
     ),
-    (
-        Item::Smt,
-        "",
-        &[":cpu:smt", "/sys/devices/system/cpu/smt/control"],
-    ),
+    (Item::Smt, "", &[":cpu:smt", fact::SMT_CONTROL]),
     (Item::Caches, "", &[":cpu:caches"]),
     (
         Item::Frequency,
         "driver",
-        &[
-            ":cpu:frequency-driver",
-            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_driver",
-        ],
+        &[":cpu:frequency-driver", fact::SCALING_DRIVER],
     ),
     (
         Item::Frequency,
         "governor",
-        &[
-            ":cpu:governor",
-            "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor",
-        ],
+        &[":cpu:governor", fact::SCALING_GOVERNOR],
     ),
     (Item::Frequency, "turbo", &[":cpu:turbo"]),
     (Item::Frequency, "highest MHz", &[":cpu:max-mhz"]),
     (
         Item::Microcode,
         "",
-        &[":cpu:microcode", "/proc/cpuinfo:microcode"],
+        &[":cpu:microcode", fact::CPU_MICROCODE],
     ),
-    (
-        Item::Numa,
-        "",
-        &[":numa", "/sys/devices/system/node/online"],
-    ),
-    (Item::Memory, "", &[":memory", "/proc/meminfo:MemTotal"]),
-    (Item::Memory, "swap", &["/proc/meminfo:SwapTotal"]),
-    (
-        Item::Memory,
-        "transparent huge pages",
-        &["/sys/kernel/mm/transparent_hugepage/enabled"],
-    ),
+    (Item::Numa, "", &[":numa", fact::NODES_ONLINE]),
+    (Item::Memory, "", &[":memory", fact::MEMORY_TOTAL]),
+    (Item::Memory, "swap", &[fact::SWAP_TOTAL]),
+    (Item::Memory, "transparent huge pages", &[fact::HUGE_PAGES]),
 ];
 
 /// Of a guest: its emulator and host say the rest.
 const GUEST: [Source; 5] = [
     (Item::Cpu, "", &["/proc/cpuinfo:model name"]),
-    (Item::Cpus, "", &["/proc/cpuinfo:count"]),
-    (Item::Numa, "", &["/sys/devices/system/node/online"]),
-    (Item::Memory, "", &["/proc/meminfo:MemTotal"]),
-    (Item::Memory, "swap", &["/proc/meminfo:SwapTotal"]),
+    (Item::Cpus, "", &[fact::CPU_COUNT]),
+    (Item::Numa, "", &[fact::NODES_ONLINE]),
+    (Item::Memory, "", &[fact::MEMORY_TOTAL]),
+    (Item::Memory, "swap", &[fact::SWAP_TOTAL]),
 ];
 
 /// Of a guest whose workloads have a disk with seeks.
@@ -85,7 +68,7 @@ const SEEK_DISK: [Source; 1] = [(Item::Disk, "with seeks", &["seek-disk:geometry
 const REMOTE: [Source; 3] = [
     (Item::Cpu, "", &[]),
     (Item::Memory, "", &[]),
-    (Item::Evidence, "", &["remote:evidence"]),
+    (Item::Evidence, "", &[fact::REMOTE_EVIDENCE]),
 ];
 
 /// Devices of which a machine has several, and what their facts begin with.
@@ -94,7 +77,7 @@ const DEVICES: [(Item, &str); 2] = [(Item::Disk, "disk"), (Item::NetworkCard, "n
 /// What facts of a machine's hardware begin with.
 fn lead(side: Side) -> &'static str {
     match side {
-        Side::Host => "host:hardware",
+        Side::Host => fact::HOST_HARDWARE,
         Side::System | Side::Whole => "hardware",
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use plan::{Arm, Plan};
 use record::evidence::Facts;
+use record::fact;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome};
 use record::verdict::disclosure::{Fact, Item, Side, Told};
@@ -30,14 +31,14 @@ pub(super) fn of(run: &Run) -> Vec<Fact> {
                 Item::CommandLine,
                 "",
                 "",
-                told(run, |facts| value(facts, "/proc/cmdline")),
+                told(run, |facts| value(facts, fact::CMDLINE)),
             ),
             fact(Item::UserLand, "", "", told(run, distribution)),
             fact(
                 Item::UserLandHash,
                 "",
                 "",
-                told(run, |facts| value(facts, "hash:userland")),
+                told(run, |facts| value(facts, fact::USERLAND)),
             ),
         ]);
         if let Some(image) = &plan.image {
@@ -97,13 +98,13 @@ fn measured(run: &Run, of: impl Fn(&Measurement) -> &String) -> Vec<Told> {
 }
 
 fn compiler(facts: &Facts) -> Option<String> {
-    let version = facts.values.get("/proc/version")?;
+    let version = facts.values.get(fact::KERNEL_VERSION)?;
     Some(compiler_of(version)?.to_string())
 }
 
 /// `Debian GNU/Linux 12 (bookworm) 12.15`.
 fn distribution(facts: &Facts) -> Option<String> {
-    let release = facts.values.get("/etc/os-release")?;
+    let release = facts.values.get(fact::OS_RELEASE)?;
     let name = release
         .lines()
         .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;

@@ -42,7 +42,7 @@ pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<
             scene.title,
             effort.rounds
         );
-        let mut contest = hold(cage, field, scene, (effort.rounds, &mut prng))?;
+        let mut contest = hold(cage, field, scene, effort.rounds, &mut prng)?;
         for entry in &mut contest.entries {
             entry.calls = count_calls(cage, field, scene, entry.tool)?;
             if effort.long && number == 0 {
@@ -58,7 +58,8 @@ fn hold(
     cage: &Cage,
     field: &Field,
     scene: &Scene,
-    (rounds, prng): (u32, &mut SplitMix64),
+    rounds: u32,
+    prng: &mut SplitMix64,
 ) -> Result<Contest> {
     let here = scene
         .tools

@@ -469,14 +469,14 @@ fn a_run_that_is_ended_early_adds_up() {
         think: Think::always(Duration::from_millis(1)),
     };
     let server = serve(After::Nothing);
-    let result = run_until(&server, 60, ("/", thinking));
+    let result = run_until(&server, 60, "/", thinking);
     assert!(result.ok >= 50, "{result:?}");
     let open = Schedule::Open {
         rate_per_s: 500.0,
         arrivals: Arrivals::Constant,
     };
     let server = serve(After::Nothing);
-    let result = run_until(&server, 8, ("/silent", open));
+    let result = run_until(&server, 8, "/silent", open);
     assert_eq!((result.ok, result.withdrawn), (0, 8), "{result:?}");
     // One every 2 ms until the end, whenever that was.
     let (all, expected) = (
@@ -490,7 +490,7 @@ fn a_run_that_is_ended_early_adds_up() {
 }
 
 /// Ends an endless run when the server has taken so many requests.
-fn run_until(server: &Server, taken: u64, (path, schedule): (&str, Schedule)) -> LoadResult {
+fn run_until(server: &Server, taken: u64, path: &str, schedule: Schedule) -> LoadResult {
     let endless = Traffic {
         schedule,
         end: End::After(PATIENCE),

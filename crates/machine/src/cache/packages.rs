@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use input::tree::Tree;
-use record::rundir;
+use record::hash;
 
 use super::Cache;
 use crate::apt::Package;
@@ -32,7 +32,7 @@ pub(crate) fn offer(cache: &Cache, index: &[Package], into: &Tree, task: Task<'_
             to: &mut copy,
         };
         // The copy is what was hashed, whatever becomes of the kept file.
-        let own = rundir::sha256_of(read)
+        let own = hash::sha256_of(read)
             .with_context(|| format!("cannot copy {}", kept.path().join(&file).display()))?;
         if own != **sum {
             bail!(
@@ -67,7 +67,7 @@ pub(crate) fn hashes(dir: &Path) -> Result<BTreeMap<String, String>> {
     let dir = Tree::at(dir);
     let mut hashes = BTreeMap::new();
     for name in names(&dir) {
-        let sum = dir.open(&name).and_then(rundir::sha256_of)?;
+        let sum = dir.open(&name).and_then(hash::sha256_of)?;
         hashes.insert(name, sum);
     }
     Ok(hashes)

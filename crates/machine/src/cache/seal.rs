@@ -13,7 +13,7 @@ use std::thread;
 
 use anyhow::{Context, Result, bail};
 use input::tree::Tree;
-use record::rundir;
+use record::hash;
 
 /// The list's name in an entry.
 const FILE: &str = "sums.json";
@@ -119,7 +119,7 @@ fn hash_all(entry: &Tree, names: Vec<String>) -> Result<Sums> {
     let hash_some = || -> Result<Sums> {
         let mut sums = Sums::new();
         while let Some(names) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let file = entry.open(&names[0]).and_then(rundir::sha256_of);
+            let file = entry.open(&names[0]).and_then(hash::sha256_of);
             let sum = file.with_context(|| cannot_read(entry, &names[0]))?;
             sums.extend(names.iter().map(|name| (name.clone(), sum.clone())));
         }

@@ -61,7 +61,7 @@ pub fn verify(cache: &Cache, wrong: Wrong, task: Task<'_>) -> Result<Verified> {
                 // Two suites have one version of a package in the same file.
                 sums.extend(all.map(|(file, sum)| (file, sum.to_string())));
             }
-            Err(why) => verified.note(cache, ("apt", suite), &format!("{why:#}"), wrong)?,
+            Err(why) => verified.note(cache, "apt", suite, &format!("{why:#}"), wrong)?,
         }
     }
     check_packages(cache, &sums, wrong, task, &mut verified)?;
@@ -84,7 +84,7 @@ pub fn verify(cache: &Cache, wrong: Wrong, task: Task<'_>) -> Result<Verified> {
         if what.is_empty() {
             verified.good += 1;
         } else {
-            verified.note(cache, (&kind, &id), &what, wrong)?;
+            verified.note(cache, &kind, &id, &what, wrong)?;
         }
     }
     Ok(verified)
@@ -106,7 +106,7 @@ fn check_packages(
     task.tell("checking kept packages", None);
     for file in packages::names(&kept) {
         task.go_on()?;
-        let own = kept.open(&file).and_then(record::rundir::sha256_of)?;
+        let own = kept.open(&file).and_then(record::hash::sha256_of)?;
         match sums.get(&file) {
             None => verified.unknown += 1,
             Some(sum) if *sum == own => verified.good += 1,
@@ -130,7 +130,8 @@ impl Verified {
     fn note(
         &mut self,
         cache: &Cache,
-        (kind, id): (&str, &str),
+        kind: &str,
+        id: &str,
         what: &str,
         wrong: Wrong,
     ) -> Result<()> {

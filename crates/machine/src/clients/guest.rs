@@ -36,8 +36,8 @@ pub(crate) fn attach(
     let mut clients = start(&console)?;
     let pair = || UnixStream::pair().context("cannot make a socket pair");
     let ((line, other_line), (card, other_card)) = (pair()?, pair()?);
-    join(servers, (line, card), ADDRESS);
-    join(&mut clients, (other_line, other_card), CLIENT_ADDRESS);
+    join(servers, line, card, ADDRESS);
+    join(&mut clients, other_line, other_card, CLIENT_ADDRESS);
     let agent = ProcessGuest::start("the clients' QEMU", clients, console, limits)
         .context("cannot start QEMU for the clients")?;
     Ok(ClientsOfTrial {
@@ -48,7 +48,7 @@ pub(crate) fn attach(
 }
 
 /// Gives a QEMU its ends of both pairs.
-fn join(qemu: &mut Command, (line, card): (UnixStream, UnixStream), address: &str) {
+fn join(qemu: &mut Command, line: UnixStream, card: UnixStream, address: &str) {
     qemu.args(arguments(line.as_raw_fd(), card.as_raw_fd(), address));
     for end in [line, card] {
         process::inherit(qemu, OwnedFd::from(end));

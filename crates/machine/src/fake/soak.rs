@@ -17,7 +17,7 @@ use record::load::{Fault, LoadResult, Second, Tick};
 use record::prng::SplitMix64;
 use record::thinned::Thinned;
 
-use super::{Truth, done, results, sample};
+use super::truth::{Truth, done, results, sample};
 use crate::guest::GuestEvent;
 
 /// Seconds between two readings of counters.

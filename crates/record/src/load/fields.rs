@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::{Fault, LoadResult, Second};
+use crate::check::{Checked, NAMES, THREADS, count, counts, is_name, most, words};
 use crate::incidents::Incidents;
 use crate::latency::Latency;
 use crate::thinned::{MOST_POINTS, Point as _};
 use crate::trend::Trend;
-use crate::validate::{Checked, NAMES, THREADS, count, counts, is_name, most, seconds, words};
+use crate::validate::seconds;
 
 /// Values of one type are added up and checked in one way.
 trait Field {

@@ -1,6 +1,6 @@
 //! What a guest says of clients and network.
 
-use super::{Checked, NAMES, THREADS, counts, is_measurable, most, words};
+use crate::check::{Checked, NAMES, THREADS, counts, is_measurable, most, words};
 use crate::load_path::{ClientCpu, Link, LoadPath, NetworkEnd, SentLate};
 
 /// Those of hosts that share the clients, and the servers'.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::fleet::Node;
+use crate::node::Node;
 
 /// One node's blocks.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

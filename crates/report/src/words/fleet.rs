@@ -1,7 +1,7 @@
 //! Nodes of a fleet, in words.
 
 use input::units::{show_change, significant};
-use record::fleet::Node;
+use record::node::Node;
 use record::verdict::Judgement;
 use record::verdict::nodes::NodeMean;
 

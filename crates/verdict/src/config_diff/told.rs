@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::evidence::{Facts, Told};
+use record::fact;
 use record::rundir::Run;
 use record::trial::Outcome;
 
@@ -94,7 +95,7 @@ impl ArmFacts<'_> {
 fn without_use<'v>(fact: &str, value: &'v str) -> Cow<'v, str> {
     /// `Filename Type Size Used Priority`.
     const USED: usize = 3;
-    if fact != "/proc/swaps" {
+    if fact != fact::SWAPS {
         return value.into();
     }
     let line = |line: &str| {

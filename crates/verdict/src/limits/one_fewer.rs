@@ -3,7 +3,8 @@
 //! One trial is set against all of the arm's at the same place: it has moved if it lies further from their mean than the plan's margin, and further than one
 //! more of them would lie in 99 of 100 cases. Which way does not matter: clients that hinder each other set a figure too.
 
-use record::load_path::{self, OneFewerOutcome};
+use record::journal;
+use record::load_path::OneFewerOutcome;
 use record::rundir::Run;
 use record::trial::{Outcome, Trial};
 use record::verdict::limit::{LimitSign, OneFewerUse};
@@ -19,7 +20,7 @@ pub(super) fn of(
     run: &Run,
     (workload, arm): (&str, &str),
 ) -> (Option<OneFewerUse>, Option<LimitSign>) {
-    let own = match load_path::one_fewer(&run.entries, workload, arm) {
+    let own = match journal::one_fewer(&run.entries, workload, arm) {
         None => return (None, None),
         Some(OneFewerOutcome::Failed { detail }) => {
             let detail = detail.clone();

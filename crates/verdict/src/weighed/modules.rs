@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::evidence::Facts;
+use record::fact;
 
 /// Beginnings of options that are part of another one, a module where that is one.
 const PARTS: [(&str, &str); 24] = [
@@ -48,7 +49,7 @@ impl Loaded {
     pub(super) fn of<'f>(facts: impl Iterator<Item = &'f Facts>) -> Option<Self> {
         let mut loaded = BTreeSet::new();
         for facts in facts {
-            let modules = facts.values.get("/proc/modules")?;
+            let modules = facts.values.get(fact::MODULES)?;
             loaded.extend(modules.split_whitespace().map(core_of));
         }
         Some(Self(loaded))

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::MachineKind;
 use record::evidence::Facts;
+use record::fact;
 use record::rundir::Run;
 use record::verdict::Difference;
 use record::verdict::weighed::{Effective, Pin, Seen, Setting};
@@ -74,7 +75,7 @@ const KNOWN: [Known; 16] = [
     known(Setting::LruGen, lru_gen, None),
     known(
         Setting::SecurityModules,
-        |kernel| Some(kernel.0.values.get("/sys/kernel/security/lsm")?.clone()),
+        |kernel| Some(kernel.0.values.get(fact::SECURITY_MODULES)?.clone()),
         Some(Parameter::SecurityModules),
     ),
     known(Setting::Debugging, debugging, None),
@@ -177,7 +178,7 @@ impl<'f> Kernel<'f> {
 
     /// The last value of a parameter on the command line; a kernel takes that.
     fn parameter(&self, name: &str) -> Option<&'f str> {
-        let words = self.0.values.get("/proc/cmdline")?.split_whitespace();
+        let words = self.0.values.get(fact::CMDLINE)?.split_whitespace();
         let mut pairs = words.rev().filter_map(|word| word.split_once('='));
         let last = pairs.find(|(own, _)| own.replace('-', "_") == name);
         last.map(|(_, value)| value)
@@ -185,7 +186,7 @@ impl<'f> Kernel<'f> {
 
     /// Whether it tells its command line, so that a parameter that is not there was not given.
     fn tells_parameters(&self) -> bool {
-        self.0.values.contains_key("/proc/cmdline")
+        self.0.values.contains_key(fact::CMDLINE)
     }
 
     /// What follows a text in the last line of the boot log that has it, to the next comma.
@@ -301,10 +302,7 @@ fn mitigations(kernel: &Kernel<'_>) -> Option<String> {
 }
 
 fn huge_pages(kernel: &Kernel<'_>) -> Option<String> {
-    let modes = kernel
-        .0
-        .values
-        .get("/sys/kernel/mm/transparent_hugepage/enabled");
+    let modes = kernel.0.values.get(fact::HUGE_PAGES);
     let chosen = modes.and_then(|modes| modes.split_once('[')?.1.split_once(']'));
     if let Some((chosen, _)) = chosen {
         return Some(chosen.into());

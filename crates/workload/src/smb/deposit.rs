@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
-use record::rundir::sha256;
+use record::hash::sha256;
 
 use crate::context::WorkloadContext;
 use crate::smb::samba::{client, place};

@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use machine::acceleration::Kvm;
 use machine::clients::HostClients;
 use machine::host_state::Lack;
-use machine::kvm::Kvm;
 use machine::kvm_host::KvmHost;
 use machine::{emulator_choice, kvm};
 use plan::{Clients, Clock, MachineKind, Plan};

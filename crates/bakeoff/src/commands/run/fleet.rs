@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 use machine::clock::HostClock;
 use plan::{MachineKind, Plan};
 use record::fleet::FLEET;
-use record::rundir::JOURNAL;
+use record::journal::JOURNAL;
 use record::rundir::{self, RunDir};
 
 use super::{Place, Setting, calibration};

@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use super::lab::Netns;
 use machine::cache::Cache;
+use machine::flavour::Flavour;
 use machine::image::{self, Request};
 use machine::initramfs::{self, Content};
-use machine::kernel::{self, Flavour};
+use machine::kernel;
 use machine::task::Task;
 use record::journal::{self, Ending, Event};
 

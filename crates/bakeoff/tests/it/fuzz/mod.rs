@@ -118,7 +118,7 @@ fn run(name: &str, input: &[u8], target: &impl Fn(&[u8])) {
 }
 
 fn keep(name: &str, input: &[u8]) -> PathBuf {
-    let sha = record::rundir::sha256(input);
+    let sha = record::hash::sha256(input);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{sha:.12}"));
     fs::write(&path, input).unwrap();
     path

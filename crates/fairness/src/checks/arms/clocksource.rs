@@ -1,6 +1,7 @@
 //! Do all arms tell the time by the same source?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "clocksource",
@@ -14,9 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Parameters(&["clocksource", "tsc"]),
 };
 
-const FACTS: [Fact; 1] = [Fact::Must(
-    "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-)];
+const FACTS: [Fact; 1] = [Fact::Must(fact::CLOCKSOURCE)];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Are kernels started with the same parameters but for those that the plan gives an arm?
 
 use plan::{Arm, Plan};
+use record::fact;
 use record::verdict::fairness::Outcome;
 
 use crate::foreseen::{by_plan, differing};
@@ -18,7 +19,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::System(foresee),
 };
 
-const FACTS: [Fact; 1] = [Fact::Must("/proc/cmdline")];
+const FACTS: [Fact; 1] = [Fact::Must(fact::CMDLINE)];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
     let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use record::fact;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
@@ -21,7 +22,8 @@ pub(crate) const CHECK: Check = Check {
 };
 
 fn compiler(subject: &Subject<'_>) -> Outcome {
-    let (told, silent) = subject.by_arm(|facts| compiler_of(facts.values.get("/proc/version")?));
+    let (told, silent) =
+        subject.by_arm(|facts| compiler_of(facts.values.get(fact::KERNEL_VERSION)?));
     let varying = told.iter().filter(|(_, seen)| seen.len() > 1);
     let varying: Vec<Detail> = varying
         .map(|(arm, seen)| Detail::Varies {
@@ -43,7 +45,7 @@ fn compiler(subject: &Subject<'_>) -> Outcome {
     let is_same = each.all(|one| Some(one) == first);
     let is_brought = kernels_differ(&subject.run.plan);
     if !silent.is_empty() && (is_same || is_brought) {
-        return not_told(subject, "/proc/version", &silent);
+        return not_told(subject, fact::KERNEL_VERSION, &silent);
     }
     if is_same {
         return Outcome::Pass;

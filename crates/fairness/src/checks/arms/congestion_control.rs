@@ -1,6 +1,7 @@
 //! Does TCP have the same congestion control and queueing discipline?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "congestion-control",
@@ -17,7 +18,7 @@ pub(crate) const CHECK: Check = Check {
 const FACTS: [Fact; 3] = [
     Fact::Must("sysctl net.ipv4.tcp_congestion_control"),
     Fact::Must("sysctl net.core.default_qdisc"),
-    Fact::May("/sys/module/tcp_cubic/version"),
+    Fact::May(fact::CUBIC),
 ];
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! Are the same controllers of control groups at work?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "control-groups",
@@ -14,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Parameters(&["cgroup_disable"]),
 };
 
-const FACTS: [Fact; 1] = [Fact::May("/sys/fs/cgroup/cgroup.controllers")];
+const FACTS: [Fact; 1] = [Fact::May(fact::CGROUP_CONTROLLERS)];
 
 #[cfg(test)]
 mod tests {

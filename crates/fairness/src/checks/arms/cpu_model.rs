@@ -1,6 +1,7 @@
 //! Do all arms run on the same CPU model and microcode?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "cpu-model",
@@ -16,9 +17,9 @@ pub(crate) const CHECK: Check = Check {
 
 const FACTS: [Fact; 6] = [
     Fact::Must("/proc/cpuinfo:model name"),
-    Fact::May("/proc/cpuinfo:microcode"),
+    Fact::May(fact::CPU_MICROCODE),
     Fact::May("/proc/cpuinfo:stepping"),
-    Fact::May("machine:cpu"),
+    Fact::May(fact::MACHINE_CPU),
     Fact::May("host:hardware:cpu:model"),
     Fact::May("host:hardware:cpu:microcode"),
 ];

@@ -1,6 +1,7 @@
 //! Do all arms have as many CPUs?
 
 use plan::{Arm, Plan};
+use record::fact;
 use record::verdict::fairness::Outcome;
 
 use crate::foreseen::{by_plan, differing, parameter, words};
@@ -20,9 +21,9 @@ pub(crate) const CHECK: Check = Check {
 
 const FACTS: [Fact; 4] = [
     Fact::May("cpus"),
-    Fact::Must("/proc/cpuinfo:count"),
-    Fact::Must("/sys/devices/system/cpu/online"),
-    Fact::May("/sys/devices/system/cpu/isolated"),
+    Fact::Must(fact::CPU_COUNT),
+    Fact::Must(fact::CPUS_ONLINE),
+    Fact::May(fact::CPUS_ISOLATED),
 ];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {

@@ -1,6 +1,7 @@
 //! Are huge pages used alike?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "huge-pages",
@@ -20,7 +21,7 @@ pub(crate) const CHECK: Check = Check {
 };
 
 const FACTS: [Fact; 4] = [
-    Fact::May("/sys/kernel/mm/transparent_hugepage/enabled"),
+    Fact::May(fact::HUGE_PAGES),
     Fact::May("/sys/kernel/mm/transparent_hugepage/defrag"),
     Fact::Must("/proc/meminfo:HugePages_Total"),
     Fact::May("/proc/meminfo:Hugepagesize"),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::{Arm, MachineKind, Plan};
 use record::evidence::Facts;
+use record::fact;
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
@@ -23,7 +24,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::System(foresee),
 };
 
-const FACT: &str = "/proc/meminfo:MemTotal";
+const FACT: &str = fact::MEMORY_TOTAL;
 
 /// Share by which arms may differ: newer kernels keep more for themselves.
 const TOLERANCE: f64 = 0.03;

@@ -1,6 +1,7 @@
 //! Are file systems mounted with the same options?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "mounts",
@@ -14,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Nothing,
 };
 
-const FACTS: [Fact; 1] = [Fact::Must("/proc/mounts")];
+const FACTS: [Fact; 1] = [Fact::Must(fact::MOUNTS)];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Do all arms have the same memory nodes?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "numa",
@@ -15,8 +16,8 @@ pub(crate) const CHECK: Check = Check {
 };
 
 const FACTS: [Fact; 3] = [
-    Fact::May("/sys/devices/system/node/online"),
-    Fact::May("hardware:numa"),
+    Fact::May(fact::NODES_ONLINE),
+    Fact::May(fact::NUMA),
     Fact::May("host:hardware:numa"),
 ];
 

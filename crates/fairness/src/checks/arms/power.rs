@@ -1,6 +1,7 @@
 //! Have all arms the same frequency driver, governor, turbo and idle states?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "power",
@@ -17,8 +18,8 @@ pub(crate) const CHECK: Check = Check {
 const FACTS: [Fact; 11] = [
     Fact::May("/sys/devices/system/cpu/cpufreq/*"),
     Fact::May("/sys/devices/system/cpu/intel_pstate/*"),
-    Fact::May("/sys/devices/system/cpu/cpuidle/current_driver"),
-    Fact::May("host:governor"),
+    Fact::May(fact::CPUIDLE_DRIVER),
+    Fact::May(fact::HOST_GOVERNOR),
     Fact::May("host:turbo"),
     Fact::May("hardware:cpu:frequency-driver"),
     Fact::May("hardware:cpu:governor"),

@@ -1,6 +1,7 @@
 //! Are the same security modules at work?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "security-modules",
@@ -14,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Parameters(&["lsm", "security", "apparmor", "selinux"]),
 };
 
-const FACTS: [Fact; 1] = [Fact::May("/sys/kernel/security/lsm")];
+const FACTS: [Fact; 1] = [Fact::May(fact::SECURITY_MODULES)];
 
 #[cfg(test)]
 mod tests {

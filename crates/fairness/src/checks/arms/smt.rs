@@ -1,6 +1,7 @@
 //! Is simultaneous multithreading on or off in all arms?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "smt",
@@ -15,8 +16,8 @@ pub(crate) const CHECK: Check = Check {
 };
 
 const FACTS: [Fact; 3] = [
-    Fact::May("/sys/devices/system/cpu/smt/active"),
-    Fact::May("/sys/devices/system/cpu/smt/control"),
+    Fact::May(fact::SMT_ACTIVE),
+    Fact::May(fact::SMT_CONTROL),
     Fact::May("host:hardware:cpu:smt"),
 ];
 

@@ -1,6 +1,7 @@
 //! Do all arms have the same swap?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "swap",
@@ -14,10 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Nothing,
 };
 
-const FACTS: [Fact; 2] = [
-    Fact::Must("/proc/swaps"),
-    Fact::May("/proc/meminfo:SwapTotal"),
-];
+const FACTS: [Fact; 2] = [Fact::Must(fact::SWAPS), Fact::May(fact::SWAP_TOTAL)];
 
 #[cfg(test)]
 mod tests {

@@ -1,6 +1,7 @@
 //! Is everything but the kernel the same?
 
 use crate::{Cause, Check, Fact, Foreseen, Group, Judge};
+use record::fact;
 
 pub(crate) const CHECK: Check = Check {
     id: "user-land",
@@ -14,7 +15,7 @@ pub(crate) const CHECK: Check = Check {
     foreseen: Foreseen::Nothing,
 };
 
-const FACTS: [Fact; 2] = [Fact::May("hash:userland"), Fact::May("/etc/debian_version")];
+const FACTS: [Fact; 2] = [Fact::May(fact::USERLAND), Fact::May(fact::DEBIAN_VERSION)];
 
 #[cfg(test)]
 mod tests {

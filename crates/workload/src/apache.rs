@@ -68,7 +68,7 @@ pub fn service(context: &WorkloadContext, apache: &Apache, probe: Probe) -> Resu
         dir: &context.dir.join("apache2"),
         places: vec![("{root}", apache.root.display().to_string())],
     };
-    let text = config::settle(&context.config, &target, configure(context, apache))?;
+    let text = config::settle(&context.config, &target, &configure(context, apache))?;
     let configuration = context.write("apache2/apache2.conf", text)?;
     let file = configuration.to_string_lossy();
     Ok(Service {

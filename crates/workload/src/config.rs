@@ -5,14 +5,11 @@
 //!                                                   +-- merged by directive --> the file that the server reads
 //! the arm's `config`                              --+
 //! ```
-//! Each server has a grammar of its own (one file each below). They share one rule: a directive of the arm's stands where
-//! bakeoff's of that name stood, or is added; directives that may be repeated by nature are added always. What
-//! bakeoff itself works by (address, documents, directories) is refused, when the plan is checked.
+//! [`merge`] has the rules, [`grammar`] what is special about each server. What bakeoff itself sets (address, documents,
+//! directories) is refused when the plan is checked.
 
-mod apache;
-mod nginx;
-mod options;
-mod tomcat;
+mod grammar;
+mod merge;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -21,6 +18,8 @@ use std::path::Path;
 use anyhow::{Result, anyhow};
 use input::problem::remedy_among;
 use plan::{ConfigChange, Tuning, WorkloadPlan};
+
+use self::grammar::{FORMS, Form};
 
 /// What an arm changes in the configuration of its servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,80 +63,6 @@ impl ArmConfig {
     }
 }
 
-/// How a server's configuration is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Grammar {
-    Apache,
-    Nginx,
-    Mariadb,
-    Postgresql,
-    Samba,
-    Tomcat,
-}
-
-impl Grammar {
-    /// Both texts as one; or what is wrong with `arm`.
-    fn merge(self, own: &str, arm: &str) -> Result<String, String> {
-        match self {
-            Self::Apache => apache::merge(own, arm),
-            Self::Nginx => nginx::merge(own, arm),
-            Self::Mariadb => options::MARIADB.merge(own, arm),
-            Self::Postgresql => options::POSTGRESQL.merge(own, arm),
-            Self::Samba => options::SAMBA.merge(own, arm),
-            Self::Tomcat => tomcat::merge(own, arm),
-        }
-    }
-}
-
-/// A server whose configuration an arm may change.
-struct Form {
-    service: &'static str,
-    grammar: Grammar,
-    /// A short configuration in the server's grammar, to find mistakes of an arm's before anything boots.
-    sample: &'static str,
-    /// What a whole file must name, or the server is not found or finds nothing.
-    needed: &'static [&'static str],
-}
-
-const FORMS: [Form; 6] = [
-    Form {
-        service: "apache2",
-        grammar: Grammar::Apache,
-        sample: "Listen {address}\nDocumentRoot {root}\n",
-        needed: &["{address}", "{root}"],
-    },
-    Form {
-        service: "nginx",
-        grammar: Grammar::Nginx,
-        sample: "events { } http { server { listen {address}; root {root}; } }",
-        needed: &["{address}", "{root}"],
-    },
-    Form {
-        service: "mariadbd",
-        grammar: Grammar::Mariadb,
-        sample: "[mariadbd]\ndatadir = {dir}\n",
-        needed: &["{dir}", "{ip}", "{port}"],
-    },
-    Form {
-        service: "postgres",
-        grammar: Grammar::Postgresql,
-        sample: "port = {port}\n",
-        needed: &["{dir}", "{ip}", "{port}"],
-    },
-    Form {
-        service: "smbd",
-        grammar: Grammar::Samba,
-        sample: "[global]\n[share]\n",
-        needed: &["{dir}", "{ip}"],
-    },
-    Form {
-        service: "tomcat",
-        grammar: Grammar::Tomcat,
-        sample: tomcat::SAMPLE,
-        needed: &["{ip}", "{port}", "{application}", "{database}"],
-    },
-];
-
 fn form(service: &str) -> &'static Form {
     let found = FORMS.iter().find(|form| form.service == service);
     found.expect("every server that writes a configuration is in FORMS")
@@ -156,21 +81,19 @@ fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
             ));
         }
     }
-    let example = SocketAddr::from(([10, 77, 0, 1], 80));
-    let mut places = places(example, Path::new("/stage"));
-    let of_its_own = form.needed.iter();
-    places.extend(
-        of_its_own.map(|name| (*name, format!("/context/{}", name.trim_matches(['{', '}'])))),
-    );
-    let base = match &change.file {
-        Some(file) => file.text.as_str(),
-        None => form.sample,
+    let address = SocketAddr::from(([10, 77, 0, 1], 80));
+    let further = form.needed.iter().map(|name| {
+        let value = format!("/context/{}", name.trim_matches(['{', '}']));
+        (*name, value)
+    });
+    let target = Target {
+        service: form.service,
+        address,
+        dir: Path::new("/stage"),
+        places: further.collect(),
     };
-    let (base, directives) = (fill(base, &places), fill(&change.directives, &places));
-    form.grammar
-        .merge(&base, &directives)
-        .map(|_| ())
-        .map_err(|why| format!("config of {service}: {why}"))
+    let (base, directives) = target.fill(change, form.sample);
+    target.merge(&base, &directives).map(|_| ())
 }
 
 /// Says what is wrong with what an arm changes in the servers of its plan's workloads.
@@ -206,12 +129,12 @@ pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), S
         ));
     }
     for service in all {
-        let config = if first.contains(service) {
-            config.clone()
+        let change = if first.contains(service) {
+            config.change(service)
         } else {
-            config.named_only()
+            config.named_only().change(service)
         };
-        check(service, &config.change(service))?;
+        check(service, &change)?;
     }
     Ok(())
 }
@@ -226,77 +149,41 @@ pub(crate) struct Target<'t> {
     pub(crate) places: Vec<(&'static str, String)>,
 }
 
-/// The text that a server reads: bakeoff's own, changed as the arm says.
-pub(crate) fn settle(arm: &ArmConfig, target: &Target<'_>, own: String) -> Result<String> {
-    let change = arm.change(target.service);
-    if change.directives.trim().is_empty() && change.file.is_none() {
-        return Ok(own);
+impl Target<'_> {
+    /// The arm's file, or bakeoff's own text, and the arm's directives.
+    fn fill(&self, change: &ConfigChange, own: &str) -> (String, String) {
+        let mut names = vec![
+            ("{address}", self.address.to_string()),
+            ("{ip}", self.address.ip().to_string()),
+            ("{port}", self.address.port().to_string()),
+            ("{dir}", self.dir.display().to_string()),
+        ];
+        names.extend(self.places.iter().cloned());
+        let fill = |text: &str| {
+            names.iter().fold(text.to_string(), |text, (name, value)| {
+                text.replace(name, value)
+            })
+        };
+        let base = change.file.as_ref().map_or(own, |file| &file.text);
+        (fill(base), fill(&change.directives))
     }
-    let mut names = places(target.address, target.dir);
-    names.extend(target.places.iter().cloned());
-    let base = match &change.file {
-        Some(file) => fill(&file.text, &names),
-        None => own,
-    };
-    let directives = fill(&change.directives, &names);
+
+    fn merge(&self, base: &str, directives: &str) -> Result<String, String> {
+        let grammar = &form(self.service).grammar;
+        grammar
+            .merge(base, directives, &self.address.to_string())
+            .map_err(|why| format!("config of {}: {why}", self.service))
+    }
+}
+
+/// The text that a server reads: bakeoff's own, changed as the arm says.
+pub(crate) fn settle(arm: &ArmConfig, target: &Target<'_>, own: &str) -> Result<String> {
+    let (base, directives) = target.fill(&arm.change(target.service), own);
     if directives.trim().is_empty() {
         return Ok(base);
     }
-    form(target.service)
-        .grammar
-        .merge(&base, &directives)
-        .map_err(|why| anyhow!("config of {}: {why}", target.service))
-}
-
-fn places(address: SocketAddr, dir: &Path) -> Vec<(&'static str, String)> {
-    vec![
-        ("{address}", address.to_string()),
-        ("{ip}", address.ip().to_string()),
-        ("{port}", address.port().to_string()),
-        ("{dir}", dir.display().to_string()),
-    ]
-}
-
-fn fill(text: &str, places: &[(&str, String)]) -> String {
-    places.iter().fold(text.to_string(), |text, (name, value)| {
-        text.replace(name, value)
-    })
-}
-
-/// A directive and what it is called when two are compared.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Directive {
-    key: String,
-    text: String,
-}
-
-/// Puts the arm's directives in the places of bakeoff's of the same names; the others go to the end.
-fn replace(
-    own: Vec<Directive>,
-    arm: &[Directive],
-    is_repeated: fn(&str) -> bool,
-) -> Vec<Directive> {
-    let mut merged = Vec::new();
-    let mut placed = BTreeSet::new();
-    for directive in own {
-        let same: Vec<_> = arm
-            .iter()
-            .filter(|other| other.key == directive.key)
-            .collect();
-        if is_repeated(&directive.key) || same.is_empty() {
-            merged.push(directive);
-        } else if placed.insert(directive.key) {
-            merged.extend(same.into_iter().cloned());
-        }
-    }
-    let added = arm.iter().filter(|other| !placed.contains(&other.key));
-    merged.extend(added.cloned());
-    merged
-}
-
-/// The message for a directive that bakeoff works by.
-fn refused(name: &str) -> String {
-    format!("{name}: bakeoff works by its own (remove it)")
+    let merged = target.merge(&base, &directives);
+    merged.map_err(|why| anyhow!(why))
 }
 
 #[cfg(test)]
@@ -434,7 +321,7 @@ mod tests {
             dir: Path::new("/context/nginx"),
             places: vec![("{root}", "/context/site".into())],
         };
-        let text = settle(&config, &target, "bakeoff's own".into()).unwrap();
+        let text = settle(&config, &target, "bakeoff's own").unwrap();
         expect![[r"
             http {
                 sendfile off;
@@ -445,7 +332,7 @@ mod tests {
             }
         "]]
         .assert_eq(&text);
-        let other = settle(&config.named_only(), &target, "own".into()).unwrap();
+        let other = settle(&config.named_only(), &target, "own").unwrap();
         assert_eq!(other, "own", "it is meant for the first server alone");
     }
 }

@@ -37,7 +37,7 @@ pub fn service(context: &WorkloadContext, nginx: &Nginx, probe: Probe) -> Result
         dir: &place,
         places: vec![("{root}", nginx.root.display().to_string())],
     };
-    let text = config::settle(&context.config, &target, configure(context, nginx))?;
+    let text = config::settle(&context.config, &target, &configure(context, nginx))?;
     let configuration = context.write("nginx/nginx.conf", text)?;
     let (file, place) = (configuration.to_string_lossy(), place.to_string_lossy());
     let log = format!("{place}/error.log");

@@ -129,7 +129,7 @@ impl Tomcat {
         let server = config::settle(
             &context.config,
             &target,
-            self.configure(context, &application),
+            &self.configure(context, &application),
         )?;
         let server = context.write("tomcat/conf/server.xml", server)?;
         Ok(Service {

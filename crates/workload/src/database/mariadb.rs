@@ -30,7 +30,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, configure(context))?;
+    let text = config::settle(&context.config, &target, &configure(context))?;
     let configuration = context.write("mariadb.cnf", text)?;
     let defaults = format!("--defaults-file={}", configuration.display());
     set_up(

@@ -65,7 +65,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, configure(context))?;
+    let text = config::settle(&context.config, &target, &configure(context))?;
     let configuration = context.write("postgresql.conf", text)?;
     let hosts = context.write("postgresql.hosts", "host all all all trust\n")?;
     let file = format!("config_file={}", configuration.display());

@@ -64,7 +64,7 @@ pub(crate) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &place(context, ""),
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, configure(context))?;
+    let text = config::settle(&context.config, &target, &configure(context))?;
     let configuration = context.write("smb/smb.conf", text)?;
     let file = configuration.to_string_lossy();
     let program = "/usr/sbin/smbd";

@@ -169,7 +169,7 @@ fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
 fn read_plan_as(
     path: &Path,
     qemu: Option<&Path>,
-    change: impl Fn(&str) -> Result<String, toml::de::Error>,
+    change: impl Fn(&str) -> Result<String, plan::TomlError>,
 ) -> Result<(String, Plan)> {
     let (text, _) = read_plan(path, qemu)?;
     check_plan(path, change(&text)?, qemu)

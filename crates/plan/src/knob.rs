@@ -1,8 +1,9 @@
 //! Knobs: settings of a kernel that turn a mechanism off or pin it.
 
-use toml::{Table, Value};
+use toml_edit::{Item, TableLike};
 
 use crate::sysctl;
+use crate::variation::set;
 
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,20 +75,19 @@ impl Setting {
         format!("{}+{label}", kept.collect::<String>())
     }
 
-    pub(crate) fn add_to(&self, arm: &mut Table) {
+    pub(crate) fn add_to(&self, arm: &mut dyn TableLike) {
         let (key, name, value) = match self {
             Self::Cmdline(words) => {
-                let own = arm.get("cmdline").and_then(Value::as_str);
-                let cmdline = format!("{} {words}", own.unwrap_or_default());
-                arm.insert("cmdline".into(), cmdline.trim().into());
-                return;
+                let before = arm.get("cmdline").and_then(Item::as_str);
+                let cmdline = format!("{} {words}", before.unwrap_or_default());
+                return set(arm, "cmdline", cmdline.trim());
             }
             Self::Sysctl(name, value) => ("sysctl", name, value),
             Self::Debugfs(name, value) => ("debugfs", name, value),
         };
-        let table = arm.entry(key).or_insert_with(|| Table::new().into());
-        if let Some(table) = table.as_table_mut() {
-            table.insert(name.clone(), value.as_str().into());
+        let table = arm.entry(key).or_insert_with(toml_edit::table);
+        if let Some(table) = table.as_table_like_mut() {
+            set(table, name, value);
         }
     }
 }

@@ -58,6 +58,7 @@ pub use crate::variation::{
     Confirming, KernelArm, OfKernels, Variation, against_itself, at_error_rate, confirming,
     explained, of_kernels, seed_of, varied,
 };
+pub use toml_edit::TomlError;
 
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]

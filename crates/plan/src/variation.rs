@@ -1,34 +1,32 @@
-//! Plans made of plans: a baseline against itself, another CPU, arms with settings, a profile.
+//! Plans made of plans: a baseline against itself, another CPU, arms with settings, a profile. Comments stay.
 
-use toml::{Table, Value};
+use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 use crate::cpu::CpuModel;
 use crate::knob::Setting;
 
 /// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
-/// Comments are lost. `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
-pub fn against_itself(text: &str, seed: i64) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
-    let baseline = plan
-        .get("baseline")
-        .and_then(Value::as_str)
-        .map(str::to_owned);
-    let name = baseline.unwrap_or_default();
-    if let Some(arms) = plan.get_mut("arm").and_then(Value::as_table_mut) {
-        arms.retain(|arm, _| *arm == name);
-        if let Some(arm) = arms.get(&name).cloned() {
-            arms.insert(format!("{name}-again"), arm);
-        }
-    }
-    table_in(&mut plan, "design").insert("seed".into(), seed.into());
+/// `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
+pub fn against_itself(text: &str, seed: i64) -> Result<String, TomlError> {
+    let mut plan: DocumentMut = text.parse()?;
+    let baseline = baseline(&plan).to_string();
+    let arm = arm(&plan, &baseline);
+    set_arms(
+        &mut plan,
+        [
+            (baseline.clone(), arm.clone()),
+            (format!("{baseline}-again"), arm),
+        ],
+    );
+    set(table_in(&mut plan, "design"), "seed", seed);
     retitle(&mut plan, |title| format!("A/A: {title}"));
     Ok(plan.to_string())
 }
 
-/// The plan with another error rate. Comments are lost.
-pub fn at_error_rate(text: &str, error_rate: f64) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
-    table_in(&mut plan, "design").insert("error_rate".into(), error_rate.into());
+/// The plan with another error rate.
+pub fn at_error_rate(text: &str, error_rate: f64) -> Result<String, TomlError> {
+    let mut plan: DocumentMut = text.parse()?;
+    set(table_in(&mut plan, "design"), "error_rate", error_rate);
     Ok(plan.to_string())
 }
 
@@ -54,28 +52,29 @@ impl Variation {
 /// The kernel parameter that turns all of them off.
 const NO_MITIGATIONS: &str = "mitigations=off";
 
-/// The plan with a variation and `blocks` blocks at the most. Comments are lost.
-pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
+/// The plan with a variation and `blocks` blocks at the most.
+pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, TomlError> {
+    let mut plan: DocumentMut = text.parse()?;
     match variation {
-        Variation::Model(model) => {
-            let model = model.to_string();
-            table_in(&mut plan, "machine").insert("cpu_model".into(), model.into());
-        }
+        Variation::Model(model) => set(
+            table_in(&mut plan, "machine"),
+            "cpu_model",
+            model.to_string(),
+        ),
         Variation::NoMitigations => {
             let setting = Setting::Cmdline(NO_MITIGATIONS.into());
-            let arms = plan.get_mut("arm").and_then(Value::as_table_mut);
-            let arms = arms.into_iter().flatten();
-            for arm in arms.filter_map(|(_, arm)| arm.as_table_mut()) {
+            let arms = table_in(&mut plan, "arm").iter_mut();
+            for arm in arms.filter_map(|(_, arm)| arm.as_table_like_mut()) {
                 setting.add_to(arm);
             }
         }
     }
+    let blocks = i64::from(blocks);
     let design = table_in(&mut plan, "design");
-    design.insert("max_blocks".into(), i64::from(blocks).into());
-    let least = design.get("min_blocks").and_then(Value::as_integer);
-    if least.is_some_and(|least| least > i64::from(blocks)) {
-        design.insert("min_blocks".into(), i64::from(blocks).into());
+    set(design, "max_blocks", blocks);
+    let least = design.get("min_blocks").and_then(Item::as_integer);
+    if least.is_some_and(|least| least > blocks) {
+        set(design, "min_blocks", blocks);
     }
     Ok(plan.to_string())
 }
@@ -94,34 +93,32 @@ pub struct Confirming<'c> {
 }
 
 /// The plan with two of its arms, each with and without each setting, on one of its workloads, not profiled. It must be a valid one.
-pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
-    let arms = plan.get("arm").and_then(Value::as_table);
-    let mut kept = Table::new();
+pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, TomlError> {
+    let mut plan: DocumentMut = text.parse()?;
+    let mut arms = Vec::new();
     for (side, name) in asked.arms.iter().enumerate() {
-        let arm = arms.and_then(|arms| arms.get(*name));
-        let arm = arm.and_then(Value::as_table).cloned().unwrap_or_default();
-        for (setting, has) in asked.settings {
-            if has[side] {
-                let mut arm = arm.clone();
-                setting.add_to(&mut arm);
-                kept.insert(setting.arm_name(name), arm.into());
-            }
+        let plain = arm(&plan, name);
+        for (setting, _) in asked.settings.iter().filter(|(_, has)| has[side]) {
+            let mut arm = plain.clone();
+            setting.add_to(&mut arm);
+            arms.push((setting.arm_name(name), arm));
         }
-        kept.insert((*name).into(), arm.into());
+        arms.push(((*name).to_string(), plain));
     }
-    plan.insert("arm".into(), kept.into());
-    plan.insert("baseline".into(), asked.arms[0].into());
+    set_arms(&mut plan, arms);
+    set(plan.as_table_mut(), "baseline", asked.arms[0]);
     // Instructions are counted without a profile too.
     plan.remove("why");
-    if let Some(workloads) = plan.get_mut("workload").and_then(Value::as_array_mut) {
-        let mut place = 0..;
-        workloads.retain(|_| place.next() == Some(asked.workload));
-    }
-    let design = table_in(&mut plan, "design");
-    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
-    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
-    let texts: Vec<String> = asked.settings.iter().map(|(one, _)| one.text()).collect();
+    let mut workloads = workloads(&plan);
+    let mut place = 0..;
+    workloads.retain(|_| place.next() == Some(asked.workload));
+    plan["workload"] = Item::ArrayOfTables(workloads);
+    set_blocks(&mut plan, asked.blocks);
+    let texts: Vec<String> = asked
+        .settings
+        .iter()
+        .map(|(setting, _)| setting.text())
+        .collect();
     retitle(&mut plan, |title| {
         format!("{title}, with {}", texts.join("; "))
     });
@@ -155,44 +152,33 @@ pub struct OfKernels<'k> {
 }
 
 /// The plan with other kernels as arms. It must be a valid one.
-pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, toml::de::Error> {
-    let mut plan: Table = text.parse()?;
-    let baseline = plan.get("baseline").and_then(Value::as_str);
-    let own = baseline.and_then(|name| plan.get("arm")?.get(name)?.as_table().cloned());
-    let own = own.unwrap_or_default();
-    let mut arms = Table::new();
-    for KernelArm {
-        name,
-        kernel,
-        modules,
-    } in asked.arms
-    {
-        let mut arm = own.clone();
-        arm.insert("kernel".into(), kernel.clone().into());
-        arm.remove("modules");
-        if let Some(modules) = modules {
-            arm.insert("modules".into(), modules.clone().into());
+pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, TomlError> {
+    let mut plan: DocumentMut = text.parse()?;
+    // Comments on the baseline's own kernel say nothing of the others.
+    let mut plain = arm(&plan, baseline(&plan));
+    plain.decor_mut().clear();
+    plain.remove("modules");
+    let arms = asked.arms.iter().map(|arm| {
+        let mut table = plain.clone();
+        table.insert("kernel", toml_edit::value(&arm.kernel));
+        if let Some(modules) = &arm.modules {
+            table.insert("modules", toml_edit::value(modules));
         }
-        arms.insert(name.clone(), arm.into());
+        (arm.name.clone(), table)
+    });
+    set_arms(&mut plan, arms.collect::<Vec<_>>());
+    set(plan.as_table_mut(), "baseline", &asked.arms[0].name);
+    if !asked.why {
+        plan.remove("why");
+    } else if !plan.contains_key("why") {
+        plan.insert("why", toml_edit::table());
     }
-    plan.insert("arm".into(), arms.into());
-    plan.insert("baseline".into(), asked.arms[0].name.clone().into());
-    match (asked.why, plan.contains_key("why")) {
-        (true, false) => {
-            plan.insert("why".into(), Table::new().into());
-        }
-        (false, true) => {
-            plan.remove("why");
-        }
-        (true, true) | (false, false) => {}
-    }
+    set_blocks(&mut plan, asked.blocks);
     let design = table_in(&mut plan, "design");
-    let seed = design.get("seed").and_then(Value::as_integer).unwrap_or(1);
-    design.insert("seed".into(), seed.wrapping_add(asked.seed).max(0).into());
-    design.insert("min_blocks".into(), i64::from(asked.blocks).into());
-    design.insert("max_blocks".into(), i64::from(asked.blocks).into());
+    let seed = design.get("seed").and_then(Item::as_integer).unwrap_or(1);
+    set(design, "seed", seed.wrapping_add(asked.seed).max(0));
     if let Some(error_rate) = asked.error_rate {
-        design.insert("error_rate".into(), error_rate.into());
+        set(design, "error_rate", error_rate);
     }
     // The plan's own title names the kernels of its own arms.
     let names: Vec<&str> = asked.arms.iter().map(|arm| arm.name.as_str()).collect();
@@ -201,42 +187,98 @@ pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, toml::de::
     Ok(plan.to_string())
 }
 
+/// A plan's workloads, as tables or as inline ones.
+fn workloads(plan: &DocumentMut) -> ArrayOfTables {
+    let workloads = plan.get("workload").cloned();
+    let workloads = workloads.and_then(|item| item.into_array_of_tables().ok());
+    workloads.unwrap_or_default()
+}
+
 /// What a plan's workloads are called, in a line.
-fn loads(plan: &Table) -> String {
-    let workloads = plan.get("workload").and_then(Value::as_array);
-    let tables = workloads.into_iter().flatten().filter_map(Value::as_table);
-    let word = |table: &Table| {
+fn loads(plan: &DocumentMut) -> String {
+    let workloads = workloads(plan);
+    let words = workloads.iter().filter_map(|table| {
         let name = table.get("name").or_else(|| table.get("kind"));
-        name.and_then(Value::as_str).map(String::from)
-    };
-    let words: Vec<String> = tables.filter_map(word).collect();
-    words.join(", ")
+        name.and_then(Item::as_str)
+    });
+    words.collect::<Vec<_>>().join(", ")
+}
+
+fn baseline(plan: &DocumentMut) -> &str {
+    plan.get("baseline")
+        .and_then(Item::as_str)
+        .unwrap_or_default()
+}
+
+/// A copy of an arm that may stand anywhere.
+fn arm(plan: &DocumentMut, name: &str) -> Table {
+    let arm = plan.get("arm").and_then(|arms| arms.get(name));
+    let arm = arm.cloned().and_then(|arm| arm.into_table().ok());
+    let mut arm = arm.unwrap_or_default();
+    forget_place(&mut arm);
+    arm
+}
+
+/// Tables are printed in the order of their places in the text that was read.
+fn forget_place(table: &mut Table) {
+    table.set_position(None);
+    let tables = table.iter_mut().filter_map(|(_, item)| item.as_table_mut());
+    tables.for_each(forget_place);
+}
+
+/// Gives the plan these arms in place of its own.
+fn set_arms(plan: &mut DocumentMut, arms: impl IntoIterator<Item = (String, Table)>) {
+    let mut table = Table::new();
+    table.set_implicit(true);
+    table.extend(arms);
+    plan["arm"] = table.into();
+}
+
+/// Gives the plan so many blocks, no fewer and no more.
+fn set_blocks(plan: &mut DocumentMut, blocks: u32) {
+    let design = table_in(plan, "design");
+    set(design, "min_blocks", i64::from(blocks));
+    set(design, "max_blocks", i64::from(blocks));
+}
+
+/// Sets a key; what is said beside its old value stays.
+pub(crate) fn set(table: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
+    let mut value = value.into();
+    match table.get_mut(key).and_then(Item::as_value_mut) {
+        Some(old) => {
+            *value.decor_mut() = old.decor().clone();
+            *old = value;
+        }
+        None => {
+            table.insert(key, value.into());
+        }
+    }
 }
 
 /// A table of the plan, made where there is none.
-pub(crate) fn table_in<'p>(plan: &'p mut Table, name: &str) -> &'p mut Table {
-    let entry = plan.entry(name).or_insert_with(|| Table::new().into());
-    entry
-        .as_table_mut()
-        .expect("plan is validated: machine and design are tables")
+fn table_in<'p>(plan: &'p mut DocumentMut, name: &str) -> &'p mut dyn TableLike {
+    let table = plan.entry(name).or_insert_with(toml_edit::table);
+    table
+        .as_table_like_mut()
+        .expect("plan is validated: machine, arm and design are tables")
 }
 
 /// Gives the plan a title made of its own.
-pub(crate) fn retitle(plan: &mut Table, title: impl FnOnce(&str) -> String) {
-    let own = plan.get("title").and_then(Value::as_str);
+fn retitle(plan: &mut DocumentMut, title: impl FnOnce(&str) -> String) {
+    let own = plan.get("title").and_then(Item::as_str);
     let title = title(own.unwrap_or_default());
-    plan.insert("title".into(), title.into());
+    set(plan.as_table_mut(), "title", title);
 }
 
 /// The seed that a plan's text names, if it is a plan.
 pub fn seed_of(text: &str) -> Option<i64> {
-    let plan: Table = text.parse().ok()?;
+    let plan: DocumentMut = text.parse().ok()?;
     plan.get("design")?.get("seed")?.as_integer()
 }
 
 /// The plan with `[why]`, so that every trial is profiled; the same text where it has that already.
 pub fn explained(text: &str) -> String {
-    match text.parse::<Table>() {
+    match text.parse::<DocumentMut>() {
         Ok(plan) if !plan.contains_key("why") => format!("{}\n\n[why]\n", text.trim_end()),
         // What is wrong with it is told where it is read.
         Ok(_) | Err(_) => text.into(),
@@ -251,22 +293,27 @@ mod tests {
 
     #[test]
     fn a_plan_of_kernels_keeps_what_its_baseline_has_beside_the_kernel() {
-        let text = r#"
-            title = "A"
-            baseline = "old"
-            [why]
-            [arm.new]
-            kernel = "debian:sid/7"
-            [arm.old]
-            kernel = "file:old"
-            modules = "there"
-            cmdline = "quiet"
-            [design]
-            seed = 7
-            max_blocks = 20
-            [[workload]]
-            kind = "web-static"
-        "#;
+        let text = r#"# What it is for.
+title = "A"
+baseline = "old" # the one we know
+
+[why]
+
+[arm.new]
+kernel = "debian:sid/7"
+
+[arm.old]
+kernel = "file:old" # built here
+modules = "there"
+cmdline = "quiet"
+
+[design]
+seed = 7 # lucky
+max_blocks = 20
+
+[[workload]]
+kind = "web-static" # small pages
+"#;
         let arm = |name: &str, kernel: &str, modules: Option<&str>| KernelArm {
             name: name.into(),
             kernel: kernel.into(),
@@ -282,9 +329,10 @@ mod tests {
             error_rate: Some(0.01),
             why: false,
         };
-        expect![[r#"
+        expect![[r##"
+            # What it is for.
             title = "web-static: 6.1, x"
-            baseline = "6.1"
+            baseline = "6.1" # the one we know
 
             [arm."6.1"]
             kernel = "debian:bookworm/6.1"
@@ -296,37 +344,45 @@ mod tests {
             modules = "z"
 
             [design]
-            seed = 10
+            seed = 10 # lucky
             max_blocks = 1
             min_blocks = 1
             error_rate = 0.01
 
             [[workload]]
-            kind = "web-static"
-        "#]]
+            kind = "web-static" # small pages
+        "##]]
         .assert_eq(&of_kernels(text, asked).unwrap());
     }
 
     #[test]
     fn a_plan_gets_an_arm_more_for_each_setting_of_each_arm() {
-        let text = r#"
-            title = "A"
-            baseline = "old"
-            [why]
-            [arm.new]
-            kernel = "debian:sid/7"
-            cmdline = "quiet"
-            [arm.other]
-            kernel = "debian:sid/5"
-            [arm.old]
-            kernel = "debian:sid/6"
-            [[workload]]
-            kind = "a"
-            [[workload]]
-            kind = "b"
-            [design]
-            min_blocks = 2
-        "#;
+        let text = r#"title = "A"
+baseline = "old"
+
+[why]
+
+# What comes.
+[arm.new]
+kernel = "debian:sid/7"
+cmdline = "quiet" # no chatter
+
+[arm.other]
+kernel = "debian:sid/5"
+
+[arm.old]
+kernel = "debian:sid/6"
+
+[[workload]]
+kind = "a"
+
+# The slow one.
+[[workload]]
+kind = "b"
+
+[design]
+min_blocks = 2
+"#;
         let settings = [
             (Setting::Cmdline("psi=0".into()), [true, true]),
             (
@@ -351,21 +407,25 @@ mod tests {
             [arm.old]
             kernel = "debian:sid/6"
 
+            # What comes.
             [arm."new+psi_0"]
             kernel = "debian:sid/7"
-            cmdline = "quiet psi=0"
+            cmdline = "quiet psi=0" # no chatter
 
+            # What comes.
             [arm."new+features_NO_X"]
             kernel = "debian:sid/7"
-            cmdline = "quiet"
+            cmdline = "quiet" # no chatter
 
             [arm."new+features_NO_X".debugfs]
             "sched/features" = "NO_X"
 
+            # What comes.
             [arm.new]
             kernel = "debian:sid/7"
-            cmdline = "quiet"
+            cmdline = "quiet" # no chatter
 
+            # The slow one.
             [[workload]]
             kind = "b"
 
@@ -374,5 +434,31 @@ mod tests {
             max_blocks = 6
         "#]]
         .assert_eq(&confirming(text, asked).unwrap());
+    }
+
+    #[test]
+    fn inline_tables_and_dotted_keys_are_tables_too() {
+        let text = "title = 'A'\nbaseline = 'old'\narm.old.kernel = 'a'\narm.new = { kernel = 'b' }\n\
+                    workload = [{ kind = 'x' }, { kind = 'y' }]\ndesign = { seed = 1 }\n";
+        let asked = Confirming {
+            workload: 1,
+            arms: ["old", "new"],
+            settings: &[(Setting::Cmdline("psi=0".into()), [false, true])],
+            blocks: 6,
+        };
+        let read = |text: String| text.parse::<toml::Table>().unwrap();
+        let confirming = read(confirming(text, asked).unwrap());
+        assert_eq!(
+            confirming["workload"],
+            toml::Value::Array(vec![read("kind = 'y'".into()).into()])
+        );
+        assert_eq!(
+            confirming["arm"]["new+psi_0"]["cmdline"].as_str(),
+            Some("psi=0")
+        );
+        assert_eq!(confirming["arm"]["old"]["kernel"].as_str(), Some("a"));
+        assert_eq!(confirming["design"]["max_blocks"].as_integer(), Some(6));
+        let varied = varied(text, &Variation::NoMitigations, 2).unwrap();
+        assert_eq!(varied.matches("mitigations=off").count(), 2, "{varied}");
     }
 }

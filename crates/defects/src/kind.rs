@@ -1,7 +1,14 @@
 //! Kinds of defects, and what they mean for reliability.
 
+use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
+
 /// What a defect means for the reliability of the system that told it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Severity {
     /// Worth a line beside a run: the system met a limit or what somebody else did, and coped.
     Notice,
@@ -15,213 +22,200 @@ pub enum Severity {
 impl Severity {
     /// Its name in records.
     pub fn name(self) -> &'static str {
-        match self {
-            Severity::Notice => "notice",
-            Severity::Suspicious => "suspicious",
-            Severity::Defect => "defect",
-        }
-    }
-
-    /// The severity of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        [Severity::Notice, Severity::Suspicious, Severity::Defect]
-            .into_iter()
-            .find(|severity| severity.name() == name)
+        self.into()
     }
 }
 
-macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal,)*) => {
-        /// What happened. The order is that of a report: what ends a system first.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
-            $($(#[$doc])* $kind,)*
-        }
-
-        impl Kind {
-            /// All kinds, in their order.
-            pub const ALL: &[Kind] = &[$(Kind::$kind,)*];
-
-            /// Its name in records: lower case, with hyphens.
-            pub fn name(self) -> &'static str {
-                match self {
-                    $(Kind::$kind => $name,)*
-                }
-            }
-        }
-    };
-}
-
-kinds! {
+/// What happened. The order is that of a report: what ends a system first.
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    Serialize,
+    Deserialize,
+    IntoStaticStr,
+    VariantArray,
+)]
+#[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
     /// The kernel gave up.
-    Panic = "panic",
+    Panic,
     /// `BUG()`: a state that must not be.
-    KernelBug = "kernel-bug",
+    KernelBug,
     /// The kernel used an address that it has not, or another exception that it has no answer to.
-    Oops = "oops",
+    Oops,
     /// A general protection fault of the kernel: mostly a non-canonical address.
-    GeneralProtectionFault = "general-protection-fault",
+    GeneralProtectionFault,
     /// An exception while an exception was handled.
-    DoubleFault = "double-fault",
+    DoubleFault,
     /// A kernel stack that overflowed or was overwritten.
-    StackOverflow = "stack-overflow",
+    StackOverflow,
     /// `WARN()`.
-    Warning = "warning",
+    Warning,
     /// A CPU that did not schedule for long.
-    SoftLockup = "soft-lockup",
+    SoftLockup,
     /// A CPU that took no interrupts for long.
-    HardLockup = "hard-lockup",
+    HardLockup,
     /// A pool of workers that made no progress.
-    WorkqueueLockup = "workqueue-lockup",
+    WorkqueueLockup,
     /// A task that waited uninterruptibly for long.
-    HungTask = "hung-task",
+    HungTask,
     /// A grace period that did not end.
-    RcuStall = "rcu-stall",
+    RcuStall,
     /// A watchdog device or timer that was not served.
-    Watchdog = "watchdog",
+    Watchdog,
     /// `schedule()` where preemption is off.
-    SchedulingWhileAtomic = "scheduling-while-atomic",
+    SchedulingWhileAtomic,
     /// A function that may sleep, called where that is not allowed.
-    SleepInAtomic = "sleep-in-atomic",
+    SleepInAtomic,
     /// A reference counter that overflowed or fell below zero.
-    Refcount = "refcount",
+    Refcount,
     /// A linked list whose neighbours disagree.
-    ListCorruption = "list-corruption",
+    ListCorruption,
     /// A page, or an entry of a page table, in a state that must not be.
-    BadPage = "bad-page",
+    BadPage,
     /// Counters of an address space that were not zero at its end.
-    BadRssCounter = "bad-rss-counter",
+    BadRssCounter,
     /// Damage found by the slab allocator.
-    SlabCorruption = "slab-corruption",
+    SlabCorruption,
     /// A copy beyond a buffer, stopped by fortify, usercopy or the stack protector.
-    BufferOverflow = "buffer-overflow",
+    BufferOverflow,
     /// `debugobjects`: an object used outside its life.
-    DebugObjects = "debug-objects",
+    DebugObjects,
     /// A damaged or misused spinlock.
-    Spinlock = "spinlock",
+    Spinlock,
     /// The address sanitizer.
-    Kasan = "kasan",
+    Kasan,
     /// The sampling memory-error detector.
-    Kfence = "kfence",
+    Kfence,
     /// The data-race detector.
-    Kcsan = "kcsan",
+    Kcsan,
     /// The detector of uninitialized memory.
-    Kmsan = "kmsan",
+    Kmsan,
     /// The detector of undefined behaviour.
-    Ubsan = "ubsan",
+    Ubsan,
     /// Memory that nothing points to.
-    Kmemleak = "kmemleak",
+    Kmemleak,
     /// Any report of the lock validator.
-    Lockdep = "lockdep",
+    Lockdep,
     /// An indirect call to what is no target of it.
-    ControlFlow = "control-flow",
+    ControlFlow,
     /// An allocation of pages that failed.
-    PageAllocation = "page-allocation",
+    PageAllocation,
     /// A process killed for want of memory.
-    OomKill = "oom-kill",
+    OomKill,
     /// Swap that could not be read or written, or entries of it that make no sense.
-    Swap = "swap",
+    Swap,
     /// A network card that stopped sending.
-    NetdevWatchdog = "netdev-watchdog",
+    NetdevWatchdog,
     /// A driver of a network card that reported a hang or a reset.
-    NetworkDriver = "network-driver",
+    NetworkDriver,
     /// A network device whose references were not given back.
-    NetdevRefcount = "netdev-refcount",
+    NetdevRefcount,
     /// A checksum computed by a card that does not fit its packet.
-    HardwareChecksum = "hardware-checksum",
+    HardwareChecksum,
     /// The table of neighbours is full.
-    NeighbourOverflow = "neighbour-overflow",
+    NeighbourOverflow,
     /// The table of tracked connections is full: packets were dropped.
-    ConntrackFull = "conntrack-full",
+    ConntrackFull,
     /// TCP has no memory left.
-    TcpMemory = "tcp-memory",
+    TcpMemory,
     /// More closed connections than are allowed to linger.
-    TcpOrphans = "tcp-orphans",
+    TcpOrphans,
     /// The sequence numbers of a socket's queue make no sense.
-    TcpSequence = "tcp-sequence",
+    TcpSequence,
     /// A queue of half-open connections that overflowed.
-    SynFlood = "syn-flood",
+    SynFlood,
     /// ext4 and its journal.
-    Ext4 = "ext4",
+    Ext4,
     /// XFS.
-    Xfs = "xfs",
+    Xfs,
     /// Btrfs.
-    Btrfs = "btrfs",
+    Btrfs,
     /// JFS.
-    Jfs = "jfs",
+    Jfs,
     /// F2FS.
-    F2fs = "f2fs",
+    F2fs,
     /// NFS, client or server.
-    Nfs = "nfs",
+    Nfs,
     /// SMB client.
-    Cifs = "cifs",
+    Cifs,
     /// Another file system, or what all have in common.
-    FileSystem = "file-system",
+    FileSystem,
     /// A request to a block device that failed.
-    BlockIo = "block-io",
+    BlockIo,
     /// A SCSI host or device that was reset or taken offline.
-    Scsi = "scsi",
+    Scsi,
     /// An ATA port or device with an error.
-    Ata = "ata",
+    Ata,
     /// An `NVMe` controller that did not answer.
-    Nvme = "nvme",
+    Nvme,
     /// A virtio device that disagreed with its driver.
-    Virtio = "virtio",
+    Virtio,
     /// A software RAID that lost a disk.
-    Raid = "raid",
+    Raid,
     /// A mapped device that failed.
-    DeviceMapper = "device-mapper",
+    DeviceMapper,
     /// A machine check.
-    MachineCheck = "machine-check",
+    MachineCheck,
     /// An error that the memory controller reported.
-    Edac = "edac",
+    Edac,
     /// A hardware error told by firmware.
-    HardwareError = "hardware-error",
+    HardwareError,
     /// A page of memory that was found bad and taken out of use.
-    MemoryFailure = "memory-failure",
+    MemoryFailure,
     /// An error on a bus of `PCIe` or CXL.
-    Pcie = "pcie",
+    Pcie,
     /// A device that used memory it may not.
-    Iommu = "iommu",
+    Iommu,
     /// A processor that was too hot.
-    Thermal = "thermal",
+    Thermal,
     /// A non-maskable interrupt that nobody expected.
-    Nmi = "nmi",
+    Nmi,
     /// An interrupt that no driver claimed.
-    Irq = "irq",
+    Irq,
     /// A register of the processor that does not exist.
-    MsrAccess = "msr-access",
+    MsrAccess,
     /// A CPU that did not come or go when it was told to.
-    CpuHotplug = "cpu-hotplug",
+    CpuHotplug,
     /// A clock that another clock contradicts.
-    Clocksource = "clocksource",
+    Clocksource,
     /// Real-time tasks that were stopped because they left nothing to others.
-    RtThrottling = "rt-throttling",
+    RtThrottling,
     /// Soft interrupts pending or unbalanced where they must not be.
-    Softirq = "softirq",
+    Softirq,
     /// No more open files in the whole system.
-    FileLimit = "file-limit",
+    FileLimit,
     /// No more processes in a cgroup.
-    PidLimit = "pid-limit",
+    PidLimit,
     /// A kernel that says of itself that it is no longer what was built.
-    Taint = "taint",
+    Taint,
     /// A program that died of an exception.
-    UserFault = "user-fault",
+    UserFault,
     /// A core dump, or the attempt of one.
-    CoreDump = "core-dump",
+    CoreDump,
     /// A service that a signal ended.
-    ServiceCrash = "service-crash",
+    ServiceCrash,
     /// A service that ended by itself, with an exit status.
-    ServiceExit = "service-exit",
+    ServiceExit,
     /// A service, or a worker of it, that was started again.
-    ServiceRestart = "service-restart",
+    ServiceRestart,
     /// A line at error level in a service's log.
-    ServiceLog = "service-log",
+    ServiceLog,
 }
 
 impl Kind {
-    /// The kind of this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Kind::ALL.iter().copied().find(|kind| kind.name() == name)
+    /// All kinds, in their order.
+    pub const ALL: &[Kind] = Kind::VARIANTS;
+
+    /// Its name in records: lower case, with hyphens.
+    pub fn name(self) -> &'static str {
+        self.into()
     }
 }

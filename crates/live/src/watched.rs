@@ -12,6 +12,7 @@ use record::load::Second;
 use record::rundir::{self, DEFECTS, Run, SECONDS, Series};
 use record::trial::Outcome;
 use record::verdict::{Conclusion, Headline, Judgement};
+use strum::IntoStaticStr;
 
 use crate::tail::Tail;
 use crate::{
@@ -25,11 +26,14 @@ const JUDGING_SHARE: u32 = 20;
 const AGAIN: Duration = Duration::from_secs(30);
 
 /// How a run stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum State {
     /// There is no such directory yet, or nothing in it.
+    #[strum(serialize = "not there yet")]
     NotThere,
     /// It has a plan and nothing else.
+    #[strum(serialize = "not begun")]
     NotBegun,
     /// A bakeoff is at it.
     Running,
@@ -50,17 +54,7 @@ pub enum State {
 impl State {
     /// The state in a word or two.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::NotThere => "not there yet",
-            Self::NotBegun => "not begun",
-            Self::Running => "running",
-            Self::Interrupted => "interrupted",
-            Self::Finished => "finished",
-            Self::Undecided => "undecided",
-            Self::Failed => "failed",
-            Self::Damaged => "damaged",
-            Self::Gone => "gone",
-        }
+        self.into()
     }
 
     /// Whether it is over, so that nothing will change by itself.

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// CPU features that make kernels and the C library use REP string instructions for most copies and fills, as servers of today have
 /// them: `erms` since 2013, `fsrm` since 2019.
@@ -30,8 +31,9 @@ pub fn fact_key(feature: &str) -> String {
 }
 
 /// Whether a CPU has a feature.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Presence {
     /// It has it.
     Present,
@@ -42,10 +44,7 @@ pub enum Presence {
 impl Presence {
     /// `present` or `absent`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Present => "present",
-            Self::Absent => "absent",
-        }
+        self.into()
     }
 }
 

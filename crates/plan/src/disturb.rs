@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantNames};
 
 use crate::fields::Fields;
 use crate::{Arm, Clients, MachineKind, MachinePlan, WorkloadPlan};
@@ -18,8 +19,9 @@ use times::read_times;
 pub const MOST_TIMES: usize = 1000;
 
 /// What may be done to a system.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, IntoStaticStr, VariantNames)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum DisturbanceKind {
     /// Packets are lost, in each direction.
     Loss {
@@ -118,22 +120,7 @@ impl Resource {
 impl DisturbanceKind {
     /// What a plan writes.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Loss { .. } => "loss",
-            Self::Delay { .. } => "delay",
-            Self::Reorder { .. } => "reorder",
-            Self::Duplicate { .. } => "duplicate",
-            Self::Corrupt { .. } => "corrupt",
-            Self::LinkDown => "link-down",
-            Self::DiskFull => "disk-full",
-            Self::Memory { .. } => "memory",
-            Self::CpuOffline { .. } => "cpu-offline",
-            Self::ClockStep { .. } => "clock-step",
-            Self::KillWorker => "kill-worker",
-            Self::SynFlood { .. } => "syn-flood",
-            Self::SlowClients { .. } => "slow-clients",
-            Self::Descriptors => "descriptors",
-        }
+        self.into()
     }
 
     /// Whether the kernel's network emulator does it.

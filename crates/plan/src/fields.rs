@@ -189,6 +189,18 @@ impl<'t> Fields<'t> {
         None
     }
 
+    /// One variant of an enum, by its name.
+    pub fn variant<T>(&self, key: &str) -> Option<T>
+    where
+        T: strum::VariantArray + Into<&'static str> + Copy,
+    {
+        let variants = T::VARIANTS.iter();
+        let words: Vec<_> = variants
+            .map(|variant| ((*variant).into(), *variant))
+            .collect();
+        self.choice(key, &words)
+    }
+
     /// A whole number within limits.
     pub fn count(&self, key: &str, limits: RangeInclusive<u64>) -> Option<u64> {
         let value = match self.ask(key)? {

@@ -1,12 +1,16 @@
 //! `file_system`: what an arm's kernel makes of the disk that a workload has to itself.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::fields::Fields;
 
 /// A file system of a disk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum FileSystem {
     /// ext4, where the arm names none.
     #[default]
@@ -20,17 +24,9 @@ pub enum FileSystem {
 }
 
 impl FileSystem {
-    /// All of them.
-    pub const ALL: [Self; 4] = [Self::Ext4, Self::Xfs, Self::Btrfs, Self::Jfs];
-
     /// Its name in a plan, as a module and for mount(8).
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Ext4 => "ext4",
-            Self::Xfs => "xfs",
-            Self::Btrfs => "btrfs",
-            Self::Jfs => "jfs",
-        }
+        self.into()
     }
 
     /// The option that a kernel with it was built with, as `y` or `m`.
@@ -56,6 +52,5 @@ impl FileSystem {
 
 /// An arm's own.
 pub(crate) fn read(fields: &Fields<'_>) -> Option<FileSystem> {
-    let words = FileSystem::ALL.map(|one| (one.word(), one));
-    fields.choice("file_system", &words)
+    fields.variant("file_system")
 }

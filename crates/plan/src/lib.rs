@@ -39,6 +39,7 @@ use input::file;
 use input::problem::Problems;
 use input::tree::Tree;
 use input::units;
+use strum::{IntoStaticStr, VariantArray};
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};
 pub use crate::client_hosts::{ClientHost, MOST_CLIENT_HOSTS};
@@ -105,7 +106,8 @@ pub struct ImagePlan {
 }
 
 /// What question the plan asks.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mode {
     /// What can be set alike is: asks about the code.
     Controlled,
@@ -168,7 +170,8 @@ impl Traits {
 }
 
 /// What a verdict of a run on several nodes is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Claim {
     /// The nodes that ran it.
     #[default]
@@ -178,7 +181,8 @@ pub enum Claim {
 }
 
 /// What becomes of a block that something outside disturbed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum DisturbedBlocks {
     /// It does not count, and is run again.
     #[default]
@@ -377,13 +381,7 @@ pub fn read(file: &str, text: &str, base: &Path, checks: Checks<'_>) -> Result<P
 
 fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     let title = required_text(top, "title", "\"what this compares\"");
-    let mode = top.choice(
-        "mode",
-        &[
-            ("controlled", Mode::Controlled),
-            ("as-shipped", Mode::AsShipped),
-        ],
-    );
+    let mode = top.variant("mode");
     let machine_fields = top.table("machine");
     let mut machine = read_machine(machine_fields.as_ref(), base, checks);
     let image = match machine.kind {
@@ -619,23 +617,13 @@ pub const LEAST_ERROR_RATE: f64 = 1e-5;
 /// Most blocks that a run may have.
 pub const MOST_BLOCKS: u32 = 10_000;
 
-fn read_claim(fields: Option<&Fields<'_>>) -> Claim {
-    let claims = [("nodes", Claim::Nodes), ("machines", Claim::Machines)];
-    let claim = fields.and_then(|fields| fields.choice("claim", &claims));
-    claim.unwrap_or_default()
-}
-
-fn read_disturbed_blocks(fields: Option<&Fields<'_>>) -> DisturbedBlocks {
-    let choices = [
-        ("repeat", DisturbedBlocks::Repeat),
-        ("keep", DisturbedBlocks::Keep),
-    ];
-    let choice = fields.and_then(|fields| fields.choice("disturbed_blocks", &choices));
-    choice.unwrap_or_default()
-}
-
 fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) {
-    let (claim, disturbed_blocks) = (read_claim(fields), read_disturbed_blocks(fields));
+    let claim = fields.and_then(|fields| fields.variant("claim"));
+    let disturbed_blocks = fields.and_then(|fields| fields.variant("disturbed_blocks"));
+    let (claim, disturbed_blocks) = (
+        claim.unwrap_or_default(),
+        disturbed_blocks.unwrap_or_default(),
+    );
     let mut design = Design {
         margin: 0.01,
         error_rate: 0.05,

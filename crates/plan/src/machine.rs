@@ -6,6 +6,7 @@ use std::time::Duration;
 use input::units;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::client_hosts::{self, ClientHost};
 use crate::cpu::{CpuModel, MODELS_OF_64_BITS};
@@ -18,7 +19,8 @@ use crate::target::{self, read_bare_url};
 use crate::{Checks, WorkloadPlan};
 
 /// Where an arm boots.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum MachineKind {
     /// A virtual machine of QEMU.
     Qemu,
@@ -33,17 +35,13 @@ pub enum MachineKind {
 impl MachineKind {
     /// What a plan writes.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Qemu => "qemu",
-            Self::Local => "local",
-            Self::Ssh => "ssh",
-            Self::Url => "url",
-        }
+        self.into()
     }
 }
 
 /// What a trial's time is measured in.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Clock {
     /// Wall where KVM works, instructions under emulation.
     Auto,
@@ -54,8 +52,9 @@ pub enum Clock {
 }
 
 /// Where the simulated clients of a guest's servers are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Clients {
     /// In the guest, beside the servers.
     Guest,
@@ -64,18 +63,14 @@ pub enum Clients {
     /// On the host, in a guest of their own whose kernel is the same for all arms.
     Guest2,
     /// On hosts that are reached by ssh.
+    #[strum(serialize = "ssh:HOST")]
     Hosts,
 }
 
 impl Clients {
     /// What a plan writes.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Guest => "guest",
-            Self::Host => "host",
-            Self::Guest2 => "guest2",
-            Self::Hosts => "ssh:HOST",
-        }
+        self.into()
     }
 }
 
@@ -175,19 +170,7 @@ pub(crate) fn read_machine(
 ) -> MachinePlan {
     let mut machine = MachinePlan::default();
     let Some(fields) = fields else { return machine };
-    let kinds = [
-        MachineKind::Qemu,
-        MachineKind::Local,
-        MachineKind::Ssh,
-        MachineKind::Url,
-    ];
-    let kinds = kinds.map(|kind| (kind.word(), kind));
-    let clocks = [
-        ("auto", Clock::Auto),
-        ("wall", Clock::Wall),
-        ("instructions", Clock::Instructions),
-    ];
-    set(&mut machine.kind, fields.choice("kind", &kinds));
+    set(&mut machine.kind, fields.variant("kind"));
     if machine.kind == MachineKind::Ssh {
         // A server's firmware and its network take their time.
         machine.boot_timeout = Duration::from_secs(300);
@@ -203,7 +186,7 @@ pub(crate) fn read_machine(
         &mut machine.memory_bytes,
         fields.read("memory", units::bytes),
     );
-    set(&mut machine.clock, fields.choice("clock", &clocks));
+    set(&mut machine.clock, fields.variant("clock"));
     set(
         &mut machine.boot_timeout,
         fields.read("boot_timeout", units::duration),

@@ -1,13 +1,17 @@
 //! `scheduler`: which scheduler of earlier kernels an arm's kernel runs in place of its own.
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::fields::Fields;
 use crate::machine::{MachineKind, MachinePlan};
 
 /// A scheduler that bakeoff brings.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Scheduler {
     /// That of Linux 2.4: one list, of which each task is looked at.
     Goodness,
@@ -18,16 +22,9 @@ pub enum Scheduler {
 }
 
 impl Scheduler {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Goodness, Self::O1, Self::Fifo];
-
     /// Its name in a plan, and in the kernel.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Goodness => "goodness",
-            Self::O1 => "o1",
-            Self::Fifo => "fifo",
-        }
+        self.into()
     }
 }
 
@@ -42,7 +39,7 @@ pub(crate) fn read(
     machine: &MachinePlan,
     cpus: Option<u32>,
 ) -> Option<Scheduler> {
-    let scheduler = fields.choice(KEY, &Scheduler::ALL.map(|one| (one.word(), one)))?;
+    let scheduler: Scheduler = fields.variant(KEY)?;
     if machine.kind != MachineKind::Qemu {
         let what = format!("scheduler on a machine of kind \"{}\"", machine.kind.word());
         fields.wrong(KEY, what, "remove it, or write kind = \"qemu\"");

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use input::units;
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::Checks;
 use crate::fields::Fields;
@@ -34,7 +35,8 @@ pub struct SshPlan {
 }
 
 /// How a box starts an arm's kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum BootWay {
     /// From the running kernel, without firmware.
     Kexec,
@@ -47,11 +49,7 @@ pub enum BootWay {
 impl BootWay {
     /// What a plan writes.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Kexec => "kexec",
-            Self::Grub => "grub",
-            Self::SystemdBoot => "systemd-boot",
-        }
+        self.into()
     }
 }
 
@@ -85,8 +83,6 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
         fields.missing("host", "\"root@box\"");
     }
     let host = word(fields, "host", "\"root@box\"");
-    let ways = [BootWay::Kexec, BootWay::Grub, BootWay::SystemdBoot];
-    let ways = ways.map(|way| (way.word(), way));
     let mut home_timeout = Duration::from_secs(600);
     set(
         &mut home_timeout,
@@ -103,7 +99,7 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
         port: fields.count("port", 1..=65535).unwrap_or(7001) as u16,
         interface: word(fields, "interface", "\"eno1\""),
         interfaces: read_interfaces(fields),
-        boot: fields.choice("boot", &ways).unwrap_or(BootWay::Kexec),
+        boot: fields.variant("boot").unwrap_or(BootWay::Kexec),
         power: read_power(fields, base, checks),
         home_timeout,
     };
@@ -176,8 +172,7 @@ fn read_power(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Power {
     if typed.cycle.is_empty() && typed != Power::default() {
         table.missing("cycle", example);
     }
-    let presets = [("ipmitool", Preset::Ipmitool), ("redfish", Preset::Redfish)];
-    let preset = table.choice("preset", &presets);
+    let preset: Option<Preset> = table.variant("preset");
     let bmc = read_bmc(&table, base);
     let power = match (preset, bmc) {
         (Some(_), _) if typed != Power::default() => {
@@ -206,7 +201,8 @@ fn read_power(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Power {
     power
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum Preset {
     Ipmitool,
     Redfish,

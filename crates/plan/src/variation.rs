@@ -265,8 +265,8 @@ fn table_in<'p>(plan: &'p mut DocumentMut, name: &str) -> &'p mut dyn TableLike 
 
 /// Gives the plan a title made of its own.
 fn retitle(plan: &mut DocumentMut, title: impl FnOnce(&str) -> String) {
-    let own = plan.get("title").and_then(Item::as_str);
-    let title = title(own.unwrap_or_default());
+    let before = plan.get("title").and_then(Item::as_str);
+    let title = title(before.unwrap_or_default());
     set(plan.as_table_mut(), "title", title);
 }
 

@@ -49,10 +49,8 @@ pub struct FoundDefect {
     /// Who told.
     pub source: DefectSource,
     /// What happened.
-    #[serde(with = "kind")]
     pub kind: Kind,
     /// What it means.
-    #[serde(with = "severity")]
     pub severity: Severity,
     /// What tells it from others of its kind: a function, a device, a program; empty where the kind says it all.
     pub top: String,
@@ -263,40 +261,6 @@ impl DefectStream {
             kernel_log: self.kernel_log,
             found: self.found.into_values().collect(),
         }
-    }
-}
-
-/// A kind by its name.
-pub(crate) mod kind {
-    use super::Kind;
-    use serde::{Deserialize as _, Deserializer, Serializer, de};
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    pub(crate) fn serialize<S: Serializer>(kind: &Kind, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(kind.name())
-    }
-
-    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Kind, D::Error> {
-        let name = String::deserialize(from)?;
-        Kind::from_name(&name)
-            .ok_or_else(|| de::Error::custom(format!("unknown kind of defect: {name:?}")))
-    }
-}
-
-/// A severity by its name.
-pub(crate) mod severity {
-    use super::Severity;
-    use serde::{Deserialize as _, Deserializer, Serializer, de};
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
-    pub(crate) fn serialize<S: Serializer>(severity: &Severity, out: S) -> Result<S::Ok, S::Error> {
-        out.serialize_str(severity.name())
-    }
-
-    pub(crate) fn deserialize<'d, D: Deserializer<'d>>(from: D) -> Result<Severity, D::Error> {
-        let name = String::deserialize(from)?;
-        Severity::from_name(&name)
-            .ok_or_else(|| de::Error::custom(format!("unknown severity: {name:?}")))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::check::counts_of;
 use crate::thinned::Point;
@@ -469,25 +470,25 @@ impl EvidenceFile {
 }
 
 /// What became of a file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Damage {
     /// It is not there.
     Lost,
     /// It is cut off, or cannot be read.
     Damaged,
     /// It is not the one that was recorded.
+    #[strum(serialize = "changed since it was recorded")]
     Changed,
 }
 
 impl Damage {
     /// `lost`, `damaged` or `changed since it was recorded`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Damaged => "damaged",
-            Self::Changed => "changed since it was recorded",
-        }
+        self.into()
     }
 
     pub(crate) fn of(why: &io::Error) -> Self {

@@ -5,6 +5,7 @@ mod fields;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::incidents::Incidents;
 use crate::latency::{Latency, Packed};
@@ -12,8 +13,11 @@ use crate::thinned::Point;
 use crate::trend::Trend;
 
 /// Why a request did not count as served. The client's own faults stand apart from the server's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The server refused the connection, or it could not be made.
     ConnectFailed,
@@ -50,23 +54,7 @@ pub enum Fault {
 impl Fault {
     /// Its name in records: `early-close`.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::ConnectFailed => "connect-failed",
-            Self::Reset => "reset",
-            Self::EarlyClose => "early-close",
-            Self::WriteFailed => "write-failed",
-            Self::ConnectTimeout => "connect-timeout",
-            Self::FirstByteTimeout => "first-byte-timeout",
-            Self::WholeTimeout => "whole-timeout",
-            Self::BadStatus => "bad-status",
-            Self::BadLength => "bad-length",
-            Self::BadContent => "bad-content",
-            Self::Malformed => "malformed",
-            Self::ClientNoPort => "client-no-port",
-            Self::ClientNoDescriptor => "client-no-descriptor",
-            Self::ClientNoMemory => "client-no-memory",
-            Self::ClientLate => "client-late",
-        }
+        self.into()
     }
 
     /// Whether the client, not the server, is to blame.

@@ -1,6 +1,7 @@
 //! How far a verdict moves with the emulated CPU: the same plan on other models, beside the run itself.
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::verdict::Verdict;
 
@@ -58,8 +59,9 @@ pub struct Finding {
 }
 
 /// Whether a verdict stands on another model.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Standing {
     /// The same verdict, and most of the difference.
     Holds,
@@ -72,10 +74,6 @@ pub enum Standing {
 impl Standing {
     /// `holds`, `model-dependent` or `open`.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::ModelDependent => "model-dependent",
-            Self::Open => "open",
-        }
+        self.into()
     }
 }

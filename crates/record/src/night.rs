@@ -9,6 +9,7 @@
 use anyhow::{Context, Result, bail};
 use input::tree::Tree;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::bisect::Walk;
 use crate::json;
@@ -77,8 +78,9 @@ impl Night {
 }
 
 /// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum State {
     /// It is over, and all arms are decided.
     Complete,
@@ -89,6 +91,7 @@ pub enum State {
     /// It is not over, and can be gone on with.
     Interrupted,
     /// It has a plan and nothing else.
+    #[strum(serialize = "not begun")]
     NotBegun,
     /// It cannot be read.
     Damaged,
@@ -99,15 +102,7 @@ pub enum State {
 impl State {
     /// The state in a word or two.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Complete => "complete",
-            Self::Undecided => "undecided",
-            Self::Running => "running",
-            Self::Interrupted => "interrupted",
-            Self::NotBegun => "not begun",
-            Self::Damaged => "damaged",
-            Self::Failed => "failed",
-        }
+        self.into()
     }
 }
 

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
@@ -42,8 +43,9 @@ pub mod why;
 pub const VERSION: u32 = 8;
 
 /// What can be said of an arm against the baseline.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Verdict {
     /// The arm is better, whatever the margin.
     Better,
@@ -58,12 +60,7 @@ pub enum Verdict {
 impl Verdict {
     /// The verdict as one word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Equivalent => "equivalent",
-            Self::Undecided => "undecided",
-        }
+        self.into()
     }
 }
 
@@ -175,8 +172,9 @@ pub struct Headline {
 
 /// What all metrics of one arm on one workload come to. `against` names the secondary metrics that are significantly
 /// worse by more than the margin (better, under a worse primary one), the largest change first.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "badge", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Conclusion {
     /// The primary metric is better.
     Better,
@@ -221,16 +219,7 @@ pub enum Conclusion {
 impl Conclusion {
     /// The conclusion as one word.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Better => Verdict::Better.word(),
-            Self::Worse => Verdict::Worse.word(),
-            Self::Equivalent => Verdict::Equivalent.word(),
-            Self::Undecided { .. } => Verdict::Undecided.word(),
-            Self::TradeOff { .. } => "trade-off",
-            Self::ModelDependent { .. } => "model-dependent",
-            Self::Failed(_) => "failed",
-            Self::Withheld { .. } => "withheld",
-        }
+        self.into()
     }
 
     /// Curves that speak against the primary metric at some load.

@@ -25,13 +25,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use ::http::StatusCode;
 use anyhow::{Context, Result};
 use live::Eyes;
 
 use board::{Board, View};
 pub use guard::Guard;
 use guard::Refusal;
-use http::{Answer, Request, Status};
+use http::{Answer, Request};
 
 /// Connections at a time whose requests may be answered; those that wait for events are among them.
 const CONNECTIONS: usize = 64;
@@ -225,7 +226,7 @@ fn serve(stream: &TcpStream, waiting: Waiting) {
     let request = match http::read(stream, shared.patience.request) {
         Ok(request) => request,
         Err(http::Unread::Bad(status)) => {
-            refuse_request(stream, &shared, &Answer::text(status, status.reason()));
+            refuse_request(stream, &shared, &Answer::of(status));
             return;
         }
         Err(http::Unread::Lost) => return,
@@ -235,7 +236,11 @@ fn serve(stream: &TcpStream, waiting: Waiting) {
         return;
     }
     let Some(_seat) = Place::take(&shared, Seat::Connection) else {
-        refuse_request(stream, &shared, &Answer::text(Status::Busy, BUSY));
+        refuse_request(
+            stream,
+            &shared,
+            &Answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
+        );
         return;
     };
     drop(waiting);
@@ -251,7 +256,7 @@ fn serve(stream: &TcpStream, waiting: Waiting) {
             Some(_watcher) => events::send(stream, &shared.board, &view, shared.patience.answer),
             None => http::write(
                 stream,
-                &Answer::text(Status::Busy, BUSY),
+                &Answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
                 false,
                 shared.patience.answer,
             ),
@@ -276,7 +281,9 @@ fn answer(shared: &Shared, request: &Request) -> Reply {
     let route = route(&request.path);
     let board = &shared.board;
     Reply::Answer(match route {
-        Route::Events(_) if request.is_head => Answer::text(Status::NotAllowed, "GET it"),
+        Route::Events(_) if request.is_head => {
+            Answer::text(StatusCode::METHOD_NOT_ALLOWED, "GET it")
+        }
         Route::Events(view) if board.has(&view) => return Reply::Events(view),
         Route::Page(View::All) => Answer::page(board.page(&View::All)),
         Route::Page(view) if board.has(&view) => Answer::page(board.page(&view)),
@@ -289,11 +296,11 @@ fn answer(shared: &Shared, request: &Request) -> Reply {
             None => not_found(),
         },
         Route::OfIndex(name) if board.has(&View::One(name.clone())) => Answer::moved(
-            Status::Permanently,
+            StatusCode::PERMANENT_REDIRECT,
             format!("/run/{}/report.html", http::encoded(&name)),
         ),
         Route::Folder(name) if board.has(&View::One(name.clone())) => Answer::moved(
-            Status::Permanently,
+            StatusCode::PERMANENT_REDIRECT,
             format!("/run/{}/", http::encoded(&name)),
         ),
         Route::Events(_) | Route::Page(_) | Route::OfIndex(_) | Route::Folder(_) | Route::None => {
@@ -307,21 +314,21 @@ fn not_found() -> Answer {
         "Nothing here",
         "No run of this name is here, or it has no report.",
     );
-    Answer::page(page).with(Status::NotFound)
+    Answer::page(page).with(StatusCode::NOT_FOUND)
 }
 
 fn refuse(refusal: &Refusal) -> Answer {
     match refusal {
         Refusal::Host(host) => Answer::text(
-            Status::Misdirected,
+            StatusCode::MISDIRECTED_REQUEST,
             &format!("not a host of this server: {host:?} (start it with --host {host})"),
         ),
         Refusal::Token => Answer::text(
-            Status::Unauthorized,
+            StatusCode::UNAUTHORIZED,
             "token needed: open the address that was printed at the start, with ?token=",
         ),
         Refusal::Welcome { to, cookie } => {
-            Answer::moved(Status::SeeOther, to.clone()).cookie(cookie.clone())
+            Answer::moved(StatusCode::SEE_OTHER, to.clone()).cookie(cookie.clone())
         }
     }
 }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::config::{self, Target};
 use crate::context::WorkloadContext;
@@ -14,8 +15,11 @@ use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
 
 /// How Apache spreads connections over processes and threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Mpm {
     /// Threads; idle connections hold none.
     Event,
@@ -28,11 +32,7 @@ pub enum Mpm {
 impl Mpm {
     /// Its name in plans and in module files.
     pub(crate) fn word(self) -> &'static str {
-        match self {
-            Self::Event => "event",
-            Self::Worker => "worker",
-            Self::Prefork => "prefork",
-        }
+        self.into()
     }
 }
 

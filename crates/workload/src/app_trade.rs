@@ -24,6 +24,7 @@ use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use record::prng::SplitMix64;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::app_trade::ledger::{MarketClose, Opening};
 use crate::app_trade::tomcat::{NAME, PORT, Tomcat};
@@ -95,8 +96,11 @@ struct Options {
 }
 
 /// How far the Java virtual machine compiles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 enum Jit {
     /// With all its compilers, which go on for minutes of load.
     Full,
@@ -119,7 +123,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     let (least, most) = HEAP_BYTES;
     let heap = options::bytes(fields, "heap", least..=most, 128 << 20);
     let jit = if fields.takes("jit") {
-        fields.choice("jit", &[("full", Jit::Full), ("quick", Jit::Quick)])
+        fields.variant("jit")
     } else {
         Some(Jit::Full)
     };

@@ -455,19 +455,8 @@ mod tests {
 
     use super::*;
     use crate::Nobody;
-    use expect_test::{Expect, expect};
-    use plan::fields::Page;
-
-    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
-        let page = Page::new("plan.toml", text);
-        let table = page.parse();
-        let plan = crate::check(&Fields::top(&page, &table));
-        page.close(plan).map_err(|problems| problems.to_string())
-    }
-
-    fn check_mistakes(text: &str, expected: &Expect) {
-        expected.assert_eq(&read(text).unwrap_err());
-    }
+    use crate::testing::{check_mistakes, read};
+    use expect_test::expect;
 
     /// Figures of a plan's workload on this host, or why there are none.
     fn drive(text: &str) -> Result<String, String> {

@@ -159,11 +159,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     if !fields.has("server") {
         fields.missing("server", "\"mariadb\" or \"postgresql\"");
     }
-    let servers = [
-        ("mariadb", Server::Mariadb),
-        ("postgresql", Server::Postgresql),
-    ];
-    let server = fields.choice("server", &servers);
+    let server = fields.variant("server");
     let scale = if fields.takes("scale") {
         fields.share("scale", 0.0, 10.0)
     } else {

@@ -300,21 +300,10 @@ impl Workload for Options {
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect as Snapshot, expect};
-    use plan::fields::Page;
+    use expect_test::expect;
 
     use super::*;
-
-    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
-        let page = Page::new("plan.toml", text);
-        let table = page.parse();
-        let plan = crate::check(&Fields::top(&page, &table));
-        page.close(plan).map_err(|problems| problems.to_string())
-    }
-
-    fn check_mistakes(text: &str, expected: &Snapshot) {
-        expected.assert_eq(&read(text).unwrap_err());
-    }
+    use crate::testing::{check_mistakes, read};
 
     #[test]
     fn options_are_read_and_checked() {
@@ -338,7 +327,7 @@ mod tests {
     fn what_would_be_another_header_is_no_host_and_no_path() {
         let read = |line: &str| {
             let text = format!("kind = \"http\"\n{line}\nconnections = 1\nwindow = \"2s\"");
-            super::tests::read(&text).map(|plan| plan.options["host"].clone())
+            crate::testing::read(&text).map(|plan| plan.options["host"].clone())
         };
         let host = "host = \"www.example.org:81\"";
         assert_eq!(read(host).unwrap(), "www.example.org:81");

@@ -17,6 +17,7 @@ use record::metric::{Direction, Figure, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::busy_tasks::among;
 use crate::context::WorkloadContext;
@@ -63,8 +64,11 @@ struct Options {
 }
 
 /// What the other tasks do.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 enum Beside {
     /// Compute, outside the kernel.
     #[default]
@@ -84,12 +88,8 @@ const WORK_ROUNDS: u64 = 20_000;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let tasks = options::steps(fields, "tasks", 0..=10_000, "[0, 1, 8, 64, 256]");
-    let words = [
-        ("computing", Beside::Computing),
-        ("system-calls", Beside::SystemCalls),
-    ];
     let beside = if fields.takes("beside") {
-        fields.choice("beside", &words)
+        fields.variant("beside")
     } else {
         Some(Beside::Computing)
     };

@@ -33,6 +33,8 @@ mod sched_yield;
 pub mod service;
 mod smb;
 mod smb_ramp;
+#[cfg(test)]
+mod testing;
 mod threads;
 mod ticker;
 pub mod tool;

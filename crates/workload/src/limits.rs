@@ -231,16 +231,12 @@ fn facts(all: &[Grown]) -> BTreeMap<String, String> {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use plan::fields::Page;
 
     use super::*;
     use crate::Nobody;
 
     fn options(text: &str) -> Result<Options, String> {
-        let page = Page::new("plan.toml", text);
-        let table = page.parse();
-        let checked = crate::check(&Fields::top(&page, &table));
-        let plan = page.close(checked).map_err(|why| why.to_string())?;
+        let plan = crate::testing::read(text)?;
         Ok(Options::deserialize(&plan.options).unwrap())
     }
 

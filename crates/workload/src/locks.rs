@@ -17,6 +17,7 @@ use record::metric::{Direction, Figure, Role};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Wait, WaitFlags, WaitPtr, WaitvFlags};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::busy_tasks::among;
 use crate::context::WorkloadContext;
@@ -67,7 +68,8 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 }
 
 /// How a task waits for the lock.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 enum Way {
     /// For the byte in a pipe: every lock and unlock enters the kernel.
     Pipe,
@@ -78,14 +80,8 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 3] = [Self::Pipe, Self::Futex, Self::Futex2];
-
     fn word(self) -> &'static str {
-        match self {
-            Self::Pipe => "pipe",
-            Self::Futex => "futex",
-            Self::Futex2 => "futex2",
-        }
+        self.into()
     }
 }
 
@@ -94,7 +90,7 @@ type Cost = (Way, f64, f64);
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::of_steps(2 * Way::ALL.len(), self.warmup_ns, self.window_ns)
+        Timing::of_steps(2 * Way::VARIANTS.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -105,7 +101,7 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
         let mut costs = Vec::new();
-        for way in Way::ALL {
+        for &way in Way::VARIANTS {
             if way == Way::Futex2 && !has_futex2() {
                 continue;
             }

@@ -258,19 +258,8 @@ fn whole_seconds(fields: &Fields<'_>, key: &str, time: Duration) -> Option<u64> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect as Snapshot, expect};
-    use plan::fields::Page;
-
-    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
-        let page = Page::new("plan.toml", text);
-        let table = page.parse();
-        let plan = crate::check(&Fields::top(&page, &table));
-        page.close(plan).map_err(|problems| problems.to_string())
-    }
-
-    fn check_mistakes(text: &str, expected: &Snapshot) {
-        expected.assert_eq(&read(text).unwrap_err());
-    }
+    use crate::testing::{check_mistakes, read};
+    use expect_test::expect;
 
     #[test]
     fn a_plan_survives_the_way_into_the_guest() {

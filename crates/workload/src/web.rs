@@ -367,8 +367,7 @@ fn read_server(fields: &Fields<'_>) -> Option<Server> {
         fields.missing("server", "\"apache\" or \"nginx\"");
     }
     let apache = fields.choice("server", &[("apache", true), ("nginx", false)]);
-    let mpms = [Mpm::Event, Mpm::Worker, Mpm::Prefork].map(|mpm| (mpm.word(), mpm));
-    let mpm = fields.choice("mpm", &mpms);
+    let mpm = fields.variant("mpm");
     match apache? {
         true if fields.has("mpm") => Some(Server::Apache(mpm?)),
         true => Some(Server::Apache(Mpm::Event)),

@@ -6,6 +6,7 @@ use plan::Traits;
 use plan::fields::Fields;
 use record::metric::Figure;
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::figures::{self, Seen};
 use crate::options;
@@ -58,8 +59,11 @@ pub(crate) struct Options {
 }
 
 /// The figure that decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 enum Decider {
     Throughput,
     /// What a request costs the server's own processes; where instructions are counted, its instructions.
@@ -67,13 +71,8 @@ enum Decider {
 }
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
-    let words = [
-        ("throughput", Decider::Throughput),
-        ("server-cpu", Decider::ServerCpu),
-    ];
-    let decided_by = fields.choice("decided_by", &words);
     let options = Options {
-        decided_by,
+        decided_by: fields.variant("decided_by"),
         ..Options::read(fields)?
     };
     Some(Checked::new(&options, options.timing()))
@@ -126,24 +125,13 @@ impl SiteWorkload for Options {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use expect_test::{Expect as Snapshot, expect};
-    use plan::fields::Page;
+    use crate::testing::{check_mistakes, read};
+    use expect_test::expect;
     use protocol::WorkloadJob;
     use std::time::Duration;
 
     const GOOD: &str =
         "kind = \"web-static\"\nserver = \"apache\"\nconnections = 60\nwindow = \"10s\"";
-
-    fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
-        let page = Page::new("plan.toml", text);
-        let table = page.parse();
-        let plan = crate::check(&Fields::top(&page, &table));
-        page.close(plan).map_err(|problems| problems.to_string())
-    }
-
-    fn check_mistakes(text: &str, expected: &Snapshot) {
-        expected.assert_eq(&read(text).unwrap_err());
-    }
 
     #[test]
     fn a_plan_survives_the_way_into_the_guest() {

@@ -5,24 +5,7 @@ use crate::fields::Fields;
 use crate::{Clock, MachineKind};
 use input::problem::remedy_among;
 use input::units;
-
-/// All kinds, as a plan writes them.
-const WORDS: [&str; 14] = [
-    "loss",
-    "delay",
-    "reorder",
-    "duplicate",
-    "corrupt",
-    "link-down",
-    "disk-full",
-    "memory",
-    "cpu-offline",
-    "clock-step",
-    "kill-worker",
-    "syn-flood",
-    "slow-clients",
-    "descriptors",
-];
+use strum::VariantNames;
 
 /// Longest step of the clock, in milliseconds: a day.
 const MOST_STEP_MS: i64 = 24 * 3600 * 1000;
@@ -57,7 +40,7 @@ pub(super) fn read_kind(table: &Fields<'_>, ground: &Ground<'_>) -> Option<Distu
         },
         "descriptors" => DisturbanceKind::Descriptors,
         _ => {
-            let remedy = remedy_among(word, &WORDS);
+            let remedy = remedy_among(word, DisturbanceKind::VARIANTS);
             let what = format!("unknown kind of disturbance: {word:?}");
             table.wrong("kind", what, remedy);
             return None;

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::defect::{Kind, Severity, When, kind, severity};
+use crate::defect::{Kind, Severity, When};
 
 /// What is known of all arms' defects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,10 +48,8 @@ pub struct ArmDefect {
     /// Where it was told.
     pub side: Side,
     /// What happened.
-    #[serde(with = "kind")]
     pub kind: Kind,
     /// What it means: the gravest of either arm.
-    #[serde(with = "severity")]
     pub severity: Severity,
     /// What tells it from others of its kind; may be empty.
     pub top: String,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plan::setting::Knob;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::limit::Limit;
 use super::weighed::{Class, Pin, Seen};
@@ -19,12 +20,14 @@ pub struct Finding {
 }
 
 /// What a check found.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "outcome", rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Outcome {
     /// Nothing amiss.
     Pass,
     /// The question does not arise on this machine or with these workloads.
+    #[strum(serialize = "not applicable")]
     NotApplicable,
     /// Something is amiss that the plan, the kernels or the user have named.
     Declared {
@@ -39,6 +42,7 @@ pub enum Outcome {
         details: Vec<Detail>,
     },
     /// Facts are missing, so nothing is said.
+    #[strum(serialize = "not known")]
     NotKnown {
         /// Which.
         missing: Vec<Missing>,
@@ -283,13 +287,7 @@ pub enum Quantity {
 impl Outcome {
     /// Its name in JSON and on the terminal.
     pub fn word(&self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::NotApplicable => "not applicable",
-            Self::Declared { .. } => "declared",
-            Self::Violation { .. } => "violation",
-            Self::NotKnown { .. } => "not known",
-        }
+        self.into()
     }
 }
 

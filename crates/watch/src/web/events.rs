@@ -6,10 +6,11 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use ::http::StatusCode;
 use serde_json::json;
 
 use super::board::{Board, View};
-use super::http::{self, Status};
+use super::http;
 
 /// After so long without a change something is sent all the same: who is gone is then noticed.
 const STILL_HERE: Duration = Duration::from_secs(15);
@@ -27,7 +28,7 @@ pub(super) fn send(
     view: &View,
     patience: Duration,
 ) -> io::Result<()> {
-    let head = http::head(Status::Fine, "text/event-stream", "default-src 'none'");
+    let head = http::head(StatusCode::OK, "text/event-stream", "default-src 'none'");
     http::write_all(
         stream,
         format!("{head}\r\nretry: 3000\n\n").as_bytes(),

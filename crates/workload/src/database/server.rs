@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::context::WorkloadContext;
 use crate::tool::Tool;
@@ -26,8 +27,11 @@ const SETTING_UP: Duration = Duration::from_secs(600);
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Which server, and so which protocol.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Server {
     Mariadb,
     Postgresql,

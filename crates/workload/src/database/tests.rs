@@ -1,18 +1,11 @@
 use super::*;
+use crate::testing::read;
 use expect_test::{Expect as Snapshot, expect};
-use plan::fields::Page;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Child;
 
 const GOOD: &str = "kind = \"database\"\nserver = \"mariadb\"";
-
-fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
-    let page = Page::new("plan.toml", text);
-    let table = page.parse();
-    let plan = crate::check(&Fields::top(&page, &table));
-    page.close(plan).map_err(|problems| problems.to_string())
-}
 
 fn check_options(text: &str, expected: &Snapshot) {
     let said = match read(text) {

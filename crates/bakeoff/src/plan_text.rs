@@ -4,8 +4,6 @@
 //! all plans have stands here. The same request gives the same text, so that a plan that is there already can be told
 //! from another one.
 
-use std::fmt::Display;
-
 use anyhow::Result;
 use input::units;
 use toml::Value;
@@ -98,11 +96,11 @@ pub struct Line {
 }
 
 impl Line {
-    /// A key, its value as TOML, and what is said of it.
-    pub fn new(key: &str, value: impl Display, note: &str) -> Self {
+    /// A key, its value, and a comment.
+    pub fn new(key: &str, value: impl Into<Value>, note: &str) -> Self {
         Self {
             key: key.into(),
-            value: value.to_string(),
+            value: value.into().to_string(),
             note: note.into(),
             given: Given::Written,
         }
@@ -111,8 +109,10 @@ impl Line {
     fn of_key(key: &Key, choice: usize) -> Self {
         let value = key.values.get(choice).unwrap_or(&key.values[0]);
         Self {
+            key: key.name.into(),
+            value: (*value).into(),
+            note: key.note.into(),
             given: key.given,
-            ..Self::new(key.name, value, key.note)
         }
     }
 
@@ -127,17 +127,6 @@ impl Line {
             note => format!("{pair:26}  # {note}\n"),
         }
     }
-}
-
-/// A text as TOML.
-pub fn quoted(text: &str) -> String {
-    Value::String(text.into()).to_string()
-}
-
-/// Texts as TOML.
-pub fn quoted_list(texts: &[String]) -> String {
-    let texts: Vec<String> = texts.iter().map(|text| quoted(text)).collect();
-    format!("[{}]", texts.join(", "))
 }
 
 impl WorkloadText {
@@ -170,7 +159,7 @@ impl WorkloadText {
 
     /// As TOML.
     pub fn text(&self) -> String {
-        let kind = Line::new("kind", quoted(self.kind), &self.note);
+        let kind = Line::new("kind", self.kind, &self.note);
         let keys: String = self.lines.iter().map(Line::text).collect();
         format!("[[workload]]\n{}{keys}", kind.text())
     }
@@ -183,23 +172,24 @@ pub fn write(plan: &PlanText) -> String {
         text.extend(["# ", line, "\n"]);
     }
     let baseline = plan.arms.first().map_or("", |arm| arm.name.as_str());
-    text.push_str(&Line::new("title", quoted(&plan.title), "").text());
+    text.push_str(&Line::new("title", plan.title.as_str(), "").text());
     let note = "the arm that the others are compared with";
-    text.push_str(&Line::new("baseline", quoted(baseline), note).text());
+    text.push_str(&Line::new("baseline", baseline, note).text());
     text.push_str("\n[machine]\n");
     text.extend(machine(plan).iter().map(Line::text));
     if let Place::Guests { recipe, suite } = &plan.machine {
         text.push_str("\n[image]\n");
         let note = "user land of all arms alike: bakeoff image list";
-        text.push_str(&Line::new("recipe", quoted(recipe), note).text());
+        text.push_str(&Line::new("recipe", recipe.as_str(), note).text());
         let suite = suite.iter().map(|suite| {
             let note = "Debian suite of its packages";
-            Line::new("suite", quoted(suite), note).text()
+            Line::new("suite", suite.as_str(), note).text()
         });
         text.extend(suite);
     }
     for arm in &plan.arms {
-        text.extend(["\n[arm.", &quoted(&arm.name), "]\n"]);
+        let name = Value::from(arm.name.as_str()).to_string();
+        text.extend(["\n[arm.", &name, "]\n"]);
         text.extend(arm.lines.iter().map(Line::text));
     }
     for workload in &plan.workloads {
@@ -221,7 +211,7 @@ fn machine(plan: &PlanText) -> Vec<Line> {
     if plan.machine == Place::Host {
         let mut lines = vec![Line::new(
             "kind",
-            "\"local\"",
+            "local",
             "each trial runs on this host, as root",
         )];
         // The others are of machines that are made for the trial.
@@ -231,12 +221,12 @@ fn machine(plan: &PlanText) -> Vec<Line> {
         return lines;
     }
     let mut lines = vec![
-        Line::new("kind", "\"qemu\"", "each trial boots a virtual machine"),
+        Line::new("kind", "qemu", "each trial boots a virtual machine"),
         Line::new("cpus", 1, ""),
-        Line::new("memory", "\"1GiB\"", ""),
+        Line::new("memory", "1GiB", ""),
         Line::new(
             "clock",
-            "\"auto\"",
+            "auto",
             "wall where KVM works, instructions under emulation",
         ),
     ];
@@ -266,7 +256,7 @@ fn larger(one: &Line, other: Line) -> Line {
 }
 
 fn design(design: DesignText) -> Vec<Line> {
-    let share = |share: f64| quoted(&format!("{}%", (share * 1e6).round() / 1e4));
+    let share = |share: f64| format!("{}%", (share * 1e6).round() / 1e4);
     let min_blocks = design.max_blocks.min(4);
     vec![
         Line::new(
@@ -314,14 +304,14 @@ mod tests {
                 arm("many", Line::new("cpus", 2, "")),
             ],
             Place::Network => vec![
-                arm("old", Line::new("url", "\"http://192.0.2.10\"", "")),
-                arm("new", Line::new("url", "\"http://192.0.2.11\"", "")),
+                arm("old", Line::new("url", "http://192.0.2.10", "")),
+                arm("new", Line::new("url", "http://192.0.2.11", "")),
             ],
             Place::Guests { .. } => vec![
-                arm("6.1", Line::new("kernel", "\"debian:bookworm/6.1\"", "")),
+                arm("6.1", Line::new("kernel", "debian:bookworm/6.1", "")),
                 arm(
                     "7.2",
-                    Line::new("kernel", "\"debian:trixie-backports/7.2\"", ""),
+                    Line::new("kernel", "debian:trixie-backports/7.2", ""),
                 ),
             ],
         };

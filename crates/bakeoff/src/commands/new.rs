@@ -16,7 +16,7 @@ use crate::cli::Cli;
 use crate::cli::compare::{ERROR_RATE, NewArgs};
 use crate::cli::judge::MARGIN;
 use crate::out;
-use crate::plan_text::{self, ArmText, DesignText, Line, Place, PlanText, WorkloadText, quoted};
+use crate::plan_text::{self, ArmText, DesignText, Line, Place, PlanText, WorkloadText};
 
 /// The arms of a plan to begin with: Debian's stable kernel of two releases ago, and the newest one for today's.
 const KERNELS: [(&str, &str); 2] = [
@@ -95,7 +95,7 @@ fn draft(word: &str) -> Result<String> {
         let note = "where it answers; exporter = and snmp = name where it tells of itself";
         let arms = ADDRESSES
             .iter()
-            .map(|(name, address)| arm(name, Line::new("url", quoted(address), note)));
+            .map(|(name, address)| arm(name, Line::new("url", *address, note)));
         (
             "Which of two systems on the network serves better? docs/machines.md has the steps."
                 .into(),
@@ -107,7 +107,7 @@ fn draft(word: &str) -> Result<String> {
         let note = "newest match in that suite";
         let arms = KERNELS
             .iter()
-            .map(|(name, kernel)| arm(name, Line::new("kernel", quoted(kernel), note)));
+            .map(|(name, kernel)| arm(name, Line::new("kernel", *kernel, note)));
         (
             format!("Which kernel is better at {kind}? docs/plan.md has every key."),
             format!("{kind}: Debian 12's kernel against Debian 13 backports'"),

@@ -12,14 +12,14 @@ use plan::{sysctl_name, sysctl_path};
 
 use crate::cli::compare::CompareArgs;
 use crate::commands::at_work;
-use crate::plan_text::{ArmText, Line, quoted};
+use crate::plan_text::{ArmText, Line};
 
 impl Kernel {
     /// What the plan says of it.
     fn lines(&self) -> Vec<Line> {
-        let mut lines = vec![Line::new("kernel", quoted(&self.text), "")];
+        let mut lines = vec![Line::new("kernel", self.text.as_str(), "")];
         let modules = self.modules.as_deref();
-        lines.extend(modules.map(|dir| Line::new("modules", quoted(&dir.to_string_lossy()), "")));
+        lines.extend(modules.map(|dir| Line::new("modules", dir.to_string_lossy().as_ref(), "")));
         lines
     }
 }
@@ -353,11 +353,10 @@ fn of_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
         let words: Vec<String> = words
             .map(|(name, value)| format!("{name}-{value}"))
             .collect();
-        let pairs = sysctls
+        let values = sysctls
             .iter()
-            .map(|one| format!("{} = {}", quoted(&one.name), quoted(&one.values[place])));
-        let pairs: Vec<String> = pairs.collect();
-        let sysctl = Line::new("sysctl", format!("{{ {} }}", pairs.join(", ")), "");
+            .map(|sysctl| (sysctl.name.clone(), sysctl.values[place].clone().into()));
+        let sysctl = Line::new("sysctl", values.collect::<toml::Table>(), "");
         let kernel = kernel.map(Kernel::lines).unwrap_or_default();
         arms.push(ArmText {
             name: plain(&words.join("-")),
@@ -462,7 +461,7 @@ fn of_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
             kernel.lines(),
             vec![Line::new(
                 "cmdline",
-                quoted(text.trim()),
+                text.trim(),
                 "added to the kernel's command line",
             )],
         ]

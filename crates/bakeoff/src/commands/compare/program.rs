@@ -18,7 +18,7 @@ use machine::os_release::OsRelease;
 use workload::command::adapter::{Adaptation, adaptation};
 
 use super::arms;
-use crate::plan_text::{Line, WorkloadText, quoted, quoted_list};
+use crate::plan_text::{Line, WorkloadText};
 
 /// A program as a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,14 +117,14 @@ pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Resul
         ));
     }
     let mut lines = vec![
-        Line::new("name", quoted(&arms::plain(&name)), ""),
-        Line::new("command", quoted_list(&command), "{dir} is where it runs"),
+        Line::new("name", arms::plain(&name), ""),
+        Line::new("command", command, "{dir} is where it runs"),
     ];
     if let Adaptation::Ready(word) = adaptation {
-        lines.push(Line::new("adapter", quoted(word), "finds its figures"));
+        lines.push(Line::new("adapter", word, "finds its figures"));
     }
     lines.extend(payload.lines());
-    lines.push(Line::new("limit", "\"10m\"", "time that it may take"));
+    lines.push(Line::new("limit", "10m", "time that it may take"));
     Ok(Program {
         workload: WorkloadText::of_lines("command", lines)?,
         suite: payload.suite,
@@ -297,12 +297,12 @@ impl Payload {
             .collect();
         let mut lines = Vec::new();
         if !files.is_empty() {
-            lines.push(Line::new("files", quoted_list(&files), "put into {dir}"));
+            lines.push(Line::new("files", files, "put into {dir}"));
         }
         if !self.packages.is_empty() {
             lines.push(Line::new(
                 "packages",
-                quoted_list(&self.packages),
+                self.packages.clone(),
                 "that the image must have",
             ));
         }

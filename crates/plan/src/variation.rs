@@ -97,13 +97,13 @@ pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, TomlError
     let mut plan: DocumentMut = text.parse()?;
     let mut arms = Vec::new();
     for (side, name) in asked.arms.iter().enumerate() {
-        let plain = arm(&plan, name);
+        let template = arm(&plan, name);
         for (setting, _) in asked.settings.iter().filter(|(_, has)| has[side]) {
-            let mut arm = plain.clone();
+            let mut arm = template.clone();
             setting.add_to(&mut arm);
             arms.push((setting.arm_name(name), arm));
         }
-        arms.push(((*name).to_string(), plain));
+        arms.push(((*name).to_string(), template));
     }
     set_arms(&mut plan, arms);
     set(plan.as_table_mut(), "baseline", asked.arms[0]);
@@ -155,11 +155,11 @@ pub struct OfKernels<'k> {
 pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
     // Comments on the baseline's own kernel say nothing of the others.
-    let mut plain = arm(&plan, baseline(&plan));
-    plain.decor_mut().clear();
-    plain.remove("modules");
+    let mut template = arm(&plan, baseline(&plan));
+    template.decor_mut().clear();
+    template.remove("modules");
     let arms = asked.arms.iter().map(|arm| {
-        let mut table = plain.clone();
+        let mut table = template.clone();
         table.insert("kernel", toml_edit::value(&arm.kernel));
         if let Some(modules) = &arm.modules {
             table.insert("modules", toml_edit::value(modules));

@@ -2,20 +2,12 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use expect_test::{Expect, expect};
 
+use crate::program::bakeoff_with_new_cache as bakeoff;
 use crate::simulated_lab::{PLAN, World};
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command
-        .args(words)
-        .current_dir(dir)
-        .env("XDG_CACHE_HOME", dir.join("cache"));
-    command.output().expect("the binary under test runs")
-}
 
 /// Edits the plan, runs `bakeoff VERB plan.toml`, compares what is said; the status must be 2.
 fn check(verb: &str, edits: &[(&str, &str)], want: &Expect) {

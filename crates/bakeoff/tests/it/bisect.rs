@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use anyhow::{Result, bail};
 use bakeoff::bisect::{self, Bisect, Measured};
@@ -16,6 +16,7 @@ use record::trial::Outcome;
 use verdict::bisect::{OfRun, of_run, walk};
 use workload::metric_names;
 
+use crate::program::bakeoff_with_new_cache as bakeoff;
 use crate::simulated_lab::{PLAN, World};
 
 const DESIGN: Design = Design {
@@ -267,15 +268,6 @@ fn a_walk_tells_all_steps_of_a_line() {
         .collect();
     assert_eq!(significant, [2, 4, 5]);
     assert_eq!(found.metrics[0].shape, record::bisect::Shape::Mixed);
-}
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command
-        .args(words)
-        .current_dir(dir)
-        .env("XDG_CACHE_HOME", dir.join("cache"));
-    command.output().expect("the binary under test runs")
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Command;
 
 use expect_test::{Expect, expect};
 use machine::fake::Behaviour;
@@ -13,16 +13,8 @@ use record::journal::{self, Entry, Event, Opening};
 use record::machine::MachineDescription;
 use serde_json::Value;
 
+use crate::program::bakeoff_with_new_cache as bakeoff;
 use crate::simulated_lab::{World, undecided};
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command
-        .args(words)
-        .current_dir(dir)
-        .env("XDG_CACHE_HOME", dir.join("cache"));
-    command.output().expect("the binary under test runs")
-}
 
 fn said(bytes: &[u8], dir: &Path) -> String {
     String::from_utf8_lossy(bytes).replace(&*dir.to_string_lossy(), "DIR")

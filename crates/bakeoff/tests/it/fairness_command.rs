@@ -1,16 +1,12 @@
 //! `bakeoff fairness`: a run that is unfair on purpose, on the command line.
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use expect_test::expect_file;
 
+use crate::program::bakeoff;
 use crate::simulated_lab::{PLAN, World};
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    bakeoff.args(words).current_dir(dir).output().unwrap()
-}
 
 fn said(output: &Output) -> String {
     let text = [&output.stdout[..], &output.stderr[..]].concat();

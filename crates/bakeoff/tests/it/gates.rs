@@ -1,20 +1,15 @@
 //! What `judge` and `report` do with run directories: gates, options that do not apply, readers that go away.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 
 use expect_test::expect;
 use machine::fake::Behaviour;
 use plan::Checks;
 use serde_json::Value;
 
+use crate::program::bakeoff;
 use crate::simulated_lab::{PLAN, World};
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command = command.args(words).current_dir(dir);
-    command.output().expect("the binary under test runs")
-}
 
 /// A run of a world in a directory of its own, up to so many entries of the journal.
 fn run(world: &World, entries: u32) -> tempfile::TempDir {

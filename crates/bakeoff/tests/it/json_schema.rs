@@ -21,6 +21,7 @@ use record::verdict::{Judgement, Verdict};
 use serde_json::{Value, json};
 
 use crate::profiled_lab;
+use crate::program::bakeoff;
 use crate::simulated_lab::{PLAN, World, judged, robbed, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
@@ -402,11 +403,7 @@ fn every_key_of_an_index_is_documented() {
     let broken = dir.join("all/nights/2026-11-16/broken");
     fs::create_dir_all(&broken).unwrap();
     fs::write(broken.join("journal.jsonl"), "").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["index", "all/nights", "--json"])
-        .current_dir(&dir)
-        .output()
-        .unwrap();
+    let output = bakeoff(&dir, &["index", "all/nights", "--json"]);
     let index = serde_json::from_slice(&output.stdout);
     let mut index: Value = index.unwrap_or_else(|why| panic!("{why}: {output:?}"));
     assert_eq!(index["version"], json!(record::night::VERSION));
@@ -434,11 +431,7 @@ fn every_key_of_a_list_of_runs_is_documented() {
     world.run(&runs.join("good"), |_| false).unwrap();
     fs::create_dir(runs.join("bad")).unwrap();
     fs::write(runs.join("bad/journal.jsonl"), "").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["list", "--json"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let output = bakeoff(dir.path(), &["list", "--json"]);
     let mut seen = BTreeSet::new();
     check(
         &serde_json::from_slice(&output.stdout).unwrap(),
@@ -508,11 +501,7 @@ fn every_key_of_a_walk_is_documented() {
     World::new(1.1, 0.002, &[])
         .run(&dir.path().join("run"), |_| false)
         .unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["bisect", "run", "--walk", "--json"])
-        .current_dir(dir.path())
-        .output()
-        .unwrap();
+    let output = bakeoff(dir.path(), &["bisect", "run", "--walk", "--json"]);
     let walk: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(walk["version"], json!(record::bisect::VERSION));
     let mut seen = BTreeSet::new();

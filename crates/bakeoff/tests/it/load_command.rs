@@ -546,20 +546,11 @@ fn a_soft_limit_of_descriptors_is_raised() {
     line(&text, "requests     200 planned = 200 ok");
 }
 
-#[test]
-fn a_run_that_is_interrupted_has_a_result() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.args([
-        "load",
-        &server(),
-        "-d",
-        "60s",
-        "--warmup",
-        "0s",
-        "--think",
-        "1ms",
-    ]);
-    let mut child = command
+/// What a load prints that gets a signal after its first second.
+fn signalled(signal: &str, words: &[&str]) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
+        .args(["load", &server(), "-d", "60s", "--warmup", "0s"])
+        .args(words)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -568,44 +559,30 @@ fn a_run_that_is_interrupted_has_a_result() {
     let first = lines.next().unwrap().unwrap();
     assert!(first.starts_with("  1 s"), "{first}");
     let status = Command::new("kill")
-        .args(["-INT", &child.id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(0));
-    let text = String::from_utf8(output.stdout).unwrap();
-    line(
-        &text,
-        "ended early: the figures are those of the time until then",
-    );
-    let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
-    assert!(
-        (1.0..60.0).contains(&measured.parse::<f64>().unwrap()),
-        "{text}"
-    );
-}
-
-#[test]
-fn the_first_signal_ends_a_flood() {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let url = server();
-    let words = ["-r", "1M", "-c", "4", "-d", "60s", "--warmup", "0s"];
-    command.args(["load", &url]).args(words);
-    let mut child = command
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let first = lines.next().unwrap().unwrap();
-    assert!(first.starts_with("  1 s"), "{first}");
-    let status = Command::new("kill")
-        .args(["-TERM", &child.id().to_string()])
+        .args([signal, &child.id().to_string()])
         .status();
     assert!(status.unwrap().success());
     let output = child.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(output.status.code(), Some(0), "{text}");
+    text
+}
+
+#[test]
+fn a_run_that_is_interrupted_has_a_result() {
+    let text = signalled("-INT", &["--think", "1ms"]);
+    line(
+        &text,
+        "ended early: the figures are those of the time until then",
+    );
+    let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
+    let measured: f64 = measured.parse().unwrap();
+    assert!((1.0..60.0).contains(&measured), "{text}");
+}
+
+#[test]
+fn the_first_signal_ends_a_flood() {
+    let text = signalled("-TERM", &["-r", "1M", "-c", "4"]);
     line(&text, "ended early");
     let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
     assert!(measured.parse::<f64>().unwrap() < 60.0, "{text}");

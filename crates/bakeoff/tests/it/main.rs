@@ -42,6 +42,7 @@ mod one_fewer;
 mod page_in_browser;
 mod profiled_lab;
 mod profiled_runs;
+mod program;
 mod real_defects;
 mod real_guests;
 mod seek_disk;

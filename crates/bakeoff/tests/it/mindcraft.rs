@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
 
 use serde_json::Value;
 
+use crate::program::bakeoff;
 use crate::real_guests::{PLAN, can_boot};
 
 /// What the plan of 1999 names itself.
@@ -36,11 +36,6 @@ fn shortened(name: &str) -> String {
         assert!(text.contains(from), "{name} has no {from:?}");
         text.replacen(from, to, 1)
     })
-}
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    bakeoff.args(words).current_dir(dir).output().unwrap()
 }
 
 /// Runs the plan; what all checks found, by outcome, and what `run` printed.

@@ -4,18 +4,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use serde_json::Value;
 
 use crate::local_machine;
+use crate::program::bakeoff;
 use crate::simulated_lab::World;
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command = command.args(words).current_dir(dir);
-    command.output().expect("the binary under test runs")
-}
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()

@@ -12,6 +12,7 @@ use record::rundir::{self, Run};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::defects::Side;
 
+use crate::program::bakeoff;
 use crate::real_guests::can_boot;
 
 /// Plants nothing, a hung task and a crash, or a panic.
@@ -96,11 +97,7 @@ fn planted_defects_of_real_guests_are_told_of_their_arm() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     write_files(&dir);
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["run", "plan.toml", "--json"])
-        .current_dir(&dir)
-        .output()
-        .unwrap();
+    let output = bakeoff(&dir, &["run", "plan.toml", "--json"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{said}");
     let shown = String::from_utf8_lossy(&output.stdout).into_owned();

@@ -19,6 +19,8 @@ use record::trial::Outcome;
 use record::verdict::Verdict;
 use record::verdict::soak::{Growth, GrowthPlace};
 
+use crate::program::bakeoff;
+
 /// Two kernels, one short trial each. No trial may fail because the host is busy.
 pub(crate) const PLAN: &str = r#"
 title = "a short real comparison"
@@ -368,11 +370,7 @@ fn counted_instructions_repeat_on_each_qemu() {
         let temp = tempfile::tempdir().unwrap();
         let plan = PLAN.replace("max_blocks = 1", "min_blocks = 2\nmax_blocks = 2");
         fs::write(temp.path().join("plan.toml"), plan).unwrap();
-        let done = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(["run", "plan.toml", "--why", "--qemu", &path])
-            .current_dir(temp.path())
-            .output()
-            .unwrap();
+        let done = bakeoff(temp.path(), &["run", "plan.toml", "--why", "--qemu", &path]);
         let said = String::from_utf8_lossy(&done.stderr);
         assert_eq!(done.status.code(), Some(0), "{path}: {said}");
         let is_told = said.contains("all the same: emulated cmpxchg16b");

@@ -1,11 +1,10 @@
 //! A disk with seeks: in real guests, and refused where it cannot be.
 
 use std::fs;
-use std::path::Path;
-use std::process::{Command, Output};
 
 use record::trial::Outcome;
 
+use crate::program::bakeoff;
 use crate::real_guests::{can_boot, run_to_end};
 
 /// Nobody writes meanwhile: the time of the read is the drive's.
@@ -37,11 +36,6 @@ limit = "1m"
 margin = "2%"
 max_blocks = 1
 "#;
-
-fn bakeoff(dir: &Path, words: &[&str]) -> Output {
-    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    bakeoff.args(words).current_dir(dir).output().unwrap()
-}
 
 /// Every byte is compared after the page cache was dropped, so what is measured was read back from the drive.
 #[test]

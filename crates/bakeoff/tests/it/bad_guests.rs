@@ -260,7 +260,7 @@ fn another_protocol_is_named() {
     };
     refused(
         &said(&[FromAgent::Hello(older)]),
-        "not of one build: host protocol 12 build test, agent protocol 11",
+        "not of one build: host protocol 13 build test, agent protocol 12",
     );
 }
 

@@ -1271,7 +1271,7 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
         String::from_utf8(output.stderr).unwrap()
     };
     expect![[r#"
-        bakeoff: damaged journal: runs/b/journal.jsonl line 1: unknown variant `another`, expected one of `qemu`, `local`, `ssh`, `url`, `fake`, `told` at line 1 column 190
+        bakeoff: damaged journal: runs/b/journal.jsonl line 1: unknown variant `another`, expected one of `qemu`, `local`, `ssh`, `url`, `fake` at line 1 column 189
     "#]]
     .assert_eq(&refused(&["before=runs/a", "after=runs/b"]));
     expect![[r#"

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use doc::markdown::text;
 use doc::{Block, Table};
+use input::text::escaped;
 use input::units::{show_change, show_share, significant};
 use record::metric::Direction;
 use record::verdict::Verdict;
@@ -25,7 +26,8 @@ pub(super) fn terminal(
     terms: Terms,
     width: usize,
 ) -> String {
-    let mut blocks: Vec<Block> = figures.files.iter().cloned().map(Block::Text).collect();
+    let files = figures.files.iter().map(|file| escaped(file));
+    let mut blocks: Vec<Block> = files.map(Block::Text).collect();
     blocks.push(Block::Text(baseline(figures)));
     let remarks = remarks(figures, answers, terms);
     blocks.extend(Block::notice("warnings", "Warnings", remarks));

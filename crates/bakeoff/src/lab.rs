@@ -12,8 +12,8 @@
 //! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
 //! they begin in that order, and blocks are looked at in theirs.
 //!
-//! A look costs what is new (`verdict::running`), so that a run of 10,000 blocks takes no more memory and hardly more time for each than one of
-//! 100. What is not fair is looked for in the blocks of late (`RECENT`).
+//! A look judges the primary metrics of all blocks so far. It reads no file: of each trial that ends, the lab keeps what looks need
+//! (`for_looks`). Violations of fairness are looked for in the last blocks (`RECENT`).
 //!
 //! A run that was interrupted is the same loop over a journal that is not empty: trials that have
 //! ended are passed over, everything else follows from the plan's seed.
@@ -50,7 +50,6 @@ use record::trial::{Outcome, Trial};
 use record::verdict::fairness::{Finding, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Verdict};
-use verdict::running::OpenRun;
 
 use attempt::{Attempted, Bench, Purpose};
 use extend::Extension;
@@ -141,8 +140,38 @@ struct Book {
     run_state: RunState,
     /// The same of trials that are run for their profile alone.
     profiled: RunState,
-    /// What looks need of trials that have ended.
-    open_run: OpenRun,
+    entries: Vec<Entry>,
+    /// The attempts that have ended, as far as looks need them.
+    records: Vec<TrialRecord>,
+}
+
+impl Book {
+    /// Keeps what looks need of an attempt that has ended.
+    fn keep(&mut self, record: &TrialRecord) {
+        self.records.push(for_looks(record));
+    }
+
+    /// The run so far, as far as looks need it.
+    fn run(&self, plan: &Plan) -> Run {
+        let Some(Event::Opened(opening)) = self.entries.first().map(|entry| &entry.event) else {
+            panic!("the first entry of a journal opens it");
+        };
+        Run::in_progress(plan, opening, &self.entries, &self.records)
+    }
+}
+
+/// A record without histograms and series, which are megabytes for an hour of load.
+fn for_looks(record: &TrialRecord) -> TrialRecord {
+    let mut record = record.clone();
+    record.host_time = Vec::new();
+    record.defects = None;
+    if let Outcome::Measured(measurement) = &mut record.outcome {
+        measurement.curves = Vec::new();
+        measurement.load = None;
+        measurement.path = None;
+        measurement.disturbances = Vec::new();
+    }
+    record
 }
 
 /// Runs the plan, or goes on where an interrupted run stopped.
@@ -276,13 +305,14 @@ impl<'l> Lab<'l> {
             journal,
             run_state: RunState::of(&entries),
             profiled: RunState::of_profiled(&entries),
-            open_run: OpenRun::default(),
+            entries: entries.clone(),
+            records: Vec::new(),
         };
         (self.show)(LabEvent::Before(&entries));
         Ok((book, entries))
     }
 
-    /// Has looks know the trials that an earlier session has ended.
+    /// Reads the trials that an earlier session has ended.
     fn take_up(&self, book: &mut Book, entries: &[Entry]) -> Result<()> {
         for entry in entries {
             if let Event::Ended {
@@ -293,9 +323,8 @@ impl<'l> Lab<'l> {
             } = &entry.event
             {
                 let record = rundir::load_attempt(self.dir.path(), trial, *attempt, record)?;
-                book.open_run.add(&record);
+                book.keep(&record);
             }
-            book.open_run.hear(&entry.event);
         }
         Ok(())
     }
@@ -304,9 +333,9 @@ impl<'l> Lab<'l> {
     ///
     /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
     /// next block begin: they are recorded, but judged only when their block's turn comes.
-    fn run_blocks(&self, mut book: Book) -> Result<(Book, Option<CloseReason>)> {
+    fn run_blocks(&self, book: Book) -> Result<(Book, Option<CloseReason>)> {
         let looked = book.run_state.looked();
-        let open = self.undecided(&self.compare(&mut book, looked));
+        let open = self.undecided(&self.compare(&book, looked));
         let mut progress = Progress {
             book,
             block: looked + 1,
@@ -392,7 +421,7 @@ impl<'l> Lab<'l> {
     /// Looks at all blocks up to the present one, which is complete; the next one is then the present one.
     fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
-        let primaries = self.compare(&mut progress.book, block);
+        let primaries = self.compare(&progress.book, block);
         let open = self.undecided(&primaries);
         let event = Event::Looked {
             blocks: block,
@@ -500,8 +529,9 @@ impl<'l> Lab<'l> {
         }
         let of_block = book.run_state.of_block(id, block);
         let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
-        let open_run = &book.open_run;
-        let disturbance = open_run.disturbance(self.plan, (id, block), &trials);
+        // Where several trials run at a time, some of the next block may have ended.
+        let run = book.run(self.plan).within(block);
+        let disturbance = verdict::disturbance(&run, id, &trials);
         let Some(disturbance) = disturbance.filter(|_| book.run_state.redos(id, block) < REDOS)
         else {
             return Ok(true);
@@ -668,7 +698,7 @@ impl<'l> Lab<'l> {
         };
         let written = self.dir.write_trial(series, &record, &end.evidence)?;
         match series {
-            Series::Judged => book.open_run.add(&record),
+            Series::Judged => book.keep(&record),
             Series::Profiled => {}
         }
         (self.show)(LabEvent::Record(&record));
@@ -699,12 +729,8 @@ impl<'l> Lab<'l> {
     }
 
     /// The primary metrics after `blocks` blocks.
-    fn compare(&self, book: &mut Book, blocks: u32) -> Vec<Comparison> {
-        let plan = Plan {
-            design: self.design(&book.run_state),
-            ..self.plan.clone()
-        };
-        book.open_run.look(&plan, blocks)
+    fn compare(&self, book: &Book, blocks: u32) -> Vec<Comparison> {
+        verdict::primaries(&book.run(self.plan).within(blocks))
     }
 
     /// The run as it was after `blocks` blocks, with the last ones of these.
@@ -725,8 +751,8 @@ impl<'l> Lab<'l> {
             event,
         };
         book.journal.append(&entry)?;
-        book.open_run.hear(&entry.event);
         (self.show)(LabEvent::Entry(&entry));
+        book.entries.push(entry);
         Ok(())
     }
 }

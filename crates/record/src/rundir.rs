@@ -214,6 +214,40 @@ pub struct Run {
 }
 
 impl Run {
+    /// A run that goes on, as far as decisions need it: without evidence beside the records, and without trials whose turn has not come.
+    pub fn in_progress(
+        plan: &Plan,
+        opening: &Opening,
+        entries: &[Entry],
+        records: &[TrialRecord],
+    ) -> Self {
+        let mut plan = plan.clone();
+        plan.design.more_blocks = more_blocks(entries, plan.design.max_blocks);
+        let invalid = invalidated(entries);
+        let records = records.iter().cloned();
+        let (struck, attempts): (Vec<_>, Vec<_>) =
+            records.partition(|record| is_struck(record, &invalid));
+        let turn = Turn::of(entries, &plan);
+        let mut run = Self {
+            plan,
+            plan_text: String::new(),
+            opening: opening.clone(),
+            entries: entries.to_vec(),
+            journal_sha256: None,
+            facts: vec![None; attempts.len()],
+            attempts,
+            struck,
+            profiled: Vec::new(),
+            long: Vec::new(),
+            missing: Vec::new(),
+            models: None,
+            accepted: BTreeMap::new(),
+            history: None,
+        };
+        run.keep(|trial| turn.has_come(trial));
+        run
+    }
+
     /// Who ran each block, where nodes of a fleet did.
     pub fn nodes(&self) -> BTreeMap<u32, &Node> {
         let merged = self.entries.iter().filter_map(|entry| {
@@ -674,8 +708,7 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
             && first_block <= trial.block
         {
             let record = load_attempt(dir, trial, *attempt, record)?;
-            // A trial that failed has failed, whatever disturbed its block.
-            if invalid.contains(&trial.number) && matches!(record.outcome, Outcome::Measured(_)) {
+            if is_struck(&record, &invalid) {
                 struck.push(record);
             } else {
                 let of_facts = of_facts.as_deref();
@@ -885,6 +918,11 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
         };
         Some((*to, *error_rate))
     })
+}
+
+/// Whether a trial does not count because its block was invalidated. One that failed has failed, whatever disturbed its block.
+fn is_struck(record: &TrialRecord, invalid: &BTreeSet<u32>) -> bool {
+    invalid.contains(&record.trial.number) && matches!(record.outcome, Outcome::Measured(_))
 }
 
 /// Numbers of the trials of invalidated blocks.

@@ -3,25 +3,15 @@
 //! The paths that other sign flips would have given are watched beside the observed one. Of `B` paths at most `a(t) B` may
 //! have crossed by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that
 //! just so many do. A path that has crossed counts for no later look.
-//! Where looks are many, the paths of most of them are known nearly and not exactly (`nearby`): only of those that may be among the
-//! farthest the exact value is asked for.
 //! (Lan and `DeMets` 1983 for the spending; Plamadeala and Rosenberger 2012 for boundaries from re-randomised paths.)
 
 use crate::randomization::SignFlips;
 
 /// The paths of one hypothesis.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Boundary {
     alive: Vec<bool>,
     used: usize,
-}
-
-/// Paths of all rows, each no farther than `error` from its exact value.
-pub(crate) struct NearPaths<'p> {
-    pub(crate) values: Vec<f64>,
-    pub(crate) error: f64,
-    /// The exact value of a row.
-    pub(crate) exact: &'p dyn Fn(usize) -> f64,
 }
 
 impl Boundary {
@@ -64,51 +54,6 @@ impl Boundary {
         let ends = observed.iter().map(crosses).collect();
         self.spend(paths, quota);
         ends
-    }
-
-    /// The same with paths that are known nearly; `None`, and nothing is changed, where all of them have to be known exactly.
-    pub(crate) fn look_near(
-        &mut self,
-        uncounted: usize,
-        paths: &NearPaths<'_>,
-        observed: &[f64],
-        spent: f64,
-    ) -> Option<Vec<bool>> {
-        let quota = self.quota(spent);
-        let alive = || {
-            let all = paths.values.iter().zip(&self.alive).enumerate();
-            all.filter(|(_, (_, alive))| **alive)
-                .map(|(row, (near, _))| (row, *near))
-        };
-        let mut left: Vec<f64> = alive().map(|(_, near)| near).collect();
-        if quota == 0 || left.len() <= quota || !paths.error.is_finite() {
-            return None;
-        }
-        let farthest_first = |one: &f64, other: &f64| other.total_cmp(one);
-        let (_, first_inside, _) = left.select_nth_unstable_by(quota, farthest_first);
-        // At least `quota` + 1 paths are no nearer than this less the error, and all others are nearer.
-        let least = *first_inside - 2.0 * paths.error;
-        let far: Vec<(usize, f64)> = alive()
-            .filter(|(_, near)| least <= *near)
-            .map(|(row, _)| (row, (paths.exact)(row)))
-            .collect();
-        let mut values: Vec<f64> = far.iter().map(|(_, path)| *path).collect();
-        let (_, first_inside, _) = values.select_nth_unstable_by(quota, farthest_first);
-        let first_inside = *first_inside;
-        let crosses = |value: &f64| {
-            let least = value - tolerance(*value);
-            let as_far = far.iter().filter(|(_, path)| *path >= least).count();
-            least > first_inside && uncounted + as_far <= quota
-        };
-        let ends = observed.iter().map(crosses).collect();
-        let most = first_inside + tolerance(first_inside);
-        for (row, path) in far {
-            if path > most {
-                self.alive[row] = false;
-                self.used += 1;
-            }
-        }
-        Some(ends)
     }
 
     /// Ends the `quota` farthest paths; equally far ones end together or not at all.

@@ -13,7 +13,6 @@
 //! A plan with `disturbed_blocks = "keep"` has no disturbance: its blocks count as they are, and a check of fairness says so.
 
 use plan::{Clients, DisturbedBlocks, MachineKind, Plan};
-use record::journal::Opening;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::warning::{CpuTaken, Disturbance};
@@ -30,10 +29,8 @@ const OTHER_CPU: f64 = 0.10;
 const SLOWER: f64 = 0.10;
 
 /// What others took from one trial.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Taken {
-    pub(crate) number: u32,
-    pub(crate) block: u32,
+struct Taken {
+    number: u32,
     /// Share of CPU time.
     steal: f64,
     /// Share of CPU time.
@@ -42,27 +39,17 @@ pub(crate) struct Taken {
 }
 
 pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturbance> {
-    let records = run.struck.iter().chain(&run.attempts);
-    let its = records.filter(|record| record.trial.workload == workload);
-    let all: Vec<Taken> = its.filter_map(Taken::of).collect();
-    of_taken(&all, &run.plan, &run.opening, trials)
-}
-
-/// The same of what was taken from all trials of the workload, those of invalidated blocks among them.
-pub(crate) fn of_taken(
-    all: &[Taken],
-    plan: &Plan,
-    opening: &Opening,
-    trials: &[u32],
-) -> Option<Disturbance> {
+    let (plan, opening) = (&run.plan, &run.opening);
     let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
     if is_kept || opening.ns_per_instruction.is_some() {
         return None;
     }
     let last = trials.iter().max()?;
+    let records = run.struck.iter().chain(&run.attempts);
     // A run that is taken up again must decide as it would have at that time.
-    let so_far = all.iter().copied().filter(|taken| taken.number <= *last);
-    let mut taken: Vec<Taken> = so_far.collect();
+    let so_far =
+        records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);
+    let mut taken: Vec<Taken> = so_far.filter_map(Taken::of).collect();
     if !can_have_other_processes(plan) {
         for one in &mut taken {
             one.other_cpu = 0.0;
@@ -94,7 +81,7 @@ fn can_have_other_processes(plan: &Plan) -> bool {
 
 impl Taken {
     /// Of a trial that was measured.
-    pub(crate) fn of(record: &TrialRecord) -> Option<Self> {
+    fn of(record: &TrialRecord) -> Option<Self> {
         let measurement = match &record.outcome {
             Outcome::Measured(measurement) => measurement,
             Outcome::Void(_) | Outcome::Skipped(_) => return None,
@@ -102,7 +89,6 @@ impl Taken {
         let usage = &measurement.usage;
         Some(Self {
             number: record.trial.number,
-            block: record.trial.block,
             steal: usage.cpu_steal,
             other_cpu: usage.cpu_other,
             spin_ns: measurement.spin_ns,

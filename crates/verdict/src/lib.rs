@@ -9,10 +9,8 @@
 //!   looks             when to look, and how much error to spend there
 //!   randomization     the sign flips that give the null distribution
 //!   boundary          how large a statistic may grow under it
-//!   nearby            sums over sign flips, carried from look to look
 //!   sequential_test   which hypotheses are rejected, and when
 //!   inversion         the confidence interval of a test
-//! running           looks of a run that goes on, each at what is new
 //! fixed_sample      figures that others took: one look, less said where the order was not random
 //! apart             two runs of the same arms, not interleaved
 //! outliers          trials far worse than those around them
@@ -98,7 +96,6 @@ mod margins;
 pub mod mechanism;
 pub mod models;
 mod multiplicity;
-mod nearby;
 pub mod night;
 mod nodes;
 pub mod noise_models;
@@ -113,7 +110,6 @@ mod randomization;
 mod reliability;
 mod robustness;
 pub mod rule;
-pub mod running;
 mod score;
 mod sequential_test;
 pub mod service;
@@ -158,11 +154,11 @@ pub fn look(run: &Run) -> Judgement {
 }
 
 /// The same without the estimate after each block too, which costs as much as all else. A run that decides whether it goes on needs less
-/// (`running`).
+/// (`primaries`).
 pub fn quick_look(run: &Run) -> Judgement {
     let measured = Measured::of(run);
-    let mut comparisons = compare(run, &measured);
-    nodes::claim(run, &mut comparisons);
+    let mut comparisons = compare(run, &measured, compare_arm);
+    nodes::claim(run, &measured, &mut comparisons);
     prices::withdraw_times(&run.plan.baseline, &measured, &mut comparisons);
     let by_load = by_load::of(run, &measured);
     let gates = gates::of(run, &measured);
@@ -202,6 +198,15 @@ pub fn quick_look(run: &Run) -> Judgement {
     judgement
 }
 
+/// The comparisons on primary metrics, as `quick_look` makes them: what decides whether a run goes on. Above `rule::MOST_WITH_INTERVAL` blocks
+/// they are without interval.
+pub fn primaries(run: &Run) -> Vec<Comparison> {
+    let measured = Measured::of(run);
+    let mut comparisons = compare(run, &measured, compare_primary);
+    nodes::claim(run, &measured, &mut comparisons);
+    comparisons
+}
+
 /// An unfair comparison has no headline; an arm that failed has failed all the same.
 fn withhold(judgement: &mut Judgement, baseline: &str) {
     let findings = &judgement.fairness;
@@ -227,7 +232,10 @@ pub fn is_decided(comparisons: &[Comparison], workload: &str) -> bool {
     primaries.peek().is_some() && primaries.all(|primary| primary.verdict != Verdict::Undecided)
 }
 
-fn compare(run: &Run, measured: &Measured<'_>) -> Vec<Comparison> {
+/// Compares some metrics of one arm on one workload, whose metrics these are.
+type CompareArm = fn(&Run, &Measured<'_>, (&str, &str), &[MetricSpec]) -> Vec<Comparison>;
+
+fn compare(run: &Run, measured: &Measured<'_>, compare_arm: CompareArm) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
     for workload in &run.plan.workloads {
         let specs = measured.specs(&workload.id);
@@ -269,6 +277,26 @@ fn compare_arm(
     let each = specs.iter().zip(findings).zip(&pairs);
     each.map(|((spec, finding), pairs)| comparison((workload, arm), spec, &finding, pairs.clone()))
         .collect()
+}
+
+/// The primary metric of one arm, at a look of a run that goes on.
+fn compare_primary(
+    run: &Run,
+    measured: &Measured<'_>,
+    (workload, arm): (&str, &str),
+    specs: &[MetricSpec],
+) -> Vec<Comparison> {
+    let Some(spec) = specs.first().filter(|spec| spec.role == Role::Primary) else {
+        return Vec::new();
+    };
+    let pairs = measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
+    let series = Series {
+        pairs: &pairs,
+        direction: spec.direction,
+    };
+    let (key, has_secondary) = (format!("{workload}\n{arm}"), specs.len() > 1);
+    let finding = rule::decide_at_look(series, &run.plan.design, &key, has_secondary);
+    vec![comparison((workload, arm), spec, &finding, pairs)]
 }
 
 /// What was found of one metric of one arm.
@@ -415,9 +443,64 @@ mod tests {
         assert_eq!(bytes(), bytes());
     }
 
+    /// 500 blocks of two workloads with ten metrics each, so noisy that none is decided.
+    fn longest_run() -> Run {
+        let loud = noise_models::named().find(|noise| noise.word == "loud");
+        let pairs = noise_models::pairs(loud.unwrap(), 0.0, plan::MOST_BLOCKS, (1, 0));
+        let figures: Vec<[f64; 2]> = pairs.iter().map(|one| [one.baseline, one.arm]).collect();
+        RunBuilder::new()
+            .blocks(&figures)
+            .with(|run| {
+                run.plan.design.max_blocks = plan::MOST_BLOCKS;
+                for record in &mut run.attempts {
+                    let record::trial::Outcome::Measured(measurement) = &mut record.outcome else {
+                        panic!("all trials are measured");
+                    };
+                    let figures = &mut measurement.figures;
+                    for metric in figures.len()..10 {
+                        let mut figure = figures[0].clone();
+                        figure.spec.name = format!("metric {metric}");
+                        figures.push(figure);
+                    }
+                }
+                let mut other = run.plan.workloads[0].clone();
+                other.id = "cgi".into();
+                run.plan.workloads.push(other);
+                for mut record in run.attempts.clone() {
+                    record.trial.workload = "cgi".into();
+                    record.trial.number += run.attempts.len() as u32;
+                    run.attempts.push(record);
+                    run.facts.push(None);
+                }
+            })
+            .run()
+    }
+
+    /// CPU time of this thread, so that other work on the machine does not count.
+    fn cpu_ns() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+        text.split(' ').next().unwrap().parse().unwrap()
+    }
+
+    #[test]
+    fn a_look_at_the_longest_run_takes_less_than_a_second() {
+        let run = longest_run();
+        let look = || {
+            let since = cpu_ns();
+            let primaries = primaries(&run);
+            let verdicts: Vec<Verdict> = primaries.iter().map(|one| one.verdict).collect();
+            assert_eq!(verdicts, [Verdict::Undecided; 2]);
+            assert!(primaries.iter().all(|one| one.blocks == plan::MOST_BLOCKS));
+            cpu_ns() - since
+        };
+        let best_ms = (0..3).map(|_| look()).min().unwrap() / 1_000_000;
+        println!("a look at 500 blocks of 2 workloads with 10 metrics: {best_ms} ms of CPU time");
+        assert!(best_ms < 1000, "{best_ms} ms");
+    }
+
     #[test]
     fn figures_come_back_from_a_file_to_the_last_bit() {
-        let pairs = noise_models::pairs(noise_models::REFERENCE, 0.0, 10_000, (1, 0));
+        let pairs = noise_models::pairs(noise_models::REFERENCE, 0.0, 500, (1, 0));
         let text = serde_json::to_string(&pairs).unwrap();
         let back: Vec<Pair> = serde_json::from_str(&text).unwrap();
         let bits =

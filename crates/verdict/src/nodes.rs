@@ -23,6 +23,7 @@ use crate::fixed_sample::{SEARCH, is_refuted};
 use crate::inversion::interval;
 use crate::looks::{self, fewest_blocks};
 use crate::p_value;
+use crate::pair::Measured;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale};
 
@@ -87,37 +88,23 @@ fn mean_pair(pairs: &[Pair]) -> Option<Pair> {
 }
 
 /// Puts verdicts about machines in general in the place of those about the nodes, where the plan claims that.
-pub(crate) fn claim(run: &Run, comparisons: &mut [Comparison]) {
+pub(crate) fn claim(run: &Run, measured: &Measured<'_>, comparisons: &mut [Comparison]) {
     match run.plan.claim {
         Claim::Nodes => return,
         Claim::Machines => {}
     }
     let (design, nodes) = (&run.plan.design, run.nodes());
-    for place in 0..comparisons.len() {
-        let (workload, arm) = (&comparisons[place].workload, &comparisons[place].arm);
-        let family = comparisons
-            .iter()
-            .filter(|one| one.workload == *workload && one.arm == *arm);
-        let secondary = family.filter(|one| one.spec.role != Role::Primary).count();
+    for comparison in comparisons {
+        let specs = measured.specs(&comparison.workload);
+        let secondary = specs.iter().filter(|spec| spec.role != Role::Primary);
         // Half for the primary metric and half for all others, as the rule for runs has it.
-        let share = match (&comparisons[place].spec.role, secondary) {
+        let share = match (comparison.spec.role, secondary.count()) {
             (Role::Primary, 0) => 1.0,
             (Role::Primary, _) => 0.5,
             (_, count) => 0.5 / count.max(1) as f64,
         };
-        decide(&mut comparisons[place], &nodes, Terms::of(design, share));
+        decide(comparison, &nodes, Terms::of(design, share));
     }
-}
-
-/// The same of a primary metric, which may have others beside it.
-pub(crate) fn claim_primary(
-    design: &Design,
-    nodes: &BTreeMap<u32, &Node>,
-    primary: &mut Comparison,
-    has_secondary: bool,
-) {
-    let share = if has_secondary { 0.5 } else { 1.0 };
-    decide(primary, nodes, Terms::of(design, share));
 }
 
 #[derive(Clone, Copy)]

@@ -4,12 +4,12 @@
 //! have drawn them gives the null distribution (Fisher 1935): whatever a machine does to its trials, a verdict is wrong as
 //! often as the error rate says.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::design::keyed;
 
 /// Rows that are resampled where there are too many for all of them, if the error rate is not so low that it needs more.
-pub(crate) const ROWS: usize = 20_000;
+const ROWS: usize = 20_000;
 
 /// Of the rows so many at the least may cross at an error rate, as far as memory goes.
 const FEWEST_CROSSING: f64 = 4.0;
@@ -27,7 +27,7 @@ const MOST_ENUMERATED: usize = 14;
 const CACHED: usize = 2048;
 
 /// Columns in a byte.
-pub(crate) const BYTE: usize = 8;
+const BYTE: usize = 8;
 
 /// What randomization might have given instead of what it gave.
 pub(crate) trait Draws {
@@ -165,13 +165,8 @@ fn some_groups(key: &str, all: usize, (rows, taken): (usize, usize)) -> Vec<u16>
 /// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
 #[derive(Debug, Clone)]
 pub(crate) struct SignFlips {
-    key: String,
-    blocks: usize,
-    planned: usize,
-    most: usize,
-    /// One byte per row for each eight columns; a set bit is a sign of -1. Drawn when they are first needed: of 10,000 blocks they are 25 MB,
-    /// and many looks need none.
-    bytes: Arc<OnceLock<Vec<Vec<u8>>>>,
+    /// One byte per row for each eight columns; a set bit is a sign of -1.
+    bytes: Arc<[Vec<u8>]>,
     rows: usize,
     /// Of so many blocks the rows hold all sign flips there are, each as often: those that were drawn among them.
     enumerated: usize,
@@ -195,51 +190,21 @@ impl SignFlips {
         let blocks = blocks.min(most);
         let enumerated = enumerated(planned);
         let rows = rows((planned, most), error_rate);
-        Self {
-            key: key.into(),
-            blocks,
-            planned,
-            most,
-            bytes: Arc::default(),
-            rows,
-            enumerated,
-        }
-    }
-
-    /// The signs of each eight blocks, a byte for each row.
-    pub(crate) fn columns(&self) -> &[Vec<u8>] {
-        let count = self.blocks.div_ceil(BYTE);
-        self.bytes
-            .get_or_init(|| (0..count).map(|byte| self.column(byte)).collect())
-    }
-
-    fn column(&self, byte: usize) -> Vec<u8> {
-        match self.enumerated.saturating_sub(byte * BYTE) {
-            0 => self.drawn(byte),
-            left if BYTE <= left || self.planned == self.most => self.counted(byte),
+        let column = |byte| match enumerated.saturating_sub(byte * BYTE) {
+            0 => drawn(key, byte, rows),
+            left if BYTE <= left || planned == most => counted(byte, rows),
             left => {
                 let mask = (1u8 << left) - 1;
-                let both = self.counted(byte).into_iter().zip(self.drawn(byte));
+                let both = counted(byte, rows).into_iter().zip(drawn(key, byte, rows));
                 both.map(|(count, random)| count & mask | random & !mask)
                     .collect()
             }
+        };
+        Self {
+            bytes: (0..blocks.div_ceil(BYTE)).map(column).collect(),
+            rows,
+            enumerated,
         }
-    }
-
-    fn counted(&self, byte: usize) -> Vec<u8> {
-        (0..self.rows)
-            .map(|row| (row >> (byte * BYTE)) as u8)
-            .collect()
-    }
-
-    fn drawn(&self, byte: usize) -> Vec<u8> {
-        let mut prng = keyed(&format!("{}\n{byte}", self.key));
-        let mut signs = Vec::with_capacity(self.rows + BYTE);
-        while signs.len() < self.rows {
-            signs.extend(prng.bits().to_le_bytes());
-        }
-        signs.truncate(self.rows);
-        signs
     }
 
     /// Rows that count beside those that are here, at `blocks` blocks: the order that was drawn is one of all orders,
@@ -260,7 +225,7 @@ impl SignFlips {
         let tables: Vec<_> = scores.chunks(BYTE).map(table).collect();
         let mut sums = vec![0.0; self.rows];
         for (few, sums) in sums.chunks_mut(CACHED).enumerate() {
-            for (table, bytes) in tables.iter().zip(self.columns()) {
+            for (table, bytes) in tables.iter().zip(&*self.bytes) {
                 for (sum, signs) in sums.iter_mut().zip(&bytes[few * CACHED..]) {
                     *sum += table[usize::from(*signs)];
                 }
@@ -268,14 +233,22 @@ impl SignFlips {
         }
         sums
     }
+}
 
-    /// The sum in one row, to the same bit.
-    pub(crate) fn sum(&self, row: usize, scores: &[f64]) -> f64 {
-        let each = scores.chunks(BYTE).zip(self.columns());
-        each.fold(0.0, |sum, (few, bytes)| {
-            sum + signed(few, usize::from(bytes[row]))
-        })
+/// The signs of eight blocks where all sign flips are enumerated, a byte for each row.
+fn counted(byte: usize, rows: usize) -> Vec<u8> {
+    (0..rows).map(|row| (row >> (byte * BYTE)) as u8).collect()
+}
+
+/// The same where they are drawn at random.
+fn drawn(key: &str, byte: usize, rows: usize) -> Vec<u8> {
+    let mut prng = keyed(&format!("{key}\n{byte}"));
+    let mut signs = Vec::with_capacity(rows + BYTE);
+    while signs.len() < rows {
+        signs.extend(prng.bits().to_le_bytes());
     }
+    signs.truncate(rows);
+    signs
 }
 
 /// Of how many blocks all sign flips are among the rows.
@@ -320,20 +293,18 @@ pub(crate) fn least_p_value(
 }
 
 /// The sums of up to eight scores with all signs that they may have.
-pub(crate) fn table(scores: &[f64]) -> [f64; 256] {
-    std::array::from_fn(|signs| signed(scores, signs))
-}
-
-fn signed(scores: &[f64], signs: usize) -> f64 {
-    let each = scores.iter().enumerate();
-    each.map(|(column, score)| {
+fn table(scores: &[f64]) -> [f64; 256] {
+    let signed = |signs: usize, (column, score): (usize, &f64)| {
         if signs >> column & 1 == 0 {
             *score
         } else {
             -score
         }
+    };
+    std::array::from_fn(|signs| {
+        let each = scores.iter().enumerate();
+        each.map(|score| signed(signs, score)).sum()
     })
-    .sum()
 }
 
 #[cfg(test)]
@@ -378,18 +349,6 @@ mod tests {
             SignFlips::draw_extended("k", 16, (20, 60), 0.05),
         );
         assert_eq!(few.sums(&scores), more.sums(&scores));
-    }
-
-    #[test]
-    fn a_row_that_is_added_up_alone_has_the_same_sum() {
-        let scores: Vec<f64> = (0..77)
-            .map(|block| (f64::from(block) * 0.7).sin())
-            .collect();
-        let flips = SignFlips::draw("alone", 77, 0.05);
-        let sums = flips.sums(&scores);
-        for row in [0, 1, 4711, ROWS - 1] {
-            assert_eq!(flips.sum(row, &scores).to_bits(), sums[row].to_bits());
-        }
     }
 
     #[test]

@@ -24,13 +24,13 @@ use crate::looks;
 use crate::randomization::SignFlips;
 use crate::score::{planning_scale, scale, typical};
 use crate::sequential_test::{
-    Decision, SequentialTest, TestSetup, equivalence_interval, interval, sequential_test,
+    Decision, TestSetup, equivalence_interval, interval, sequential_test,
 };
 
 /// The rule's name in a judgement.
 pub(crate) const NAME: &str = "r-star";
 
-/// So many blocks have an interval at each look of a run that goes on. That of more takes seconds, and decides nothing.
+/// Above this many blocks, looks of a run that goes on leave out the interval, which takes seconds. The decision is the same.
 pub const MOST_WITH_INTERVAL: usize = 200;
 
 /// One metric of one arm, block by block.
@@ -115,76 +115,25 @@ pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding>
         return Vec::new();
     };
     let setup = TestSetup::new(primary.pairs, design, key, !secondary.is_empty());
-    let mut findings = find_family(&[*primary], design, &setup);
-    findings.extend(find_family(secondary, design, &setup));
+    let mut findings = find_family(&[*primary], design, (&setup, Ends::Searched));
+    findings.extend(find_family(secondary, design, (&setup, Ends::Searched)));
     findings
 }
 
-/// The test of one primary metric of a run that goes on: what its next look needs of those before.
-#[derive(Debug, Clone)]
-pub(crate) struct RunningTest {
-    contrasts: Contrasts,
-    second: Vec<f64>,
-    design: Design,
-    has_secondary: bool,
-    test: SequentialTest,
-}
-
-impl RunningTest {
-    fn new(contrasts: &Contrasts, setup: &TestSetup, design: &Design, has_secondary: bool) -> Self {
-        Self {
-            contrasts: contrasts.first(0),
-            second: Vec::new(),
-            design: design.clone(),
-            has_secondary,
-            test: SequentialTest::new(setup, 1),
-        }
-    }
-
-    /// Whether these are the blocks of before and perhaps more.
-    fn is_begun_by(
-        &self,
-        contrasts: &Contrasts,
-        setup: &TestSetup,
-        (design, has_secondary): (&Design, bool),
-    ) -> bool {
-        let blocks = self.second.len();
-        blocks <= setup.second.len()
-            && self.contrasts == contrasts.first(blocks)
-            && self.second == setup.second[..blocks]
-            && self.design == *design
-            && self.has_secondary == has_secondary
-    }
-}
-
-/// What `decide` says of the primary metric, after a look more: looks of `before` are not followed again. Where the blocks do not begin with
-/// those of `before`, all are. Above `MOST_WITH_INTERVAL` blocks it is without interval.
-pub(crate) fn decide_next(
+/// What `decide` says of a primary metric while its run goes on; above `MOST_WITH_INTERVAL` blocks without the interval.
+pub(crate) fn decide_at_look(
     primary: Series<'_>,
     design: &Design,
-    (key, has_secondary): (&str, bool),
-    before: &mut Option<RunningTest>,
+    key: &str,
+    has_secondary: bool,
 ) -> Finding {
     let setup = TestSetup::new(primary.pairs, design, key, has_secondary);
-    let contrasts = match check(&primary, &setup, design) {
-        Ok(contrasts) => contrasts,
-        Err(finding) => return *finding,
-    };
-    let mut running = before
-        .take_if(|one| one.is_begun_by(&contrasts, &setup, (design, has_secondary)))
-        .unwrap_or_else(|| RunningTest::new(&contrasts, &setup, design, has_secondary));
-    running.test.go_on(&[&contrasts], &setup);
-    let decision = running.test.decisions()[0];
-    let ends = if contrasts.values.len() <= MOST_WITH_INTERVAL {
+    let ends = if primary.pairs.len() <= MOST_WITH_INTERVAL {
         Ends::Searched
     } else {
         Ends::LeftOut
     };
-    let finding = find(&contrasts, decision, design, (&setup, ends));
-    running.second.clone_from(&setup.second);
-    running.contrasts = contrasts;
-    *before = Some(running);
-    finding
+    find_family(&[primary], design, (&setup, ends)).remove(0)
 }
 
 /// The verdict on a primary metric that has others beside it, and the blocks after which its run needs no more; without the
@@ -282,7 +231,7 @@ pub fn estimate_history(
     for blocks in (first..=last).rev().step_by(stride) {
         let so_far = series.first(blocks);
         let setup = TestSetup::new(so_far.pairs, design, key, has_secondary);
-        let finding = find_family(&[so_far], design, &setup).remove(0);
+        let finding = find_family(&[so_far], design, (&setup, Ends::Searched)).remove(0);
         if let (Some(ratio), Some((low, high))) = (finding.ratio, finding.interval) {
             history.push(Estimate {
                 blocks: blocks as u32,
@@ -308,11 +257,15 @@ enum Ends {
 type Checked = Result<Contrasts, Box<Finding>>;
 
 /// Decides on metrics that share one error rate.
-fn find_family(series: &[Series<'_>], design: &Design, setup: &TestSetup) -> Vec<Finding> {
+fn find_family(
+    series: &[Series<'_>],
+    design: &Design,
+    (setup, ends): (&TestSetup, Ends),
+) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (checked, decision) in test_family(series, design, setup) {
         findings.push(match checked {
-            Ok(contrasts) => find(&contrasts, decision, design, (setup, Ends::Searched)),
+            Ok(contrasts) => find(&contrasts, decision, design, (setup, ends)),
             Err(finding) => *finding,
         });
     }
@@ -479,8 +432,8 @@ fn explain(
     }
 }
 
-/// So many blocks nobody would run.
-const HOPELESS: u32 = MOST_BLOCKS / 2;
+/// Metrics that need more blocks than this are said to need too many, however many that is.
+const MOST_WORTH_TELLING: u32 = 5000;
 
 /// What would settle a metric at its noise so far.
 fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetup) -> Outlook {
@@ -503,7 +456,7 @@ fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetu
     let most = design.most_blocks();
     if blocks <= most {
         Outlook::Within { blocks }
-    } else if blocks < HOPELESS {
+    } else if blocks < MOST_WORTH_TELLING {
         Outlook::Beyond { blocks, most }
     } else {
         Outlook::Never

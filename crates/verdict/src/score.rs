@@ -65,16 +65,6 @@ pub(crate) fn biweight(u: f64) -> f64 {
     }
 }
 
-/// How fast the score changes.
-pub(crate) fn slope(u: f64) -> f64 {
-    let share = (u / REACH).powi(2);
-    if share < 1.0 {
-        (1.0 - share) * (1.0 - 5.0 * share)
-    } else {
-        0.0
-    }
-}
-
 /// Values without the order effect, and that effect: `second[i]` is 1 where the arm ran second, else -1.
 ///
 /// Where the contrasts of the slots repeat in size and not in sign, it is the arms that differ: then nothing
@@ -205,23 +195,9 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     )
 }
 
-/// Values of which all means of two are listed: of 10,000 there are fifty million, which take 400 MB.
-const MOST_LISTED: usize = 400;
-
-/// The median of all means of two values, a value with itself included: Hodges and Lehmann 1963.
+/// The median of all means of two values, a value with itself included: Hodges and Lehmann 1963. They are not listed, because of thousands
+/// of values there are too many: the means up to a number can be counted in one go through the sorted values.
 pub(crate) fn hodges_lehmann(x: &[f64]) -> f64 {
-    if x.len() > MOST_LISTED {
-        return median_of_means(x);
-    }
-    let mut means = Vec::with_capacity(x.len() * (x.len() + 1) / 2);
-    for (index, one) in x.iter().enumerate() {
-        means.extend(x[index..].iter().map(|other| f64::midpoint(*one, *other)));
-    }
-    median(&means)
-}
-
-/// The same to the last bit, without a list: the means up to a value can be counted in one go through the sorted values.
-fn median_of_means(x: &[f64]) -> f64 {
     let mut sorted = x.to_vec();
     sorted.sort_by(f64::total_cmp);
     let count = sorted.len() * (sorted.len() + 1) / 2;
@@ -297,12 +273,14 @@ pub(crate) mod tests {
                 }
             };
             let values: Vec<f64> = (0..count).map(|_| value()).collect();
-            let listed = hodges_lehmann(&values);
-            assert_eq!(
-                median_of_means(&values).to_bits(),
-                listed.to_bits(),
-                "{count}"
-            );
+            let each = values.iter().enumerate();
+            let means = each.flat_map(|(index, one)| {
+                let others = &values[index..];
+                others.iter().map(|other| f64::midpoint(*one, *other))
+            });
+            let listed = median(&means.collect::<Vec<f64>>());
+            let counted = hodges_lehmann(&values);
+            assert_eq!(counted.to_bits(), listed.to_bits(), "{count}");
         }
     }
 

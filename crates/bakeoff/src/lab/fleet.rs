@@ -110,7 +110,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
     let mut taken_over = taken_over(&entries);
     let looked = book.run_state.looked();
     let open = match book.run_state.opening() {
-        Some(_) => lab.undecided(&lab.compare(&mut book, looked)),
+        Some(_) => lab.undecided(&lab.compare(&book, looked)),
         None => lab.plan.workloads.iter().collect(),
     };
     let mut progress = Progress {
@@ -264,7 +264,7 @@ impl Lab<'_> {
                             self.dir
                                 .take_over(&from, (&was, &*trial), *attempt, record)?;
                         *record = sha;
-                        book.open_run.add(&taken);
+                        book.keep(&taken);
                         (self.show)(LabEvent::Record(&taken));
                     }
                 }
@@ -285,7 +285,7 @@ impl Lab<'_> {
     /// Puts an entry of a block's journal into the run's, as it was written.
     fn append(&self, book: &mut Book, entry: &Entry) -> Result<()> {
         book.journal.append(entry)?;
-        book.open_run.hear(&entry.event);
+        book.entries.push(entry.clone());
         (self.show)(LabEvent::Entry(entry));
         book.run_state.add(entry);
         Ok(())

@@ -33,7 +33,7 @@ mod load_command;
 mod load_hosts;
 mod load_servers;
 mod local_machine;
-mod long_runs;
+mod looks;
 mod mindcraft;
 mod nested_kvm;
 mod network;

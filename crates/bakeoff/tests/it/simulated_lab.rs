@@ -595,10 +595,10 @@ fn a_run_that_needs_no_more_blocks_gets_none() {
     );
     let dir = tempfile::tempdir().unwrap();
     let mut world = undecided(dir.path());
-    world.more_blocks = Some(9_999);
+    world.more_blocks = Some(499);
     let why = world.run(dir.path(), |_| false).unwrap_err().to_string();
     assert!(
-        why.starts_with("more than 10000 blocks in all: 10008 (at the most --more-blocks 9992)"),
+        why.starts_with("more than 500 blocks in all: 508 (at the most --more-blocks 492)"),
         "{why}"
     );
     let dir = tempfile::tempdir().unwrap();

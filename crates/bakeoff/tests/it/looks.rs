@@ -1,6 +1,6 @@
-//! Runs of very many blocks: a look costs what is new, and says what a look at all trials says.
+//! Looks of a run that goes on: they say what all trials say, and read no trial again.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::fs;
 use std::path::Path;
 
@@ -9,9 +9,8 @@ use record::journal::{self, Event};
 use record::rundir;
 use record::verdict::look::{Look, MetricLook};
 use record::verdict::{Comparison, Judgement};
-use skip::limits::peak_bytes;
 
-use crate::simulated_lab::{PLAN, World, judged, robbed};
+use crate::simulated_lab::{PLAN, World, robbed};
 
 /// Entries of a journal for each block of two trials: two begin, two end, one look.
 const OF_BLOCK: u32 = 5;
@@ -129,53 +128,4 @@ fn a_look_reads_no_trial_of_long_ago() {
     assert!(removed.get() > 2 * (blocks - 54), "{}", removed.get());
     assert_eq!(looks(cut.path()), looks(kept.path()));
     assert_eq!(looks(kept.path()).len(), blocks as usize);
-}
-
-/// CPU time of this thread.
-fn cpu_ms() -> u64 {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap();
-    let ns: u64 = text.split(' ').next().unwrap().parse().unwrap();
-    ns / 1_000_000
-}
-
-/// What looks and the verdict of a very long run cost, printed. `LONG_RUN_BLOCKS` asks for another length;
-/// `LONG_RUN_BLOCKS=10000` for the longest that there is.
-#[test]
-#[ignore = "thousands of blocks: make test-all"]
-fn simulated_long_run() {
-    let blocks = std::env::var("LONG_RUN_BLOCKS");
-    let blocks: u32 = blocks.map_or(2000, |blocks| blocks.parse().expect("a whole number"));
-    let dir = tempfile::tempdir().unwrap();
-    let (world, text) = long(1.015, 0.6, blocks);
-    let since = Cell::new(0);
-    let times_ms = RefCell::new(Vec::new());
-    let each = |entry: u32| {
-        match (entry - 1) % OF_BLOCK {
-            4 => since.set(cpu_ms()),
-            0 if entry > 1 => times_ms.borrow_mut().push(cpu_ms() - since.get()),
-            _ => {}
-        }
-        false
-    };
-    world.run_text(dir.path(), &text, each).unwrap();
-    let mut times_ms = times_ms.into_inner();
-    let last = times_ms[times_ms.len() * 9 / 10..].to_vec();
-    times_ms.sort_unstable();
-    println!(
-        "{} looks of {blocks} blocks, CPU time: median {} ms, longest {} ms, all {} s; of the last tenth {} ms on average; memory {} MB",
-        times_ms.len(),
-        times_ms[times_ms.len() / 2],
-        times_ms[times_ms.len() - 1],
-        times_ms.iter().sum::<u64>() / 1000,
-        last.iter().sum::<u64>() / last.len() as u64,
-        (peak_bytes("self").unwrap() >> 20)
-    );
-    let begin = cpu_ms();
-    let judgement = judged(dir.path());
-    println!(
-        "verdict {:?}, CPU time {} s; memory {} MB",
-        judgement.comparisons[0].verdict,
-        (cpu_ms() - begin) / 1000,
-        (peak_bytes("self").unwrap() >> 20)
-    );
 }

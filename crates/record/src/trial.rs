@@ -210,6 +210,24 @@ impl Measurement {
     }
 }
 
+impl Outcome {
+    /// What was measured; `None` where the trial gave no figure.
+    pub fn measured(&self) -> Option<&Measurement> {
+        match self {
+            Self::Measured(measurement) => Some(measurement),
+            Self::Void(_) | Self::Skipped(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn measured_mut(&mut self) -> Option<&mut Measurement> {
+        match self {
+            Self::Measured(measurement) => Some(measurement),
+            Self::Void(_) | Self::Skipped(_) => None,
+        }
+    }
+}
+
 /// Why a trial gave no figure.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Void {

@@ -16,6 +16,7 @@ use record::verdict::{ArmClients, ArmSummary, ArmUsage};
 
 use crate::limits;
 use crate::pair::Measured;
+use crate::stats::mean;
 
 /// Most points of a curve over time: more than a screen is wide tell nothing, and 14 days have 1.2
 /// million seconds.
@@ -74,11 +75,6 @@ pub(crate) fn faults(trials: &[&Measurement]) -> BTreeMap<Fault, u64> {
 /// A sum that a damaged record cannot make overflow.
 pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
-}
-
-/// The mean of what `of` says of each; 0 of none.
-pub(crate) fn mean<T>(items: &[T], of: impl Fn(&T) -> f64) -> f64 {
-    items.iter().map(of).sum::<f64>() / items.len().max(1) as f64
 }
 
 fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind) -> ArmSummary {
@@ -259,7 +255,7 @@ mod tests {
     use record::load::Second;
 
     use super::*;
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurement};
 
     fn summaries(builder: RunBuilder) -> Vec<ArmSummary> {
         let run = builder.run();
@@ -319,9 +315,7 @@ mod tests {
     fn trials_without_clients_or_samples_have_no_zeros_for_them() {
         let builder = RunBuilder::new().blocks(&[[1.0, 2.0]; 2]).with(|run| {
             for (index, record) in run.attempts.iter_mut().enumerate() {
-                let Outcome::Measured(trial) = &mut record.outcome else {
-                    panic!("measured")
-                };
+                let trial = record.outcome.measured_mut().unwrap();
                 trial.load = None;
                 if index < 3 {
                     trial.usage = Usage::default();
@@ -343,9 +337,7 @@ mod tests {
             ..Second::default()
         };
         let builder = RunBuilder::new().measured(1, "6.1", 1.0).with(|run| {
-            let Outcome::Measured(trial) = &mut run.attempts[0].outcome else {
-                panic!("measured")
-            };
+            let trial = measurement(run, 0);
             let load = trial.load.as_mut().unwrap();
             load.window_ns = 10_000 * 1_000_000_000;
             load.timeline = (0..10_000).map(second).collect();

@@ -8,7 +8,7 @@
 //!           sure that neighbours are independent, they are taken not to be
 //! ```
 
-use crate::score::median;
+use crate::stats::{less, median};
 
 /// Batches of a window.
 pub(crate) const BATCHES: usize = 48;
@@ -71,8 +71,7 @@ pub(crate) fn inflation(rest: &[f64], errors: f64) -> f64 {
 
 /// Values less their median.
 pub(crate) fn centred(values: &[f64]) -> Vec<f64> {
-    let middle = median(values);
-    values.iter().map(|value| value - middle).collect()
+    less(values, median(values))
 }
 
 /// 0 where nothing varies.

@@ -25,7 +25,7 @@ use record::verdict::{Pair, Verdict};
 
 use crate::pair::Measured;
 use crate::rule::{Series, decide_primary, typical_ratio};
-use crate::score::median;
+use crate::stats::median;
 use posterior::{Answer, Posterior};
 
 /// Blocks after which a bisection ends undecided where no other number is named. How often bisections are right is known for it.

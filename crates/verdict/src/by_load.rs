@@ -16,12 +16,12 @@ use record::rundir::Run;
 use record::verdict::robustness::{AtLoad, ByLoad};
 use record::verdict::{Pair, Verdict};
 
-use crate::arm_summary::mean;
 use crate::contrast::{Contrasts, Kind};
 use crate::explain::max_t;
 use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
+use crate::stats::mean;
 
 /// Ratios whose logarithms differ by less are the same.
 const ALIKE: f64 = 1e-3;
@@ -180,12 +180,11 @@ fn at_load(row: &Row, is_told: bool, flips: &SignFlips, error_rate: f64) -> AtLo
 mod tests {
     use record::curve::Point;
     use record::metric::Direction;
-    use record::trial::Outcome;
     use record::verdict::Conclusion;
 
     use super::*;
     use crate::design::keyed;
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurement, measurements};
 
     /// A factor by which an arm is better, as one of figures in this direction.
     fn better(direction: Direction, factor: f64) -> f64 {
@@ -223,9 +222,7 @@ mod tests {
             .with(|run| {
                 run.plan.design.error_rate = 0.05;
                 for record in &mut run.attempts {
-                    let Outcome::Measured(trial) = &mut record.outcome else {
-                        panic!("measured")
-                    };
+                    let trial = record.outcome.measured_mut().unwrap();
                     let whole = ramp * normal();
                     let is_arm = record.trial.arm == "7.2";
                     let point = |(at, truth): (f64, f64)| {
@@ -312,9 +309,7 @@ mod tests {
     fn curves_that_say_the_same_are_told_once() {
         let mut run = ramps(1, 8, CROSSING, [0.01, 0.004], Direction::Higher);
         for record in &mut run.attempts {
-            let Outcome::Measured(trial) = &mut record.outcome else {
-                panic!("measured")
-            };
+            let trial = record.outcome.measured_mut().unwrap();
             let mut bytes = trial.curves[0].clone();
             bytes.name = "transfer".into();
             bytes
@@ -343,10 +338,8 @@ mod tests {
     fn a_curve_of_maxima_makes_no_trade_off() {
         let conclusion = |name: &str| {
             let mut run = ramps(1, 12, CROSSING, [0.01, 0.004], Direction::Higher);
-            for record in &mut run.attempts {
-                if let Outcome::Measured(trial) = &mut record.outcome {
-                    trial.curves[0].name = name.into();
-                }
+            for trial in measurements(&mut run) {
+                trial.curves[0].name = name.into();
             }
             crate::judge(&run).headlines.remove(0).conclusion
         };
@@ -369,9 +362,7 @@ mod tests {
     fn loads_that_some_block_lacks_are_left_out_and_a_curve_of_one_step_is_none() {
         let mut run = ramps(1, 8, CROSSING, [0.01, 0.004], Direction::Higher);
         let cut = |run: &mut Run, keep: usize| {
-            if let Outcome::Measured(trial) = &mut run.attempts[3].outcome {
-                trial.curves[0].points.truncate(keep);
-            }
+            measurement(run, 3).curves[0].points.truncate(keep);
         };
         cut(&mut run, 3);
         assert_eq!(found(&run).loads.len(), 3);

@@ -11,7 +11,7 @@ use record::rundir::Run;
 use record::verdict::{ArmCurve, Scaling, ScalingLaw, ScalingStep, Spread};
 
 use crate::pair::Measured;
-use crate::score::median;
+use crate::stats::median;
 use crate::usl::{self, Law};
 
 /// An arm and its CPUs.
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
     use crate::score::tests::close;
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurements};
 
     const TRUTH: Law = Law {
         gamma: 500.0,
@@ -337,12 +337,10 @@ mod tests {
     #[test]
     fn where_less_is_better_half_is_a_speed_up_of_two() {
         let lower = |run: &mut Run| {
-            for record in &mut run.attempts {
-                if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
-                    let figure = &mut measurement.figures[1];
-                    assert_eq!(figure.spec.role, Role::Primary);
-                    figure.spec.direction = Direction::Lower;
-                }
+            for measurement in measurements(run) {
+                let figure = &mut measurement.figures[1];
+                assert_eq!(figure.spec.role, Role::Primary);
+                figure.spec.direction = Direction::Lower;
             }
         };
         let builder = on_cpus(&[1, 2, 4])

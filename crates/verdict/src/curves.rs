@@ -6,7 +6,7 @@ use record::rundir::Run;
 use record::verdict::ArmCurve;
 
 use crate::pair::Measured;
-use crate::score::median;
+use crate::stats::median;
 
 /// The curves of all workloads: by workload, then by curve as the workload names them, then by arm.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmCurve> {
@@ -71,7 +71,6 @@ fn merge((workload, arm): (&str, &str), trials: &[&Curve]) -> Option<ArmCurve> {
 
 #[cfg(test)]
 mod tests {
-    use record::trial::Outcome;
 
     use super::*;
     use fixtures::builder::RunBuilder;
@@ -98,9 +97,7 @@ mod tests {
                 .iter_mut()
                 .filter(|record| record.trial.arm == "6.1");
             for (record, curve) in its.zip(curves) {
-                let Outcome::Measured(trial) = &mut record.outcome else {
-                    panic!("measured")
-                };
+                let trial = record.outcome.measured_mut().unwrap();
                 trial.curves = vec![curve];
             }
         });

@@ -14,10 +14,9 @@
 
 use plan::{Clients, DisturbedBlocks, MachineKind, Plan};
 use record::rundir::{Run, TrialRecord};
-use record::trial::Outcome;
 use record::verdict::warning::{CpuTaken, Disturbance};
 
-use crate::score::median;
+use crate::stats::median;
 
 /// Share of CPU time, above what is usual, that the hypervisor may take. Steal of shared machines wavers by 1 or 2 %.
 const STEAL: f64 = 0.05;
@@ -82,10 +81,7 @@ fn can_have_other_processes(plan: &Plan) -> bool {
 impl Taken {
     /// Of a trial that was measured.
     fn of(record: &TrialRecord) -> Option<Self> {
-        let measurement = match &record.outcome {
-            Outcome::Measured(measurement) => measurement,
-            Outcome::Void(_) | Outcome::Skipped(_) => return None,
-        };
+        let measurement = record.outcome.measured()?;
         let usage = &measurement.usage;
         Some(Self {
             number: record.trial.number,
@@ -136,16 +132,14 @@ fn slowed(all: &[Taken], block: &[u32]) -> Option<Disturbance> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurement, measurements};
 
     /// Trials of two arms in turn, of which the hypervisor took these shares.
     fn run(steals: &[f64]) -> Run {
         let figures: Vec<[f64; 2]> = steals.chunks(2).map(|_| [100.0, 100.0]).collect();
         let mut run = RunBuilder::new().blocks(&figures).run();
         for (record, steal) in run.attempts.iter_mut().zip(steals) {
-            let Outcome::Measured(measurement) = &mut record.outcome else {
-                panic!("all are measured");
-            };
+            let measurement = record.outcome.measured_mut().unwrap();
             measurement.usage.cpu_steal = *steal;
             measurement.usage.cpu_other = 0.4;
         }
@@ -178,9 +172,7 @@ mod tests {
     fn a_host_that_slows_down_trips() {
         let mut run = run(&[0.0; 6]);
         let mut slow = |index: usize, spin: u64| {
-            let Outcome::Measured(measurement) = &mut run.attempts[index].outcome else {
-                panic!("all are measured");
-            };
+            let measurement = measurement(&mut run, index);
             measurement.spin_ns = spin;
         };
         slow(1, 7_500_000);
@@ -193,11 +185,7 @@ mod tests {
         assert_eq!(disturbance(&run, "web", &[5, 6]), Some(slow));
         assert_eq!(disturbance(&run, "web", &[1, 2]), None);
         // A record of before had none.
-        run.attempts.iter_mut().for_each(|record| {
-            if let Outcome::Measured(measurement) = &mut record.outcome {
-                measurement.spin_ns = 0;
-            }
-        });
+        measurements(&mut run).for_each(|measurement| measurement.spin_ns = 0);
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
     }
 
@@ -238,9 +226,7 @@ mod tests {
     #[test]
     fn other_programs_disturb_a_live_host_alone_and_a_plant_is_none() {
         let mut run = run(&[0.0; 6]);
-        let Outcome::Measured(measurement) = &mut run.attempts[5].outcome else {
-            panic!("all are measured");
-        };
+        let measurement = measurement(&mut run, 5);
         measurement.usage.cpu_other = 0.6;
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
         run.plan.machine.kind = MachineKind::Local;

@@ -18,7 +18,6 @@ use plan::Design;
 use record::account::Account;
 use record::metric::{MetricSpec, latency};
 use record::rundir::Run;
-use record::trial::Outcome;
 use record::verdict::why::{MechanismRow, Tail, Unexplained, VERSION, Why, Within};
 
 use self::tested::{Named, Test};
@@ -123,10 +122,8 @@ pub fn explain(
 /// The kernel that an arm ran, as its trials say; empty where none was measured.
 pub fn release<'r>(run: &'r Run, arm: &str) -> &'r str {
     let its = run.attempts.iter().filter(|record| record.trial.arm == arm);
-    let mut kernel = its.filter_map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => measurement.kernel.split_whitespace().next(),
-        Outcome::Void(_) | Outcome::Skipped(_) => None,
-    });
+    let mut kernel =
+        its.filter_map(|record| record.outcome.measured()?.kernel.split_whitespace().next());
     kernel.next_back().unwrap_or_default()
 }
 

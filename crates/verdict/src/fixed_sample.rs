@@ -20,7 +20,8 @@ use crate::inversion::{Search, interval};
 use crate::looks::{self, fewest_blocks};
 use crate::randomization::{SignFlips, ways};
 use crate::rule::{self, Series};
-use crate::score::{hodges_lehmann, median, scale, tukey};
+use crate::score::{hodges_lehmann, scale, tukey};
+use crate::stats::{less, median};
 
 /// How the interval is searched for: one test costs little.
 pub(crate) const SEARCH: Search = Search {
@@ -87,11 +88,7 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     let key = format!("once\n{}", terms.seed);
     let flips = SignFlips::draw(&key, pairs.len(), terms.error_rate);
     let typical = hodges_lehmann(&contrasts.values);
-    let spread: Vec<f64> = contrasts
-        .values
-        .iter()
-        .map(|value| value - typical)
-        .collect();
+    let spread = less(&contrasts.values, typical);
     let step = scale(&spread) / (pairs.len() as f64).sqrt();
     let interval = interval(typical, step, SEARCH, |shift| {
         is_refuted(&contrasts.values, shift, &flips, terms.error_rate)
@@ -262,11 +259,7 @@ impl Sample {
             ),
             Some(_) | None => {
                 // Runs per arm count as blocks: a difference of two runs has the variance of a block's contrast.
-                let spread: Vec<f64> = contrasts
-                    .values
-                    .iter()
-                    .map(|value| value - typical)
-                    .collect();
+                let spread = less(&contrasts.values, typical);
                 let needed = looks::needed(scale(&spread), contrasts.margin, terms.error_rate);
                 let needed = needed.max(self.count as u32 + 1);
                 (Verdict::Undecided, inconclusive(terms, needed, self.unit))
@@ -309,8 +302,7 @@ fn inconclusive(terms: Terms, needed: u32, unit: SampleUnit) -> SampleReason {
 /// Whether "better by `shift`" is refuted: at most `rate` of all ways in which signs might have fallen are as
 /// extreme. Without known slots the effect of the slot stays in.
 pub(crate) fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, rate: f64) -> bool {
-    let shifted: Vec<f64> = values.iter().map(|value| value - shift).collect();
-    let scores = tukey(&shifted);
+    let scores = tukey(&less(values, shift));
     let sum: f64 = scores.iter().sum();
     let least = sum.abs() * (1.0 - 1e-9) - 1e-9;
     let as_far = flips

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use record::load::Fault;
 use record::rundir::Run;
-use record::trial::{Measurement, Outcome};
+use record::trial::Measurement;
 use record::verdict::warning::{Gate, GateFailure};
 
 use crate::pair::Measured;
@@ -58,13 +58,9 @@ fn faults(
         .attempts
         .iter()
         .filter(|record| record.trial.workload == workload && record.trial.arm == arm);
-    let met = its.filter_map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => {
-            let load = measurement.load.as_ref();
-            load.filter(|_| counts(measurement))
-        }
-        Outcome::Void(_) | Outcome::Skipped(_) => None,
-    });
+    let measured = its.filter_map(|record| record.outcome.measured());
+    let counted = measured.filter(|measurement| counts(measurement));
+    let met = counted.filter_map(|measurement| measurement.load.as_ref());
     let kinds = met.flat_map(|load| load.faults.iter().filter(|(_, count)| **count > 0));
     kinds.map(|(fault, _)| *fault).collect()
 }

@@ -17,9 +17,8 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::batches::{self, Reading, centred};
 use crate::multiplicity::holm;
-use crate::score::median;
 use crate::soak::Z;
-use crate::trend;
+use crate::stats::{kendall_s, kendall_variance, median};
 
 /// The share of the window that is left out at its beginning.
 pub(crate) const WARM_UP: f64 = 1.0 / 8.0;
@@ -227,8 +226,8 @@ impl Series {
         let per_s = median(&slopes);
         let rest: Vec<f64> = batches.iter().map(|(x, y)| y - per_s * x).collect();
         let inflated = batches::inflation(&centred(&rest), ERRORS);
-        let deviation = (trend::variance(&y) * inflated).sqrt();
-        let s = trend::mann_kendall(&y).map_or(0.0, |found| found.s);
+        let deviation = (kendall_variance(&y) * inflated).sqrt();
+        let s = kendall_s(&y);
         let z = s.signum() * (s.abs() - 1.0).max(0.0) / deviation;
         let drift = Drift::of(&batches);
         let intervals = [inside(&slopes, Z * deviation), drift.around(per_s)];

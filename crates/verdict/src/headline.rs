@@ -149,7 +149,7 @@ mod tests {
     use record::verdict::Judgement;
 
     use super::*;
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurements};
 
     /// Ten blocks in which the arm's requests and its latency are these times the baseline's.
     fn tried(requests: f64, latency: f64) -> RunBuilder {
@@ -159,9 +159,7 @@ mod tests {
             .collect();
         RunBuilder::new().blocks(&blocks).with(|run| {
             for record in &mut run.attempts {
-                let Outcome::Measured(measurement) = &mut record.outcome else {
-                    panic!("measured")
-                };
+                let measurement = record.outcome.measured_mut().unwrap();
                 let figure = &mut measurement.figures[0];
                 assert_eq!(figure.spec.name, "latency-p99");
                 let times = if record.trial.arm == "7.2" {
@@ -230,11 +228,9 @@ mod tests {
     fn more_cycles_for_each_of_fewer_instructions_are_no_trade_off() {
         let with = |name: &'static str, unit: &'static str| {
             tried(1.15, 3.6).with(move |run| {
-                for record in &mut run.attempts {
-                    if let Outcome::Measured(measurement) = &mut record.outcome {
-                        let spec = &mut measurement.figures[0].spec;
-                        (spec.name, spec.unit) = (name.into(), unit.into());
-                    }
+                for measurement in measurements(run) {
+                    let spec = &mut measurement.figures[0].spec;
+                    (spec.name, spec.unit) = (name.into(), unit.into());
                 }
             })
         };
@@ -257,10 +253,8 @@ mod tests {
     #[test]
     fn an_undecided_arm_is_not_called_a_trade_off_but_names_what_is_worse() {
         let noisy = tried(1.0, 3.6).with(|run| {
-            for (index, record) in run.attempts.iter_mut().enumerate() {
-                if let Outcome::Measured(measurement) = &mut record.outcome {
-                    measurement.figures[1].value *= 1.0 + 0.1 * (index * 7 % 5) as f64;
-                }
+            for (index, measurement) in measurements(run).enumerate() {
+                measurement.figures[1].value *= 1.0 + 0.1 * (index * 7 % 5) as f64;
             }
         });
         check(noisy, &expect![[r#"web 7.2: undecided ["latency-p99"]"#]]);

@@ -15,17 +15,16 @@
 use plan::MachineKind;
 use record::metric::{Direction, Role};
 use record::rundir::Run;
-use record::trial::Outcome;
 use record::verdict::host::{HostSpeed, OneSided};
 use record::verdict::{Comparison, Pair, Verdict};
 
-use crate::arm_summary::mean;
 use crate::contrast::Contrasts;
 use crate::explain::max_t;
 use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale, tukey};
+use crate::stats::{less, mean};
 
 /// Fewer workloads move one way by chance too often to be worth a sentence.
 const LEAST_WORKLOADS: usize = 3;
@@ -97,9 +96,9 @@ fn spins(run: &Run, workload: &str, arm: &str) -> Vec<(f64, f64)> {
             let trial = &record.trial;
             (&*trial.workload, &*trial.arm, trial.block) == (workload, name, block)
         });
-        records.find_map(|record| match &record.outcome {
-            Outcome::Measured(one) if one.spin_ns > 0 => Some(one.spin_ns as f64),
-            Outcome::Measured(_) | Outcome::Void(_) | Outcome::Skipped(_) => None,
+        records.find_map(|record| {
+            let spin_ns = record.outcome.measured()?.spin_ns;
+            (spin_ns > 0).then_some(spin_ns as f64)
         })
     };
     let measured = Measured::of(run);
@@ -135,11 +134,7 @@ fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<One
     for (pairs, direction) in primaries {
         let contrasts = Contrasts::of(pairs, *direction, run.plan.design.margin)?;
         let centre = hodges_lehmann(&contrasts.values);
-        let around: Vec<f64> = contrasts
-            .values
-            .iter()
-            .map(|value| value - centre)
-            .collect();
+        let around = less(&contrasts.values, centre);
         // Blocks that agree to the digit have no scale; then they are their own.
         let unit = scale(&around).max(scale(&contrasts.values) * 1e-6);
         if contrasts.values.iter().any(|value| !value.is_finite()) || unit == 0.0 {
@@ -178,7 +173,7 @@ fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<One
 mod tests {
     use super::*;
     use crate::noise_models::{REFERENCE, pairs};
-    use fixtures::builder::RunBuilder;
+    use fixtures::builder::{RunBuilder, measurements};
 
     /// A run of these blocks whose host took this much longer beside the arm, in an order that is drawn.
     fn beside(seed: u64, blocks: usize, slower: f64) -> Run {
@@ -194,9 +189,7 @@ mod tests {
                     } else {
                         1.0 / pair.baseline
                     };
-                    if let Outcome::Measured(one) = &mut record.outcome {
-                        one.spin_ns = (1e10 * time) as u64;
-                    }
+                    record.outcome.measured_mut().unwrap().spin_ns = (1e10 * time) as u64;
                 }
             })
             .run()
@@ -217,10 +210,8 @@ mod tests {
     #[test]
     fn nothing_is_said_where_the_work_was_not_tried_or_does_not_matter() {
         let mut untried = beside(1, 8, 1.1);
-        for record in &mut untried.attempts {
-            if let Outcome::Measured(one) = &mut record.outcome {
-                one.spin_ns = 0;
-            }
+        for one in measurements(&mut untried) {
+            one.spin_ns = 0;
         }
         assert!(speed(&untried).is_empty());
         let mut counted = beside(1, 8, 1.1);

@@ -19,8 +19,8 @@ use record::rundir::Run;
 use record::trial::Measurement;
 use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign, LimitedArm};
 
-use crate::arm_summary::mean;
 use crate::pair::Measured;
+use crate::stats::mean;
 
 /// Share of the ceiling that an arm may reach: beyond it a server that costs nothing at all would be less than half as fast
 /// again, and a difference between two servers shows as less than a third of what it is.

@@ -269,7 +269,6 @@ fn inwards(from: Option<f64>, to: Option<f64>, holds: impl Fn(f64) -> bool) -> R
 mod tests {
     use expect_test::{Expect, expect};
     use record::rundir::Run;
-    use record::trial::Outcome;
 
     use super::*;
     use crate::noise_models::{REFERENCE, pairs};
@@ -483,9 +482,7 @@ mod tests {
                 .collect();
             let builder = RunBuilder::new().blocks(&figures).with(|run| {
                 for record in &mut run.attempts {
-                    let Outcome::Measured(trial) = &mut record.outcome else {
-                        panic!("measured")
-                    };
+                    let trial = record.outcome.measured_mut().unwrap();
                     let figure = &mut trial.figures[0];
                     figure.spec.name = name.into();
                     figure.value = if record.trial.arm == "7.2" { 40.0 } else { 4.0 };

@@ -20,14 +20,13 @@ use record::night::{
     TrendChange, TrendPoint, VERSION,
 };
 use record::rundir::Run;
-use record::trial::Outcome;
 use record::verdict::{Comparison, Conclusion, Headline, Judgement, Verdict};
 
 use crate::bisect::walk;
 use crate::change_points::{change_points, fewest};
 use crate::multiplicity::{benjamini_hochberg, holm};
 use crate::p_value::{self, PValues};
-use crate::score::median;
+use crate::stats::median;
 
 /// Versions of the shortest line that is walked.
 const SHORTEST_LINE: usize = 3;
@@ -151,7 +150,7 @@ fn alone(p_values: PValues) -> NightStanding {
 fn kernels(run: &Run) -> BTreeMap<&str, String> {
     let mut kernels = BTreeMap::new();
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let is_measured = matches!(record.outcome, Outcome::Measured(_));
+        let is_measured = record.outcome.measured().is_some();
         let said = facts
             .as_ref()
             .and_then(|facts| facts.values.get(fact::KERNEL_VERSION));

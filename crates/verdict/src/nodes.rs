@@ -26,6 +26,7 @@ use crate::p_value;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
 use crate::score::{hodges_lehmann, scale};
+use crate::stats::less;
 
 /// What each node measured, by its name; none where the run was no fleet's.
 pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<NodeSummary> {
@@ -219,7 +220,7 @@ fn test(contrasts: &Contrasts, typical: f64, terms: Terms) -> Tested {
     let (values, nodes) = (&contrasts.values, contrasts.values.len());
     let flips = flips(nodes, terms.seed, terms.error_rate);
     let refuted = |shift: f64, rate: f64| is_refuted(values, shift, &flips, rate);
-    let around: Vec<f64> = values.iter().map(|value| value - typical).collect();
+    let around = less(values, typical);
     let step = scale(&around) / (nodes as f64).sqrt();
     let ends = |rate: f64| interval(typical, step, SEARCH, |shift| refuted(shift, rate));
     let count = nodes as u32;

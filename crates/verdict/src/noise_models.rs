@@ -296,7 +296,7 @@ fn normal(prng: &mut SplitMix64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::score::median;
+    use crate::stats::median;
 
     fn contrasts(noise: Noise, effect: f64) -> Vec<f64> {
         let pairs = pairs(noise, effect, 20_000, (1, 0));

@@ -10,7 +10,8 @@ use record::verdict::{Outliers, Pair};
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 use crate::contrast::{Contrasts, Kind};
-use crate::score::{median, scale};
+use crate::score::scale;
+use crate::stats::{less, median};
 
 /// Trials that are near.
 const NEAR: usize = 10;
@@ -39,11 +40,7 @@ pub(crate) fn of(pairs: &[Pair], direction: Direction) -> Option<Outliers> {
         }
     };
     let trials: Vec<f64> = pairs.iter().flat_map(in_order).collect();
-    let spread: Vec<f64> = contrasts
-        .values
-        .iter()
-        .map(|value| value - centre)
-        .collect();
+    let spread = less(&contrasts.values, centre);
     // A block's contrast has the noise of two trials.
     let far = FAR * scale(&spread) / 2f64.sqrt();
     let is_outlier = |trial: usize| trials[trial] < median(&nearest(&trials, trial)) - far;

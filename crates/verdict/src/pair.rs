@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use record::curve::Curve;
 use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
-use record::trial::{Measurement, Outcome, Trial};
+use record::trial::{Measurement, Trial};
 use record::verdict::Pair;
 
 /// The last measured attempt of each trial, found by workload, block and arm.
@@ -29,11 +29,8 @@ impl<'r> Measured<'r> {
                 .insert(trial.block);
             let key = (trial.workload.as_str(), trial.block, trial.arm.as_str());
             tried.insert(key);
-            match &record.outcome {
-                Outcome::Measured(measurement) => {
-                    trials.insert(key, (trial, measurement.as_ref()));
-                }
-                Outcome::Void(_) | Outcome::Skipped(_) => {}
+            if let Some(measurement) = record.outcome.measured() {
+                trials.insert(key, (trial, measurement));
             }
         }
         Self {

@@ -168,7 +168,6 @@ mod tests {
     use fixtures::builder::RunBuilder;
     use record::instructions::{Executed, Instructions};
     use record::metric::{Direction, Role};
-    use record::trial::Outcome;
 
     use super::*;
 
@@ -211,9 +210,7 @@ mod tests {
         run.opening.ns_per_instruction = Some(2);
         run.opening.string_price = Some(StringPrice::USUAL);
         for record in &mut run.attempts {
-            let Outcome::Measured(measurement) = &mut record.outcome else {
-                continue;
-            };
+            let measurement = record.outcome.measured_mut().unwrap();
             let own = if record.trial.arm == "6.1" {
                 (100_000, 100_000)
             } else {

@@ -299,7 +299,6 @@ fn models(run: &Run, workload: &str, arm: &str) -> Option<Standing> {
 
 #[cfg(test)]
 mod tests {
-    use record::trial::Outcome;
 
     use super::*;
     use crate::noise_models::{REFERENCE, pairs};
@@ -422,9 +421,7 @@ mod tests {
     fn with_cpu(ratio: f64) -> impl FnOnce(&mut Run) {
         move |run| {
             for record in &mut run.attempts {
-                let Outcome::Measured(trial) = &mut record.outcome else {
-                    panic!("measured")
-                };
+                let trial = record.outcome.measured_mut().unwrap();
                 let mut figure = trial.figures[0].clone();
                 figure.spec.name = "server-cpu".into();
                 let times = if record.trial.arm == "7.2" {

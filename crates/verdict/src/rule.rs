@@ -24,8 +24,9 @@ use crate::looks;
 use crate::randomization::SignFlips;
 use crate::score::{planning_scale, scale, typical};
 use crate::sequential_test::{
-    Decision, TestSetup, equivalence_interval, interval, sequential_test,
+    Decision, TestSetup, equivalence_interval, interval, second, sequential_test,
 };
+use crate::stats::less;
 
 /// The rule's name in a judgement.
 pub(crate) const NAME: &str = "r-star";
@@ -183,12 +184,7 @@ fn verdict(series: Series<'_>, margin: f64, setup: &TestSetup) -> Option<Verdict
 /// The ratio of arm to baseline, typical over blocks; `None` where figures are zero.
 pub(crate) fn typical_ratio(series: Series<'_>) -> Option<f64> {
     let contrasts = Contrasts::of(series.pairs, series.direction, 0.0)?;
-    let second = series
-        .pairs
-        .iter()
-        .map(|pair| if pair.arm_first { -1.0 } else { 1.0 });
-    let second: Vec<f64> = second.collect();
-    let typical = typical(&contrasts.values, &second);
+    let typical = typical(&contrasts.values, &second(series.pairs));
     (contrasts.kind == Kind::Ratio).then(|| contrasts.shown(typical.shift))
 }
 
@@ -437,11 +433,7 @@ const MOST_WORTH_TELLING: u32 = 5000;
 
 /// What would settle a metric at its noise so far.
 fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetup) -> Outlook {
-    let around: Vec<f64> = contrasts
-        .values
-        .iter()
-        .map(|value| value - centre)
-        .collect();
+    let around = less(&contrasts.values, centre);
     let noise = scale(&around).max(planning_scale(&around));
     let so_far = contrasts.values.len() as u32;
     // As if it might have any number of blocks: those beyond the plan's spend a little more.

@@ -9,6 +9,7 @@
 //! Everything here is a function of sizes, or of which trial came second, never of which arm it was.
 
 use crate::looks::is_one_way;
+use crate::stats::{less, median};
 
 /// Beyond so many scales a block says nothing.
 const REACH: f64 = 4.685;
@@ -101,12 +102,8 @@ pub(crate) struct Typical {
 /// first, or less often.
 pub(crate) fn typical(x: &[f64], second: &[f64]) -> Typical {
     let middle = hodges_lehmann(x);
-    let left = |shift: f64| {
-        let shifted: Vec<f64> = x.iter().map(|value| value - shift).collect();
-        centred(&shifted, second)
-    };
-    let around: Vec<f64> = x.iter().map(|value| value - middle).collect();
-    let spread = scale(&around);
+    let left = |shift: f64| centred(&less(x, shift), second);
+    let spread = scale(&less(x, middle));
     let shift = if spread <= TINY || !tells_of_slots(second) {
         middle
     } else {
@@ -176,23 +173,6 @@ fn trimmed_mean(values: &[f64]) -> f64 {
     let kept = &mut values[cut..end];
     kept.sort_unstable_by(f64::total_cmp);
     kept.iter().sum::<f64>() / kept.len() as f64
-}
-
-/// The middle value, or the mean of the two in the middle.
-pub(crate) fn median(values: &[f64]) -> f64 {
-    assert!(!values.is_empty(), "a median needs a value");
-    let mut values = values.to_vec();
-    let half = values.len() / 2;
-    let is_odd = values.len() % 2 == 1;
-    let (below, upper, _) = values.select_nth_unstable_by(half, f64::total_cmp);
-    if is_odd {
-        return *upper;
-    }
-    let lower = below.iter().copied().max_by(f64::total_cmp);
-    f64::midpoint(
-        lower.expect("half of an even number is one at the least"),
-        *upper,
-    )
 }
 
 /// The median of all means of two values, a value with itself included: Hodges and Lehmann 1963. They are not listed, because of thousands

@@ -19,6 +19,7 @@ use crate::inversion::{self, Search};
 use crate::looks::{self, Look};
 use crate::randomization::SignFlips;
 use crate::score::{centred, scale, tukey};
+use crate::stats::less;
 
 /// How the interval is searched for: one test follows all looks.
 const SEARCH: Search = Search {
@@ -67,10 +68,7 @@ impl TestSetup {
         design: &Design,
         has_secondary: bool,
     ) -> Self {
-        let second: Vec<f64> = primary
-            .iter()
-            .map(|pair| if pair.arm_first { -1.0 } else { 1.0 })
-            .collect();
+        let second = second(primary);
         let share = if has_secondary { 0.5 } else { 1.0 };
         Self {
             flips,
@@ -103,6 +101,12 @@ impl TestSetup {
         };
         1.0 - error_rate * self.to_be_spent
     }
+}
+
+/// For each block 1 where the arm ran second, else -1.
+pub(crate) fn second(pairs: &[Pair]) -> Vec<f64> {
+    let place = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
+    pairs.iter().map(place).collect()
 }
 
 /// A metric's verdict, and the block after which it was reached.
@@ -214,7 +218,7 @@ pub(crate) struct Statistics {
 
 impl Statistics {
     pub(crate) fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
-        let shifted: Vec<f64> = values[..blocks].iter().map(|value| value - shift).collect();
+        let shifted = less(&values[..blocks], shift);
         let scores = tukey(&centred(&shifted, &setup.second[..blocks]).0);
         let deviation = scores.iter().map(|score| score * score).sum::<f64>().sqrt();
         if deviation == 0.0 {
@@ -263,10 +267,7 @@ fn interval_at(
     setup: &TestSetup,
 ) -> Option<(f64, f64)> {
     let blocks = setup.looks.last()?.blocks;
-    let spread: Vec<f64> = contrasts.values[..blocks]
-        .iter()
-        .map(|value| value - centre)
-        .collect();
+    let spread = less(&contrasts.values[..blocks], centre);
     // Figures that repeat exactly have no scale of their own.
     let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
     inversion::interval(centre, step, SEARCH, |shift| {

@@ -15,7 +15,7 @@ use record::verdict::soak::{Change, Outage, PlannedOutage, Quality};
 
 use crate::batches::{self, BATCHES, FEWEST, centred};
 use crate::change_points::{rank_weights, segmented, two_levels};
-use crate::score::median;
+use crate::stats::median;
 
 /// A smaller change of throughput or of a latency is none that matters, as a share.
 const LEAST_CHANGE: f64 = 0.05;

@@ -158,9 +158,7 @@ mod tests {
     }
 
     fn check(old: &[(&str, &str)], new: &[(&str, &str)], want: &Expect) {
-        let run = RunBuilder::new()
-            .observed(1, "6.1", facts(old))
-            .observed(1, "7.2", facts(new));
+        let run = RunBuilder::new().observed_pair(1, [facts(old), facts(new)]);
         let judgement = crate::judge(&run.run());
         let line = |one: &Difference| {
             let values: Vec<&str> = one

@@ -14,10 +14,10 @@ use record::rundir::Run;
 use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSION};
 
 use super::{INSTRUCTIONS, TAILS, max_t};
-use crate::arm_summary::mean;
 use crate::looks::fewest_blocks;
 use crate::pair::Measured;
 use crate::randomization::SignFlips;
+use crate::stats::mean;
 
 /// A setting, and the arms that are compared with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -145,8 +145,7 @@ fn metric(
 
 #[cfg(test)]
 mod tests {
-    use fixtures::builder::RunBuilder;
-    use record::trial::Outcome;
+    use fixtures::builder::{RunBuilder, measurements};
 
     use super::*;
 
@@ -161,12 +160,10 @@ mod tests {
         }
         let builder = builder.with(|run| {
             run.plan.design.error_rate = 0.1;
-            for (record, figure) in run.attempts.iter_mut().zip(figures.as_flattened()) {
-                if let Outcome::Measured(measurement) = &mut record.outcome {
-                    measurement.figures.truncate(1);
-                    measurement.figures[0].value = *figure;
-                    measurement.figures[0].spec.unit = unit.into();
-                }
+            for (measurement, figure) in measurements(run).zip(figures.as_flattened()) {
+                measurement.figures.truncate(1);
+                measurement.figures[0].value = *figure;
+                measurement.figures[0].spec.unit = unit.into();
             }
         });
         builder.run()

@@ -8,10 +8,10 @@
 //! Flips are the same for all rows of a block, so that rows may depend on each other in any way. Trials in two groups without
 //! blocks have instead the value of each trial less the mean of all, summed over one group, and draws of a group of that size for sign flips.
 
-use crate::arm_summary::mean;
 use crate::inversion::{Search, interval as invert};
 use crate::randomization::{Draws, SignFlips};
 use crate::score::scale;
+use crate::stats::mean;
 
 /// How the interval is searched for.
 const SEARCH: Search = Search {

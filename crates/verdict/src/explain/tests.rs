@@ -1,6 +1,7 @@
 //! Simulated machines with a known truth.
 
 use fixtures::accounts::{self, Profile, REMAINDER};
+use fixtures::builder::{measurement, measurements};
 use record::account::{WaitCause, WaitSize, WaitState, Waits};
 use record::metric::Role;
 use record::verdict::mechanism::Mechanism;
@@ -602,13 +603,9 @@ fn what_cannot_be_used_is_told_and_the_rest_stands() {
         .unwrap()
         .nodes
         .clear();
-    let record = run.attempts.last_mut().unwrap();
-    if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
-        measurement
-            .figures
-            .iter_mut()
-            .for_each(|figure| figure.value = f64::NAN);
-    }
+    let newest = run.attempts.len() - 1;
+    let figures = measurement(&mut run, newest).figures.iter_mut();
+    figures.for_each(|figure| figure.value = f64::NAN);
     let why = explain(&run, &accounts, &ASKED).unwrap();
     assert_eq!(why.blocks, 2);
     let lost: Vec<(u32, LostReason)> = why.lost.iter().map(|one| (one.trial, one.reason)).collect();
@@ -658,10 +655,8 @@ fn a_cost_of_services_alone_is_not_explained_by_the_work_of_all_tasks() {
     let profile = Profile::web();
     let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
     for name in ["server-cpu", "database-cpu"] {
-        for record in &mut run.attempts {
-            if let record::trial::Outcome::Measured(measurement) = &mut record.outcome {
-                measurement.figures[1].spec.name = name.into();
-            }
+        for measurement in measurements(&mut run) {
+            measurement.figures[1].spec.name = name.into();
         }
         let question = Question {
             workload: "web",
@@ -691,9 +686,7 @@ fn a_latency_that_decides_is_what_is_explained() {
     let profile = Profile::web();
     let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
     for record in &mut run.attempts {
-        let Outcome::Measured(measurement) = &mut record.outcome else {
-            continue;
-        };
+        let measurement = record.outcome.measured_mut().unwrap();
         let figures = &mut measurement.figures;
         let latency = figures
             .iter()
@@ -702,10 +695,8 @@ fn a_latency_that_decides_is_what_is_explained() {
         (figures[0].spec.role, figures[1].spec.role) = (Role::Primary, Role::Guard);
     }
     let named = |run: &mut Run, name: &str| {
-        for record in &mut run.attempts {
-            if let Outcome::Measured(measurement) = &mut record.outcome {
-                measurement.figures[0].spec.name = name.into();
-            }
+        for measurement in measurements(run) {
+            measurement.figures[0].spec.name = name.into();
         }
     };
     for tail in TAILS {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use record::account::{Account, WaitSize, WaitState};
 use record::verdict::why::WaitView;
 
-use crate::arm_summary::mean;
 use crate::mechanism;
+use crate::stats::mean;
 
 /// The longest of a task's waits are one in so many, and a task that has no more than that in a typical trial has no longest ones
 /// to speak of.

@@ -6,11 +6,11 @@
 use record::journal;
 use record::load_path::OneFewerOutcome;
 use record::rundir::Run;
-use record::trial::{Outcome, Trial};
+use record::trial::Trial;
 use record::verdict::limit::{LimitSign, OneFewerUse};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::arm_summary::mean;
+use crate::stats::mean;
 
 /// Chance that a trial which one client fewer does nothing to counts as moved.
 const CHANCE: f64 = 0.01;
@@ -34,10 +34,8 @@ pub(super) fn of(
             && !run.plan.is_swapped(trial.block)
     };
     let its = run.attempts.iter().filter(|record| is_its(&record.trial));
-    let figures = its.flat_map(|record| match &record.outcome {
-        Outcome::Measured(measurement) => &measurement.figures[..],
-        Outcome::Void(_) | Outcome::Skipped(_) => &[],
-    });
+    let measured = its.filter_map(|record| record.outcome.measured());
+    let figures = measured.flat_map(|measurement| &measurement.figures);
     let figures = figures.filter(|figure| figure.spec.name == own.metric);
     let figures: Vec<f64> = figures.map(|figure| figure.value).collect();
     let typical = mean(&figures, |figure| *figure);

@@ -6,7 +6,6 @@ use plan::MachineKind;
 use record::journal::{Entry, Event};
 use record::load::Fault;
 use record::load_path::{ClientCpu, ClientUnit, OneFewer, OneFewerOutcome, SentLate};
-use record::trial::Outcome;
 use record::verdict::limit::OneFewerUse;
 use record::verdict::warning::Warning;
 
@@ -49,13 +48,9 @@ fn quiet() -> LoadPath {
 /// Both arms serve 100 requests a second, in a window of two seconds.
 fn run(change: impl Fn(&mut Measurement)) -> RunBuilder {
     let builder = RunBuilder::new().blocks(&[[100.0, 100.0]; 4]);
-    builder.with(|run| {
-        for record in &mut run.attempts {
-            if let Outcome::Measured(trial) = &mut record.outcome {
-                trial.path = Some(quiet());
-                change(trial);
-            }
-        }
+    builder.each(|trial| {
+        trial.path = Some(quiet());
+        change(trial);
     })
 }
 
@@ -79,6 +74,16 @@ fn ceiling(requests_per_s: f64, client_busy: f64) -> impl FnOnce(&mut Run) {
                 outcome,
             },
         });
+    }
+}
+
+fn last_ceiling(run: &mut Run) -> &mut Ceiling {
+    match run.entries.last_mut().map(|entry| &mut entry.event) {
+        Some(Event::Ceiling {
+            outcome: CeilingOutcome::Measured(ceiling),
+            ..
+        }) => ceiling,
+        _ => panic!("the last entry is a ceiling"),
     }
 }
 
@@ -214,15 +219,7 @@ fn a_client_that_waits_for_its_cpu_is_late_however_little_it_runs() {
 fn a_null_server_asked_by_clients_that_waited_was_ended_by_them() {
     let waited = |run: &mut Run| {
         ceiling(125.0, 0.6)(run);
-        for entry in &mut run.entries {
-            if let Event::Ceiling {
-                outcome: CeilingOutcome::Measured(ceiling),
-                ..
-            } = &mut entry.event
-            {
-                ceiling.client_waited = 0.55;
-            }
-        }
+        last_ceiling(run).client_waited = 0.55;
     };
     check(
         run(|_| {}).with(waited),
@@ -269,14 +266,8 @@ fn on_shared_cpus_it_is_cpu_time_that_is_compared() {
         .with(|run| {
             // Measured while others had most of the CPUs: the rate is lower than the arm's own.
             ceiling(50.0, 0.9)(run);
-            let entry = run.entries.last_mut().expect("it was just added");
-            if let Event::Ceiling {
-                outcome: CeilingOutcome::Measured(own),
-                ..
-            } = &mut entry.event
-            {
-                (own.is_shared, own.cpu_ns_per_request) = (true, Some(1_000_000.0));
-            }
+            let ceiling = last_ceiling(run);
+            (ceiling.is_shared, ceiling.cpu_ns_per_request) = (true, Some(1_000_000.0));
         })
     };
     // 200 requests in two seconds.
@@ -406,13 +397,8 @@ fn moved_with(
     change: impl FnOnce(&mut Run),
 ) -> (Option<Limit>, Option<OneFewerUse>, usize) {
     let blocks: Vec<[f64; 2]> = figures.iter().map(|own| [*own; 2]).collect();
-    let builder = RunBuilder::new().blocks(&blocks).with(|run| {
-        for record in &mut run.attempts {
-            if let Outcome::Measured(trial) = &mut record.outcome {
-                trial.path = Some(quiet());
-            }
-        }
-    });
+    let builder = RunBuilder::new().blocks(&blocks);
+    let builder = builder.each(|trial| trial.path = Some(quiet()));
     let judgement = crate::judge(&builder.with(one_fewer(value)).with(change).run());
     let own = judgement.arm_summaries[0].limit.clone().unwrap();
     // Nobody tried it with the other arm.

@@ -2,7 +2,7 @@ use record::verdict::soak::GrowthPlace;
 
 use super::*;
 use crate::judge;
-use fixtures::builder::RunBuilder;
+use fixtures::builder::{RunBuilder, measurement};
 
 /// A run of one block of two trials of six hours, each with its minutes and its counters.
 fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
@@ -12,9 +12,7 @@ fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
         .with(|run| {
             run.plan.workloads[0].length = std::time::Duration::from_secs(6 * 3600);
             for (place, record) in run.attempts.iter_mut().enumerate() {
-                let Outcome::Measured(measurement) = &mut record.outcome else {
-                    continue;
-                };
+                let measurement = record.outcome.measured_mut().unwrap();
                 let load = measurement.load.as_mut().unwrap();
                 load.timeline = timeline(ok_per_s[place]);
                 load.faults.clear();
@@ -148,9 +146,7 @@ fn a_trial_that_was_cut_short_is_evidence_up_to_there() {
 
 /// A disturbance of an arm's trial, from one minute of its window to another.
 fn disturbed(run: &mut Run, place: usize, minutes: (u64, u64), failed: u64) {
-    let Outcome::Measured(measurement) = &mut run.attempts[place].outcome else {
-        panic!("measured");
-    };
+    let measurement = measurement(run, place);
     measurement.disturbances.push(DisturbanceRecord {
         name: "loss".into(),
         begin_ms: minutes.0 * 60_000,
@@ -182,10 +178,7 @@ fn a_bound_is_of_the_requests_that_no_disturbance_touched() {
     disturbed(&mut run, 1, (60, 120), 600);
     let arm = &soak(&run).arms[1];
     assert_eq!((arm.failures, arm.planned_failures), (0, 600));
-    let load = match &run.attempts[1].outcome {
-        Outcome::Measured(measurement) => measurement.load.as_ref().unwrap(),
-        other => panic!("{other:?}"),
-    };
+    let load = measurement(&mut run, 1).load.as_ref().unwrap();
     let within: u64 = load.timeline[60..120].iter().map(|one| one.ok).sum();
     assert_eq!(arm.disturbed_requests, within + 600);
     let others = arm.requests - arm.disturbed_requests;
@@ -222,9 +215,7 @@ fn counters_that_end_early_leave_growth_unknown() {
 #[test]
 fn speed_is_shown_beside_an_outage() {
     let mut run = run([100, 100], [0, 0]);
-    let Outcome::Measured(measurement) = &mut run.attempts[1].outcome else {
-        panic!("measured");
-    };
+    let measurement = measurement(&mut run, 1);
     let timeline = &mut measurement.load.as_mut().unwrap().timeline;
     timeline[90..126].iter_mut().for_each(|one| one.ok = 0);
     let soak = soak(&run);

@@ -404,8 +404,7 @@ mod tests {
         let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
         let run = RunBuilder::new()
             .with(other)
-            .observed(1, "6.1", facts(old))
-            .observed(1, "7.2", facts(new));
+            .observed_pair(1, [facts(old), facts(new)]);
         let judgement = crate::judge(&run.run());
         let line = |one: &Effective| {
             let values = one.values.values();

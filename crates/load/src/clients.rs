@@ -448,10 +448,6 @@ impl<'o> Clients<'o> {
     }
 
     /// Bytes came on an encrypted connection.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "a read has five parts, and a struct for one caller says no more"
-    )]
     fn decrypt(
         &mut self,
         slot: u32,

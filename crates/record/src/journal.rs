@@ -638,9 +638,9 @@ mod tests {
     #[test]
     fn a_journal_of_many_small_values_is_refused_within_limits() {
         let (dir, path) = written(b"");
-        let looks = vec!["\"\""; 60_000].join(",");
+        let workloads = vec!["\"\""; 60_000].join(",");
         let line = format!(
-            "{{\"at\":\"\",\"event\":{{\"looked\":{{\"blocks\":1,\"looks\":[{looks}]}}}}}}\n"
+            "{{\"at\":\"\",\"event\":{{\"looked\":{{\"blocks\":1,\"looks\":[],\"undecided\":[{workloads}]}}}}}}\n"
         );
         let mut text = fs::read(&path).unwrap();
         (0..20).for_each(|_| text.extend(line.as_bytes()));

@@ -174,7 +174,7 @@ mod tests {
             huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)
         "#]].assert_eq(closing);
-        let first_table: Vec<&str> = text.lines().skip(3).take(9).collect();
+        let first_table: Vec<&str> = text.lines().skip(4).take(9).collect();
         expect![[r#"
             web-static
               figure                        throughput ↑

@@ -216,7 +216,8 @@ mod tests {
         let (run, judgement) = judged(web::two_kernels());
         expect![[r#"
             Web <script>alert(1)</script> & "quotes" | [a](b) 'x'
-            QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB; finished after 10 blocks: decided
+            QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB; finished after 10
+            blocks: decided
 
             what went wrong:
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block

@@ -279,13 +279,4 @@ mod tests {
         let why = "plan.toml:4: unknown beside: \"system-call\" (did you mean \"system-calls\"?)";
         assert_eq!(beside("beside = \"system-call\""), Err(why.into()));
     }
-
-    #[test]
-    fn options_of_earlier_runs_are_read() {
-        let old = serde_json::json!({"tasks": [0, 1], "warmup_ns": 1, "window_ns": 2});
-        assert_eq!(
-            Options::deserialize(&old).unwrap().beside,
-            Beside::Computing
-        );
-    }
 }

@@ -123,12 +123,13 @@ fn a_list_that_is_missing_in_one_arm_is_no_difference() {
     let builder = |other: Facts| RunBuilder::new().observed_pair(1, [full(), other]);
     check(builder(with(&[], &[])), &expect![[""]]);
     check(builder(Facts::default()), &expect![[""]]);
-    // Facts before version 2 lack what only the first network namespace has; what else a list lacks, the kernel lacks.
+    // What a list lacks, the kernel lacks.
     check(
         builder(with(&[("CONFIG_PSI", "y")], &[("vm.y", "1")])),
         &expect![[r#"
             other CONFIG_HZ: [Some("250"), None]
             other CONFIG_PSI: [None, Some("y")]
+            other sysctl net.core.rmem_max: [Some("1"), None]
             other sysctl vm.x: [Some("1"), None]
             other sysctl vm.y: [None, Some("1")]"#]],
     );

@@ -222,7 +222,7 @@ fn a_usual_screen_has_curves_and_trials() {
                 └───────────────────────────────────     └──────────────────────────────────
               0 s                               59 s   0 s                              59 s
              trials ──────────────────  defects ─────────────────  journal ─────────────────
-            004 block 2 6.1: measuring 7.2, trial 003: hung-task  10:41:00 all primary metri
+            004 block 2 6.1: measuring 7.2, trial 003: hung-task  10:41:00 decided after 10
             003 block 2 7.2: measured                             10:20:00 after 9 blocks: w
             002 block 1 7.2: measured                             10:00:00 the run began on
             001 block 1 6.1: measured

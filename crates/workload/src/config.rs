@@ -5,7 +5,7 @@
 //!                                                   +-- merged by directive --> the file that the server reads
 //! the arm's `config`                              --+
 //! ```
-//! [`merge`] has the rules, [`grammar`] what is special about each server. What bakeoff itself sets (address, documents,
+//! `merge` has the rules, `grammar` what is special about each server. What bakeoff itself sets (address, documents,
 //! directories) is refused when the plan is checked.
 
 mod grammar;

@@ -3,7 +3,7 @@
 use input::text::escaped;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-use crate::{Block, Headline, Medium, Notice, RemarkKind, Table};
+use crate::{Block, Headline, Notice, RemarkKind, Table};
 
 /// A page: its title, what it may load, its style, who made it, its body.
 pub struct Page<'p> {
@@ -43,7 +43,7 @@ impl Page<'_> {
 
 /// Blocks one below the other.
 pub fn render(blocks: &[Block]) -> Markup {
-    html! { @for block in crate::shown(blocks, Medium::Html) { (markup(block)) } }
+    html! { @for block in blocks { (markup(block)) } }
 }
 
 fn markup(block: &Block) -> Markup {
@@ -62,7 +62,7 @@ fn markup(block: &Block) -> Markup {
         },
         Block::Drawing(drawing) => drawing.clone(),
         Block::Indented(blocks) => render(blocks),
-        Block::Gap | Block::Only(..) => Markup::default(),
+        Block::Gap => Markup::default(),
     }
 }
 

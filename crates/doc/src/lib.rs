@@ -12,7 +12,7 @@ pub mod html;
 pub mod markdown;
 pub mod terminal;
 
-/// A medium that shows blocks.
+/// A medium that shows blocks; builders of blocks leave out what it does not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Plain text.
@@ -53,8 +53,6 @@ pub enum Block {
     Indented(Vec<Block>),
     /// An empty line on a terminal; other media have their own distances.
     Gap,
-    /// Blocks for some media.
-    Only(&'static [Medium], Vec<Block>),
 }
 
 /// A box of sentences.
@@ -161,13 +159,6 @@ pub enum RemarkKind {
     Cause,
 }
 
-impl Medium {
-    /// Media without drawings.
-    pub const TEXT: &'static [Self] = &[Self::Terminal, Self::Markdown];
-    /// Pages alone.
-    pub const PAGE: &'static [Self] = &[Self::Html];
-}
-
 impl Block {
     /// A titled table; nothing without rows.
     pub fn titled_table(title: impl Into<String>, table: Table) -> Vec<Self> {
@@ -199,19 +190,4 @@ impl Block {
         };
         (!notice.items.is_empty()).then_some(Self::Notice(notice))
     }
-}
-
-/// The blocks that a medium shows.
-fn shown(blocks: &[Block], medium: Medium) -> Vec<&Block> {
-    let mut all = Vec::new();
-    for block in blocks {
-        match block {
-            Block::Only(media, blocks) if media.contains(&medium) => {
-                all.extend(shown(blocks, medium));
-            }
-            Block::Only(..) => {}
-            block => all.push(block),
-        }
-    }
-    all
 }

@@ -2,7 +2,7 @@
 
 use input::text::escaped;
 
-use crate::{Block, Headline, Medium, RemarkKind};
+use crate::{Block, Headline, RemarkKind};
 
 /// A report.
 pub fn render(blocks: &[Block]) -> String {
@@ -10,8 +10,7 @@ pub fn render(blocks: &[Block]) -> String {
 }
 
 fn parts(blocks: &[Block]) -> Vec<String> {
-    let blocks = crate::shown(blocks, Medium::Markdown);
-    blocks.into_iter().filter_map(part).collect()
+    blocks.iter().filter_map(part).collect()
 }
 
 /// A block with a line break at its end.
@@ -27,7 +26,7 @@ fn part(block: &Block) -> Option<String> {
         Block::Notice(notice) => format!("**{}**\n\n{}", notice.title, listed(&notice.items)),
         Block::Table(shown) => table(&shown.rows),
         Block::Headline(headline) => headline_parts(headline).join("\n"),
-        Block::Gap | Block::Folded(..) | Block::Drawing(_) | Block::Only(..) => return None,
+        Block::Gap | Block::Folded(..) | Block::Drawing(_) => return None,
     })
 }
 

@@ -2,7 +2,7 @@
 
 use textwrap::{WordSeparator, WordSplitter};
 
-use crate::{Block, Headline, Medium, RemarkKind};
+use crate::{Block, Headline, RemarkKind};
 
 /// Space between two columns.
 const GAP: &str = "  ";
@@ -16,8 +16,10 @@ pub fn render(blocks: &[Block], width: usize) -> String {
 }
 
 fn lines(blocks: &[Block], width: usize) -> Vec<String> {
-    let blocks = crate::shown(blocks, Medium::Terminal).into_iter();
-    blocks.flat_map(|block| block_lines(block, width)).collect()
+    blocks
+        .iter()
+        .flat_map(|block| block_lines(block, width))
+        .collect()
 }
 
 fn block_lines(block: &Block, width: usize) -> Vec<String> {
@@ -39,7 +41,7 @@ fn block_lines(block: &Block, width: usize) -> Vec<String> {
             inner.map(|line| format!("{INDENT}{line}")).collect()
         }
         Block::Gap => vec![String::new()],
-        Block::Section(_) | Block::Folded(..) | Block::Drawing(_) | Block::Only(..) => Vec::new(),
+        Block::Section(_) | Block::Folded(..) | Block::Drawing(_) => Vec::new(),
     }
 }
 
@@ -188,7 +190,6 @@ mod tests {
         blocks.extend(Block::notice("warnings", "Warnings", vec!["mind".into()]));
         blocks.extend(Block::titled_table("rates", table.clone()));
         blocks.push(Block::Folded("more".into(), vec![Block::Table(table)]));
-        blocks.push(Block::Only(&[Medium::Html], vec![Block::Gap]));
         blocks.extend([Block::Gap, Block::Headline(headline)]);
         blocks.push(Block::Indented(vec![Block::Sub("below".into())]));
         expect![[r#"

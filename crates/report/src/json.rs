@@ -1,5 +1,7 @@
 //! What was judged, for machines: a small summary whose keys are promised, and the whole judgement behind it.
 
+use std::collections::BTreeMap;
+
 use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::verdict::fairness::{Outcome, accepted};
@@ -30,22 +32,15 @@ pub fn json(run: &Run, judgement: &Judgement) -> Value {
     })
 }
 
-fn headline(run: &Run, judgement: &Judgement, headline: &Headline) -> Value {
-    let (workload, arm) = (&*headline.workload, &*headline.arm);
-    let words = words::headlines(run, judgement, &[]);
-    let words = words.into_iter().find(|words| {
-        let is_of_arm = words.arm == arm;
-        is_of_arm && words.workload == workload
-    });
-    let (text, reason) = words.map_or_else(Default::default, |words| {
-        (words.block.text, words.block.reason)
-    });
-    let pair = (workload, arm, &*run.plan.baseline);
-    let accepted = accepted(&judgement.fairness, pair);
+fn headline(run: &Run, judgement: &Judgement, conclude: &Headline) -> Value {
+    let words = words::headline(run, judgement, &[], conclude);
+    let (text, reason) = words.map_or_else(Default::default, |words| (words.text, words.reason));
+    let (workload, arm) = (&*conclude.workload, &*conclude.arm);
+    let accepted = accepted(&judgement.fairness, (workload, arm, &run.plan.baseline));
     let accepted = accepted.map(|(check, reason)| json!({ "id": check.id, "reason": reason }));
     json!({
-        "workload": workload, "arm": arm, "verdict": headline.conclusion.word(),
-        "against": headline.conclusion.against(), "text": text, "reason": reason,
+        "workload": workload, "arm": arm, "verdict": conclude.conclusion.word(),
+        "against": conclude.conclusion.against(), "text": text, "reason": reason,
         "accepted": accepted.collect::<Vec<_>>(),
     })
 }
@@ -97,8 +92,8 @@ enum Severity {
 fn findings(run: &Run, judgement: &Judgement) -> Vec<Value> {
     let mut all = Vec::new();
     for gate in &judgement.gates {
-        let text = warning::gate(gate);
-        all.push(finding(Severity::Gate, &json!(gate.failure), gate, &text));
+        let (data, id) = (json!(gate), json!(gate.failure)["kind"].take());
+        all.push(finding(Severity::Gate, &id, &data, &warning::gate(gate)));
     }
     for check in &judgement.fairness {
         let severity = match check.outcome {
@@ -110,42 +105,59 @@ fn findings(run: &Run, judgement: &Judgement) -> Vec<Value> {
         let told = fairness::told(std::slice::from_ref(check)).into_iter();
         let texts = told.flat_map(|check| [vec![check.outcome], check.details].concat());
         let text = texts.collect::<Vec<_>>().join("; ");
-        let kind = json!({ "kind": check.id });
-        all.push(finding(severity, &kind, check, &text));
+        all.push(finding(severity, &json!(check.id), &Value::Null, &text));
     }
-    for setback in &judgement.setbacks {
-        let text = warning::setback(setback);
-        all.push(finding(Severity::Warning, &json!(setback), setback, &text));
-    }
-    let texts = warning::warnings(judgement);
-    for (warning, text) in judgement.warnings.iter().zip(texts) {
-        all.push(finding(Severity::Warning, &json!(warning), warning, &text));
-    }
-    for found in &judgement.defects.found {
-        let text = defect::of_arm(run, found);
-        all.push(finding(Severity::Warning, &json!(found), found, &text));
-    }
+    let setbacks = judgement.setbacks.iter();
+    let setbacks = setbacks.map(|setback| (json!(setback), warning::setback(setback)));
+    let warnings = judgement.warnings.iter().map(|warning| json!(warning));
+    let warnings = warnings.zip(warning::warnings(judgement));
+    let defects = judgement.defects.found.iter();
+    let defects = defects.map(|found| (json!(found), defect::of_arm(run, found)));
+    let warned = setbacks.chain(warnings).chain(defects);
+    all.extend(warned.map(|(data, text)| finding(Severity::Warning, &data["kind"], &data, &text)));
     all
 }
 
-fn finding(severity: Severity, kind: &Value, data: &impl Serialize, text: &str) -> Value {
-    let data = json!(data);
+fn finding(severity: Severity, id: &Value, data: &Value, text: &str) -> Value {
     json!({
-        "id": kind["kind"], "severity": severity, "workload": data["workload"], "arm": data["arm"],
+        "id": id, "severity": severity, "workload": data["workload"], "arm": data["arm"],
         "text": text,
     })
 }
 
-/// Groups of labels with their lines.
+/// By group and label, all lines.
 fn disclosed(run: &Run, judgement: &Judgement) -> Value {
     let groups = disclosure::groups(run, judgement).into_iter();
     let groups = groups.map(|group| {
-        let rows = group.rows.into_iter();
-        let rows = rows.map(|row| (row.label, json!(row.lines)));
-        (
-            group.title.to_string(),
-            rows.collect::<Map<String, Value>>().into(),
-        )
+        // Several rows may have one label: a failed arm each, for example.
+        let mut rows = BTreeMap::<String, Vec<String>>::new();
+        for row in group.rows {
+            rows.entry(row.label).or_default().extend(row.lines);
+        }
+        (group.title, rows)
     });
-    groups.collect::<Map<String, Value>>().into()
+    json!(groups.collect::<BTreeMap<_, _>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use fixtures::web;
+
+    use super::*;
+    use crate::judged;
+
+    #[test]
+    fn rows_of_the_disclosure_that_have_one_label_keep_all_their_lines() {
+        let (run, judgement) = judged(web::trade_off_and_failure());
+        let json = json(&run, &judgement);
+        let groups = disclosure::groups(&run, &judgement);
+        for group in &groups {
+            let lines = group.rows.iter().map(|row| row.lines.len()).sum::<usize>();
+            let kept = json["disclosure"][group.title].as_object().unwrap();
+            let kept = kept.values().map(|lines| lines.as_array().unwrap().len());
+            assert_eq!(kept.sum::<usize>(), lines, "{}", group.title);
+        }
+        let failed = json["disclosure"]["Deviations"]["failed trials"].as_array();
+        assert_eq!(failed.unwrap().len(), 4, "{json}");
+    }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use doc::html::{pill, unbroken};
-use doc::{Block, Medium, Table};
+use doc::{Block, Table};
 use maud::{Markup, html};
 use record::night::{Index, PlanSummary, Trend};
 
@@ -34,7 +34,7 @@ fn top(index: &Index) -> Markup {
                 (night::summary(index))
                 @if !index.begun.is_empty() { span.dot { "·" } time datetime=(index.begun) { (day(&index.begun)) } }
             }
-            (doc::html::render(&trouble(index)))
+            @if let Some(trouble) = trouble(index) { (doc::html::render(&[trouble])) }
             @if regressions.is_empty() {
                 p { "No significant regression." }
             } @else {
@@ -209,7 +209,10 @@ pub fn as_markdown(index: &Index) -> String {
         Block::Title(format!("Night {}", index.night)),
         Block::Text(night::summary(index)),
     ];
-    blocks.extend(listed(index));
+    let [trouble, regressions, improvements] = listed(index);
+    blocks.extend(trouble);
+    blocks.push(regressions.unwrap_or(Block::Text("No significant regression.".into())));
+    blocks.extend(improvements);
     blocks.extend(Block::table(Table::new(night::rows(index), 6)));
     blocks.extend(Block::titled_table(
         "Changes over versions and nights",
@@ -224,7 +227,7 @@ pub fn as_text(index: &Index, width: usize) -> String {
     let summary = night::summary(index);
     let mut blocks = vec![Block::Text(format!("night {}: {summary}", index.night))];
     blocks.extend(Block::table(Table::new(night::rows(index), 6)));
-    blocks.extend(listed(index));
+    blocks.extend(listed(index).into_iter().flatten());
     let changes = night::change_rows(index).into_iter().skip(1);
     let changes = changes.map(|row| row.join(": ")).collect();
     blocks.extend(Block::notice(
@@ -237,22 +240,18 @@ pub fn as_text(index: &Index, width: usize) -> String {
 }
 
 /// What went wrong, became worse and became better.
-fn listed(index: &Index) -> Vec<Block> {
+fn listed(index: &Index) -> [Option<Block>; 3] {
     let regressions = night::listed(index, |standing| standing.is_regression);
-    let none = Block::Text("No significant regression.".into());
-    let none = Block::Only(&[Medium::Markdown], vec![none]);
     let improvements = night::listed(index, |standing| standing.is_improvement);
-    let regressions = Block::notice("worse", "Regressions", regressions).unwrap_or(none);
-    let improvements = Block::notice("better", "Improvements", improvements);
-    let mut blocks = trouble(index);
-    blocks.push(regressions);
-    blocks.extend(improvements);
-    blocks
+    [
+        trouble(index),
+        Block::notice("worse", "Regressions", regressions),
+        Block::notice("better", "Improvements", improvements),
+    ]
 }
 
-fn trouble(index: &Index) -> Vec<Block> {
-    let trouble = Block::notice("setbacks", "What went wrong", night::trouble(index));
-    trouble.into_iter().collect()
+fn trouble(index: &Index) -> Option<Block> {
+    Block::notice("setbacks", "What went wrong", night::trouble(index))
 }
 
 /// How often any of it is wrong.

@@ -334,9 +334,11 @@ mod tests {
     fn the_page_says_what_the_judgement_says() {
         let (run, judgement) = judged(web::two_kernels());
         let page = crate::html(&run, &judgement, &[]);
-        let headlines = words::headlines(&run, &judgement, &[]);
-        assert_eq!(headlines.len(), 1);
-        assert!(page.contains(&unbroken(&headlines[0].block.text)));
+        let [conclude] = judgement.headlines.as_slice() else {
+            panic!("{:?}", judgement.headlines);
+        };
+        let headline = words::headline(&run, &judgement, &[], conclude).unwrap();
+        assert!(page.contains(&unbroken(&headline.text)));
         for part in [
             "CONFIG_OPTION_119",
             "kernel panic",

@@ -19,7 +19,7 @@ pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) ->
     blocks.extend(Block::table(overview(run, judgement)));
     blocks.extend(setbacks(judgement));
     blocks.extend(warnings(judgement));
-    blocks.extend(body(run, judgement, whys));
+    blocks.extend(body(run, judgement, whys, Medium::Terminal));
     blocks.push(Block::Gap);
     blocks.extend(answer(run, judgement, whys));
     blocks.push(Block::Text(words::disclosure::pointer(run)));
@@ -33,7 +33,7 @@ pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     blocks.extend(Block::table(overview(run, judgement)));
     blocks.extend(answer(run, judgement, whys));
     blocks.extend(warnings(judgement));
-    blocks.extend(body(run, judgement, whys));
+    blocks.extend(body(run, judgement, whys, Medium::Markdown));
     let rows = disclosure::rows(run, judgement);
     blocks.push(Block::Table(Table::new(rows, 3)));
     doc::markdown::render(&blocks) + "\n" + &repeat(run, judgement)
@@ -59,7 +59,7 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
         (page::header(run, judgement, &top))
         (doc::html::render(&warnings))
         (page::contents(run, judgement))
-        (doc::html::render(&body(run, judgement, whys)))
+        (doc::html::render(&body(run, judgement, whys, Medium::Html)))
         (disclosure::section(run, judgement))
         (page::repeat(run))
         (page::reading(run, judgement))
@@ -89,25 +89,17 @@ pub(crate) fn headlines(
     whys: &[Why],
     workload: Option<&str>,
 ) -> Vec<Block> {
-    words::headlines(run, judgement, whys)
-        .into_iter()
+    let headlines = judgement.headlines.iter();
+    headlines
         .filter(|headline| workload.is_none_or(|workload| headline.workload == workload))
-        .map(|headline| Block::Headline(headline.block))
+        .filter_map(|headline| words::headline(run, judgement, whys, headline))
+        .map(Block::Headline)
         .collect()
 }
 
 /// The verdicts and what they stand on.
 fn answer(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
-    let mut headlines = words::headlines(run, judgement, whys);
-    if run.plan.workloads.len() > 1 {
-        for headline in &mut headlines {
-            headline.block.scope = Some(headline.workload.into());
-        }
-    }
-    let headlines = headlines.into_iter();
-    let mut blocks: Vec<Block> = headlines
-        .map(|headline| Block::Headline(headline.block))
-        .collect();
+    let mut blocks = headlines(run, judgement, whys, None);
     if blocks.is_empty() {
         blocks.push(Block::Text(NOTHING.into()));
     }
@@ -131,60 +123,46 @@ fn notes(run: &Run, judgement: &Judgement) -> Vec<Block> {
 }
 
 /// Workloads, then what is told of all of them.
-fn body(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
+fn body(run: &Run, judgement: &Judgement, whys: &[Why], medium: Medium) -> Vec<Block> {
     let mut blocks = Vec::new();
     for number in 0..run.plan.workloads.len() {
-        blocks.extend(section::workload((run, judgement), whys, number));
+        blocks.extend(section::workload((run, judgement), whys, number, medium));
     }
-    blocks.extend(part(
-        "nodes",
-        words::fleet::TITLE,
-        Table::new(words::fleet::rows(judgement), 3).cards("cards"),
-    ));
-    blocks.extend(part(
-        "models",
-        models::TITLE,
-        Table::new(models::rows(run), 4),
-    ));
-    let by_class = Table::new(words::weighed::rows(judgement), 1);
-    blocks.push(Block::Only(
-        &[Medium::Markdown],
-        Block::titled_table("What differed between the arms, by class", by_class),
-    ));
+    let nodes = Table::new(words::fleet::rows(judgement), 3).cards("cards");
+    blocks.extend(part("nodes", words::fleet::TITLE, nodes, medium));
+    let models = Table::new(models::rows(run), 4);
+    blocks.extend(part("models", models::TITLE, models, medium));
     let defects = Table::new(words::defect::rows(run, judgement), 4);
-    blocks.push(Block::Only(
-        Medium::PAGE,
-        vec![
-            Block::Drawing(page::differences(judgement)),
-            Block::Drawing(page::fairness(run, judgement)),
-            Block::Drawing(page::defects(run, judgement, &defects)),
-            Block::Drawing(page::failures(run)),
-        ],
-    ));
-    blocks.push(Block::Only(
-        Medium::TEXT,
-        Block::titled_table(words::defect::TITLE, defects),
-    ));
-    let failed = words::failed(run).iter().map(words::Failed::line).collect();
-    let failed = Block::notice("failed", "Failed trials", failed);
-    blocks.push(Block::Only(
-        &[Medium::Markdown],
-        failed.into_iter().collect(),
-    ));
+    if medium == Medium::Html {
+        let drawings = [
+            page::differences(judgement),
+            page::fairness(run, judgement),
+            page::defects(run, judgement, &defects),
+            page::failures(run),
+        ];
+        blocks.extend(drawings.map(Block::Drawing));
+        return blocks;
+    }
+    if medium == Medium::Markdown {
+        let title = "What differed between the arms, by class";
+        let by_class = Table::new(words::weighed::rows(judgement), 1);
+        blocks.extend(Block::titled_table(title, by_class));
+    }
+    blocks.extend(Block::titled_table(words::defect::TITLE, defects));
+    if medium == Medium::Markdown {
+        let failed = words::failed(run).iter().map(words::Failed::line).collect();
+        blocks.extend(Block::notice("failed", "Failed trials", failed));
+    }
     blocks
 }
 
 /// A table that is a section of the page; nothing without rows.
-fn part(id: &str, title: &'static str, table: Table) -> Vec<Block> {
-    if table.is_empty() {
-        return Vec::new();
+fn part(id: &str, title: &'static str, table: Table, medium: Medium) -> Vec<Block> {
+    if medium != Medium::Html || table.is_empty() {
+        return Block::titled_table(title, table);
     }
-    let rows = [Block::Table(table.clone())];
-    let drawing = Block::Drawing(doc::html::section(id, title, &rows));
-    vec![
-        Block::Only(Medium::PAGE, vec![drawing]),
-        Block::Only(Medium::TEXT, Block::titled_table(title, table)),
-    ]
+    let section = doc::html::section(id, title, &[Block::Table(table)]);
+    vec![Block::Drawing(section)]
 }
 
 /// How to run it again, as Markdown.

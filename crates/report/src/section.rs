@@ -7,112 +7,155 @@ use maud::{Markup, html};
 use plan::Plan;
 use record::rundir::Run;
 use record::verdict::why::Why;
-use record::verdict::{ArmSummary, Comparison, Judgement, Verdict};
+use record::verdict::{ArmSummary, Comparison, Judgement, Scaling, Verdict};
 
 use crate::chart::{self, Chart};
 use crate::curves::{self, Unit};
 use crate::words::disturbances;
 use crate::{robustness, run, scaling, soak, why, words};
 
-/// Media with a table of what headlines hang on.
-const TABLES: &[Medium] = &[Medium::Markdown, Medium::Html];
-
 /// The part of the workload with this number in the plan: a section of the page.
-pub(crate) fn workload(of: (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
+pub(crate) fn workload(
+    of: (&Run, &Judgement),
+    whys: &[Why],
+    number: usize,
+    medium: Medium,
+) -> Vec<Block> {
     let (plan, id) = (&of.0.plan, &of.0.plan.workloads[number].id);
-    let blocks = told(of, whys, number);
-    let page = doc::html::section(
-        &format!("workload-{number}"),
-        &format!("Workload {id}"),
-        &blocks,
-    );
-    let mut text = Vec::new();
-    if plan.workloads.len() > 1 {
-        text.push(Block::Section(id.clone()));
+    if medium == Medium::Html {
+        let blocks = page(of, whys, number);
+        let (place, title) = (format!("workload-{number}"), format!("Workload {id}"));
+        return vec![Block::Drawing(doc::html::section(&place, &title, &blocks))];
     }
-    text.extend(blocks);
-    vec![
-        Block::Only(Medium::PAGE, vec![Block::Drawing(page)]),
-        Block::Only(Medium::TEXT, text),
-    ]
+    let mut blocks = Vec::new();
+    if plan.workloads.len() > 1 {
+        blocks.push(Block::Section(id.clone()));
+    }
+    blocks.extend(text(of, number, medium));
+    blocks
 }
 
-fn told((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
+/// What mails and terminals have: tables and sentences.
+fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
-    let comparisons = judgement.comparisons.iter();
-    let comparisons: Vec<&Comparison> = comparisons.filter(|one| one.workload == *id).collect();
+    let mut blocks = Block::table(Table::new(words::metric_rows(judgement, id), 3));
+    let notes = words::interval_notes(&comparisons(judgement, id)).into_iter();
+    blocks.extend(notes.map(Block::Text));
+    if medium == Medium::Markdown {
+        blocks.extend(hangs_on(judgement, id));
+    }
+    blocks.extend(soak::told(judgement, id, &plan.baseline, medium));
+    blocks.extend(disturbed(judgement, id));
+    for family in curves::families(judgement, id) {
+        let short = Table::new(curves::short_rows(family), 0);
+        blocks.extend(Block::titled_table(curves::title(family), short));
+        blocks.extend(Block::list(curves::sentences(family)));
+    }
+    for (title, rows, text) in robustness::loads(judgement, &plan.baseline, id) {
+        blocks.extend(Block::titled_table(title, Table::new(rows, 2)));
+        blocks.push(Block::Text(text));
+    }
+    let groups = scaling::groups(judgement, id);
+    if !groups.is_empty() {
+        blocks.extend([Block::Gap, Block::Heading(scaling::title(&groups))]);
+        blocks.extend(scaled(&groups));
+    }
+    let arms = Table::new(words::arm_table(judgement, id), 1);
+    blocks.extend(Block::table(arms));
+    blocks
+}
+
+/// What the page has: the same with charts, and with all numbers folded below them.
+fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
+    let plan = &run.plan;
+    let id = &plan.workloads[number].id;
+    let comparisons = comparisons(judgement, id);
     let tables = words::tables_of(judgement, id);
     let mut blocks = Vec::new();
     if plan.workloads.len() > 1 {
-        let headlines = run::headlines(run, judgement, whys, Some(id));
-        blocks.push(Block::Only(Medium::PAGE, headlines));
+        blocks.extend(run::headlines(run, judgement, whys, Some(id)));
     }
-    let drawn = Block::Drawing(metrics(plan, &comparisons, &tables));
-    blocks.push(Block::Only(Medium::PAGE, vec![drawn]));
-    blocks.push(Block::Only(
-        Medium::TEXT,
-        metric_table(judgement, id, &comparisons),
-    ));
-    let hangs_on = Table::new(robustness::table(judgement, id), usize::MAX);
-    blocks.push(Block::Only(
-        TABLES,
-        Block::titled_table(robustness::TITLE, hangs_on.cards("cards sensitivity")),
-    ));
-    blocks.extend(soak::told(judgement, id, &plan.baseline));
-    let disturbed = Table::new(disturbances::rows(judgement, id), 3);
-    if !disturbed.is_empty() {
-        let disturbed = disturbed.cards("cards disturbed");
-        blocks.extend(Block::titled_table(disturbances::TITLE, disturbed));
-        blocks.push(Block::Text(disturbances::NOTE.into()));
-    }
+    blocks.push(Block::Drawing(metrics(plan, &comparisons, &tables)));
+    blocks.extend(hangs_on(judgement, id));
+    blocks.extend(soak::told(judgement, id, &plan.baseline, Medium::Html));
+    blocks.extend(disturbed(judgement, id));
     for (place, why) in whys.iter().filter(|why| why.workload == *id).enumerate() {
         let section = why::section::section(why, &format!("{number}-{place}"));
         blocks.push(Block::Drawing(section));
     }
     let margins = chart::verdicts(run, &comparisons, number);
-    blocks.extend(part("Against the margin", margins));
+    blocks.extend(part("Against the margin", margins, || None));
     let estimates = chart::estimate_history(run, &comparisons, number);
-    if let Some(estimates) = estimates {
-        blocks.extend(part("Estimate after each block", Some(estimates)));
-        blocks.extend(folded("Measurement noise", noise(&comparisons)));
+    blocks.extend(part("Estimate after each block", estimates, || {
+        folded("Measurement noise", noise(&comparisons))
+    }));
+    for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
+        let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
+        let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
+        let sentences = Block::list(curves::sentences(family));
+        let rows = || Table::new(curves::rows(family), 0).long();
+        blocks.extend(part(&format!("Curve: {name}"), chart, || {
+            sentences.into_iter().chain(numbers(rows()))
+        }));
     }
-    blocks.extend(curve_blocks(run, judgement, number));
     blocks.extend(loads(judgement, &plan.baseline, id));
-    blocks.extend(scaled(run, judgement, number));
-    blocks.extend(arms(plan, judgement, id, &tables));
+    let groups = scaling::groups(judgement, id);
+    let cpus = chart::cpus(run, &groups, format!("cpus-{number}"));
+    blocks.extend(part("Scaling", cpus, || scaled(&groups)));
+    blocks.push(Block::Heading("What each arm did".into()));
+    blocks.push(Block::Table(arms(plan, judgement, id, &tables)));
     let pages = chart::over_time(run, &tables, number);
-    blocks.extend(with_numbers("Requests served over time", pages, || {
-        over_time(&tables)
+    blocks.extend(part("Requests served over time", pages, || {
+        numbers(over_time(&tables))
     }));
     let each_block = chart::blocks(run, &comparisons, number);
-    blocks.extend(with_numbers("Block by block", each_block, || {
-        each(plan, &comparisons)
+    blocks.extend(part("Block by block", each_block, || {
+        numbers(each(plan, &comparisons))
     }));
     let latencies = chart::latency(run, &tables, number);
-    blocks.extend(with_numbers("Latency", latencies, || latency(&tables)));
+    blocks.extend(part("Latency", latencies, || numbers(latency(&tables))));
     blocks
 }
 
-/// A chart with its title; nothing where there is nothing to draw.
-fn part(title: &str, chart: Option<Chart>) -> Vec<Block> {
+fn comparisons<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j Comparison> {
+    let all = judgement.comparisons.iter();
+    all.filter(|comparison| comparison.workload == workload)
+        .collect()
+}
+
+fn hangs_on(judgement: &Judgement, workload: &str) -> Vec<Block> {
+    let table = Table::new(robustness::table(judgement, workload), usize::MAX);
+    Block::titled_table(robustness::TITLE, table.cards("cards sensitivity"))
+}
+
+/// What the plan had done to the systems on purpose.
+fn disturbed(judgement: &Judgement, workload: &str) -> Vec<Block> {
+    let table = Table::new(disturbances::rows(judgement, workload), 3);
+    let mut blocks = Block::titled_table(disturbances::TITLE, table.cards("cards disturbed"));
+    if !blocks.is_empty() {
+        blocks.push(Block::Text(disturbances::NOTE.into()));
+    }
+    blocks
+}
+
+/// A chart with its title and what belongs to it; nothing where there is nothing to draw.
+fn part<B: IntoIterator<Item = Block>>(
+    title: &str,
+    chart: Option<Chart>,
+    below: impl FnOnce() -> B,
+) -> Vec<Block> {
     let Some(chart) = chart else {
         return Vec::new();
     };
-    let drawing = Block::Drawing(frame(&chart));
-    vec![Block::Only(
-        Medium::PAGE,
-        vec![Block::Heading(title.into()), drawing],
-    )]
+    let mut blocks = vec![Block::Heading(title.into()), Block::Drawing(frame(&chart))];
+    blocks.extend(below());
+    blocks
 }
 
-/// The same with the chart's numbers.
-fn with_numbers(title: &str, chart: Option<Chart>, numbers: impl Fn() -> Table) -> Vec<Block> {
-    let mut blocks = part(title, chart);
-    if !blocks.is_empty() {
-        blocks.extend(folded("The numbers", numbers()));
-    }
-    blocks
+/// The numbers of a chart.
+fn numbers(table: Table) -> Option<Block> {
+    folded("The numbers", table)
 }
 
 /// A table that a page shows on demand; nothing without rows.
@@ -129,97 +172,38 @@ pub(crate) fn frame(chart: &Chart) -> Markup {
     }
 }
 
-fn metric_table(judgement: &Judgement, workload: &str, comparisons: &[&Comparison]) -> Vec<Block> {
-    let mut blocks = Block::table(Table::new(words::metric_rows(judgement, workload), 3));
-    let notes = words::interval_notes(comparisons).into_iter();
-    blocks.extend(notes.map(Block::Text));
-    blocks
-}
-
-/// Figures against the load: a chart in the page, a short table elsewhere, and what they say.
-fn curve_blocks(run: &Run, judgement: &Judgement, number: usize) -> Vec<Block> {
-    let mut blocks = Vec::new();
-    let families = curves::families(judgement, &run.plan.workloads[number].id);
-    for (place, family) in families.into_iter().enumerate() {
-        let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
-        let is_drawn = chart.is_some();
-        let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
-        blocks.extend(part(&format!("Curve: {name}"), chart));
-        let short = Table::new(curves::short_rows(family), 0);
-        let titled = Block::titled_table(curves::title(family), short);
-        blocks.push(Block::Only(Medium::TEXT, titled));
-        let sentences: Vec<Block> = Block::list(curves::sentences(family)).into_iter().collect();
-        let media = if is_drawn { ALL } else { Medium::TEXT };
-        blocks.push(Block::Only(media, sentences));
-        let rows = Table::new(curves::rows(family), 0).long();
-        blocks.extend(folded("The numbers", rows).filter(|_| is_drawn));
-    }
-    blocks
-}
-
-const ALL: &[Medium] = &[Medium::Terminal, Medium::Markdown, Medium::Html];
-
 /// Which arm is better at which load.
 fn loads(judgement: &Judgement, baseline: &str, workload: &str) -> Vec<Block> {
     let all = robustness::loads(judgement, baseline, workload);
     let mut blocks = Vec::new();
     if !all.is_empty() {
-        let title = Block::Heading("Which arm at which load".into());
-        blocks.push(Block::Only(Medium::PAGE, vec![title]));
+        blocks.push(Block::Heading("Which arm at which load".into()));
     }
     for (title, rows, text) in all {
         let said = html! { p { b { (title) } ": " (sentence(&text)) } };
-        let numbers = folded("The numbers", Table::new(rows.clone(), 0));
-        let page = [Some(Block::Drawing(said)), numbers];
-        blocks.push(Block::Only(
-            Medium::PAGE,
-            page.into_iter().flatten().collect(),
-        ));
-        let mut lines = Block::titled_table(title, Table::new(rows, 2));
-        lines.push(Block::Text(text));
-        blocks.push(Block::Only(Medium::TEXT, lines));
+        blocks.push(Block::Drawing(said));
+        blocks.extend(numbers(Table::new(rows, 0)));
     }
     blocks
 }
 
 /// What each number of CPUs did, and what that comes to.
-fn scaled(run: &Run, judgement: &Judgement, number: usize) -> Vec<Block> {
-    let groups = scaling::groups(judgement, &run.plan.workloads[number].id);
-    if groups.is_empty() {
-        return Vec::new();
-    }
-    let mut blocks = part(
-        "Scaling",
-        chart::cpus(run, &groups, format!("cpus-{number}")),
-    );
-    let title = Block::Heading(scaling::title(&groups));
-    blocks.push(Block::Only(Medium::TEXT, vec![Block::Gap, title]));
-    blocks.push(Block::Table(Table::new(scaling::rows(&groups), 2)));
-    blocks.extend(Block::list(scaling::sentences(&groups)));
+fn scaled(groups: &[&Scaling]) -> Vec<Block> {
+    let mut blocks = vec![Block::Table(Table::new(scaling::rows(groups), 2))];
+    blocks.extend(Block::list(scaling::sentences(groups)));
     blocks
 }
 
-/// What each arm did, with its name in the head.
-fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Vec<Block> {
-    let rows = words::arm_table(judgement, workload);
-    let mut page = rows.clone();
-    page[0][0] = String::new();
-    for (cell, table) in page[0].iter_mut().skip(1).zip(tables) {
+/// What each arm did; the head says which is the baseline.
+fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Table {
+    let mut rows = words::arm_table(judgement, workload);
+    rows[0][0] = String::new();
+    for (cell, table) in rows[0].iter_mut().skip(1).zip(tables) {
         if table.arm == plan.baseline {
             cell.push_str(" (baseline)");
         }
     }
-    let page = Table::new(page, 1).cards("arms");
-    vec![
-        Block::Only(
-            Medium::PAGE,
-            vec![
-                Block::Heading("What each arm did".into()),
-                Block::Table(page),
-            ],
-        ),
-        Block::Only(Medium::TEXT, Block::table(Table::new(rows, 1))),
-    ]
+    Table::new(rows, 1).cards("arms")
 }
 
 /// Noise, order effect and outliers of each metric.

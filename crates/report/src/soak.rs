@@ -10,7 +10,12 @@ use crate::words;
 const MOST_ROWS: usize = 31;
 
 /// Sentences and figures of a workload; the page has the window by days and hours, Markdown the shorter of them.
-pub(crate) fn told(judgement: &Judgement, workload: &str, baseline: &str) -> Vec<Block> {
+pub(crate) fn told(
+    judgement: &Judgement,
+    workload: &str,
+    baseline: &str,
+    medium: Medium,
+) -> Vec<Block> {
     let mut soaks = judgement.soaks.iter();
     let Some(soak) = soaks.find(|soak| soak.workload == workload) else {
         return Vec::new();
@@ -19,10 +24,9 @@ pub(crate) fn told(judgement: &Judgement, workload: &str, baseline: &str) -> Vec
     blocks.extend(Block::list(words::soak::sentences(soak, baseline)));
     blocks.extend(Block::table(Table::new(words::soak::rows(soak), 1)));
     let parts = parts(soak);
-    if let Some((title, rows)) = parts.first() {
+    if let (Medium::Markdown, Some((title, rows))) = (medium, parts.first()) {
         let rows = rows.iter().take(MOST_ROWS + 1).cloned().collect();
-        let short = Block::titled_table(*title, Table::new(rows, 1));
-        blocks.push(Block::Only(&[Medium::Markdown], short));
+        blocks.extend(Block::titled_table(*title, Table::new(rows, 1)));
     }
     blocks.extend(parts.into_iter().map(|(title, rows)| {
         let table = Table::new(rows, 1).long();

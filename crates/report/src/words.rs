@@ -50,40 +50,27 @@ pub(crate) fn primaries<'j>(
     comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
 }
 
-/// A verdict on one arm, and the workload that it is about.
-pub(crate) struct Headline<'j> {
-    pub(crate) workload: &'j str,
-    pub(crate) arm: &'j str,
-    pub(crate) block: doc::Headline,
-}
-
-/// All headlines, in words.
-pub(crate) fn headlines<'j>(
+/// A headline in words; its scope is the workload where the plan has several.
+pub(crate) fn headline(
     run: &Run,
-    judgement: &'j Judgement,
+    judgement: &Judgement,
     whys: &[Why],
-) -> Vec<Headline<'j>> {
-    let all = judgement.headlines.iter();
-    all.filter_map(|conclude| {
-        let mut block = headline(run, judgement, conclude)?;
-        let (workload, arm) = (&conclude.workload, &conclude.arm);
-        let robustness = crate::robustness::line(judgement, (workload, arm));
-        block.remark(RemarkKind::Robustness, robustness);
-        let is_wanted = |why: &&Why| (&why.workload, &why.arm) == (workload, arm);
-        block.remark(
-            RemarkKind::Cause,
-            whys.iter().find(is_wanted).map(why::sentence),
-        );
-        Some(Headline {
-            workload,
-            arm,
-            block,
-        })
-    })
-    .collect()
+    conclude: &Conclude,
+) -> Option<doc::Headline> {
+    let mut block = verdict_on(run, judgement, conclude)?;
+    let (workload, arm) = (&conclude.workload, &conclude.arm);
+    block.scope = (run.plan.workloads.len() > 1).then(|| workload.clone());
+    let robustness = crate::robustness::line(judgement, (workload, arm));
+    block.remark(RemarkKind::Robustness, robustness);
+    let is_wanted = |why: &&Why| (&why.workload, &why.arm) == (workload, arm);
+    block.remark(
+        RemarkKind::Cause,
+        whys.iter().find(is_wanted).map(why::sentence),
+    );
+    Some(block)
 }
 
-fn headline(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<doc::Headline> {
+fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<doc::Headline> {
     let mut findings = Vec::new();
     let (text, reason, is_open) = match &headline.conclusion {
         Conclusion::Withheld { violations } => {

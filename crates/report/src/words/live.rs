@@ -286,17 +286,18 @@ pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
     let Some(judged) = &now.judged else {
         return Vec::new();
     };
-    let headlines = super::headlines(&judged.0, &judged.1, &[]);
-    let has_several = judged.0.plan.workloads.len() > 1;
-    let said = |one: super::Headline<'_>| {
-        let lead = if has_several {
-            format!("{}: ", one.workload)
-        } else {
-            String::new()
-        };
-        (one.block.badge, format!("{lead}{}", one.block.text))
-    };
-    headlines.into_iter().map(said).collect()
+    let (run, judgement) = &**judged;
+    let headlines = judgement.headlines.iter();
+    let headlines = headlines.filter_map(|one| super::headline(run, judgement, &[], one));
+    headlines
+        .map(|headline| {
+            let text = match headline.scope {
+                Some(workload) => format!("{workload}: {}", headline.text),
+                None => headline.text,
+            };
+            (headline.badge, text)
+        })
+        .collect()
 }
 
 /// An entry of the journal, without its time.

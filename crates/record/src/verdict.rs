@@ -39,7 +39,7 @@ pub mod warning;
 pub mod weighed;
 pub mod why;
 
-/// Version of `verdict.json`.
+/// Version of the judgement, which `verdict.json` has below `details`.
 pub const VERSION: u32 = 8;
 
 /// What can be said of an arm against the baseline.
@@ -99,7 +99,7 @@ pub struct Comparison {
     #[serde(default)]
     pub noise: Option<f64>,
     /// What being second in a block does to a trial, as a share; above zero where the second is better.
-    #[serde(default, alias = "slot")]
+    #[serde(default)]
     pub order_effect: Option<f64>,
     /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     #[serde(default)]
@@ -109,10 +109,10 @@ pub struct Comparison {
     #[serde(default)]
     pub more: Option<u32>,
     /// Outliers of both arms; `None` where they cannot be told.
-    #[serde(default, alias = "stability")]
+    #[serde(default)]
     pub outliers: Option<Outliers>,
     /// The estimate after each block, or after some of many; the primary metric only.
-    #[serde(default, alias = "ripened")]
+    #[serde(default)]
     pub estimate_history: Vec<Estimate>,
     /// Why it is so; for `undecided`, what would settle it.
     pub reason: Reason,
@@ -120,7 +120,7 @@ pub struct Comparison {
     pub pairs: Vec<Pair>,
 }
 
-/// The estimate after some number of blocks. Earlier versions wrote it as a list, which is read too.
+/// The estimate after some number of blocks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Estimate {
     /// Blocks so far.
@@ -273,7 +273,6 @@ pub struct Outliers {
     /// The baseline's.
     pub baseline: u32,
     /// The probability of so uneven a split of them where the arms are equal.
-    #[serde(alias = "chance")]
     pub p_value: f64,
 }
 
@@ -469,7 +468,6 @@ pub struct Judgement {
     /// Comparisons, by workload, arm and metric, primaries first.
     pub comparisons: Vec<Comparison>,
     /// Averages of each workload and arm.
-    #[serde(alias = "tables")]
     pub arm_summaries: Vec<ArmSummary>,
     /// Figures against the load, by workload, curve and arm.
     #[serde(default)]
@@ -477,10 +475,10 @@ pub struct Judgement {
     /// Primary figures against CPUs, by workload and group of arms that differ in nothing else.
     #[serde(default)]
     pub scaling: Vec<Scaling>,
-    /// Arms against the baseline at each load, by workload, arm and curve; none in judgements of earlier versions.
+    /// Arms against the baseline at each load, by workload, arm and curve.
     #[serde(default)]
     pub by_load: Vec<ByLoad>,
-    /// What headlines hang on, by workload and arm; none at a look while a run goes on, nor in judgements of earlier versions.
+    /// What headlines hang on, by workload and arm; none at a look while a run goes on.
     #[serde(default)]
     pub robustness: Vec<Robustness>,
     /// How fast the host was beside each arm, by workload and arm; none where figures do not hang on it.
@@ -503,10 +501,10 @@ pub struct Judgement {
     pub planned: Vec<PlannedSummary>,
     /// What differed between the arms.
     pub differences: Vec<Difference>,
-    /// What of it matters; empty in judgements of earlier versions.
+    /// What of it matters.
     #[serde(default)]
     pub weighed: Weighed,
-    /// What kernels and services told of their own faults; empty in judgements of earlier versions.
+    /// Faults that kernels and services logged.
     #[serde(default)]
     pub defects: Defects,
     /// What makes an arm fail, however fast it is.
@@ -517,7 +515,7 @@ pub struct Judgement {
     pub setbacks: Vec<Setback>,
     /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.
     pub warnings: Vec<Warning>,
-    /// What the checks of the fairness gate found; none in judgements of earlier versions.
+    /// Findings of the fairness checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fairness: Vec<fairness::Finding>,
     /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.

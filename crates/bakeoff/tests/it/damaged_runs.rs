@@ -466,16 +466,17 @@ fn drive(dir: &Path) -> Result<(), String> {
 
 #[test]
 fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
-    damaged_runs(0, CASES);
+    damaged_runs(0, CASES, CASES / 6);
 }
 
 #[test]
 #[ignore = "four times the cases, another seed each time: make test-all"]
 fn many_damaged_runs_are_judged_or_refused() {
-    damaged_runs(skip::seed(0), ALL_CASES);
+    // Of seven seeds 94 to 115 of 640 were judged.
+    damaged_runs(skip::seed(0), ALL_CASES, ALL_CASES / 10);
 }
 
-fn damaged_runs(seed: u64, cases: u64) {
+fn damaged_runs(seed: u64, cases: u64, least: u64) {
     let whole = tempfile::tempdir().unwrap();
     let world = World::new(1.03, 0.01, &[Behaviour::Panics]);
     world.run(whole.path(), |_| false).unwrap();
@@ -511,9 +512,9 @@ fn damaged_runs(seed: u64, cases: u64) {
         }
     }
     assert_eq!(panicked, Vec::<u64>::new(), "cases that panicked");
-    // A test that refuses everything at the door shows nothing. About one in seven is judged, whatever the seed.
+    // A test that refuses everything at the door shows nothing.
     assert!(
-        judged > cases / 20 && refused > cases / 6,
+        judged > least && refused > cases / 6,
         "judged {judged}, refused {refused}"
     );
 }

@@ -7,7 +7,7 @@ use crate::defect::{Kind, Severity, When};
 /// What is known of all arms' defects.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Defects {
-    /// Whose logs were read; the baseline first. Empty in judgements of earlier versions.
+    /// Whose logs were read; the baseline first.
     pub logs: Vec<ArmLogs>,
     /// Each defect of each arm or of the baseline: by arm, new ones first, then the gravest.
     pub found: Vec<ArmDefect>,

@@ -73,11 +73,11 @@ bench-load:
 
 # How often the rule is right on simulated machines, about ten minutes on two cores; writes the tables in docs/statistics.md.
 verdict-calibration:
-	cargo run --release -p bakeoff-verdict --example calibration
+	cargo run --release -p bakeoff-judge --example calibration
 
 # How often bisections are right on simulated machines; writes the table in docs/bisect.md.
 bisect-calibration:
-	cargo run --release -p bakeoff-verdict --example bisect_calibration
+	cargo run --release -p bakeoff-judge --example bisect_calibration
 
 clean:
 	cargo clean

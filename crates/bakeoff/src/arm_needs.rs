@@ -4,13 +4,14 @@
 mod file_system;
 
 use anyhow::{Result, bail};
-use input::problem::{Problem, Problems};
+use base::input::problem::{Problem, Problems};
+use guest::schedulers::Lack;
 use machine::cache::Cache;
 use machine::flavour::Flavour;
 use machine::image::Image;
-use machine::kernel::{self, Kernel};
+use machine::kernel;
+use machine::kernel::Kernel;
 use plan::{Arm, Plan};
-use schedulers::Lack;
 
 /// Refuses arms that cannot run, as far as that is known of what is at hand.
 pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
@@ -22,7 +23,10 @@ fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Probl
     let mut problems = Vec::new();
     for arm in &plan.arms {
         let of_image = cache.and_then(|cache| file_system::recipe_lacks(cache, plan, arm));
-        let of_build = arm.tuning.scheduler.and_then(|_| schedulers::build_lacks());
+        let of_build = arm
+            .tuning
+            .scheduler
+            .and_then(|_| guest::schedulers::build_lacks());
         let is_asking = arm.tuning.scheduler.is_some() || arm.tuning.file_system.is_some();
         let [of_scheduler, of_file_system] = cache
             .filter(|_| is_asking)
@@ -70,7 +74,7 @@ pub(crate) fn refuse_image(arm: &Arm, title: &str, image: &Image) -> Result<()> 
 fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> [Option<Lack>; 2] {
     let scheduler = arm.tuning.scheduler;
     [
-        scheduler.and_then(|_| schedulers::kernel_lacks(release, config)),
+        scheduler.and_then(|_| guest::schedulers::kernel_lacks(release, config)),
         file_system::kernel_lacks(arm, release, config),
     ]
 }

@@ -1,7 +1,7 @@
 //! The loop of a bisection: ask a version, note what a block says, look, until a step is found.
 //!
 //! ```text
-//! bisect.jsonl --replay--> blocks so far --verdict::bisect::look--> Open(candidate) --measure--> Measured | Skipped | Void
+//! bisect.jsonl --replay--> blocks so far --judge::topics::bisect::find::look--> Open(candidate) --measure--> Measured | Skipped | Void
 //!      ^------------------------------------------- append --------------------------------------------------+
 //! ```
 //! Who measures is a parameter, so that a fake one can be bisected in no time. What is asked next follows from the journal alone, so that a
@@ -11,13 +11,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use judge::topics::bisect::find::{Question, look};
 use plan::Design;
 use record::bisect::{
     BisectBlock, BisectEvent, BisectJournal, Bisection, Conclusion, Evidence, KernelConfig, Opened,
     VERSION,
 };
 use record::metric::MetricSpec;
-use verdict::bisect::{Question, look};
 
 use crate::lab::Finish;
 

@@ -1,7 +1,7 @@
 //! The build of this binary, by which host and agent know each other.
 
-use protocol::{Greeting, PROTOCOL};
 use record::VERSION;
+use record::protocol::{Greeting, PROTOCOL};
 
 /// Version and build of this binary; host and agent must be of one build.
 pub fn build() -> String {

@@ -121,7 +121,7 @@ pub enum Command {
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
         bakeoff load http://127.0.0.1:8080/ --capacity 'p99<5ms'"
     )]
-    Load(Box<load_cli::LoadArgs>),
+    Load(Box<crate::load_cli::LoadArgs>),
     /// Answer each request at once, so that clients on other hosts can find out how much they could measure at the most
     #[command(
         after_help = "Examples:\n  bakeoff null-server --listen 0.0.0.0:8080\n\n\
@@ -210,7 +210,7 @@ pub struct NullServerArgs {
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub listen: SocketAddr,
     /// Length of the answer to a path that asks for none
-    #[arg(long, value_name = "SIZE", value_parser = input::units::bytes, default_value = "0")]
+    #[arg(long, value_name = "SIZE", value_parser = base::input::units::bytes, default_value = "0")]
     pub bytes: u64,
     /// Threads that answer [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -588,7 +588,7 @@ pub enum CacheCommand {
     )]
     Prune {
         /// What it may keep, such as 5GiB [default: `BAKEOFF_CACHE_LIMIT`, else 20GiB]
-        #[arg(long, value_name = "SIZE", value_parser = input::units::bytes)]
+        #[arg(long, value_name = "SIZE", value_parser = base::input::units::bytes)]
         to: Option<u64>,
         /// Remove entries that run directories name as well
         #[arg(long)]

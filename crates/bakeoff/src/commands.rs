@@ -40,15 +40,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use input::file;
-use input::units::show_bytes;
+use base::input::file;
+use base::input::units::show_bytes;
 use machine::cache::Cache;
 use machine::emulator_choice;
 use machine::task::{Interrupted, Progress, Task};
 use plan::cpu::CpuModel;
 use plan::fields::Fields;
 use plan::{Checks, MachineKind, Plan, WorkloadPlan};
-use protocol::hosts::HostCommand;
+use record::protocol::hosts::HostCommand;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
@@ -125,8 +125,8 @@ pub fn run(cli: &Cli) -> Result<End> {
             let build = build_id::build();
             let hosts = host_commands(hosts.as_deref())?;
             std::process::exit(match cgroup {
-                Some(cgroup) => agent::live(&build, cgroup, files),
-                None => agent::remote(&build, &hosts),
+                Some(cgroup) => guest::live(&build, cgroup, files),
+                None => guest::remote(&build, &hosts),
             })
         }
         Command::Clients(args) => clients::clients(args),

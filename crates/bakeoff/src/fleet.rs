@@ -17,15 +17,17 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
+use machine::slurm::{Array, Job, State};
 use plan::{Claim, Plan};
-use record::fleet::{self, BlockLock, Failure, Fleet};
+use record::fleet;
+use record::fleet::{BlockLock, Failure, Fleet};
 use record::hash::{sha256, sha256_of};
 use record::node::Node;
-use record::rundir::{self, RunDir};
-use slurm::{Array, Job, State};
+use record::rundir;
+use record::rundir::RunDir;
+use stats::looks::fewest_blocks;
 use std::ffi::OsString;
-use verdict::looks::fewest_blocks;
 
 use crate::lab::Finish;
 use crate::lab::fleet::{Scheduler, Waited};
@@ -53,7 +55,7 @@ fn end_of(dir: &Tree, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = dir.open(name)?;
     let length = file.metadata()?.len();
     file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
-    input::file::read_all(file.take(END_BYTES), END_BYTES)
+    base::input::file::read_all(file.take(END_BYTES), END_BYTES)
 }
 
 /// How a job ended.
@@ -275,7 +277,7 @@ impl<'f> SlurmFleet<'f> {
 
     /// Takes jobs that wait out of the queue. Those that run end by themselves, and their blocks stay where they are.
     pub fn stop(&self) -> Result<()> {
-        let jobs = slurm::jobs(&self.prefix())?;
+        let jobs = machine::slurm::jobs(&self.prefix())?;
         let (pending, running): (Vec<Job>, Vec<Job>) = jobs
             .into_iter()
             .partition(|job| job.state == State::Pending);
@@ -315,7 +317,7 @@ impl<'f> SlurmFleet<'f> {
     /// Blocks that are to be in the queue.
     fn horizon(&self, block: u32, most: u32) -> std::ops::RangeInclusive<u32> {
         let at_a_time = self.choice.width.unwrap_or(self.nodes.len() as u32);
-        let ahead = (AHEAD * at_a_time).clamp(FEWEST_AHEAD, slurm::MOST_TASKS);
+        let ahead = (AHEAD * at_a_time).clamp(FEWEST_AHEAD, machine::slurm::MOST_TASKS);
         block..=most.min(block.saturating_add(ahead - 1))
     }
 
@@ -483,9 +485,9 @@ impl<'f> SlurmFleet<'f> {
             excluded: self.excluded.iter().cloned().collect(),
             outputs: self.run.join("blocks"),
             directory: std::env::current_dir().context("cannot find the working directory")?,
-            script: slurm::script(&self.words, offset),
+            script: machine::slurm::script(&self.words, offset),
         };
-        let id = slurm::submit(&array)?;
+        let id = machine::slurm::submit(&array)?;
         let what = if first == last {
             format!("block {first}")
         } else {
@@ -522,7 +524,7 @@ impl<'f> SlurmFleet<'f> {
 
     /// One look at the queue.
     fn glance(&mut self, block: u32, most: u32) -> Result<()> {
-        let jobs = match slurm::jobs(&self.prefix()) {
+        let jobs = match machine::slurm::jobs(&self.prefix()) {
             Ok(jobs) => jobs,
             Err(why) => {
                 // Blocks go on without it.
@@ -567,18 +569,18 @@ impl Scheduler for SlurmFleet<'_> {
 /// queue shows what is left.
 fn cancel(ids: &[String]) {
     if !ids.is_empty() {
-        let _ = slurm::cancel_pending(ids);
+        let _ = machine::slurm::cancel_pending(ids);
     }
 }
 
 /// The nodes that may be used, and those of the partition that may not.
 fn settle_nodes(choice: &Choice) -> Result<(Vec<String>, BTreeSet<String>)> {
-    let known = slurm::nodes(choice.partition.as_deref())?;
+    let known = machine::slurm::nodes(choice.partition.as_deref())?;
     let known: Vec<String> = known.into_iter().map(|node| node.name).collect();
     let Some(list) = &choice.nodes else {
         return Ok((known, BTreeSet::new()));
     };
-    let wanted = slurm::expand(list)?;
+    let wanted = machine::slurm::expand(list)?;
     if let Some(stranger) = wanted.iter().find(|name| !known.contains(name)) {
         bail!(
             "no such node: {stranger} (the partition has: {})",

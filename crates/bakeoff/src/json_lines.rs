@@ -31,14 +31,14 @@ pub fn violations(
 ) -> Value {
     json!({
         "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": found,
-        "text": report::early_violations(blocks, min_blocks, found),
+        "text": judge::report::early_violations(blocks, min_blocks, found),
     })
 }
 
 /// A defect of a trial's kernel or services, as it is told for the first time.
 pub fn defect(trial: &Trial, found: &FoundDefect, model: Option<&str>) -> Value {
     json!({
-        "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": found, "text": report::defect(found),
+        "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": found, "text": judge::report::defect(found),
     })
 }
 
@@ -49,7 +49,7 @@ pub fn verdict(
     page: &Path,
 ) -> Value {
     json!({
-        "version": VERSION, "kind": "verdict", "judgement": report::json(run, judgement), "models": models, "report": page,
+        "version": VERSION, "kind": "verdict", "judgement": judge::report::json(run, judgement), "models": models, "report": page,
     })
 }
 

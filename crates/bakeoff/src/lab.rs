@@ -40,12 +40,13 @@ use anyhow::{Result, bail};
 use machine::clock::Clock;
 use machine::guest::Machine;
 use plan::{Design, Plan, WorkloadPlan};
-use protocol::Greeting;
 use record::defect::FoundDefect;
 use record::journal::CloseReason;
 use record::journal::{Ending, Entry, Event, Journal, Opening};
 use record::load::Tick;
-use record::rundir::{self, Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
+use record::protocol::Greeting;
+use record::rundir;
+use record::rundir::{Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::{Finding, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
@@ -213,7 +214,7 @@ pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
 fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     let mut changes = changed_inputs(before, now);
     if before.machine != now.machine {
-        let [was, is] = [&before.machine, &now.machine].map(report::machine);
+        let [was, is] = [&before.machine, &now.machine].map(judge::report::machine);
         changes.push(format!("machine was {was}, is {is}"));
     }
     if changes.is_empty() {
@@ -448,12 +449,15 @@ impl<'l> Lab<'l> {
     fn tell_violations(&self, told: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
         let min_blocks = self.plan.design.min_blocks;
         if blocks == min_blocks {
-            told.retain(|id| fairness::is_of_plan(id));
+            told.retain(|id| judge::topics::fairness::is_of_plan(id));
         }
         let recent = self.load_recent(blocks)?;
         let found = match blocks {
-            0 => fairness::accept(fairness::of_plan(self.plan), &recent.accepted),
-            _ => verdict::quick_look(&recent).fairness,
+            0 => judge::topics::fairness::accept(
+                judge::topics::fairness::of_plan(self.plan),
+                &recent.accepted,
+            ),
+            _ => judge::quick_look(&recent).fairness,
         };
         let is_new = |one: &Finding| {
             let is_violation = matches!(one.outcome, Found::Violation { .. });
@@ -501,7 +505,7 @@ impl<'l> Lab<'l> {
     }
 
     fn undecided(&self, primaries: &[Comparison]) -> Vec<&'l WorkloadPlan> {
-        let open = |workload: &&WorkloadPlan| !verdict::is_decided(primaries, &workload.id);
+        let open = |workload: &&WorkloadPlan| !judge::is_decided(primaries, &workload.id);
         self.plan.workloads.iter().filter(open).collect()
     }
 
@@ -531,7 +535,7 @@ impl<'l> Lab<'l> {
         let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
         // Where several trials run at a time, some of the next block may have ended.
         let run = book.run(self.plan).within(block);
-        let disturbance = verdict::disturbance(&run, id, &trials);
+        let disturbance = judge::disturbance(&run, id, &trials);
         let Some(disturbance) = disturbance.filter(|_| book.run_state.redos(id, block) < REDOS)
         else {
             return Ok(true);
@@ -572,7 +576,7 @@ impl<'l> Lab<'l> {
         block: u32,
         busy: &[u32],
     ) -> Option<Next<'l>> {
-        let order = verdict::order(self.plan, &workload.id, block);
+        let order = judge::order(self.plan, &workload.id, block);
         order.into_iter().zip(1..).find_map(|(arm, slot)| {
             let trial = book.run_state.trial(&workload.id, block, slot, &arm);
             let attempt = book.run_state.next_attempt(&trial, ATTEMPTS)?;
@@ -730,7 +734,7 @@ impl<'l> Lab<'l> {
 
     /// The primary metrics after `blocks` blocks.
     fn compare(&self, book: &Book, blocks: u32) -> Vec<Comparison> {
-        verdict::primaries(&book.run(self.plan).within(blocks))
+        judge::primaries(&book.run(self.plan).within(blocks))
     }
 
     /// The run as it was after `blocks` blocks, with the last ones of these.

@@ -8,8 +8,8 @@ use bakeoff::out;
 use clap::Parser;
 
 fn main() -> ExitCode {
-    if agent::is_first_process() {
-        agent::init(&bakeoff::build_id::build());
+    if guest::is_first_process() {
+        guest::init(&bakeoff::build_id::build());
     }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,

@@ -7,7 +7,7 @@
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
 
-use input::text::{escaped, escaped_json};
+use base::input::text::{escaped, escaped_json};
 use signal_hook::consts::SIGPIPE;
 
 /// Status of a command that was not done.

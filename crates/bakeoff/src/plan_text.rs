@@ -5,7 +5,7 @@
 //! from another one.
 
 use anyhow::Result;
-use input::units;
+use base::input::units;
 use toml::Value;
 use workload::overview::{self, Given, Key};
 

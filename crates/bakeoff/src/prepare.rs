@@ -8,38 +8,49 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use agent::needs;
 use anyhow::{Context, Result, anyhow, bail};
-use input::file;
-use input::units::show_bytes;
+use base::input::file;
+use base::input::units::show_bytes;
+use guest::needs;
 use load::server::Server;
 use load::tls::Trust;
 use machine::acceleration::Kvm;
-use machine::cache::eviction::{self, Mode, Named};
-use machine::cache::{self, Cache};
+use machine::cache;
+use machine::cache::Cache;
+use machine::cache::eviction;
+use machine::cache::eviction::{Mode, Named};
 use machine::client_hosts::ClientHosts;
-use machine::counting::{self, Counter};
+use machine::counting;
+use machine::counting::Counter;
 use machine::doctor;
 use machine::emulator::Program;
 use machine::emulator_choice;
 use machine::flavour::Flavour;
 use machine::guest::Machine;
-use machine::image::{self, Image, Request};
-use machine::initramfs::{self, Content};
-use machine::kernel::{self, Kernel};
+use machine::image;
+use machine::image::{Image, Request};
+use machine::initramfs;
+use machine::initramfs::Content;
+use machine::kernel;
+use machine::kernel::Kernel;
 use machine::kvm;
-use machine::local::{self, Local};
-use machine::profiling::{self, ArmSymbols, Profiler};
-use machine::qemu::{self, BootFiles, ClientsPlace, Hardware, Qemu};
+use machine::local;
+use machine::local::Local;
+use machine::profiling;
+use machine::profiling::{ArmSymbols, Profiler};
+use machine::qemu;
+use machine::qemu::{BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
-use machine::ssh::{self, ClientsOfBox, Looked, SshBox};
+use machine::ssh;
+use machine::ssh::{ClientsOfBox, Looked, SshBox};
 use machine::task::{Progress, Task};
 use machine::vmlinux;
 use plan::cpu::CpuModel;
 use plan::{Arm, Clients, Clock, MachineKind, Plan, SeekDisk, WorkloadPlan};
 use record::VERSION;
 use record::hash::sha256;
-use record::journal::{self, Opening};
+use record::journal;
+use record::journal::Opening;
 use record::rundir::RunDir;
 use serde_json::Value;
 
@@ -215,7 +226,7 @@ fn refuse_silent((plan, file): (&Plan, &Path), task: Task<'_>) -> Result<()> {
             continue;
         };
         task.go_on()?;
-        if let Err(why) = agent::try_source(&source) {
+        if let Err(why) = guest::try_source(&source) {
             wrong.push(format!(
                 "{}:{}: arm {}: {why:#}",
                 file.display(),
@@ -602,7 +613,7 @@ fn build_image(
     for arm in &plan.arms {
         arm_needs::refuse_image(arm, &whose, &image)?;
     }
-    let size = input::units::show_bytes(image.bytes);
+    let size = base::input::units::show_bytes(image.bytes);
     reporter.line(&format!(
         "image {}: {size}, {:.12}",
         image.title(),

@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::input::units::significant;
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
-use input::units::significant;
 use record::defect::{FoundDefect, Severity};
 use record::journal::{Entry, Event, Opening};
 use record::rundir::{ProfileNote, Series, TrialRecord};
@@ -157,7 +157,7 @@ impl Reporter {
                     let line = json_lines::violations(after, found, self.model.as_deref());
                     self.json_line(line);
                 }
-                for line in report::early_violations(blocks, min_blocks, found) {
+                for line in judge::report::early_violations(blocks, min_blocks, found) {
                     self.line(&line);
                 }
             }
@@ -202,24 +202,24 @@ impl Reporter {
     fn event_line(&self, entry: &Entry) -> Option<String> {
         match &entry.event {
             Event::Opened(Opening { machine, .. }) => {
-                Some(format!("machine: {}", report::machine(machine)))
+                Some(format!("machine: {}", judge::report::machine(machine)))
             }
             Event::Resumed { .. } => {
                 Some(format!("going on with an interrupted run, {}", entry.at))
             }
             Event::Ceiling {
                 workload, outcome, ..
-            } => Some(report::ceiling(workload, outcome)),
+            } => Some(judge::report::ceiling(workload, outcome)),
             Event::OneFewer {
                 workload,
                 arm,
                 outcome,
-            } => Some(report::one_fewer((workload, arm), outcome)),
+            } => Some(judge::report::one_fewer((workload, arm), outcome)),
             Event::Merged {
                 block,
                 node,
                 given_up_on,
-            } => Some(report::merged(*block, node, given_up_on)),
+            } => Some(judge::report::merged(*block, node, given_up_on)),
             Event::Started { .. } => {
                 self.series.set(Series::Judged);
                 None
@@ -243,17 +243,17 @@ impl Reporter {
                 ..
             } => Some(format!(
                 "  block {block:2}  {workload}  does not count and is run again: {}",
-                report::disturbance(disturbance)
+                judge::report::disturbance(disturbance)
             )),
             Event::Looked { .. } | Event::Closed { .. } if !self.has_looks => None,
             Event::Looked { blocks, looks, .. } => {
                 let lines = looks
                     .iter()
-                    .map(|look| format!("\n    {}", report::look(look)));
+                    .map(|look| format!("\n    {}", judge::report::look(look)));
                 let lines: Vec<String> = lines.collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }
-            Event::Closed { reason } => Some(report::close_reason(reason)),
+            Event::Closed { reason } => Some(judge::report::close_reason(reason)),
             Event::Extended {
                 from,
                 to,
@@ -277,7 +277,7 @@ fn before_line(entries: &[Entry]) -> Option<String> {
         match &entry.event {
             Event::Ended { .. } => trials += 1,
             Event::Looked { blocks: so_far, .. } => blocks = blocks.max(*so_far),
-            Event::Closed { reason } => end = report::close_reason(reason),
+            Event::Closed { reason } => end = judge::report::close_reason(reason),
             Event::Extended { .. } => end = "more blocks were asked for".into(),
             Event::Opened(_)
             | Event::Resumed { .. }
@@ -356,7 +356,7 @@ fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
         workload,
         ..
     } = trial;
-    let (what, said) = (what(series), report::defect(found));
+    let (what, said) = (what(series), judge::report::defect(found));
     format!("  block {block:2}  {what} {number:03}  {workload}  {arm:12} {said}")
 }
 

@@ -1,6 +1,6 @@
 //! Parts of a page. The template escapes all text; a page stands alone and loads nothing.
 
-use input::text::escaped;
+use base::input::text::escaped;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{Block, Headline, Notice, RemarkKind, Table};

@@ -1,6 +1,6 @@
 //! GitHub's Markdown, readable before it is rendered.
 
-use input::text::escaped;
+use base::input::text::escaped;
 
 use crate::{Block, Headline, RemarkKind};
 

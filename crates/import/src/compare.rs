@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use input::problem::Problem;
-use input::problem::remedy_among;
-use input::units::show_share;
+use base::input::problem::Problem;
+use base::input::problem::remedy_among;
+use base::input::units::show_share;
 use record::metric::Direction;
 use record::verdict::Pair;
 

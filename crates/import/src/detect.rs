@@ -9,7 +9,7 @@ use super::{
 use crate::json::Raw;
 use crate::observation::{FEWER, FileFigures, without_commas};
 use crate::source::Source;
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 
 /// Files above this are no results, in bytes.
 const LARGEST_BYTES: u64 = 32 << 20;
@@ -90,7 +90,7 @@ fn content(source: &Source, found: &mut FileFigures) -> Option<String> {
         found.wrong(0, what, FEWER);
         return None;
     }
-    match input::file::read(&source.path, LARGEST_BYTES).map(String::from_utf8) {
+    match base::input::file::read(&source.path, LARGEST_BYTES).map(String::from_utf8) {
         Ok(Ok(mut text)) => {
             let marks = text.len() - text.trim_start_matches('\u{feff}').len();
             text.drain(..marks);

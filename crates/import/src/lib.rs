@@ -18,7 +18,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use input::problem::{Problem, Problems};
+use base::input::problem::{Problem, Problems};
 
 pub mod compare;
 mod copies;

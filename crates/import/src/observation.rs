@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use input::problem::Problem;
-use input::units::show_bytes;
+use base::input::problem::Problem;
+use base::input::units::show_bytes;
 use record::metric::Direction;
 
 /// One figure and where it stands.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use input::problem::Problem;
+use base::input::problem::Problem;
 
 use crate::observation::{FileFigures, Run};
 

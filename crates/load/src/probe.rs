@@ -8,8 +8,8 @@ use crate::http2::{self, probe::Response};
 use crate::response::{KeptResponse, NotHttp};
 use crate::traffic::Protocol;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use input::text;
-use input::units::show_bytes;
+use base::input::text;
+use base::input::units::show_bytes;
 use record::hash::hex;
 use sha2::{Digest as _, Sha256};
 

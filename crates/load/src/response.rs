@@ -15,7 +15,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Display, Formatter};
 use std::mem::MaybeUninit;
 
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use record::load::Fault;
 
 use crate::expect::{Check, Expect};

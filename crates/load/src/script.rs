@@ -16,8 +16,8 @@
 //! connection and no cookies. Within a session cookies are kept and sent back, whatever their path;
 //! there is one connection.
 
-use input::problem::{Problem, Problems};
-use input::units;
+use base::input::problem::{Problem, Problems};
+use base::input::units;
 
 use crate::clock;
 use crate::exchange::Exchange;

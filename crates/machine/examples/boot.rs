@@ -18,12 +18,13 @@ use machine::emulator_choice;
 use machine::flavour::Flavour;
 use machine::guest::{Boot, GuestEvent, Machine};
 use machine::image::Request;
-use machine::initramfs::{self, Content};
+use machine::initramfs;
+use machine::initramfs::Content;
 use machine::qemu::{BootFiles, Qemu};
 use machine::task::Task;
 use machine::{image, kernel, kvm, qemu};
 use plan::{Clock, MachinePlan};
-use protocol::{FromAgent, Greeting, ToAgent};
+use record::protocol::{FromAgent, Greeting, ToAgent};
 use rustix::system::RebootCommand;
 
 /// What the guest loads.
@@ -110,7 +111,7 @@ fn boot_once(machine: &dyn Machine) -> Result<()> {
         arm: "arm",
         block: 1,
         dir: &dir,
-        allowance_bytes: protocol::allowance(Duration::from_secs(60)),
+        allowance_bytes: record::protocol::allowance(Duration::from_secs(60)),
         stop: &AtomicBool::new(false),
     })?;
     loop {
@@ -152,14 +153,14 @@ fn be_guest() -> Result<()> {
     }
     let mut line = open_line()?;
     let build = format!("{} {}", release.trim(), block_device());
-    protocol::send(
+    record::protocol::send(
         &mut line,
         &FromAgent::Hello(Greeting {
-            protocol: protocol::PROTOCOL,
+            protocol: record::protocol::PROTOCOL,
             build,
         }),
     )?;
-    let ToAgent::Stop = protocol::receive::<ToAgent>(&mut line)? else {
+    let ToAgent::Stop = record::protocol::receive::<ToAgent>(&mut line)? else {
         bail!("expected to be stopped");
     };
     Ok(())
@@ -193,12 +194,12 @@ fn open_line() -> Result<File> {
     for _ in 0..200 {
         for port in fs::read_dir("/sys/class/virtio-ports")?.flatten() {
             let name = fs::read_to_string(port.path().join("name")).unwrap_or_default();
-            if name.trim() == protocol::PORT {
+            if name.trim() == record::protocol::PORT {
                 let path = Path::new("/dev").join(port.file_name());
                 return Ok(File::options().read(true).write(true).open(path)?);
             }
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    bail!("no port called {}", protocol::PORT)
+    bail!("no port called {}", record::protocol::PORT)
 }

@@ -10,11 +10,13 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use input::problem::remedy_among;
-use input::tree::Tree;
+use base::input::problem::remedy_among;
+use base::input::tree::Tree;
 
-use crate::cache::{self, Cache, NOTE_BYTES};
-use crate::program::{self, command};
+use crate::cache;
+use crate::cache::{Cache, NOTE_BYTES};
+use crate::program;
+use crate::program::command;
 use crate::task::Task;
 
 /// Suites that may be named, oldest first.

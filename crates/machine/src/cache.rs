@@ -31,8 +31,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result, anyhow, bail};
-use input::tree::Tree;
-use input::units::show_bytes;
+use base::input::tree::Tree;
+use base::input::units::show_bytes;
 use record::hash;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -394,7 +394,7 @@ fn remove(dir: &Tree, name: &str) {
         return;
     }
     if let Ok(mut rm) = program::enclosed("rm".as_ref()) {
-        process::bind(&mut rm);
+        base::process::bind(&mut rm);
         let _ = rm.arg("-rf").arg(dir.path().join(name)).status();
     }
 }

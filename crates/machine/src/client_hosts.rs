@@ -14,12 +14,13 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use input::text;
-use input::units::show_bytes;
+use base::input::text;
+use base::input::units::show_bytes;
 use plan::ClientHost;
-use protocol::hosts::HostCommand;
+use record::protocol::hosts::HostCommand;
 
-use crate::cache::{self, Cache};
+use crate::cache;
+use crate::cache::Cache;
 use crate::ssh::session::{Session, quoted};
 use crate::task::Task;
 

@@ -3,7 +3,7 @@
 //! ```text
 //! namespace of the clients (without root: a user namespace around it)      guest
 //!   clients' agent ---- tap 10.77.0.2 ==== QEMU, virtio-net (vhost) ==== 10.77.0.1 servers' agent
-//!        |   \------------- protocol::clients over virtio-serial ---------------/    |
+//!        |   \------------- record::protocol::clients over virtio-serial ---------------/    |
 //!        \----------------------------- this process --------------------------------/
 //! ```
 //! The clients' agent makes the namespace and the tap, and hands the tap to QEMU. Both end with this process, and the
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use plan::Tuning;
 use profiler::counter::Counted;
-use protocol::{FromAgent, Job, Part, Profiling, ToAgent};
 use record::defect::FoundDefect;
 use record::machine::ClientsApart;
+use record::protocol::{FromAgent, Job, Part, Profiling, ToAgent};
 use record::trial::VoidReason;
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
@@ -153,9 +153,9 @@ impl HostClients {
             &numbers(&taps),
             &numbers(&vhosts),
         ));
-        process::inherit(qemu, line.into());
+        base::process::inherit(qemu, line.into());
         for file in taps.into_iter().chain(vhosts) {
-            process::inherit(qemu, file);
+            base::process::inherit(qemu, file);
         }
         Ok(clients)
     }
@@ -222,7 +222,7 @@ fn arguments(line: i32, taps: &[i32], vhosts: &[i32]) -> Vec<String> {
 fn attached(line: i32, netdev: String, card: &str) -> Vec<String> {
     let port = format!(
         "virtserialport,chardev=clients,name={}",
-        protocol::clients::PORT
+        record::protocol::clients::PORT
     );
     [
         ("-netdev", netdev),

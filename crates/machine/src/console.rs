@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use base::input::text;
+use base::input::tree::Tree;
 use defects::Defect;
-use input::text;
-use input::tree::Tree;
 use record::defect::{DefectSource, FoundDefect};
 
 /// Longest console, in bytes; a trial that writes more in a minute is void. A boot writes some 50 KiB.

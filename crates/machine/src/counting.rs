@@ -56,7 +56,7 @@ fn add_plugin(places: &[(&'static str, u64)], qemu: &mut Command) -> Result<File
     qemu.args(["-plugin", &load]);
     let written = out.try_clone().context("cannot keep the counter's file")?;
     for file in [library, out] {
-        process::inherit(qemu, file.into());
+        base::process::inherit(qemu, file.into());
     }
     Ok(written)
 }

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use rustix::process::geteuid;
 
 use crate::acceleration::Kvm;
 use crate::apt::{KEYRING, Source};
-use crate::cache::{self, Cache, eviction};
+use crate::cache;
+use crate::cache::{Cache, eviction};
 use crate::clients::HostClients;
-use crate::emulator::{self, Program};
+use crate::emulator;
+use crate::emulator::Program;
 use crate::emulator_choice;
 use crate::host;
 use crate::host_state::{HostState, Lack};
@@ -241,12 +243,12 @@ fn sandbox(program: &Program) -> Finding {
     } else {
         lacks.push("seccomp: not built into this QEMU (bakeoff qemu fetch)".to_string());
     }
-    match process::landlock_obstacle() {
+    match base::process::landlock_obstacle() {
         None => holds.push("Landlock: files of its guest alone".into()),
         Some(obstacle) => lacks.push(format!("Landlock: {obstacle}")),
     }
     if geteuid().is_root() {
-        match process::substitute_obstacle(&emulator::devices()) {
+        match base::process::substitute_obstacle(&emulator::devices()) {
             None => holds.push("a user without files".into()),
             Some(obstacle) => lacks.push(format!("another user: {obstacle}")),
         }

@@ -8,9 +8,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
+use base::process::Confinement;
 use plan::cpu::{CpuModel, PERFORMANCE_MONITORING};
-use process::Confinement;
 
 use crate::profiling;
 use crate::program;
@@ -165,7 +165,7 @@ impl Program {
                 .collect(),
             devices: devices(),
         };
-        process::confine(qemu, &confinement).context("cannot confine QEMU")
+        base::process::confine(qemu, &confinement).context("cannot confine QEMU")
     }
 
     /// The program itself, its libraries and its firmware.
@@ -415,7 +415,7 @@ mod tests {
         command.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
         command.args(["-monitor", "stdio"]);
         qemu.confine(&mut command, &[]).unwrap();
-        process::bind(&mut command);
+        base::process::bind(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         // Its monitor greets when all that the command line asks for is done.
@@ -423,14 +423,14 @@ mod tests {
         let output = child.stdout.as_mut().unwrap();
         output.read_exact(&mut greeting).unwrap();
         let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
-        process::end(&mut child);
+        base::process::end(&mut child);
         let value = |key: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(key));
             line.unwrap_or_default().trim().to_string()
         };
         assert_eq!(value("NoNewPrivs:"), "1");
         assert_eq!(value("Seccomp:"), if qemu.has_seccomp { "2" } else { "0" });
-        if process::substitute_obstacle(&devices()).is_none() {
+        if base::process::substitute_obstacle(&devices()).is_none() {
             assert!(!value("Uid:").starts_with("0\t"), "{status}");
             // CAP_DAC_READ_SEARCH alone, or none where bakeoff has none.
             let capabilities = u64::from_str_radix(&value("CapEff:"), 16).unwrap();

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 
 use crate::cache::Cache;
-use crate::emulator::{self, Launch, PROGRAM, Program};
+use crate::emulator;
+use crate::emulator::{Launch, PROGRAM, Program};
 use crate::fetched;
 use crate::program;
 use crate::task::Task;

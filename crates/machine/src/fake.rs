@@ -10,13 +10,13 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::defect::{DefectSource, FoundDefect, KernelLog, Kind, Severity, When};
 use record::hardware_counters::HardwareCounters;
 use record::load::Tick;
 use record::load_path::LoadPath;
 use record::machine::MachineDescription;
 use record::prng::{SplitMix64, fnv1a};
+use record::protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::trial::{Phase, VoidReason};
 
 use crate::clock::Clock;

@@ -13,8 +13,10 @@ use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
 use crate::apt::{Package, Suite};
-use crate::cache::{self, Cache};
-use crate::emulator::{self, Launch, PROGRAM, Program};
+use crate::cache;
+use crate::cache::Cache;
+use crate::emulator;
+use crate::emulator::{Launch, PROGRAM, Program};
 use crate::kernel;
 use crate::task::Task;
 

@@ -7,7 +7,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::program::{self, command};
+use crate::program;
+use crate::program::command;
 use crate::task::Task;
 
 /// A commit.

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Result;
 use profiler::counter::Counted;
 use profiler::profile::Profile;
-use protocol::code::Code;
-use protocol::{FromAgent, ToAgent};
+use record::protocol::code::Code;
+use record::protocol::{FromAgent, ToAgent};
 
 /// What to boot. Nothing in it says which workload will run.
 #[derive(Debug, Clone, Copy)]
@@ -23,7 +23,7 @@ pub struct Boot<'b> {
     pub block: u32,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
-    /// How much the guest may say to the host in all; see `protocol::allowance`.
+    /// How much the guest may say to the host in all; see `record::protocol::allowance`.
     pub allowance_bytes: u64,
     /// Set when the user wants to stop: what the machine waits for then ends.
     pub stop: &'b AtomicBool,
@@ -124,7 +124,7 @@ pub trait Guest {
 /// What a guest may do next.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GuestEvent {
-    /// The agent said something. A guest may say anything: it is to be checked (`protocol::session`).
+    /// The agent said something. A guest may say anything: it is to be checked (`record::protocol::session`).
     Said(Box<FromAgent>),
     /// Nothing within the time given.
     Quiet,

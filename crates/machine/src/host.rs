@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::{Context, Result};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// Numbers of the CPUs that bakeoff itself may run on, lowest first.

@@ -246,7 +246,7 @@ impl HostState {
 
 /// Facts of this host's hardware, and of the kernel that emulates.
 pub(crate) fn hardware() -> BTreeMap<String, String> {
-    let own = ::hardware::facts().into_iter();
+    let own = base::hardware::facts().into_iter();
     let mut facts: BTreeMap<String, String> = own
         .map(|(name, value)| (fact(&format!("hardware:{name}")), value))
         .collect();

@@ -17,16 +17,18 @@ use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use input::problem::{Problems, remedy_among};
-use input::tree::Tree;
-use input::units;
+use base::input::problem::{Problems, remedy_among};
+use base::input::tree::Tree;
+use base::input::units;
 use plan::fields::{Fields, Page};
 use serde::{Deserialize, Serialize};
 
 use crate::apt::{Package, SUITES, Source, Suite};
+use crate::cache;
 use crate::cache::about::{About as Origin, Part};
-use crate::cache::{self, Cache, Staging, packages};
-use crate::program::{self, command};
+use crate::cache::{Cache, Staging, packages};
+use crate::program;
+use crate::program::command;
 use crate::task::Task;
 
 /// Recipes that come with bakeoff.
@@ -404,7 +406,7 @@ fn parts(recipe: &str) -> Result<Vec<RecipeText>> {
         .extension()
         .is_some_and(|ending| ending == "toml")
     {
-        let text = input::file::read_to_string_within(Path::new(recipe), RECIPE_BYTES)
+        let text = base::input::file::read_to_string_within(Path::new(recipe), RECIPE_BYTES)
             .with_context(|| format!("cannot read image recipe: {recipe}"))?;
         return Ok(vec![RecipeText {
             name: recipe.into(),

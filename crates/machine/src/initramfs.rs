@@ -18,10 +18,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::cache;
+use crate::cache::Cache;
 use crate::cache::about::{About, Part};
-use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
-use crate::modules::{self, Module, Signed};
+use crate::modules;
+use crate::modules::{Module, Signed};
 use crate::task::Task;
 
 /// Raised when the layout changes.

@@ -16,19 +16,22 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use input::file;
-use input::text;
-use input::tree::Tree;
-use input::units::show_bytes;
+use base::input::file;
+use base::input::text;
+use base::input::tree::Tree;
+use base::input::units::show_bytes;
 use plan::kernel::KernelRef;
 use serde::{Deserialize, Serialize};
 
 use crate::apt::Suite;
+use crate::cache;
 use crate::cache::about::{About as Origin, Part};
-use crate::cache::{self, Cache, Staging};
-use crate::debian::{self, Choice};
+use crate::cache::{Cache, Staging};
+use crate::debian;
+use crate::debian::Choice;
 use crate::flavour::Flavour;
-use crate::program::{self, command};
+use crate::program;
+use crate::program::command;
 use crate::task::Task;
 
 /// Raised when the layout of an entry changes, so that older ones are not mistaken for it.

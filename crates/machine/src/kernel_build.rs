@@ -14,14 +14,17 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use base::input::file;
 
+use crate::cache;
+use crate::cache::Cache;
 use crate::cache::about::About;
-use crate::cache::{self, Cache};
 use crate::flavour::Flavour;
 use crate::git;
-use crate::kernel::{self, Kernel};
-use crate::program::{self, command, find};
+use crate::kernel;
+use crate::kernel::Kernel;
+use crate::program;
+use crate::program::{command, find};
 use crate::task::Task;
 use plan::kernel::KernelRef;
 use record::bisect::KernelConfig;
@@ -312,7 +315,8 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use super::*;
-    use crate::cache::eviction::{self, Mode, Named};
+    use crate::cache::eviction;
+    use crate::cache::eviction::{Mode, Named};
 
     #[test]
     fn a_tree_that_is_being_built_is_not_evicted() {

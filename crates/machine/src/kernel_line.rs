@@ -6,7 +6,8 @@ use anyhow::{Result, bail};
 
 use crate::apt::Suite;
 use crate::cache::Cache;
-use crate::debian::{self, Choice};
+use crate::debian;
+use crate::debian::Choice;
 use crate::flavour::Flavour;
 use crate::kernel::{Kernel, LOOKUP_ORDER, cached};
 use crate::task::Task;

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use plan::Clock;
 use plan::cpu::CpuModel;
-use protocol::FromAgent;
+use record::protocol::FromAgent;
 
 use crate::acceleration::Kvm;
-use crate::cache::{self, Cache};
+use crate::cache;
+use crate::cache::Cache;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
 use crate::host_state::HostState;
@@ -98,7 +99,7 @@ fn try_boot(
         arm: "probe",
         block: 1,
         dir: &dir.path,
-        allowance_bytes: protocol::allowance(patience * MOST_PATIENCE),
+        allowance_bytes: record::protocol::allowance(patience * MOST_PATIENCE),
         stop: task.stop,
     }) {
         Ok(guest) => watch(guest, patience, task),

@@ -39,6 +39,7 @@ pub mod local;
 pub mod os_release;
 pub mod qemu;
 pub mod remote;
+pub mod slurm;
 pub mod ssh;
 pub mod string_cost;
 pub mod task;

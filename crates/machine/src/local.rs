@@ -20,7 +20,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use plan::{Plan, sysctl_path};
-use protocol::ToAgent;
+use record::protocol::ToAgent;
 use rustix::process::geteuid;
 
 use crate::guest::{Boot, Guest, GuestEvent, Machine};
@@ -28,7 +28,7 @@ use crate::host;
 use crate::process_guest::{Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
-use input::tree::Tree;
+use base::input::tree::Tree;
 
 /// Waits for the end of its input; then ends what is left, removes the cgroup, and writes back each value.
 const JANITOR: &str = r#"

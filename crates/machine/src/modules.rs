@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use base::input::file;
 use object::ObjectSection as _;
 use profiler::elf;
 
@@ -222,8 +222,8 @@ fn file_part(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use base::skip::limits;
     use expect_test::expect;
-    use skip::limits;
 
     use super::*;
 

@@ -22,7 +22,8 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde_json::Value;
 
 use crate::host;
-use crate::topology::{self, Placement};
+use crate::topology;
+use crate::topology::Placement;
 
 /// How long QEMU may take for an answer: with memory that it allocates before the guest begins, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -43,7 +44,7 @@ impl Monitor {
         let socket = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
         qemu.args(["-S", "-chardev", &socket]);
         qemu.args(["-mon", "chardev=monitor,mode=control"]);
-        process::inherit(qemu, theirs);
+        base::process::inherit(qemu, theirs);
         if !placement.others.is_empty() {
             host::keep_thread_to(&placement.others)?;
         }

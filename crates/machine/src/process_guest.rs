@@ -2,7 +2,7 @@
 //!
 //! The line to the agent is a socket pair, so there is no path to be too long and no file to be left behind. A
 //! thread of its own starts the process, reads the line, and stays until the guest is dropped, because the kernel
-//! kills the process when that thread ends (see `process::bind`).
+//! kills the process when that thread ends (see `base::process::bind`).
 //!
 //! ```text
 //! start --> running --Said*--> Exited
@@ -23,17 +23,19 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use input::text;
-use input::units::show_bytes;
+use base::input::text;
+use base::input::units::show_bytes;
 use profiler::counter::{self, Counted};
-use protocol::{FromAgent, Inbox, ToAgent};
 use record::defect::FoundDefect;
+use record::protocol::{FromAgent, Inbox, ToAgent};
 
-use crate::console::{self, Console};
+use crate::console;
+use crate::console::Console;
 use crate::guest::{Guest, GuestEvent};
 use crate::kvm_host::TrialOnHost;
 use crate::profiling;
-use crate::program::{self, Scratch, last_words};
+use crate::program;
+use crate::program::{Scratch, last_words};
 
 /// How often console and process are looked at while nothing is said.
 const GLANCE: Duration = Duration::from_millis(100);
@@ -108,9 +110,9 @@ impl ProcessGuest {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
         let reading = ours.try_clone().context("cannot share a socket")?;
         let stderr = Scratch::new()?;
-        process::bind(&mut program);
+        base::process::bind(&mut program);
         if let Some(bytes) = limits.file_bytes {
-            process::limit_files(&mut program, bytes);
+            base::process::limit_files(&mut program, bytes);
         }
         program
             .stdin(OwnedFd::from(theirs))
@@ -263,7 +265,7 @@ impl ProcessGuest {
 
 impl Guest for ProcessGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        protocol::send(&mut self.line, message).context("cannot speak to the agent")
+        record::protocol::send(&mut self.line, message).context("cannot speak to the agent")
     }
 
     fn next(&mut self, patience: Duration) -> GuestEvent {
@@ -347,7 +349,7 @@ impl Guest for ProcessGuest {
 
 impl Drop for ProcessGuest {
     fn drop(&mut self) {
-        process::end(&mut self.child);
+        base::process::end(&mut self.child);
         // The thread may wait to hand over a message that nobody wants any more.
         drop(std::mem::replace(&mut self.lines, channel().1));
         if let Some((release, keeper)) = self.keeper.take() {

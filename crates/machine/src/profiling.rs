@@ -19,9 +19,10 @@ use profiler::kernel::{Function, KernelSymbols, Layout};
 use profiler::profile::{Kind, Profile};
 use profiler::resolve::{self, FileCode, ModuleCode, Names};
 use profiler::{plugin, raw};
-use protocol::code::{Code, MappedFile, ModuleSection};
+use record::protocol::code::{Code, MappedFile, ModuleSection};
 
-use crate::cache::{self, Cache};
+use crate::cache;
+use crate::cache::Cache;
 use crate::emulator::Program;
 use crate::kernel::Kernel;
 use crate::modules;
@@ -142,7 +143,7 @@ impl Profiler {
             path(&ram)
         );
         qemu.args(["-machine", "memory-backend=ram", "-object", &memory]);
-        process::inherit(qemu, ram.into());
+        base::process::inherit(qemu, ram.into());
         add_plugin(&symbols.kernel, hardware, qemu)
     }
 
@@ -335,7 +336,7 @@ fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -
     qemu.args(["-plugin", &load]);
     let written = out.try_clone()?;
     for file in [library, setup, out] {
-        process::inherit(qemu, file.into());
+        base::process::inherit(qemu, file.into());
     }
     Ok(written)
 }
@@ -376,7 +377,7 @@ fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
     if let Some(symbols) = known.and_then(|text| serde_json::from_slice(&text).ok()) {
         return Ok(symbols);
     }
-    let image = input::file::read(&kernel.vmlinuz, crate::kernel::IMAGE_BYTES)
+    let image = base::input::file::read(&kernel.vmlinuz, crate::kernel::IMAGE_BYTES)
         .with_context(|| format!("cannot read {}", kernel.vmlinuz.display()))?;
     let symbols = KernelSymbols::read(&image)?;
     let text = serde_json::to_vec(&symbols)?;

@@ -1,6 +1,6 @@
 //! Running other programs so that none of them survives us.
 //!
-//! A program is bound to the thread that starts it (`process::bind`); what it starts in turn is held by a pipe to it, or
+//! A program is bound to the thread that starts it (`base::process::bind`); what it starts in turn is held by a pipe to it, or
 //! shut in a PID namespace (`enclosed`), or ended with its process group (`run_group`).
 
 use std::ffi::OsStr;
@@ -114,7 +114,7 @@ pub(crate) fn run_group(
             None => guarded.env_remove(name),
         };
     }
-    process::inherit(&mut guarded, lock.try_clone()?.into());
+    base::process::inherit(&mut guarded, lock.try_clone()?.into());
     let said = run_named(
         &name_of(command),
         None,
@@ -146,7 +146,7 @@ fn run_named(
     let began = Instant::now();
     let mut out = Scratch::new()?;
     let mut err = Scratch::new()?;
-    process::bind(command);
+    base::process::bind(command);
     command
         .stdin(input)
         .stdout(out.stdio()?)
@@ -207,7 +207,7 @@ struct Running(Child);
 impl Drop for Running {
     fn drop(&mut self) {
         if let Ok(None) = self.0.try_wait() {
-            process::end(&mut self.0);
+            base::process::end(&mut self.0);
         }
     }
 }

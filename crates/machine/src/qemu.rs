@@ -12,24 +12,27 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use plan::cpu::{CpuModel, FAST_STRING_FEATURES, PERFORMANCE_MONITORING, Presence};
 use plan::{Clients, Clock, DiskSpeed, MachinePlan};
 use profiler::profile::Profile;
-use protocol::code::Code;
+use record::protocol::code::Code;
 use rustix::fs::{Mode, OFlags};
 
 use crate::acceleration::Kvm;
-use crate::clients::{self, ClientsOfTrial, GuestWithClients, HostClients};
+use crate::clients;
+use crate::clients::{ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
 use crate::counting::Counter;
 use crate::emulator::Program;
 use crate::guest::{Boot, Guest, Lost, Machine};
-use crate::host_state::{self, GuestMemory};
+use crate::host_state;
+use crate::host_state::GuestMemory;
 use crate::kvm_host::KvmHost;
 use crate::pinning::Monitor;
 use crate::process_guest::{Limits, ProcessGuest};
-use crate::profiling::{self, Profiler};
+use crate::profiling;
+use crate::profiling::Profiler;
 
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
@@ -438,7 +441,7 @@ impl Disk {
             .with_context(|| format!("cannot make a disk in {}", dir.display()))?;
         rustix::fs::ftruncate(&file, self.bytes)?;
         qemu.args(self.arguments(file.as_raw_fd()));
-        process::inherit(qemu, file);
+        base::process::inherit(qemu, file);
         Ok(())
     }
 
@@ -590,7 +593,7 @@ impl Hardware {
         let file = console::create(console)?;
         let mut qemu = self.program.command();
         qemu.args(self.arguments(files, image, file.as_raw_fd()));
-        process::inherit(&mut qemu, file.into());
+        base::process::inherit(&mut qemu, file.into());
         Ok(qemu)
     }
 
@@ -636,7 +639,10 @@ impl Hardware {
         add("-device", "virtio-serial-pci");
         add(
             "-device",
-            &format!("virtserialport,chardev=agent,name={}", protocol::PORT),
+            &format!(
+                "virtserialport,chardev=agent,name={}",
+                record::protocol::PORT
+            ),
         );
         if let Some(image) = image {
             let image = escaped(image);

@@ -33,9 +33,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use plan::{BootWay, SshPlan};
-use protocol::ToAgent;
+use record::protocol::ToAgent;
 
 use crate::cache::Cache;
 use crate::clients::{ClientsOfTrial, GuestWithClients};
@@ -316,7 +316,7 @@ impl SshBox {
             cpus: arm.cpus,
             arm: &arm.cmdline,
         };
-        let secret = secret::fresh()?;
+        let secret = base::secret::fresh()?;
         let archive = start::leave_script(
             self.plan.boot,
             &files,

@@ -4,7 +4,8 @@
 //! host; threads that share a core only where the host has too few cores. The kernel's own work and interrupts gather on
 //! the CPUs of low numbers, so cores of high numbers go first.
 
-use record::machine::{self, Locality};
+use record::machine;
+use record::machine::Locality;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;

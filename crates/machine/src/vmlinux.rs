@@ -7,11 +7,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use input::file;
+use base::input::file;
 use profiler::bzimage;
 
+use crate::cache;
+use crate::cache::Cache;
 use crate::cache::about::{About, Part};
-use crate::cache::{self, Cache};
 use crate::kernel::{IMAGE_BYTES, Kernel};
 use crate::task::Task;
 

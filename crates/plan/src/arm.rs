@@ -5,8 +5,8 @@ use std::ops::RangeInclusive;
 use std::path::Path;
 use std::time::Duration;
 
-use input::problem::remedy_among;
-use input::units;
+use base::input::problem::remedy_among;
+use base::input::units;
 use serde::{Deserialize, Serialize};
 
 use crate::disclosure::{TuningNote, read_tuning_note};

@@ -7,7 +7,7 @@ use strum::{IntoStaticStr, VariantNames};
 
 use crate::fields::Fields;
 use crate::{Arm, Clients, MachineKind, MachinePlan, WorkloadPlan};
-use input::units;
+use base::input::units;
 
 mod kinds;
 mod times;

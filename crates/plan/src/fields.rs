@@ -11,8 +11,8 @@ use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use input::problem::{Problem, Problems, remedy_among};
-use input::units::show_share;
+use base::input::problem::{Problem, Problems, remedy_among};
+use base::input::units::show_share;
 
 /// A file under reading and the mistakes found so far.
 pub struct Page<'t> {
@@ -268,7 +268,7 @@ impl<'t> Fields<'t> {
 
     fn share_within(&self, key: &str, is_in: impl Fn(f64) -> bool, range: &str) -> Option<f64> {
         let value = match self.ask(key)? {
-            DeValue::String(_) => self.read(key, input::units::share)?,
+            DeValue::String(_) => self.read(key, base::input::units::share)?,
             DeValue::Float(float) => float.as_str().parse().ok()?,
             DeValue::Integer(integer) => integer.as_str().parse().ok()?,
             other => return self.mistyped(key, other, "a share like \"1%\""),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use input::units;
+use base::input::units;
 
 use crate::fields::Fields;
 use crate::set;

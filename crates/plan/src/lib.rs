@@ -35,10 +35,10 @@ use crate::growth::read_growth;
 use crate::kernel::KernelRef;
 use crate::machine::{check_clients, read_machine, set};
 use crate::pinned::{pin, read_pinned};
-use input::file;
-use input::problem::Problems;
-use input::tree::Tree;
-use input::units;
+use base::input::file;
+use base::input::problem::Problems;
+use base::input::tree::Tree;
+use base::input::units;
 use strum::{IntoStaticStr, VariantArray};
 
 pub use crate::arm::{Arm, ConfigChange, ConfigFile, InjectedCost, Tuning};

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use input::units;
+use base::input::units;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use strum::{IntoStaticStr, VariantArray};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
 
 use crate::fields::Fields;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use input::units;
+use base::input::units;
 use serde::{Deserialize, Serialize};
 
 use crate::fields::Fields;
@@ -188,7 +188,7 @@ fn check_seeks(table: &Fields<'_>, disk: &SeekDisk) {
         table.wrong("track_to_track", what, "write the shorter one here");
         return;
     }
-    // The bounds of `disk::geometry`'s curve, whose mean lies between a straight line's and a root's that ends level.
+    // The bounds of `guest::disk::geometry`'s curve, whose mean lies between a straight line's and a root's that ends level.
     let span = most.saturating_sub(least);
     let (low, high) = (least + span / 3, least + span * 11 / 15);
     if !(low..=high).contains(&disk.average_seek) {

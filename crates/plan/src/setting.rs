@@ -1,6 +1,6 @@
 //! Every setting of an arm in one list: the disclosure, the report's page and the check of one-sided tuning all read it.
 
-use input::units;
+use base::input::units;
 use serde::{Deserialize, Serialize};
 
 use crate::arm::{Arm, Tuning};

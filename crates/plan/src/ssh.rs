@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use input::units;
+use base::input::units;
 use strum::{IntoStaticStr, VariantArray};
 
 use crate::Checks;

@@ -155,7 +155,7 @@ fn word(data: &[u8], at: usize) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
 

@@ -106,7 +106,7 @@ fn lz4(mut blocks: &[u8]) -> Result<Vec<u8>> {
 mod tests {
     use std::io::Write as _;
 
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
 

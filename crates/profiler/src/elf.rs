@@ -1,7 +1,7 @@
 //! Functions of programs, libraries and modules, from their ELF files.
 
 use anyhow::{Context, Result, bail};
-use input::text;
+use base::input::text;
 use object::elf::DT_NEEDED;
 use object::read::elf::ElfFile64;
 use object::{
@@ -168,7 +168,7 @@ pub fn at(functions: &[FileFunction], offset: u64) -> Option<&FileFunction> {
 
 #[cfg(test)]
 mod tests {
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
 

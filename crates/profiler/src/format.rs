@@ -22,7 +22,7 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 use anyhow::{Context, Result, bail};
-use input::text;
+use base::input::text;
 
 use crate::budget::{self, Budget, NAME_BYTES};
 use crate::profile::{
@@ -471,7 +471,7 @@ fn read_pairs(
 
 #[cfg(test)]
 mod tests {
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
 

@@ -292,7 +292,7 @@ fn find(data: &[u8], wanted: &[u8]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
 

@@ -1,8 +1,8 @@
 //! What others have packed, unpacked within limits: a few bytes can stand for any number.
 
 use anyhow::{Context as _, Result, anyhow};
+use base::input::file;
 use flate2::read::GzDecoder;
-use input::file;
 use lzma_rust2::XzReader;
 use ruzstd::decoding::{DEFAULT_MAX_WINDOW_SIZE, StreamingDecoder};
 

@@ -11,7 +11,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use crate::lines::Lines;

@@ -1,6 +1,6 @@
 //! Bounds of single values that a guest, or somebody else, has written.
 
-use input::text;
+use base::input::text;
 
 /// What is wrong with it, value last.
 pub type Checked = Result<(), String>;

@@ -15,12 +15,13 @@ use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::journal;
 use crate::journal::JOURNAL;
-use crate::journal::{self, Entry, Event, Opening};
+use crate::journal::{Entry, Event, Opening};
 use crate::json;
 use crate::node::Node;
 use crate::rundir::RunDir;

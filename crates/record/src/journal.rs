@@ -7,11 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use plan::{Clients, Plan};
 use serde::{Deserialize, Serialize};
 
-use crate::lines::{self, Lines};
+use crate::lines;
+use crate::lines::Lines;
 pub use crate::lines::{LINE_BYTES, MOST_BYTES, Parser};
 use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
@@ -423,7 +424,7 @@ mod tests {
     use std::fs;
     use std::path::PathBuf;
 
-    use skip::limits;
+    use base::skip::limits;
 
     use super::*;
     use crate::verdict::Verdict;

@@ -1,7 +1,7 @@
-//! The nouns of the lab: plan, arm, trial, sample, verdict, and the files they live in.
+//! On-disk formats of a run: plan, arm, trial, sample, verdict, and the files that hold them; messages between host and guest
+//! (`protocol`); the state of a run that goes on (`live`); runs for tests (`fixtures`).
 //!
-//! Every other room speaks in these types, so this one uses none of the others and opens nothing but
-//! the run directory, and in `file` what others hand it a path of. Whatever is serialized here is a promise: a format has a version.
+//! It opens no file outside the run directory, except that `file` opens paths from its caller. What is serialized has a version.
 
 pub mod a_a;
 pub mod account;
@@ -13,6 +13,7 @@ pub mod defect;
 pub mod disturbances;
 pub mod evidence;
 pub mod fact;
+pub mod fixtures;
 pub mod fleet;
 pub mod hardware_counters;
 pub mod hash;
@@ -22,6 +23,7 @@ pub mod journal;
 mod json;
 pub mod latency;
 mod lines;
+pub mod live;
 pub mod load;
 pub mod load_path;
 pub mod machine;
@@ -30,6 +32,7 @@ pub mod models;
 pub mod night;
 pub mod node;
 pub mod prng;
+pub mod protocol;
 pub mod rundir;
 pub mod streamed;
 pub mod thinned;

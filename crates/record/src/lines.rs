@@ -9,8 +9,8 @@ use std::io::{
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use input::tree::Tree;
-use input::units::show_bytes;
+use base::input::tree::Tree;
+use base::input::units::show_bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};

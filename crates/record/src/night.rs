@@ -7,7 +7,7 @@
 //! ```
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 

@@ -14,7 +14,7 @@
 //!   profile.zst        what it executed (`profiler::format`), of runs that ask why
 //! trials/007.interrupted-1/    what there was of an attempt that was interrupted, and was begun anew
 //! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
-//! verdict.json         `verdict::Judgement`
+//! verdict.json         `judge::Judgement`
 //! accepted.json        violations of fairness that the user has named, with his reasons
 //! a-a.json             A/A runs of the machine when the run began (`a_a::History`)
 //! fleet.json, blocks/   blocks that nodes of a cluster have run (`fleet`)
@@ -33,23 +33,26 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::a_a::{self, History};
+use crate::a_a;
+use crate::a_a::History;
 use crate::check;
 use crate::counters::Counters;
 use crate::defect::DefectLog;
 use crate::disturbances::{BegunDisturbance, read_begun};
 use crate::evidence::{Damage, EvidenceFile, Facts, Sample};
 use crate::hash::sha256;
+use crate::journal;
 use crate::journal::CloseReason;
-use crate::journal::{self, Entry, Event, JOURNAL, Opening};
+use crate::journal::{Entry, Event, JOURNAL, Opening};
 use crate::json;
 use crate::load::Second;
-use crate::models::{self, Models};
+use crate::models;
+use crate::models::Models;
 use crate::node::Node;
 use crate::streamed;
 use crate::trial::{Measurement, Outcome, PhaseTime, Trial};
 use crate::validate;
-use input::tree::Tree;
+use base::input::tree::Tree;
 use plan::{self, CheckWorkload, Checks, Plan};
 
 /// Longest `trial.json`, in bytes. An hour of load has 5 MiB, the longest timeline 20.

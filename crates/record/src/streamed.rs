@@ -8,7 +8,7 @@ use std::io::{self, Write as _};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

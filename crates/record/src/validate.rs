@@ -12,7 +12,8 @@ use crate::check::{
     COUNT_LIMIT, Checked, Counts as _, FIGURES, NAMES, WORDS_BYTES, count, counts, is_measurable,
     is_name, long, most, quoted, words,
 };
-use crate::counters::{self, Counters};
+use crate::counters;
+use crate::counters::Counters;
 use crate::curve::Curve;
 use crate::defect::FoundDefect;
 use crate::disturbances::{BegunDisturbance, DisturbanceRecord, Effect};
@@ -22,7 +23,7 @@ use crate::instructions::Instructions;
 use crate::load::{JoinedSeconds, LoadResult, Second};
 use crate::metric::{Figure, MetricSpec, Role};
 use crate::trial::{Measurement, Outcome};
-use input::text;
+use base::input::text;
 
 /// Most counts of a disturbance, and longest account of why there was none, in bytes.
 const EFFECTS: usize = 16;

@@ -27,8 +27,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use input::problem::remedy_among;
-use input::units;
+use base::input::problem::remedy_among;
+use base::input::units;
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};

@@ -16,7 +16,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use anyhow::{Result, anyhow};
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
 use plan::{ConfigChange, Tuning, WorkloadPlan};
 
 use self::grammar::{FORMS, Form};

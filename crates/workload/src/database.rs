@@ -29,8 +29,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use input::problem::remedy_among;
-use input::units::show_duration;
+use base::input::problem::remedy_among;
+use base::input::units::show_duration;
 use plan::Traits;
 use plan::fields::Fields;
 use record::latency::Packed;

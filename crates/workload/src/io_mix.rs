@@ -120,9 +120,12 @@ fn read_lead(fields: &Fields<'_>) -> Option<Duration> {
     if !fields.takes("lead") {
         return Some(Duration::ZERO);
     }
-    let lead = fields.read("lead", input::units::duration)?;
+    let lead = fields.read("lead", base::input::units::duration)?;
     if lead > LONGEST_LEAD {
-        let what = format!("lead out of range: {}", input::units::show_duration(lead));
+        let what = format!(
+            "lead out of range: {}",
+            base::input::units::show_duration(lead)
+        );
         fields.wrong("lead", what, "write 0s to 1h");
         return None;
     }
@@ -316,7 +319,7 @@ fn read_file(
             bail!("stopped by the host");
         }
         if began.elapsed() > limit {
-            let limit = input::units::show_duration(limit);
+            let limit = base::input::units::show_duration(limit);
             return Err(Wrong(format!("the file was not read in {limit}")).into());
         }
     }

@@ -52,15 +52,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
 use load::part::Part;
 use load::traffic::Traffic;
 use plan::fields::Fields;
 use plan::{MachineKind, Traits, WorkloadPlan};
-use protocol::WorkloadJob;
-use protocol::drive::Driven;
 use record::load::Tick;
 use record::metric::Figure;
+use record::protocol::WorkloadJob;
+use record::protocol::drive::Driven;
 use serde::Serialize;
 
 use crate::context::WorkloadContext;

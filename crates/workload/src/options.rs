@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use input::units;
+use base::input::units;
 use load::schedule::{Arrivals, Schedule, THREAD_RATE_PER_S, Think};
 use plan::fields::Fields;
 use serde::{Deserialize, Serialize};

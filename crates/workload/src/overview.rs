@@ -2,7 +2,7 @@
 //!
 //! `bakeoff new` and `bakeoff compare` write plans from this; each workload's file has its own.
 
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
 
 use crate::KINDS;
 

@@ -18,7 +18,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::Result;
-use input::units::show_duration;
+use base::input::units::show_duration;
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
@@ -271,7 +271,7 @@ mod tests {
             r#"{"applications":["EXCEL"],"clients":12,"limit_s":600,"warmup_s":2,"window_s":40}"#
         ]]
         .assert_eq(&plan.options.to_string());
-        let job = protocol::WorkloadJob {
+        let job = record::protocol::WorkloadJob {
             kind: plan.kind,
             options: plan.options,
         };

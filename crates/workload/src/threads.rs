@@ -123,7 +123,7 @@ impl Options {
             bail!("stopped by the host");
         }
         if began.elapsed() > Duration::from_nanos(self.limit_ns) {
-            let limit = input::units::show_duration(Duration::from_nanos(self.limit_ns));
+            let limit = base::input::units::show_duration(Duration::from_nanos(self.limit_ns));
             let what = format!("{} threads took more than {limit}", self.count);
             return Err(Wrong(what).into());
         }

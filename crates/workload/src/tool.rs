@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use input::units::show_duration;
+use base::input::units::show_duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
@@ -98,7 +98,7 @@ impl Tool {
         };
         let took = began.elapsed();
         // What it left behind would be part of what comes next.
-        process::end(&mut child);
+        base::process::end(&mut child);
         let (out, err) = (text(out), text(err));
         match end {
             Ok(status) => Ok(Said {
@@ -151,7 +151,7 @@ impl Tool {
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
         }
-        process::bind(&mut command);
+        base::process::bind(&mut command);
         command
             .spawn()
             .with_context(|| format!("start {}", self.command.join(" ")))

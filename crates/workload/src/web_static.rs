@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::testing::{check_mistakes, read};
     use expect_test::expect;
-    use protocol::WorkloadJob;
+    use record::protocol::WorkloadJob;
     use std::time::Duration;
 
     const GOOD: &str =

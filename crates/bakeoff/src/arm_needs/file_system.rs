@@ -1,9 +1,9 @@
 //! The file system of the workload's disk: its tools come with the image, its driver with the kernel.
 
+use guest::schedulers::Lack;
 use machine::cache::Cache;
 use machine::image;
 use plan::{Arm, FileSystem, MachineKind, Plan};
-use schedulers::Lack;
 
 use crate::prepare::request;
 

@@ -1,7 +1,7 @@
 //! `bakeoff judge ...`.
 
+use base::input::units;
 use clap::Args;
-use input::units;
 use plan::{LEAST_ERROR_RATE, MOST_ERROR_RATE, MOST_MARGIN};
 
 use super::FailOn;

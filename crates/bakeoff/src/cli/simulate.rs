@@ -3,10 +3,11 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
+use base::input::problem::remedy_among;
+use base::input::units;
 use clap::Args;
-use input::problem::remedy_among;
-use input::units;
-use verdict::noise_models::{self, Noise};
+use stats::noise_models;
+use stats::noise_models::Noise;
 
 /// `bakeoff simulate`: what was typed.
 #[derive(Debug, Args)]

@@ -14,28 +14,31 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::text::shell_word;
-use input::tree::Tree;
+use base::input::text::shell_word;
+use base::input::tree::Tree;
+use judge::topics::bisect::find::{MAX_BLOCKS, OfRun, of_run, walk};
 use machine::cache::Cache;
 use machine::kernel_build;
 use machine::task::{Progress, Task};
 use plan::{Design, KernelArm, MachineKind, OfKernels, Plan, of_kernels};
 use record::bisect::{Bisection, Conclusion, KernelConfig, Opened, VERSION, WalkStep};
 use record::hash::sha256;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::Verdict;
-use verdict::bisect::{MAX_BLOCKS, OfRun, of_run, walk};
 use workload::metric_names;
 
 use super::report::width;
 use super::run::{Looks, Setting, run_made};
 use super::{End, explained, print_json, read_plan};
-use crate::bisect::{self, Bisect, Measured};
+use crate::bisect;
+use crate::bisect::{Bisect, Measured};
 use crate::cli::bisect::{BisectArgs, ERROR_RATE};
 use crate::lab::Finish;
 use crate::out;
-use crate::prepare::{self, Sources};
+use crate::prepare;
+use crate::prepare::Sources;
 use crate::reporter::Reporter;
 use line::Line;
 
@@ -124,7 +127,7 @@ fn walk_of_run(args: &BisectArgs, json: bool) -> Result<End> {
     if json {
         print_json(&found)?;
     } else {
-        out::text(&::report::walk_terminal(&found, width()));
+        out::text(&judge::report::walk_terminal(&found, width()));
     }
     Ok(End::Done)
 }
@@ -219,7 +222,7 @@ impl Asked<'_> {
             },
             measure: &|number, candidate| self.measure(number, candidate),
             show: &|now| {
-                let line = ::report::bisection_line(now);
+                let line = judge::report::bisection_line(now);
                 if *last.borrow() != line {
                     out::error_line(&line);
                 }
@@ -234,9 +237,12 @@ impl Asked<'_> {
                 self.again()
             );
         }
-        let page = self.write("bisect.html", ::report::bisection_html(&found).as_bytes())?;
+        let page = self.write(
+            "bisect.html",
+            judge::report::bisection_html(&found).as_bytes(),
+        )?;
         self.tell(
-            &::report::bisection_terminal(&found, width()),
+            &judge::report::bisection_terminal(&found, width()),
             &found,
             &page,
         )?;
@@ -357,8 +363,12 @@ impl Asked<'_> {
         let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
         let found = walk::walk(&run, &names);
         self.write("walk.json", &serde_json::to_vec_pretty(&found)?)?;
-        let page = self.write("walk.html", ::report::walk_html(&found).as_bytes())?;
-        self.tell(&::report::walk_terminal(&found, width()), &found, &page)?;
+        let page = self.write("walk.html", judge::report::walk_html(&found).as_bytes())?;
+        self.tell(
+            &judge::report::walk_terminal(&found, width()),
+            &found,
+            &page,
+        )?;
         if self.args.why {
             let primary = found.metrics.first().map(|metric| metric.steps.as_slice());
             match primary.and_then(largest) {
@@ -393,7 +403,7 @@ impl Asked<'_> {
         }
         let run = rundir::load(&dir, &workload::check)?;
         let whys = explained::explained(&dir, &run);
-        let text = ::report::terminal(&run, &verdict::judge(&run), &whys, width());
+        let text = judge::report::terminal(&run, &judge::judge(&run), &whys, width());
         if self.json {
             print_json(&explained::json(&whys))
         } else {

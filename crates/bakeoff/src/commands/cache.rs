@@ -1,10 +1,12 @@
 //! `cache list`, `cache prune` and `cache verify`.
 
 use anyhow::Result;
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use machine::cache::Cache;
-use machine::cache::eviction::{self, Entry, Mode, Named, Pruned};
-use machine::cache::verify::{self, Verified, Wrong};
+use machine::cache::eviction;
+use machine::cache::eviction::{Entry, Mode, Named, Pruned};
+use machine::cache::verify;
+use machine::cache::verify::{Verified, Wrong};
 use machine::task::Task;
 use serde_json::json;
 

@@ -6,9 +6,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Result;
-use input::problem::{Problem, Problems};
-use input::units::{show_duration, significant};
-use machine::kernel::{self, Found, given};
+use base::input::problem::{Problem, Problems};
+use base::input::units::{show_duration, significant};
+use machine::kernel;
+use machine::kernel::{Found, given};
 use machine::{counting, emulator_choice, profiling};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
@@ -48,10 +49,10 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             let mut warned = all_warnings(&plan, &forecasts)?;
             warned.extend(past.warning);
             warned.extend(lacks_of_emulator(&plan, qemu.as_deref())?);
-            let found = fairness::of_plan(&plan);
+            let found = judge::topics::fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                warned.extend(report::violations(&found));
+                warned.extend(judge::report::violations(&found));
                 let mut told = summary(&plan, &forecasts, &warned, &lacks);
                 told["fairness"] = json!(found);
                 told["not_checked"] = json!(unchecked);
@@ -174,7 +175,7 @@ fn profiled(plan: &Plan) -> String {
         (MachineKind::Local | MachineKind::Ssh | MachineKind::Url, _)
         | (MachineKind::Qemu, Clock::Wall) => "",
     };
-    let least = trials(plan, verdict::explain::least_blocks(&plan.design));
+    let least = trials(plan, judge::topics::why::find::least_blocks(&plan.design));
     format!(
         "  profiles   {when}as many trials again after the last block, at least {least}: they are sampled and not judged\n"
     )
@@ -388,8 +389,8 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
 
 /// What is not fair as far as the plan tells, and what it makes unlike and names: no fault, and printed beside the headline.
 fn fairness_lines(found: &[Finding]) -> String {
-    let violations = report::violations(found);
-    let declared = report::declared(found);
+    let violations = judge::report::violations(found);
+    let declared = judge::report::declared(found);
     let violations = violations.iter().map(|one| format!("  violation  {one}\n"));
     let declared = declared.iter().map(|one| format!("  declared   {one}\n"));
     violations.chain(declared).collect()
@@ -427,7 +428,7 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
             design.error_rate, design.max_blocks,
         ));
     }
-    let never = verdict::looks::never_swapped(plan);
+    let never = stats::looks::never_swapped(plan);
     warnings.extend(never.iter().map(|(workload, arm)| {
         format!(
             "with this seed {arm} and {} run in one order in all {} blocks of {workload}, so that nothing can be decided: {} \

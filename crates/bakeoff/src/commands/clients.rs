@@ -18,13 +18,13 @@ pub(super) fn clients(args: &ClientsArgs) -> Result<End> {
     }
     if args.of_box {
         let hosts = host_commands(args.hosts.as_deref())?;
-        std::process::exit(agent::clients_of_box(&build(), &hosts));
+        std::process::exit(guest::clients_of_box(&build(), &hosts));
     }
     if args.hosted {
-        std::process::exit(agent::hosted(&build()));
+        std::process::exit(guest::hosted(&build()));
     }
     if args.is_trial {
-        return Ok(match agent::try_clients() {
+        return Ok(match guest::try_clients() {
             Ok(()) => End::Done,
             Err(why) => {
                 out::error_line(&format!("{why:#}"));
@@ -32,7 +32,7 @@ pub(super) fn clients(args: &ClientsArgs) -> Result<End> {
             }
         });
     }
-    std::process::exit(agent::clients(&build(), args.queues))
+    std::process::exit(guest::clients(&build(), args.queues))
 }
 
 /// Says whether these addresses can be reached from here.

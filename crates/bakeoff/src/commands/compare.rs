@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use machine::local;
-use record::journal::{self, Event};
+use record::journal;
+use record::journal::Event;
 use serde_json::json;
 
 use super::new::{packages_of, recipe, workload};
@@ -25,7 +26,8 @@ use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
 use crate::commands::compare::program::Program;
 use crate::out;
-use crate::plan_text::{self, DesignText, Place, PlanText, WorkloadText};
+use crate::plan_text;
+use crate::plan_text::{DesignText, Place, PlanText, WorkloadText};
 use crate::prepare;
 use workload::overview;
 
@@ -76,7 +78,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if !args.run.refresh {
         check::refuse_missing(&plan, &path)?;
     }
-    let violations = ::report::violations(&::fairness::of_plan(&plan));
+    let violations = judge::report::violations(&judge::topics::fairness::of_plan(&plan));
     for warning in check::all_warnings(&plan, &[])?
         .into_iter()
         .chain(violations)

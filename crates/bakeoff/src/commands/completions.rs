@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use base::input::tree::Tree;
 use clap::CommandFactory;
-use input::tree::Tree;
 
 use super::End;
 use crate::cli::Cli;

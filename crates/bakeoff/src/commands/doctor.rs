@@ -1,9 +1,11 @@
 //! `doctor`: what this host can do, what is missing, and how to get it.
 
 use anyhow::{Context, Result};
-use input::units::significant;
-use machine::doctor::{self, Finding, State};
-use machine::string_cost::{self, StringCost};
+use base::input::units::significant;
+use machine::doctor;
+use machine::doctor::{Finding, State};
+use machine::string_cost;
+use machine::string_cost::StringCost;
 use plan::StringPrice;
 use serde_json::json;
 

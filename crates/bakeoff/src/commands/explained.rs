@@ -9,7 +9,9 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use anyhow::{Error, Result, anyhow};
-use input::tree::Tree;
+use base::input::tree::Tree;
+use judge::topics::why::find as explain;
+use judge::topics::why::find::Question;
 use plan::WorkloadPlan;
 use profiler::format::Newer;
 use profiler::profile::Profile;
@@ -17,12 +19,12 @@ use record::account::{Account, WorkUnit};
 use record::hash;
 use record::load::LoadResult;
 use record::metric::Figure;
-use record::rundir::{self, ProfileNote, Run, RunDir, Series, TrialRecord};
+use record::rundir;
+use record::rundir::{ProfileNote, Run, RunDir, Series, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::why::{LostReason, LostTrial, Unexplained, Why};
 use record::verdict::{Conclusion, Headline};
 use serde_json::Value;
-use verdict::explain::{self, Question};
 
 use crate::out;
 
@@ -59,7 +61,7 @@ fn is_profiled(run: &Run) -> bool {
 
 /// Explanations as `bakeoff why --json` prints them.
 pub(super) fn json(explained: &[Why]) -> Value {
-    explained.iter().map(::report::why_json).collect()
+    explained.iter().map(judge::report::why_json).collect()
 }
 
 /// Why one of several questions has no answer.
@@ -68,7 +70,7 @@ pub(super) fn unexplained(question: &Question<'_>, why: &Unexplained) -> String 
         "{}, {}: {}",
         question.workload,
         question.arm,
-        ::report::unexplained(why)
+        judge::report::unexplained(why)
     )
 }
 
@@ -179,7 +181,7 @@ impl Loaded {
 /// The accounts of the measured trials that are asked about, with a profile that can be read.
 pub(super) fn load(dir: &Path, run: &Run, asked: Asked<'_>) -> Loaded {
     let mut loaded = Loaded {
-        headlines: verdict::quick_look(run).headlines,
+        headlines: judge::quick_look(run).headlines,
         ..Loaded::default()
     };
     for record in measured(run).filter(|record| asked.needs(run, record)) {

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use ::fairness::Vain;
 use anyhow::{Result, bail};
-use record::rundir::{self, ACCEPTED, RunDir};
+use judge::topics::fairness::Vain;
+use record::rundir;
+use record::rundir::{ACCEPTED, RunDir};
 use serde_json::json;
 
 use super::{End, gate, print_json, report::width};
@@ -15,9 +16,9 @@ use crate::out;
 pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     let Some(path) = &args.dir else {
         if json {
-            print_json(&::report::fairness_list())?;
+            print_json(&judge::report::fairness_list())?;
         } else {
-            out::text(&::report::fairness_page());
+            out::text(&judge::report::fairness_page());
         }
         return Ok(End::Done);
     };
@@ -27,16 +28,16 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         accept(&RunDir::open(path, &run.plan_text)?, accepted.clone())?;
     }
     let run = rundir::load(path, &workload::check)?;
-    let judgement = verdict::look(&run);
-    for one in ::fairness::in_vain(&accepted, &judgement.fairness) {
+    let judgement = judge::look(&run);
+    for one in judge::topics::fairness::in_vain(&accepted, &judgement.fairness) {
         out::error_line(&format!(
             "--accept {}: {}",
             one.id(),
-            ::report::accepted_in_vain(&one)
+            judge::report::accepted_in_vain(&one)
         ));
     }
     if args.pin {
-        let table = ::report::pinned(&run.plan, &judgement);
+        let table = judge::report::pinned(&run.plan, &judgement);
         if json {
             print_json(&json!({ "pinned": table }))?;
         } else {
@@ -45,14 +46,15 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     if json {
-        let in_vain = ::fairness::in_vain(&run.accepted, &judgement.fairness);
-        let told = |one: &Vain| json!({ "id": one.id(), "text": ::report::accepted_in_vain(one) });
+        let in_vain = judge::topics::fairness::in_vain(&run.accepted, &judgement.fairness);
+        let told =
+            |one: &Vain| json!({ "id": one.id(), "text": judge::report::accepted_in_vain(one) });
         print_json(&json!({
             "fairness": judgement.fairness, "weighed": judgement.weighed,
             "accepted_in_vain": in_vain.iter().map(told).collect::<Vec<_>>(),
         }))?;
     } else {
-        out::text(&::report::fairness_terminal(&run, &judgement, width()));
+        out::text(&judge::report::fairness_terminal(&run, &judgement, width()));
     }
     gate::gate(&run, &judgement, args.fail_on)
 }
@@ -72,10 +74,10 @@ pub(super) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
     let mut read = BTreeMap::new();
     for text in accepted {
         let (id, reason) = text.split_once('=').unwrap_or((text, ""));
-        if ::fairness::find(id).is_none() {
+        if judge::topics::fairness::find(id).is_none() {
             bail!(
                 "--accept {text}: no such check: {id:?} (the nearest is {:?}; bakeoff fairness --list names all)",
-                ::report::nearest_check(id)
+                judge::report::nearest_check(id)
             );
         }
         if reason.trim().is_empty() {

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use anyhow::{Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use machine::emulator_choice;
 use plan::{Clock, Design, MachineKind, Plan};
 use record::journal::{Entry, Event};
 use record::metric::Role;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use serde::Serialize;
 
 /// What is known of one workload.
@@ -95,7 +96,7 @@ pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
 /// Reads off an earlier run what is known of its workloads, and whether it holds for the plan.
 pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;
-    let judgement = verdict::look(&run);
+    let judgement = judge::look(&run);
     let of_workload = |id: &String| {
         let (noise, noisiest) = judgement
             .comparisons
@@ -184,8 +185,7 @@ pub(super) fn of(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Forecast> {
     let fewest = enough(&plan.design);
     let forecast = |id: &String| {
         let known = known.iter().find(|known| known.workload == *id)?.clone();
-        let needed =
-            verdict::looks::needed(known.noise, plan.design.margin, plan.design.error_rate);
+        let needed = stats::looks::needed(known.noise, plan.design.margin, plan.design.error_rate);
         let blocks = needed.max(fewest);
         let hours = f64::from(blocks) * hours_of_block(plan, known.trial_s, jobs);
         Some(Forecast {
@@ -220,12 +220,12 @@ pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bo
 /// The fewest blocks after which the plan can tell a difference; `None` when its most is too few.
 pub(super) fn smallest(design: &Design) -> Option<u32> {
     // Every workload measures several metrics, so the primary one has half of the error rate.
-    verdict::looks::smallest(design.error_rate / 2.0, design)
+    stats::looks::smallest(design.error_rate / 2.0, design)
 }
 
 /// Blocks after which a difference can be told: the plan's, or those of the shortest longer plan that can.
 pub(super) fn enough(design: &Design) -> u32 {
-    let shortest = || verdict::looks::fewest_blocks(design.error_rate / 2.0) as u32;
+    let shortest = || stats::looks::fewest_blocks(design.error_rate / 2.0) as u32;
     smallest(design).unwrap_or_else(shortest)
 }
 

@@ -67,7 +67,7 @@ pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
                 "{}: arm {} fails: {}",
                 gate.workload,
                 gate.arm,
-                report::gate(gate)
+                judge::report::gate(gate)
             )
         })
         .collect();
@@ -90,7 +90,7 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
             .found
             .iter()
             .filter(|one| is_new_defect(one));
-        found.extend(new.map(|one| report::arm_defect(run, one)));
+        found.extend(new.map(|one| judge::report::arm_defect(run, one)));
     }
     found.extend(of_soaks(run, judgement, fail_on));
     let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
@@ -159,8 +159,8 @@ fn of_soaks(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut found = Vec::new();
     for soak in &judgement.soaks {
         let said = match fail_on {
-            FailOn::Growth => report::growth(soak),
-            FailOn::Failures => report::failures(soak, &run.plan.baseline),
+            FailOn::Growth => judge::report::growth(soak),
+            FailOn::Failures => judge::report::failures(soak, &run.plan.baseline),
             _ => continue,
         };
         found.extend(
@@ -257,7 +257,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
             one.workload,
             one.spec.name,
             one.arm,
-            report::reason(one)
+            judge::report::reason(one)
         )
     }));
     why

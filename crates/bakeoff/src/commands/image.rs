@@ -1,10 +1,11 @@
 //! `image list` and `image build`.
 
 use anyhow::Result;
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use machine::cache::Cache;
 use machine::cache::about::About;
-use machine::image::{self, Image, Request};
+use machine::image;
+use machine::image::{Image, Request};
 use serde_json::{Value, json};
 
 use super::{End, at_work, print_json};

@@ -12,12 +12,15 @@ use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
+use judge::topics::night::find::{OfNight, Rates};
 use record::hash;
-use record::journal::{self, MOST_BYTES};
-use record::night::{self, Index, Night, PlanSummary, RunSummary, State};
-use record::rundir::{self, ACCEPTED};
-use verdict::night::{OfNight, Rates};
+use record::journal;
+use record::journal::MOST_BYTES;
+use record::night;
+use record::night::{Index, Night, PlanSummary, RunSummary, State};
+use record::rundir;
+use record::rundir::ACCEPTED;
 
 use super::report::width;
 use super::{End, gate, list, print_json};
@@ -80,7 +83,7 @@ pub(super) fn rates(args: &RateArgs) -> Rates {
 
 /// Prints what a night comes to, and where its page is.
 pub(super) fn tell(out: &Path, index: &Index) {
-    out::text(&::report::night_terminal(index, width()));
+    out::text(&judge::report::night_terminal(index, width()));
     out::line(&format!("index: {}", page(out).display()));
 }
 
@@ -156,11 +159,15 @@ pub(super) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Ind
         .with_context(|| format!("cannot find {}", path.display()))?;
     let of_nights = nights.iter().map(|night| of_night(night, &from));
     let of_nights = of_nights.collect::<Result<Vec<_>>>()?;
-    let index = verdict::night::index(of_nights, rates).context("no night to write an index of")?;
+    let index = judge::topics::night::find::index(of_nights, rates)
+        .context("no night to write an index of")?;
     let files = [
         (night::INDEX, serde_json::to_vec_pretty(&index)?),
-        ("index.md", ::report::night_markdown(&index).into_bytes()),
-        ("index.html", ::report::night_html(&index).into_bytes()),
+        (
+            "index.md",
+            judge::report::night_markdown(&index).into_bytes(),
+        ),
+        ("index.html", judge::report::night_html(&index).into_bytes()),
     ];
     for (name, body) in files {
         rundir::replace(out, name, &body)?;
@@ -274,7 +281,7 @@ fn of_plan(dir: &Tree, name: &str, from: &Path, known: &Known) -> PlanSummary {
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
-            let judgement = verdict::quick_look(&run);
+            let judgement = judge::quick_look(&run);
             PlanSummary {
                 planned: run.plan.comparisons() as u32,
                 run: Some(summary(&run, &judgement)),
@@ -287,11 +294,11 @@ fn of_plan(dir: &Tree, name: &str, from: &Path, known: &Known) -> PlanSummary {
 }
 
 fn summary(run: &rundir::Run, judgement: &record::verdict::Judgement) -> RunSummary {
-    let machine = ::report::machine(&run.opening.machine);
+    let machine = judge::report::machine(&run.opening.machine);
     RunSummary {
         failures: gate::failures(run, judgement),
         unanswered: gate::unanswered(run, judgement, FailOn::Worse),
-        ..verdict::night::summary(run, judgement, machine)
+        ..judge::topics::night::find::summary(run, judgement, machine)
     }
 }
 

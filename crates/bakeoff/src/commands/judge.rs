@@ -80,16 +80,16 @@ fn refuse_options(options: &[(bool, &str)], paths: &[String]) -> Result<()> {
 
 fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
     let run = rundir::load(dir, &workload::check)?;
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     if json {
-        print_json(&report::json(&run, &judgement))?;
+        print_json(&judge::report::json(&run, &judgement))?;
     } else if args.markdown {
         let whys = explained::explained(dir, &run);
-        out::text(&report::markdown(&run, &judgement, &whys));
+        out::text(&judge::report::markdown(&run, &judgement, &whys));
     } else {
         let width = super::report::width();
         let whys = explained::explained(dir, &run);
-        out::text(&report::terminal(&run, &judgement, &whys, width));
+        out::text(&judge::report::terminal(&run, &judgement, &whys, width));
     }
     super::gate::gate(&run, &judgement, args.fail_on)
 }

@@ -3,12 +3,14 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use machine::cache::about::About;
 use machine::flavour::Flavour;
 use machine::git;
-use machine::kernel::{self, Kernel, Offer};
-use machine::kernel_build::{self, How};
+use machine::kernel;
+use machine::kernel::{Kernel, Offer};
+use machine::kernel_build;
+use machine::kernel_build::How;
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use input::text::escaped;
-use input::tree::Tree;
-use input::units::show_change;
+use base::input::text::escaped;
+use base::input::tree::Tree;
+use base::input::units::show_change;
 use record::night::State;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::verdict::{Conclusion, Headline, Judgement};
 use serde::Serialize;
 use serde_json::json;
@@ -61,7 +62,7 @@ struct Line {
 
 /// Lists what is there.
 pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
-    let runs = live::directories(&args.dir)
+    let runs = record::live::directories(&args.dir)
         .map_err(|why| anyhow!("{why} (name the directory that holds them)"))?;
     let listed: Vec<Listed> = runs.values().map(of_dir).collect();
     if json {
@@ -102,7 +103,7 @@ fn of_dir(dir: &Tree) -> Listed {
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
-            let judgement = verdict::quick_look(&run);
+            let judgement = judge::quick_look(&run);
             Listed {
                 dir: dir.path(),
                 state: state(dir, &run, &judgement),

@@ -1,7 +1,7 @@
 //! `load`: the load generator alone, on a server that is there already.
 
+use crate::load_cli::{LoadArgs, Program};
 use anyhow::Result;
-use load_cli::{LoadArgs, Program};
 
 use super::{End, watch_signals};
 use crate::{build_id, out};
@@ -14,8 +14,8 @@ pub(super) fn load(args: &LoadArgs, json: bool) -> Result<End> {
         print_error_line: out::error_line,
         watch_signals,
     };
-    match load_cli::run(args, json, &program)? {
-        load_cli::End::Whole => Ok(End::Done),
-        load_cli::End::HostsLost => Ok(End::Refused),
+    match crate::load_cli::run(args, json, &program)? {
+        crate::load_cli::End::Whole => Ok(End::Done),
+        crate::load_cli::End::HostsLost => Ok(End::Refused),
     }
 }

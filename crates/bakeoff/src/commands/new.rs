@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Write as _};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::text::shell_word;
+use base::input::text::shell_word;
 use plan::fields::{Fields, Page};
 use serde_json::json;
 use workload::overview::{self, Overview};
@@ -16,7 +16,8 @@ use crate::cli::Cli;
 use crate::cli::compare::{ERROR_RATE, NewArgs};
 use crate::cli::judge::MARGIN;
 use crate::out;
-use crate::plan_text::{self, ArmText, DesignText, Line, Place, PlanText, WorkloadText};
+use crate::plan_text;
+use crate::plan_text::{ArmText, DesignText, Line, Place, PlanText, WorkloadText};
 
 /// The arms of a plan to begin with: Debian's stable kernel of two releases ago, and the newest one for today's.
 const KERNELS: [(&str, &str); 2] = [

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use record::rundir::{self, Run, RunDir};
+use record::rundir;
+use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
 use record::verdict::why::Why;
 use serde_json::json;
@@ -14,7 +15,7 @@ use crate::out;
 /// Writes verdict.json, report.html and report.md again, and why.json of a run that was profiled.
 pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
     let run = rundir::load(dir, &workload::check)?;
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let whys = explained::explained(dir, &run);
     let page = write(&RunDir::open(dir, &run.plan_text)?, &run, &judgement, &whys)?;
     if json {
@@ -34,16 +35,16 @@ pub(super) fn write(
 ) -> Result<PathBuf> {
     dir.write(
         "verdict.json",
-        &serde_json::to_vec_pretty(&::report::json(run, judgement))?,
+        &serde_json::to_vec_pretty(&judge::report::json(run, judgement))?,
     )?;
     explained::keep(dir, run, whys)?;
     dir.write(
         "report.md",
-        ::report::markdown(run, judgement, whys).as_bytes(),
+        judge::report::markdown(run, judgement, whys).as_bytes(),
     )?;
     dir.write(
         "report.html",
-        ::report::html(run, judgement, whys).as_bytes(),
+        judge::report::html(run, judgement, whys).as_bytes(),
     )?;
     Ok(dir.path().join("report.html"))
 }

@@ -16,14 +16,15 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context, Result, bail};
+use base::input::text::shell_word;
+use base::input::tree::Tree;
 use indicatif::MultiProgress;
-use input::text::shell_word;
-use input::tree::Tree;
 use machine::cache::eviction;
 use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
 use record::journal::JOURNAL;
-use record::rundir::{self, Run, RunDir};
+use record::rundir;
+use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
 use record::verdict::why::Why;
 use serde_json::Value;
@@ -32,11 +33,13 @@ use super::{End, explained, fairness, gate, read_plan, report};
 use crate::build_id;
 use crate::cli::{FleetArgs, PlanArgs, RunOptions};
 use crate::json_lines;
+use crate::lab;
 use crate::lab::extend::Extension;
 use crate::lab::repeat::Repeated;
-use crate::lab::{self, Finish, Lab};
+use crate::lab::{Finish, Lab};
 use crate::out;
-use crate::prepare::{self, Sources};
+use crate::prepare;
+use crate::prepare::Sources;
 use crate::reporter::Reporter;
 use plan_change::refuse_another_plan;
 
@@ -237,7 +240,7 @@ impl Reported {
     /// Judges what is there, and writes the reports.
     fn write(dir: &RunDir) -> Result<Self> {
         let run = rundir::load(dir.path(), &workload::check)?;
-        let judgement = verdict::judge(&run);
+        let judgement = judge::judge(&run);
         let whys = explained::explained(dir.path(), &run);
         let page = report::write(dir, &run, &judgement, &whys)?;
         Ok(Self {
@@ -260,7 +263,7 @@ fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     if json {
         out::json(&reported.json().to_string());
     } else {
-        out::text(&::report::terminal(
+        out::text(&judge::report::terminal(
             &reported.run,
             &reported.judgement,
             &reported.whys,
@@ -297,7 +300,7 @@ fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
 /// More blocks for the run in a directory.
 fn extend(dir: &RunDir, more: u32) -> Result<Extension> {
     let run = rundir::load(dir.path(), &workload::check)?;
-    lab::extend::extend(&run, &verdict::judge(&run), more)
+    lab::extend::extend(&run, &judge::judge(&run), more)
         .with_context(|| format!("run in {}", dir.path().display()))
 }
 
@@ -390,7 +393,7 @@ pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Res
     if finish == Finish::Complete {
         let run = rundir::load(dir.path(), &workload::check)?;
         let whys = explained::explained(dir.path(), &run);
-        report::write(&dir, &run, &verdict::judge(&run), &whys)?;
+        report::write(&dir, &run, &judge::judge(&run), &whys)?;
     }
     Ok(finish)
 }
@@ -435,7 +438,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;
         let whys = explained::explained(dir.path(), &run);
-        report::write(dir, &run, &verdict::judge(&run), &whys)?;
+        report::write(dir, &run, &judge::judge(&run), &whys)?;
     }
     ended
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::thread;
 
-use ::watch::web::{Guard, Patience, Server};
+use crate::watch::web::{Guard, Patience, Server};
 use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
@@ -40,12 +40,12 @@ fn token(args: &ServeArgs) -> Result<Option<String>> {
     match &args.token_file {
         Some(path) => read_token(path).map(Some),
         None if Guard::is_private(args.listen) => Ok(None),
-        None => secret::fresh().map(Some),
+        None => base::secret::fresh().map(Some),
     }
 }
 
 fn read_token(path: &Path) -> Result<String> {
-    let token = secret::read(path)
+    let token = base::secret::read(path)
         .map_err(|why| anyhow!(why))
         .context("--token-file")?;
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);

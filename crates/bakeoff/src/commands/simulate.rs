@@ -10,13 +10,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use input::units::{show_change, show_duration, significant};
+use base::input::units::{show_change, show_duration, significant};
 use machine::emulator_choice;
 use plan::Plan;
 use record::verdict::Verdict;
 use serde_json::json;
-use verdict::noise_models::{self, Noise};
-use verdict::power::Terms;
+use stats::noise_models;
+use stats::noise_models::Noise;
+use stats::power::Terms;
 
 use self::play::Tally;
 use super::forecast::{self, Known, Past};

@@ -5,8 +5,8 @@ use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow, bail};
-use input::tree::Tree;
-use live::{Eyes, NightPlan, Watched};
+use base::input::tree::Tree;
+use record::live::{Eyes, NightPlan, Watched};
 use record::rundir;
 
 use super::{End, watch_signals};
@@ -22,12 +22,12 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
         Some(dir) => dir.clone(),
         None => newest(Path::new(RUNS))?,
     };
-    if let Some(plans) = live::night(&dir).map_err(|why| anyhow!(why))? {
+    if let Some(plans) = record::live::night(&dir).map_err(|why| anyhow!(why))? {
         list(&dir, &plans);
         return Ok(End::Done);
     }
     let stop = watch_signals()?;
-    ::watch::terminal::watch(&dir, eyes(), &stop, &out::line)?;
+    crate::watch::terminal::watch(&dir, eyes(), &stop, &out::line)?;
     Ok(End::Done)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
 fn list(night: &Path, plans: &[NightPlan]) {
     for plan in plans {
         let now = Watched::new(Tree::at(night).below(&plan.name), eyes()).look(false);
-        out::line(&report::live::night_line(plan, Some(&now)));
+        out::line(&judge::topics::live::document::night_line(plan, Some(&now)));
     }
 }
 
@@ -44,7 +44,7 @@ pub(super) fn eyes() -> Eyes {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     Eyes {
         check: workload::check,
-        look: verdict::look,
+        look: judge::look,
         now: SystemTime::now,
         clock: || BEGIN.get_or_init(Instant::now).elapsed(),
     }
@@ -52,7 +52,8 @@ pub(super) fn eyes() -> Eyes {
 
 /// The run that goes on, else the one that began last.
 fn newest(dir: &Path) -> Result<PathBuf> {
-    let runs = live::directories(dir).map_err(|why| anyhow!("{why} (name a run directory)"))?;
+    let runs =
+        record::live::directories(dir).map_err(|why| anyhow!("{why} (name a run directory)"))?;
     let mut known: Vec<(bool, String, PathBuf)> = runs
         .into_values()
         .map(|dir| {

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use plan::MachineKind;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::verdict::why::Why;
 
 use super::explained::{self, Asked, Loaded};
@@ -43,7 +44,7 @@ pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
         match answer {
             Ok(why) => found.push(why),
             // Of one question the reason is the answer; of many, those that can be answered are.
-            Err(why) if questions.len() == 1 => bail!("{}", ::report::unexplained(&why)),
+            Err(why) if questions.len() == 1 => bail!("{}", judge::report::unexplained(&why)),
             Err(why) => out::error_line(&explained::unexplained(question, &why)),
         }
     }
@@ -60,9 +61,9 @@ fn print(found: &[Why], args: &WhyArgs, json: bool) -> Result<()> {
     }
     let texts = found.iter().map(|why| {
         if args.markdown {
-            ::report::why_markdown(why)
+            judge::report::why_markdown(why)
         } else {
-            ::report::why_terminal(why, width())
+            judge::report::why_terminal(why, width())
         }
     });
     let texts: Vec<String> = texts.collect();
@@ -101,7 +102,7 @@ fn loaded(dir: &Path, run: &Run, asked: Asked<'_>) -> Result<Loaded> {
         let remedy = match run.plan.machine.kind {
             MachineKind::Url => "systems on the network are not profiled",
             MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
-                ::report::why_remedy(loaded.reasons.values().copied())
+                judge::report::why_remedy(loaded.reasons.values().copied())
             }
         };
         let reasons: Vec<String> = loaded.lost.into_keys().collect();

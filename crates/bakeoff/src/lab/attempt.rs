@@ -5,7 +5,7 @@
 //!           |                     |
 //!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
 //! ```
-//! Nothing that the guest says comes here unchecked: `protocol::session` stands before it.
+//! Nothing that the guest says comes here unchecked: `record::protocol::session` stands before it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,15 +13,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use input::text;
-use input::units::show_duration;
+use base::input::text;
+use base::input::units::show_duration;
 use machine::clock::Clock;
 use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
 use plan::{Arm, DisturbedBlocks, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
-use protocol::session::{CheckedMessage, Session};
-use protocol::{CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob};
 use record::counters::Counters;
 use record::defect::{DefectLog, DefectSource, DefectStream, FoundDefect};
 use record::disturbances::DisturbanceStream;
@@ -31,6 +29,10 @@ use record::hash::sha256;
 use record::instructions::Instructions;
 use record::load::Second;
 use record::prng::SplitMix64;
+use record::protocol::session::{CheckedMessage, Session};
+use record::protocol::{
+    CeilingJob, FromAgent, Greeting, Job, Part, Profiling, ToAgent, WorkloadJob,
+};
 use record::rundir::{DEFECTS, DISTURBANCES, Evidence, ProfileNote, SECONDS, Series};
 use record::streamed::Streamed;
 use record::trial::{HostPhase, JobResult, Outcome, PhaseTime, Trial, Void, VoidReason};
@@ -136,7 +138,7 @@ pub(crate) fn run(
         arm: &trial.arm,
         block: trial.block,
         dir,
-        allowance_bytes: protocol::allowance(bench.plan.machine.trial_limit),
+        allowance_bytes: record::protocol::allowance(bench.plan.machine.trial_limit),
         stop: bench.interrupted,
     }) {
         Ok(guest) => guest,

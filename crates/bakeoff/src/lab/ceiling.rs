@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::Result;
 use plan::{Arm, MachineKind, WorkloadPlan};
-use record::journal::{self, Entry, Event, Opening};
+use record::journal;
+use record::journal::{Entry, Event, Opening};
 use record::load_path::{Ceiling, CeilingOutcome};
 use record::rundir::Series;
 use record::trial::{Measurement, Outcome, Trial};

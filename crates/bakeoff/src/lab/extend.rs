@@ -1,7 +1,7 @@
 //! More blocks for a run that ended undecided: whether it may have them, and what they cost.
 //!
 //! The plan's error rate is spent when its last block has been looked at. So more blocks are not free: the chance of a wrong verdict
-//! rises with each, to less than twice the plan's however often a run is given more (`verdict::looks`).
+//! rises with each, to less than twice the plan's however often a run is given more (`stats::looks`).
 
 use anyhow::{Result, bail};
 use plan::{Design, MOST_BLOCKS};
@@ -45,7 +45,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
     let Some(reason) = run.closed() else {
         bail!("--more-blocks for a run that is not finished (leave it out, and the run goes on)");
     };
-    let is_open = |id: &&String| !verdict::is_decided(&judgement.comparisons, id);
+    let is_open = |id: &&String| !judge::is_decided(&judgement.comparisons, id);
     let ids = run.plan.workloads.iter().map(|workload| &workload.id);
     let undecided: Vec<String> = ids.filter(is_open).cloned().collect();
     let (design, from) = (&run.plan.design, RunState::of(&run.entries).looked());
@@ -57,10 +57,10 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
     if from < design.most_blocks() {
         bail!(
             "--more-blocks for a run that did not end for want of blocks: {} (mend that, and begin a new run with --out DIR)",
-            report::close_reason(reason)
+            judge::report::close_reason(reason)
         );
     }
-    let to = verdict::looks::last_look(design, from.saturating_add(more));
+    let to = stats::looks::last_look(design, from.saturating_add(more));
     if to > MOST_BLOCKS {
         bail!(
             "more than {MOST_BLOCKS} blocks in all: {to} (at the most --more-blocks {})",
@@ -75,6 +75,6 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
         from,
         to,
         undecided,
-        error_rate: verdict::looks::error_rate(&longer),
+        error_rate: stats::looks::error_rate(&longer),
     })
 }

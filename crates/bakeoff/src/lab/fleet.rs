@@ -12,9 +12,10 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use plan::{Plan, WorkloadPlan};
-use record::fleet::{self, EndedBlock};
+use record::fleet;
+use record::fleet::EndedBlock;
 use record::journal::JOURNAL;
 use record::journal::{Entry, Event, Opening};
 use record::trial::Trial;

@@ -8,7 +8,8 @@ use std::sync::atomic::Ordering;
 
 use anyhow::Result;
 use plan::{Arm, MachineKind, WorkloadPlan};
-use record::journal::{self, Entry, Event};
+use record::journal;
+use record::journal::{Entry, Event};
 use record::load_path::{ClientUnit, OneFewer, OneFewerOutcome};
 use record::metric::Role;
 use record::rundir::Run;

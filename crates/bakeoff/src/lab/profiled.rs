@@ -34,7 +34,7 @@ impl Lab<'_> {
         let mut unprofiled = self.unprofiled()?;
         let blocks = |one: &WorkloadPlan| {
             let judged = book.run_state.last_block(&one.id);
-            verdict::explain::least_blocks(&self.plan.design).max(judged)
+            judge::topics::why::find::least_blocks(&self.plan.design).max(judged)
         };
         let owed = self.plan.workloads.iter().map(|one| (one, blocks(one)));
         let owed: Vec<(&WorkloadPlan, u32)> = owed.collect();
@@ -74,7 +74,7 @@ impl Lab<'_> {
         block: u32,
         unprofiled: &mut BTreeSet<String>,
     ) -> Result<bool> {
-        let order = verdict::order(self.plan, &workload.id, block);
+        let order = judge::order(self.plan, &workload.id, block);
         for (arm, slot) in order.into_iter().zip(1..) {
             if unprofiled.contains(&arm) || !self.is_of_use(book, unprofiled) {
                 continue;

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bakeoff::lab::{self, Lab, LabEvent};
+use bakeoff::lab;
+use bakeoff::lab::{Lab, LabEvent};
+use base::skip::limits::peak_bytes;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
@@ -17,17 +19,18 @@ use machine::emulator::{LEAST, Launch, Program};
 use machine::qemu::{BootFiles, Hardware, Qemu};
 use plan::cpu::{CpuModel, NEEDED_FEATURES, fact_key};
 use plan::{Checks, Clock};
-use protocol::{FromAgent, Greeting, PROTOCOL};
 use record::evidence::{Facts, Sample};
 use record::hash;
-use record::journal::{self, Event, Opening};
+use record::journal;
+use record::journal::{Event, Opening};
 use record::load::{LoadResult, Second, Tick};
 use record::machine::{Acceleration, MachineDescription};
 use record::metric::{Direction, Figure, MetricSpec, Role};
-use record::rundir::{self, RunDir};
+use record::protocol::{FromAgent, Greeting, PROTOCOL};
+use record::rundir;
+use record::rundir::RunDir;
 use record::trial::{JobResult, Measurement, Outcome, Phase, Void, VoidReason};
 use serde_json::{Value, json};
-use skip::limits::peak_bytes;
 
 use crate::simulated_lab::PLAN;
 
@@ -50,7 +53,7 @@ fn greeting() -> Greeting {
 fn said(messages: &[FromAgent]) -> Vec<u8> {
     let mut line = Vec::new();
     for message in messages {
-        protocol::send(&mut line, message).unwrap();
+        record::protocol::send(&mut line, message).unwrap();
     }
     line
 }
@@ -126,8 +129,8 @@ fn ending(script: &str, line: &[u8]) -> (Void, u64) {
     boot(dir.path(), &run, script, line);
     let loaded = rundir::load(&run, &workload::check).unwrap();
     // Whatever it was, there is something to say of it.
-    let judgement = verdict::judge(&loaded);
-    report::terminal(&loaded, &judgement, &[], 80);
+    let judgement = judge::judge(&loaded);
+    judge::report::terminal(&loaded, &judgement, &[], 80);
     let console = run.join("trials/001/console.log").metadata().unwrap().len();
     match &loaded.attempts[0].outcome {
         Outcome::Void(void) => (void.clone(), console),

@@ -6,14 +6,15 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Result, bail};
-use bakeoff::bisect::{self, Bisect, Measured};
+use bakeoff::bisect;
+use bakeoff::bisect::{Bisect, Measured};
 use bakeoff::lab::Finish;
+use judge::topics::bisect::find::{OfRun, of_run, walk};
 use machine::fake::{Behaviour, FakeArm};
 use plan::{Checks, Design, KernelArm, OfKernels, of_kernels};
 use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
 use record::rundir;
 use record::trial::Outcome;
-use verdict::bisect::{OfRun, of_run, walk};
 use workload::metric_names;
 
 use crate::program::bakeoff_with_new_cache as bakeoff;

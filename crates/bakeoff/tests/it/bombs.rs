@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
 
-use skip::limits;
+use base::skip::limits;
 
 use crate::profiled_runs::profiled_by;
 use crate::simulated_lab::{PLAN, World};

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 use plan::Clients;
 use record::journal::Event;
 use record::load_path::{ClientUnit, OneFewerOutcome};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::{Outcome, VoidReason};
 
 const SSHD: &str = "/usr/sbin/sshd";
@@ -63,7 +64,7 @@ impl Lab {
     fn open() -> Option<Self> {
         for program in [SSHD, NGINX, "/usr/bin/ssh"] {
             if !Path::new(program).exists() {
-                skip::skip(&format!("program not installed: {program}"));
+                base::skip::skip(&format!("program not installed: {program}"));
                 return None;
             }
         }
@@ -277,7 +278,7 @@ fn two_hosts_are_one_load() {
     assert_eq!(done.status.code(), Some(0), "{}", said(&done));
     let run = lab.read();
     assert_eq!(run.opening.clients, Some(Clients::Hosts));
-    let machine = report::machine(&run.opening.machine);
+    let machine = judge::report::machine(&run.opening.machine);
     assert!(
         machine.contains("clients by ssh on client1, client2"),
         "{machine}"

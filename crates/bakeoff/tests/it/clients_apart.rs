@@ -79,7 +79,7 @@ impl Place {
     pub(crate) fn check(&self, dir: &Path) -> usize {
         let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
         assert_eq!(run.opening.clients, Some(self.clients));
-        let machine = &report::machine(&run.opening.machine);
+        let machine = &judge::report::machine(&run.opening.machine);
         assert!(machine.contains(self.machine), "{machine}");
         let mut measured = 0;
         for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
@@ -124,7 +124,7 @@ pub(crate) fn can_have_clients() -> bool {
         .unwrap();
     if !tried.status.success() {
         let why = String::from_utf8_lossy(&tried.stderr);
-        skip::skip(&format!("no clients on this host: {}", why.trim()));
+        base::skip::skip(&format!("no clients on this host: {}", why.trim()));
     }
     tried.status.success()
 }

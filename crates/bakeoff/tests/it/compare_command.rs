@@ -9,7 +9,8 @@ use std::process::Command;
 use expect_test::{Expect, expect};
 use machine::fake::Behaviour;
 use record::hash::sha256;
-use record::journal::{self, Entry, Event, Opening};
+use record::journal;
+use record::journal::{Entry, Event, Opening};
 use record::machine::MachineDescription;
 use serde_json::Value;
 

@@ -449,15 +449,15 @@ fn figures(files: &mut Files, records: &[PathBuf], dice: &mut Dice) {
 /// Judges and reports, as the commands do.
 fn drive(dir: &Path) -> Result<(), String> {
     let run = rundir::load(dir, &workload::check).map_err(|why| format!("{why:#}"))?;
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     for workload in &run.plan.workloads {
         let trials: Vec<u32> = run.attempts.iter().map(|one| one.trial.number).collect();
-        verdict::disturbance(&run, &workload.id, &trials);
+        judge::disturbance(&run, &workload.id, &trials);
     }
     let said = [
-        report::terminal(&run, &judgement, &[], 80),
-        report::markdown(&run, &judgement, &[]),
-        report::html(&run, &judgement, &[]),
+        judge::report::terminal(&run, &judgement, &[], 80),
+        judge::report::markdown(&run, &judgement, &[]),
+        judge::report::html(&run, &judgement, &[]),
     ];
     assert!(said.iter().all(|text| !text.is_empty()));
     serde_json::to_vec(&judgement).map_err(|why| why.to_string())?;
@@ -473,7 +473,7 @@ fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
 #[ignore = "four times the cases, another seed each time: make test-all"]
 fn many_damaged_runs_are_judged_or_refused() {
     // Of seven seeds 94 to 115 of 640 were judged.
-    damaged_runs(skip::seed(0), ALL_CASES, ALL_CASES / 10);
+    damaged_runs(base::skip::seed(0), ALL_CASES, ALL_CASES / 10);
 }
 
 fn damaged_runs(seed: u64, cases: u64, least: u64) {
@@ -560,7 +560,7 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
                 is not checked for those trials)";
     let after = judged(dir.path());
     assert_eq!(after.comparisons, before.comparisons);
-    let warnings = report::warnings(&after);
+    let warnings = judge::report::warnings(&after);
     let told: Vec<_> = warnings
         .iter()
         .filter(|one| one.contains("evidence"))
@@ -591,7 +591,7 @@ fn a_run_goes_on_without_the_evidence_of_earlier_trials() {
     assert_eq!(finish, Finish::Complete);
     let judgement = judged(dir.path());
     assert_eq!(judgement.comparisons[0].verdict, Verdict::Better);
-    let warnings = report::warnings(&judgement);
+    let warnings = judge::report::warnings(&judgement);
     let told = warnings
         .iter()
         .filter(|one| one.contains("evidence is missing"));

@@ -5,12 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use bakeoff::lab::Finish;
-use input::tree::Tree;
+use base::input::tree::Tree;
 use machine::fake::soak::Soak;
 use plan::{Checks, Plan};
 use record::defect::Kind;
 use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, read_begun};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::{Measurement, Outcome};
 use record::verdict::fairness::violations;
 
@@ -121,7 +122,7 @@ fn a_recovery_that_is_known_is_found() {
     assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
     let recovery = judgement.comparison("web-soak", "new", "loss-recovery");
     assert_eq!(recovery.unwrap().ratio, Some(4.0));
-    let text = report::terminal(&run, &judgement, &[], 200);
+    let text = judge::report::terminal(&run, &judgement, &[], 200);
     assert!(text.contains("Disturbances of the plan"), "{text}");
     assert!(!text.contains("failed requests on arm"), "{text}");
 }
@@ -153,11 +154,11 @@ fn an_outage_that_a_disturbance_makes_trips_no_gate() {
     for (outage_s, is_planned) in [((60, 7), true), ((150, 7), false)] {
         let dir = tempfile::tempdir().unwrap();
         let run = silent(dir.path(), outage_s, None);
-        let judgement = verdict::judge(&run);
+        let judgement = judge::judge(&run);
         let [soak] = &judgement.soaks[..] else {
             panic!("{:?}", judgement.soaks);
         };
-        assert_eq!(report::failures(soak, "old").is_empty(), is_planned);
+        assert_eq!(judge::report::failures(soak, "old").is_empty(), is_planned);
         for arm in &soak.arms {
             let unplanned = arm.outage.map(|one| (one.at_ms, one.length_ms));
             let planned = arm.planned_outage.as_ref();
@@ -171,7 +172,7 @@ fn an_outage_that_a_disturbance_makes_trips_no_gate() {
                 assert_eq!((unplanned, planned), (Some((150_000, 7000)), None));
             }
         }
-        let text = report::terminal(&run, &judgement, &[], 200);
+        let text = judge::report::terminal(&run, &judgement, &[], 200);
         let said =
             "no right answer for 7s while disturbed as planned (link-down), from 1m of trial";
         assert_eq!(text.contains(said), is_planned, "{text}");
@@ -288,7 +289,7 @@ fn every_kind_is_felt_in_a_real_guest_and_undone() {
         let mut crashes = found.iter().filter(|one| one.kind == Kind::ServiceCrash);
         assert_eq!(crashes.next(), None);
     }
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let violated: Vec<_> = violations(&judgement.fairness)
         .map(|one| &*one.id)
         .collect();

@@ -31,7 +31,7 @@ fn one_sided(dir: &Path) {
 #[test]
 fn the_page_is_what_the_checks_say() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fairness.md");
-    expect_file![page].assert_eq(&report::fairness_page());
+    expect_file![page].assert_eq(&judge::report::fairness_page());
 }
 
 #[test]

@@ -5,13 +5,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
-use bakeoff::fleet::{self, JobEnd};
+use bakeoff::fleet;
+use bakeoff::fleet::JobEnd;
+use bakeoff::lab;
 use bakeoff::lab::fleet::{Scheduler, Waited};
-use bakeoff::lab::{self, Finish, Lab};
+use bakeoff::lab::{Finish, Lab};
 use record::fleet::{BlockLock, Fleet, block_dir, failures};
-use record::journal::{self, Entry, Event, Opening};
+use record::journal;
+use record::journal::{Entry, Event, Opening};
 use record::node::Node;
-use record::rundir::{self, RunDir};
+use record::rundir;
+use record::rundir::RunDir;
 use record::verdict::Verdict;
 
 use crate::simulated_lab::{PLAN, World, judged};

@@ -5,11 +5,12 @@ use std::os::unix::fs::{MetadataExt as _, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use input::tree::Tree;
+use base::input::tree::Tree;
 use record::disturbances::{BegunDisturbance, DisturbanceStream};
 use record::fleet::{BlockLock, Failure, note_failure};
 use record::hash;
-use record::rundir::{self, RunDir};
+use record::rundir;
+use record::rundir::RunDir;
 
 /// A user that is not root.
 const OTHER: u32 = 1000;
@@ -223,7 +224,7 @@ fn what_serve_shows_is_no_link() {
     fs::create_dir(&runs).unwrap();
     fs::rename(trap.run(), runs.join("own")).unwrap();
     symlink(runs.join("own"), runs.join("link")).unwrap();
-    let found = live::directories(&runs).unwrap();
+    let found = record::live::directories(&runs).unwrap();
     assert_eq!(found.keys().collect::<Vec<_>>(), ["own"]);
     // A run that was found, and then became a link, is not read any more.
     let own = found["own"].clone();
@@ -237,7 +238,7 @@ fn what_serve_shows_is_no_link() {
 #[test]
 fn root_writes_to_no_directory_of_another_user() {
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        skip::skip("not root, which another user's directory needs");
+        base::skip::skip("not root, which another user's directory needs");
         return;
     }
     let trap = Trap::set();

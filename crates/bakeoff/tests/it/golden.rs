@@ -11,7 +11,8 @@ use expect_test::expect_file;
 use machine::fake::Behaviour;
 use plan::Checks;
 use record::hash::sha256;
-use record::rundir::{self, TrialRecord};
+use record::rundir;
+use record::rundir::TrialRecord;
 use serde_json::Value;
 
 use crate::simulated_lab::{PLAN, World, robbed};
@@ -37,26 +38,30 @@ fn check(name: &str, make: impl Fn(&Path)) {
         keep_what_is_judged(&dir);
     }
     let run = rundir::load(&dir, &workload::check).unwrap();
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let sentences = sentences(&serde_json::to_value(&judgement).unwrap(), "");
     assert_eq!(sentences, Vec::<String>::new(), "only `report` makes them");
     let expected = dir.join("expected");
     fs::create_dir_all(&expected).unwrap();
-    let mut summary = report::json(&run, &judgement);
+    let mut summary = judge::report::json(&run, &judgement);
     let details = summary["details"].take();
     for (name, mut json) in [("verdict.json", summary), ("judgement.json", details)] {
         round(&mut json);
         let json = serde_json::to_string_pretty(&json).unwrap() + "\n";
         expect_file![expected.join(name)].assert_eq(&json);
     }
-    expect_file![expected.join("terminal.txt")].assert_eq(&report::terminal(
+    expect_file![expected.join("terminal.txt")].assert_eq(&judge::report::terminal(
         &run,
         &judgement,
         &[],
         WIDTH,
     ));
-    expect_file![expected.join("report.md")].assert_eq(&report::markdown(&run, &judgement, &[]));
-    stands_alone(&report::html(&run, &judgement, &[]));
+    expect_file![expected.join("report.md")].assert_eq(&judge::report::markdown(
+        &run,
+        &judgement,
+        &[],
+    ));
+    stands_alone(&judge::report::html(&run, &judgement, &[]));
 }
 
 /// The page is small, and holds all that it shows.

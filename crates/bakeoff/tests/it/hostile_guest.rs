@@ -18,9 +18,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use base::skip::limits::peak_bytes;
 use record::rundir;
 use record::trial::Outcome;
-use skip::limits::peak_bytes;
 
 use crate::real_guests::{can_boot, processes, strip, stripped, wait_for_the_end_of_all};
 

@@ -9,7 +9,8 @@ use bakeoff::json_lines;
 use machine::fake::Behaviour;
 use record::bisect::{Bisection, Conclusion, Evidence, Version, Walk};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
-use record::journal::{self, Entry, Event};
+use record::journal;
+use record::journal::{Entry, Event};
 use record::load_path::{Ceiling, CeilingOutcome, ClientUnit, OneFewer, OneFewerOutcome};
 use record::metric::{Direction, MetricSpec, Role};
 use record::models::{Finding, ModelRow, Models, Standing};
@@ -97,7 +98,7 @@ pub(crate) fn check_line(line: &Value, seen: &mut BTreeSet<String>) -> String {
     assert_eq!(line["version"], json_lines::VERSION, "{line}");
     let mut line = line.clone();
     if let Some(judgement) = line.get_mut("judgement") {
-        assert_eq!(judgement["version"], report::JSON_VERSION);
+        assert_eq!(judgement["version"], judge::report::JSON_VERSION);
         check(&judgement.take(), RUN_DIRECTORY, &mut BTreeSet::new());
     }
     check(&line, RUN, seen);
@@ -228,7 +229,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
     assert_eq!(seen, documented(CHECKS), "documented, and never printed");
     assert_eq!(
         list["checks"].as_array().unwrap().len(),
-        fairness::ALL.len()
+        judge::topics::fairness::ALL.len()
     );
     check(
         &printed(&["fairness", "run", "--json"]),
@@ -391,7 +392,7 @@ fn every_key_of_judged_figures_is_documented() {
     }
     assert_eq!(seen, documented(FIGURES), "documented, and never printed");
     let judged = judge(dir.path(), &["before"]);
-    assert_eq!(judged["version"], json!(report::JSON_VERSION));
+    assert_eq!(judged["version"], json!(judge::report::JSON_VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
 }
 

@@ -14,11 +14,12 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use agent::netns::{NetnsPair, SERVER};
 use expect_test::expect;
+use guest::netns::{NetnsPair, SERVER};
 use load::null_server::{NullServer, Settings};
 use record::journal::Event;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign};
 
@@ -55,7 +56,7 @@ impl Told {
 impl Lab {
     fn new() -> Option<Self> {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
-            skip::skip("no trials on this host: they need root");
+            base::skip::skip("no trials on this host: they need root");
             return None;
         }
         let netns = NetnsPair::create().unwrap();
@@ -101,7 +102,7 @@ impl Lab {
         let ceilings = ceilings.filter(|one| matches!(one.event, Event::Ceiling { .. }));
         assert_eq!(ceilings.count(), 1, "one for both arms");
         Told {
-            judgement: verdict::judge(&run),
+            judgement: judge::judge(&run),
             run,
             text,
             markdown: fs::read_to_string(dir.path().join("run/report.md")).unwrap(),
@@ -234,7 +235,7 @@ fn last_cpu() -> String {
 
 const CLOSED: &str = "connections = 4\nwindow = \"1s\"\npaths = [\"/bytes/2000\"]";
 
-/// The decision alone, without a busy CPU: `verdict::limits::tests::clients_without_cpu_time_are_named`.
+/// The decision alone, without a busy CPU: `judge::topics::limits::find::tests::clients_without_cpu_time_are_named`.
 #[test]
 #[ignore = "nine endless loops take 150 s of CPU time: make test-all"]
 fn clients_with_a_slow_cpu_are_named() {
@@ -301,7 +302,7 @@ fn lost_packets_are_named() {
     let by_bpf = || lab.tc("qdisc add dev server clsact") && lab.tc(random);
     let by_netem = || lab.tc("qdisc add dev server root netem loss 10%");
     if !by_bpf() && !by_netem() {
-        skip::skip("no tc filter of BPF and no netem here");
+        base::skip::skip("no tc filter of BPF and no netem here");
         return;
     }
     let told = lab.run(server.address(), CLOSED, &["env"]);
@@ -394,7 +395,7 @@ fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
         let output = output.unwrap().unwrap();
         assert!(output.status.success(), "{output:?}");
         let run = rundir::load(&dir.path().join("run"), &workload::check).unwrap();
-        (verdict::judge(&run), run)
+        (judge::judge(&run), run)
     };
     let (judgement, first) = run(&[]);
     let limit = |judgement: &Judgement| judgement.arm_summaries[0].limit.clone().unwrap();

@@ -62,7 +62,7 @@ pub(crate) fn can_run() -> bool {
     } else {
         return true;
     };
-    skip::skip(&format!("no trials on this host: they need {why}"));
+    base::skip::skip(&format!("no trials on this host: they need {why}"));
     false
 }
 
@@ -132,7 +132,7 @@ fn a_run_on_this_host_measures_real_servers_and_puts_everything_back() {
     };
     assert_eq!(seen("tuned"), ["7", "7"], "{said}");
     assert_eq!(seen("plain"), [swappiness(), swappiness()]);
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let configuration = judgement
         .differences
         .iter()
@@ -168,7 +168,7 @@ fn apache_takes_directives_in_place_of_bakeoffs_and_a_whole_file() {
         return;
     }
     if !Path::new("/usr/sbin/apache2").exists() {
-        skip::skip("program not installed: apache2");
+        base::skip::skip("program not installed: apache2");
         return;
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -221,7 +221,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
     }
     let own = machine::host::cpus().unwrap();
     if own.len() < 2 {
-        skip::skip("this host has one CPU");
+        base::skip::skip("this host has one CPU");
         return;
     }
     let _alone = HOST.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,7 +259,7 @@ fn an_arm_of_one_cpu_is_kept_to_it_and_one_of_too_many_is_refused() {
     let two = format!("{one},{}", own[1]);
     assert_eq!(seen["plain"], BTreeSet::from([one.as_str()]));
     assert_eq!(seen["two"], BTreeSet::from([two.as_str()]));
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let steps: Vec<u32> = judgement.scaling[0]
         .steps
         .iter()

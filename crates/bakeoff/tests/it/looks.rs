@@ -5,7 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use plan::Checks;
-use record::journal::{self, Event};
+use record::journal;
+use record::journal::Event;
 use record::rundir;
 use record::verdict::look::{Look, MetricLook};
 use record::verdict::{Comparison, Judgement};
@@ -68,7 +69,7 @@ fn check(dir: &Path, every: usize) {
     assert!(!all.is_empty());
     for (blocks, looks) in all.iter().step_by(every) {
         let run = rundir::load(dir, &workload::check).unwrap();
-        let judgement = verdict::quick_look(&run.within(*blocks));
+        let judgement = judge::quick_look(&run.within(*blocks));
         assert_eq!(looks.len(), judgement.primaries().count());
         for look in looks {
             assert!(is_of(look, &judgement), "{look:?} after block {blocks}");

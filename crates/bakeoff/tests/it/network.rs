@@ -11,10 +11,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use agent::netns::{NetnsPair, SERVER};
+use guest::netns::{NetnsPair, SERVER};
 use plan::EvidenceSource;
 use record::journal::{Entry, Event};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::fairness::Outcome as FairnessOutcome;
 
@@ -463,7 +464,7 @@ fn several_addresses_of_a_system_are_served_at_once() {
         );
     }
     assert!(said.contains("served by address"), "{said}");
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     let finding = judgement
         .fairness
         .iter()
@@ -499,11 +500,11 @@ fn real_systems_tell_of_themselves() {
         "/usr/bin/prometheus-node-exporter",
     ];
     if let Some(missing) = programs.iter().find(|program| !Path::new(program).exists()) {
-        skip::skip(&format!("program not installed: {missing}"));
+        base::skip::skip(&format!("program not installed: {missing}"));
         return;
     }
     if fs::metadata("/proc/self").unwrap().uid() != 0 {
-        skip::skip("no trials on this host: they need root");
+        base::skip::skip("no trials on this host: they need root");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -530,7 +531,7 @@ fn real_systems_tell_of_themselves() {
     };
     let run = || {
         [8081, 8082, 9100].into_iter().for_each(wait);
-        while agent::try_source(&source).is_err() {}
+        while guest::try_source(&source).is_err() {}
         bakeoff(dir.path(), &text).output().unwrap()
     };
     let output = netns.client.within(run).unwrap();

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use bakeoff::lab::Finish;
 use plan::Checks;
-use record::journal::{self, Event};
+use record::journal;
+use record::journal::Event;
 use record::load_path::{ClientUnit, OneFewerOutcome};
 use record::verdict::limit::{Limit, LimitSign};
 

@@ -9,8 +9,8 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
+use bakeoff::watch::web::{Guard, Patience};
 use serde_json::{Value, json};
-use watch::web::{Guard, Patience};
 
 use crate::served_pages::serve;
 
@@ -36,7 +36,7 @@ fn browser() -> Option<PathBuf> {
         files.into_iter().find(|file| file.is_file())
     });
     if found.is_none() {
-        skip::skip("no browser to open the report in: apt install chromium");
+        base::skip::skip("no browser to open the report in: apt install chromium");
     }
     found
 }

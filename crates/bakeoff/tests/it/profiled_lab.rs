@@ -6,8 +6,10 @@ use std::process::Command;
 
 use bakeoff::lab::Finish;
 use machine::fake::Behaviour;
-use record::journal::{self, Event};
-use record::rundir::{self, ProfileNote, Run};
+use record::journal;
+use record::journal::Event;
+use record::rundir;
+use record::rundir::{ProfileNote, Run};
 use record::verdict::Verdict;
 use serde_json::Value;
 

@@ -6,7 +6,8 @@ use std::process::Command;
 
 use profiler::profile::{Count, Kind, Node, Profile, Window};
 use record::hash::sha256;
-use record::rundir::{self, PROFILE, ProfileNote, TrialRecord, WHY};
+use record::rundir;
+use record::rundir::{PROFILE, ProfileNote, TrialRecord, WHY};
 use serde_json::Value;
 
 use crate::fairness_command::one_sided_plan;

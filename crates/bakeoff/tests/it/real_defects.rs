@@ -8,7 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 use record::defect::{DefectSource, KernelLog, Kind};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::{Outcome, VoidReason};
 use record::verdict::defects::Side;
 
@@ -132,7 +133,7 @@ fn check_logs(run: &Run) {
 }
 
 fn check_arms(run: &Run) {
-    let judgement = verdict::judge(run);
+    let judgement = judge::judge(run);
     let of_arm = |arm: &str| {
         let its = judgement.defects.found.iter().filter(|one| one.arm == arm);
         let its = its.map(|one| (one.kind, one.side));

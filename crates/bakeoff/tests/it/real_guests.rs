@@ -14,7 +14,8 @@ use plan::StringPrice;
 use plan::cpu::{FAST_STRING_FEATURES, fact_key};
 use profiler::profile::{Kind, Profile};
 use record::hash;
-use record::rundir::{self, ProfileNote, Run};
+use record::rundir;
+use record::rundir::{ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
 use record::verdict::soak::{Growth, GrowthPlace};
@@ -60,7 +61,7 @@ pub(crate) fn can_boot() -> bool {
         .status();
     let can = found.is_ok_and(|status| status.success());
     if !can {
-        skip::skip("program not installed: qemu-system-x86_64");
+        base::skip::skip("program not installed: qemu-system-x86_64");
     }
     can
 }
@@ -212,7 +213,7 @@ fn check_damage(dir: &Path) {
 #[ignore = "boots 2 guests: make test-all"]
 fn kernels_of_a_tree_and_of_files_boot() {
     if !Path::new("/usr/bin/zstd").exists() {
-        skip::skip("program not installed: zstd");
+        base::skip::skip("program not installed: zstd");
         return;
     }
     if !can_boot() {
@@ -289,7 +290,7 @@ fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let run = run_to_end(&dir, LEAK);
-    let soak = verdict::judge(&run).soaks.remove(0);
+    let soak = judge::judge(&run).soaks.remove(0);
     let leaks = |name: &str| {
         let mut grown = soak.growth.iter();
         let one = grown.find(|one| one.counter == name);
@@ -464,7 +465,7 @@ fn check_profile(profile: &Profile) {
 
 /// The guests saw the CPU that was asked for.
 fn check_cpu(run: &Run) {
-    let machine = &report::machine(&run.opening.machine);
+    let machine = &judge::report::machine(&run.opening.machine);
     assert!(machine.contains("(max,+erms,+fsrm"), "{machine}");
     assert_eq!(run.opening.string_price, Some(StringPrice::USUAL));
     for facts in run.facts.iter().flatten() {
@@ -488,7 +489,7 @@ pub(crate) fn said(child: &mut Child) -> String {
 
 pub(crate) fn check_run(dir: &Path, blocks: u32) {
     let run = rundir::load(dir, &workload::check).unwrap();
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     check_cpu(&run);
     let mut rates = Vec::new();
     for attempt in &run.attempts {

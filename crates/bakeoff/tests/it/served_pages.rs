@@ -11,10 +11,10 @@ use std::thread;
 use std::time::Duration;
 
 use bakeoff::lab::Finish;
-use fixtures::web::HOSTILE;
+use bakeoff::watch::web::{Guard, Patience, Server};
+use record::fixtures::web::HOSTILE;
 use record::night::{NIGHT, Night, NightPlan, VERSION};
 use serde_json::Value;
-use watch::web::{Guard, Patience, Server};
 
 use crate::load_hosts::write_secret;
 use crate::simulated_lab::World;

@@ -140,7 +140,7 @@ fn start(
     configure: impl Fn(&str, SocketAddr) -> String,
 ) -> Option<Server> {
     if !Path::new(program).exists() {
-        skip::skip(&format!("program not installed: {program}"));
+        base::skip::skip(&format!("program not installed: {program}"));
         return None;
     }
     let mut last = String::new();

@@ -6,7 +6,8 @@ use std::path::Path;
 use bakeoff::lab::Finish;
 use record::hash;
 use record::journal::{Ending, Event};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::verdict::Verdict;
 
 use crate::simulated_lab::{World, judged};

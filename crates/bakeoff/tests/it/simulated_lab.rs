@@ -9,17 +9,20 @@ use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use agent::hardware_counters::{CounterSource, Counting, GroupReading, Scope};
-use bakeoff::lab::{self, Finish, Lab, LabEvent, extend};
+use bakeoff::lab;
+use bakeoff::lab::{Finish, Lab, LabEvent, extend};
+use guest::hardware_counters::{CounterSource, Counting, GroupReading, Scope};
 use machine::fake::{Behaviour, EJECTED, FakeArm, FakeClock, FakeMachine};
 use plan::{Checks, Plan};
-use protocol::{Greeting, PROTOCOL};
 use record::hardware_counters::{HardwareCounters, NoCounters};
 use record::hash;
+use record::journal;
 use record::journal::CloseReason;
-use record::journal::{self, Ending, Entry, Event, Opening};
+use record::journal::{Ending, Entry, Event, Opening};
 use record::machine::MachineDescription;
-use record::rundir::{self, RunDir};
+use record::protocol::{Greeting, PROTOCOL};
+use record::rundir;
+use record::rundir::RunDir;
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Conclusion, Judgement, Verdict};
 use serde_json::Value;
@@ -164,7 +167,7 @@ impl World {
         let dir = RunDir::open(dir, text)?;
         let extend = |more| {
             let run = rundir::load(dir.path(), &workload::check)?;
-            extend::extend(&run, &verdict::judge(&run), more)
+            extend::extend(&run, &judge::judge(&run), more)
         };
         let lab = Lab {
             plan: &self.plan,
@@ -183,7 +186,7 @@ impl World {
 }
 
 pub(crate) fn judged(dir: &Path) -> Judgement {
-    verdict::judge(&rundir::load(dir, &workload::check).unwrap())
+    judge::judge(&rundir::load(dir, &workload::check).unwrap())
 }
 
 /// The verdict on the primary metric.
@@ -285,7 +288,7 @@ fn run_counted(old: HardwareCounters, new: HardwareCounters) -> (rundir::Run, Ju
     world.machine.counters = [("old".to_string(), old), ("new".to_string(), new)].into();
     world.run(dir.path(), |_| false).unwrap();
     let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     (run, judgement)
 }
 
@@ -314,13 +317,13 @@ fn path_length_and_cpi_come_from_the_counters_to_verdict_and_page() {
     assert!((first("server-branch-misses") - 10.0).abs() < 1e-9);
     // More cycles for each of fewer instructions are no trade-off.
     assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
-    let told = report::warnings(&judgement);
+    let told = judge::report::warnings(&judgement);
     assert!(
         told.iter().all(|one| !one.contains("not counted")),
         "{told:?}"
     );
-    let page = report::html(&run, &judgement, &[]);
-    let terminal = report::terminal(&run, &judgement, &[], 100);
+    let page = judge::report::html(&run, &judgement, &[]);
+    let terminal = judge::report::terminal(&run, &judgement, &[], 100);
     for shown in [page, terminal] {
         for metric in ["server-instructions", "server-cpi", "server-llc-misses"] {
             assert!(shown.contains(metric), "{metric}");
@@ -338,12 +341,12 @@ fn why_nothing_was_counted_is_told_once_a_run_and_changes_nothing_else() {
             .run(dir.path(), |_| false)
             .unwrap();
         let run = rundir::load(dir.path(), &workload::check).unwrap();
-        let judgement = verdict::judge(&run);
+        let judgement = judge::judge(&run);
         (run, judgement)
     };
     assert_eq!(judgement.comparisons, usual.comparisons);
     let counts = |one: &&String| one.contains("were not counted");
-    let told = report::warnings(&judgement);
+    let told = judge::report::warnings(&judgement);
     assert_eq!(told.iter().filter(counts).count(), 1, "{told:?}");
     assert_eq!(told.len(), usual.warnings.len() + 1);
 }
@@ -360,12 +363,12 @@ fn an_arm_without_counters_is_not_compared_by_them_and_that_is_told_once() {
         );
     }
     assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
-    let told = report::warnings(&judgement);
+    let told = judge::report::warnings(&judgement);
     let of_counters = |one: &&String| one.contains("not counted") || one.contains("not compared");
     let told: Vec<_> = told.iter().filter(of_counters).collect();
     assert_eq!(told.len(), 1, "{told:?}");
     assert!(told[0].contains("arm new"), "{told:?}");
-    assert!(report::html(&run, &judgement, &[]).contains("performance monitoring unit"));
+    assert!(judge::report::html(&run, &judgement, &[]).contains("performance monitoring unit"));
 }
 
 #[test]
@@ -521,7 +524,7 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     let dir = tempfile::tempdir().unwrap();
     let world = undecided(dir.path());
     let before = judged(dir.path());
-    let said = report::reason(&before.comparisons[0]);
+    let said = judge::report::reason(&before.comparisons[0]);
     assert!(said.contains("bakeoff run PLAN --more-blocks "), "{said}");
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
     let run = rundir::load(dir.path(), &workload::check).unwrap();
@@ -538,7 +541,7 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     // 0.05 (2 - 8 / 20)
     let want = (8, 20, vec!["web-static".to_string()], 80_000.0);
     assert_eq!(given, Some(want));
-    let after = verdict::judge(&run);
+    let after = judge::judge(&run);
     let (first, then) = (&before.comparisons[0], &after.comparisons[0]);
     assert!(
         8 < then.blocks && then.decided_at.is_none_or(|at| 8 < at),
@@ -555,7 +558,10 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
             "20 where the plan has 8 (a wrong verdict has a probability of at most 8.0 %, where",
         )
     };
-    assert!(report::warnings(&after).iter().any(priced), "{after:?}");
+    assert!(
+        judge::report::warnings(&after).iter().any(priced),
+        "{after:?}"
+    );
     assert!((after.any_false - 0.08).abs() < 1e-6);
 }
 
@@ -625,7 +631,7 @@ fn invalidated(dir: &Path) -> Vec<(u32, String)> {
     let told = entries.into_iter().filter_map(|entry| match entry.event {
         Event::Invalidated {
             block, disturbance, ..
-        } => Some((block, report::disturbance(&disturbance))),
+        } => Some((block, judge::report::disturbance(&disturbance))),
         _ => None,
     });
     told.collect()
@@ -654,7 +660,7 @@ fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
         "{:?}",
         comparison.pairs
     );
-    let setbacks = report::setbacks(&judgement);
+    let setbacks = judge::report::setbacks(&judgement);
     let warned = setbacks
         .iter()
         .find(|setback| setback.contains("disturbed"));
@@ -682,10 +688,10 @@ fn a_plan_that_keeps_disturbed_blocks_runs_none_again_and_says_so() {
     let (new, old) = (pairs[1].arm, pairs[1].baseline);
     assert!(new.min(old) < 700.0, "{:?}", pairs[1]);
     let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let page = report::html(&run, &judgement, &[]);
+    let page = judge::report::html(&run, &judgement, &[]);
     let sentence = "the plan keeps blocks that something outside disturbed, and runs none again";
     assert!(page.contains(sentence));
-    let terminal = report::terminal(&run, &judgement, &[], 100);
+    let terminal = judge::report::terminal(&run, &judgement, &[], 100);
     assert!(terminal.contains("disturbed-blocks"), "{terminal}");
 }
 
@@ -920,7 +926,9 @@ fn each_look_says_how_far_it_is() {
     let looks: Vec<String> = entries
         .iter()
         .filter_map(|entry| match &entry.event {
-            Event::Looked { looks, .. } => Some(looks.iter().map(report::look).collect::<String>()),
+            Event::Looked { looks, .. } => {
+                Some(looks.iter().map(judge::report::look).collect::<String>())
+            }
             _ => None,
         })
         .collect();

@@ -16,8 +16,10 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use record::fleet::{self, block_dir};
-use record::journal::{self, Event};
+use record::fleet;
+use record::fleet::block_dir;
+use record::journal;
+use record::journal::Event;
 use record::rundir;
 use record::verdict::{Judgement, Verdict};
 
@@ -148,7 +150,7 @@ pub(crate) fn has_ended(run: &Path, block: u32) -> bool {
 }
 
 pub(crate) fn judged(run: &Path) -> Judgement {
-    verdict::judge(&rundir::load(run, &workload::check).unwrap())
+    judge::judge(&rundir::load(run, &workload::check).unwrap())
 }
 
 fn check_faults(cluster: &mut Cluster, run: &Path) {

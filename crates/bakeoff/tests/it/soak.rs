@@ -9,23 +9,25 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use bakeoff::lab::{self, Activity, Finish, Lab, LabEvent};
-use input::tree::Tree;
-use input::units::{show_bytes, show_duration};
+use bakeoff::lab;
+use bakeoff::lab::{Activity, Finish, Lab, LabEvent};
+use base::input::tree::Tree;
+use base::input::units::{show_bytes, show_duration};
+use base::skip::limits::peak_bytes;
 use machine::fake::soak::Soak;
 use plan::Checks;
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::{Entry, Event};
 use record::load::{Second, Tick};
-use record::rundir::{self, DEFECTS, Run, RunDir, SECONDS};
+use record::rundir;
+use record::rundir::{DEFECTS, Run, RunDir, SECONDS};
 use record::streamed;
 use record::thinned::{MOST_POINTS, Point as _};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::Judgement;
 use record::verdict::defects::Side;
 use record::verdict::soak::{GrowthPlace, Quality};
-use skip::limits::peak_bytes;
 
 use crate::simulated_lab::World;
 
@@ -203,7 +205,7 @@ fn a_trial_that_falls_silent_keeps_what_it_saw() {
     };
     assert_eq!(void.reason, VoidReason::Silent);
     are_the_first(&seconds(dir.path(), "001"), 5000);
-    let soak = verdict::judge(&run).soaks.remove(0);
+    let soak = judge::judge(&run).soaks.remove(0);
     let arm = soak.arms.iter().find(|arm| arm.trials > 0).unwrap();
     assert_eq!(arm.cut_short[0].at_ms, 5_000_000);
     assert_eq!(arm.requests, 5000 * RATE);
@@ -296,7 +298,7 @@ fn kill_after(second: u32) {
 
 /// All of it is found, in the arm in which it was planted, and nothing else.
 fn planted_is_judged(run: &Run) {
-    let judgement = verdict::judge(run);
+    let judgement = judge::judge(run);
     let [soak] = &judgement.soaks[..] else {
         panic!("{:?}", judgement.soaks)
     };
@@ -328,9 +330,9 @@ fn planted_is_judged(run: &Run) {
             .iter()
             .all(|one| one.quality != Quality::Throughput)
     );
-    assert_eq!(report::growth(soak).len(), 1);
-    assert_eq!(report::failures(soak, "old").len(), 1);
-    let text = report::terminal(run, &judgement, &[], 100);
+    assert_eq!(judge::report::growth(soak).len(), 1);
+    assert_eq!(judge::report::failures(soak, "old").len(), 1);
+    let text = judge::report::terminal(run, &judgement, &[], 100);
     for said in [
         "grows in new only: slab cache skbuff_head_cache, ",
         "new: no right answer for 40s, from 1h of trial",
@@ -362,15 +364,15 @@ fn calm_soaks(count: u64) {
         soaks[1].seed = 2 * seed + 1;
         run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
         let run = rundir::load(dir.path(), &workload::check).unwrap();
-        let soak = verdict::judge(&run).soaks.remove(0);
+        let soak = judge::judge(&run).soaks.remove(0);
         assert_eq!(soak.growth, [], "seed {seed}");
         assert!(soak.rule.tested > 200, "{:?}", soak.rule);
         for arm in &soak.arms {
             let found = (arm.outage, arm.changes.len(), arm.failures);
             assert_eq!(found, (None, 0, 0), "seed {seed}: {:?}", arm.changes);
         }
-        assert!(report::growth(&soak).is_empty());
-        assert!(report::failures(&soak, "old").is_empty());
+        assert!(judge::report::growth(&soak).is_empty());
+        assert!(judge::report::failures(&soak, "old").is_empty());
     }
 }
 
@@ -443,7 +445,7 @@ fn planted() -> Vec<(Duration, FoundDefect)> {
 
 fn judged(dir: &Path) -> (Run, Judgement) {
     let run = rundir::load(dir, &workload::check).unwrap();
-    let judgement = verdict::judge(&run);
+    let judgement = judge::judge(&run);
     (run, judgement)
 }
 
@@ -468,7 +470,7 @@ fn planted_defects_are_found_in_the_arm_that_has_them() {
         assert_eq!(first.at.window_ms, Some(3_000_000));
         // What was served in that very second.
         assert_eq!(first.ok_per_s, Some(RATE));
-        let said = report::terminal(&run, &judgement, &[], 200);
+        let said = judge::report::terminal(&run, &judgement, &[], 200);
         let line = ["only in old: ", "new in new: "][planted_in];
         let line = format!("{line}1 oops (tcp_ack), 1 hung task (io_schedule), 1 service crash (");
         assert!(said.contains(&line), "{said}");
@@ -486,7 +488,7 @@ fn equal_arms_have_no_defects() {
     );
     let (run, judgement) = judged(dir.path());
     assert_eq!(judgement.defects.found, []);
-    let said = report::terminal(&run, &judgement, &[], 200);
+    let said = judge::report::terminal(&run, &judgement, &[], 200);
     assert!(
         said.contains("\nno defect in the kernel's log in 2 trials\n"),
         "{said}"
@@ -539,8 +541,8 @@ fn simulated_soak() {
     let record = bytes_below(dir.path());
     let began = Instant::now();
     let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let judgement = verdict::judge(&run);
-    let page = report::html(&run, &judgement, &[]);
+    let judgement = judge::judge(&run);
+    let page = judge::report::html(&run, &judgement, &[]);
     let reported = began.elapsed();
     println!("two trials of {days} days, one request generator and one lab in this process");
     println!("time taken           {:.0} s", ran.as_secs_f64());

@@ -6,15 +6,15 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use live::{Activity, Eyes, Snapshot, State, Watched};
 use record::latency::Latency;
+use record::live::{Activity, Eyes, Snapshot, State, Watched};
 use record::load::Second;
 
 /// Eyes for which no time passes while they judge.
 pub(crate) fn eyes() -> Eyes {
     Eyes {
         check: workload::check,
-        look: verdict::look,
+        look: judge::look,
         now: SystemTime::now,
         clock: || Duration::ZERO,
     }
@@ -65,7 +65,7 @@ pub(crate) fn lock(dir: &Path) -> File {
 }
 
 fn words(now: &Snapshot) -> Vec<&'static str> {
-    report::live::verdicts_so_far(now)
+    judge::topics::live::document::verdicts_so_far(now)
         .into_iter()
         .map(|(word, _)| word)
         .collect()

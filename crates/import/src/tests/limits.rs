@@ -1,6 +1,6 @@
 //! Files that are small and would take all time or memory: each took a minute or more.
 
-use skip::limits;
+use base::skip::limits;
 
 use super::*;
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use input::units::{show_bytes, significant};
+use base::input::units::{show_bytes, significant};
 
 use crate::bar::Bar;
 use crate::contest::Contest;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use input::units::significant;
+use base::input::units::significant;
 
 use crate::bar::Bar;
 use crate::contest::{Contest, Entry};

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use anyhow::Result;
-use input::tree::Tree;
+use base::input::tree::Tree;
 use serde::{Deserialize, Serialize};
 
 use super::{Cache, write};

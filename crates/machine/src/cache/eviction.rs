@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use input::tree::Tree;
-use input::units::{self, show_bytes};
+use base::input::tree::Tree;
+use base::input::units;
+use base::input::units::show_bytes;
 use serde::{Deserialize, Serialize};
 
 use super::about::About;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use record::hash;
 
 use super::Cache;

@@ -3,7 +3,7 @@
 //! ```text
 //! servers' guest (the arm's kernel)                      clients' guest (one kernel for all arms)
 //!   10.77.0.1 card === QEMU ==== socket pair ==== QEMU === card 10.77.0.2
-//!   servers' agent --- protocol::clients, socket pair --- clients' agent
+//!   servers' agent --- record::protocol::clients, socket pair --- clients' agent
 //!             \------------------ this process -----------------/
 //! ```
 //! No namespace, no tap and no rights: what joins the two is a pair of sockets without a name, which ends with either of them.
@@ -51,7 +51,7 @@ pub(crate) fn attach(
 fn join(qemu: &mut Command, line: UnixStream, card: UnixStream, address: &str) {
     qemu.args(arguments(line.as_raw_fd(), card.as_raw_fd(), address));
     for end in [line, card] {
-        process::inherit(qemu, OwnedFd::from(end));
+        base::process::inherit(qemu, OwnedFd::from(end));
     }
 }
 

@@ -7,8 +7,8 @@ use profiler::format;
 use profiler::profile::{
     Clock, Count, Counter, CounterUnit, Kind, Node, Profile, Sampling, Window, mark,
 };
-use protocol::{FromAgent, ProfilePart};
 use record::metric::{Direction, Figure, Role};
+use record::protocol::{FromAgent, ProfilePart};
 use record::trial::Measurement;
 
 use crate::guest::GuestEvent;

@@ -7,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plan::PlannedDisturbance;
-use protocol::FromAgent;
 use record::counters::{Counters, MEMORY_TOTAL, MEMORY_USED, SWAP_USED};
 use record::defect::FoundDefect;
-use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
+use record::disturbances;
+use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
 use record::evidence::{Memory, Sample, ServiceUse};
 use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second, Tick};
 use record::prng::SplitMix64;
+use record::protocol::FromAgent;
 use record::thinned::Thinned;
 
 use super::truth::{Truth, done, results, sample};
@@ -383,8 +384,8 @@ impl Load {
             return GuestEvent::Said(Box::new(message));
         }
         let mut line = Vec::new();
-        let read = protocol::send(&mut line, &message)
-            .and_then(|()| protocol::receive::<FromAgent>(&mut Cursor::new(&line)));
+        let read = record::protocol::send(&mut line, &message)
+            .and_then(|()| record::protocol::receive::<FromAgent>(&mut Cursor::new(&line)));
         self.told_bytes += line.len() as u64;
         self.soak
             .told_bytes

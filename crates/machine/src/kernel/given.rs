@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use plan::kernel::KernelRef;
 
 use super::{config_beside, head, release_of};

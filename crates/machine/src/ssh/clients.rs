@@ -18,7 +18,8 @@ use anyhow::{Context, Result, anyhow};
 use record::machine::BoxClients;
 
 use super::facts::Card;
-use crate::client_hosts::{self, ClientHosts};
+use crate::client_hosts;
+use crate::client_hosts::ClientHosts;
 use crate::clients::ClientsOfTrial;
 use crate::host;
 use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
@@ -141,7 +142,7 @@ pub(crate) struct Relay(Child);
 
 impl Drop for Relay {
     fn drop(&mut self) {
-        process::end(&mut self.0);
+        base::process::end(&mut self.0);
     }
 }
 
@@ -151,7 +152,7 @@ impl Line {
         if let Self::Ready(relay) = self {
             let nowhere = || File::options().write(true).open("/dev/null");
             relay.stdout(nowhere()?).stderr(Stdio::null());
-            process::bind(relay);
+            base::process::bind(relay);
             let started = relay.spawn().context("start the line to the box")?;
             // Its end of the socket goes with the command, so that the line closes with the relay.
             *self = Self::Dialled(Relay(started));

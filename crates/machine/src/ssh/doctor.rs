@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use plan::BootWay;
 
 use super::facts::{self, BoxFacts};

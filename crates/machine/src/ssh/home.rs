@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
-use input::units::show_duration;
+use base::input::units::show_duration;
 
 use super::session::{Session, Trouble, trouble};
 use super::{SshBox, pstore, start};

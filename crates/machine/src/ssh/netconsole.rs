@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 
 use crate::console::LIMIT_BYTES;
-use input::tree::Tree;
+use base::input::tree::Tree;
 
 /// How often the thread looks whether it is to end.
 const GLANCE: Duration = Duration::from_millis(200);

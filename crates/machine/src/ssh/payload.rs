@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use cpio::newc::{Builder, ModeFileType, trailer};
 
+use crate::cache;
+use crate::cache::Cache;
 use crate::cache::about::{About, Part};
-use crate::cache::{self, Cache};
 use crate::kernel::Kernel;
 use crate::program;
 use crate::task::Task;

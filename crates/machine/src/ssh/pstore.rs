@@ -3,12 +3,12 @@
 use std::cmp::Reverse;
 use std::path::Path;
 
-use input::text;
+use base::input::text;
 
 use super::session::Session;
 use crate::console::{PANIC, Scan};
 use crate::task::Task;
-use input::tree::Tree;
+use base::input::tree::Tree;
 
 /// Prints the last messages of kernels before, and removes them.
 const SCRIPT: &str = "for file in /sys/fs/pstore/*; do [ -f \"$file\" ] || continue; echo \"=== ${file##*/}\"; cat \"$file\"; rm -f \"$file\"; done";

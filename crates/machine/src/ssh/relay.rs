@@ -12,8 +12,8 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
+use base::secret::{Secret, handshake};
 use rustix::net::sockopt;
-use secret::{Secret, handshake};
 
 /// Time for one try, from the first packet to the proof.
 const TRY: Duration = Duration::from_secs(8);

@@ -3,8 +3,8 @@
 use super::{DisturbanceKind, Ground};
 use crate::fields::Fields;
 use crate::{Clock, MachineKind};
-use input::problem::remedy_among;
-use input::units;
+use base::input::problem::remedy_among;
+use base::input::units;
 use strum::VariantNames;
 
 /// Longest step of the clock, in milliseconds: a day.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Ground, MOST_TIMES};
 use crate::fields::Fields;
-use input::units;
+use base::input::units;
 
 /// A second before the first one: what service was like before it is told by the seconds before it.
 const EARLIEST: Duration = Duration::from_secs(1);

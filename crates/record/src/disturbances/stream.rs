@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use input::tree::Tree;
+use base::input::tree::Tree;
 
 use super::BegunDisturbance;
 use crate::lines::{Parser, Reader};

@@ -122,7 +122,7 @@ impl Host {
             "/usr/share/java/mariadb-java-client.jar",
         ];
         if !root || !parts.iter().all(|part| Path::new(part).exists()) {
-            skip::skip(&format!(
+            base::skip::skip(&format!(
                 "no Tomcat with a database, or not root: {parts:?}"
             ));
             return None;

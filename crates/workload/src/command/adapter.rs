@@ -1,7 +1,8 @@
 //! Ready metrics for well-known programs, as their releases in Debian 12 and 13 print them.
 
 use plan::fields::Fields;
-use record::metric::Direction::{self, Higher, Lower};
+use record::metric::Direction;
+use record::metric::Direction::{Higher, Lower};
 
 use crate::command::metric::{Metric, Place};
 use crate::database::server::POSTGRESQL;

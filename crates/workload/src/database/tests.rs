@@ -68,7 +68,7 @@ impl Host {
         };
         if !rustix::process::geteuid().is_root() || !is_there {
             let name = server.name();
-            skip::skip(&format!("program not installed, or not root: {name}"));
+            base::skip::skip(&format!("program not installed, or not root: {name}"));
             return None;
         }
         // In memory, as in a guest: a disk would make each commit wait.

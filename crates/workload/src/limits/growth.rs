@@ -114,7 +114,7 @@ impl<'g> Growth<'g> {
             bail!("stopped by the host");
         }
         if self.began.elapsed() > self.limit {
-            let limit = input::units::show_duration(self.limit);
+            let limit = base::input::units::show_duration(self.limit);
             return Err(Wrong(format!("the limits were not reached in {limit}")).into());
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! Processes that are all alive: each answers when it begins and once more when all are there.
 
 use anyhow::{Context, Result};
-use process::VmClones;
+use base::process::VmClones;
 
 use crate::context::WorkloadContext;
 use crate::limits::growth::{Grown, Growth, all_work};

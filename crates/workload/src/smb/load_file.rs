@@ -145,7 +145,7 @@ Deltree "\clients\client1" NT_STATUS_OK
     #[test]
     fn every_application_of_debians_load_file_is_complete_in_itself() {
         let Ok(whole) = fs::read_to_string(WHOLE) else {
-            skip::skip(&format!("no load file of dbench: {WHOLE}"));
+            base::skip::skip(&format!("no load file of dbench: {WHOLE}"));
             return;
         };
         // The making of the files and five times round.

@@ -4,15 +4,16 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use anyhow::Result;
-use input::units::{show_bytes, show_duration};
+use base::input::units::{show_bytes, show_duration};
+use judge::topics::bisect::find::{Question, look, walk};
 use plan::Plan;
 use record::bisect::{BisectBlock, Conclusion};
 use serde_json::json;
-use verdict::bisect::{Question, look, walk};
 
 use super::{FIRST_COST, FIRST_COST_OF_COMMIT, Line, design};
 use crate::cli::bisect::BisectArgs;
-use crate::commands::forecast::{self, Length};
+use crate::commands::forecast;
+use crate::commands::forecast::Length;
 use crate::commands::{End, print_json};
 use crate::out;
 

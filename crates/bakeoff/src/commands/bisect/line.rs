@@ -4,8 +4,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use machine::git;
-use machine::kernel::{self, Located};
-use machine::kernel_line::{self, Density, End, Offered};
+use machine::kernel;
+use machine::kernel::Located;
+use machine::kernel_line;
+use machine::kernel_line::{Density, End, Offered};
 use record::bisect::Version;
 
 use crate::cli::bisect::BisectArgs;

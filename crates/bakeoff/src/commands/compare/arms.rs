@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf, absolute};
 
 use anyhow::{Context, Result, bail};
-use input::problem::remedy_among;
+use base::input::problem::remedy_among;
 use machine::kernel::given;
 use plan::kernel::{self, FORMS, KernelRef};
 use plan::{sysctl_name, sysctl_path};

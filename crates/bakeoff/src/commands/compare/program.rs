@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf, absolute};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
-use input::file;
+use base::input::file;
 use machine::os_release::OsRelease;
 use workload::command::adapter::{Adaptation, adaptation};
 

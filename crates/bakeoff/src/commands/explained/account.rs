@@ -5,8 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use plan::StringPrice;
 use profiler::kernel::is_entry;
 use profiler::profile::{Count, Kind, Profile};
+use record::account;
 use record::account::{
-    self, Account, Domain, Function, TaskCount, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
+    Account, Domain, Function, TaskCount, WaitCause, WaitSize, WaitState, Waits, WorkUnit,
 };
 
 use super::sampled;

@@ -4,7 +4,8 @@ use import::compare::Comparison;
 use import::layout::{ArmOrder, Layout};
 use record::verdict::Verdict;
 use record::verdict::reason::SampleReason;
-use verdict::fixed_sample::{self, Finding, Terms};
+use stats::fixed_sample;
+use stats::fixed_sample::{Finding, Terms};
 
 /// One comparison and what is said to it.
 pub(super) struct Answer<'q> {
@@ -35,10 +36,10 @@ impl<'q> Answer<'q> {
                     (&*self.baseline, baseline.len()),
                     (&*self.comparison.arm, arm.len()),
                 ];
-                report::sample_reason_of(&self.finding.reason, counts)
+                judge::report::sample_reason_of(&self.finding.reason, counts)
             }
             Layout::Blocks { .. } | Layout::OneRun { .. } => {
-                report::sample_reason(&self.finding.reason)
+                judge::report::sample_reason(&self.finding.reason)
             }
         }
     }

@@ -7,7 +7,7 @@ use record::metric::Direction;
 use record::verdict::Verdict;
 use record::verdict::reason::SampleReason;
 use serde_json::json;
-use verdict::fixed_sample::{Finding, Terms};
+use stats::fixed_sample::{Finding, Terms};
 
 use super::answer::Answer;
 use super::format;

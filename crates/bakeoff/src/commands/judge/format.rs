@@ -2,15 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::input::text::escaped;
+use base::input::units::{show_change, show_share, significant};
 use doc::markdown::text;
 use doc::{Block, Table};
-use input::text::escaped;
-use input::units::{show_change, show_share, significant};
+use judge::words::levels::{Levels, in_words};
 use record::metric::Direction;
 use record::verdict::Verdict;
-use report::levels::{Levels, in_words};
 use serde_json::{Value, json};
-use verdict::fixed_sample::{Change, Terms};
+use stats::fixed_sample::{Change, Terms};
 
 use super::answer::Answer;
 use import::Figures;

@@ -6,12 +6,14 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Result, bail};
+use judge::topics::apart::find as apart;
+use judge::topics::apart::find::Apart;
 use record::metric::Role;
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::{Conclusion, Headline, Judgement, fairness};
-use verdict::apart::{self, Apart};
-use verdict::fixed_sample::Terms;
+use stats::fixed_sample::Terms;
 
 use super::figures::{self, Origin, RunViolation};
 use crate::cli::judge::{JudgeArgs, SEED};
@@ -40,7 +42,7 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
     let mut remarks = BTreeSet::new();
     let mut violations = Vec::new();
     for side in [&before].into_iter().chain(&sides) {
-        let judgement = verdict::look(&side.run);
+        let judgement = judge::look(&side.run);
         remarks.extend(unfair(side, &judgement));
         violations.extend(
             fairness::violations(&judgement.fairness).map(|one| RunViolation {
@@ -116,7 +118,7 @@ fn refuse_obstacles(before: &Side<'_>, after: &Side<'_>) -> Result<()> {
         after.own.dir.display(),
         obstacles
             .iter()
-            .map(report::obstacle)
+            .map(judge::report::obstacle)
             .collect::<Vec<_>>()
             .join("; ")
     )
@@ -187,7 +189,7 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
             "what differs between {one} and {other}: {}",
             changes
                 .iter()
-                .map(report::change)
+                .map(judge::report::change)
                 .collect::<Vec<_>>()
                 .join(", ")
         ),
@@ -211,7 +213,7 @@ fn unfair(side: &Side<'_>, judgement: &Judgement) -> Vec<String> {
         let Headline { workload, arm, .. } = one;
         format!("{name} withholds its own headline of {arm} on {workload}: it is not fair")
     });
-    let found = report::fairness_in_short(judgement);
+    let found = judge::report::fairness_in_short(judgement);
     let found = found
         .iter()
         .map(|said| format!("fairness of {name}: {said}"));

@@ -9,10 +9,13 @@ use super::{End, jobs};
 use crate::build_id;
 use crate::cli::PlanArgs;
 use crate::commands::{check_plan, watch_signals};
-use crate::fleet::{self, JobEnd};
-use crate::lab::{self, Finish, Lab};
+use crate::fleet;
+use crate::fleet::JobEnd;
+use crate::lab;
+use crate::lab::{Finish, Lab};
 use crate::out;
-use crate::prepare::{self, Sources};
+use crate::prepare;
+use crate::prepare::Sources;
 use crate::reporter::Reporter;
 
 /// How often Slurm may begin a job anew by itself; then the submitter decides.

@@ -7,21 +7,24 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use input::tree::Tree;
-use input::units::significant;
+use base::input::tree::Tree;
+use base::input::units::significant;
 use machine::cache::Cache;
 use plan::Arm;
-use record::a_a::{self, Ended, PastRun};
+use record::a_a;
+use record::a_a::{Ended, PastRun};
 use record::hash::sha256;
 use record::journal::JOURNAL;
 use record::machine::MachineDescription;
 use record::metric::Role;
-use record::rundir::{self, A_A, Run, RunDir};
+use record::rundir;
+use record::rundir::{A_A, Run, RunDir};
 use record::verdict::{Comparison, Judgement, Verdict};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use verdict::eprocess::{self, Calibration};
-use verdict::looks;
+use stats::eprocess;
+use stats::eprocess::Calibration;
+use stats::looks;
 
 use crate::commands::plan_file;
 use crate::json_lines;
@@ -90,7 +93,7 @@ fn begun(run: &Run) -> &str {
 
 /// The file of a machine's history.
 fn path(machine: &MachineDescription) -> Result<PathBuf> {
-    let id = &sha256(report::machine(machine).as_bytes())[..16];
+    let id = &sha256(judge::report::machine(machine).as_bytes())[..16];
     Ok(history_dir()?.join(format!("{id}.json")))
 }
 

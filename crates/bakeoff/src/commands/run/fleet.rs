@@ -7,15 +7,18 @@ use machine::clock::HostClock;
 use plan::{MachineKind, Plan};
 use record::fleet::FLEET;
 use record::journal::JOURNAL;
-use record::rundir::{self, RunDir};
+use record::rundir;
+use record::rundir::RunDir;
 
 use super::{Place, Setting, calibration};
 use crate::build_id;
 use crate::cli::PlanArgs;
 use crate::commands::{explained, report};
-use crate::fleet::{self, Choice, SlurmFleet, Tell};
+use crate::fleet;
+use crate::fleet::{Choice, SlurmFleet, Tell};
+use crate::lab;
 use crate::lab::repeat::Repeated;
-use crate::lab::{self, Finish, Lab};
+use crate::lab::{Finish, Lab};
 use crate::prepare;
 
 /// A run whose blocks are nodes' is not gone on with by this host, nor the other way round: blocks would be of two kinds.
@@ -96,7 +99,7 @@ pub(super) fn carry_out(
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;
         let whys = explained::explained(dir.path(), &run);
-        report::write(dir, &run, &verdict::judge(&run), &whys)?;
+        report::write(dir, &run, &judge::judge(&run), &whys)?;
     }
     let finish = ended?;
     if let Err(why) = stopped {

@@ -3,7 +3,7 @@
 //! Counted instructions do not care how busy the host is; time does, so by the wall clock trials run alone.
 
 use anyhow::{Result, bail};
-use input::units::show_bytes;
+use base::input::units::show_bytes;
 use machine::guest::Machine;
 use machine::host;
 use plan::Plan;

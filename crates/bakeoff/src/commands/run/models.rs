@@ -6,12 +6,13 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::problem::{Problem, Problems};
+use base::input::problem::{Problem, Problems};
 use machine::guest::Machine;
 use plan::cpu::{CpuModel, MODELS_OF_64_BITS};
 use plan::{Clock, MachineKind, Plan, Variation};
 use record::models::{Models, VERSION};
-use record::rundir::{self, MODELS, RunDir};
+use record::rundir;
+use record::rundir::{MODELS, RunDir};
 use record::verdict::Judgement;
 
 use super::super::forecast;
@@ -54,7 +55,7 @@ pub(super) fn vary(
             return Ok(finish);
         }
         let judgement = judged(&place)?;
-        rows.extend(verdict::models::compare(
+        rows.extend(judge::topics::models::find::compare(
             &own,
             &judgement,
             &name,
@@ -124,7 +125,7 @@ fn judged(dir: &Path) -> Result<Judgement> {
     if run.opening.ns_per_instruction.is_none() {
         bail!("--models where instructions are not counted ({REMEDY})");
     }
-    Ok(verdict::judge(&run))
+    Ok(judge::judge(&run))
 }
 
 /// A model's name as that of a directory.

@@ -15,20 +15,22 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
+use base::input::text::shell_word;
+use base::input::tree::Tree;
 use indicatif::MultiProgress;
-use input::text::shell_word;
-use input::tree::Tree;
+use judge::topics::night::find::{Rates, error_rate_of_plans};
 use machine::clock::{Clock as _, HostClock};
 use record::night::{INDEX, Index, NIGHT, Night, NightPlan, VERSION};
-use record::rundir::{self, RunDir};
-use verdict::night::{Rates, error_rate_of_plans};
+use record::rundir;
+use record::rundir::RunDir;
 
 use super::{
     End, Looks, Ready, Reported, Seat, Setting, calibration, directory, fleet, nothing_to_compare,
     options_again, read, refuse_another_plan, run,
 };
 use crate::cli::{PlanArgs, RunArgs};
-use crate::commands::index::{self, NightDir};
+use crate::commands::index;
+use crate::commands::index::NightDir;
 use crate::commands::watch_signals;
 use crate::json_lines;
 use crate::lab::Finish;
@@ -260,7 +262,7 @@ fn too_few_blocks(ready: &Ready<'_>, most: f64) -> Option<String> {
             max_blocks,
             ..design.clone()
         };
-        verdict::looks::smallest(of_primary, &longer).is_some()
+        stats::looks::smallest(of_primary, &longer).is_some()
     };
     if is_enough(design.max_blocks) {
         return None;

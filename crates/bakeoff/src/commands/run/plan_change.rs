@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use input::tree::Tree;
+use base::input::tree::Tree;
 use toml::{Table, Value};
 
 /// Characters of a value that are shown.

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use record::verdict::Verdict;
-use verdict::power::{Ending, Terms, simulate};
+use stats::power::{Ending, Terms, simulate};
 
 /// Longest wait in one go, so that Ctrl-C is noticed.
 const GLANCE: Duration = Duration::from_millis(200);

@@ -8,18 +8,20 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use input::problem::Problems;
-use input::text::shell_word;
-use input::units;
+use base::input::problem::Problems;
+use base::input::text::shell_word;
+use base::input::units;
+use judge::topics::confirm::find::{Tried, confirm as judge};
+use judge::topics::why::find as explain;
+use judge::topics::why::find::Question;
+use judge::topics::why::mechanism::knobs;
 use plan::knob::{self, Setting};
 use plan::{Checks, Confirming, confirming};
-use record::rundir::{self, Run};
+use record::rundir;
+use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::confirm::Confirmation;
 use record::verdict::mechanism::Mechanism;
-use verdict::explain::confirm::{Tried, confirm as judge};
-use verdict::explain::{self, Question};
-use verdict::mechanism::knobs;
 
 use super::super::explained::Asked;
 use super::super::forecast;
@@ -89,13 +91,13 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
     let tried: Vec<Tried> = settings.iter().map(|sided| tried(sided, arms)).collect();
     let found = judge(&after, workload, arms, &tried);
     if json {
-        print_json(&::report::confirmation_json(&found))?;
+        print_json(&judge::report::confirmation_json(&found))?;
     } else if args.markdown {
-        out::text(&::report::confirmation_markdown(&found));
+        out::text(&judge::report::confirmation_markdown(&found));
     } else {
         out::text(&format!(
             "\n{}",
-            ::report::confirmation_terminal(&found, width())
+            judge::report::confirmation_terminal(&found, width())
         ));
     }
     refuse_nothing(&found, &after)?;
@@ -280,7 +282,7 @@ fn settings(
     };
     let why = loaded
         .explain(run, &question)
-        .map_err(|why| anyhow::anyhow!("{}", ::report::unexplained(&why)))?;
+        .map_err(|why| anyhow::anyhow!("{}", judge::report::unexplained(&why)))?;
     let sure = why.mechanisms.iter().filter(|row| row.significant);
     let found = sure
         .map(|row| known(row.name))

@@ -50,10 +50,10 @@ fn clients_on_this_host_need_no_rights_but_user_namespaces() {
         Ok(tried) if tried.status.success() => check(&ON_HOST, without_rights()),
         Ok(tried) => {
             let why = String::from_utf8_lossy(&tried.stderr);
-            skip::skip(&format!("no user namespaces here: {}", why.trim()));
+            base::skip::skip(&format!("no user namespaces here: {}", why.trim()));
             check(&ON_HOST, Command::new(env!("CARGO_BIN_EXE_bakeoff")));
         }
-        Err(_) => skip::skip("program not installed: setpriv"),
+        Err(_) => base::skip::skip("program not installed: setpriv"),
     }
 }
 

@@ -15,11 +15,14 @@ use std::time::Duration;
 use super::lab::Netns;
 use machine::cache::Cache;
 use machine::flavour::Flavour;
-use machine::image::{self, Request};
-use machine::initramfs::{self, Content};
+use machine::image;
+use machine::image::Request;
+use machine::initramfs;
+use machine::initramfs::Content;
 use machine::kernel;
 use machine::task::Task;
-use record::journal::{self, Ending, Event};
+use record::journal;
+use record::journal::{Ending, Event};
 
 use crate::real_guests::{can_boot, stripped};
 
@@ -310,7 +313,7 @@ impl EmulatedBox {
 pub(crate) fn can_start() -> bool {
     for program in ["/usr/bin/ipmi_sim", "/usr/bin/ipmitool", "/sbin/debugfs"] {
         if !Path::new(program).exists() {
-            skip::skip(&format!("program not installed: {program}"));
+            base::skip::skip(&format!("program not installed: {program}"));
             return false;
         }
     }

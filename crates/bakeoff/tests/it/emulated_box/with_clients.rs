@@ -7,7 +7,8 @@ use plan::Clients;
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::Event;
 use record::load_path::{CeilingOutcome, Side};
-use record::rundir::{self, Run, TrialRecord};
+use record::rundir;
+use record::rundir::{Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
 
 use super::boxed::{self, EmulatedBox};
@@ -24,7 +25,7 @@ fn clients_of_a_box_are_on_other_hosts_and_its_cards_share_the_load() {
         return;
     }
     if let Some(why) = lab::obstacle() {
-        skip::skip(why);
+        base::skip::skip(why);
         return;
     }
     let _lane = wall_clock_lane();
@@ -85,7 +86,7 @@ fn check_run(emulated: &EmulatedBox) {
     emulated.check_home();
     let run = read(&emulated.dir.join("runs/clients"));
     assert_eq!(run.opening.clients, Some(Clients::Hosts));
-    let machine = report::machine(&run.opening.machine);
+    let machine = judge::report::machine(&run.opening.machine);
     let want = "servers at eth0 10.0.2.15 by e1000e and eth1 10.1.0.15 by e1000e, clients by ssh on client1, client2";
     assert!(machine.ends_with(want), "{machine}");
     let mut measured = 0;

@@ -67,7 +67,7 @@ struct Corpus {
 fn fuzz(name: &str, rounds: u64, mut corpus: Corpus, target: impl Fn(&[u8])) {
     corpus.inputs.extend(kept(name));
     let rounds = asked_rounds().unwrap_or(rounds);
-    let mut noise = Noise(SplitMix64::new(skip::seed(1)));
+    let mut noise = Noise(SplitMix64::new(base::skip::seed(1)));
     for input in &corpus.inputs {
         run(name, input, &target);
     }

@@ -3,20 +3,18 @@
 use std::io::Read as _;
 use std::path::Path;
 
+use base::input::text;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
 use flate2::read::{ZlibDecoder, ZlibEncoder};
 use import::{self, compare::ImportOptions, layout::ArmOrder, layout::Layout};
-use input::text;
 use machine::console;
 use plan::Checks;
 use profiler::kernel::{self, Function, KernelSymbols};
 use profiler::profile::Profile;
 use profiler::resolve::{Names, resolve};
 use profiler::{counter, elf, format, raw, unpack};
-use protocol::session::{CheckedMessage, Session};
-use protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
 use record::counters::Counters;
 use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
@@ -25,11 +23,15 @@ use record::journal;
 use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second, Tick};
 use record::metric::{Direction, Figure, Role};
-use record::rundir::{self, TRIAL_VERSION, TrialRecord};
+use record::protocol::session::{CheckedMessage, Session};
+use record::protocol::{FromAgent, Greeting, Inbox, PROTOCOL};
+use record::rundir;
+use record::rundir::{TRIAL_VERSION, TrialRecord};
 use record::thinned::{Point as _, Thinned};
 use record::trial::{JobResult, Measurement, Outcome, Phase, Trial};
 use record::validate;
-use verdict::fixed_sample::{self, Terms};
+use stats::fixed_sample;
+use stats::fixed_sample::Terms;
 
 use super::{Corpus, fuzz};
 
@@ -131,10 +133,10 @@ fn conversation() -> Vec<u8> {
             end_ms: Some(2000),
         }),
     ];
-    messages.extend(protocol::told(result));
+    messages.extend(record::protocol::told(result));
     let mut line = Vec::new();
     for message in messages {
-        protocol::send(&mut line, &message).unwrap();
+        record::protocol::send(&mut line, &message).unwrap();
     }
     line
 }
@@ -267,7 +269,7 @@ fn the_agents_line() {
 fn the_agents_messages() {
     let mut bodies = Vec::new();
     let mut line = &conversation()[..];
-    while let Ok(message) = protocol::receive::<serde_json::Value>(&mut line) {
+    while let Ok(message) = record::protocol::receive::<serde_json::Value>(&mut line) {
         bodies.push(serde_json::to_vec(&message).unwrap());
     }
     assert!(bodies.len() > 8);
@@ -294,7 +296,7 @@ fn the_agents_messages() {
             FromAgent::Hello(greeting()),
             FromAgent::Phase(Phase::WarmingUp),
         ] {
-            protocol::send(&mut line, &message).unwrap();
+            record::protocol::send(&mut line, &message).unwrap();
         }
         line.extend((body.len() as u32).to_le_bytes());
         line.extend(body);
@@ -599,7 +601,7 @@ fn conclude(layout: &Layout, direction: Direction) {
             fixed_sample::unpaired(baseline, arm, direction, terms)
         }
     };
-    assert!(!report::sample_reason(&finding.reason).is_empty());
+    assert!(!judge::report::sample_reason(&finding.reason).is_empty());
 }
 
 #[test]

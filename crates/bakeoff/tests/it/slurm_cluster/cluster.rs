@@ -22,7 +22,7 @@ impl Cluster {
     /// Whether this host can have one, and guests on it.
     pub(crate) fn can_start() -> bool {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
-            skip::skip("not root, which a Slurm cluster needs");
+            base::skip::skip("not root, which a Slurm cluster needs");
             return false;
         }
         for program in [
@@ -31,7 +31,7 @@ impl Cluster {
             "/usr/sbin/slurmd",
         ] {
             if !Path::new(program).exists() {
-                skip::skip(&format!("program not installed: {program}"));
+                base::skip::skip(&format!("program not installed: {program}"));
                 return false;
             }
         }

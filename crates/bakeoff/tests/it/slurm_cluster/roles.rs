@@ -5,9 +5,11 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use bakeoff::fleet::{self, Choice, JobEnd, SlurmFleet, Tell};
+use bakeoff::fleet;
+use bakeoff::fleet::{Choice, JobEnd, SlurmFleet, Tell};
+use bakeoff::lab;
 use bakeoff::lab::fleet::{Scheduler, Waited};
-use bakeoff::lab::{self, Lab, LabEvent};
+use bakeoff::lab::{Lab, LabEvent};
 use machine::clock::{Clock, HostClock};
 use plan::Checks;
 use record::journal::{Event, Opening};

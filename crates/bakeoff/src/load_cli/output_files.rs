@@ -1,0 +1,166 @@
+//! The files that a load leaves: an HDR histogram log and a timeline.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, Result};
+use base::input::tree::Tree;
+use record::latency::Packed;
+use record::load::Second;
+
+use crate::load_cli::outcome::{Outcome, Run};
+
+/// A file that a load will leave, opened before the load: one that cannot be written is no surprise
+/// after an hour. What was there before stays until there is something to write.
+pub(crate) struct Output {
+    path: PathBuf,
+    file: File,
+    /// Made here, and nothing was written yet.
+    is_empty: bool,
+}
+
+impl Output {
+    /// Opens the file, or says why it cannot be written.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        let is_empty = !path.exists();
+        let file = open(path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
+        Ok(Self {
+            path: path.into(),
+            file,
+            is_empty,
+        })
+    }
+
+    /// Whether another one is the same file, whatever its name. A device or a pipe takes both.
+    pub(crate) fn is_same_file(&self, other: &Self) -> bool {
+        let [Ok(this), Ok(that)] = [self, other].map(|output| output.file.metadata()) else {
+            return false;
+        };
+        this.is_file() && (this.dev(), this.ino()) == (that.dev(), that.ino())
+    }
+
+    fn write(mut self, text: &str) -> Result<()> {
+        self.is_empty = false;
+        // A pipe or a terminal has no length to take back.
+        if self.file.metadata().is_ok_and(|file| file.is_file()) {
+            self.file.set_len(0).with_context(|| self.place())?;
+        }
+        let written = self.file.write_all(text.as_bytes());
+        written.with_context(|| self.place())
+    }
+
+    fn place(&self) -> String {
+        format!("cannot write {}", self.path.display())
+    }
+}
+
+impl Drop for Output {
+    fn drop(&mut self) {
+        if self.is_empty {
+            // A load that gave nothing leaves nothing.
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// A device or an open pipe as it is; a file where this is not root, or nobody else can put a link in its place.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true);
+    if path.metadata().is_ok_and(|about| !about.is_file()) {
+        return options.open(path);
+    }
+    Tree::around(path).0.refuse_foreign()?;
+    options.create(true).truncate(false).open(path)
+}
+
+/// An `HdrHistogram` log, version 1.3 with histograms in V2. Latencies have one interval for each
+/// second, to two digits and without a tag; and as all others one for each run, with a tag. Values
+/// are nanoseconds, the maximum is in milliseconds, as the usual viewers expect.
+pub(crate) fn write_hdr(output: Output, outcome: &Outcome, began: SystemTime) -> Result<()> {
+    output.write(&hdr(outcome, began))
+}
+
+fn hdr(outcome: &Outcome, began: SystemTime) -> String {
+    let began_s = began
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or(Duration::ZERO)
+        .as_secs_f64();
+    let mut text = format!(
+        "#[Histogram log format version 1.3]\n#[StartTime: {began_s:.3} (seconds since epoch)]\n\
+         \"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_Histogram\"\n"
+    );
+    let mut start_s = 0.0;
+    for Run { result, .. } in &outcome.runs {
+        let length_s = result.window_ns as f64 / 1e9;
+        let whole = [
+            ("Tag=whole,", &result.latency),
+            ("Tag=service,", &result.service),
+            ("Tag=lateness,", &result.lateness),
+            ("Tag=client-delay,", &result.client_delay),
+        ];
+        let whole = whole.map(|(tag, latency)| (tag, start_s, length_s, latency.pack()));
+        let seconds = result.timeline.iter().map(|second| {
+            let at_s = second.at_ms as f64 / 1e3;
+            let length_s = f64::min(second.length_s(), length_s - at_s);
+            ("", start_s + at_s, length_s, second.latency.clone())
+        });
+        let intervals = whole.into_iter().chain(seconds);
+        for (tag, at_s, length_s, latency) in intervals.filter(|(.., latency)| !latency.is_empty())
+        {
+            let max_ms = latency.unpack().max_ns() as f64 / 1e6;
+            let histogram = latency.text();
+            _ = writeln!(text, "{tag}{at_s:.3},{length_s:.3},{max_ms:.3},{histogram}");
+        }
+        start_s += length_s;
+    }
+    text
+}
+
+/// What happened in each second, as CSV; the rate is empty in a closed loop, and so are the
+/// latencies of a second without successful responses.
+pub(crate) fn write_timeline(output: Output, outcome: &Outcome) -> Result<()> {
+    output.write(&timeline(outcome))
+}
+
+fn timeline(outcome: &Outcome) -> String {
+    let mut text = String::from(
+        "run,connections,rate_per_s,at_ms,ok,faults,body_bytes,p50_ns,p99_ns,max_ns\n",
+    );
+    for (number, run) in (1..).zip(&outcome.runs) {
+        let connections = run.result.connections_asked;
+        let rate = run
+            .rate_per_s
+            .map(|rate| rate.to_string())
+            .unwrap_or_default();
+        for second in &run.result.timeline {
+            let Second {
+                at_ms,
+                ok,
+                faults,
+                body_bytes,
+                latency,
+                joined: _,
+            } = second;
+            let latencies = latencies(latency);
+            _ = writeln!(
+                text,
+                "{number},{connections},{rate},{at_ms},{ok},{faults},{body_bytes},{latencies}"
+            );
+        }
+    }
+    text
+}
+
+fn latencies(latency: &Packed) -> String {
+    if latency.is_empty() {
+        return ",,".into();
+    }
+    let latency = latency.unpack();
+    let (p50, p99) = (latency.quantile_ns(0.5), latency.quantile_ns(0.99));
+    format!("{p50},{p99},{}", latency.max_ns())
+}

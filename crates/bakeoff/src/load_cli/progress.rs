@@ -1,0 +1,192 @@
+//! What is shown while the load runs: a moving line and a curve on a terminal, a line per second
+//! elsewhere, nothing beside JSON. All of it goes to standard error, so that the result stands
+//! alone on standard output.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use record::latency::Packed;
+use record::load::Tick;
+
+use crate::load_cli::format::{show_count, show_ns};
+
+/// Seconds that the small curve shows.
+const CURVE_S: usize = 60;
+
+/// The view of one load.
+pub(crate) struct Progress {
+    form: Form,
+    print_line: fn(&str),
+    /// The second before, with its successful requests and faults so far.
+    last: Counts,
+    rates: VecDeque<u64>,
+    run: u32,
+}
+
+/// What a tick has counted.
+#[derive(Debug, Clone, Copy, Default)]
+struct Counts {
+    second: u32,
+    ok: u64,
+    faults: u64,
+}
+
+enum Form {
+    Moving(ProgressBar),
+    Lines,
+    Silent,
+}
+
+impl Progress {
+    /// The view of a load that prints lines, where it does, in this way.
+    pub(crate) fn new(json: bool, print_line: fn(&str)) -> Self {
+        let bar = ProgressBar::new_spinner();
+        let form = match (json, bar.is_hidden()) {
+            (true, _) => Form::Silent,
+            (false, true) => Form::Lines,
+            (false, false) => {
+                let style = ProgressStyle::with_template("{spinner} {wide_msg}\n  {prefix}");
+                bar.set_style(style.expect("the template is a constant of known form"));
+                bar.enable_steady_tick(Duration::from_millis(250));
+                Form::Moving(bar)
+            }
+        };
+        Self {
+            form,
+            print_line,
+            last: Counts::default(),
+            rates: VecDeque::new(),
+            run: 1,
+        }
+    }
+
+    /// A second has passed.
+    pub(crate) fn tick(&mut self, tick: &Tick) {
+        let line = self.line(tick);
+        match &self.form {
+            Form::Moving(bar) => {
+                bar.set_message(line);
+                bar.set_prefix(self.curve());
+            }
+            Form::Lines => (self.print_line)(&line),
+            Form::Silent => {}
+        }
+    }
+
+    fn line(&mut self, tick: &Tick) -> String {
+        // Seconds begin anew with each run of a ramp.
+        if tick.second <= self.last.second {
+            self.last = Counts::default();
+            self.run += 1;
+        }
+        let ok = tick.ok - self.last.ok;
+        let faults = tick.faults - self.last.faults;
+        self.last = Counts {
+            second: tick.second,
+            ok: tick.ok,
+            faults: tick.faults,
+        };
+        if self.rates.len() == CURVE_S {
+            self.rates.pop_front();
+        }
+        self.rates.push_back(ok);
+        let run = if self.run > 1 {
+            format!("run {} ", self.run)
+        } else {
+            String::new()
+        };
+        let phase = if tick.counting { "" } else { "  (not counted)" };
+        format!(
+            "{run}{:>3} s {:>9}/s{}  errors {faults}/s  all {} ok, {} errors{phase}",
+            tick.second,
+            show_count(ok),
+            quantiles(&tick.latency),
+            show_count(tick.ok),
+            show_count(tick.faults)
+        )
+    }
+
+    fn curve(&self) -> String {
+        const STEPS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let top = self.rates.iter().copied().max().unwrap_or(0).max(1);
+        let step = |rate: &u64| STEPS[(rate * 7).div_ceil(top) as usize];
+        self.rates.iter().map(step).collect()
+    }
+
+    /// Takes the moving line away.
+    pub(crate) fn close(self) {
+        if let Form::Moving(bar) = self.form {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Latencies of one second.
+fn quantiles(latency: &Packed) -> String {
+    if latency.is_empty() {
+        return String::new();
+    }
+    let latency = latency.unpack();
+    let [p50, p99] = [0.5, 0.99].map(|quantile| show_ns(latency.quantile_ns(quantile)));
+    format!("  p50 {p50:>7}  p99 {p99:>7}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use expect_test::expect;
+    use record::latency::Latency;
+
+    fn progress() -> Progress {
+        Progress {
+            form: Form::Silent,
+            print_line: |_| {},
+            last: Counts::default(),
+            rates: VecDeque::new(),
+            run: 1,
+        }
+    }
+
+    fn tick(second: u32, ok: u64, faults: u64, latencies_ns: &[u64]) -> Tick {
+        let mut latency = Latency::coarse();
+        for ns in latencies_ns {
+            latency.record(*ns);
+        }
+        Tick {
+            second,
+            ok,
+            faults,
+            latency: latency.pack(),
+            counting: second > 1,
+            ended: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn each_second_has_a_line_and_a_step_of_the_curve() {
+        let mut progress = progress();
+        let ticks = [
+            tick(1, 1000, 0, &[2_000_000]),
+            tick(2, 6000, 5, &[998_000, 3_000_000]),
+            tick(3, 6000, 5, &[]),
+            tick(1, 70, 0, &[140_000_000]),
+        ];
+        let lines: Vec<_> = ticks.iter().map(|tick| progress.line(tick)).collect();
+        expect![[r#"
+              1 s     1,000/s  p50 2.01 ms  p99 2.01 ms  errors 0/s  all 1,000 ok, 0 errors  (not counted)
+              2 s     5,000/s  p50  999 µs  p99 3.01 ms  errors 5/s  all 6,000 ok, 5 errors
+              3 s         0/s  errors 0/s  all 6,000 ok, 5 errors
+            run 2   1 s        70/s  p50  141 ms  p99  141 ms  errors 0/s  all 70 ok, 0 errors  (not counted)"#]].assert_eq(&lines.join("\n"));
+        assert_eq!(progress.curve(), "▃█▁▂");
+    }
+
+    #[test]
+    fn the_curve_keeps_the_last_minute() {
+        let mut progress = progress();
+        for second in 1..=100 {
+            progress.tick(&tick(second, u64::from(second * second), 0, &[]));
+        }
+        assert_eq!(progress.curve().chars().count(), 60);
+    }
+}

@@ -1,0 +1,7 @@
+//! What all crates may use: input of people and guests, child processes, secrets, hardware, reasons to skip a test.
+
+pub mod hardware;
+pub mod input;
+pub mod process;
+pub mod secret;
+pub mod skip;

@@ -1,0 +1,192 @@
+//! Where this system's code lies in memory, for the names in a profile. Read after the window, so it costs no figure.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use record::protocol::code::{Code, MappedFile, ModuleSection, Piece};
+
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
+/// Bits of an entry of a page map: the frame's number, and whether the page is in memory (Documentation/admin-guide/mm/pagemap.rst).
+const FRAME: u64 = (1 << 55) - 1;
+const PRESENT: u64 = 1 << 63;
+
+/// What can be found; what cannot be read is left out.
+pub(crate) fn collect() -> Code {
+    Code {
+        sections: sections(Path::new("/sys/module")),
+        files: files(),
+    }
+}
+
+/// Sections with code of all modules.
+fn sections(modules: &Path) -> Vec<ModuleSection> {
+    let mut found = Vec::new();
+    for module in fs::read_dir(modules).into_iter().flatten().flatten() {
+        let sections = fs::read_dir(module.path().join("sections"));
+        for section in sections.into_iter().flatten().flatten() {
+            let name = section.file_name().to_string_lossy().into_owned();
+            let is_code =
+                name.contains(".text") && !name.starts_with(".init") && !name.starts_with(".exit");
+            let text = fs::read_to_string(section.path()).unwrap_or_default();
+            let address = u64::from_str_radix(text.trim().trim_start_matches("0x"), 16);
+            if let (true, Ok(address)) = (is_code, address) {
+                found.push(ModuleSection {
+                    module: module.file_name().to_string_lossy().into_owned(),
+                    section: name,
+                    address,
+                });
+            }
+        }
+    }
+    found
+}
+
+/// All files of which a process may execute pages, and where these pages lie.
+fn files() -> Vec<MappedFile> {
+    let mut pages: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let is_process = process
+            .file_name()
+            .to_string_lossy()
+            .bytes()
+            .all(|byte| byte.is_ascii_digit());
+        if is_process {
+            add_process(&process.path(), &mut pages);
+        }
+    }
+    let files = pages.into_iter().map(|(path, pages)| MappedFile {
+        path,
+        pieces: pieces(pages),
+    });
+    files.collect()
+}
+
+fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>) {
+    let Ok(map) = File::open(process.join("pagemap")) else {
+        return;
+    };
+    let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
+    for region in maps.lines().filter_map(Region::of) {
+        let count = ((region.end - region.start) / PAGE) as usize;
+        let mut entries = vec![0; count * 8];
+        if map
+            .read_exact_at(&mut entries, region.start / PAGE * 8)
+            .is_err()
+        {
+            continue;
+        }
+        let file = pages.entry(region.path.to_string()).or_default();
+        for (entry, page) in entries.chunks_exact(8).zip(region.offset / PAGE..) {
+            let entry = u64::from_le_bytes(entry.try_into().expect("a chunk of 8"));
+            if entry & PRESENT != 0 && entry & FRAME != 0 {
+                file.insert(page, entry & FRAME);
+            }
+        }
+    }
+}
+
+/// A region of a process that it may execute.
+pub(crate) struct Region<'l> {
+    start: u64,
+    end: u64,
+    offset: u64,
+    pub(crate) path: &'l str,
+}
+
+impl<'l> Region<'l> {
+    /// From a line of `/proc/PID/maps`; nothing where it is not a file's, or cannot be executed.
+    pub(crate) fn of(line: &'l str) -> Option<Self> {
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next()?.split_once('-')?;
+        let rights = words.next()?;
+        let number = |text| u64::from_str_radix(text, 16).ok();
+        let offset = number(words.next()?)?;
+        let path = words.nth(2)?.trim_start();
+        let (start, end) = (number(start)?, number(end)?);
+        let is_code = rights.contains('x') && !path.is_empty() && start < end;
+        is_code.then_some(Self {
+            start,
+            end,
+            offset,
+            path,
+        })
+    }
+}
+
+/// Pages that follow one another in the file and in memory become one piece.
+fn pieces(pages: BTreeMap<u64, u64>) -> Vec<Piece> {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for (page, frame) in pages {
+        match pieces.last_mut() {
+            Some(last) if last.page + last.pages == page && last.frame + last.pages == frame => {
+                last.pages += 1;
+            }
+            Some(_) | None => pieces.push(Piece {
+                page,
+                frame,
+                pages: 1,
+            }),
+        }
+    }
+    pieces
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_code_of_files_is_taken() {
+        let path =
+            |line: &str| Region::of(line).map(|region| (region.path.to_string(), region.offset));
+        let code = "7ffff7d8a000-7ffff7edf000 r-xp 00026000 fe:00 1234                       /usr/lib/x86_64-linux-gnu/libc.so.6";
+        assert_eq!(
+            path(code),
+            Some(("/usr/lib/x86_64-linux-gnu/libc.so.6".into(), 0x26000))
+        );
+        assert_eq!(
+            path("7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0"),
+            None
+        );
+        let data = code.replace("r-xp", "r--p");
+        assert_eq!(path(&data), None);
+        let spaced = "1000-2000 r-xp 00000000 fe:00 1234   /a b";
+        assert_eq!(path(spaced), Some(("/a b".into(), 0)));
+    }
+
+    #[test]
+    fn pages_in_a_row_are_one_piece() {
+        let pages = [(3, 10), (4, 11), (5, 20), (7, 21)].into();
+        let piece = |page, frame, pages| Piece { page, frame, pages };
+        assert_eq!(
+            pieces(pages),
+            [piece(3, 10, 2), piece(5, 20, 1), piece(7, 21, 1)]
+        );
+    }
+
+    #[test]
+    fn sections_with_code_are_read_with_their_addresses() {
+        let dir = tempfile::tempdir().unwrap();
+        let sections_dir = dir.path().join("veth/sections");
+        fs::create_dir_all(&sections_dir).unwrap();
+        fs::create_dir_all(dir.path().join("built_in")).unwrap();
+        for (name, text) in [
+            (".text", "0xffffffffc0200000\n"),
+            (".init.text", "0x0"),
+            (".data", "0x1"),
+            (".text.unlikely", "?"),
+        ] {
+            fs::write(sections_dir.join(name), text).unwrap();
+        }
+        let section = ModuleSection {
+            module: "veth".into(),
+            section: ".text".into(),
+            address: 0xffff_ffff_c020_0000,
+        };
+        assert_eq!(sections(dir.path()), [section]);
+    }
+}

@@ -1,0 +1,112 @@
+//! Charts of trials while they run: each arm's newest trial, second by second.
+
+use record::live::{ArmNow, Point, Snapshot};
+
+use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
+use super::figures::{Line, ends, hits};
+use super::plot::{Layer, Plot, Stroke};
+use super::{Chart, disturbed};
+
+/// Throughput of each arm's newest trial; `None` before a second has come.
+pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
+    let lines = lines(now, |point| Some(point.ok_per_s()));
+    let (_, most) = ends(values(&lines))?;
+    let mut plot = Plot {
+        x: across(&lines)?,
+        y: Axis::linear(0.0, (most * 1.05).max(1.0), UPWARDS),
+        x_title: "seconds since the window opened".into(),
+        y_title: "requests per second".into(),
+        margin: None,
+        spans: Vec::new(),
+        layers: layers(&lines),
+        keys: lines.iter().map(|line| line.key(false)).collect(),
+        hits: hits(
+            &lines,
+            "second ",
+            " requests/s",
+            crate::topics::live::tell::rate,
+        ),
+    };
+    mark(&mut plot, now, &lines);
+    Some(Chart {
+        id: "throughput".into(),
+        label: "Requests served per second, the newest trial of each arm".into(),
+        drawn: plot.draw(),
+    })
+}
+
+/// p99 latency of each arm's newest trial; `None` before a second with an answer has come.
+pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
+    let lines = lines(now, |point| point.p99_ms.filter(|ms| *ms > 0.0));
+    let (least, most) = ends(values(&lines))?;
+    let mut plot = Plot {
+        x: across(&lines)?,
+        y: Axis::log(least / 1.1, most * 1.1, UPWARDS_LOG),
+        x_title: "seconds since the window opened".into(),
+        y_title: "99 % answered within, ms".into(),
+        margin: None,
+        spans: Vec::new(),
+        layers: layers(&lines),
+        keys: lines.iter().map(|line| line.key(false)).collect(),
+        hits: hits(&lines, "second ", " ms", |ms| {
+            base::input::units::significant(ms, 3)
+        }),
+    };
+    mark(&mut plot, now, &lines);
+    Some(Chart {
+        id: "latency".into(),
+        label: "p99 latency, the newest trial of each arm".into(),
+        drawn: plot.draw(),
+    })
+}
+
+/// Disturbances that have begun by the last second that was seen.
+fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
+    let points = lines.iter().flat_map(|line| &line.points);
+    if let (Some(plan), Some(seen)) = (&now.plan, ends(points.map(|point| point.0))) {
+        disturbed::mark(plot, plan, seen);
+    }
+}
+
+/// A line for each arm, of seconds that are whole, with a gap where there is no value: in an outage nothing has a latency.
+fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
+    let line = |arm: &ArmNow| Line {
+        place: arm.place,
+        name: arm.attempt.trial.arm.clone(),
+        points: whole(arm)
+            .iter()
+            .map(|point| (point.at_s, value(point).unwrap_or(f64::NAN)))
+            .collect(),
+    };
+    let lines = now.arms.iter().map(line);
+    let has_value = |line: &Line| line.points.iter().any(|point| !point.1.is_nan());
+    lines.filter(has_value).collect()
+}
+
+/// The last second of a trial under way may not be whole yet.
+fn whole(arm: &ArmNow) -> &[Point] {
+    match (arm.activity, arm.curve.points()) {
+        (Some(_), [whole @ .., _]) if !whole.is_empty() => whole,
+        (_, all) => all,
+    }
+}
+
+fn layers(lines: &[Line]) -> Vec<Layer> {
+    lines.iter().map(|line| line.layer(Stroke::Arm)).collect()
+}
+
+fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
+    lines
+        .iter()
+        .flat_map(|line| &line.points)
+        .map(|point| point.1)
+}
+
+/// From the window's begin to the last second that was seen, so that the curve fills its place while it grows.
+fn across(lines: &[Line]) -> Option<Axis> {
+    let points = lines.iter().flat_map(|line| &line.points);
+    let (first, last) = ends(points.map(|point| point.0))?;
+    // One second alone has no width yet.
+    let last = last.max(first + 1.0);
+    Some(Axis::whole(first.min(0.0), last, ACROSS))
+}

@@ -1,0 +1,4 @@
+//! Between which two versions of a line a metric changed.
+
+pub mod find;
+pub mod tell;

@@ -1,0 +1,5 @@
+//! Which facts differ between the arms, which of them matter, and which can be pinned.
+
+pub(crate) mod find;
+pub(crate) mod tell;
+pub(crate) mod weigh;

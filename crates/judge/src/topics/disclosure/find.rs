@@ -1,0 +1,326 @@
+//! What of a run has to be disclosed, gathered from its plan, its facts and its journal. No statistic, no sentence: `report` puts it
+//! into words.
+//!
+//! A fact that applies and that nobody told is there without a value. What cannot apply is left out: an image on this host itself.
+
+mod hardware;
+mod software;
+mod tuning;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plan::{Mode, Plan};
+use record::evidence::Facts;
+use record::journal::Event;
+use record::rundir::Run;
+use record::verdict::Judgement;
+use record::verdict::disclosure::{Deviation, Disclosure, Rules, Statement, Told, WorkloadOptions};
+use record::verdict::fairness::{Declaration, Finding, Outcome};
+use record::verdict::warning::Setback;
+
+/// The disclosure of a run, and of what was judged of it.
+pub fn of(run: &Run, judgement: &Judgement) -> Disclosure {
+    let tuning = tuning::of_arms(&run.plan);
+    Disclosure {
+        statement: statement(run),
+        machine: run.opening.machine.clone(),
+        hardware: hardware::of(run),
+        software: software::of(run),
+        untuned: tuning::untouched(&tuning),
+        tuning,
+        workloads: workloads(&run.plan),
+        rules: rules(run),
+        deviations: deviations(run, judgement),
+        hashes: hashes(run),
+    }
+}
+
+fn statement(run: &Run) -> Statement {
+    let stated = &run.plan.disclosure;
+    let at = |entry: Option<&record::journal::Entry>| entry.map(|entry| entry.at.clone());
+    Statement {
+        tested_by: stated.tested_by.clone(),
+        sponsor: stated.sponsor.clone(),
+        availability: stated.availability.clone(),
+        note: stated.note.clone(),
+        began: at(run.entries.first()),
+        ended: at(run.entries.last()),
+    }
+}
+
+fn workloads(plan: &Plan) -> Vec<WorkloadOptions> {
+    let options = plan.workloads.iter().map(|workload| WorkloadOptions {
+        id: workload.id.clone(),
+        kind: workload.kind.clone(),
+        options: workload.options.clone(),
+    });
+    options.collect()
+}
+
+fn rules(run: &Run) -> Rules {
+    let design = &run.plan.design;
+    // Before the first test a look is only for reading.
+    let is_look = |event: &Event| matches!(event, Event::Looked { blocks, .. } if design.min_blocks <= *blocks);
+    let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
+    let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
+    let extensions = run
+        .entries
+        .iter()
+        .filter(|entry| is_extension(&entry.event));
+    let blocks = run.attempts.iter().map(|record| record.trial.block).max();
+    Rules {
+        mode: run.plan.mode.map(|mode| {
+            let word = match mode {
+                Mode::Controlled => "controlled",
+                Mode::AsShipped => "as-shipped",
+            };
+            word.into()
+        }),
+        blocks: blocks.unwrap_or(0),
+        min_blocks: design.min_blocks,
+        max_blocks: design.max_blocks,
+        looks: looks.count() as u32,
+        margin: design.margin,
+        error_rate: run.error_rate(),
+        planned_error_rate: design.error_rate,
+        extensions: extensions.count() as u32,
+        seed: design.seed,
+    }
+}
+
+fn hashes(run: &Run) -> BTreeMap<String, Option<String>> {
+    let mut hashes = BTreeMap::from([
+        ("plan".into(), None),
+        ("journal".into(), run.journal_sha256.clone()),
+    ]);
+    let inputs = run.opening.inputs.iter();
+    hashes.extend(inputs.map(|(name, hash)| (name.clone(), Some(hash.clone()))));
+    hashes
+}
+
+fn deviations(run: &Run, judgement: &Judgement) -> Vec<Deviation> {
+    let mut found = of_fairness(&judgement.fairness);
+    found.extend(of_journal(run));
+    found.extend(
+        judgement
+            .setbacks
+            .iter()
+            .filter_map(|setback| match setback {
+                Setback::FailedTrials {
+                    workload,
+                    arm,
+                    failed,
+                    attempts,
+                    ..
+                } => Some(Deviation::FailedAttempts {
+                    workload: workload.clone(),
+                    arm: arm.clone(),
+                    failed: *failed,
+                    attempts: *attempts,
+                }),
+                // What failed is in the first, disturbed blocks in the journal.
+                Setback::UnevenFailures { .. }
+                | Setback::IncompleteBlocks { .. }
+                | Setback::DisturbedBlocks { .. } => None,
+            }),
+    );
+    let lost: BTreeSet<String> = run
+        .missing
+        .iter()
+        .map(record::rundir::MissingEvidence::attempt_name)
+        .collect();
+    if !lost.is_empty() {
+        let attempts = lost.into_iter().collect();
+        found.push(Deviation::LostEvidence { attempts });
+    }
+    if !judgement.warnings.is_empty() {
+        let count = judgement.warnings.len() as u32;
+        found.push(Deviation::Warnings { count });
+    }
+    if run.closed().is_none() {
+        found.push(Deviation::Unfinished);
+    }
+    found
+}
+
+fn of_fairness(findings: &[Finding]) -> Vec<Deviation> {
+    let mut found = Vec::new();
+    let mut unknown = Vec::new();
+    for finding in findings {
+        let check = finding.id.clone();
+        match &finding.outcome {
+            Outcome::Violation { .. } => found.push(Deviation::Violation { check }),
+            Outcome::Declared {
+                by: Declaration::Accepted(reason),
+                ..
+            } => {
+                let reason = reason.clone();
+                found.push(Deviation::Accepted { check, reason });
+            }
+            Outcome::NotKnown { .. } => unknown.push(check),
+            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {}
+        }
+    }
+    if !unknown.is_empty() {
+        found.push(Deviation::NotKnown { checks: unknown });
+    }
+    found
+}
+
+fn of_journal(run: &Run) -> Vec<Deviation> {
+    let mut found = Vec::new();
+    let mut disturbed: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
+    let mut resumed: Vec<&str> = Vec::new();
+    for entry in &run.entries {
+        match &entry.event {
+            Event::Invalidated {
+                workload, block, ..
+            } => disturbed.entry(workload).or_default().push(*block),
+            Event::Resumed { bakeoff } => resumed.push(bakeoff),
+            Event::Extended {
+                from,
+                to,
+                error_rate,
+                ..
+            } => found.push(Deviation::Extended {
+                from: *from,
+                to: *to,
+                error_rate: *error_rate,
+            }),
+            Event::Opened(_)
+            | Event::Ceiling { .. }
+            | Event::OneFewer { .. }
+            | Event::Merged { .. }
+            | Event::Started { .. }
+            | Event::Ended { .. }
+            | Event::Looked { .. }
+            | Event::Profiling { .. }
+            | Event::Profiled { .. }
+            | Event::Closed { .. } => {}
+        }
+    }
+    let blocks = disturbed.into_iter();
+    found.extend(blocks.map(|(workload, blocks)| Deviation::Invalidated {
+        workload: workload.into(),
+        blocks,
+    }));
+    if !resumed.is_empty() {
+        let versions: BTreeSet<String> = resumed.iter().map(|one| (*one).into()).collect();
+        found.push(Deviation::Resumed {
+            times: resumed.len() as u32,
+            versions: versions.into_iter().collect(),
+        });
+    }
+    found
+}
+
+/// What trials told, by arm: arms of one value together, in the plan's order.
+fn told(run: &Run, of: impl Fn(&Facts) -> Option<String>) -> Vec<Told> {
+    let trials = run.attempts.iter().zip(&run.facts);
+    let trials: Vec<_> = trials
+        .filter_map(|(record, facts)| Some((record.trial.arm.as_str(), facts.as_ref()?)))
+        .collect();
+    by_arm(&run.plan, |arm| {
+        let its = trials.iter().filter(|(own, _)| *own == arm);
+        its.filter_map(|(_, facts)| of(facts)).collect()
+    })
+}
+
+/// The values of each arm; an arm without any is told as one that is not known.
+fn by_arm(plan: &Plan, values: impl Fn(&str) -> BTreeSet<String>) -> Vec<Told> {
+    let mut all: Vec<Told> = Vec::new();
+    for arm in &plan.arms {
+        let found = values(&arm.name);
+        let mut found: Vec<Option<String>> = found.into_iter().map(Some).collect();
+        if found.is_empty() {
+            found.push(None);
+        }
+        for value in found {
+            match all.iter_mut().find(|told| told.value == value) {
+                Some(same) => same.arms.push(arm.name.clone()),
+                None => all.push(Told {
+                    arms: vec![arm.name.clone()],
+                    value,
+                }),
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use record::fixtures::builder::RunBuilder;
+    use record::verdict::disclosure::{Item, Side};
+
+    use super::*;
+    use crate::topics::fairness::tests::{judged, two_arms};
+
+    fn disclosed(run: &Run) -> Disclosure {
+        of(run, &judged(run))
+    }
+
+    #[test]
+    fn what_nobody_told_is_there_without_a_value() {
+        let disclosure = disclosed(&RunBuilder::new().blocks(&[[1.0, 2.0]]).run());
+        assert_eq!(disclosure.statement.tested_by, None);
+        let unknown = |item: Item, side: Side| {
+            let mut facts = disclosure.hardware.iter().chain(&disclosure.software);
+            let found = facts.find(|fact| (fact.item, fact.side) == (item, side));
+            found.is_some_and(record::verdict::disclosure::Fact::is_unknown)
+        };
+        for item in [Item::Cpu, Item::Numa, Item::Memory, Item::NetworkCard] {
+            assert!(unknown(item, Side::Host), "{item:?}");
+        }
+        assert!(unknown(Item::Memory, Side::System) && unknown(Item::Compiler, Side::System));
+        assert_eq!(disclosure.hashes["journal"], None);
+    }
+
+    #[test]
+    fn arms_of_one_value_stand_together() {
+        let memory = |run: &Run| {
+            let facts = disclosed(run).hardware;
+            let is = |side, item| (side, item) == (Side::System, Item::Memory);
+            let found = facts.into_iter().find(|fact| is(fact.side, fact.item));
+            found.map(|fact| fact.values).unwrap_or_default()
+        };
+        let told = |arms: &[&str], value: &str| Told {
+            arms: arms.iter().map(|arm| (*arm).to_string()).collect(),
+            value: Some(value.into()),
+        };
+        let run = two_arms("/proc/meminfo:MemTotal", ["4 kB", "4 kB"]).run();
+        assert_eq!(memory(&run), [told(&["6.1", "7.2"], "4 kB")]);
+        let run = two_arms("/proc/meminfo:MemTotal", ["4 kB", "1 kB"]).run();
+        let apart = [told(&["6.1"], "4 kB"), told(&["7.2"], "1 kB")];
+        assert_eq!(memory(&run), apart);
+    }
+
+    #[test]
+    fn an_interruption_and_an_accepted_violation_are_deviations() {
+        let run = RunBuilder::new().with(|run| {
+            let at = String::new();
+            let event = Event::Resumed {
+                bakeoff: "0.1.0".into(),
+            };
+            run.entries.push(record::journal::Entry { at, event });
+        });
+        let run = run.run();
+        let mut judgement = judged(&run);
+        let outcome = Outcome::Declared {
+            by: Declaration::Accepted("one box".into()),
+            details: Vec::new(),
+        };
+        let id = "memory".into();
+        judgement.fairness = vec![Finding { id, outcome }];
+        let found = of(&run, &judgement).deviations;
+        let accepted = Deviation::Accepted {
+            check: "memory".into(),
+            reason: "one box".into(),
+        };
+        let resumed = Deviation::Resumed {
+            times: 1,
+            versions: vec!["0.1.0".into()],
+        };
+        assert_eq!(found, [accepted, resumed, Deviation::Unfinished]);
+    }
+}

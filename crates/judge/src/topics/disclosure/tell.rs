@@ -1,0 +1,694 @@
+//! The full disclosure in words: groups of rows, the same in all forms of the report.
+
+use crate::topics::disclosure::find as disclosure;
+use base::input::units::{show_bytes, show_duration, show_share};
+use plan::MachineKind;
+use plan::setting::{ArmSetting, Knob};
+use record::rundir::Run;
+use record::verdict::Judgement;
+use record::verdict::disclosure::{
+    ArmTuning, Deviation, Disclosure, Fact, Item, Rules, Side, Statement,
+};
+use serde_json::Value;
+use std::time::Duration;
+
+use crate::topics::host::tell as machine;
+use crate::words::counted;
+
+/// Its title.
+pub(crate) const TITLE: &str = "Full disclosure";
+
+/// What is said where the plan states nothing.
+const NOT_STATED: &str = "not stated";
+
+/// What is said where no fact tells.
+const NOT_KNOWN: &str = "not known";
+
+/// Characters of one value.
+const VALUE: usize = 240;
+
+/// Rows of one kind.
+pub(crate) struct Group {
+    pub(crate) title: &'static str,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// Something that is disclosed: a line for each value.
+pub(crate) struct Row {
+    pub(crate) label: String,
+    pub(crate) lines: Vec<String>,
+    /// Whether the lines are hashes.
+    pub(crate) is_hash: bool,
+}
+
+/// All of it.
+pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
+    let disclosure = disclosure::of(run, judgement);
+    let kind = run.plan.machine.kind;
+    let (hashes, software): (Vec<&Fact>, Vec<&Fact>) = disclosure
+        .software
+        .iter()
+        .partition(|fact| is_hash(fact.item));
+    let hardware: Vec<&Fact> = disclosure.hardware.iter().collect();
+    let mut hardware_rows = vec![row("machine", machine::machine(&disclosure.machine))];
+    hardware_rows.extend(facts(kind, &hardware));
+    let group = |title, rows| Group { title, rows };
+    vec![
+        group("Test", statement(&disclosure.statement)),
+        group("Hardware", hardware_rows),
+        group("Software", facts(kind, &software)),
+        group("Tuning", tuning(&disclosure)),
+        group("Workloads", workloads(&disclosure)),
+        group("Rules", rules(&disclosure.rules, crate::words::mode(run))),
+        group("Deviations", deviations(&disclosure.deviations)),
+        group("SHA-256", sums(&disclosure, kind, &hashes)),
+        group("To run it again", again()),
+    ]
+}
+
+/// Where to find it, and the first thing that it says.
+pub(crate) fn pointer(run: &Run) -> String {
+    let stated = run.plan.disclosure.tested_by.as_deref();
+    format!(
+        "full disclosure: in report.html and report.md (tested by: {})",
+        stated.unwrap_or(NOT_STATED)
+    )
+}
+
+fn row(label: impl Into<String>, line: impl Into<String>) -> Row {
+    Row {
+        label: label.into(),
+        lines: vec![line.into()],
+        is_hash: false,
+    }
+}
+
+fn statement(statement: &Statement) -> Vec<Row> {
+    let stated = |text: &Option<String>| text.clone().unwrap_or(NOT_STATED.into());
+    let at = |text: &Option<String>| {
+        let text = text.as_deref().filter(|text| !text.is_empty());
+        let minute = text.map(|text| text.chars().take(16).collect::<String>().replace('T', " "));
+        minute.unwrap_or(NOT_KNOWN.into())
+    };
+    let mut rows = vec![
+        row("tested by", stated(&statement.tested_by)),
+        row("paid for by", stated(&statement.sponsor)),
+        row("availability", stated(&statement.availability)),
+        row(
+            "measured",
+            format!("{} to {}, UTC", at(&statement.began), at(&statement.ended)),
+        ),
+    ];
+    rows.extend(statement.note.iter().map(|note| row("note", note)));
+    rows
+}
+
+/// Facts by what they are; those that nobody told in one row at the end.
+fn facts(kind: MachineKind, facts: &[&Fact]) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut unknown: Vec<String> = Vec::new();
+    let same = |one: &&Fact, other: &&Fact| {
+        (one.side, one.item, &one.name) == (other.side, other.item, &other.name)
+    };
+    for own in facts.chunk_by(same) {
+        let label = label(kind, own[0]);
+        if own.iter().all(|fact| fact.is_unknown()) {
+            unknown.push(label);
+            continue;
+        }
+        let lines = lines(own);
+        rows.push(Row {
+            label,
+            lines,
+            is_hash: is_hash(own[0].item),
+        });
+    }
+    if !unknown.is_empty() {
+        rows.push(row(NOT_KNOWN, unknown.join(", ")));
+    }
+    rows
+}
+
+/// A line for each text that arms have, with their names where there are several.
+fn lines(facts: &[&Fact]) -> Vec<String> {
+    let mut arms: Vec<&String> = Vec::new();
+    for arm in facts
+        .iter()
+        .flat_map(|fact| &fact.values)
+        .flat_map(|told| &told.arms)
+    {
+        if !arms.contains(&arm) {
+            arms.push(arm);
+        }
+    }
+    let mut all: Vec<(Vec<&str>, String)> = Vec::new();
+    for arm in arms {
+        let pieces = facts.iter().map(|fact| piece(fact, arm));
+        let text = pieces.collect::<Vec<_>>().join(", ");
+        match all.iter_mut().find(|(_, own)| *own == text) {
+            Some((names, _)) => names.push(arm),
+            None => all.push((vec![arm], text)),
+        }
+    }
+    if let [(_, text)] = all.as_slice() {
+        return vec![text.clone()];
+    }
+    let line = |(arms, text): (Vec<&str>, String)| format!("{}: {text}", arms.join(", "));
+    all.into_iter().map(line).collect()
+}
+
+/// One property as an arm's trials told it.
+fn piece(fact: &Fact, arm: &str) -> String {
+    let its = fact
+        .values
+        .iter()
+        .filter(|told| told.arms.iter().any(|own| own == arm));
+    let values: Vec<String> = its
+        .map(|told| {
+            told.value
+                .as_deref()
+                .map_or(NOT_KNOWN.into(), |value| of_item(fact.item, value))
+        })
+        .collect();
+    let text = values.join(" or ");
+    match (fact.property.as_str(), fact.item) {
+        ("", _) => text,
+        ("sockets" | "cores" | "threads", _) if text != NOT_KNOWN => {
+            let noun = match (fact.property.as_str(), text.as_str()) {
+                ("threads", "1") => "hardware thread",
+                ("threads", _) => "hardware threads",
+                (nouns, "1") => nouns.trim_end_matches('s'),
+                (nouns, _) => nouns,
+            };
+            format!("{text} {noun}")
+        }
+        (property, _) => format!("{property} {text}"),
+    }
+}
+
+/// A value as it is told of this.
+fn of_item(item: Item, value: &str) -> String {
+    match item {
+        Item::Numa => numa(value),
+        Item::Smt => smt(value),
+        _ => shown(value),
+    }
+}
+
+/// Nodes with their number: `2 (node0 CPUs 0-3, node1 CPUs 4-7)`; of a list of numbers as the kernel writes it, `2 (nodes 0-1)`.
+fn numa(value: &str) -> String {
+    if value.starts_with("node") {
+        let count = value.matches("node").count();
+        return format!("{count} ({})", shown(value));
+    }
+    let range = |range: &str| -> Option<u32> {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let [first, last] = [first, last].map(|end| end.trim().parse::<u32>().ok());
+        Some(last?.checked_sub(first?)? + 1)
+    };
+    let count: Option<u32> = value.split(',').map(range).sum();
+    match count {
+        Some(1) => format!("1 (node {})", shown(value)),
+        Some(count) => format!("{count} (nodes {})", shown(value)),
+        None => shown(value),
+    }
+}
+
+/// What `/sys/devices/system/cpu/smt/control` says, in words.
+fn smt(value: &str) -> String {
+    let said = match value.trim() {
+        "on" => "on",
+        "off" => "off (it can be switched on)",
+        "forceoff" => "off until the next boot",
+        "notsupported" => "not supported by the CPU",
+        "notimplemented" => "not implemented by the kernel",
+        other => return shown(other),
+    };
+    said.into()
+}
+
+/// A value on one line, not too long; kilobytes as sizes.
+fn shown(value: &str) -> String {
+    let kilobytes = value
+        .strip_suffix(" kB")
+        .and_then(|text| text.parse::<u64>().ok());
+    if let Some(kilobytes) = kilobytes {
+        return show_bytes(kilobytes << 10);
+    }
+    if value.is_empty() {
+        return "none".into();
+    }
+    let line = value.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text: String = line.chars().take(VALUE).collect();
+    let cut = if text.len() < line.len() { "..." } else { "" };
+    format!("{text}{cut}")
+}
+
+/// What the machine of an arm is called.
+fn system(kind: MachineKind) -> &'static str {
+    match kind {
+        MachineKind::Qemu => "guest",
+        MachineKind::Local => "host",
+        MachineKind::Ssh => "box",
+        MachineKind::Url => "system",
+    }
+}
+
+fn label(kind: MachineKind, fact: &Fact) -> String {
+    let side = match (fact.side, kind) {
+        (Side::Whole, _) => "",
+        (Side::Host, MachineKind::Url) => "clients' host: ",
+        (Side::Host, _) => "host: ",
+        (Side::System, _) if is_software(fact.item) => "",
+        (Side::System, kind) => match system(kind) {
+            "guest" => "guest: ",
+            "host" => "host: ",
+            "box" => "box: ",
+            _ => "system: ",
+        },
+    };
+    let item = item(fact.item);
+    match fact.name.as_str() {
+        "" => format!("{side}{item}"),
+        name => format!("{side}{item} {name}"),
+    }
+}
+
+fn is_hash(item: Item) -> bool {
+    matches!(
+        item,
+        Item::UserLandHash | Item::ServerHash | Item::ConfigurationHash
+    )
+}
+
+fn is_software(item: Item) -> bool {
+    use Item::{
+        Bakeoff, CommandLine, Compiler, ConfigurationHash, Image, Kernel, KernelSource, Server,
+        ServerHash, UserLand, UserLandHash,
+    };
+    matches!(
+        item,
+        Kernel
+            | Compiler
+            | KernelSource
+            | CommandLine
+            | UserLand
+            | UserLandHash
+            | Image
+            | Server
+            | ServerHash
+            | ConfigurationHash
+            | Bakeoff
+    )
+}
+
+fn item(item: Item) -> &'static str {
+    match item {
+        Item::Product => "product",
+        Item::Firmware => "firmware",
+        Item::Cpu => "CPU",
+        Item::CpuTopology | Item::Cpus => "CPUs",
+        Item::Caches => "caches",
+        Item::Frequency => "CPU frequency",
+        Item::Microcode => "microcode",
+        Item::Smt => "SMT",
+        Item::Numa => "NUMA nodes",
+        Item::Memory => "memory",
+        Item::Disk => "disk",
+        Item::NetworkCard => "network card",
+        Item::Kernel => "kernel",
+        Item::Compiler => "kernel built by",
+        Item::KernelSource => "kernel from",
+        Item::CommandLine => "command line as booted",
+        Item::UserLand => "user land",
+        Item::UserLandHash => "user land's packages",
+        Item::Image => "image recipe",
+        Item::Server => "server",
+        Item::ServerHash => "program",
+        Item::ConfigurationHash => "configuration",
+        Item::Evidence => "evidence",
+        Item::Bakeoff => "bakeoff",
+    }
+}
+
+fn tuning(disclosure: &Disclosure) -> Vec<Row> {
+    let mut rows: Vec<Row> = disclosure.tuning.iter().map(of_arm).collect();
+    let untuned: Vec<&str> = disclosure
+        .untuned
+        .iter()
+        .map(|knob| knob.traits().plural)
+        .collect();
+    if !untuned.is_empty() {
+        let said = format!(
+            "{} (as kernels and packages ship them, and as bakeoff sets them for all arms alike)",
+            untuned.join(", ")
+        );
+        rows.push(row("not tuned in any arm", said));
+    }
+    rows
+}
+
+fn of_arm(tuning: &ArmTuning) -> Row {
+    let changes: Vec<String> = tuning.changes.iter().map(change).collect();
+    let changes = match changes.as_slice() {
+        [] => "changes nothing".into(),
+        changes => changes.join("; "),
+    };
+    let by = tuning.tuned_by.as_deref().unwrap_or(NOT_STATED);
+    let reason = tuning.reason.as_deref().unwrap_or(NOT_STATED);
+    let author = match (&tuning.tuned_by, &tuning.reason) {
+        (None, None) => format!("by whom and why: {NOT_STATED}"),
+        _ => format!("by {by}; reason: {reason}"),
+    };
+    Row {
+        label: format!("arm {}", tuning.arm),
+        lines: vec![changes, author],
+        is_hash: false,
+    }
+}
+
+/// A setting of an arm.
+pub(crate) fn change(change: &ArmSetting) -> String {
+    let (name, value) = (&change.name, shown(&change.value));
+    match (change.knob, name.as_str()) {
+        (Knob::Injected, "slowdown") => {
+            let share = change.value.parse().map(|share: f64| show_share(share, 3));
+            change.show(&share.unwrap_or(value))
+        }
+        (Knob::Injected, "period") => format!("injected every {value}"),
+        (Knob::Injected, name) => format!("injected cost {value} instructions in {name}"),
+        _ => change.show(&value),
+    }
+}
+
+fn workloads(disclosure: &Disclosure) -> Vec<Row> {
+    let workload = |own: &record::verdict::disclosure::WorkloadOptions| {
+        let mut options = Vec::new();
+        flatten("", &own.options, &mut options);
+        // Its kind may stand among the options.
+        options.retain(|option| *option != format!("kind {}", own.kind));
+        let options = options.join(", ");
+        row(
+            own.id.clone(),
+            format!("{}: {}", own.kind, shown_long(&options)),
+        )
+    };
+    disclosure.workloads.iter().map(workload).collect()
+}
+
+/// Characters of all options of a workload.
+const OPTIONS: usize = 700;
+
+fn shown_long(options: &str) -> String {
+    if options.is_empty() {
+        return NOT_KNOWN.into();
+    }
+    let text: String = options.chars().take(OPTIONS).collect();
+    let cut = if text.len() < options.len() {
+        "... (the plan has all)"
+    } else {
+        ""
+    };
+    format!("{text}{cut}")
+}
+
+/// Options by name, `window 2s`; what is not set is left out.
+fn flatten(name: &str, value: &Value, into: &mut Vec<String>) {
+    if let Some(time) = duration(value) {
+        into.push(format!("{name} {}", show_duration(time)));
+        return;
+    }
+    if let (Some(name), Some(ns)) = (name.strip_suffix(" ns"), value.as_u64()) {
+        into.push(format!(
+            "{name} {}",
+            show_duration(Duration::from_nanos(ns))
+        ));
+        return;
+    }
+    if let (Some(name), Some(bytes)) = (name.strip_suffix(" bytes"), value.as_u64()) {
+        into.push(format!("{name} {}", show_bytes(bytes)));
+        return;
+    }
+    match value {
+        Value::Null => {}
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                let key = key.replace('_', " ");
+                let path = match name {
+                    "" => key,
+                    name => format!("{name} {key}"),
+                };
+                flatten(&path, value, into);
+            }
+        }
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(plain).collect();
+            into.push(format!("{name} [{}]", items.join(", ")));
+        }
+        value => into.push(format!("{name} {}", plain(value))),
+    }
+}
+
+fn plain(value: &Value) -> String {
+    match (value, duration(value)) {
+        (_, Some(time)) => show_duration(time),
+        (Value::String(text), _) => shown(text),
+        (value, _) => shown(&value.to_string()),
+    }
+}
+
+/// Durations are written as seconds and nanoseconds.
+fn duration(value: &Value) -> Option<Duration> {
+    let fields = value.as_object().filter(|fields| fields.len() == 2)?;
+    let seconds = fields.get("secs")?.as_u64()?;
+    let nanos = u32::try_from(fields.get("nanos")?.as_u64()?).ok()?;
+    Some(Duration::new(seconds, nanos))
+}
+
+fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
+    vec![
+        row("question", mode),
+        row(
+            "order",
+            format!(
+                "each block runs every arm once, back to back, in an order drawn from seed {}",
+                rules.seed
+            ),
+        ),
+        row(
+            "blocks",
+            format!(
+                "{} run; the plan says at least {} and at most {}; {} while it ran",
+                rules.blocks,
+                rules.min_blocks,
+                rules.max_blocks,
+                counted(rules.looks, "look")
+            ),
+        ),
+        row(
+            "decision",
+            format!(
+                "margin {} and error rate {}, fixed before the first trial{}; the warm-up is an option of each workload",
+                show_share(rules.margin, 6),
+                show_share(rules.planned_error_rate, 3),
+                extended(rules)
+            ),
+        ),
+    ]
+}
+
+/// What more blocks did to the error rate that had been fixed.
+fn extended(rules: &Rules) -> String {
+    if rules.extensions == 0 {
+        return String::new();
+    }
+    format!(
+        "; the run was given more blocks {}, with which the error rate is {} at the most",
+        counted(rules.extensions, "time"),
+        show_share(rules.error_rate, 3)
+    )
+}
+
+fn deviations(found: &[Deviation]) -> Vec<Row> {
+    if found.is_empty() {
+        return vec![row(
+            "none",
+            "it went as planned, and no check of fairness found anything",
+        )];
+    }
+    found.iter().map(deviation).collect()
+}
+
+fn deviation(deviation: &Deviation) -> Row {
+    match deviation {
+        Deviation::Violation { check } => {
+            row("violation", format!("{check}: the headline is withheld"))
+        }
+        Deviation::Accepted { check, reason } => {
+            row("accepted violation", format!("{check}: {reason}"))
+        }
+        Deviation::NotKnown { checks } => row("checks without an answer", checks.join(", ")),
+        Deviation::Invalidated { workload, blocks } => {
+            let numbers: Vec<String> = blocks.iter().map(u32::to_string).collect();
+            row(
+                "blocks run again",
+                format!("{workload}: disturbed from outside: {}", numbers.join(", ")),
+            )
+        }
+        Deviation::FailedAttempts {
+            workload,
+            arm,
+            failed,
+            attempts,
+        } => row(
+            "failed trials",
+            format!("{workload}, arm {arm}: {failed} of {attempts}, listed in the report"),
+        ),
+        Deviation::LostEvidence { attempts } => row("lost evidence", attempts.join(", ")),
+        Deviation::Extended {
+            from,
+            to,
+            error_rate,
+        } => row(
+            "extended",
+            format!(
+                "undecided after block {from}, then at most {to}; error rate {}",
+                show_share(*error_rate, 3)
+            ),
+        ),
+        Deviation::Resumed { times, versions } => row(
+            "interrupted",
+            format!(
+                "went on {}, by bakeoff {}",
+                counted(*times, "time"),
+                versions.join(", ")
+            ),
+        ),
+        Deviation::Warnings { count } => row(
+            "warnings",
+            format!("{}, listed above", counted(*count, "warning")),
+        ),
+        Deviation::Unfinished => row("unfinished", "the run is not over"),
+    }
+}
+
+fn sums(disclosure: &Disclosure, kind: MachineKind, hashes: &[&Fact]) -> Vec<Row> {
+    let text = |hash: &Option<String>| hash.clone().unwrap_or(NOT_KNOWN.into());
+    let sum = |label: String, hash: &str| Row {
+        is_hash: true,
+        ..row(label, hash)
+    };
+    let (keys, files): (Vec<_>, Vec<_>) = disclosure
+        .hashes
+        .iter()
+        .partition(|(name, _)| is_cache_key(name));
+    let files = files.into_iter();
+    let mut rows: Vec<Row> = files
+        .map(|(name, hash)| sum(name.clone(), &text(hash)))
+        .collect();
+    rows.extend(facts(kind, hashes));
+    // Arms of one kernel together.
+    let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
+    for (name, hash) in &keys {
+        let key = text(hash);
+        match by_key.iter_mut().find(|(own, _)| *own == key) {
+            Some((_, names)) => names.push(name),
+            None => by_key.push((key, vec![name])),
+        }
+    }
+    rows.extend(by_key.iter().map(|(key, names)| sum(key_label(names), key)));
+    if !keys.is_empty() {
+        rows.push(row(
+            "cache keys",
+            "hashes of what a kernel or image was made from, not of a file",
+        ));
+    }
+    rows
+}
+
+/// Whether an input is named by an entry of bakeoff's cache, which is a hash of its packages and not of a file.
+fn is_cache_key(name: &str) -> bool {
+    name == "image" || name.starts_with("kernel of ")
+}
+
+/// `cache key of the kernel of arms 6.1, 7.2`.
+fn key_label(names: &[&str]) -> String {
+    let arms: Vec<&str> = names
+        .iter()
+        .filter_map(|name| name.strip_prefix("kernel of arm "))
+        .collect();
+    match arms.as_slice() {
+        [] => format!("cache key of the {}", names.join(", ")),
+        [arm] => format!("cache key of the kernel of arm {arm}"),
+        arms => format!("cache key of the kernel of arms {}", arms.join(", ")),
+    }
+}
+
+fn again() -> Vec<Row> {
+    vec![
+        row(
+            "one command",
+            "bakeoff run plan.toml --out DIR, with plan.toml of the run directory",
+        ),
+        row(
+            "the same figures",
+            "bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256",
+        ),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_are_counted_and_smt_is_told_in_words() {
+        let said = ["0", "0-1", "0,2-3", "node0 CPUs 0-3, node1 CPUs 4-7"].map(numa);
+        assert_eq!(
+            said,
+            [
+                "1 (node 0)",
+                "2 (nodes 0-1)",
+                "3 (nodes 0,2-3)",
+                "2 (node0 CPUs 0-3, node1 CPUs 4-7)"
+            ]
+        );
+        assert_eq!(smt("notsupported"), "not supported by the CPU");
+    }
+
+    #[test]
+    fn an_error_rate_that_grew_is_told_beside_the_one_that_was_fixed() {
+        let mut one = Rules {
+            mode: None,
+            blocks: 6,
+            min_blocks: 4,
+            max_blocks: 6,
+            looks: 3,
+            margin: 0.133,
+            error_rate: 0.05,
+            planned_error_rate: 0.05,
+            extensions: 0,
+            seed: 1,
+        };
+        let said = |one: &Rules| rules(one, "").pop().map(|row| row.lines.concat());
+        let fixed = "margin 13.3 % and error rate 5 %, fixed before the first trial";
+        let warm_up = "; the warm-up is an option of each workload";
+        assert_eq!(said(&one), Some(format!("{fixed}{warm_up}")));
+        (one.error_rate, one.extensions) = (0.09, 2);
+        let more =
+            "; the run was given more blocks 2 times, with which the error rate is 9 % at the most";
+        assert_eq!(said(&one), Some(format!("{fixed}{more}{warm_up}")));
+    }
+
+    #[test]
+    fn what_names_an_entry_of_the_cache_is_not_called_a_hash_of_a_file() {
+        assert!(is_cache_key("image") && is_cache_key("kernel of arm 6.1"));
+        assert!(!is_cache_key("plan") && !is_cache_key("bakeoff's binary"));
+        let names = ["kernel of arm 6.1", "kernel of arm 7.2"];
+        assert_eq!(
+            key_label(&names),
+            "cache key of the kernel of arms 6.1, 7.2"
+        );
+        assert_eq!(key_label(&["image"]), "cache key of the image");
+    }
+}

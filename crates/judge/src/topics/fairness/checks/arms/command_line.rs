@@ -1,0 +1,35 @@
+//! Are kernels started with the same parameters but for those that the plan gives an arm?
+
+use plan::{Arm, Plan};
+use record::fact;
+use record::verdict::fairness::Outcome;
+
+use crate::topics::fairness::foreseen::{by_plan, differing};
+use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "command-line",
+    group: Group::Arms,
+    question: "Are kernels started with the same parameters but for those that the plan gives an arm?",
+    reads: "`/proc/cmdline`",
+    passes: "all arms have the same",
+    why: "One parameter (`mem=`, `mitigations=`, `isolcpus=`) changes more than most patches.",
+    mend: "write parameters into the arms' `cmdline`, so that they are part of the plan",
+    judge: Judge::Equal(&FACTS, Cause::None),
+    foreseen: Foreseen::System(foresee),
+};
+
+const FACTS: [Fact; 1] = [Fact::Must(fact::CMDLINE)];
+
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
+    Some(by_plan(vec![differing(plan, "kernel parameters", own)?]))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn arms_must_agree() {
+        crate::topics::fairness::tests::arms_must_agree(&super::CHECK, "/proc/cmdline");
+    }
+}

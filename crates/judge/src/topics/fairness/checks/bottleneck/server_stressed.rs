@@ -1,0 +1,43 @@
+//! Was the server busy where it was meant to be?
+
+use record::verdict::fairness::{Outcome, Quantity};
+use record::verdict::limit::Limit;
+use record::verdict::warning::CpuState;
+
+use crate::topics::fairness::subject::{Subject, limited, limits_are_known, unless, unused_cpu};
+use crate::topics::fairness::{Check, Foreseen, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "server-stressed",
+    group: Group::Bottleneck,
+    question: "Was the server busy where it was meant to be?",
+    reads: "idle CPU time in the window of closed loops",
+    passes: "less than 10 % of the CPUs' time is idle",
+    why: "A server that waits for its clients has the speed of its clients, in every arm the same.",
+    mend: "more connections, or a rate if latency is the question",
+    judge: Judge::Run(server_stressed),
+    foreseen: Foreseen::ByDisturbances,
+};
+
+fn server_stressed(subject: &Subject<'_>) -> Outcome {
+    let details = limited(subject, Limit::NotSaturated);
+    if !details.is_empty() || limits_are_known(subject) {
+        return unless(details);
+    }
+    unused_cpu(subject, CpuState::Idle, Quantity::IdleCpu, 0.1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_server_is_found() {
+        crate::topics::fairness::tests::cpu_state_is_watched(&CHECK, CpuState::Idle);
+        let told = |limit| crate::topics::fairness::tests::limited_by(&CHECK, limit);
+        assert!(crate::topics::fairness::tests::is_violation(&told(
+            Limit::NotSaturated
+        )));
+        assert_eq!(told(Limit::Server), Outcome::Pass);
+    }
+}

@@ -1,0 +1,94 @@
+//! Was the machine left alone?
+
+use plan::{Clock, DisturbedBlocks, MachineKind, Plan};
+use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Quantity};
+use record::verdict::warning::Setback;
+
+use crate::topics::fairness::foreseen::by_plan;
+use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
+use crate::topics::fairness::{Check, Foreseen, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "disturbed-blocks",
+    group: Group::Measurement,
+    question: "Was the machine left alone?",
+    reads: "blocks that were run again because steal, other programs or a slow host disturbed them",
+    passes: "less than half of the blocks; a plan with `disturbed_blocks = \"keep\"`, which runs none again, is declared, but where instructions are counted",
+    why: "What is left over from a disturbed night is chosen, not measured.",
+    mend: "a quiet machine",
+    judge: Judge::Run(disturbed_blocks),
+    foreseen: Foreseen::Plan(foresee),
+};
+
+fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
+    let run = subject.run;
+    if run.opening.ns_per_instruction.is_none()
+        && run.plan.disturbed_blocks == DisturbedBlocks::Keep
+    {
+        return Outcome::Declared {
+            by: Declaration::Plan,
+            details: vec![Detail::DisturbedBlocksKept],
+        };
+    }
+    if !subject.all_are_measured() {
+        return not_known(Missing::Trial);
+    }
+    let all = run.attempts.iter().map(|record| record.trial.block).max();
+    let half = f64::from(all.unwrap_or(0)) / 2.0;
+    let mut details = Vec::new();
+    for setback in &subject.judgement.setbacks {
+        if let Setback::DisturbedBlocks { workload, blocks } = setback
+            && blocks.len() as f64 > half
+        {
+            let count = blocks.len() as f64;
+            details.push(beyond(
+                (workload, ""),
+                Quantity::DisturbedBlocks,
+                count,
+                half,
+            ));
+        }
+    }
+    unless(details)
+}
+
+/// With `clock = "auto"` nobody knows yet whether a guest counts instructions.
+fn foresee(plan: &Plan) -> Option<Outcome> {
+    let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
+    let is_wall = plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall;
+    (is_kept && is_wall).then(|| by_plan(vec![Detail::DisturbedBlocksKept]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topics::fairness::tests::*;
+    use plan::DisturbedBlocks;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn a_machine_that_is_never_quiet_is_found() {
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        let run = whole().run();
+        let disturbed = |block| record::verdict::warning::DisturbedBlock {
+            block,
+            disturbances: Vec::new(),
+        };
+        let judgement = record::verdict::Judgement {
+            setbacks: vec![record::verdict::warning::Setback::DisturbedBlocks {
+                workload: "web".into(),
+                blocks: (1..=4).map(disturbed).collect(),
+            }],
+            ..judged(&run)
+        };
+        assert!(is_violation(&outcome_of(&super::CHECK, &run, &judgement)));
+        assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
+    }
+
+    #[test]
+    fn a_plan_that_keeps_disturbed_blocks_is_declared() {
+        let kept = || whole().with(|run| run.plan.disturbed_blocks = DisturbedBlocks::Keep);
+        assert!(is_declared(&outcome(&super::CHECK, &kept().run())));
+        let counted = kept().with(|run| run.opening.ns_per_instruction = Some(2));
+        assert_eq!(outcome(&super::CHECK, &counted.run()), Outcome::Pass);
+    }
+}

@@ -1,0 +1,58 @@
+//! Have all arms outliers equally often?
+
+use record::verdict::fairness::Quantity;
+use record::verdict::warning::Warning;
+
+use crate::topics::fairness::subject::beyond;
+use crate::topics::fairness::{Check, Foreseen, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "outliers",
+    group: Group::Measurement,
+    question: "Have all arms outliers equally often?",
+    reads: "trials far worse than those around them, and the chance of so uneven a split",
+    passes: "the split is one that chance explains",
+    why: "An arm that is slow in one boot of five looks fine by its median.",
+    mend: "more blocks; `bakeoff why RUN --within ARM`",
+    judge: Judge::Run(|subject| {
+        subject.unless_warned(|warning| match warning {
+            Warning::Outliers {
+                workload,
+                arm,
+                outliers,
+                ..
+            } => Some(beyond(
+                (workload, arm),
+                Quantity::Outliers,
+                outliers.arm.into(),
+                outliers.baseline.into(),
+            )),
+            _ => None,
+        })
+    }),
+    foreseen: Foreseen::ByDisturbances,
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topics::fairness::tests::*;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn uneven_outliers_are_found() {
+        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
+        let warning = Warning::Outliers {
+            workload: "web".into(),
+            metric: "throughput".into(),
+            arm: "7.2".into(),
+            outliers: record::verdict::Outliers {
+                arm: 5,
+                baseline: 0,
+                p_value: 0.01,
+            },
+        };
+        assert!(is_violation(&warned(warning, &CHECK)));
+        assert!(is_unknown(&outcome(&CHECK, &empty().run())));
+    }
+}

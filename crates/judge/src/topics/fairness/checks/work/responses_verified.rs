@@ -1,0 +1,51 @@
+//! Is the content of responses verified?
+
+use plan::{Plan, WorkloadPlan};
+use record::verdict::fairness::{Detail, Outcome};
+
+use crate::topics::fairness::subject::unless;
+use crate::topics::fairness::{Check, Foreseen, Group, Judge};
+
+pub(crate) const CHECK: Check = Check {
+    id: "responses-verified",
+    group: Group::Work,
+    question: "Is the content of responses verified?",
+    reads: "the workloads' options",
+    passes: "each response is compared with what it must be: status, length, content, or a database's invariants",
+    why: "A server that answers with an error page, or sheds load by shorter pages, is the fastest of all.",
+    mend: "take `content = false` out",
+    judge: Judge::Plan(responses_verified),
+    foreseen: Foreseen::Nothing,
+};
+
+fn responses_verified(plan: &Plan) -> Outcome {
+    let is_unchecked = |workload: &&WorkloadPlan| workload.traits.accepts_any_content;
+    let detail = |one: &WorkloadPlan| Detail::Workload {
+        workload: one.id.clone(),
+    };
+    unless(
+        plan.workloads
+            .iter()
+            .filter(is_unchecked)
+            .map(detail)
+            .collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::topics::fairness::tests::*;
+    use record::verdict::fairness::Outcome;
+
+    #[test]
+    fn a_workload_that_checks_nothing_is_found() {
+        let of_traits = |accepts_any_content: bool| {
+            let run = whole().with(|run| {
+                run.plan.workloads[0].traits.accepts_any_content = accepts_any_content;
+            });
+            outcome(&super::CHECK, &run.run())
+        };
+        assert_eq!(of_traits(false), Outcome::Pass);
+        assert!(is_violation(&of_traits(true)));
+    }
+}

@@ -1,0 +1,3 @@
+//! What all metrics of an arm say together.
+
+pub(crate) mod find;

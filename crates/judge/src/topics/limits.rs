@@ -1,0 +1,4 @@
+//! Whether clients, network or server set an arm's figures.
+
+pub(crate) mod find;
+pub(crate) mod tell;

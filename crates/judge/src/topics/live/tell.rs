@@ -1,0 +1,452 @@
+//! A run while it goes on, in words.
+
+use std::time::{Duration, SystemTime};
+
+use base::input::units::significant;
+use record::journal::{Ending, Entry, Event};
+use record::live::{Activity, ArmNow, Attempt, Basis, Left, NightPlan, Seen, Snapshot, State};
+use record::metric::Role;
+use record::rundir::Series;
+use record::trial::{Outcome, Trial};
+use record::verdict::fairness::Outcome as Found;
+
+use crate::topics::host::tell as machine;
+use crate::topics::look::tell as look;
+use crate::topics::run_state::tell as run_state;
+use crate::topics::warnings::tell as warning;
+use crate::words::{NONE, blocks, count, counted, figure};
+
+/// What stands where nothing is compared yet.
+pub(crate) const NOTHING: &str =
+    "Nothing is compared yet: that takes a block in which two arms were measured.";
+
+/// What who watches must know where that disturbs what is measured.
+pub(crate) const MEASURED_HERE: &str = "This host is being measured: watching takes CPU time from the trials, so the run is looked at \
+    every 5 seconds and judged between trials only. Better: end this, and look when the run is over.";
+
+/// How the run stands: the state, and why it is over.
+pub(crate) fn state(now: &Snapshot) -> String {
+    match &now.judged {
+        Some(judged) if now.state.is_over() => run_state::state(&judged.0, &judged.1),
+        _ => now.state.word().into(),
+    }
+}
+
+/// How a plan of a night stands; `now` is its run, where it has one.
+pub(crate) fn night_plan(plan: &NightPlan, now: Option<&Snapshot>) -> String {
+    let begun = now.filter(|now| match now.state {
+        State::NotThere | State::NotBegun | State::Gone => false,
+        State::Running
+        | State::Interrupted
+        | State::Finished
+        | State::Undecided
+        | State::Failed
+        | State::Damaged => true,
+    });
+    match (begun, &plan.failure) {
+        (Some(now), _) if now.state == State::Running => {
+            let left = now.left.as_ref().map(left);
+            let parts = [Some(state(now)), Some(progress(now)), left];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
+        (_, Some(failure)) => format!("failed: {failure}"),
+        (Some(now), None) => [state(now), progress(now)].join(", "),
+        (None, None) => "not begun".into(),
+    }
+}
+
+/// `3 of at most 10 blocks`.
+pub(crate) fn progress(now: &Snapshot) -> String {
+    let most = now
+        .plan
+        .as_ref()
+        .map_or(0, |plan| plan.design.most_blocks());
+    format!("{} of at most {}", now.blocks, blocks(most))
+}
+
+/// Time left with its range and what that stands on.
+pub(crate) fn left(left: &Left) -> String {
+    let range = if rough(left.least) == rough(left.most) {
+        rough(left.most)
+    } else {
+        format!("{} to {}", rough(left.least), rough(left.most))
+    };
+    let time = match left.likely {
+        Some(likely) => format!("about {} left ({range})", rough(likely)),
+        None => format!("{range} left"),
+    };
+    let basis = match left.basis {
+        Basis::Ended { trials } => format!("from {}", counted(trials, "trial")),
+        Basis::UnderWay => "from the trial under way".into(),
+        Basis::Planned => "by the plan, boots not counted".into(),
+    };
+    format!("{time}, {basis}")
+}
+
+/// Time in one unit: nobody plans by the seconds of an hour.
+pub(crate) fn rough(time: Duration) -> String {
+    let seconds = time.as_secs_f64();
+    let (value, unit) = match seconds {
+        small if small < 90.0 => (small, "s"),
+        some if some < 5400.0 => (some / 60.0, "min"),
+        many if many < 172_800.0 => (many / 3600.0, "h"),
+        days => (days / 86_400.0, "days"),
+    };
+    let is_small = value < 9.95 && unit != "s";
+    let value = if is_small {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    };
+    format!("{} {unit}", value.trim_end_matches(".0"))
+}
+
+/// What an attempt does: `measuring, second 42 of 60`, or how it ended.
+pub(crate) fn activity(arm: &ArmNow) -> String {
+    match arm.activity {
+        Some(Activity::Starting) => "booting or setting up".into(),
+        Some(Activity::WarmingUp) => "warming up".into(),
+        Some(Activity::Measuring { second, of_s }) => {
+            let of = of_s.map_or(String::new(), |of_s| format!(" of {of_s:.0}"));
+            format!("measuring, second {second:.0}{of}")
+        }
+        Some(Activity::Ending) => "collecting".into(),
+        None => end(&arm.attempt),
+    }
+}
+
+/// How an attempt ended.
+pub(crate) fn end(attempt: &Attempt) -> String {
+    let end = match attempt.ended {
+        Some((_, Ending::Measured)) if attempt.is_struck => "measured, disturbed".into(),
+        Some((_, ending)) => ending_words(ending),
+        None => "interrupted".into(),
+    };
+    if attempt.series == Series::Profiled {
+        format!("{end}, for its profile")
+    } else {
+        end
+    }
+}
+
+fn ending_words(ending: Ending) -> String {
+    match ending {
+        Ending::Measured => "measured".into(),
+        Ending::Void(reason) => format!("void: {}", reason.words()),
+        Ending::Skipped => "skipped".into(),
+    }
+}
+
+/// `trial 005`, with its attempt where that is not the first.
+pub(crate) fn trial(attempt: &Attempt) -> String {
+    numbered(attempt.trial.number, attempt.attempt)
+}
+
+fn numbered(number: u32, attempt: u32) -> String {
+    match attempt {
+        1 => format!("trial {number:03}"),
+        more => format!("trial {number:03}, attempt {more}"),
+    }
+}
+
+/// Requests per second in the second that came last.
+pub(crate) fn throughput(arm: &ArmNow) -> String {
+    let newest = arm.curve.newest();
+    newest.map_or(NONE.into(), |point| format!("{}/s", rate(point.ok_per_s())))
+}
+
+/// p99 latency in that second.
+pub(crate) fn p99(arm: &ArmNow) -> String {
+    let p99_ms = arm.curve.newest().and_then(|point| point.p99_ms);
+    p99_ms.map_or(NONE.into(), |ms| format!("{} ms", significant(ms, 3)))
+}
+
+/// A rate at a glance.
+pub(crate) fn rate(per_s: f64) -> String {
+    if per_s < 100.0 {
+        figure((per_s * 10.0).round() / 10.0)
+    } else {
+        count(per_s.round() as u64)
+    }
+}
+
+/// The primary figure of an ended attempt.
+pub(crate) fn figure_of(now: &Snapshot, attempt: &Attempt) -> Option<String> {
+    let (run, _) = now.judged.as_deref()?;
+    let records = match attempt.series {
+        Series::Judged => run.attempts.iter().chain(&run.struck),
+        Series::Profiled => run.profiled.iter().chain(&[]),
+    };
+    let same = |number: u32, of: u32| (number, of) == (attempt.trial.number, attempt.attempt);
+    let mut records = records;
+    let record = records.find(|one| same(one.trial.number, one.attempt))?;
+    let Outcome::Measured(measured) = &record.outcome else {
+        return None;
+    };
+    let primary = measured
+        .figures
+        .iter()
+        .find(|one| one.spec.role == Role::Primary)?;
+    Some(format!(
+        "{} {}",
+        figure(primary.value),
+        crate::words::unit(&primary.spec.unit)
+    ))
+}
+
+/// How many of an arm's attempts gave figures, and how many did not.
+pub(crate) fn counts(now: &Snapshot, arm: &str) -> String {
+    let its = || {
+        now.attempts
+            .iter()
+            .filter(|one| one.trial.arm == arm && one.series == Series::Judged)
+    };
+    let measured = its()
+        .filter(|one| one.is_measured() && !one.is_struck)
+        .count();
+    let is_void =
+        |one: &&Attempt| matches!(one.ended, Some((_, Ending::Void(_) | Ending::Skipped)));
+    match its().filter(is_void).count() {
+        0 => format!("{measured} measured"),
+        void => format!("{measured} measured, {void} failed"),
+    }
+}
+
+/// The system's last second: `CPU 87 %, 1.2 GiB free`.
+pub(crate) fn system(arm: &ArmNow) -> Option<String> {
+    let sample = arm.sample.as_ref()?;
+    let cpu = &sample.cpu;
+    let idle = cpu.idle_ms + cpu.iowait_ms;
+    let busy = cpu.user_ms + cpu.system_ms + cpu.irq_ms + cpu.softirq_ms + cpu.steal_ms;
+    let share = busy as f64 / (busy + idle).max(1) as f64 * 100.0;
+    let free = base::input::units::show_bytes(sample.memory.available_bytes);
+    Some(format!("CPU {share:.0} %, {free} available"))
+}
+
+/// A defect in a line, without its arm: `hung-task in fsync, 3 times`.
+pub(crate) fn defect(seen: &Seen) -> String {
+    let place = if seen.top.is_empty() {
+        String::new()
+    } else {
+        format!(" in {}", seen.top)
+    };
+    let times = if seen.count == 1 {
+        String::new()
+    } else {
+        format!(", {} times", seen.count)
+    };
+    format!("{}{place}{times}", seen.kind)
+}
+
+/// When a defect was told first.
+pub(crate) fn defect_time(seen: &Seen) -> String {
+    match (seen.first_s, seen.since_boot_s) {
+        (Some(at_s), _) => format!("second {at_s:.0}"),
+        (None, Some(at_s)) => format!("{at_s:.0} s after boot"),
+        (None, None) => NONE.into(),
+    }
+}
+
+/// How many defects there are, notices not counted; `None` where there is none.
+pub(crate) fn defect_count(now: &Snapshot) -> Option<String> {
+    let defects = now.defects.iter().filter(|(_, _, seen)| !seen.is_notice());
+    match defects.count() {
+        0 => None,
+        some => Some(counted(some as u32, "defect")),
+    }
+}
+
+/// Why no defect is shown.
+pub(crate) fn no_defects(now: &Snapshot) -> &'static str {
+    if now.attempts.is_empty() {
+        "Nothing was run yet."
+    } else {
+        "No defect was told."
+    }
+}
+
+/// Violations of fairness that were found so far.
+pub(crate) fn violations(now: &Snapshot) -> Vec<String> {
+    let Some(judged) = &now.judged else {
+        return Vec::new();
+    };
+    crate::topics::fairness::tell::violations(&judged.1.fairness)
+}
+
+/// How many checks of fairness are violated; `None` where none is.
+pub(crate) fn violated(now: &Snapshot) -> Option<String> {
+    let judged = now.judged.as_ref()?;
+    let findings = judged.1.fairness.iter();
+    let violated = findings.filter(|one| matches!(one.outcome, Found::Violation { .. }));
+    match violated.count() {
+        0 => None,
+        1 => Some("1 check of fairness is violated".into()),
+        more => Some(format!("{more} checks of fairness are violated")),
+    }
+}
+
+/// What is said of an arm, as a badge and a sentence; `so far` where the run goes on.
+pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
+    let Some(judged) = &now.judged else {
+        return Vec::new();
+    };
+    let (run, judgement) = &**judged;
+    let headlines = judgement.headlines.iter();
+    let headlines = headlines.filter_map(|one| crate::words::headline(run, judgement, &[], one));
+    headlines
+        .map(|headline| {
+            let text = match headline.scope {
+                Some(workload) => format!("{workload}: {}", headline.text),
+                None => headline.text,
+            };
+            (headline.badge, text)
+        })
+        .collect()
+}
+
+/// An entry of the journal, without its time.
+pub(crate) fn entry(entry: &Entry) -> String {
+    match &entry.event {
+        Event::Opened(opening) => {
+            format!("the run began on {}", machine::machine(&opening.machine))
+        }
+        Event::Resumed { .. } => "the run goes on after an interruption".into(),
+        Event::Ceiling {
+            workload, outcome, ..
+        } => crate::topics::limits::tell::ceiling(workload, outcome),
+        Event::OneFewer {
+            workload,
+            arm,
+            outcome,
+        } => crate::topics::limits::tell::one_fewer((workload, arm), outcome),
+        Event::Merged {
+            block,
+            node,
+            given_up_on,
+        } => crate::topics::nodes::tell::merged(*block, node, given_up_on),
+        Event::Started { trial, attempt } => began(trial, *attempt, ""),
+        Event::Profiling { trial, attempt } => began(trial, *attempt, ", for its profile"),
+        Event::Ended {
+            trial,
+            attempt,
+            ending,
+            ..
+        }
+        | Event::Profiled {
+            trial,
+            attempt,
+            ending,
+            ..
+        } => {
+            let number = numbered(trial.number, *attempt);
+            format!("{number} of {}: {}", trial.arm, ending_words(*ending))
+        }
+        Event::Invalidated {
+            block, disturbance, ..
+        } => {
+            let why = warning::disturbance(disturbance);
+            format!("block {block} does not count and is run again: {why}")
+        }
+        Event::Looked {
+            blocks: seen,
+            looks,
+            ..
+        } => {
+            let looks: Vec<String> = looks.iter().map(look::look).collect();
+            format!("after {}: {}", blocks(*seen), looks.join("; "))
+        }
+        Event::Closed { reason } => run_state::close_reason(reason),
+        Event::Extended { from, to, .. } => {
+            let more = blocks(to.saturating_sub(*from));
+            format!("{more} more, {to} at the most")
+        }
+    }
+}
+
+fn began(trial: &Trial, attempt: u32, what_for: &str) -> String {
+    let number = numbered(trial.number, attempt);
+    format!(
+        "{number} of {} began, block {}{what_for}",
+        trial.arm, trial.block
+    )
+}
+
+/// Hours, minutes and seconds of a time stamp in RFC 3339.
+pub(crate) fn clock(at: &str) -> &str {
+    at.get(11..19).unwrap_or(at)
+}
+
+/// The same of a time of day, which is UTC like all times of a run.
+pub(crate) fn time(at: SystemTime) -> String {
+    clock(&humantime::format_rfc3339_seconds(at).to_string()).into()
+}
+
+/// The run in a line: for a pipe, and for what goes by.
+pub(crate) fn line(now: &Snapshot) -> String {
+    let mut parts = vec![format!("{} {}", time(now.at), state(now)), progress(now)];
+    let under_way = now.arms.iter().filter(|arm| arm.activity.is_some());
+    parts.extend(under_way.map(|arm| {
+        let served = arm
+            .curve
+            .newest()
+            .map_or(String::new(), |_| format!(", {}", throughput(arm)));
+        format!(
+            "{} of {}: {}{served}",
+            trial(&arm.attempt),
+            arm.attempt.trial.arm,
+            activity(arm)
+        )
+    }));
+    parts.extend(
+        verdicts(now)
+            .into_iter()
+            .map(|(word, said)| format!("{word}: {said}")),
+    );
+    parts.extend(defect_count(now));
+    parts.extend(now.left.as_ref().map(left));
+    parts.extend(now.problem.clone());
+    parts.join("; ")
+}
+
+/// Which colour a state has: that of a verdict which is as good.
+pub(crate) fn state_class(state: State) -> &'static str {
+    match state {
+        State::Finished => "better",
+        State::Running => "equivalent",
+        State::Undecided | State::Interrupted | State::NotBegun | State::NotThere => "undecided",
+        State::Failed | State::Damaged | State::Gone => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_is_told_in_one_unit() {
+        let told = |seconds| rough(Duration::from_secs(seconds));
+        assert_eq!(
+            [0, 59, 89, 90, 600, 5399, 5400, 36_000, 172_800, 1_209_600].map(told),
+            [
+                "0 s", "59 s", "89 s", "1.5 min", "10 min", "90 min", "1.5 h", "10 h", "2 days",
+                "14 days"
+            ]
+        );
+    }
+
+    #[test]
+    fn an_estimate_tells_its_range_and_what_it_stands_on() {
+        let mut one = Left {
+            least: Duration::from_secs(120),
+            likely: Some(Duration::from_secs(600)),
+            most: Duration::from_secs(3600),
+            basis: Basis::Ended { trials: 6 },
+        };
+        assert_eq!(
+            left(&one),
+            "about 10 min left (2 min to 60 min), from 6 trials"
+        );
+        (one.likely, one.least, one.basis) = (None, one.most, Basis::Planned);
+        assert_eq!(left(&one), "60 min left, by the plan, boots not counted");
+    }
+}

@@ -1,0 +1,3 @@
+//! Verdicts of an interim look.
+
+pub(crate) mod tell;

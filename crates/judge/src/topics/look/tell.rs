@@ -1,0 +1,56 @@
+//! How far a run is, in words.
+
+use record::verdict::look::{Look, MetricLook, Remaining, range};
+
+use crate::words::levels::in_words;
+
+/// Between which numbers the blocks lie that are still needed: `(6 to 69)`.
+pub(crate) fn between(more: u32, so_far: u32) -> String {
+    let (least, most) = range(more, so_far);
+    format!("({least} to {most})")
+}
+
+/// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6] (97.5 % interval), about 20 more (6 to 69) for a 2 % margin`.
+pub fn look(look: &Look) -> String {
+    let Look::Metric(look) = look;
+    let MetricLook {
+        workload,
+        metric,
+        arm,
+        verdict,
+        ..
+    } = look;
+    let mut parts = vec![format!("{workload} {metric}: {arm} {}", verdict.word())];
+    parts.push(match look.blocks {
+        0 => "no whole block".into(),
+        blocks => crate::words::blocks(blocks),
+    });
+    let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
+    match (look.ratio, look.low, look.high) {
+        (Some(ratio), Some(low), Some(high)) => {
+            let interval = format!("[{}, {}]", percent(low), percent(high));
+            let interval = in_words(&interval, look.confidence);
+            parts.push(format!("{} % {interval}", percent(ratio)));
+        }
+        (Some(ratio), _, _) => parts.push(format!("{} %", percent(ratio))),
+        (None, _, _) => {}
+    }
+    match look.remaining {
+        Remaining::Decided | Remaining::Unknown => {}
+        Remaining::FirstTest { block } => parts.push(format!("first test after block {block}")),
+        Remaining::Blocks { more, margin, most } => {
+            // Two places at the most: `2`, `0.25`.
+            let margin = (margin * 1e4).round() / 1e2;
+            let beyond = if look.blocks + more > most {
+                format!(" (the run ends at {most})")
+            } else {
+                String::new()
+            };
+            let between = between(more, look.blocks);
+            parts.push(format!(
+                "about {more} more {between} for a {margin} % margin{beyond}"
+            ));
+        }
+    }
+    parts.join(", ")
+}

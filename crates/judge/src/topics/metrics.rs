@@ -1,0 +1,5 @@
+//! Measured trials side by side, each arm's averages, and the reason for each verdict.
+
+pub(crate) mod arm_summary;
+pub(crate) mod pair;
+pub(crate) mod tell;

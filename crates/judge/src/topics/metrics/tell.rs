@@ -1,0 +1,343 @@
+//! Why a verdict is what it is, in words.
+
+use base::input::units::{show_change, show_share, significant};
+use record::verdict::reason::{Confounder, Outlook, Place, Reason, SampleReason, SampleUnit};
+use record::verdict::{Comparison, Shift};
+
+use crate::words::levels::in_words;
+
+/// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
+pub fn reason(comparison: &Comparison) -> String {
+    let why = why(&comparison.reason, Some(comparison));
+    match comparison.difference {
+        Some(difference) => of_difference(difference, comparison.confidence, &why),
+        None => why,
+    }
+}
+
+/// A reason where there is no ratio to show: the difference in the metric's unit before it.
+fn of_difference(difference: Shift, confidence: Option<f64>, why: &str) -> String {
+    let typical = significant(difference.typical, 3);
+    match difference.low.zip(difference.high) {
+        Some((low, high)) => {
+            let (low, high) = (significant(low, 3), significant(high, 3));
+            let interval = in_words(&format!("[{low}, {high}]"), confidence);
+            format!("difference {typical} {interval}: {why}")
+        }
+        None => format!("difference {typical}: {why}"),
+    }
+}
+
+fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
+    match *reason {
+        Reason::Significant { blocks } => {
+            format!("significant after {}", crate::words::blocks(blocks))
+        }
+        Reason::WithinMargin { blocks, margin } => format!(
+            "equivalent after {}: the whole confidence interval lies within the margin of {} %",
+            crate::words::blocks(blocks),
+            crate::words::margin(margin)
+        ),
+        Reason::AllZero => "zero in every block and both arms".into(),
+        Reason::NoPairs => "no block in which both arms were measured".into(),
+        Reason::NotANumber { block } => {
+            let pair = comparison.and_then(|one| one.pairs.iter().find(|pair| pair.block == block));
+            match pair {
+                Some(pair) => format!(
+                    "figures that are no numbers in block {block}: {} and {}",
+                    pair.baseline, pair.arm
+                ),
+                None => format!("figures that are no numbers in block {block}"),
+            }
+        }
+        Reason::MissingInSomeBlocks => "not measured in every block".into(),
+        Reason::BeforeFirstTest { first_test, blocks } => {
+            format!("first test after block {first_test}: {blocks} so far")
+        }
+        // Of one block nobody would expect more, and another seed has one order too.
+        Reason::AlwaysInOnePlace { blocks: 1, .. } => {
+            "one block: the arm cannot be told from its place in it".into()
+        }
+        Reason::AlwaysInOnePlace { place, blocks } => {
+            let place = match place {
+                Place::First => "before",
+                Place::Second => "after",
+            };
+            format!(
+                "the arm ran {place} the baseline in all {blocks} blocks, so that nobody can tell it from its place (write another seed)"
+            )
+        }
+        Reason::SignificantOverNodes { nodes } => format!(
+            "significant over {}, each with the mean of its blocks",
+            crate::words::counted(nodes, "node")
+        ),
+        Reason::WithinMarginOverNodes { nodes, margin } => format!(
+            "equivalent over {}, each with the mean of its blocks: the whole confidence interval lies within the margin of {} %",
+            crate::words::counted(nodes, "node"),
+            crate::words::margin(margin)
+        ),
+        Reason::InconclusiveOverNodes { nodes } => format!(
+            "{} show nothing of machines in general (more nodes might, more blocks of these hardly)",
+            crate::words::counted(nodes, "node")
+        ),
+        Reason::TooFewNodes { nodes, least } => format!(
+            "too few nodes for a claim about machines at this error rate: {nodes} (at least {least})"
+        ),
+        Reason::StringShares {
+            shares: [baseline, arm],
+        } => format!(
+            "not comparable: {} of the baseline's instructions and {} of the arm's are iterations of string instructions, which the \
+             guest's clock counts in full (measure it by the wall clock)",
+            show_share(baseline, 2),
+            show_share(arm, 2)
+        ),
+        Reason::Inconclusive { blocks, outlook } => {
+            let reach = comparison.map_or_else(String::new, reach);
+            reach + &to_settle(outlook, blocks)
+        }
+    }
+}
+
+/// What the interval of an undecided metric leaves open.
+fn reach(comparison: &Comparison) -> String {
+    match (comparison.low, comparison.high, comparison.difference) {
+        (Some(low), Some(high), _) => {
+            let (low, high) = (show_change(low), show_change(high));
+            format!("anything from {low} to {high} fits the blocks: ")
+        }
+        (_, _, None) => "too few blocks to exclude anything: ".into(),
+        (_, _, Some(_)) => String::new(),
+    }
+}
+
+fn to_settle(outlook: Outlook, so_far: u32) -> String {
+    match outlook {
+        Outlook::Within { .. } => format!(
+            "about {} more would settle it at this noise",
+            crate::words::blocks(outlook.more(so_far).unwrap_or(1))
+        ),
+        Outlook::Beyond { blocks, most } => format!(
+            "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
+             --more-blocks {}; a longer window helps too, where the workload has one)",
+            blocks - most,
+        ),
+        Outlook::Never => {
+            "more blocks of this noise would not settle it (a longer window may, where the workload has one)".into()
+        }
+    }
+}
+
+/// The same of figures that others took.
+pub fn sample_reason(reason: &SampleReason) -> String {
+    match *reason {
+        SampleReason::Rule { reason } => why(&reason, None),
+        SampleReason::RepeatedFigure => "the same figure in every run of both arms".into(),
+        SampleReason::RepeatedInBlocks => "both arms have the same figure in every block".into(),
+        SampleReason::TooFew { count, least, unit } => format!(
+            "too few for any verdict at this error rate: {count} {} (at least {least}; or accept more errors)",
+            units(unit)
+        ),
+        SampleReason::BeyondMargin { margin, confounder } => format!(
+            "the whole confidence interval lies beyond the margin of {}; {}",
+            show_share(margin, 3),
+            doubt(confounder)
+        ),
+        SampleReason::NotSurelyBeyondMargin { margin, confounder } => format!(
+            "a difference, but not surely one beyond the margin of {}; {}",
+            show_share(margin, 3),
+            doubt(confounder)
+        ),
+        SampleReason::NoneBeyondMargin { margin, confounder } => format!(
+            "no difference beyond the margin of {} is seen; {}",
+            show_share(margin, 3),
+            doubt(confounder)
+        ),
+        SampleReason::Inconclusive {
+            margin,
+            needed,
+            unit,
+        } => {
+            let (margin, units) = (show_share(margin, 3), units(unit));
+            match needed {
+                Some(needed) => format!(
+                    "inconclusive (about {needed} {units} would settle a margin of {margin})"
+                ),
+                None => format!(
+                    "inconclusive (a margin of {margin} needs more than {} {units}: measure longer, or more quietly)",
+                    SampleReason::MOST_NEEDED
+                ),
+            }
+        }
+        SampleReason::OneRunOfEach => {
+            "one run of each arm: its samples say nothing about the next run (repeat the whole run, arms in random order; \
+             or --samples-are-runs, if they are)"
+                .into()
+        }
+    }
+}
+
+/// The same of runs that are not as many of each arm.
+pub fn sample_reason_of(
+    reason: &SampleReason,
+    [(one, first), (other, second)]: [(&str, usize); 2],
+) -> String {
+    match *reason {
+        SampleReason::TooFew {
+            least,
+            unit: SampleUnit::RunsOfEachArm,
+            ..
+        } if first != second => format!(
+            "too few for any verdict at this error rate: {first} of {one} and {second} of {other} (at least {least} of each; \
+             or accept more errors)"
+        ),
+        _ => sample_reason(reason),
+    }
+}
+
+fn units(unit: SampleUnit) -> &'static str {
+    match unit {
+        SampleUnit::Blocks => "blocks",
+        SampleUnit::RunsOfEachArm => "runs of each arm",
+    }
+}
+
+fn doubt(confounder: Confounder) -> &'static str {
+    match confounder {
+        Confounder::Order => "what ran second may differ by that alone (draw the order at random)",
+        Confounder::Drift => {
+            "confounded with drift of the machine (run them in pairs, in random order)"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::{Expect, expect};
+    use record::verdict::Judgement;
+
+    use super::*;
+
+    /// A comparison of nine blocks with another reason, in words.
+    fn check(change: impl FnOnce(&mut Comparison), want: &Expect) {
+        let (_, judgement): (_, Judgement) =
+            crate::report::judged(record::fixtures::web::two_kernels());
+        let mut comparison = judgement.comparisons[0].clone();
+        change(&mut comparison);
+        want.assert_eq(&reason(&comparison));
+    }
+
+    fn undecided(outlook: Outlook) -> Reason {
+        Reason::Inconclusive {
+            blocks: 20,
+            outlook,
+        }
+    }
+
+    #[test]
+    fn a_decision_is_told_with_its_block() {
+        check(|_| {}, &expect!["significant after 9 blocks"]);
+        check(
+            |one| {
+                one.reason = Reason::WithinMargin {
+                    blocks: 7,
+                    margin: 0.01,
+                };
+            },
+            &expect![
+                "equivalent after 7 blocks: the whole confidence interval lies within the margin of 1.0 %"
+            ],
+        );
+    }
+
+    #[test]
+    fn an_undecided_metric_is_told_with_what_it_leaves_open_and_what_would_settle_it() {
+        let beyond = Outlook::Beyond {
+            blocks: 80,
+            most: 30,
+        };
+        check(
+            |one| {
+                (one.low, one.high) = (Some(0.9951), Some(1.0252));
+                one.reason = undecided(beyond);
+            },
+            &expect![
+                "anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50; a longer window helps too, where the workload has one)"
+            ],
+        );
+        check(
+            |one| {
+                (one.low, one.high) = (None, None);
+                one.reason = undecided(Outlook::Within { blocks: 24 });
+            },
+            &expect![
+                "too few blocks to exclude anything: about 4 blocks more would settle it at this noise"
+            ],
+        );
+        check(
+            |one| {
+                one.reason = Reason::BeforeFirstTest {
+                    first_test: 4,
+                    blocks: 1,
+                };
+            },
+            &expect!["first test after block 4: 1 so far"],
+        );
+        check(
+            |one| {
+                one.reason = Reason::AlwaysInOnePlace {
+                    place: Place::Second,
+                    blocks: 10,
+                };
+            },
+            &expect![
+                "the arm ran after the baseline in all 10 blocks, so that nobody can tell it from its place (write another seed)"
+            ],
+        );
+    }
+
+    #[test]
+    fn a_difference_stands_before_the_reason_where_there_is_no_ratio() {
+        let zeros = |low, high| {
+            move |one: &mut Comparison| {
+                (one.ratio, one.low, one.high) = (None, None, None);
+                one.difference = Some(Shift {
+                    typical: 40.0,
+                    low,
+                    high,
+                });
+            }
+        };
+        check(
+            zeros(Some(40.0), Some(41.5)),
+            &expect!["difference 40.0 [40.0, 41.5] (97.5 % interval): significant after 9 blocks"],
+        );
+        check(
+            |one| {
+                zeros(None, None)(one);
+                one.reason = undecided(Outlook::Never);
+            },
+            &expect![
+                "difference 40.0: more blocks of this noise would not settle it (a longer window may, where the workload has one)"
+            ],
+        );
+    }
+
+    #[test]
+    fn figures_that_cannot_be_compared_are_told() {
+        check(
+            |one| {
+                (one.pairs[0].baseline, one.pairs[0].arm) = (f64::NAN, 2.0);
+                one.reason = Reason::NotANumber { block: 1 };
+            },
+            &expect!["figures that are no numbers in block 1: NaN and 2"],
+        );
+        check(
+            |one| one.reason = Reason::NoPairs,
+            &expect!["no block in which both arms were measured"],
+        );
+        check(
+            |one| one.reason = Reason::AllZero,
+            &expect!["zero in every block and both arms"],
+        );
+    }
+}

@@ -1,0 +1,5 @@
+//! Which CPU the arms ran on, and whether verdicts hold on another emulated one.
+
+pub mod find;
+pub mod mitigations;
+pub mod tell;

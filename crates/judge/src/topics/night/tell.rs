@@ -1,0 +1,365 @@
+//! A night of several plans in words: the same in HTML, Markdown and on a terminal.
+
+use base::input::units::significant;
+use record::metric::Role;
+use record::night::{
+    Along, Beside, Compared, Index, NightStanding, PlanSummary, State, Trend, TrendChange,
+};
+
+use crate::words::levels::{Levels, in_words};
+
+use crate::words::{NONE, change, counted, directed, interval_of, percent};
+
+/// A primary metric of a night.
+pub(crate) struct Line<'i> {
+    pub(crate) plan: &'i PlanSummary,
+    pub(crate) compared: &'i Compared,
+    pub(crate) standing: NightStanding,
+}
+
+impl Line<'_> {
+    /// What the run says of the arm, in a word.
+    pub(crate) fn word(&self) -> &str {
+        let headline = self.compared.headline.as_deref();
+        headline.unwrap_or(self.compared.verdict.word())
+    }
+
+    /// How it stands among all of the night's comparisons.
+    pub(crate) fn standing(&self) -> &'static str {
+        let standing = self.standing;
+        if standing.trips_gate {
+            "regression, trips the gate"
+        } else if standing.is_regression {
+            "regression"
+        } else if standing.is_improvement {
+            "improvement"
+        } else if standing.p_worse < 1.0 || standing.p_better < 1.0 {
+            "not significant over the night"
+        } else {
+            ""
+        }
+    }
+
+    /// The p-value of the side that the verdict names, as it is and adjusted for the list.
+    pub(crate) fn p_value(&self) -> String {
+        let standing = self.standing;
+        let (p_value, adjusted) = if standing.p_worse < 1.0 {
+            (standing.p_worse, standing.fdr_worse)
+        } else {
+            (standing.p_better, standing.fdr_better)
+        };
+        if p_value < 1.0 {
+            format!("{} ({})", short(p_value), short(adjusted))
+        } else {
+            NONE.into()
+        }
+    }
+
+    pub(crate) fn change(&self) -> String {
+        change(self.compared.ratio)
+    }
+
+    pub(crate) fn interval(&self) -> String {
+        interval_of(self.compared.low, self.compared.high)
+    }
+
+    pub(crate) fn arm(&self) -> String {
+        with_kernel(&self.compared.arm, self.compared.kernel.as_deref())
+    }
+}
+
+/// An arm with its kernel, where its name does not say it.
+fn with_kernel(arm: &str, kernel: Option<&str>) -> String {
+    match kernel {
+        Some(kernel) if !kernel.contains(arm) => format!("{arm} ({kernel})"),
+        Some(_) | None => arm.into(),
+    }
+}
+
+fn short(p_value: f64) -> String {
+    significant(p_value, 2)
+}
+
+/// The primary metrics of all plans, in their order.
+fn lines(index: &Index) -> Vec<Line<'_>> {
+    index.plans.iter().flat_map(lines_of).collect()
+}
+
+/// Those of one plan.
+pub(crate) fn lines_of(plan: &PlanSummary) -> Vec<Line<'_>> {
+    let run = plan.run.as_ref();
+    let compared = run.into_iter().flat_map(|run| &run.comparisons);
+    let lines = compared.filter_map(|compared| {
+        Some(Line {
+            plan,
+            compared,
+            standing: compared.night?,
+        })
+    });
+    lines.collect()
+}
+
+/// Lines that a test picks, the most significant first: in sentences.
+pub(crate) fn listed(index: &Index, is_wanted: fn(&NightStanding) -> bool) -> Vec<String> {
+    let mut wanted: Vec<Line<'_>> = lines(index)
+        .into_iter()
+        .filter(|line| is_wanted(&line.standing))
+        .collect();
+    let least = |line: &Line<'_>| line.standing.p_worse.min(line.standing.p_better);
+    wanted.sort_by(|one, other| least(one).total_cmp(&least(other)));
+    let said = |line: &Line<'_>| {
+        let gate = if line.standing.trips_gate {
+            "; trips the gate"
+        } else {
+            ""
+        };
+        // A primary metric may be better in a run that is no gain.
+        let headline = match line.word() {
+            word if word == line.compared.verdict.word() => String::new(),
+            word => format!("; its run says {word}"),
+        };
+        format!(
+            "{}: {} of {} on {}: {} {}, p = {}{headline}{gate}",
+            line.plan.name,
+            line.compared.spec.name,
+            line.arm(),
+            line.compared.workload,
+            line.change(),
+            in_words(&line.interval(), line.compared.confidence),
+            line.p_value(),
+        )
+    };
+    wanted.iter().map(said).collect()
+}
+
+/// What became of plans that have no answer, and what speaks against runs whatever their figures.
+pub(crate) fn trouble(index: &Index) -> Vec<String> {
+    let mut said = Vec::new();
+    for plan in &index.plans {
+        if let Some(why) = &plan.why {
+            said.push(format!("{}: {}: {why}", plan.name, plan.state.word()));
+        }
+        let failures = plan.run.iter().flat_map(|run| &run.failures);
+        said.extend(failures.map(|one| format!("{}: {one}", plan.name)));
+    }
+    said
+}
+
+/// `9 plans, 12 comparisons: 2 regressions, 1 improvement; the gate trips`.
+pub(crate) fn summary(index: &Index) -> String {
+    let lines = lines(index);
+    let count = |test: fn(&NightStanding) -> bool| {
+        lines.iter().filter(|line| test(&line.standing)).count() as u32
+    };
+    let plans = &index.plans;
+    let gate = if plans.iter().all(|plan| plan.failures().is_empty()) {
+        "nothing trips the gate"
+    } else {
+        "the gate trips"
+    };
+    let is_open = |plan: &&PlanSummary| !plan.unanswered().is_empty();
+    let unanswered = match plans.iter().filter(is_open).count() {
+        0 => String::new(),
+        1 => ", and 1 plan has no answer".into(),
+        many => format!(", and {many} plans have no answer"),
+    };
+    format!(
+        "{}, {}: {}, {}; {gate}{unanswered}",
+        counted(index.plans.len() as u32, "plan"),
+        counted(index.family, "comparison"),
+        counted(count(|one| one.is_regression), "regression"),
+        counted(count(|one| one.is_improvement), "improvement"),
+    )
+}
+
+/// What is promised of the night as a whole.
+pub(crate) fn rates(index: &Index) -> String {
+    format!(
+        "Of all {} together: of the regressions listed, {} are false on average at the most, and so of the improvements (Benjamini and \
+         Hochberg); the chance that the gate trips on any arm that is not worse is {} at the most (Holm). P-values are of one side, and hold \
+         whenever a run stopped; in brackets, adjusted for the list.",
+        counted(index.family, "comparison"),
+        percent(index.fdr),
+        percent(index.error_rate),
+    )
+}
+
+/// The levels of the intervals of all plans.
+pub(crate) fn levels(index: &Index) -> Levels {
+    Levels::of(lines(index).iter().map(|line| line.compared.confidence))
+}
+
+/// The table of all comparisons, its head first.
+pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
+    let levels = levels(index);
+    let interval = levels.head();
+    let head = [
+        "plan",
+        "workload",
+        "arm",
+        "against",
+        "metric",
+        "verdict",
+        "change",
+        &interval,
+        "p",
+        "over the night",
+    ];
+    let mut rows = vec![head.map(String::from).to_vec()];
+    for plan in &index.plans {
+        let of_plan = lines_of(plan);
+        if of_plan.is_empty() {
+            let mut row = vec![plan.name.clone()];
+            row.extend((0..4).map(|_| NONE.to_string()));
+            row.push(plan.state.word().into());
+            row.resize(head.len(), NONE.into());
+            rows.push(row);
+        }
+        for line in of_plan {
+            rows.push(vec![
+                plan.name.clone(),
+                line.compared.workload.clone(),
+                line.arm(),
+                baseline(plan),
+                directed(&line.compared.spec),
+                word_with_state(&line),
+                line.change(),
+                levels.cell(&line.interval(), line.compared.confidence),
+                line.p_value(),
+                line.standing().into(),
+            ]);
+        }
+    }
+    rows
+}
+
+/// The verdict, and that its run is not over where it is not.
+pub(crate) fn word_with_state(line: &Line<'_>) -> String {
+    match open_state(line.plan) {
+        Some(state) => format!("{} ({state})", line.word()),
+        None => line.word().into(),
+    }
+}
+
+/// How far a run is that is not over.
+pub(crate) fn open_state(plan: &PlanSummary) -> Option<&'static str> {
+    match plan.state {
+        State::Complete | State::Undecided => None,
+        State::Running | State::Interrupted | State::NotBegun | State::Damaged | State::Failed => {
+            Some(plan.state.word())
+        }
+    }
+}
+
+/// The baseline with its kernel, where its name does not say it.
+pub(crate) fn baseline(plan: &PlanSummary) -> String {
+    let Some(run) = &plan.run else {
+        return NONE.into();
+    };
+    with_kernel(&run.baseline, run.baseline_kernel.as_deref())
+}
+
+/// What a trend is of: `web-static: throughput ↑ of 7.2`.
+pub(crate) fn trend_title(trend: &Trend) -> String {
+    let arm = trend
+        .arm
+        .as_ref()
+        .map_or(String::new(), |arm| format!(" of {arm}"));
+    let workload = if trend.workload == trend.plan {
+        String::new()
+    } else {
+        format!(", {}", trend.workload)
+    };
+    format!("{}{workload}: {}{arm}", trend.plan, directed(&trend.spec))
+}
+
+/// What its points are, and what they are relative to.
+pub(crate) fn trend_along(trend: &Trend) -> &'static str {
+    match trend.along {
+        Along::Versions => "kernel version; each against the first, side by side in one run",
+        Along::VersionsOfNights => "kernel version; each against the baseline of its own night",
+        Along::Nights => "night; each against its own baseline",
+    }
+}
+
+/// Where a trend changes: `-5.00 % from 2026-11-06 to 2026-11-07 (p = 0.0021); the machine changed there too`.
+pub(crate) fn trend_change(trend: &Trend, one: &TrendChange) -> String {
+    let label = |place: u32| &trend.points[place as usize].label;
+    let p_value = one.p_value.map_or(String::new(), |p_value| {
+        format!(" (p = {})", short(p_value))
+    });
+    let way = if one.is_worse { "worse" } else { "better" };
+    let size = if one.is_beyond_margin {
+        ""
+    } else {
+        ", within the margin"
+    };
+    format!(
+        "{way} by {} from {} to {}{p_value}{size}{}",
+        change(Some(one.ratio)).trim_start_matches(['+', '-']),
+        label(one.before),
+        label(one.after),
+        beside(&one.beside),
+    )
+}
+
+fn beside(all: &[Beside]) -> String {
+    let name = |one: &Beside| match one {
+        Beside::Baseline => "the baseline's kernel",
+        Beside::Machine => "the machine",
+        Beside::Plan => "the plan",
+    };
+    let names: Vec<&str> = all.iter().map(name).collect();
+    match names.len() {
+        0 => String::new(),
+        _ => format!("; {} changed there too", names.join(" and ")),
+    }
+}
+
+/// What is said of a trend without a change.
+pub(crate) fn no_change(trend: &Trend) -> String {
+    if (trend.points.len() as u32) < trend.least_points {
+        format!(
+            "{} of at least {} that can show a change",
+            counted(trend.points.len() as u32, "point"),
+            trend.least_points
+        )
+    } else {
+        "no significant change".into()
+    }
+}
+
+/// Trends of primary metrics, which have a chart each.
+pub(crate) fn primary_trends(index: &Index) -> Vec<&Trend> {
+    let trends = index.trends.iter();
+    trends
+        .filter(|trend| trend.spec.role == Role::Primary)
+        .collect()
+}
+
+/// Changes of all trends, their head first.
+pub(crate) fn change_rows(index: &Index) -> Vec<Vec<String>> {
+    let mut rows = vec![["metric", "change"].map(String::from).to_vec()];
+    for trend in &index.trends {
+        for one in &trend.changes {
+            rows.push(vec![trend_title(trend), trend_change(trend, one)]);
+        }
+    }
+    rows
+}
+
+/// The error rate of changes over nights; nothing where there are none to look for.
+pub(crate) fn trend_rates(index: &Index) -> Option<String> {
+    let nights = index
+        .trends
+        .iter()
+        .filter(|trend| trend.along != Along::Versions);
+    let count = nights.clone().count() as u32;
+    let least = nights.map(|trend| trend.least_points).max()?;
+    Some(format!(
+        "{} over nights, primary metrics and all others apart: the chance that any of either shows a change where there is none is {} at the \
+         most. It takes up to {least} nights to show one.",
+        counted(count, "trend"),
+        percent(index.error_rate),
+    ))
+}

@@ -1,0 +1,370 @@
+//! Nodes of a fleet: what each measured, and the verdict where the claim is about machines in general.
+//!
+//! ```text
+//! claim "nodes"      of these nodes: the rule for runs, block by block; the order in each block was random whatever the node
+//! claim "machines"   of machines like these: one figure for each node, the mean of its blocks, and the signs of nodes are flipped
+//! ```
+//! Blocks of one node share whatever that node does to an arm, so that however many there are they are one observation of machines in
+//! general (pseudoreplication, Hurlbert 1984). The test needs that a node is as likely to favour an arm as to hinder it. It looks once,
+//! at the run's last block. With n nodes no p-value is below 2^-(n-1).
+
+use std::collections::BTreeMap;
+
+use plan::{Claim, Design};
+use record::metric::Role;
+use record::node::Node;
+use record::rundir::Run;
+use record::verdict::nodes::{NodeMean, NodeSummary};
+use record::verdict::reason::Reason;
+use record::verdict::{Comparison, Pair, Verdict};
+
+use crate::topics::metrics::pair::Measured;
+use crate::topics::night::p_value;
+use stats::average::less;
+use stats::contrast::{Contrasts, Kind};
+use stats::fixed_sample::{SEARCH, is_refuted};
+use stats::inversion::interval;
+use stats::looks;
+use stats::looks::fewest_blocks;
+use stats::randomization::SignFlips;
+use stats::score::{hodges_lehmann, scale};
+
+/// What each node measured, by its name; none where the run was no fleet's.
+pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<NodeSummary> {
+    let nodes = run.nodes();
+    let summary = |node: &Node| {
+        let is_own = |block: u32| nodes.get(&block).is_some_and(|own| own.name == node.name);
+        let primaries = comparisons
+            .iter()
+            .filter(|one| one.spec.role == Role::Primary);
+        let mean = |one: &Comparison| {
+            let own = one.pairs.iter().filter(|pair| is_own(pair.block));
+            let own: Vec<Pair> = own.cloned().collect();
+            let pair = mean_pair(&own)?;
+            Some(NodeMean {
+                workload: one.workload.clone(),
+                metric: one.spec.name.clone(),
+                unit: one.spec.unit.clone(),
+                arm: one.arm.clone(),
+                blocks: own.len() as u32,
+                baseline: pair.baseline,
+                figure: pair.arm,
+            })
+        };
+        NodeSummary {
+            node: node.clone(),
+            blocks: nodes.values().filter(|own| own.name == node.name).count() as u32,
+            means: primaries.filter_map(mean).collect(),
+        }
+    };
+    distinct(&nodes).into_iter().map(summary).collect()
+}
+
+/// Each machine once, however many CPUs a job had of it.
+fn distinct<'n>(nodes: &BTreeMap<u32, &'n Node>) -> Vec<&'n Node> {
+    let mut distinct: Vec<&Node> = nodes.values().copied().collect();
+    distinct.sort();
+    distinct.dedup_by(|one, other| one.name == other.name);
+    distinct
+}
+
+/// The means of some pairs as one; `None` of none.
+fn mean_pair(pairs: &[Pair]) -> Option<Pair> {
+    let first = pairs.first()?;
+    let count = pairs.len() as f64;
+    let is_ratio = pairs
+        .iter()
+        .all(|pair| pair.baseline > 0.0 && pair.arm > 0.0);
+    let mean = |figure: fn(&Pair) -> f64| {
+        if is_ratio {
+            (pairs.iter().map(|pair| figure(pair).ln()).sum::<f64>() / count).exp()
+        } else {
+            pairs.iter().map(figure).sum::<f64>() / count
+        }
+    };
+    Some(Pair {
+        baseline: mean(|pair| pair.baseline),
+        arm: mean(|pair| pair.arm),
+        ..first.clone()
+    })
+}
+
+/// Puts verdicts about machines in general in the place of those about the nodes, where the plan claims that.
+pub(crate) fn claim(run: &Run, measured: &Measured<'_>, comparisons: &mut [Comparison]) {
+    match run.plan.claim {
+        Claim::Nodes => return,
+        Claim::Machines => {}
+    }
+    let (design, nodes) = (&run.plan.design, run.nodes());
+    for comparison in comparisons {
+        let specs = measured.specs(&comparison.workload);
+        let secondary = specs.iter().filter(|spec| spec.role != Role::Primary);
+        // Half for the primary metric and half for all others, as the rule for runs has it.
+        let share = match (comparison.spec.role, secondary.count()) {
+            (Role::Primary, 0) => 1.0,
+            (Role::Primary, _) => 0.5,
+            (_, count) => 0.5 / count.max(1) as f64,
+        };
+        decide(comparison, &nodes, Terms::of(design, share));
+    }
+}
+
+#[derive(Clone, Copy)]
+struct Terms {
+    error_rate: f64,
+    equivalence_error_rate: f64,
+    margin: f64,
+    /// The block after which is looked.
+    last: u32,
+    seed: u64,
+}
+
+impl Terms {
+    /// For a share of the plan's error rate.
+    fn of(design: &Design, share: f64) -> Self {
+        Self {
+            error_rate: design.error_rate * share,
+            equivalence_error_rate: looks::equivalence_error_rate(design),
+            margin: design.margin,
+            last: design.most_blocks(),
+            seed: design.seed,
+        }
+    }
+}
+
+fn decide(comparison: &mut Comparison, nodes: &BTreeMap<u32, &Node>, terms: Terms) {
+    let pairs = node_pairs(comparison, nodes);
+    let contrasts = Contrasts::of(&pairs, comparison.spec.direction, terms.margin);
+    comparison.verdict = Verdict::Undecided;
+    comparison.decided_at = None;
+    comparison.more = None;
+    (comparison.low, comparison.high, comparison.confidence) = (None, None, None);
+    let last_block = comparison.pairs.last().map_or(0, |pair| pair.block);
+    let Some(contrasts) = contrasts else {
+        return;
+    };
+    let typical = hodges_lehmann(&contrasts.values);
+    if contrasts.kind == Kind::Ratio {
+        comparison.ratio = Some(contrasts.shown(typical));
+    }
+    if last_block < terms.last {
+        comparison.reason = Reason::BeforeFirstTest {
+            first_test: terms.last,
+            blocks: last_block,
+        };
+        return;
+    }
+    let count = pairs.len();
+    let least = fewest_blocks(terms.error_rate);
+    if count < least {
+        comparison.reason = Reason::TooFewNodes {
+            nodes: count as u32,
+            least: least as u32,
+        };
+        return;
+    }
+    comparison.spent = 1.0;
+    let tested = test(&contrasts, typical, terms);
+    comparison.verdict = tested.verdict;
+    comparison.reason = tested.reason;
+    if contrasts.kind == Kind::Ratio
+        && let Some(ends) = tested.interval
+    {
+        let (low, high) = contrasts.shown_interval(ends);
+        (comparison.low, comparison.high) = (Some(low), Some(high));
+        comparison.confidence = Some(1.0 - tested.error_rate);
+    }
+    comparison.decided_at = (tested.verdict != Verdict::Undecided).then_some(last_block);
+}
+
+/// The p-value of one side of a verdict about machines in general: the smallest level at which the signs of nodes would have been enough.
+pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -> f64 {
+    let design = &run.plan.design;
+    let pairs = node_pairs(comparison, &run.nodes());
+    let Some(contrasts) = Contrasts::of(&pairs, comparison.spec.direction, design.margin) else {
+        return 1.0;
+    };
+    let flips = flips(pairs.len(), design.seed, design.error_rate);
+    let share = if has_secondary { 0.5 } else { 1.0 };
+    let levels = p_value::levels(share * design.error_rate);
+    p_value::smallest(&levels, |place| {
+        is_refuted(&contrasts.values, 0.0, &flips, levels[place])
+    })
+}
+
+/// One pair for each node that measured any.
+fn node_pairs(comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair> {
+    let of_node = |node: &Node| {
+        let own = comparison.pairs.iter();
+        let is_own = |block: &u32| nodes.get(block).is_some_and(|one| one.name == node.name);
+        let own = own.filter(|pair| is_own(&pair.block));
+        mean_pair(&own.cloned().collect::<Vec<_>>())
+    };
+    distinct(nodes).into_iter().filter_map(of_node).collect()
+}
+
+fn flips(nodes: usize, seed: u64, error_rate: f64) -> SignFlips {
+    SignFlips::draw(&format!("nodes\n{seed}"), nodes, error_rate)
+}
+
+/// What a test of nodes' means says.
+struct Tested {
+    verdict: Verdict,
+    reason: Reason,
+    /// The interval that belongs to the verdict, as contrasts.
+    interval: Option<(f64, f64)>,
+    /// Its error rate.
+    error_rate: f64,
+}
+
+fn test(contrasts: &Contrasts, typical: f64, terms: Terms) -> Tested {
+    let (values, nodes) = (&contrasts.values, contrasts.values.len());
+    let flips = flips(nodes, terms.seed, terms.error_rate);
+    let refuted = |shift: f64, rate: f64| is_refuted(values, shift, &flips, rate);
+    let around = less(values, typical);
+    let step = scale(&around) / (nodes as f64).sqrt();
+    let ends = |rate: f64| interval(typical, step, SEARCH, |shift| refuted(shift, rate));
+    let count = nodes as u32;
+    if refuted(0.0, terms.error_rate) {
+        let verdict = if typical > 0.0 {
+            Verdict::Better
+        } else {
+            Verdict::Worse
+        };
+        return Tested {
+            verdict,
+            reason: Reason::SignificantOverNodes { nodes: count },
+            interval: ends(terms.error_rate),
+            error_rate: terms.error_rate,
+        };
+    }
+    let (margin, rate) = (contrasts.margin, 2.0 * terms.equivalence_error_rate);
+    if typical.abs() <= margin && refuted(margin, rate) && refuted(-margin, rate) {
+        return Tested {
+            verdict: Verdict::Equivalent,
+            reason: Reason::WithinMarginOverNodes {
+                nodes: count,
+                margin: terms.margin,
+            },
+            interval: ends(rate),
+            error_rate: rate,
+        };
+    }
+    Tested {
+        verdict: Verdict::Undecided,
+        reason: Reason::InconclusiveOverNodes { nodes: count },
+        interval: ends(terms.error_rate),
+        error_rate: terms.error_rate,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use record::fixtures::builder::RunBuilder;
+    use record::journal::{Entry, Event};
+    use record::verdict::Verdict;
+
+    use super::*;
+    use crate::{is_decided, judge};
+
+    fn node(name: &str) -> Node {
+        Node {
+            name: name.into(),
+            hostname: name.into(),
+            cpu_model: None,
+            cpus: 2,
+        }
+    }
+
+    /// Two blocks on each of some nodes, on each of which the arm is better by so much.
+    fn run(effects: &[f64], claim: Claim) -> Run {
+        let figures = |effect: &f64| [[100.0, 100.0 * effect], [101.0, 101.1 * effect]];
+        let blocks: Vec<[f64; 2]> = effects.iter().flat_map(figures).collect();
+        let mut run = RunBuilder::new().blocks(&blocks).run();
+        run.plan.claim = claim;
+        run.plan.design.max_blocks = blocks.len() as u32;
+        for block in 1..=blocks.len() as u32 {
+            run.entries.push(Entry {
+                at: String::new(),
+                event: Event::Merged {
+                    block,
+                    // A job may have fewer of its CPUs than the one before.
+                    node: Node {
+                        cpus: 1 + block % 2,
+                        ..node(&format!("n{:02}", (block - 1) / 2))
+                    },
+                    given_up_on: Vec::new(),
+                },
+            });
+        }
+        run
+    }
+
+    fn primary(run: &Run) -> Comparison {
+        judge(run).comparisons[0].clone()
+    }
+
+    #[test]
+    fn each_node_has_its_means() {
+        let judgement = judge(&run(&[1.10, 1.20], Claim::Nodes));
+        assert_eq!(judgement.nodes.len(), 2);
+        let ratios: Vec<f64> = judgement
+            .nodes
+            .iter()
+            .map(|one| one.means[0].figure / one.means[0].baseline)
+            .collect();
+        assert!((ratios[0] - 1.1005).abs() < 1e-3 && (ratios[1] - 1.2006).abs() < 1e-3);
+        assert_eq!(
+            (
+                judgement.nodes[0].blocks,
+                judgement.nodes[0].means[0].blocks
+            ),
+            (2, 2)
+        );
+    }
+
+    #[test]
+    fn a_gain_of_one_node_in_seven_is_none_of_machines_in_general() {
+        // On one host with the same figures it is found.
+        let mixed = [1.10, 0.90, 1.12, 0.89, 1.11, 0.92, 1.09];
+        let found = primary(&run(&mixed, Claim::Machines));
+        assert_eq!(found.verdict, Verdict::Undecided);
+        assert_eq!(found.reason, Reason::InconclusiveOverNodes { nodes: 7 });
+        let (low, high) = (found.low.unwrap(), found.high.unwrap());
+        assert!(low < 1.0 && 1.0 < high, "{low} {high}");
+    }
+
+    #[test]
+    fn what_all_nodes_show_is_shown_of_machines_and_two_nodes_show_nothing() {
+        let alike = [1.10, 1.11, 1.12, 1.105, 1.115, 1.09, 1.13];
+        let found = primary(&run(&alike, Claim::Machines));
+        assert_eq!(found.verdict, Verdict::Better, "{:?}", found.reason);
+        assert!(found.low.unwrap() > 1.05 && found.high.unwrap() < 1.15);
+        let worse = alike.map(|ratio| 1.0 / ratio);
+        assert_eq!(
+            primary(&run(&worse, Claim::Machines)).verdict,
+            Verdict::Worse
+        );
+        let same = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0002, 0.9998, 1.0003];
+        let found = primary(&run(&same, Claim::Machines));
+        assert_eq!(found.verdict, Verdict::Equivalent, "{:?}", found.reason);
+        let found = primary(&run(&alike[..2], Claim::Machines));
+        assert_eq!(found.verdict, Verdict::Undecided);
+        assert!(matches!(found.reason, Reason::TooFewNodes { nodes: 2, .. }));
+    }
+
+    #[test]
+    fn nobody_looks_before_the_last_block() {
+        let mut run = run(&[1.10; 8], Claim::Machines);
+        run.plan.design.max_blocks = 17;
+        let judgement = judge(&run);
+        assert!(!is_decided(&judgement.comparisons, "web"));
+        assert!(matches!(
+            judgement.comparisons[0].reason,
+            Reason::BeforeFirstTest {
+                first_test: 17,
+                blocks: 16
+            }
+        ));
+    }
+}

@@ -1,0 +1,4 @@
+//! Workload by arm: the first table of a report, and the notes under its verdicts.
+
+pub(crate) mod footing;
+pub(crate) mod tell;

@@ -1,0 +1,231 @@
+//! The first table of a plan with several workloads, as the old reports had it: workload by arm.
+
+use base::input::units::significant;
+use record::metric::MetricSpec;
+use record::rundir::Run;
+use record::verdict::{Comparison, Headline, Judgement};
+
+use crate::topics::loads::tell::Unit;
+use crate::words;
+use crate::words::levels::Levels;
+
+/// One workload's primary figure under each arm.
+pub(crate) struct Row<'j> {
+    pub(crate) workload: &'j str,
+    /// The figure with its arrow.
+    pub(crate) metric: String,
+    pub(crate) unit: String,
+    /// The baseline's mean.
+    pub(crate) baseline: String,
+    /// The other arms: mean, and what is said of them.
+    pub(crate) others: Vec<(String, Option<Cell<'j>>)>,
+}
+
+/// One arm on one workload.
+pub(crate) struct Cell<'j> {
+    pub(crate) word: &'static str,
+    /// Its comparison on the primary metric; `None` where the arm failed everywhere.
+    pub(crate) primary: Option<&'j Comparison>,
+    /// Secondary metrics that speak against it, with their changes: `latency-p99 +259 %`.
+    pub(crate) against: Vec<String>,
+}
+
+impl<'j> Cell<'j> {
+    /// The comparison, unless the arm failed.
+    fn shown(&self) -> Option<&'j Comparison> {
+        self.primary.filter(|_| self.word != "failed")
+    }
+
+    /// The change; empty where the arm failed.
+    pub(crate) fn change(&self) -> String {
+        self.shown().map_or(String::new(), words::change_of)
+    }
+
+    /// Its interval; empty where there is none.
+    pub(crate) fn interval(&self, levels: &Levels) -> String {
+        let interval = self
+            .shown()
+            .map(|one| (words::interval(one), one.confidence));
+        match interval {
+            Some((interval, confidence)) if interval != words::NONE => {
+                levels.cell(&interval, confidence)
+            }
+            Some(_) | None => String::new(),
+        }
+    }
+}
+
+/// A row for each workload; nothing for a plan of one.
+pub(crate) fn rows<'j>(run: &'j Run, judgement: &'j Judgement) -> Vec<Row<'j>> {
+    let workloads = run.plan.workloads.iter();
+    match run.plan.workloads.len() {
+        1 => Vec::new(),
+        _ => workloads
+            .map(|workload| row(run, judgement, &workload.id))
+            .collect(),
+    }
+}
+
+fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j> {
+    let tables = words::tables_of(judgement, workload);
+    let primary: Vec<&Comparison> = judgement
+        .primaries()
+        .filter(|comparison| comparison.workload == workload)
+        .collect();
+    let spec = primary.first().map(|comparison| &comparison.spec);
+    let mean = |arm: &str| {
+        let table = tables.iter().find(|table| table.arm == arm)?;
+        let same = |(its, _): &&(MetricSpec, f64)| Some(its) == spec;
+        table.figures.iter().find(same).map(|(_, value)| *value)
+    };
+    let arms = || run.plan.arms.iter().map(|arm| arm.name.as_str());
+    let largest = arms().filter_map(mean).fold(0.0, f64::max);
+    let unit = Unit::fit(spec.map_or("", |spec| &spec.unit), largest);
+    let shown = |arm: &str| {
+        mean(arm).map_or(words::NONE.into(), |value| {
+            words::figure(value * unit.factor)
+        })
+    };
+    let compared = |arm: &str| {
+        let its = |one: &&Headline| one.workload == workload && one.arm == arm;
+        let headline = judgement.headlines.iter().find(its)?;
+        let change = |one: &Comparison| format!("{} {}", one.spec.name, words::change_of(one));
+        Some(Cell {
+            word: headline.conclusion.word(),
+            primary: primary.iter().copied().find(|one| one.arm == arm),
+            against: words::against(judgement, headline)
+                .into_iter()
+                .map(change)
+                .collect(),
+        })
+    };
+    let others = arms().filter(|arm| *arm != run.plan.baseline);
+    Row {
+        workload,
+        metric: spec.map_or(words::NONE.into(), words::directed),
+        baseline: shown(&run.plan.baseline),
+        others: others.map(|arm| (shown(arm), compared(arm))).collect(),
+        unit: unit.name,
+    }
+}
+
+/// The levels of all its intervals.
+pub(crate) fn levels(rows: &[Row<'_>]) -> Levels {
+    let cells = rows.iter().flat_map(|row| &row.others);
+    Levels::of(cells.map(|(_, cell)| cell.as_ref()?.shown()?.confidence))
+}
+
+/// Head of the columns that compare an arm: `against 6.1, 97.5 % interval`.
+pub(crate) fn against(baseline: &str, levels: &Levels) -> String {
+    format!("against {baseline}, {}", levels.head())
+}
+
+/// The table as text, its head first; empty for a plan of one workload.
+pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
+    let rows = rows(run, judgement);
+    if rows.is_empty() {
+        return Vec::new();
+    }
+    let levels = levels(&rows);
+    let mut head = vec![
+        "workload".to_string(),
+        "figure".into(),
+        "unit".into(),
+        run.plan.baseline.clone(),
+    ];
+    for arm in run
+        .plan
+        .arms
+        .iter()
+        .filter(|arm| arm.name != run.plan.baseline)
+    {
+        head.extend([arm.name.clone(), against(&run.plan.baseline, &levels)]);
+    }
+    let cells = |row: Row<'_>| {
+        let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
+        for (figure, comparison) in row.others {
+            cells.extend([
+                figure,
+                comparison.map_or(words::NONE.into(), |cell| said(&cell, &levels)),
+            ]);
+        }
+        cells
+    };
+    [head]
+        .into_iter()
+        .chain(rows.into_iter().map(cells))
+        .collect()
+}
+
+/// `+7.36 % [+7.17 %, +7.68 %] better`; `+15.2 % [+14.8 %, +15.8 %] trade-off: latency-p99 +259 %`; `failed`.
+fn said(cell: &Cell<'_>, levels: &Levels) -> String {
+    let interval = cell.interval(levels);
+    let against = match cell.against.len() {
+        0 => String::new(),
+        _ => format!(": {}", cell.against.join(", ")),
+    };
+    let parts = [cell.change(), interval, format!("{}{against}", cell.word)];
+    let parts: Vec<String> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    parts.join(" ")
+}
+
+/// What several verdicts together may get wrong; nothing where there is only one.
+pub(crate) fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
+    let (workloads, others) = (run.plan.workloads.len(), run.plan.arms.len() - 1);
+    let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
+    (workloads * others > 1).then(|| {
+        format!(
+            "Each workload and arm has an error rate of its own, {}. With {} and {} against the \
+             baseline, the chance that at least one of {} calls better or worse what is equal is \
+             up to {}.",
+            percent(run.error_rate()),
+            words::counted(workloads as u32, "workload"),
+            words::counted(others as u32, "arm"),
+            words::counted((workloads * others) as u32, "verdict"),
+            percent(judgement.any_false)
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::judged;
+    use record::fixtures::web;
+
+    #[test]
+    fn one_workload_needs_no_overview_and_one_verdict_no_warning() {
+        let (run, judgement) = judged(web::two_kernels());
+        assert!(table(&run, &judgement).is_empty());
+        assert_eq!(multiplicity(&run, &judgement), None);
+    }
+
+    #[test]
+    fn two_workloads_and_two_arms_are_four_chances_to_be_wrong() {
+        let (run, judgement) = judged(web::two_workloads());
+        let said = multiplicity(&run, &judgement).unwrap();
+        assert!(said.ends_with(
+            "at least one of 4 verdicts calls better or worse what is equal is up to 20 %."
+        ));
+        let table = table(&run, &judgement);
+        assert_eq!((table.len(), table[0].len()), (3, 8));
+        assert_eq!(
+            table[2][..4],
+            ["web-nginx", "throughput ↑", "requests/s", "2\u{a0}285.3"]
+        );
+        assert!(table[2][5].ends_with("better"), "{:?}", table[2]);
+    }
+
+    #[test]
+    fn a_workload_that_was_not_reached_has_its_row() {
+        let (run, _) = judged(web::two_workloads());
+        let (empty, _) = judged(web::just_begun());
+        let run = Run {
+            attempts: empty.attempts,
+            facts: empty.facts,
+            ..run
+        };
+        let table = table(&run, &crate::judge(&run));
+        assert_eq!(table[1], ["web-static", "-", "", "-", "-", "-", "-", "-"]);
+    }
+}

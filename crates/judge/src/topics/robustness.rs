@@ -1,0 +1,6 @@
+//! What a headline depends on: single blocks, the margin, the metric, prices of instructions.
+
+pub mod document;
+pub mod find;
+pub mod margins;
+pub mod tell;

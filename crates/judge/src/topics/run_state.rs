@@ -1,0 +1,3 @@
+//! Whether a run has ended, and why.
+
+pub(crate) mod tell;

@@ -1,0 +1,28 @@
+//! The plans of a night: those that have no run yet among them.
+
+use crate::night::Night;
+use base::input::tree::Tree;
+
+use crate::live::Problem;
+
+/// A plan of a night.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NightPlan {
+    /// Its name, and that of its run directory.
+    pub name: String,
+    /// Why it could not be run, or not to its end.
+    pub failure: Option<String>,
+}
+
+/// The plans of the night in a directory, in the order in which they run; `None` where there is no night.
+///
+/// # Errors
+/// Its list cannot be read.
+pub fn night(dir: impl Into<Tree>) -> Result<Option<Vec<NightPlan>>, Problem> {
+    let night = Night::read(dir).map_err(|why| format!("{why:#}"))?;
+    let plan = |plan: crate::night::NightPlan| NightPlan {
+        name: plan.name,
+        failure: plan.failure,
+    };
+    Ok(night.map(|night| night.plans.into_iter().map(plan).collect()))
+}

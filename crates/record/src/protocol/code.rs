@@ -1,0 +1,176 @@
+//! Where a guest has its code: what names the addresses of a profile. Told after the window, by guests that are profiled.
+
+use serde::{Deserialize, Serialize};
+
+/// Some of a guest's code.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Code {
+    /// Sections of modules.
+    pub sections: Vec<ModuleSection>,
+    /// Files of which pages can be executed.
+    pub files: Vec<MappedFile>,
+}
+
+/// A section of a kernel module.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleSection {
+    /// The module.
+    pub module: String,
+    /// The section, `.text`.
+    pub section: String,
+    /// Its address.
+    pub address: u64,
+}
+
+/// A file of which pages can be executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MappedFile {
+    /// Its path in the guest.
+    pub path: String,
+    /// Pages of it that lie in memory.
+    pub pieces: Vec<Piece>,
+}
+
+/// Pages that follow one another in a file and in memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Piece {
+    /// The first one's number in the file.
+    pub page: u64,
+    /// Its number in the guest's physical memory.
+    pub frame: u64,
+    /// How many.
+    pub pages: u64,
+}
+
+/// Longest name that is taken: of a file the kernel's own limit.
+const NAME_BYTES: usize = 4096;
+
+/// What is told at most: more than any guest has.
+const MOST_SECTIONS: usize = 1 << 14;
+const MOST_FILES: usize = 1 << 12;
+const MOST_PIECES: usize = 1 << 18;
+
+/// No file and no memory is larger.
+const MOST_PAGES: u64 = 1 << 40;
+
+impl Code {
+    /// Adds what was told later.
+    ///
+    /// # Errors
+    /// What cannot be believed.
+    pub fn add(&mut self, part: Self) -> Result<(), String> {
+        let names = part
+            .sections
+            .iter()
+            .flat_map(|section| [&section.module, &section.section]);
+        let names = names.chain(part.files.iter().map(|file| &file.path));
+        if let Some(name) = names.into_iter().find(|name| name.len() > NAME_BYTES) {
+            return Err(format!("name of code too long: {} bytes", name.len()));
+        }
+        let mut pieces = part.files.iter().flat_map(|file| &file.pieces);
+        let is_wrong = |piece: &&Piece| {
+            [piece.page, piece.frame, piece.pages]
+                .into_iter()
+                .any(|number| number > MOST_PAGES)
+        };
+        if let Some(piece) = pieces.find(is_wrong) {
+            return Err(format!("pages of code beyond any memory: {piece:?}"));
+        }
+        self.sections.extend(part.sections);
+        self.files.extend(part.files);
+        let pieces: usize = self.files.iter().map(|file| file.pieces.len()).sum();
+        if self.sections.len() > MOST_SECTIONS
+            || self.files.len() > MOST_FILES
+            || pieces > MOST_PIECES
+        {
+            return Err("more code than a guest has".into());
+        }
+        Ok(())
+    }
+
+    /// The same in messages that are not too long.
+    pub fn parts(self) -> impl Iterator<Item = Self> {
+        // A section takes some 100 bytes, a piece some 50; a file alone has seldom more than hundreds of pieces.
+        const SECTIONS: usize = 1000;
+        const PIECES: usize = 4000;
+        let mut parts: Vec<Self> = self
+            .sections
+            .chunks(SECTIONS)
+            .map(|sections| Self {
+                sections: sections.to_vec(),
+                files: Vec::new(),
+            })
+            .collect();
+        for MappedFile { path, pieces } in self.files {
+            parts.extend(pieces.chunks(PIECES).map(|pieces| Self {
+                sections: Vec::new(),
+                files: vec![MappedFile {
+                    path: path.clone(),
+                    pieces: pieces.to_vec(),
+                }],
+            }));
+        }
+        parts.into_iter()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn code(pieces: u64) -> Code {
+        let piece = |page| Piece {
+            page,
+            frame: page + 7,
+            pages: 1,
+        };
+        Code {
+            sections: vec![ModuleSection {
+                module: "veth".into(),
+                section: ".text".into(),
+                address: 1 << 63,
+            }],
+            files: vec![MappedFile {
+                path: "/usr/sbin/nginx".into(),
+                pieces: (0..pieces).map(piece).collect(),
+            }],
+        }
+    }
+
+    #[test]
+    fn what_is_told_in_parts_comes_together() {
+        let mut all = Code::default();
+        for part in code(10_000).parts() {
+            assert!(serde_json::to_vec(&part).unwrap().len() < crate::protocol::LIMIT as usize);
+            all.add(part).unwrap();
+        }
+        assert_eq!(all.sections, code(1).sections);
+        let pieces = all
+            .files
+            .iter()
+            .map(|file| file.pieces.len())
+            .sum::<usize>();
+        assert_eq!(pieces, 10_000);
+    }
+
+    #[test]
+    fn more_than_a_guest_has_is_refused() {
+        let mut far = code(1);
+        far.files[0].pieces[0].frame = u64::MAX;
+        assert!(
+            Code::default()
+                .add(far)
+                .unwrap_err()
+                .contains("beyond any memory")
+        );
+        let mut long = code(1);
+        long.sections[0].module = "m".repeat(5000);
+        assert_eq!(
+            Code::default().add(long).unwrap_err(),
+            "name of code too long: 5000 bytes"
+        );
+        let mut all = Code::default();
+        let ended = (0..100).find_map(|_| all.add(code(10_000)).err());
+        assert_eq!(ended.as_deref(), Some("more code than a guest has"));
+    }
+}

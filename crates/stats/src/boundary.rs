@@ -1,0 +1,169 @@
+//! Boundaries: how large a statistic may grow under the null hypothesis, over all looks together.
+//!
+//! The paths that other sign flips would have given are watched beside the observed one. Of `B` paths at most `a(t) B` may
+//! have crossed by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that
+//! just so many do. A path that has crossed counts for no later look.
+//! (Lan and `DeMets` 1983 for the spending; Plamadeala and Rosenberger 2012 for boundaries from re-randomised paths.)
+
+use crate::randomization::SignFlips;
+
+/// The paths of one hypothesis.
+#[derive(Debug, Clone)]
+pub struct Boundary {
+    alive: Vec<bool>,
+    used: usize,
+}
+
+impl Boundary {
+    /// Before the first look.
+    pub fn new(flips: &SignFlips) -> Self {
+        Self {
+            alive: vec![true; flips.rows()],
+            used: 0,
+        }
+    }
+
+    /// How many paths more may cross where so much error may be spent by now; a look with none changes nothing.
+    pub fn quota(&self, spent: f64) -> usize {
+        let quota = (spent * self.alive.len() as f64 + 1e-9).floor() as usize;
+        quota.saturating_sub(self.used)
+    }
+
+    /// Whether each of the `observed` statistics crosses, where `paths` are those of all rows and `spent` is the
+    /// error that may be spent by now; `uncounted` paths are not among the rows and count too. Several statistics share one
+    /// distribution, that of the largest of them.
+    pub fn look(
+        &mut self,
+        uncounted: usize,
+        paths: &[f64],
+        observed: &[f64],
+        spent: f64,
+    ) -> Vec<bool> {
+        let quota = self.quota(spent);
+        if quota == 0 {
+            return vec![false; observed.len()];
+        }
+        let crosses = |value: &f64| {
+            let least = value - tolerance(*value);
+            let as_far = paths.iter().zip(&self.alive);
+            uncounted
+                + as_far
+                    .filter(|(path, alive)| **alive && **path >= least)
+                    .count()
+                <= quota
+        };
+        let ends = observed.iter().map(crosses).collect();
+        self.spend(paths, quota);
+        ends
+    }
+
+    /// Ends the `quota` farthest paths; equally far ones end together or not at all.
+    fn spend(&mut self, paths: &[f64], quota: usize) {
+        let mut left: Vec<f64> = paths
+            .iter()
+            .zip(&self.alive)
+            .filter_map(|(path, alive)| alive.then_some(*path))
+            .collect();
+        if left.len() <= quota {
+            self.used += left.len();
+            self.alive.fill(false);
+            return;
+        }
+        let farthest_first = |one: &f64, other: &f64| other.total_cmp(one);
+        let (_, first_inside, _) = left.select_nth_unstable_by(quota, farthest_first);
+        let most = *first_inside + tolerance(*first_inside);
+        for (path, alive) in paths.iter().zip(&mut self.alive) {
+            if *alive && *path > most {
+                *alive = false;
+                self.used += 1;
+            }
+        }
+    }
+}
+
+fn tolerance(value: f64) -> f64 {
+    1e-9 * (1.0 + value.abs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::score::tests::{D, close};
+    use crate::score::{scale, tukey};
+
+    /// One look of the reference: blocks, scale, sum, quota, paths as far, paths ended by then.
+    type Look = (usize, f64, f64, usize, usize, usize);
+
+    /// Replays the reference on all 2^12 sign flips; the number of blocks at which it crosses.
+    fn replay(shift: f64, wants: &[Look]) -> Option<usize> {
+        let x = D.map(|d| d + shift);
+        let flips = SignFlips::draw("whole", 12, 0.05);
+        let mut boundary = Boundary::new(&flips);
+        for (n, s, sum, quota, as_far, used) in wants.iter().copied() {
+            let scores = tukey(&x[..n]);
+            let total: f64 = scores.iter().sum();
+            close(scale(&x[..n]), s, 7);
+            close(total, sum, 6);
+            let paths: Vec<f64> = flips.sums(&scores).iter().map(|sum| sum.abs()).collect();
+            let spent = 0.05 * n as f64 / 12.0;
+            assert_eq!(
+                (spent * 4096.0) as usize - boundary.used,
+                quota,
+                "quota at {n}"
+            );
+            let far = |(path, alive): &(&f64, &bool)| **alive && **path >= total.abs() - 1e-9;
+            assert_eq!(
+                paths.iter().zip(&boundary.alive).filter(far).count(),
+                as_far,
+                "at {n}"
+            );
+            let crossed = boundary.look(flips.uncounted(n), &paths, &[total.abs()], spent);
+            if crossed[0] {
+                return Some(n);
+            }
+            assert_eq!(boundary.used, used, "ended by {n}");
+        }
+        None
+    }
+
+    #[test]
+    fn the_whole_group_gives_the_looks_of_the_reference() {
+        let looks = [
+            (8, 0.035_582_4, -2.607_219, 136, 768, 128),
+            (9, 0.040_030_2, -3.330_680, 25, 320, 128),
+            (10, 0.035_582_4, -3.893_947, 42, 224, 160),
+            (11, 0.040_030_2, -4.388_742, 27, 96, 184),
+            (12, 0.038_547_6, -5.147_516, 20, 36, 204),
+        ];
+        assert_eq!(replay(0.0, &looks), None);
+    }
+
+    #[test]
+    fn three_percent_more_cross_at_the_first_look_as_in_the_reference() {
+        assert_eq!(
+            replay(-0.03, &[(8, 0.073_388_7, -4.068_531, 136, 32, 0)]),
+            Some(8)
+        );
+    }
+
+    #[test]
+    fn all_looks_together_end_no_more_paths_than_may_be_spent() {
+        let flips = SignFlips::draw("any", 60, 0.05);
+        let mut boundary = Boundary::new(&flips);
+        for n in 8..=60 {
+            let scores: Vec<f64> = (0..n).map(|block| 1.0 + f64::from(block % 3)).collect();
+            let paths: Vec<f64> = flips.sums(&scores).iter().map(|sum| sum.abs()).collect();
+            boundary.look(
+                flips.uncounted(n as usize),
+                &paths,
+                &[0.0],
+                0.01 * f64::from(n) / 60.0,
+            );
+        }
+        assert!(
+            boundary.used <= 200 && boundary.used > 150,
+            "{}",
+            boundary.used
+        );
+    }
+}

@@ -1,0 +1,514 @@
+//! A verdict on figures that others took: all of them before anyone looked, so one look spends all of the error.
+//!
+//! ```text
+//! paired in random order   the rule for runs, with a single look; all four verdicts
+//! paired                   interval by inverting the sign-flip test of Tukey scores; what ran second may differ by
+//!                          that alone: better and worse only where it lies beyond the margin, never equivalent
+//! unpaired                 interval of the shift by inverting the rank-sum test (Mann and Whitney 1947; Hodges and
+//!                          Lehmann 1963); better and worse only beyond the margin, never equivalent
+//! ```
+//! Figures that are the same in every run are equivalent in any design: no drift repeats them to the digit.
+
+use plan::Design;
+use record::metric::Direction;
+use record::verdict::reason::{Confounder, SampleReason, SampleUnit};
+use record::verdict::{Pair, Verdict};
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use crate::average::{less, median};
+use crate::contrast::{Contrasts, Kind};
+use crate::inversion::{Search, interval};
+use crate::looks;
+use crate::looks::fewest_blocks;
+use crate::randomization::{SignFlips, ways};
+use crate::rule;
+use crate::rule::Series;
+use crate::score::{hodges_lehmann, scale, tukey};
+
+/// How the interval is searched for: one test costs little.
+pub const SEARCH: Search = Search {
+    tries: 17,
+    halvings: 24,
+};
+
+/// Whole numbers up to here are exact in `f64`: ways of mixing two samples are counted as such.
+const EXACT: f64 = 9.0e15;
+
+/// When a difference counts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Terms {
+    /// Differences below this are called equivalent; a fraction.
+    pub margin: f64,
+    /// Probability of a wrong verdict that is accepted for this comparison; a fraction.
+    pub error_rate: f64,
+    /// Seed of the resampled sign flips, where there are too many for all of them.
+    pub seed: u64,
+}
+
+/// What may be said of an arm.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The arm against the baseline.
+    pub change: Option<Change>,
+    /// Why, and what would settle it where it is undecided.
+    pub reason: SampleReason,
+}
+
+/// How far the arm is from the baseline.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Change {
+    /// Whether the three are ratios, arm over baseline; else they are differences in the metric's unit.
+    pub is_ratio: bool,
+    /// The typical one.
+    pub typical: f64,
+    /// The interval; `None` where there are too few figures for one.
+    pub interval: Option<(f64, f64)>,
+    /// Its level, a fraction.
+    pub confidence: Option<f64>,
+}
+
+/// Judges figures in blocks. `is_random` says that `arm_first` was drawn at random.
+pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Terms) -> Finding {
+    let least = fewest_blocks(terms.error_rate);
+    let sample = Sample {
+        count: pairs.len(),
+        least,
+        unit: SampleUnit::Blocks,
+        confounder: Confounder::Order,
+    };
+    if pairs.iter().all(|pair| repeats(pair.baseline, pair.arm)) {
+        return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
+    }
+    if is_random && least <= pairs.len() {
+        return by_the_rule(pairs, direction, terms);
+    }
+    let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
+        return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
+    };
+    let key = format!("once\n{}", terms.seed);
+    let flips = SignFlips::draw(&key, pairs.len(), terms.error_rate);
+    let typical = hodges_lehmann(&contrasts.values);
+    let spread = less(&contrasts.values, typical);
+    let step = scale(&spread) / (pairs.len() as f64).sqrt();
+    let interval = interval(typical, step, SEARCH, |shift| {
+        is_refuted(&contrasts.values, shift, &flips, terms.error_rate)
+    });
+    sample.finding(&contrasts, typical, interval, terms)
+}
+
+/// Blocks in random order: the rule for runs, with its first look at the last block.
+fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
+    let blocks = pairs.len() as u32;
+    let design = Design {
+        margin: terms.margin,
+        error_rate: terms.error_rate,
+        min_blocks: blocks,
+        max_blocks: blocks,
+        more_blocks: 0,
+        seed: terms.seed,
+        arms: 0,
+    };
+    let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
+    let change = match (found.ratio, found.difference) {
+        (Some(typical), _) => Some(Change {
+            is_ratio: true,
+            typical,
+            interval: found.shown_interval(),
+            confidence: found.confidence,
+        }),
+        (None, Some(shift)) => Some(Change {
+            is_ratio: false,
+            typical: shift.typical,
+            interval: shift.low.zip(shift.high),
+            confidence: found.confidence,
+        }),
+        (None, None) => None,
+    };
+    // The rule's own remedies are those of a plan, which these figures do not have.
+    let reason = match (found.verdict, found.noise) {
+        (Verdict::Undecided, Some(noise)) => {
+            let settle = looks::needed(noise, terms.margin.ln_1p(), terms.error_rate);
+            inconclusive(terms, settle.max(blocks + 1), SampleUnit::Blocks)
+        }
+        _ => SampleReason::Rule {
+            reason: found.reason,
+        },
+    };
+    Finding {
+        verdict: found.verdict,
+        change,
+        reason,
+    }
+}
+
+/// Judges runs that do not belong together: one figure per run.
+pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Terms) -> Finding {
+    let sample = Sample {
+        count: baseline.len().min(arm.len()),
+        least: fewest_runs(terms.error_rate),
+        unit: SampleUnit::RunsOfEachArm,
+        confounder: Confounder::Drift,
+    };
+    let all = || baseline.iter().chain(arm).copied();
+    if all().all(|value| repeats(value, baseline[0])) {
+        return repeated(all(), sample, terms.error_rate);
+    }
+    // Contrasts know how to set one figure against another; here every run is set against every other.
+    let pair = |one: &f64, other: &f64| Pair {
+        block: 1,
+        baseline: *one,
+        arm: *other,
+        arm_first: false,
+    };
+    let crossed = baseline
+        .iter()
+        .flat_map(|one| arm.iter().map(move |other| pair(one, other)));
+    let crossed: Vec<Pair> = crossed.collect();
+    let Some(contrasts) = Contrasts::of(&crossed, direction, terms.margin) else {
+        return repeated(all(), sample, terms.error_rate);
+    };
+    let mut shifts = contrasts.values.clone();
+    shifts.sort_by(f64::total_cmp);
+    let outside = outside(baseline.len(), arm.len(), terms.error_rate);
+    let interval = (outside > 0).then(|| (shifts[outside - 1], shifts[shifts.len() - outside]));
+    let typical = median(&shifts);
+    sample.finding(&contrasts, typical, interval, terms)
+}
+
+/// The fewest runs of each of two arms that can tell a difference.
+pub fn fewest_runs(error_rate: f64) -> usize {
+    let mut runs = 1;
+    while 2.0 / ways(runs, runs) > error_rate {
+        runs += 1;
+    }
+    runs
+}
+
+/// Whether two figures are the same to the digit.
+fn repeats(one: f64, other: f64) -> bool {
+    one.total_cmp(&other).is_eq()
+}
+
+/// How many figures there are, and what is known of how they were taken.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    count: usize,
+    /// The fewest that can tell a difference.
+    least: usize,
+    unit: SampleUnit,
+    confounder: Confounder,
+}
+
+impl Sample {
+    /// What is said of figures that need `otherwise`, unless they are too few for anything.
+    fn unless_too_few(self, otherwise: (Verdict, SampleReason)) -> (Verdict, SampleReason) {
+        if self.least <= self.count {
+            return otherwise;
+        }
+        let too_few = SampleReason::TooFew {
+            count: self.count as u32,
+            least: self.least as u32,
+            unit: self.unit,
+        };
+        (Verdict::Undecided, too_few)
+    }
+
+    /// The finding of contrasts, above zero where the arm is better, with this estimate and interval.
+    fn finding(
+        self,
+        contrasts: &Contrasts,
+        typical: f64,
+        interval: Option<(f64, f64)>,
+        terms: Terms,
+    ) -> Finding {
+        let (verdict, reason) =
+            self.unless_too_few(self.verdict(contrasts, typical, interval, terms));
+        let change = Change {
+            is_ratio: contrasts.kind == Kind::Ratio,
+            typical: contrasts.shown(typical),
+            interval: interval.map(|interval| contrasts.shown_interval(interval)),
+            confidence: interval.map(|_| 1.0 - terms.error_rate),
+        };
+        Finding {
+            verdict,
+            change: Some(change),
+            reason,
+        }
+    }
+
+    /// The verdict where something besides the arms may have made a difference as large as the margin.
+    fn verdict(
+        self,
+        contrasts: &Contrasts,
+        typical: f64,
+        interval: Option<(f64, f64)>,
+        terms: Terms,
+    ) -> (Verdict, SampleReason) {
+        let (margin, confounder) = (terms.margin, self.confounder);
+        let beyond = SampleReason::BeyondMargin { margin, confounder };
+        match interval {
+            Some((low, _)) if low > contrasts.margin => (Verdict::Better, beyond),
+            Some((_, high)) if high < -contrasts.margin => (Verdict::Worse, beyond),
+            Some((low, high)) if low > 0.0 || high < 0.0 => (
+                Verdict::Undecided,
+                SampleReason::NotSurelyBeyondMargin { margin, confounder },
+            ),
+            Some((low, high)) if -contrasts.margin < low && high < contrasts.margin => (
+                Verdict::Undecided,
+                SampleReason::NoneBeyondMargin { margin, confounder },
+            ),
+            Some(_) | None => {
+                // Runs per arm count as blocks: a difference of two runs has the variance of a block's contrast.
+                let spread = less(&contrasts.values, typical);
+                let needed = looks::needed(scale(&spread), contrasts.margin, terms.error_rate);
+                let needed = needed.max(self.count as u32 + 1);
+                (Verdict::Undecided, inconclusive(terms, needed, self.unit))
+            }
+        }
+    }
+}
+
+/// Figures that repeat exactly, in both arms alike.
+fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: f64) -> Finding {
+    let first = figures.next();
+    let reason = if figures.all(|figure| Some(figure) == first) {
+        SampleReason::RepeatedFigure
+    } else {
+        SampleReason::RepeatedInBlocks
+    };
+    let (verdict, reason) = sample.unless_too_few((Verdict::Equivalent, reason));
+    let change = Change {
+        is_ratio: true,
+        typical: 1.0,
+        interval: (sample.least <= sample.count).then_some((1.0, 1.0)),
+        confidence: (sample.least <= sample.count).then_some(1.0 - error_rate),
+    };
+    Finding {
+        verdict,
+        change: Some(change),
+        reason,
+    }
+}
+
+/// Why nothing is decided, and what would.
+fn inconclusive(terms: Terms, needed: u32, unit: SampleUnit) -> SampleReason {
+    SampleReason::Inconclusive {
+        margin: terms.margin,
+        needed: Some(needed).filter(|needed| *needed <= SampleReason::MOST_NEEDED),
+        unit,
+    }
+}
+
+/// Whether "better by `shift`" is refuted: at most `rate` of all ways in which signs might have fallen are as
+/// extreme. Without known slots the effect of the slot stays in.
+pub fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, rate: f64) -> bool {
+    let scores = tukey(&less(values, shift));
+    let sum: f64 = scores.iter().sum();
+    let least = sum.abs() * (1.0 - 1e-9) - 1e-9;
+    let as_far = flips
+        .sums(&scores)
+        .iter()
+        .filter(|other| other.abs() >= least)
+        .count();
+    // The signs that really fell are one of all ways, and are counted where they are not among the rows.
+    let itself = flips.uncounted(values.len());
+    let allowed = (rate * flips.rows() as f64 + 1e-9).floor() as usize;
+    sum != 0.0 && itself + as_far <= allowed
+}
+
+/// How many of the sorted differences of all runs lie outside the interval on either side: the largest k with
+/// `P(U < k) <= error_rate / 2`.
+fn outside(base: usize, arm: usize, error_rate: f64) -> usize {
+    let (n, m) = (base as f64, arm as f64);
+    if ways(base, arm) > EXACT {
+        let quantile = Normal::standard().inverse_cdf(1.0 - error_rate / 2.0);
+        let half = n * m / 2.0 - quantile * (n * m * (n + m + 1.0) / 12.0).sqrt();
+        return half.floor().max(0.0) as usize;
+    }
+    let all = ways(base, arm);
+    let mut below = 0.0;
+    let mut outside = 0;
+    for count in rank_sums(base, arm) {
+        below += count;
+        if below / all > error_rate / 2.0 {
+            break;
+        }
+        outside += 1;
+    }
+    outside
+}
+
+/// In how many ways the statistic U takes each value, ties apart: the Gaussian binomial coefficients, whose
+/// generating function is the product of (1 - q^(arm + i)) / (1 - q^i) over i to `base`.
+fn rank_sums(base: usize, arm: usize) -> Vec<f64> {
+    let most = base * arm;
+    let mut counts = vec![0.0; most + 1];
+    counts[0] = 1.0;
+    for i in 1..=base {
+        for u in ((arm + i)..=most).rev() {
+            counts[u] -= counts[u - arm - i];
+        }
+        for u in i..=most {
+            counts[u] += counts[u - i];
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::design::keyed;
+
+    const TERMS: Terms = Terms {
+        margin: 0.02,
+        error_rate: 0.01,
+        seed: 1,
+    };
+
+    #[test]
+    fn rank_sums_are_counted_exactly() {
+        // All 6 ways of mixing two and two runs.
+        assert_eq!(rank_sums(2, 2), [1.0, 1.0, 2.0, 1.0, 1.0]);
+        assert_eq!((ways(5, 5), ways(10, 10)), (252.0, 184_756.0));
+    }
+
+    #[test]
+    fn critical_values_are_those_of_the_tables() {
+        // Mann-Whitney tables: U is critical up to 23 at 5 % and up to 16 at 1 %, for ten and ten, two sides.
+        assert_eq!([outside(10, 10, 0.05), outside(10, 10, 0.01)], [24, 17]);
+        assert_eq!([outside(4, 4, 0.01), outside(5, 5, 0.01)], [0, 1]);
+        // Beyond exact counts the normal approximation goes on where the tables end.
+        let (exact, normal) = (outside(26, 26, 0.01), outside(28, 28, 0.01));
+        assert!(exact < normal && normal < exact + 50, "{exact} {normal}");
+    }
+
+    #[test]
+    fn the_fewest_runs_follow_from_the_error_rate() {
+        assert_eq!([fewest_runs(0.01), fewest_runs(0.05)], [5, 4]);
+    }
+
+    /// Blocks of which the arm takes about `ratio` of the baseline's time; figures vary evenly by a share of `noise`.
+    fn blocks(count: u32, ratio: f64, noise: f64) -> Vec<Pair> {
+        let mut prng = keyed("blocks");
+        let mut figure = || 1.0 + noise * (prng.bits() as f64 / u64::MAX as f64);
+        let pair = |block: u32| Pair {
+            block,
+            baseline: figure(),
+            arm: ratio * figure(),
+            arm_first: block.is_multiple_of(3),
+        };
+        (1..=count).map(pair).collect()
+    }
+
+    #[test]
+    fn equivalent_has_the_interval_of_that_claim() {
+        let terms = Terms {
+            margin: 0.01,
+            error_rate: 0.05,
+            seed: 1,
+        };
+        let all = blocks(400, 1.0, 0.02);
+        let judged = all
+            .chunks(10)
+            .map(|pairs| paired(pairs, true, Direction::Lower, terms));
+        let equivalent: Vec<Finding> = judged
+            .filter(|found| found.verdict == Verdict::Equivalent)
+            .collect();
+        assert!(equivalent.len() > 5, "{}", equivalent.len());
+        for found in equivalent {
+            let (low, high) = found.change.unwrap().interval.unwrap();
+            assert!(
+                1.0 / 1.01 - 1e-9 <= low && high <= 1.01 + 1e-9,
+                "{low} {high}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_share_of_an_error_rate_among_many_comparisons_can_be_met() {
+        let pairs = blocks(28, 2.0, 0.01);
+        for rate in [0.01 / 300.0, 0.01 / 9900.0] {
+            let terms = Terms {
+                error_rate: rate,
+                ..TERMS
+            };
+            for is_random in [true, false] {
+                let found = paired(&pairs, is_random, Direction::Lower, terms);
+                let (low, _) = found.change.unwrap().interval.unwrap();
+                assert!(low > 1.9, "{rate} {is_random}: {low}");
+                assert_eq!(found.verdict, Verdict::Worse, "{rate} {is_random}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_would_settle_is_more_than_there_are() {
+        let found = paired(&blocks(8, 1.005, 0.03), true, Direction::Lower, TERMS);
+        let SampleReason::Inconclusive { needed, .. } = found.reason else {
+            panic!("{found:?}");
+        };
+        assert!(needed.unwrap() > 8, "{needed:?}");
+    }
+
+    /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.
+    fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
+        let mut prng = keyed("misses");
+        let mut figure = || 100.0 * (0.03 * (prng.bits() as f64 / u64::MAX as f64)).exp();
+        let misses = |_: &usize| {
+            let base: Vec<f64> = (0..10).map(|_| figure()).collect();
+            let arm: Vec<f64> = (0..10).map(|_| figure()).collect();
+            let change = judge(&base, &arm).change.unwrap();
+            let (low, high) = change.interval.unwrap();
+            !(low <= 1.0 && 1.0 <= high)
+        };
+        (0..1000).filter(misses).count()
+    }
+
+    #[test]
+    fn intervals_leave_the_truth_out_as_seldom_as_promised() {
+        // 10 of 1000 are expected at most, with a standard deviation of 3.
+        let loose = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
+        let blocks = misses(|base, arm| {
+            let pair = |(baseline, arm): (&f64, &f64)| Pair {
+                block: 1,
+                baseline: *baseline,
+                arm: *arm,
+                arm_first: false,
+            };
+            let pairs: Vec<Pair> = base.iter().zip(arm).map(pair).collect();
+            paired(&pairs, false, Direction::Higher, TERMS)
+        });
+        assert!(
+            (1..=22).contains(&loose) && (1..=22).contains(&blocks),
+            "{loose} {blocks}"
+        );
+    }
+
+    #[test]
+    fn unpaired_runs_are_never_called_equivalent_but_repeated_figures_are() {
+        let close: Vec<f64> = (0..20).map(|n| 100.0 + f64::from(n % 3) * 0.01).collect();
+        let finding = unpaired(&close, &close, Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Undecided);
+        assert!(
+            matches!(finding.reason, SampleReason::NoneBeyondMargin { .. }),
+            "{:?}",
+            finding.reason
+        );
+        let finding = unpaired(&[896.0; 8], &[896.0; 8], Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Equivalent);
+        let finding = unpaired(&[896.0; 2], &[896.0; 8], Direction::Lower, TERMS);
+        assert_eq!(finding.verdict, Verdict::Undecided);
+    }
+
+    #[test]
+    fn zeros_are_told_as_differences() {
+        let (none, some) = ([0.0; 8], [3.0, 4.0, 5.0, 4.0, 3.0, 4.0, 6.0, 4.0]);
+        let finding = unpaired(&none, &some, Direction::Lower, TERMS);
+        let change = finding.change.unwrap();
+        assert_eq!((finding.verdict, change.is_ratio), (Verdict::Worse, false));
+        assert!((change.typical - 4.0).abs() < 1e-9, "{change:?}");
+    }
+}

@@ -1,0 +1,51 @@
+//! Statistics of paired blocks: numbers in, numbers out. Nothing here reads a clock, a file or the network; what is random comes
+//! from a seed, so the same input gives the same bytes.
+//!
+//! ```text
+//! design            the order of the arms in a block, from the seed
+//! rule              the verdict on a metric: better, worse, equivalent, undecided
+//!   contrast          the difference that one block shows
+//!   score             bounded scores of these, so that outliers do not decide
+//!   looks             when to look, and how much of the error rate to spend there
+//!   randomization     sign flips: the null distribution
+//!   boundary          critical values of the sequential test
+//!   sequential_test   which hypotheses are rejected, and when
+//!   inversion         confidence intervals
+//! fixed_sample      a single look, for figures that others took
+//! outliers          blocks far from the others
+//! max_t             simultaneous tests of many series
+//! multiplicity      Holm's correction of several p-values
+//! change_points     where a series changes
+//! batches           means of batches of a long series, and their autocorrelation
+//! usl               the universal scalability law
+//! posterior         Bayesian bisection
+//! eprocess          whether A/A runs favour one arm
+//! noise_models      simulated machines whose truth is known
+//! calibration       how often the rule errs on them
+//! power             what a plan would detect on them
+//! average           means and medians
+//! ```
+
+pub mod average;
+pub mod batches;
+pub mod boundary;
+pub mod calibration;
+pub mod change_points;
+pub mod contrast;
+pub mod counts;
+pub mod design;
+pub mod eprocess;
+pub mod fixed_sample;
+pub mod inversion;
+pub mod looks;
+pub mod max_t;
+pub mod multiplicity;
+pub mod noise_models;
+pub mod outliers;
+pub mod posterior;
+pub mod power;
+pub mod randomization;
+pub mod rule;
+pub mod score;
+pub mod sequential_test;
+pub mod usl;

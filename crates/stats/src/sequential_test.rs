@@ -1,0 +1,380 @@
+//! A sequential randomization test of a family of metrics: at which look each is decided, and which shifts are never rejected.
+//!
+//! Three null hypotheses are tested side by side: "no difference", "better by the margin", "worse by the margin".
+//! ```text
+//! better, worse   "no difference" is rejected, and the estimate lies on the same side
+//! equivalent      "better by the margin" is rejected from below and "worse by the margin" from above, and the estimate lies within it
+//! ```
+//! The first verdict stands. Several metrics share their sign flips and the distribution of the largest statistic
+//! (maxT: Westfall and Young 1993), so that the family-wise error rate is what was promised.
+//!
+//! Looks at which no further path may cross change nothing, and are passed over.
+
+use plan::Design;
+use record::verdict::{Pair, Verdict};
+
+use crate::average::less;
+use crate::boundary::Boundary;
+use crate::contrast::Contrasts;
+use crate::inversion;
+use crate::inversion::Search;
+use crate::looks;
+use crate::looks::Look;
+use crate::randomization::SignFlips;
+use crate::score::{centred, scale, tukey};
+
+/// How the interval is searched for: one test follows all looks.
+const SEARCH: Search = Search {
+    tries: 12,
+    halvings: 9,
+};
+
+/// What all metrics of a workload and arm share.
+#[derive(Clone)]
+pub struct TestSetup {
+    /// The null distribution.
+    pub flips: SignFlips,
+    /// 1 where the arm ran second in a block, else -1.
+    pub second: Vec<f64>,
+    /// In the order of their blocks.
+    pub looks: Vec<Look>,
+    /// Probability of a wrong "better" or "worse" in the family.
+    pub error_rate: f64,
+    /// Probability of a wrong "equivalent" on one side.
+    equivalence_error_rate: f64,
+    /// How much of either rate all looks together spend: 1, and more where a run was given more blocks than the plan's.
+    to_be_spent: f64,
+}
+
+impl TestSetup {
+    /// Looks are planned by the blocks of the primary metric, on which a run stops. Where it `has_secondary` metrics beside
+    /// it, the primary one has half of the error rate and they have the other half.
+    pub fn new(primary: &[Pair], design: &Design, key: &str, has_secondary: bool) -> Self {
+        let flips = Self::flips(primary.len(), design, key);
+        Self::with_flips(flips, primary, design, has_secondary)
+    }
+
+    /// The sign flips of so many blocks.
+    pub fn flips(blocks: usize, design: &Design, key: &str) -> SignFlips {
+        SignFlips::draw_extended(
+            &format!("signs\n{}\n{key}", design.seed),
+            blocks,
+            (design.max_blocks as usize, design.most_blocks() as usize),
+            // A primary metric with others beside it has half of it, and so have they.
+            design.error_rate / 2.0,
+        )
+    }
+
+    /// The same as `new` with flips that were drawn before.
+    pub fn with_flips(
+        flips: SignFlips,
+        primary: &[Pair],
+        design: &Design,
+        has_secondary: bool,
+    ) -> Self {
+        let second = second(primary);
+        let share = if has_secondary { 0.5 } else { 1.0 };
+        Self {
+            flips,
+            looks: looks::looks(&second, design),
+            second,
+            error_rate: share * design.error_rate,
+            equivalence_error_rate: looks::equivalence_error_rate(design),
+            to_be_spent: looks::spent(design.most_blocks(), design),
+        }
+    }
+
+    /// Paths whose sums are compared at each look.
+    pub fn rows(&self) -> usize {
+        self.flips.rows()
+    }
+
+    /// The same up to some look.
+    pub fn until(&self, blocks: usize) -> Self {
+        let mut so_far = self.clone();
+        so_far.looks.retain(|look| look.blocks <= blocks);
+        so_far.second.truncate(blocks);
+        so_far
+    }
+
+    /// The level of the interval that belongs to a verdict, whatever the look.
+    pub fn confidence(&self, verdict: Verdict) -> f64 {
+        let error_rate = match verdict {
+            Verdict::Equivalent => 2.0 * self.equivalence_error_rate,
+            Verdict::Better | Verdict::Worse | Verdict::Undecided => self.error_rate,
+        };
+        1.0 - error_rate * self.to_be_spent
+    }
+}
+
+/// For each block 1 where the arm ran second, else -1.
+pub fn second(pairs: &[Pair]) -> Vec<f64> {
+    let place = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
+    pairs.iter().map(place).collect()
+}
+
+/// A metric's verdict, and the block after which it was reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Decision {
+    /// Never undecided.
+    pub verdict: Verdict,
+    /// Blocks seen at that look.
+    pub at_block: usize,
+}
+
+/// One null hypothesis of a family: that the arm is better by `shift` margins.
+struct Hypothesis {
+    shift: f64,
+    boundary: Boundary,
+    /// For each metric the side on which the hypothesis was rejected.
+    rejected: Vec<Option<Side>>,
+}
+
+/// Where the observed figures lie when a hypothesis is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Side {
+    Above,
+    Below,
+}
+
+/// Tests a family from the first look to the last: the decision on each metric, `None` while it is undecided.
+pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<Decision>> {
+    let hypothesis = |shift| Hypothesis {
+        shift,
+        boundary: Boundary::new(&setup.flips),
+        rejected: vec![None; family.len()],
+    };
+    let mut no_difference = hypothesis(0.0);
+    let mut worse_by_margin = hypothesis(-1.0);
+    let mut better_by_margin = hypothesis(1.0);
+    let mut decisions = vec![None; family.len()];
+    for look in &setup.looks {
+        if decisions.iter().all(Option::is_some) {
+            break;
+        }
+        let difference = setup.error_rate * look.spent;
+        let equivalence = 2.0 * setup.equivalence_error_rate * look.spent;
+        no_difference.test(family, setup, look.blocks, difference);
+        worse_by_margin.test(family, setup, look.blocks, equivalence);
+        better_by_margin.test(family, setup, look.blocks, equivalence);
+        for (metric, decision) in decisions.iter_mut().enumerate() {
+            if decision.is_some() {
+                continue;
+            }
+            let verdict = match (
+                no_difference.rejected[metric],
+                worse_by_margin.rejected[metric],
+                better_by_margin.rejected[metric],
+            ) {
+                (Some(Side::Above), _, _) => Verdict::Better,
+                (Some(Side::Below), _, _) => Verdict::Worse,
+                (None, Some(Side::Above), Some(Side::Below)) => Verdict::Equivalent,
+                (None, _, _) => continue,
+            };
+            if family[metric].agree_with(verdict, &setup.second[..look.blocks]) {
+                *decision = Some(Decision {
+                    verdict,
+                    at_block: look.blocks,
+                });
+            }
+        }
+    }
+    decisions
+}
+
+impl Hypothesis {
+    /// Tests all metrics at a look at so many blocks, by which so much error may be spent. For each row of sign flips the largest statistic of
+    /// any metric counts: maxT.
+    fn test(&mut self, family: &[&Contrasts], setup: &TestSetup, blocks: usize, spent: f64) {
+        if self.boundary.quota(spent) == 0 {
+            return;
+        }
+        let mut observed = Vec::new();
+        let mut largest = vec![0.0f64; setup.flips.rows()];
+        for contrasts in family {
+            let shift = self.shift * contrasts.margin;
+            let statistics = Statistics::of(&contrasts.values, shift, setup, blocks);
+            for (largest, statistic) in largest.iter_mut().zip(&statistics.of_flips) {
+                *largest = largest.max(*statistic);
+            }
+            observed.push(statistics.observed);
+        }
+        let sizes: Vec<f64> = observed.iter().map(|one| one.abs()).collect();
+        let uncounted = setup.flips.uncounted(blocks);
+        let crossed = self.boundary.look(uncounted, &largest, &sizes, spent);
+        for ((rejected, crosses), statistic) in self.rejected.iter_mut().zip(crossed).zip(observed)
+        {
+            if crosses && rejected.is_none() && statistic != 0.0 {
+                *rejected = Some(if statistic > 0.0 {
+                    Side::Above
+                } else {
+                    Side::Below
+                });
+            }
+        }
+    }
+}
+
+/// The test statistic of one metric: a sum of scores, in standard deviations over all sign flips.
+pub struct Statistics {
+    /// Its value in the order that was run.
+    pub observed: f64,
+    /// Its size in each row of sign flips.
+    pub of_flips: Vec<f64>,
+}
+
+impl Statistics {
+    /// Of contrasts of the first `blocks` blocks, under the hypothesis that the arm is better by `shift` margins.
+    pub fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
+        let shifted = less(&values[..blocks], shift);
+        let scores = tukey(&centred(&shifted, &setup.second[..blocks]).0);
+        let deviation = scores.iter().map(|score| score * score).sum::<f64>().sqrt();
+        if deviation == 0.0 {
+            return Self {
+                observed: 0.0,
+                of_flips: vec![0.0; setup.flips.rows()],
+            };
+        }
+        let mut of_flips = setup.flips.sums(&scores);
+        for sum in &mut of_flips {
+            *sum = sum.abs() / deviation;
+        }
+        Self {
+            observed: scores.iter().sum::<f64>() / deviation,
+            of_flips,
+        }
+    }
+}
+
+/// The confidence interval of one metric: the shifts that are rejected at no look, so that it is valid however often was
+/// looked. `None` while no shift, however large, could have been rejected.
+pub fn interval(contrasts: &Contrasts, centre: f64, setup: &TestSetup) -> Option<(f64, f64)> {
+    interval_at(setup.error_rate, contrasts, centre, setup)
+}
+
+/// The interval behind "equivalent". Both margins were rejected, so nothing of it lies beyond them.
+pub fn equivalence_interval(contrasts: &Contrasts, centre: f64, setup: &TestSetup) -> (f64, f64) {
+    let margin = contrasts.margin;
+    let found = interval_at(2.0 * setup.equivalence_error_rate, contrasts, centre, setup);
+    let (low, high) = found.unwrap_or((-margin, margin));
+    (low.clamp(-margin, margin), high.clamp(-margin, margin))
+}
+
+fn interval_at(
+    error_rate: f64,
+    contrasts: &Contrasts,
+    centre: f64,
+    setup: &TestSetup,
+) -> Option<(f64, f64)> {
+    let blocks = setup.looks.last()?.blocks;
+    let spread = less(&contrasts.values[..blocks], centre);
+    // Figures that repeat exactly have no scale of their own.
+    let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
+    inversion::interval(centre, step, SEARCH, |shift| {
+        is_rejected(contrasts, shift, setup, error_rate)
+    })
+}
+
+fn is_rejected(contrasts: &Contrasts, shift: f64, setup: &TestSetup, error_rate: f64) -> bool {
+    let mut boundary = Boundary::new(&setup.flips);
+    setup.looks.iter().any(|look| {
+        let spent = error_rate * look.spent;
+        if boundary.quota(spent) == 0 {
+            return false;
+        }
+        let Statistics { observed, of_flips } =
+            Statistics::of(&contrasts.values, shift, setup, look.blocks);
+        let uncounted = setup.flips.uncounted(look.blocks);
+        observed != 0.0 && boundary.look(uncounted, &of_flips, &[observed.abs()], spent)[0]
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use record::metric::Direction;
+
+    use super::*;
+    use crate::design::keyed;
+
+    fn design(max_blocks: u32) -> Design {
+        Design {
+            margin: 0.02,
+            error_rate: 0.01,
+            min_blocks: 8,
+            max_blocks,
+            more_blocks: 0,
+            seed: 1,
+            arms: 0,
+        }
+    }
+
+    /// Blocks of an arm that is faster by `effect`, with even noise of up to `noise`.
+    fn blocks(effect: f64, noise: f64, count: u32) -> (Contrasts, Vec<f64>) {
+        let mut prng = keyed(&format!("{effect} {noise}"));
+        let mut even = || prng.bits() as f64 / u64::MAX as f64 * 2.0 - 1.0;
+        let pair = |block| Pair {
+            block,
+            baseline: 100.0,
+            arm: 100.0 * (effect + noise * even()).exp(),
+            arm_first: false,
+        };
+        let pairs: Vec<Pair> = (1..=count).map(pair).collect();
+        let second = (0..count).map(|_| if prng.bits() & 1 == 0 { 1.0 } else { -1.0 });
+        let second = second.collect();
+        (
+            Contrasts::of(&pairs, Direction::Higher, 0.02).unwrap(),
+            second,
+        )
+    }
+
+    /// A test of this many blocks with an error rate of 1 %.
+    fn setup(second: Vec<f64>, looks: Vec<Look>) -> TestSetup {
+        TestSetup {
+            flips: SignFlips::draw("test", second.len(), 0.01),
+            second,
+            looks,
+            error_rate: 0.01,
+            equivalence_error_rate: 0.01,
+            to_be_spent: 1.0,
+        }
+    }
+
+    fn check(effect: f64, noise: f64, count: u32) -> (Option<Decision>, Option<(f64, f64)>) {
+        let (contrasts, second) = blocks(effect, noise, count);
+        let looks = looks::looks(&second, &design(count));
+        let setup = setup(second, looks);
+        let decision = sequential_test(&[&contrasts], &setup)[0];
+        (decision, interval(&contrasts, effect, &setup))
+    }
+
+    #[test]
+    fn a_gain_a_loss_and_no_difference_are_told_apart() {
+        assert_eq!(check(0.05, 0.03, 40).0.unwrap().verdict, Verdict::Better);
+        assert_eq!(check(-0.05, 0.03, 40).0.unwrap().verdict, Verdict::Worse);
+        assert_eq!(check(0.0, 0.03, 60).0.unwrap().verdict, Verdict::Equivalent);
+    }
+
+    #[test]
+    fn an_interval_holds_the_truth_and_excludes_what_was_rejected() {
+        let (decision, interval) = check(0.05, 0.03, 40);
+        let (low, high) = interval.unwrap();
+        assert!(
+            0.0 < low && low < 0.05 && 0.05 < high && high < 0.08,
+            "{low} {high}"
+        );
+        assert!(decision.unwrap().at_block < 40);
+    }
+
+    #[test]
+    fn eight_blocks_cannot_exclude_any_shift_at_one_percent() {
+        let (decision, interval) = check(0.2, 0.01, 8);
+        assert_eq!((decision.is_some(), interval.is_some()), (true, true));
+        let (contrasts, second) = blocks(0.2, 0.01, 6);
+        let looks = vec![Look {
+            blocks: 6,
+            spent: 1.0,
+        }];
+        let setup = setup(second, looks);
+        assert_eq!(super::interval(&contrasts, 0.2, &setup), None);
+    }
+}

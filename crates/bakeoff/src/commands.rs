@@ -232,7 +232,7 @@ fn check_files(
     sizes: &RefCell<BTreeMap<OsString, u64>>,
 ) {
     let mut sizes = sizes.borrow_mut();
-    for name in workload::own_files(workload) {
+    for name in workload::host_files(workload) {
         let path = base.join(name);
         let remedy = "paths are taken from the plan's directory";
         match file::metadata(&path) {

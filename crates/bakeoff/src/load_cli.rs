@@ -132,7 +132,7 @@ fn ramp_runs(
     stop: &AtomicBool,
     on_tick: OnTick<'_>,
 ) -> Result<Outcome> {
-    let steps = ramp::run(&job.traffic, levels, stop, on_tick)?;
+    let steps = ramp::run(&job.traffic, levels, stop, &mut || {}, on_tick)?;
     Ok(Outcome::of_runs(runs(steps, &job.traffic), stop))
 }
 

@@ -42,7 +42,7 @@ use machine::qemu;
 use machine::qemu::{BootFiles, ClientsPlace, Hardware, Qemu};
 use machine::remote::{Remote, SystemLocks};
 use machine::ssh;
-use machine::ssh::{ClientsOfBox, Looked, SshBox};
+use machine::ssh::{ClientsOfBox, ProbedBox, SshBox};
 use machine::task::{Progress, Task};
 use machine::vmlinux;
 use plan::cpu::CpuModel;
@@ -209,10 +209,10 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
 
 /// Where a system is: each of its addresses takes a connection.
 fn reach(target: &plan::Target) -> Result<Vec<SocketAddr>> {
-    let server = Server::of(&target.url, || Ok(Trust::Any))?;
+    let server = Server::from_url(&target.url, || Ok(Trust::Any))?;
     let mut places = vec![server.address];
     for address in &target.addresses {
-        places.push(server.beside(*address)?.address);
+        places.push(server.at_address(*address)?.address);
     }
     Ok(places)
 }
@@ -337,12 +337,12 @@ fn prepare_qemu(
         let names = plan.arms.iter().map(|arm| arm.name.clone());
         let arms: Vec<_> = names.zip(&kernels).collect();
         let symbols = profiling::read_symbols(&arms, &cache, task)?;
-        qemu = qemu.counted_by(Counter::new(&symbols));
+        qemu = qemu.with_counter(Counter::new(&symbols));
         // By the wall clock guests sample themselves.
         if plan.why {
             let files = (image.path.as_path(), init);
             let profiler = profiler(&program, symbols, files, (reporter, task))?;
-            qemu = qemu.profiled_by(profiler);
+            qemu = qemu.with_profiler(profiler);
         }
     }
     Ok(Prepared {
@@ -407,9 +407,9 @@ fn prepare_ssh(
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
         doctor::refuse_lacks(task)?;
     }
-    let looked = Looked::at(ssh, &cache, task)?;
+    let probed = ProbedBox::probe(ssh, &cache, task)?;
     let clients = box_clients((plan, file), &own, task)?;
-    looked.check_clients(&clients, task)?;
+    probed.check_clients(&clients, task)?;
     let files = own_files(plan, file)?;
     let kernels = fetch_kernels(
         (plan, file),
@@ -419,12 +419,12 @@ fn prepare_ssh(
         (reporter, task),
     )?;
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
-        let checked = looked.check_kernel(kernel);
+        let checked = probed.check_kernel(kernel);
         checked.with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
     }
     let image = build_image(plan, &cache, refresh, reporter, task)?;
     let mut modules = modules(plan)?;
-    modules.extend(looked.modules());
+    modules.extend(probed.modules());
     let content = |cmdline| Content {
         init: &own,
         modules: &modules,
@@ -441,7 +441,7 @@ fn prepare_ssh(
         base: file.parent().unwrap_or(Path::new("")),
     };
     Ok(Prepared {
-        machine: Box::new(SshBox::new(ssh, (looked, clients), arms, &cache, task)?),
+        machine: Box::new(SshBox::new(ssh, probed, clients, arms, &cache, task)?),
         inputs,
         cache: Some(cache),
         kvm_failure: None,

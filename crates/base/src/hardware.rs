@@ -1,8 +1,9 @@
-//! What a Linux system says of its hardware, as facts by name: `cpu:model`, `numa`, `disk:sda:scheduler`, `nic:eth0:driver`.
+//! Hardware of a Linux system, as facts by name: `cpu:model`, `numa`, `disk:sda:scheduler`, `nic:eth0:driver`.
 //!
-//! All is read below one directory, mostly `/`, so that a machine can be made up; only what no file tells of a network card, such as its
-//! firmware, its offloads and its rings, is asked of the kernel (`ethtool`). What a machine does not tell is left out. What changes by itself, such as frequencies
-//! of the moment, and what names one specimen, such as serial numbers and hardware addresses, is not looked at.
+//! All files are read below a root directory, mostly `/`, so that tests can make up a machine. Only properties of network
+//! cards that no file has, such as firmware, offloads and rings, come from the kernel (`ethtool`). Unknown facts are left
+//! out, and so is what changes by itself, such as current frequencies, and what identifies one specimen, such as serial
+//! numbers and hardware addresses.
 
 mod cpus;
 mod devices;
@@ -29,7 +30,7 @@ pub fn facts() -> Facts {
     facts
 }
 
-/// The same of what lies below another root, as far as files tell.
+/// The same for a machine below another root, from files alone.
 pub fn facts_below(root: &Path) -> Facts {
     let system = System::at(root);
     let mut facts = Facts::new();
@@ -54,7 +55,7 @@ pub fn facts_below(root: &Path) -> Facts {
     facts
 }
 
-/// A system by its files.
+/// A system, by its root directory.
 struct System {
     root: PathBuf,
 }
@@ -71,7 +72,7 @@ impl System {
         (!text.is_empty()).then(|| text.to_string())
     }
 
-    /// Names in a directory, sorted; none where it is not there.
+    /// Names in a directory, sorted; empty if it does not exist.
     fn names(&self, path: &str) -> Vec<String> {
         let entries = fs::read_dir(self.root.join(path)).into_iter().flatten();
         let names = entries.flatten().map(|entry| entry.file_name());
@@ -94,7 +95,7 @@ impl System {
 /// Longest value, in characters: a bond of many cards or a machine of many nodes fits.
 const LONGEST: usize = 1000;
 
-/// Keeps a value that says anything.
+/// Inserts a value, unless it is empty.
 fn keep(facts: &mut Facts, name: &str, value: &str) {
     if !value.is_empty() {
         facts.insert(name.into(), value.chars().take(LONGEST).collect());

@@ -4,9 +4,8 @@
 //! pid 1: mounts, fork, reaps whatever ends ------------------ agent has ended --> power off
 //!          \-- agent: modules, channel, hello, job, image ... done or failed --/
 //! ```
-//! The work is done in a child, so that the first process can do its duty, reaping orphans, with one
-//! plain loop that never takes a status away from who waits for it; and so that even an agent that is
-//! killed ends in a message and a power-off, not in a kernel panic.
+//! A child does the work. So the first process can reap orphans in one plain loop, without taking a status
+//! that a parent waits for; and even a killed agent ends in a message and a power-off, not in a kernel panic.
 //!
 //! On a box (`on_box`) the channel is a TCP connection, the image a file, and the end a restart.
 
@@ -21,7 +20,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use record::protocol::{FromAgent, Job, Part};
+use record::protocol::{FromAgent, Job, PORT, Part};
 use record::trial::VoidReason;
 use rustix::process::{Pid, WaitOptions, WaitStatus};
 use rustix::system::{RebootCommand, reboot};
@@ -32,16 +31,21 @@ use crate::channel::Channel;
 use crate::env::Environment;
 use crate::kernel_log::From;
 use crate::needs;
-use crate::needs::{CARD_MODULES, DISK_MODULES, GROUND_MODULES, LINE_MODULES};
+use crate::needs::{BASE_MODULES, CARD_MODULES, CHANNEL_MODULES, DISK_MODULES};
 use crate::preload;
 use crate::session;
-use crate::session::{SAID, UNSAID};
+use crate::session::{REPORTED, UNREPORTED};
 
 /// Guest time that a kernel has to finish setting itself up; 7.2 takes 3 s of it.
 const MAX_IDLE_WAIT: Duration = Duration::from_secs(60);
 
-/// As `crate::init`.
-pub(crate) fn init(build: &str) -> ! {
+/// Runs a guest from its first to its last moment, in place of everything else that this program does.
+/// Call it before any thread is started. `build` is the build id of this binary, as the host knows it; the
+/// caller computes it without `/proc`, which is not mounted yet.
+///
+/// Never returns: every outcome ends in a power-off, reported to the host if it can be reached, else on
+/// the console.
+pub fn init(build: &str) -> ! {
     if let Err(why) = root::mount_first() {
         eprintln!("bakeoff agent: {why:#}");
     }
@@ -63,7 +67,7 @@ fn fork() -> std::io::Result<Option<Pid>> {
     }
 }
 
-/// Waits for every process that ends, the agent's orphans among them, until it is the agent.
+/// Reaps every process that ends, including the agent's orphans, until the agent ends.
 fn reap_until_end_of(agent: Pid) {
     loop {
         match rustix::process::wait(WaitOptions::empty()) {
@@ -74,9 +78,9 @@ fn reap_until_end_of(agent: Pid) {
     }
 }
 
-/// Tells the host what the agent could not tell itself.
+/// Reports the agent's end to the host, unless the agent has done so.
 fn report_end(status: WaitStatus) {
-    if status.exit_status() == Some(SAID) {
+    if status.exit_status() == Some(REPORTED) {
         return;
     }
     let end = match (status.terminating_signal(), status.exit_status()) {
@@ -84,18 +88,18 @@ fn report_end(status: WaitStatus) {
         (None, code) => format!("agent ended with status {}", code.unwrap_or(-1)),
     };
     eprintln!("bakeoff agent: {end} (see the console above)");
-    if let Ok(mut channel) = Channel::open_now() {
+    if let Ok(mut channel) = Channel::open_port_now(PORT) {
         let (reason, detail) = (VoidReason::AgentFailed, end);
         let _ = record::protocol::send(&mut channel, &FromAgent::Failed { reason, detail });
     }
 }
 
-/// Ends this boot: a guest is turned off, a box goes home to its own operating system.
+/// Ends this boot: a guest powers off, a box restarts into its installed operating system.
 fn end() -> ! {
     if on_box::is_here() {
         let _ = reboot(RebootCommand::Restart);
     }
-    // A machine without a power switch is restarted, which ends an emulator that is told not to reboot.
+    // A machine without a power switch restarts, which ends an emulator run with `-no-reboot`.
     let _ = reboot(RebootCommand::PowerOff);
     let _ = reboot(RebootCommand::Restart);
     loop {
@@ -103,7 +107,7 @@ fn end() -> ! {
     }
 }
 
-/// The agent's life; its exit status.
+/// Runs the agent; returns its exit status.
 fn agent(build: &str) -> i32 {
     let modules = Modules::of_this_kernel();
     let reached = if on_box::is_here() {
@@ -115,17 +119,17 @@ fn agent(build: &str) -> i32 {
         Ok(reached) => reached,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
-            return UNSAID;
+            return UNREPORTED;
         }
     };
-    session::hold((channel, From::Boot), build, end, &|job, workload| {
+    session::run(channel, From::Boot, build, end, &|job, workload| {
         prepare_environment(&modules, network.as_ref(), job, workload)
     })
 }
 
 fn reach_host(modules: &Modules) -> Result<Channel> {
-    let missing = modules.load_all(LINE_MODULES)?;
-    Channel::open().with_context(|| missing_words(&missing))
+    let missing = modules.load_all(CHANNEL_MODULES)?;
+    Channel::open_port(PORT).with_context(|| missing_words(&missing))
 }
 
 /// What to add to an error that modules may explain.
@@ -139,8 +143,8 @@ fn missing_words(missing: &[String]) -> String {
     }
 }
 
-/// Loads what the job needs, and makes the image the root: modules are in the initramfs, out of reach
-/// from then on.
+/// Loads the modules that the job needs, then makes the image the root, which puts the initramfs and its
+/// modules out of reach.
 fn prepare_environment(
     modules: &Modules,
     network: Option<&on_box::BoxNetwork>,
@@ -148,18 +152,13 @@ fn prepare_environment(
     workload: &dyn Workload,
 ) -> Result<Environment> {
     parameters::check(&job.cmdline)?;
-    let mut missing = modules.load_all(GROUND_MODULES)?;
+    let mut missing = modules.load_all(BASE_MODULES)?;
     missing.extend(modules.load_all(&workload.modules())?);
     if job.part != Part::Whole {
         missing.extend(modules.load_all(CARD_MODULES)?);
     }
-    for module in needs::of_disturbances(&job.disturbances) {
-        modules.load_all(&[module])?;
-    }
-    for module in needs::of_sysctls(&job.sysctl) {
-        modules.load_all(&[&module])?;
-    }
-    for module in needs::of_scheduler(&job.tuning.io_scheduler) {
+    let scheduler = &job.tuning.io_scheduler;
+    for module in needs::settings(&job.sysctl, scheduler, &job.disturbances) {
         modules.load_all(&[&module])?;
     }
     missing.extend(modules.load_all(&[job.tuning.file_system.unwrap_or_default().word()])?);
@@ -180,7 +179,7 @@ fn prepare_environment(
         cgroup: PathBuf::from("/sys/fs/cgroup/bakeoff"),
         kernel_config,
         disk: match &seeks {
-            Some(own) => Some(own.path().into()),
+            Some(disk) => Some(disk.path().into()),
             None => Path::new(root::SECOND_DISK)
                 .exists()
                 .then(|| root::SECOND_DISK.into()),

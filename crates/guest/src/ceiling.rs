@@ -1,7 +1,5 @@
-//! The ceiling: what a workload's clients get from a null server in the server's place, and so the most that they could
-//! measure of any server.
-//!
-//! Namespaces, sysctls, CPUs and clients are those of a trial; only the services are another.
+//! The ceiling: the most that a workload's clients could measure of any server. A null server replaces the
+//! workload's services; namespaces, sysctls, CPUs and clients are those of a trial.
 
 use std::sync::atomic::AtomicBool;
 
@@ -15,38 +13,38 @@ use workload::figures::Seen;
 
 use crate::cgroup::{CLIENTS, Cgroups};
 use crate::cpus;
-use crate::env::{Environment, Failure, Tell};
+use crate::env::{Environment, Failure, Report};
 use crate::job::{
-    Far, TrialClients, drive, kernel, make_network, open_far, path_of, raise_open_files, shared,
-    workload_context,
+    RemoteClients, TrialClients, drive, kernel, load_path, make_network, open_remote_clients,
+    path_of, raise_open_files, workload_context,
 };
 use crate::sampler::Sampler;
 
-/// The port that web workloads' servers have.
+/// The port of servers of web workloads.
 pub(crate) const PORT: u16 = 80;
 
-/// What it is called in records.
+/// The server's name in records.
 const NAME: &str = "bakeoff null server";
 
-/// Measures the ceiling where the server is here, and the clients are or have a line to here.
+/// Measures the ceiling with a null server on this system.
 pub(crate) fn perform(
     job: &Job,
     environment: &Environment,
     stop: &AtomicBool,
-    tell: &Tell<'_>,
+    report: &Report<'_>,
 ) -> Result<JobResult, Failure> {
-    tell(FromAgent::Phase(Phase::SettingUp));
-    let mut far = open_far(job, environment)?;
+    report(FromAgent::Phase(Phase::SettingUp));
+    let mut remote_clients = open_remote_clients(job, environment)?;
     let workload = workload::from_options(&job.workload)?;
     raise_open_files().context("raise the limit of open files")?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
     let netns = make_network(job, environment)?;
-    let cpus = cpus::own()?;
+    let cpus = cpus::allowed()?;
     let context = workload_context(job, environment, &cpus)?;
 
-    tell(FromAgent::Phase(Phase::Starting));
+    report(FromAgent::Phase(Phase::Starting));
     let address = context.at(PORT);
     let settings = Settings {
         threads: cpus.count as usize,
@@ -58,37 +56,31 @@ pub(crate) fn perform(
     let url = format!("http://{address}");
     let load = netns
         .client
-        .within(|| CeilingLoad::of(&*workload, &context, &url))??;
+        .within(|| CeilingLoad::new(&*workload, &context, &url))??;
     let sampler = Sampler::open(&netns.server, &[&clients], cpus)?;
     let sampler = sampler.with_path(path_of(&netns, environment)?);
     let trial = TrialClients {
         workload: &load,
         context: &context,
         netns: &netns.client,
-        far: far.as_mut().map(Far::Agent),
+        remote: remote_clients.as_mut().map(RemoteClients::Agent),
         begins: &|| {},
     };
-    let (driven, watched, _) = drive(trial, (sampler, None), stop, tell)?;
+    let (driven, watched, _) = drive(trial, sampler, None, stop, report)?;
     drop(null_server);
 
-    tell(FromAgent::Phase(Phase::Collecting));
+    report(FromAgent::Phase(Phase::Collecting));
     let seen = Seen {
         driven: &driven,
         meter: &watched.meter,
         samples: &watched.samples,
         ns_per_instruction: None,
     };
-    let figures = load.figures(&seen).map_err(|detail| Failure {
-        reason: VoidReason::CheckFailed,
-        detail,
-    })?;
-    let path = match far {
-        None => driven.path.map(|path| shared(path, &watched.meter)),
-        Some(_) => driven.path,
-    };
+    let figures = load.figures(&seen);
+    let figures = figures.map_err(|why| Failure::new(VoidReason::CheckFailed, why))?;
     let measurement = Measurement {
         figures,
-        path,
+        path: load_path(remote_clients.as_ref(), driven.path, &watched.meter),
         load: driven.load,
         kernel: kernel(),
         server: NAME.into(),

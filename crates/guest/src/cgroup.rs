@@ -1,16 +1,16 @@
-//! One cgroup per service, so that its processes are counted whole, ended ones included.
+//! One cgroup per service, so that all its processes count, including ended ones.
 //!
-//! Of controllers only that of the CPU is used, and only in a guest that clients share with servers: autogroup gives each session a
-//! group, and would part clients from servers by a default that differs between kernels. On a real server clients are elsewhere.
-//! Otherwise only what every cgroup has is used (processes, threads, CPU time). Reading one is a few small files, however many
-//! processes a service has; summing `/proc/PID/stat` would miss every process that ended.
+//! Only the CPU controller is used, and only in a guest that clients share with servers: there autogroup, whose
+//! default differs between kernels, would schedule them as two groups. Otherwise the agent uses only what every
+//! cgroup has: processes, threads, CPU time. Reading a cgroup takes a few small files, however many processes it
+//! has; the sum over `/proc/PID/stat` would lack every process that ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The cgroup of the agent itself and of the clients that it runs.
+/// The cgroup of the agent and of the clients that it runs.
 pub use record::instructions::CLIENTS;
 
 /// The parent of the services' cgroups: a directory of a cgroup2 file system. Removed when dropped, if empty by then.
@@ -24,7 +24,6 @@ pub struct Cgroups {
 pub struct Cgroup {
     /// The service's name.
     pub name: String,
-    /// Its directory.
     pub dir: PathBuf,
 }
 
@@ -42,12 +41,12 @@ impl Cgroups {
         Ok(Self { base: base.into() })
     }
 
-    /// Has the kernel schedule all that is in them as one group, whatever their sessions are; whether it does: a kernel without
-    /// groups parts nothing.
+    /// Has the kernel schedule all cgroups as one group, whatever their sessions are. `false` for a kernel without
+    /// group scheduling, where there is nothing to do.
     pub fn schedule_as_one(&self) -> Result<bool> {
         let outside = self.base.parent().unwrap_or(&self.base);
         let controllers = fs::read_to_string(outside.join("cgroup.controllers"));
-        let has_cpu = controllers.is_ok_and(|text| text.split_whitespace().any(|one| one == "cpu"));
+        let has_cpu = controllers.is_ok_and(|list| list.split_whitespace().any(|c| c == "cpu"));
         if has_cpu {
             let file = outside.join("cgroup.subtree_control");
             fs::write(&file, "+cpu")
@@ -56,18 +55,18 @@ impl Cgroups {
         Ok(has_cpu)
     }
 
-    /// Has the kernel keep perf events by cgroup. It prepares a cgroup for them only once some controller was switched on beside it
-    /// (`cgroup_calc_subtree_ss_mask`, `kernel/cgroup/cgroup.c`), which nobody does in a guest. Here one is, and off again at once.
-    pub(crate) fn follow_events(&self) -> Result<()> {
-        // Those that cost a task the least.
+    /// Has the kernel count perf events by cgroup. It prepares a cgroup for them only once some controller is
+    /// enabled (`cgroup_calc_subtree_ss_mask`, `kernel/cgroup/cgroup.c`), so this enables one and disables it again.
+    pub(crate) fn prepare_events(&self) -> Result<()> {
+        // Those with the least cost per task.
         const CONTROLLERS: [&str; 5] = ["misc", "rdma", "hugetlb", "pids", "io"];
         let outside = self.base.parent().unwrap_or(&self.base);
         let read = |name| fs::read_to_string(outside.join(name)).unwrap_or_default();
         let (known, on) = (read("cgroup.controllers"), read("cgroup.subtree_control"));
-        let has = |list: &str, one: &str| list.split_whitespace().any(|word| word == one);
+        let has = |list: &str, name: &str| list.split_whitespace().any(|word| word == name);
         let mut usable = CONTROLLERS
             .iter()
-            .filter(|one| has(&known, one) && !has(&on, one));
+            .filter(|name| has(&known, name) && !has(&on, name));
         let controller = usable.next().context("no controller to switch on")?;
         let file = outside.join("cgroup.subtree_control");
         for sign in ['+', '-'] {
@@ -91,17 +90,17 @@ impl Cgroups {
 
 impl Drop for Cgroups {
     fn drop(&mut self) {
-        // Fails while a cgroup is left, and then the cgroup is what to look at.
+        // Fails if a cgroup is left in it.
         let _ = fs::remove_dir(&self.base);
     }
 }
 
 impl Cgroup {
-    /// Moves the calling process in, all its threads with it, until what it returns is dropped.
+    /// Moves the calling process with all its threads into the cgroup, until the result is dropped.
     pub fn join(&self) -> Result<Membership> {
         let file = self.dir.join("cgroup.procs");
         fs::write(&file, "0").with_context(|| format!("join a cgroup: {}", file.display()))?;
-        // Beside the base directory: where it was before is none of the agent's business to restore.
+        // The parent of the base directory, not necessarily where the process was before.
         let outside = self.dir.ancestors().nth(2).unwrap_or(&self.dir);
         Ok(Membership {
             outside: outside.join("cgroup.procs"),
@@ -117,7 +116,7 @@ impl Cgroup {
             .with_context(|| format!("open {}", file.display()))
     }
 
-    /// Processes in it now.
+    /// Its processes now.
     pub fn processes(&self) -> Vec<i32> {
         processes(&self.dir)
     }
@@ -131,7 +130,7 @@ pub(crate) fn processes(dir: &Path) -> Vec<i32> {
 
 impl Drop for Membership {
     fn drop(&mut self) {
-        // Who cannot leave stays counted; the cgroup is left behind then, which is what to look at.
+        // If that fails, the process stays in the cgroup, which then cannot be removed.
         let _ = fs::write(&self.outside, "0");
     }
 }

@@ -1,4 +1,4 @@
-//! The port to the host: in a guest a virtio-serial device, found by its name; else what the agent was given.
+//! The channel to the host: in a guest a virtio-serial port, found by its name; elsewhere standard input.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -9,21 +9,20 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use record::protocol::PORT;
 
 /// Guest time for the device to appear after its driver is loaded.
-const PATIENCE: Duration = Duration::from_secs(10);
+const OPEN_LIMIT: Duration = Duration::from_secs(10);
 
-/// Guest time for the host to say its first word.
-const GREETING: Duration = Duration::from_secs(60);
+/// Guest time for the host to send its greeting.
+const GREETING_LIMIT: Duration = Duration::from_secs(60);
 
-const PACE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// An open channel to the host; reading and writing do not hinder each other.
+/// An open channel to the host. Reads and writes do not block each other.
 #[derive(Debug)]
 pub(crate) struct Channel(File);
 
-/// A channel whose host may not be there yet: reading then ends at once instead of waiting.
+/// A reader of a channel whose host may not be there yet: until it is, a read of the device returns 0.
 #[derive(Debug)]
 pub(crate) struct UntilGreeted<'p> {
     channel: &'p mut Channel,
@@ -31,29 +30,20 @@ pub(crate) struct UntilGreeted<'p> {
 }
 
 impl Channel {
-    /// Waits for the port and opens it.
-    pub(crate) fn open() -> Result<Self> {
-        Self::open_port(PORT)
-    }
-
     /// Waits for a port of that name and opens it.
     pub(crate) fn open_port(name: &str) -> Result<Self> {
-        let patience_ends = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + OPEN_LIMIT;
         loop {
             match Self::open_port_now(name) {
                 Ok(port) => return Ok(port),
-                Err(why) if Instant::now() >= patience_ends => return Err(why),
-                Err(_) => thread::sleep(PACE),
+                Err(why) if Instant::now() >= deadline => return Err(why),
+                Err(_) => thread::sleep(POLL_INTERVAL),
             }
         }
     }
 
-    /// Opens the port if it is there.
-    pub(crate) fn open_now() -> Result<Self> {
-        Self::open_port_now(PORT)
-    }
-
-    fn open_port_now(name: &str) -> Result<Self> {
+    /// Opens a port of that name, if there is one.
+    pub(crate) fn open_port_now(name: &str) -> Result<Self> {
         let device = find(name)?;
         let file = OpenOptions::new().read(true).write(true).open(&device);
         Ok(Self(
@@ -62,34 +52,34 @@ impl Channel {
     }
 
     /// The socket that is this process's standard input.
-    pub(crate) fn given() -> Result<Self> {
+    pub(crate) fn from_stdin() -> Result<Self> {
         let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
         Ok(Self(File::from(socket.context("take standard input")?)))
     }
 
-    /// The socket that is this process's standard output: the way to the other agent of a trial.
-    pub(crate) fn given_for_servers() -> Result<Self> {
+    /// The socket that is this process's standard output, which leads to the other agent of a trial.
+    pub(crate) fn from_stdout() -> Result<Self> {
         let socket = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
         Ok(Self(File::from(socket.context("take standard output")?)))
     }
 
-    /// A connection to the host.
-    pub(crate) fn over(stream: TcpStream) -> Self {
+    pub(crate) fn from_tcp(stream: TcpStream) -> Self {
         Self(File::from(OwnedFd::from(stream)))
     }
 
     pub(crate) fn try_clone(&self) -> Result<Self> {
-        Ok(Self(self.0.try_clone().context("hold the port twice")?))
+        Ok(Self(self.0.try_clone().context("clone the channel")?))
     }
 
     pub(crate) fn until_greeted(&mut self) -> UntilGreeted<'_> {
         UntilGreeted {
             channel: self,
-            until: Instant::now() + GREETING,
+            until: Instant::now() + GREETING_LIMIT,
         }
     }
 }
 
+/// The device of the port of that name.
 fn find(wanted: &str) -> Result<PathBuf> {
     let entries = fs::read_dir("/sys/class/virtio-ports")
         .into_iter()
@@ -130,7 +120,7 @@ impl Read for UntilGreeted<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             match self.channel.read(buffer)? {
-                0 if Instant::now() < self.until => thread::sleep(PACE),
+                0 if Instant::now() < self.until => thread::sleep(POLL_INTERVAL),
                 length => return Ok(length),
             }
         }

@@ -1,4 +1,4 @@
-//! Where this system's code lies in memory, for the names in a profile. Read after the window, so it costs no figure.
+//! Where this system's code is in memory, for the names in a profile. Read after the window, so that it affects no figure.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -10,11 +10,12 @@ use record::protocol::code::{Code, MappedFile, ModuleSection, Piece};
 /// Bytes of a page.
 const PAGE: u64 = 4096;
 
-/// Bits of an entry of a page map: the frame's number, and whether the page is in memory (Documentation/admin-guide/mm/pagemap.rst).
+/// Bits of a page map's entry: the frame's number, and whether the page is in memory
+/// (Documentation/admin-guide/mm/pagemap.rst).
 const FRAME: u64 = (1 << 55) - 1;
 const PRESENT: u64 = 1 << 63;
 
-/// What can be found; what cannot be read is left out.
+/// All code that can be found.
 pub(crate) fn collect() -> Code {
     Code {
         sections: sections(Path::new("/sys/module")),
@@ -22,9 +23,9 @@ pub(crate) fn collect() -> Code {
     }
 }
 
-/// Sections with code of all modules.
+/// All modules' sections with code.
 fn sections(modules: &Path) -> Vec<ModuleSection> {
-    let mut found = Vec::new();
+    let mut code = Vec::new();
     for module in fs::read_dir(modules).into_iter().flatten().flatten() {
         let sections = fs::read_dir(module.path().join("sections"));
         for section in sections.into_iter().flatten().flatten() {
@@ -34,7 +35,7 @@ fn sections(modules: &Path) -> Vec<ModuleSection> {
             let text = fs::read_to_string(section.path()).unwrap_or_default();
             let address = u64::from_str_radix(text.trim().trim_start_matches("0x"), 16);
             if let (true, Ok(address)) = (is_code, address) {
-                found.push(ModuleSection {
+                code.push(ModuleSection {
                     module: module.file_name().to_string_lossy().into_owned(),
                     section: name,
                     address,
@@ -42,10 +43,10 @@ fn sections(modules: &Path) -> Vec<ModuleSection> {
             }
         }
     }
-    found
+    code
 }
 
-/// All files of which a process may execute pages, and where these pages lie.
+/// All files of which a process may execute pages, with the frames of these pages.
 fn files() -> Vec<MappedFile> {
     let mut pages: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -70,7 +71,8 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
         return;
     };
     let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-    for region in maps.lines().filter_map(Region::of) {
+    let regions = maps.lines().filter_map(Region::parse);
+    for region in regions.filter(|region| !region.path.is_empty()) {
         let count = ((region.end - region.start) / PAGE) as usize;
         let mut entries = vec![0; count * 8];
         if map
@@ -91,24 +93,25 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
 
 /// A region of a process that it may execute.
 pub(crate) struct Region<'l> {
-    start: u64,
-    end: u64,
-    offset: u64,
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Its offset in the file.
+    pub(crate) offset: u64,
+    /// The file; empty for anonymous memory.
     pub(crate) path: &'l str,
 }
 
 impl<'l> Region<'l> {
-    /// From a line of `/proc/PID/maps`; nothing where it is not a file's, or cannot be executed.
-    pub(crate) fn of(line: &'l str) -> Option<Self> {
+    /// Parses a line of `/proc/PID/maps`; `None` if the region is not executable.
+    pub(crate) fn parse(line: &'l str) -> Option<Self> {
         let mut words = line.splitn(6, ' ');
         let (start, end) = words.next()?.split_once('-')?;
         let rights = words.next()?;
         let number = |text| u64::from_str_radix(text, 16).ok();
         let offset = number(words.next()?)?;
-        let path = words.nth(2)?.trim_start();
+        let path = words.nth(2).unwrap_or_default().trim_start();
         let (start, end) = (number(start)?, number(end)?);
-        let is_code = rights.contains('x') && !path.is_empty() && start < end;
-        is_code.then_some(Self {
+        (rights.contains('x') && start < end).then_some(Self {
             start,
             end,
             offset,
@@ -140,18 +143,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_code_of_files_is_taken() {
+    fn only_code_is_taken() {
         let path =
-            |line: &str| Region::of(line).map(|region| (region.path.to_string(), region.offset));
+            |line: &str| Region::parse(line).map(|region| (region.path.to_string(), region.offset));
         let code = "7ffff7d8a000-7ffff7edf000 r-xp 00026000 fe:00 1234                       /usr/lib/x86_64-linux-gnu/libc.so.6";
         assert_eq!(
             path(code),
             Some(("/usr/lib/x86_64-linux-gnu/libc.so.6".into(), 0x26000))
         );
-        assert_eq!(
-            path("7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0"),
-            None
-        );
+        let anonymous = "7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0";
+        assert_eq!(path(anonymous), Some((String::new(), 0)));
         let data = code.replace("r-xp", "r--p");
         assert_eq!(path(&data), None);
         let spaced = "1000-2000 r-xp 00000000 fe:00 1234   /a b";

@@ -1,7 +1,8 @@
-//! What may grow: kernel memory by what it is for, tables, descriptors, services. Read about once a minute, of long windows only.
+//! Counters of what may grow: kernel memory by use, tables, descriptors, services. Read about once a minute, in long
+//! windows only.
 //!
-//! Budget: some milliseconds a minute. The dearest are the slab caches, a few hundred lines that the kernel counts up; sockets by state
-//! are listed one by one, so that they are left out where there are very many. A file that a kernel lacks is left out.
+//! Budget: some milliseconds a minute. The slab caches cost most, a few hundred lines that the kernel computes. States
+//! of sockets take one line per socket, so they are skipped above a limit. A file that a kernel lacks is skipped.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs::{self, File};
@@ -13,16 +14,16 @@ use record::counters::{MEMORY_TOTAL, MEMORY_USED, MOST, NAME_BYTES, SWAP_USED};
 use crate::netns::Netns;
 use crate::proc::slurp;
 
-/// Places that are kept for counters that are no slab caches.
+/// Number of counters reserved for others than slab caches.
 const OTHERS: usize = 100;
 
-/// With more sockets their states are not counted.
+/// With more sockets, their states are not counted.
 const MOST_SOCKETS: u64 = 20_000;
 
-/// Processes of one service whose descriptors are counted.
+/// Most processes of one service whose descriptors are counted.
 const MOST_PROCESSES: usize = 64;
 
-/// Bytes of a piece of free memory of this order and above can be had in one: 64 KiB.
+/// Free memory below this order is fragmented: too small for an allocation of 64 KiB.
 const ORDER: usize = 4;
 
 /// States of TCP sockets as `/proc/net/tcp` numbers them, from 1 on (`include/net/tcp_states.h`).
@@ -41,8 +42,8 @@ const STATES: [&str; 12] = [
     "new-syn-recv",
 ];
 
-/// Caches that every kernel gives back, where it does not say so itself.
-const GIVEN_BACK: [&str; 4] = ["dentry", "radix_tree_node", "buffer_head", "inode_cache"];
+/// Caches that every kernel can reclaim, for kernels that do not show it.
+const RECLAIMABLE: [&str; 4] = ["dentry", "radix_tree_node", "buffer_head", "inode_cache"];
 
 /// Counters and their limits by name.
 pub(crate) type Values = BTreeMap<String, u64>;
@@ -56,7 +57,7 @@ pub(crate) struct ServiceNow {
     pub(crate) rss_bytes: u64,
 }
 
-/// Open files, and what was found out once.
+/// Open files, and state between two readings.
 #[derive(Debug)]
 pub(crate) struct CounterReader {
     slabinfo: Option<File>,
@@ -66,21 +67,21 @@ pub(crate) struct CounterReader {
     file_nr: Option<File>,
     dentry_state: Option<File>,
     inode_nr: Option<File>,
-    /// Of the servers' namespace.
+    /// This and the next two are of the servers' namespace.
     sockstat: Option<File>,
     tracked: Option<File>,
     tcp: Vec<File>,
     page_bytes: u64,
-    /// Slab caches that are told, by whether they are given back.
+    /// Slab caches that were reported, and whether they are reclaimable.
     caches: HashMap<String, bool>,
-    /// Counters whose limits were told.
-    told: BTreeSet<String>,
+    /// Counters whose limits were reported.
+    reported: BTreeSet<String>,
 }
 
 impl CounterReader {
     pub(crate) fn open(server: &Netns) -> Result<Self> {
         let file = |path: &str| File::open(path).ok();
-        // A file of a namespace stays with the one in which it was opened.
+        // A file remains that of the namespace in which it was opened.
         let (sockstat, tracked, tcp) = server.within(|| {
             (
                 file("/proc/thread-self/net/sockstat"),
@@ -104,11 +105,11 @@ impl CounterReader {
             tcp,
             page_bytes: rustix::param::page_size() as u64,
             caches: HashMap::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         })
     }
 
-    /// Counters now, and the limits of those that have not been told before.
+    /// Counters now, and limits that were not reported before.
     pub(crate) fn read(
         &mut self,
         services: &[ServiceNow],
@@ -121,17 +122,14 @@ impl CounterReader {
         };
         memory(&text(&self.meminfo), &mut values, &mut limits);
         fragmentation(&text(&self.buddyinfo), &mut values);
-        kernel(
-            [
-                &text(&self.file_nr),
-                &text(&self.dentry_state),
-                &text(&self.inode_nr),
-                &text(&self.loadavg),
-                &text(&self.tracked),
-            ],
-            &mut values,
-            &mut limits,
-        );
+        let texts = KernelTexts {
+            file_nr: &text(&self.file_nr),
+            dentry_state: &text(&self.dentry_state),
+            inode_nr: &text(&self.inode_nr),
+            loadavg: &text(&self.loadavg),
+            tracked: &text(&self.tracked),
+        };
+        kernel(&texts, &mut values, &mut limits);
         let sockets = sockets(&text(&self.sockstat), self.page_bytes, &mut values);
         if sockets <= MOST_SOCKETS {
             for file in &self.tcp {
@@ -139,13 +137,13 @@ impl CounterReader {
             }
         }
         for service in services {
-            of_service(service, &mut values, &mut limits);
+            add_service(service, &mut values, &mut limits);
         }
         if let Some(file) = &self.slabinfo {
             slab(slurp(file, buffer), &mut self.caches, &mut values);
         }
         values.retain(|name, _| name.len() <= NAME_BYTES);
-        limits.retain(|name, _| name.len() <= NAME_BYTES && self.told.insert(name.clone()));
+        limits.retain(|name, _| name.len() <= NAME_BYTES && self.reported.insert(name.clone()));
         (values, limits)
     }
 }
@@ -161,7 +159,7 @@ fn memory(text: &str, values: &mut Values, limits: &mut Values) {
         let kib = number.and_then(|kib| kib.parse::<u64>().ok());
         all.extend(kib.map(|kib| (key, kib << 10)));
     }
-    let of = |key: &str| all.get(key).copied().unwrap_or(0);
+    let bytes = |key: &str| all.get(key).copied().unwrap_or(0);
     for (key, name) in [
         ("SUnreclaim", "memory:slab-unreclaimable"),
         ("SReclaimable", "memory:slab-reclaimable"),
@@ -178,10 +176,11 @@ fn memory(text: &str, values: &mut Values, limits: &mut Values) {
     let Some(total) = all.get("MemTotal").copied() else {
         return;
     };
-    values.insert(MEMORY_USED.into(), total.saturating_sub(of("MemAvailable")));
-    let swap = of("SwapTotal").saturating_sub(of("SwapFree"));
+    let used = total.saturating_sub(bytes("MemAvailable"));
+    values.insert(MEMORY_USED.into(), used);
+    let swap = bytes("SwapTotal").saturating_sub(bytes("SwapFree"));
     values.insert(SWAP_USED.into(), swap);
-    // What a driver takes page by page is in no line of its own.
+    // Pages that drivers allocate have no line.
     let known = [
         "MemFree",
         "Buffers",
@@ -195,15 +194,15 @@ fn memory(text: &str, values: &mut Values, limits: &mut Values) {
         "Percpu",
         "VmallocUsed",
     ];
-    let known = known.map(of).iter().sum();
+    let known = known.map(bytes).iter().sum();
     values.insert("memory:unaccounted".into(), total.saturating_sub(known));
     limits.insert(MEMORY_TOTAL.into(), total);
-    if of("SwapTotal") > 0 {
-        limits.insert(SWAP_USED.into(), of("SwapTotal"));
+    if bytes("SwapTotal") > 0 {
+        limits.insert(SWAP_USED.into(), bytes("SwapTotal"));
     }
 }
 
-/// `/proc/buddyinfo`: the unusable free space index (Gorman 2005), all zones together.
+/// `/proc/buddyinfo`: the unusable free space index (Gorman 2005) over all zones.
 fn fragmentation(text: &str, values: &mut Values) {
     let (mut small, mut free) = (0, 0);
     for line in text.lines() {
@@ -219,35 +218,44 @@ fn fragmentation(text: &str, values: &mut Values) {
     values.extend(share.map(|share| (name, share)));
 }
 
+/// Contents of the files that `kernel` reads.
+struct KernelTexts<'t> {
+    file_nr: &'t str,
+    dentry_state: &'t str,
+    inode_nr: &'t str,
+    loadavg: &'t str,
+    tracked: &'t str,
+}
+
 /// Files of `/proc/sys`, and the tasks of `/proc/loadavg`.
-fn kernel(texts: [&str; 5], values: &mut Values, limits: &mut Values) {
-    let [file_nr, dentry_state, inode_nr, loadavg, tracked] = texts;
+fn kernel(texts: &KernelTexts<'_>, values: &mut Values, limits: &mut Values) {
     let number = |text: &str, place: usize| {
         let word = text.split_ascii_whitespace().nth(place)?;
         word.parse::<u64>().ok()
     };
-    let mut told = |name: &str, value: Option<u64>| {
+    let mut add = |name: &str, value: Option<u64>| {
         values.extend(value.map(|value| (name.to_string(), value)));
     };
-    let free = |text: &str| Some(number(text, 0)?.saturating_sub(number(text, 1)?));
-    told("kernel:open-files", free(file_nr));
-    told("kernel:dentries", number(dentry_state, 0));
-    told("kernel:inodes", free(inode_nr));
-    told("kernel:tracked-connections", number(tracked, 0));
-    let tasks = loadavg.split_ascii_whitespace().nth(3);
+    // The first number includes the free ones, which are the second.
+    let used = |text: &str| Some(number(text, 0)?.saturating_sub(number(text, 1)?));
+    add("kernel:open-files", used(texts.file_nr));
+    add("kernel:dentries", number(texts.dentry_state, 0));
+    add("kernel:inodes", used(texts.inode_nr));
+    add("kernel:tracked-connections", number(texts.tracked, 0));
+    let tasks = texts.loadavg.split_ascii_whitespace().nth(3);
     let tasks = tasks.and_then(|tasks| tasks.split_once('/')?.1.parse().ok());
-    told("kernel:threads", tasks);
+    add("kernel:threads", tasks);
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let is_process = |name: &std::ffi::OsStr| {
         let mut letters = name.as_encoded_bytes().iter();
         letters.all(u8::is_ascii_digit)
     };
     let processes = entries.filter(|entry| is_process(&entry.file_name()));
-    told("kernel:processes", Some(processes.count() as u64));
+    add("kernel:processes", Some(processes.count() as u64));
     let file = |path: &str| number(&fs::read_to_string(path).ok()?, 0);
     for (name, limit) in [
-        // Some kernels have none: then it is as many as a number can be.
-        ("kernel:open-files", number(file_nr, 2)),
+        // Kernels without a limit have the largest number here.
+        ("kernel:open-files", number(texts.file_nr, 2)),
         (
             "kernel:tracked-connections",
             file("/proc/sys/net/netfilter/nf_conntrack_max"),
@@ -260,7 +268,7 @@ fn kernel(texts: [&str; 5], values: &mut Values, limits: &mut Values) {
     }
 }
 
-/// `/proc/net/sockstat`; how many TCP sockets there are.
+/// `/proc/net/sockstat`; returns the number of TCP sockets.
 fn sockets(text: &str, page_bytes: u64, values: &mut Values) -> u64 {
     let mut all = 0;
     for line in text.lines() {
@@ -298,10 +306,10 @@ fn states(text: &str, values: &mut Values) {
     }
 }
 
-fn of_service(service: &ServiceNow, values: &mut Values, limits: &mut Values) {
+fn add_service(service: &ServiceNow, values: &mut Values, limits: &mut Values) {
     let name = &service.name;
-    let looked_at = service.processes.iter().take(MOST_PROCESSES);
-    let files = looked_at.filter_map(|pid| descriptors(*pid)).sum();
+    let processes = service.processes.iter().take(MOST_PROCESSES);
+    let files = processes.filter_map(|pid| descriptors(*pid)).sum();
     let limit = service.processes.first().and_then(|pid| most_files(*pid));
     let processes = service.processes.len() as u64;
     for (group, value) in [
@@ -316,13 +324,13 @@ fn of_service(service: &ServiceNow, values: &mut Values, limits: &mut Values) {
     limits.extend(limit.map(|limit| (format!("service-files:{name}"), limit)));
 }
 
-/// How many descriptors a process has open.
+/// Number of a process's open descriptors.
 fn descriptors(pid: u32) -> Option<u64> {
     let path = format!("/proc/{pid}/fd");
     Some(fs::read_dir(path).ok()?.count() as u64)
 }
 
-/// The soft limit of a process.
+/// A process's soft limit of open files.
 fn most_files(pid: u32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     let line = limits
@@ -331,7 +339,7 @@ fn most_files(pid: u32) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// `/proc/slabinfo`: bytes in objects that are in use. Caches that have never had any are left out.
+/// `/proc/slabinfo`: bytes of objects in use. Without caches that have never had any.
 fn slab(text: &str, caches: &mut HashMap<String, bool>, values: &mut Values) {
     for line in text.lines() {
         let mut words = line.split_ascii_whitespace();
@@ -344,19 +352,21 @@ fn slab(text: &str, caches: &mut HashMap<String, bool>, values: &mut Values) {
         else {
             continue;
         };
-        if !caches.contains_key(name) && (active == 0 || caches.len() + OTHERS >= MOST) {
-            continue;
-        }
-        if !caches.contains_key(name) {
-            caches.insert(name.into(), is_given_back(name));
-        }
-        let is_given_back = caches.get(name).copied().unwrap_or_default();
-        let group = if is_given_back { "cache" } else { "slab" };
+        let is_reclaimable = match caches.get(name) {
+            Some(known) => *known,
+            None if active == 0 || caches.len() + OTHERS >= MOST => continue,
+            None => {
+                let is_reclaimable = is_reclaimable(name);
+                caches.insert(name.into(), is_reclaimable);
+                is_reclaimable
+            }
+        };
+        let group = if is_reclaimable { "cache" } else { "slab" };
         values.insert(format!("{group}:{name}"), active.saturating_mul(bytes));
     }
 }
 
-fn is_given_back(cache: &str) -> bool {
+fn is_reclaimable(cache: &str) -> bool {
     let path = Path::new("/sys/kernel/slab")
         .join(cache)
         .join("reclaim_account");
@@ -364,7 +374,7 @@ fn is_given_back(cache: &str) -> bool {
         return text.trim() == "1";
     }
     let is_known = |known: &&str| cache == *known || cache.ends_with("_inode_cache");
-    GIVEN_BACK.iter().any(is_known)
+    RECLAIMABLE.iter().any(is_known)
 }
 
 #[cfg(test)]
@@ -373,7 +383,7 @@ mod tests {
 
     #[test]
     fn what_grows_is_read_from_this_system() {
-        let mut reader = CounterReader::open(&Netns::own()).unwrap();
+        let mut reader = CounterReader::open(&Netns::current()).unwrap();
         let service = ServiceNow {
             name: "own".into(),
             processes: vec![std::process::id()],
@@ -397,7 +407,7 @@ mod tests {
         assert!(values["service-files:own"] >= 3);
         assert!(limits[MEMORY_TOTAL] > values[MEMORY_USED]);
         assert!(values.len() <= MOST);
-        // Limits are told once.
+        // Limits are reported once.
         let (_, limits) = reader.read(&[service], &mut buffer);
         assert_eq!(limits, Values::new());
     }

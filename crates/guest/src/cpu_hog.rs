@@ -1,10 +1,9 @@
-//! An injected slowdown of known size: a share of every CPU is taken away while the load runs.
+//! An injected slowdown of known size: takes a share of every CPU while the load runs.
 //!
-//! A set-up that is to detect one percent must be shown to detect one percent. The CPU hog is a real-time
-//! thread on each CPU that is busy for its share of each period, so that work which needs all of the CPUs gets
-//! so much less of them. It has no effect where the CPUs are not the limit.
+//! It validates that a set-up detects a difference of that size. The CPU hog is a real-time thread on each CPU that
+//! is busy for its share of each period. It has no effect where the CPUs are not the limit.
 //!
-//! The usual period is long against a switch between threads (a few microseconds, twice a period) and short against
+//! The default period is long compared to a context switch (a few microseconds, twice a period), and short compared to
 //! a trial.
 
 use std::sync::Arc;
@@ -17,10 +16,10 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 
 use crate::cpus;
 
-/// Time from the beginning of one busy stretch to the next, where the arm names none.
+/// Default time from one busy stretch to the next.
 pub const PERIOD: Duration = Duration::from_millis(20);
 
-/// Busy threads, until it is dropped.
+/// Busy threads, which end when it is dropped.
 #[derive(Debug)]
 pub struct CpuHog {
     ends: Arc<AtomicBool>,
@@ -63,7 +62,7 @@ impl Drop for CpuHog {
     }
 }
 
-/// Goes to its CPU and before all ordinary threads there.
+/// Binds the thread to its CPU, with priority over all ordinary threads.
 fn prepare(cpu: u32) -> Result<()> {
     let mut only = CpuSet::new();
     only.set(cpu as usize);
@@ -81,7 +80,7 @@ fn run_in_real_time() -> std::io::Result<()> {
     }
 }
 
-/// Is busy for `share` of each period. Periods are counted from the first, so a late one is made up for.
+/// Is busy for `share` of each period. Periods count from the first, so the thread catches up after a late one.
 fn stay_busy(share: f64, period: Duration, ends: &AtomicBool) {
     let mut next = Instant::now();
     while !ends.load(Ordering::Relaxed) {
@@ -113,8 +112,8 @@ mod tests {
             let cpu = used().saturating_sub(before);
             cpu.as_secs_f64() / since.elapsed().as_secs_f64() / cpus
         };
-        // Late periods are made up for, so a host that was busy gets there too. Other tests of this process may use
-        // CPU time as well: there is no upper bound to hold.
+        // The threads catch up, so a busy host reaches the share too. No upper bound, because other tests of this
+        // process use CPU time as well.
         thread::sleep(Duration::from_millis(500));
         while taken() <= 0.9 * share {
             assert!(since.elapsed() < Duration::from_secs(60), "{}", taken());

@@ -1,5 +1,4 @@
-//! Which CPUs are the arm's: all of a guest's; on a live host perhaps some of the host's, and nothing but those is
-//! to be counted.
+//! The CPUs that an arm may use: all of a guest's, or perhaps only some of a live host's. Only these are counted.
 
 use std::fs;
 use std::thread;
@@ -7,36 +6,38 @@ use std::thread;
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_getaffinity};
 
-/// The CPUs of this process.
+/// CPUs that this process and its children may run on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cpus {
-    /// How many there are.
+    /// How many they are, or fewer under a quota of CPU time.
     pub count: u32,
-    /// Their numbers where the system has others too; empty where they are all that it has.
+    /// Their numbers if the system has more CPUs; empty if they are all of them.
     pub bound: Vec<u32>,
 }
 
 /// The CPUs that this process and its children may run on.
-pub fn own() -> Result<Cpus> {
-    of(&fs::read_to_string("/proc/stat").context("read /proc/stat")?)
+pub fn allowed() -> Result<Cpus> {
+    from_stat(&fs::read_to_string("/proc/stat").context("read /proc/stat")?)
 }
 
-/// Their numbers, lowest first.
+/// Numbers of the allowed CPUs, lowest first.
 pub fn numbers() -> Result<Vec<u32>> {
-    let own = sched_getaffinity(None).context("read the CPUs of this process")?;
-    let own = (0..CpuSet::MAX_CPU).filter(|cpu| own.is_set(*cpu));
-    Ok(own.map(|cpu| cpu as u32).collect())
+    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
+    let allowed = (0..CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu));
+    Ok(allowed.map(|cpu| cpu as u32).collect())
 }
 
-fn of(stat: &str) -> Result<Cpus> {
-    let own = numbers()?;
+fn from_stat(stat: &str) -> Result<Cpus> {
+    let mut bound = numbers()?;
     let is_cpu = |line: &&str| number(line.split(' ').next().unwrap_or_default()).is_some();
-    let online = stat.lines().filter(is_cpu).count();
-    // A quota of CPU time may leave less than the CPUs that may be used; servers go by what is left.
+    if bound.len() >= stat.lines().filter(is_cpu).count() {
+        bound.clear();
+    }
+    // Servers size themselves by what a quota leaves.
     let count = thread::available_parallelism().context("count the CPUs")?;
     Ok(Cpus {
         count: u32::try_from(count.get())?,
-        bound: if own.len() < online { own } else { Vec::new() },
+        bound,
     })
 }
 
@@ -52,9 +53,9 @@ mod tests {
     #[test]
     fn a_process_that_may_use_all_cpus_is_not_bound() {
         let stat = fs::read_to_string("/proc/stat").unwrap();
-        let all = of(&stat).unwrap();
-        // The test itself may be bound; that shows when there is one CPU more.
-        let more = of(&format!("{stat}cpu900 1 2 3\ncpu901 1 2 3\n")).unwrap();
+        let all = from_stat(&stat).unwrap();
+        // The test itself may be bound to some CPUs.
+        let more = from_stat(&format!("{stat}cpu900 1 2 3\ncpu901 1 2 3\n")).unwrap();
         assert!(!more.bound.is_empty());
         assert!(all.bound.is_empty() || all.bound == more.bound);
     }

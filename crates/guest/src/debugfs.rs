@@ -1,4 +1,4 @@
-//! An arm's files of debugfs: written before anything is started, refused values told with their names.
+//! An arm's files of debugfs, written before anything is started. Refused values are reported with their names.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,11 +11,10 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
 use crate::refused::Refused;
 
-/// Where it is mounted.
 const PLACE: &str = "/sys/kernel/debug";
 
-/// Writes all of them, in the order of their names. Debugfs is mounted for it where it is not, and unmounted again: what was
-/// written stays in force, and no arm has a file system more than the others.
+/// Writes all files, in the order of their names. If debugfs is not mounted, it is mounted only meanwhile: the values
+/// stay in force, and no arm has one more file system than the others.
 pub(crate) fn set(files: &BTreeMap<String, String>) -> Result<()> {
     if files.is_empty() {
         return Ok(());
@@ -35,7 +34,7 @@ fn write_mounted(
 ) -> Result<()> {
     match mount() {
         Ok(()) => {}
-        // Somebody else's mount is there, and stays.
+        // It is mounted already, and stays.
         Err(Errno::BUSY) => return write(),
         Err(why) => {
             let what = "this kernel has no debugfs (remove it from the arm)";
@@ -49,7 +48,7 @@ fn write_mounted(
 
 fn write_all(place: &Path, files: &BTreeMap<String, String>) -> Result<()> {
     for (name, value) in files {
-        // A file that is not there must not be made, as a test's directory would.
+        // Must not create a file.
         let file = fs::OpenOptions::new().write(true).open(place.join(name));
         let done = file.and_then(|mut file| io::Write::write_all(&mut file, value.as_bytes()));
         match done {

@@ -1,12 +1,13 @@
-//! The watch for defects: a thread that reads the kernel's log and those of services, and tells what is new at most once a second.
+//! A thread that watches the logs of the kernel and of services for defects, and reports them at most once a second.
 //!
 //! ```text
 //! /dev/kmsg ---------> defects::Reader -----\
-//! logs of services --> defects::ServiceLog ---> FromAgent::Defect, new or told more often
+//! logs of services --> defects::ServiceLog ---> FromAgent::Defect, new or with a higher count
 //! ends of services --> defects::service_end /
 //! taint, before and after the load --------/
 //! ```
-//! While the kernel says nothing and no service runs it sleeps, so that it costs a counted clock nothing.
+//! The thread sleeps while the kernel logs nothing and no service runs, so it executes no instructions of a counted
+//! clock.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,58 +26,57 @@ use record::protocol::FromAgent;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
+use crate::UNPOISONED;
 use crate::kernel_log::{From, KernelLog};
 use crate::service_files::ServiceFiles;
 use crate::services::Running;
 
-/// Defects are told no more often, and services looked at.
-const PACE: Duration = Duration::from_secs(1);
+/// Least time between reports, and between looks at services.
+const INTERVAL: Duration = Duration::from_secs(1);
 
-/// A report that is still being written is waited for so often.
+/// How often to postpone a report that is still being written.
 const MOST_WAITS: u32 = 3;
 
-const UNPOISONED: &str = "who holds the lock does not panic";
+/// Receives the messages of a watch.
+pub(crate) type Reporter = Box<dyn Fn(FromAgent) + Send>;
 
-/// Who is told.
-pub(crate) type Teller = Box<dyn Fn(FromAgent) + Send>;
-
-/// The watch, as the job sees it. It ends when it is dropped or `finish`ed.
+/// A watch for defects. Ends when dropped or `finish`ed.
 #[derive(Debug, Default)]
 pub struct DefectWatch {
     thread: Option<JoinHandle<()>>,
-    /// Closed, it ends the thread; written to, it has it look at once.
+    /// Closing it ends the thread; writing to it wakes the thread.
     wake: Option<UnixStream>,
     shared: Arc<Mutex<Shared>>,
 }
 
-/// What job and thread both know.
+/// State that the job shares with the thread.
 #[derive(Debug, Default)]
 struct Shared {
     /// When the window opens, once the load has begun.
     window: Option<Instant>,
     services: Vec<Watched>,
-    /// What was found otherwise than in the kernel's log, with how often.
-    found: Vec<(DefectSource, Defect)>,
+    /// Defects that are not from logs.
+    defects: Vec<(DefectSource, Defect)>,
     taint: Option<u64>,
     /// Processes that were killed on purpose.
-    asked: BTreeSet<i32>,
+    killed: BTreeSet<i32>,
 }
 
 /// A service that runs.
 #[derive(Debug)]
 struct Watched {
     name: String,
-    /// The names of its programs, as the kernel would tell them.
+    /// The name of its processes in the kernel's log.
     program: String,
     leader: Option<Pid>,
     files: ServiceFiles,
 }
 
 impl DefectWatch {
-    /// Begins to watch, the kernel's log from there on.
-    pub(crate) fn begin(from: From, tell: Teller) -> Result<Self> {
+    /// Begins to watch; `from` is where to begin in the kernel's log.
+    pub(crate) fn begin(from: From, report: Reporter) -> Result<Self> {
         let log = KernelLog::open(from);
-        tell(FromAgent::KernelLog(match &log {
+        report(FromAgent::KernelLog(match &log {
             Ok(_) => Known::Read { lost: 0 },
             Err(why) => Known::Unread(format!("{why:#}")),
         }));
@@ -85,15 +85,8 @@ impl DefectWatch {
         let shared = Arc::<Mutex<Shared>>::default();
         let mut watcher = Watcher {
             log: log.ok(),
-            reader: defects::Reader::new(),
-            is_live: from == From::Now,
-            lost: 0,
-            told: BTreeMap::new(),
-            line_bytes: 0,
-            changes: 0,
-            growing: (0, 0),
             shared: Arc::clone(&shared),
-            tell,
+            ..Watcher::new(from == From::Now, report)
         };
         let builder = thread::Builder::new().name("defects".into());
         let thread = builder.spawn(move || watcher.run(&woken))?;
@@ -104,58 +97,53 @@ impl DefectWatch {
         })
     }
 
-    /// Watches services that have been started, from what their logs hold now.
+    /// Watches services that have been started, with their logs from the present end on.
     pub(crate) fn watch_services(&self, services: &[Running]) {
         let watched = services.iter().map(|running| {
-            let (name, program) = (running.service.name.clone(), program_name(running));
+            let (name, program) = (running.service.name.clone(), running.process_name());
             let leader = i32::try_from(running.leader()).ok();
             Watched {
                 leader: leader.and_then(Pid::from_raw),
-                files: ServiceFiles::of((&name, &program), &running.log_files()),
+                files: ServiceFiles::open(&name, &program, &running.log_files()),
                 name,
                 program,
             }
         });
         let watched = watched.collect();
         self.shared().services = watched;
-        // Its sleep has no end yet.
+        // Without services, the thread may sleep without a limit.
         if let Some(mut wake) = self.wake.as_ref() {
             let _ = std::io::Write::write(&mut wake, b".");
         }
     }
 
-    /// The load begins, and its window opens so much later.
+    /// The load begins; its window opens after the warm-up.
     pub(crate) fn load_begins(&self, warmup: Duration) {
         let mut shared = self.shared();
         shared.window = Some(Instant::now() + warmup);
         shared.taint = taint();
     }
 
-    /// The load has ended: flags that the kernel took on meanwhile are told.
+    /// The load has ended: taint flags that the kernel has set meanwhile are defects.
     pub(crate) fn load_ends(&self) {
         let mut shared = self.shared();
         let at = shared.moment();
         if let (Some(before), Some(after)) = (shared.taint.take(), taint()) {
-            let new = defects::taint(before, after, at).into_iter();
-            let new = new.map(|defect| (DefectSource::Kernel, defect));
-            shared.found.extend(new);
+            let new = defects::taint(before, after, at);
+            shared.add(DefectSource::Kernel, new);
         }
     }
 
-    /// Looks at services a last time: what comes from now on, somebody asked for.
+    /// Checks services a last time: from now on the agent ends them.
     pub(crate) fn leave_services(&self) {
         let mut shared = self.shared();
-        shared.look_at_services();
-        let services = std::mem::take(&mut shared.services);
-        for one in services {
-            let found = one.files.defects().into_iter();
-            shared
-                .found
-                .extend(found.map(|defect| (DefectSource::Service, defect)));
+        shared.check_services();
+        for service in std::mem::take(&mut shared.services) {
+            shared.add(DefectSource::Service, service.files.defects());
         }
     }
 
-    /// Tells what has not been told and ends.
+    /// Reports what has not been reported, and ends.
     pub(crate) fn finish(mut self) {
         self.end();
     }
@@ -163,14 +151,14 @@ impl DefectWatch {
     fn end(&mut self) {
         drop(self.wake.take());
         if let Some(thread) = self.thread.take() {
-            // A panic was told by its hook.
+            // The panic hook has reported a panic.
             let _ = thread.join();
         }
     }
 
-    /// Where it is said which processes are killed on purpose.
-    pub(crate) fn asked_ends(&self) -> AskedEnds {
-        AskedEnds(Arc::clone(&self.shared))
+    /// For announcing processes that are killed on purpose.
+    pub(crate) fn expected_kills(&self) -> ExpectedKills {
+        ExpectedKills(Arc::clone(&self.shared))
     }
 
     fn shared(&self) -> MutexGuard<'_, Shared> {
@@ -178,16 +166,16 @@ impl DefectWatch {
     }
 }
 
-/// A hold on the watch, for who kills processes of services on purpose.
+/// Tells the watch which processes of services are killed on purpose.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct AskedEnds(Arc<Mutex<Shared>>);
+pub(crate) struct ExpectedKills(Arc<Mutex<Shared>>);
 
-impl AskedEnds {
-    /// A process is about to be killed: its end is no crash.
-    pub(crate) fn ask(&self, pid: Pid) {
+impl ExpectedKills {
+    /// Announces that a process is about to be killed: its end is no crash.
+    pub(crate) fn announce(&self, pid: Pid) {
         let mut shared = self.0.lock().expect(UNPOISONED);
         let number = pid.as_raw_nonzero().get();
-        shared.asked.insert(number);
+        shared.killed.insert(number);
         for service in &mut shared.services {
             service.files.ask_end(number.unsigned_abs());
         }
@@ -201,7 +189,7 @@ impl Drop for DefectWatch {
 }
 
 impl Shared {
-    /// Time since the window opened; nothing before that.
+    /// Time since the window opened; `None` before that.
     fn clock(&self) -> Option<Duration> {
         Instant::now().checked_duration_since(self.window?)
     }
@@ -213,8 +201,13 @@ impl Shared {
         }
     }
 
-    /// Reads what their logs have grown by, and sees who has ended.
-    fn look_at_services(&mut self) {
+    fn add(&mut self, source: DefectSource, defects: impl IntoIterator<Item = Defect>) {
+        let defects = defects.into_iter().map(|defect| (source, defect));
+        self.defects.extend(defects);
+    }
+
+    /// Reads new lines of the services' logs, and notices services that have ended.
+    fn check_services(&mut self) {
         let at = self.moment();
         for service in &mut self.services {
             service.files.read(at.clock);
@@ -222,26 +215,26 @@ impl Shared {
                 && let Some(end) = ended(leader)
             {
                 service.leader = None;
-                let was_asked = self.asked.contains(&leader.as_raw_nonzero().get());
-                let defects = defects::service_end(&service.name, end, was_asked, at).into_iter();
-                self.found
+                let was_killed = self.killed.contains(&leader.as_raw_nonzero().get());
+                let defects = defects::service_end(&service.name, end, was_killed, at);
+                let defects = defects.into_iter();
+                self.defects
                     .extend(defects.map(|defect| (DefectSource::Service, defect)));
             }
         }
     }
 
-    /// Everything but the kernel's log.
-    fn found(&self) -> impl Iterator<Item = (DefectSource, Defect)> {
-        let in_logs = self
-            .services
-            .iter()
-            .flat_map(|service| service.files.defects());
-        let in_logs = in_logs.map(|defect| (DefectSource::Service, defect));
-        self.found.iter().cloned().chain(in_logs)
+    /// All defects but those in the kernel's log.
+    fn defects(&self) -> impl Iterator<Item = (DefectSource, Defect)> {
+        let services = self.services.iter();
+        let in_logs = services
+            .flat_map(|service| service.files.defects())
+            .map(|defect| (DefectSource::Service, defect));
+        self.defects.iter().cloned().chain(in_logs)
     }
 }
 
-/// How a process has ended that nobody has waited for; it can still be waited for.
+/// How a child process has ended, if it has. It can still be waited for.
 fn ended(leader: Pid) -> Option<End> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     let status = waitid(WaitId::Pid(leader), options).ok().flatten()?;
@@ -261,76 +254,85 @@ fn taint() -> Option<u64> {
     flags.trim().parse().ok()
 }
 
-/// What the kernel calls a service's processes: 15 letters of the program's name.
-fn program_name(running: &Running) -> String {
-    let service = &running.service;
-    // A prefix may stand before the program, such as setpriv; the version is asked of the program itself.
-    let path = service.version.first().or(service.command.first());
-    let program = path.map_or("", |path| path.rsplit('/').next().unwrap_or(path));
-    program.chars().take(15).collect()
-}
-
-/// The thread.
+/// State of the watch's thread.
 struct Watcher {
     log: Option<KernelLog>,
     reader: defects::Reader,
     /// Whether the kernel has other work than this trial.
     is_live: bool,
-    /// Lost messages, as told.
+    /// Lost messages that were reported.
     lost: u64,
-    told: BTreeMap<DefectKey, (u64, Severity)>,
+    /// Reported defects with their count and severity.
+    reported: BTreeMap<DefectKey, (u64, Severity)>,
+    /// Bytes of the lines of all reported defects.
     line_bytes: usize,
-    /// The reader's changes when all was told last.
+    /// The reader's changes at the last report.
     changes: u64,
-    /// The same when it was looked at last, and how often it had gone on changing until then.
+    /// The reader's changes at the last check, and how many checks in a row have seen new ones.
     growing: (u64, u32),
     shared: Arc<Mutex<Shared>>,
-    tell: Teller,
+    report: Reporter,
 }
 
 impl Watcher {
+    fn new(is_live: bool, report: Reporter) -> Self {
+        Self {
+            log: None,
+            reader: defects::Reader::new(),
+            is_live,
+            lost: 0,
+            reported: BTreeMap::new(),
+            line_bytes: 0,
+            changes: 0,
+            growing: (0, 0),
+            shared: Arc::default(),
+            report,
+        }
+    }
+
     fn run(&mut self, woken: &UnixStream) {
-        // When the pace allows the next word.
+        // When the next report is allowed.
         let mut due = Instant::now();
         loop {
             let now = Instant::now();
-            let is_paced = self.reader.changes() != self.changes || self.has_services();
-            let patience = is_paced.then(|| due.saturating_duration_since(now));
-            let ends = self.wait(woken, patience);
+            let has_work = self.reader.changes() != self.changes || self.has_services();
+            let limit = has_work.then(|| due.saturating_duration_since(now));
+            let ends = self.wait(woken, limit);
             self.read_log();
             if ends {
                 self.reader.finish();
-                self.tell_new();
+                self.report_new();
                 return;
             }
-            if !is_paced {
-                due = Instant::now() + PACE;
+            if !has_work {
+                due = Instant::now() + INTERVAL;
             } else if due <= Instant::now() {
-                self.shared.lock().expect(UNPOISONED).look_at_services();
+                self.shared.lock().expect(UNPOISONED).check_services();
                 if !self.is_growing() {
-                    self.tell_new();
+                    self.report_new();
                 }
-                due = Instant::now() + PACE;
+                due = Instant::now() + INTERVAL;
             }
         }
     }
 
-    /// Whether a report is being written still: told then, it would be about its first lines. One that does not end is told all the same.
+    /// Whether the kernel is still writing a report, of which only the first lines would be reported now. `false` after
+    /// `MOST_WAITS` checks.
     fn is_growing(&mut self) -> bool {
         let changes = self.reader.changes();
         let (before, times) = self.growing;
-        let goes_on = changes != before && times < MOST_WAITS;
-        self.growing = (changes, if goes_on { times + 1 } else { 0 });
-        goes_on
+        let is_growing = changes != before && times < MOST_WAITS;
+        self.growing = (changes, if is_growing { times + 1 } else { 0 });
+        is_growing
     }
 
     fn has_services(&self) -> bool {
         !self.shared.lock().expect(UNPOISONED).services.is_empty()
     }
 
-    /// Waits for the kernel, the job, or so long; whether the job has hung up.
-    fn wait(&mut self, woken: &UnixStream, patience: Option<Duration>) -> bool {
-        let timeout = patience.map(|time| Timespec {
+    /// Waits for a message of the kernel or of the job, at most for `limit`. `true` if the job has hung up.
+    fn wait(&mut self, woken: &UnixStream, limit: Option<Duration>) -> bool {
+        let timeout = limit.map(|time| Timespec {
             tv_sec: time.as_secs().cast_signed(),
             tv_nsec: i64::from(time.subsec_nanos()),
         });
@@ -359,82 +361,83 @@ impl Watcher {
         }
     }
 
-    /// Tells defects that are new or came again, and messages that were lost.
-    fn tell_new(&mut self) {
+    /// Reports defects that are new or have a higher count, and messages that were lost.
+    fn report_new(&mut self) {
         let lost = self.log.as_ref().map_or(self.lost, KernelLog::lost);
         if lost != self.lost {
             self.lost = lost;
-            (self.tell)(FromAgent::KernelLog(Known::Read { lost }));
+            (self.report)(FromAgent::KernelLog(Known::Read { lost }));
         }
         self.changes = self.reader.changes();
-        let found: Vec<_> = self.shared.lock().expect(UNPOISONED).found().collect();
+        let others: Vec<_> = self.shared.lock().expect(UNPOISONED).defects().collect();
         let in_log = self.reader.defects().into_iter();
-        let in_log: Vec<_> = in_log.map(|one| self.of_kernel(one)).collect();
-        let mut all = in_log;
-        let is_known = all.iter().any(|one| one.severity == Severity::Defect);
-        // A flag that says that there was a report is news only where there is none.
-        let tells = |(_, one): &(DefectSource, Defect)| {
-            one.kind != Kind::Taint || one.severity < Severity::Defect || !is_known
+        let mut all: Vec<_> = in_log.map(|defect| self.kernel_defect(defect)).collect();
+        let has_report = all.iter().any(|found| found.severity == Severity::Defect);
+        // A taint flag that stands for a report is news only without that report.
+        let is_news = |(_, defect): &(DefectSource, Defect)| {
+            defect.kind != Kind::Taint || defect.severity < Severity::Defect || !has_report
         };
-        let found = found.into_iter().filter(tells);
-        let found = found.map(|(source, one)| FoundDefect::of(source, one));
-        all.extend(joined(found));
-        for one in all {
-            self.tell_one(one);
+        let others = others.into_iter().filter(is_news);
+        all.extend(merged(
+            others.map(|(source, defect)| FoundDefect::of(source, defect)),
+        ));
+        for found in all {
+            self.report_defect(found);
         }
     }
 
-    /// Faults of other programs on a live host are no fault of the arm's.
-    fn of_kernel(&self, defect: Defect) -> FoundDefect {
+    /// A defect in the kernel's log. On a live host, faults of other programs are only notices.
+    fn kernel_defect(&self, defect: Defect) -> FoundDefect {
         let mut found = FoundDefect::of(DefectSource::Kernel, defect);
         let is_of_program = matches!(found.kind, Kind::UserFault | Kind::CoreDump);
-        if self.is_live && is_of_program && !self.is_own(&found.top) {
+        if self.is_live && is_of_program && !self.is_service(&found.top) {
             found.severity = Severity::Notice;
         }
         found
     }
 
-    fn is_own(&self, program: &str) -> bool {
+    fn is_service(&self, program: &str) -> bool {
         let shared = self.shared.lock().expect(UNPOISONED);
-        let mut own = shared.services.iter();
-        own.any(|one| one.program == program || one.name == program)
+        let mut services = shared.services.iter();
+        services.any(|service| service.program == program || service.name == program)
     }
 
-    fn tell_one(&mut self, mut found: FoundDefect) {
-        let key = found.key();
-        match self.told.get(&key) {
-            Some((count, severity)) if found.count <= *count && found.severity <= *severity => {
+    /// Reports a defect, unless it was reported before with the same count and severity.
+    fn report_defect(&mut self, mut defect: FoundDefect) {
+        let key = defect.key();
+        match self.reported.get(&key) {
+            Some((count, severity)) if defect.count <= *count && defect.severity <= *severity => {
                 return;
             }
             Some((count, _)) => {
-                found.count = found.count.max(*count);
-                found.lines.clear();
+                defect.count = defect.count.max(*count);
+                defect.lines.clear();
             }
-            None if self.told.len() >= MOST_DEFECTS => return,
+            None if self.reported.len() >= MOST_DEFECTS => return,
             None => {
-                let bytes: usize = found.lines.iter().map(String::len).sum();
+                let bytes: usize = defect.lines.iter().map(String::len).sum();
                 if self.line_bytes + bytes > LINES_BYTES {
-                    found.lines.clear();
+                    defect.lines.clear();
                 } else {
                     self.line_bytes += bytes;
                 }
             }
         }
-        self.told.insert(key, (found.count, found.severity));
-        (self.tell)(FromAgent::Defect(Box::new(found)));
+        self.reported.insert(key, (defect.count, defect.severity));
+        (self.report)(FromAgent::Defect(Box::new(defect)));
     }
 }
 
-/// Defects of one source, kind and top as one.
-fn joined(found: impl Iterator<Item = FoundDefect>) -> impl Iterator<Item = FoundDefect> {
+/// Merges defects that have the same source, kind and top.
+fn merged(defects: impl Iterator<Item = FoundDefect>) -> impl Iterator<Item = FoundDefect> {
     let mut by_key: BTreeMap<DefectKey, FoundDefect> = BTreeMap::new();
-    for one in found {
-        match by_key.get_mut(&one.key()) {
-            None => drop(by_key.insert(one.key(), one)),
+    for defect in defects {
+        match by_key.get_mut(&defect.key()) {
+            None => drop(by_key.insert(defect.key(), defect)),
             Some(known) => {
-                known.count += one.count;
-                known.severity = known.severity.max(one.severity);
-                known.last = one.last;
+                known.count += defect.count;
+                known.severity = known.severity.max(defect.severity);
+                known.last = defect.last;
             }
         }
     }
@@ -449,61 +452,50 @@ mod tests {
     use super::*;
 
     fn watcher(is_live: bool) -> (Watcher, Receiver<FromAgent>) {
-        let (tell, told) = channel();
-        let watcher = Watcher {
-            log: None,
-            reader: defects::Reader::new(),
-            is_live,
-            lost: 0,
-            told: BTreeMap::new(),
-            line_bytes: 0,
-            changes: 0,
-            growing: (0, 0),
-            shared: Arc::default(),
-            tell: Box::new(move |message| tell.send(message).unwrap()),
-        };
-        (watcher, told)
+        let (sender, messages) = channel();
+        let report = Box::new(move |message| sender.send(message).unwrap());
+        (Watcher::new(is_live, report), messages)
     }
 
-    /// What is told now: kind, top, count, severity, lines.
-    fn told(
+    /// What is reported now: kind, top, count, severity, number of lines.
+    fn reported(
         watcher: &mut Watcher,
-        told: &Receiver<FromAgent>,
+        messages: &Receiver<FromAgent>,
     ) -> Vec<(&'static str, String, u64, Severity, usize)> {
-        watcher.tell_new();
+        watcher.report_new();
         let defect = |message| match message {
-            FromAgent::Defect(one) => (
-                one.kind.name(),
-                one.top,
-                one.count,
-                one.severity,
-                one.lines.len(),
+            FromAgent::Defect(found) => (
+                found.kind.name(),
+                found.top,
+                found.count,
+                found.severity,
+                found.lines.len(),
             ),
             other => panic!("{other:?}"),
         };
-        told.try_iter().map(defect).collect()
+        messages.try_iter().map(defect).collect()
     }
 
     const HUNG: &[u8] =
         b"3,7,9000000,-;INFO: task jbd2/vda-8:33 blocked for more than 10 seconds.\n";
 
     #[test]
-    fn a_defect_is_told_once_and_again_when_it_counts_more() {
-        let (mut watcher, said) = watcher(false);
+    fn a_defect_is_reported_once_and_again_when_it_counts_more() {
+        let (mut watcher, messages) = watcher(false);
         watcher.reader.feed(HUNG);
-        let first = told(&mut watcher, &said);
+        let first = reported(&mut watcher, &messages);
         assert_eq!((first.len(), first[0].2), (1, 1));
         assert!(first[0].4 > 0);
-        assert_eq!(told(&mut watcher, &said), []);
+        assert_eq!(reported(&mut watcher, &messages), []);
         watcher.reader.feed(b"6,8,20000000,-;a line much later\n");
         watcher.reader.feed(HUNG);
-        let again = told(&mut watcher, &said);
+        let again = reported(&mut watcher, &messages);
         assert_eq!((again.len(), again[0].2, again[0].4), (1, 2, 0));
     }
 
     #[test]
     fn a_report_that_is_being_written_is_waited_for_and_not_for_ever() {
-        let (mut watcher, _said) = watcher(false);
+        let (mut watcher, _messages) = watcher(false);
         assert!(!watcher.is_growing());
         for round in 0..8 {
             watcher.reader.feed(HUNG);
@@ -516,24 +508,24 @@ mod tests {
     fn a_fault_of_a_program_that_is_none_of_the_arms_is_a_notice() {
         let fault = b"6,1,1,-;firefox[99]: segfault at 0 ip 0 sp 0 error 4\n";
         for (is_live, severity) in [(true, Severity::Notice), (false, Severity::Defect)] {
-            let (mut watcher, said) = watcher(is_live);
+            let (mut watcher, messages) = watcher(is_live);
             watcher.reader.feed(fault);
-            assert_eq!(told(&mut watcher, &said)[0].3, severity);
+            assert_eq!(reported(&mut watcher, &messages)[0].3, severity);
         }
     }
 
     #[test]
     fn a_taint_flag_is_news_only_without_the_report_that_it_stands_for() {
-        let warning = || defects::taint(0, 1 << 9 | 1 << 13, Moment::default());
         for has_report in [false, true] {
-            let (mut watcher, said) = watcher(false);
+            let (mut watcher, messages) = watcher(false);
             if has_report {
                 watcher.reader.feed(HUNG);
             }
-            let found = warning().into_iter();
-            let found = found.map(|one| (DefectSource::Kernel, one));
-            watcher.shared.lock().unwrap().found.extend(found);
-            let tops: Vec<_> = told(&mut watcher, &said)
+            let taint = defects::taint(0, 1 << 9 | 1 << 13, Moment::default());
+            let mut shared = watcher.shared.lock().unwrap();
+            shared.add(DefectSource::Kernel, taint);
+            drop(shared);
+            let tops: Vec<_> = reported(&mut watcher, &messages)
                 .into_iter()
                 .filter_map(|(kind, top, ..)| (kind == "taint").then_some(top))
                 .collect();

@@ -1,11 +1,11 @@
-//! A disk with seeks: a block device whose requests take as long as a drive of a data sheet takes.
+//! A simulated drive: a block device whose requests take as long as on a drive with a given data sheet.
 //!
 //! ```text
 //! kernel --ublk--> server thread: store (content), drive (time) --at its time--> kernel
 //! ```
-//! `drive` is a model in simulated time and `store` a piece of memory; `server` joins them with the clock. It never knows
-//! what is measured. Under counted instructions the guest's clock leaps while the thread sleeps, so that a seek takes the
-//! guest's time and none of the host's; what the thread itself executes takes both.
+//! `drive` is a model in simulated time, `store` holds the content in memory, and `server` connects both with the clock. It
+//! knows nothing of what is measured. Under counted instructions the guest's clock leaps while the thread sleeps, so a
+//! seek takes guest time but no host time; what the thread itself executes takes both.
 
 mod drive;
 mod geometry;
@@ -21,14 +21,14 @@ use plan::SeekDisk;
 
 use crate::disk::server::Shared;
 
-/// A disk that is being served, as long as the process lives.
+/// A simulated drive, served as long as the process lives.
 #[derive(Debug, Clone)]
 pub struct Disk {
     path: PathBuf,
     shared: Arc<Shared>,
 }
 
-/// What a disk has done since it was there.
+/// Statistics of a drive since its start.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests to read.
@@ -39,15 +39,15 @@ pub struct Counts {
     pub flushes: u64,
     /// Moves of the head to another track.
     pub seeks: u64,
-    /// Reads that its read-ahead had, or was about to have.
+    /// Reads that the read-ahead served.
     pub hits: u64,
     /// Nanoseconds in which the head sought, waited for the platter, read or wrote.
     pub busy_ns: u64,
-    /// Most requests that it had at once.
+    /// Largest number of simultaneous requests.
     pub deepest: u64,
-    /// Bytes of memory that it keeps.
+    /// Bytes of memory that hold its content.
     pub kept_bytes: u64,
-    /// Writes that found no memory: they failed.
+    /// Requests that failed, for example because no memory was left.
     pub refused: u64,
 }
 
@@ -63,14 +63,14 @@ impl Disk {
         &self.path
     }
 
-    /// What it has done.
+    /// Its statistics so far.
     pub fn counts(&self) -> Counts {
         self.shared.counts()
     }
 }
 
 impl Counts {
-    /// What was done since `before`; levels are those of now.
+    /// Statistics since `before`; levels are the present ones.
     #[must_use]
     pub fn since(self, before: Self) -> Self {
         Self {

@@ -1,4 +1,4 @@
-//! The workload's own disk: the I/O scheduler that an arm asks for, and what it sets of that and of the queue.
+//! Settings of the workload's disk: the arm's I/O scheduler, and settings of it and of the queue.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use plan::Tuning;
 
 use crate::refused::Refused;
 
-/// Sets a disk's I/O scheduler, then what the arm sets of it and of the queue; what is not named stays the kernel's choice.
+/// Sets a disk's I/O scheduler, then the arm's settings of it and of the queue. The rest keeps the kernel's defaults.
 pub(crate) fn set(disk: Option<&Path>, tuning: &Tuning) -> Result<()> {
     if tuning.io_scheduler.is_empty() && tuning.queue.is_empty() {
         return Ok(());
@@ -17,15 +17,15 @@ pub(crate) fn set(disk: Option<&Path>, tuning: &Tuning) -> Result<()> {
     let name = name.context("a scheduler or queue for a disk that is not there")?;
     let queue = Path::new("/sys/block").join(name).join("queue");
     if !tuning.io_scheduler.is_empty() {
-        schedule(&queue, &tuning.io_scheduler)?;
+        set_scheduler(&queue, &tuning.io_scheduler)?;
     }
     for (name, value) in &tuning.queue {
-        set_one(&queue, name, value)?;
+        set_value(&queue, name, value)?;
     }
     Ok(())
 }
 
-fn schedule(queue: &Path, scheduler: &str) -> Result<()> {
+fn set_scheduler(queue: &Path, scheduler: &str) -> Result<()> {
     let file = queue.join("scheduler");
     if fs::write(&file, scheduler).is_err() {
         let known = fs::read_to_string(&file).unwrap_or_default();
@@ -37,8 +37,8 @@ fn schedule(queue: &Path, scheduler: &str) -> Result<()> {
     Ok(())
 }
 
-/// Writes one setting and reads it back: some are rounded or bounded by the kernel without a word.
-fn set_one(queue: &Path, name: &str, value: &str) -> Result<()> {
+/// Writes one setting and reads it back: the kernel rounds or limits some without an error.
+fn set_value(queue: &Path, name: &str, value: &str) -> Result<()> {
     let places = [queue.join(name), queue.join("iosched").join(name)];
     let Some(file) = places.iter().find(|file| file.exists()) else {
         let known = [names(queue), names(&queue.join("iosched"))].concat();
@@ -59,7 +59,7 @@ fn set_one(queue: &Path, name: &str, value: &str) -> Result<()> {
     Ok(())
 }
 
-/// Files of a directory, in order.
+/// Names of a directory's files, sorted.
 fn names(dir: &Path) -> Vec<String> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let files = entries
@@ -82,14 +82,14 @@ mod tests {
         fs::create_dir(queue.join("iosched")).unwrap();
         fs::write(queue.join("nr_requests"), "2\n").unwrap();
         fs::write(queue.join("iosched/slice_idle"), "8\n").unwrap();
-        set_one(queue, "nr_requests", "128").unwrap();
-        set_one(queue, "slice_idle", "0").unwrap();
+        set_value(queue, "nr_requests", "128").unwrap();
+        set_value(queue, "slice_idle", "0").unwrap();
         let text = |name: &str| fs::read_to_string(queue.join(name)).unwrap();
         assert_eq!(
             (text("nr_requests"), text("iosched/slice_idle")),
             ("128".into(), "0".into())
         );
-        let why = set_one(queue, "fifo_batch", "1").unwrap_err().to_string();
+        let why = set_value(queue, "fifo_batch", "1").unwrap_err().to_string();
         assert_eq!(
             why,
             "this kernel's queue has no setting fifo_batch (it has: nr_requests, slice_idle)"

@@ -1,4 +1,4 @@
-//! What a disk with seeks does under a load.
+//! The work of a simulated drive under a load.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use record::protocol::Job;
 
 use crate::env::Environment;
 
-/// A disk that is watched from the beginning of a load.
+/// A drive that is watched from the beginning of a load.
 pub(crate) struct DiskWatch<'e> {
     plan: &'e SeekDisk,
     disk: &'e Disk,
@@ -16,14 +16,14 @@ pub(crate) struct DiskWatch<'e> {
 }
 
 impl<'e> DiskWatch<'e> {
-    /// Begins; nothing where the machine's own disk is used, or none.
+    /// Begins to watch the job's simulated drive, if it has one.
     pub(crate) fn begin(job: &'e Job, environment: &'e Environment) -> Option<Self> {
         let (plan, disk) = job.disk.as_ref().zip(environment.seeks.as_ref())?;
         let before = disk.counts();
         Some(Self { plan, disk, before })
     }
 
-    /// What the disk is, and what it did, warm-up included, as facts.
+    /// The drive's geometry and its work, including the warm-up, as facts.
     pub(crate) fn end(self) -> BTreeMap<String, String> {
         facts(self.plan, self.disk.counts().since(self.before))
     }

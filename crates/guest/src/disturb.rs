@@ -1,11 +1,11 @@
-//! Disturbances: what a plan has done to the system while it is loaded, each at its instant, each undone at its end and, however the
-//! load ends, before the agent does anything else.
+//! Disturbs the system while it is loaded, as the plan says. Each disturbance begins at its instant and is undone at
+//! its end, or when the load ends for whatever reason.
 //!
 //! ```text
 //! the load begins --warm-up--> the window opens --at--> begin, tick, tick ... --for--> end -> record
 //! ```
-//! What cannot be done is recorded with the system's own reason, and the trial goes on: whether it could be done in one arm only is for
-//! others to judge.
+//! A disturbance that fails is recorded with the system's reason, and the trial continues; fairness checks compare
+//! the arms.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -20,7 +20,8 @@ use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, SecondsA
 use record::protocol::{FromAgent, Job};
 use workload::probe::Probe;
 
-use crate::defect_watch::{AskedEnds, DefectWatch};
+use crate::UNPOISONED;
+use crate::defect_watch::{DefectWatch, ExpectedKills};
 use crate::env::Environment;
 use crate::netns::{Netns, NetnsPair};
 use crate::priority;
@@ -36,9 +37,7 @@ mod system;
 /// Time between two calls of `Ongoing::tick`.
 const TICK: Duration = Duration::from_millis(100);
 
-const UNPOISONED: &str = "who holds the lock does not panic";
-
-/// What disturbances are done to.
+/// The system that is disturbed.
 #[derive(Debug)]
 pub(crate) struct Site {
     pub(crate) server: Netns,
@@ -49,11 +48,10 @@ pub(crate) struct Site {
     /// The servers' data and logs.
     pub(crate) dir: PathBuf,
     pub(crate) seed: u64,
-    /// Who is told which processes are killed.
-    pub(crate) asked: AskedEnds,
+    pub(crate) expected_kills: ExpectedKills,
 }
 
-/// A service, without a hold on it.
+/// Where to find a running service.
 #[derive(Debug)]
 pub(crate) struct ServicePlace {
     /// The directory of its cgroup.
@@ -63,120 +61,109 @@ pub(crate) struct ServicePlace {
     pub(crate) probe: Probe,
 }
 
-impl Site {
-    /// Of services that run.
-    fn of(
-        netns: &NetnsPair,
-        services: &[Running],
-        (cgroup, dir): (PathBuf, PathBuf),
-        (seed, asked): (u64, AskedEnds),
-    ) -> Result<Self> {
-        let place = |running: &Running| ServicePlace {
-            cgroup: running.cgroup.dir.clone(),
-            leader: i32::try_from(running.leader()).unwrap_or(0),
-            probe: running.service.probe.clone(),
-        };
-        Ok(Self {
-            server: netns.server.try_clone()?,
-            client: netns.client.try_clone()?,
-            services: services.iter().map(place).collect(),
-            cgroup,
-            dir,
-            seed,
-            asked,
-        })
-    }
-}
-
-/// What was counted of a disturbance, and whether that shows that it was felt.
+/// What was counted of a disturbance, and whether it had an effect.
 #[derive(Debug, Default)]
-struct Felt {
+struct Impact {
     counts: BTreeMap<String, u64>,
-    is_felt: bool,
+    has_effect: bool,
 }
 
-impl Felt {
-    /// By one count, which must be above zero.
-    fn by(name: &str, count: u64) -> Self {
+impl Impact {
+    /// The count that shows an effect if it is above zero.
+    fn new(name: &str, count: u64) -> Self {
         Self {
             counts: [(name.to_string(), count)].into(),
-            is_felt: count > 0,
+            has_effect: count > 0,
         }
     }
 
-    /// With another count beside it.
-    fn beside(mut self, name: &str, count: u64) -> Self {
+    /// Adds another count.
+    fn with(mut self, name: &str, count: u64) -> Self {
         self.counts.insert(name.into(), count);
         self
     }
 }
 
-/// A disturbance that goes on.
+/// A disturbance that has begun.
 trait Ongoing {
-    /// Called again and again while it lasts, so that it may do more, and see what it does.
+    /// Called every `TICK` while it lasts, to continue it and to count its effects.
     fn tick(&mut self, _site: &Site) {}
 
-    /// Undoes it. Whoever cannot undo all of it undoes the rest.
-    fn end(&mut self, site: &Site) -> Result<Felt>;
+    /// Undoes it, as far as possible.
+    fn end(&mut self, site: &Site) -> Result<Impact>;
 }
 
-/// Begins one.
-fn begin(one: &PlannedDisturbance, site: &Site) -> Result<Box<dyn Ongoing>> {
-    match one.kind {
+fn begin(planned: &PlannedDisturbance, site: &Site) -> Result<Box<dyn Ongoing>> {
+    match planned.kind {
         DisturbanceKind::Loss { .. }
         | DisturbanceKind::Delay { .. }
         | DisturbanceKind::Reorder { .. }
         | DisturbanceKind::Duplicate { .. }
-        | DisturbanceKind::Corrupt { .. } => network::begin_netem(&one.kind, site),
+        | DisturbanceKind::Corrupt { .. } => network::begin_netem(&planned.kind, site),
         DisturbanceKind::LinkDown => network::begin_link_down(site),
         DisturbanceKind::DiskFull => system::begin_disk_full(site),
         DisturbanceKind::Memory { bytes } => memory::begin(bytes, site),
         DisturbanceKind::CpuOffline { cpu } => system::begin_cpu_offline(cpu),
         DisturbanceKind::ClockStep { step_ms } => system::begin_clock_step(step_ms),
-        DisturbanceKind::KillWorker => processes::begin_kill(one.length_ms.div_ceil(1000), site),
+        DisturbanceKind::KillWorker => {
+            processes::begin_kill(planned.length_ms.div_ceil(1000), site)
+        }
         DisturbanceKind::SynFlood { rate_per_s } => flood::begin(rate_per_s, site),
         DisturbanceKind::SlowClients { connections } => slow_clients::begin(connections, site),
         DisturbanceKind::Descriptors => processes::begin_descriptors(site),
     }
 }
 
-/// The disturbances of a job, on a thread of their own from the load's beginning to its end.
+/// The disturbances of a job, on a thread that runs from the load's begin to its end.
 pub(crate) struct Disturber<'j> {
     planned: &'j [PlannedDisturbance],
     warmup: Duration,
     site: Mutex<Option<Site>>,
     seconds: Mutex<SecondsAround>,
-    at_work: Mutex<Option<AtWork>>,
-    /// What has begun and ended, and has not been told.
+    worker: Mutex<Option<Worker>>,
+    /// Begins and ends that have not been reported.
     news: (Sender<BegunDisturbance>, Mutex<Receiver<BegunDisturbance>>),
 }
 
-/// The thread; it ends when `stop` is told or let go.
-struct AtWork {
+/// The thread; it ends when `stop` is dropped.
+struct Worker {
     stop: Sender<()>,
     thread: JoinHandle<Vec<DisturbanceRecord>>,
 }
 
 impl<'j> Disturber<'j> {
-    /// Of services that run, for a load with such a warm-up.
-    pub(crate) fn of(
+    /// Disturbs running services under a load that has this warm-up.
+    pub(crate) fn new(
         job: &'j Job,
         environment: &Environment,
-        (netns, services, defects): (&NetnsPair, &[Running], &DefectWatch),
+        netns: &NetnsPair,
+        services: &[Running],
+        defects: &DefectWatch,
         warmup: Duration,
     ) -> Result<Self> {
         let planned = &job.disturbances[..];
-        let places = (environment.cgroup.clone(), environment.dir.clone());
-        let of_job = (job.seed, defects.asked_ends());
-        let site = Site::of(netns, services, places, of_job)?;
-        let (told, news) = channel();
+        let place = |running: &Running| ServicePlace {
+            cgroup: running.cgroup.dir.clone(),
+            leader: i32::try_from(running.leader()).unwrap_or(0),
+            probe: running.service.probe.clone(),
+        };
+        let site = Site {
+            server: netns.server.try_clone()?,
+            client: netns.client.try_clone()?,
+            services: services.iter().map(place).collect(),
+            cgroup: environment.cgroup.clone(),
+            dir: environment.dir.clone(),
+            seed: job.seed,
+            expected_kills: defects.expected_kills(),
+        };
+        let (sender, news) = channel();
         Ok(Self {
             planned,
             warmup,
             site: Mutex::new(Some(site)),
             seconds: Mutex::new(SecondsAround::new(planned)),
-            at_work: Mutex::new(None),
-            news: (told, Mutex::new(news)),
+            worker: Mutex::new(None),
+            news: (sender, Mutex::new(news)),
         })
     }
 
@@ -188,26 +175,26 @@ impl<'j> Disturber<'j> {
         };
         let (planned, opens) = (self.planned.to_vec(), Instant::now() + self.warmup);
         let (stop, stopped) = channel();
-        let told = self.news.0.clone();
+        let news = self.news.0.clone();
         let builder = thread::Builder::new().name("disturber".into());
         let thread = builder
             .spawn(move || {
-                // Its instants are the same in all arms only if no server keeps it waiting.
+                // Servers must not delay it, or its instants would differ between arms.
                 priority::raise();
-                follow(&planned, &site, opens, &stopped, &told)
+                follow(&planned, &site, opens, &stopped, &news)
             })
-            .expect("a thread more can be had");
-        *self.at_work.lock().expect(UNPOISONED) = Some(AtWork { stop, thread });
+            .expect("one more thread can be created");
+        *self.worker.lock().expect(UNPOISONED) = Some(Worker { stop, thread });
     }
 
-    /// What has begun or ended since this was last asked.
+    /// Disturbances that have begun or ended since the last call.
     pub(crate) fn news(&self) -> Vec<FromAgent> {
         let news = self.news.1.lock().expect(UNPOISONED);
         news.try_iter().map(FromAgent::Disturbance).collect()
     }
 
-    /// Looks at what the clients tell.
-    pub(crate) fn sees(&self, message: &FromAgent) {
+    /// Takes the service around disturbances from the clients' messages.
+    pub(crate) fn observe(&self, message: &FromAgent) {
         if let FromAgent::Tick(tick) = message
             && !self.planned.is_empty()
         {
@@ -218,9 +205,9 @@ impl<'j> Disturber<'j> {
         }
     }
 
-    /// The load is over: undoes what goes on still, and tells all.
+    /// The load is over: undoes what has not ended. Returns all records.
     pub(crate) fn end(&self) -> Vec<DisturbanceRecord> {
-        let Some(AtWork { stop, thread }) = self.at_work.lock().expect(UNPOISONED).take() else {
+        let Some(Worker { stop, thread }) = self.worker.lock().expect(UNPOISONED).take() else {
             return Vec::new();
         };
         drop(stop);
@@ -236,50 +223,54 @@ impl<'j> Disturber<'j> {
 
 impl Drop for Disturber<'_> {
     fn drop(&mut self) {
-        // However the job ends, nothing goes on after it.
+        // Also if the job fails.
         let _ = self.end();
     }
 }
 
-/// What the schedule holds, in the order of time: an end comes before a beginning at the same instant.
+/// A step of the schedule; at the same instant, an end comes before a begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     End,
     Begin,
 }
 
-/// Steps of a schedule: when, in milliseconds since the window opened, which, and of which disturbance.
+/// The schedule: time in milliseconds since the window opened, step, index of the disturbance.
 fn steps(planned: &[PlannedDisturbance]) -> Vec<(u64, Step, usize)> {
-    let steps = planned.iter().enumerate().flat_map(|(index, one)| {
-        let length_ms = one.length_ms;
-        let both = move |at: &u64| {
-            [
-                (*at, Step::Begin, index),
-                (at + length_ms, Step::End, index),
-            ]
-        };
-        one.at_ms.iter().flat_map(both)
-    });
-    let mut steps: Vec<_> = steps.collect();
+    let mut steps = Vec::new();
+    for (index, planned) in planned.iter().enumerate() {
+        for at_ms in &planned.at_ms {
+            steps.push((*at_ms, Step::Begin, index));
+            steps.push((at_ms + planned.length_ms, Step::End, index));
+        }
+    }
     steps.sort_unstable();
     steps
 }
 
-/// One that has begun.
+/// A disturbance that has begun, with its index in the plan.
 struct Begun {
     index: usize,
     begin_ms: u64,
     ongoing: Box<dyn Ongoing>,
 }
 
-/// Follows the schedule to its end, or until `stopped` is told or let go.
+/// Follows the schedule to its end, or until the sender of `stopped` is dropped.
 fn follow(
     planned: &[PlannedDisturbance],
     site: &Site,
     opens: Instant,
     stopped: &Receiver<()>,
-    told: &Sender<BegunDisturbance>,
+    news: &Sender<BegunDisturbance>,
 ) -> Vec<DisturbanceRecord> {
+    let report = |name: &str, begin_ms, end_ms| {
+        // Fails once the load is over.
+        let _ = news.send(BegunDisturbance {
+            name: name.into(),
+            begin_ms,
+            end_ms,
+        });
+    };
     let since = || opens.elapsed().as_millis() as u64;
     let (mut begun, mut records): (Vec<Begun>, Vec<_>) = (Vec::new(), Vec::new());
     'schedule: for (at_ms, step, index) in steps(planned) {
@@ -298,75 +289,56 @@ fn follow(
             if left.is_zero() {
                 break;
             }
-            for one in &mut begun {
-                one.ongoing.tick(site);
+            for disturbance in &mut begun {
+                disturbance.ongoing.tick(site);
             }
         }
-        let one = &planned[index];
+        let planned = &planned[index];
         match step {
             Step::Begin => {
                 let begin_ms = since();
-                match begin(one, site) {
+                match begin(planned, site) {
                     Ok(ongoing) => {
-                        tell(told, one, begin_ms, None);
+                        report(&planned.name, begin_ms, None);
                         begun.push(Begun {
                             index,
                             begin_ms,
                             ongoing,
                         });
                     }
-                    Err(why) => records.push(impossible(one, begin_ms, &why)),
+                    Err(why) => records.push(impossible(&planned.name, begin_ms, &why)),
                 }
             }
             Step::End => {
-                if let Some(place) = begun.iter().position(|one| one.index == index) {
-                    let ended = begun.remove(place).end(one, site, since);
-                    tell(told, one, ended.begin_ms, Some(ended.end_ms));
-                    records.push(ended);
+                let is_it = |disturbance: &Begun| disturbance.index == index;
+                if let Some(place) = begun.iter().position(is_it) {
+                    let record = begun.remove(place).end(&planned.name, site, since);
+                    report(&planned.name, record.begin_ms, Some(record.end_ms));
+                    records.push(record);
                 }
             }
         }
     }
     for left in begun {
-        let one = &planned[left.index];
-        records.push(left.end(one, site, since));
+        let name = &planned[left.index].name;
+        records.push(left.end(name, site, since));
     }
     records.sort_by_key(|record| record.begin_ms);
     records
 }
 
-fn tell(
-    told: &Sender<BegunDisturbance>,
-    one: &PlannedDisturbance,
-    begin_ms: u64,
-    end_ms: Option<u64>,
-) {
-    // Nobody listens once the load is over.
-    let _ = told.send(BegunDisturbance {
-        name: one.name.clone(),
-        begin_ms,
-        end_ms,
-    });
-}
-
 impl Begun {
-    fn end(
-        mut self,
-        one: &PlannedDisturbance,
-        site: &Site,
-        since: impl Fn() -> u64,
-    ) -> DisturbanceRecord {
-        let felt = self.ongoing.end(site);
-        let effect = match felt {
-            Ok(Felt {
+    fn end(mut self, name: &str, site: &Site, since: impl Fn() -> u64) -> DisturbanceRecord {
+        let effect = match self.ongoing.end(site) {
+            Ok(Impact {
                 counts,
-                is_felt: true,
+                has_effect: true,
             }) => Effect::Took { counts },
-            Ok(Felt { counts, .. }) => Effect::Unfelt { counts },
-            Err(why) => return impossible(one, self.begin_ms, &why),
+            Ok(Impact { counts, .. }) => Effect::Unfelt { counts },
+            Err(why) => return impossible(name, self.begin_ms, &why),
         };
         DisturbanceRecord {
-            name: one.name.clone(),
+            name: name.into(),
             begin_ms: self.begin_ms,
             end_ms: since(),
             effect,
@@ -375,9 +347,9 @@ impl Begun {
     }
 }
 
-fn impossible(one: &PlannedDisturbance, begin_ms: u64, why: &anyhow::Error) -> DisturbanceRecord {
+fn impossible(name: &str, begin_ms: u64, why: &anyhow::Error) -> DisturbanceRecord {
     DisturbanceRecord {
-        name: one.name.clone(),
+        name: name.into(),
         begin_ms,
         end_ms: begin_ms,
         effect: Effect::Impossible {

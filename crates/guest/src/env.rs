@@ -1,4 +1,4 @@
-//! Where a job runs, why it gave no figure, and how it tells what it does.
+//! Where a job runs, why it failed, and how it reports progress.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,23 +16,23 @@ use crate::refused::Refused;
 pub struct Environment {
     /// Empty directory for the workload's data, in memory.
     pub dir: PathBuf,
-    /// Directory of a cgroup2 file system that may be made.
+    /// Directory to create in a cgroup2 file system.
     pub cgroup: PathBuf,
-    /// The kernel's configuration, where the machine knows better than `/proc/config.gz`.
+    /// The kernel's configuration, for kernels without `/proc/config.gz`.
     pub kernel_config: Option<String>,
-    /// The workload's own disk, if the machine has one.
+    /// The disk reserved for the workload, if the machine has one.
     pub disk: Option<PathBuf>,
-    /// That disk, where it is one with seeks.
+    /// The simulated drive behind `disk`, if it is one.
     pub seeks: Option<Disk>,
     /// Longest wait for the system to become idle.
     pub max_idle_wait: Duration,
-    /// Whether clients and network are looked at: not where the clients share a guest with the server by design.
+    /// Whether to watch clients and network: not where clients share a guest with the server by design.
     pub watches_path: bool,
-    /// The network of a box whose servers have their clients elsewhere.
+    /// The network of a box whose clients run elsewhere.
     pub box_network: Option<BoxNetwork>,
 }
 
-/// Why a job gave no figure.
+/// Why a job failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
     /// The kind of failure.
@@ -50,18 +50,15 @@ impl From<anyhow::Error> for Failure {
         } else {
             VoidReason::AgentFailed
         };
-        Self {
-            reason,
-            detail: format!("{why:#}"),
-        }
+        Self::new(reason, format!("{why:#}"))
     }
 }
 
 impl Failure {
-    pub(crate) fn of(reason: VoidReason, detail: String) -> Self {
+    pub(crate) fn new(reason: VoidReason, detail: String) -> Self {
         Self { reason, detail }
     }
 }
 
-/// How the job tells what it does; messages go out in the order of the calls.
-pub type Tell<'t> = dyn Fn(FromAgent) + Sync + 't;
+/// Reports progress of the job; messages go out in the order of the calls.
+pub type Report<'r> = dyn Fn(FromAgent) + Sync + 'r;

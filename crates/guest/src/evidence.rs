@@ -1,4 +1,4 @@
-//! What a system on the network tells of itself: an exporter's metrics or an SNMP agent's, before the load and after it.
+//! Monitoring data of a system on the network: an exporter's metrics or an SNMP agent's, before and after the load.
 
 mod exporter;
 mod snmp;
@@ -19,49 +19,48 @@ use workload::Timing;
 use workload::context::command;
 use workload::figures::RemoteUse;
 
-/// Connections that are made to see how far away the system is.
+/// Connections that measure the time to connect; the median counts.
 const CONNECTIONS: usize = 9;
 
-/// What a system told.
+/// Data of a system at an instant.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Reading {
-    /// What it calls itself.
+    /// Name and version of the system.
     pub(crate) system: Option<String>,
-    /// Since when it runs, or for how long.
     boot: Option<Boot>,
-    /// Seconds so far that all CPUs together were busy, and idle, where they are those of this moment.
+    /// Seconds so far that all CPUs together were busy, and idle, if they are up to date.
     cpu: Option<(f64, f64)>,
-    /// CPUs of the system, where it told seconds of them.
+    /// Number of CPUs in `cpu`.
     cpus: Option<f64>,
-    /// Memory in use, what Linux lends to caches left out: the same of both sources.
+    /// Memory in use without reclaimable caches, defined alike for both sources.
     memory_bytes: Option<f64>,
 }
 
-/// How a system tells when it was started.
+/// When a system was started.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Boot {
     /// Unix time in seconds.
     At(f64),
-    /// Hundredths of a second that it had been up at a moment, modulo 2^32 (497 days).
+    /// Uptime at an instant in hundredths of a second, modulo 2^32 (497 days).
     Since { ticks: u32, at: Instant },
 }
 
-/// What a system told of a window.
+/// Data of a system over a window.
 #[derive(Debug)]
 pub(crate) struct Watched {
-    /// As it opened.
+    /// As the window opened.
     before: Reading,
     /// As it closed.
     after: Reading,
-    /// CPUs that were busy, on average, where they are told by other answers than these two.
+    /// Average of busy CPUs, if it does not come from these two readings.
     busy_cpus: Option<f64>,
 }
 
-/// How far the time that a system was up may be from that which went by here, in seconds: clocks are set now and then, and
-/// answers take their time.
+/// Largest difference, in seconds, between a system's uptime and the time elapsed here: clocks are adjusted, and
+/// answers take time.
 const CLOCK_ERROR_S: f64 = 5.0;
 
-/// Asks the system.
+/// Queries the system.
 pub(crate) fn read(source: &EvidenceSource) -> Result<Reading> {
     match source {
         EvidenceSource::Exporter(url) => exporter::read(url),
@@ -69,10 +68,10 @@ pub(crate) fn read(source: &EvidenceSource) -> Result<Reading> {
     }
 }
 
-/// Asks once, before the first trial.
+/// Queries the system once, before the first trial.
 ///
 /// # Errors
-/// Says which source does not tell of the system, what was expected of it, and what to do.
+/// Says which source has no data of the system, what was expected of it, and the remedy.
 pub fn try_source(source: &EvidenceSource) -> Result<()> {
     let (key, expected) = match source {
         EvidenceSource::Exporter(_) => (
@@ -92,7 +91,7 @@ pub fn try_source(source: &EvidenceSource) -> Result<()> {
     })
 }
 
-/// What is asked, in a word.
+/// The kind of source, as a fact.
 pub(crate) fn name(source: Option<&EvidenceSource>) -> String {
     let word = match source {
         None => "none",
@@ -102,7 +101,8 @@ pub(crate) fn name(source: Option<&EvidenceSource>) -> String {
     word.into()
 }
 
-/// Asks the system as the window opens and as it closes; an SNMP agent, whose CPU counters are some seconds old, also between.
+/// Queries the system as the window opens and as it closes; an SNMP agent also in between, because its CPU counters are
+/// some seconds old.
 pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> {
     let begun = Instant::now();
     let Timing { warmup, window } = timing;
@@ -118,7 +118,7 @@ pub(crate) fn watch(source: &EvidenceSource, timing: Timing) -> Result<Watched> 
         wait_until(begun, warmup + window);
         let after = read(source)?;
         let busy_cpus =
-            snapshots.and_then(|thread| thread.join().expect("looking at counters does not panic"));
+            snapshots.and_then(|thread| thread.join().expect("polling counters does not panic"));
         Ok(Watched {
             before,
             after,
@@ -131,7 +131,7 @@ fn wait_until(begun: Instant, end: Duration) {
     thread::sleep(end.saturating_sub(begun.elapsed()));
 }
 
-/// What the system used in a window before which it had told `first`, or why that says nothing.
+/// What the system used in a window. `first` is a reading from before the load. Fails if the system was restarted.
 pub(crate) fn used(first: &Reading, watched: &Watched) -> Result<RemoteUse, String> {
     let Watched {
         before,
@@ -166,19 +166,19 @@ fn is_restarted(before: &Reading, after: &Reading) -> bool {
     }
 }
 
-/// CPUs that were busy between two readings, on average.
+/// Average of busy CPUs between two readings.
 fn busy_between(before: &Reading, after: &Reading) -> Option<f64> {
     let ((busy, idle), (later_busy, later_idle)) = before.cpu.zip(after.cpu)?;
     let (busy, idle) = (later_busy - busy, later_idle - idle);
-    let is_told = busy >= 0.0 && idle >= 0.0 && busy + idle > 0.0;
-    // Some exporters are slow to answer: the share is right when the sums are not.
-    is_told.then_some(busy / (busy + idle) * after.cpus?)
+    let is_valid = busy >= 0.0 && idle >= 0.0 && busy + idle > 0.0;
+    // By the share of busy time: a slow exporter makes the sums wrong, but not the share.
+    is_valid.then_some(busy / (busy + idle) * after.cpus?)
 }
 
-/// How far away the system is and which way leads there, into the facts; what its server calls itself.
-pub(crate) fn look(url: &str, values: &mut BTreeMap<String, String>) -> Result<String> {
-    // It is only looked at; the load has seen to its certificate.
-    let server = Server::of(url, || Ok(Trust::Any))?;
+/// Adds facts on the connection to the system: address, time to connect, route. Returns the name of its server.
+pub(crate) fn describe(url: &str, values: &mut BTreeMap<String, String>) -> Result<String> {
+    // The load has checked the certificate.
+    let server = Server::from_url(url, || Ok(Trust::Any))?;
     let mut times: Vec<Duration> = (0..CONNECTIONS)
         .map(|_| {
             let begun = Instant::now();
@@ -201,7 +201,7 @@ pub(crate) fn look(url: &str, values: &mut BTreeMap<String, String>) -> Result<S
         values.insert("remote:route".into(), line.trim().into());
     }
     let exchange = Exchange::get("/", Expect::status(200));
-    let name = probe::ask(&server, &exchange).ok();
+    let name = probe::request(&server, &exchange).ok();
     Ok(name.and_then(|(_, head)| head.server).unwrap_or_default())
 }
 
@@ -223,7 +223,7 @@ mod tests {
     fn what_was_used_is_the_difference_of_two_readings() {
         let boot = Boot::At(1000.0);
         let first = reading((9.0, 80.0), boot);
-        let of = |cpu, cpus| {
+        let used = |cpu, cpus| {
             let watched = Watched {
                 before: reading((10.0, 90.0), boot),
                 after: Reading {
@@ -239,12 +239,12 @@ mod tests {
             busy_cpus: Some(1.5),
             memory_bytes: Some(5.0),
         };
-        assert_eq!(of((25.0, 95.0), 2.0), expected);
-        // An exporter that is slow to answer has seen more time pass, or less.
-        assert_eq!(of((40.0, 100.0), 2.0), expected);
-        assert_eq!(of((40.0, 100.0), 4.0).busy_cpus, Some(3.0));
-        assert_eq!(of((10.0, 90.0), 2.0).busy_cpus, None);
-        assert_eq!(of((1.0, 2.0), 2.0).busy_cpus, None);
+        assert_eq!(used((25.0, 95.0), 2.0), expected);
+        // A slow exporter counts more time, or less.
+        assert_eq!(used((40.0, 100.0), 2.0), expected);
+        assert_eq!(used((40.0, 100.0), 4.0).busy_cpus, Some(3.0));
+        assert_eq!(used((10.0, 90.0), 2.0).busy_cpus, None);
+        assert_eq!(used((1.0, 2.0), 2.0).busy_cpus, None);
     }
 
     #[test]
@@ -260,14 +260,14 @@ mod tests {
         };
         assert!(!is_restarted(50.0, 60.0, 10));
         assert!(is_restarted(50.0, 3.0, 20));
-        // It had run for less long than it does now.
+        // Restarted, although the uptime has grown.
         assert!(is_restarted(2.0, 4.0, 60));
         let days = 86_400.0;
         assert!(!is_restarted(497.102 * days, 497.102 * days + 60.0, 60));
         assert!(!is_restarted(510.0 * days, 510.0 * days + 10.0, 10));
         assert!(is_restarted(510.0 * days, 5.0, 60));
         assert!(is_restarted(400.0 * days, 5.0, 60));
-        let of = |first_s, before_s, after_s| {
+        let used = |first_s, before_s, after_s| {
             let boot = |at_s| reading((10.0, 90.0), Boot::At(at_s));
             let watched = Watched {
                 before: boot(before_s),
@@ -276,9 +276,9 @@ mod tests {
             };
             used(&boot(first_s), &watched)
         };
-        assert!(of(1000.0, 1000.0, 1001.0).is_ok());
+        assert!(used(1000.0, 1000.0, 1001.0).is_ok());
         for (first_s, before_s) in [(1000.0, 1000.0), (1000.0, 1100.0)] {
-            let why = of(first_s, before_s, 1100.0).unwrap_err();
+            let why = used(first_s, before_s, 1100.0).unwrap_err();
             assert!(why.contains("restarted"), "{why}");
         }
     }

@@ -1,9 +1,8 @@
 //! Facts of a trial: everything a fairness check may want to compare between arms, now or years later.
 //!
-//! Collected after the window, so that it disturbs nothing. A source that a kernel does not have is left
-//! out; that it is missing is a fact too, and a check sees it by the absent key. Values that change by
-//! themselves from boot to boot (counters, random ids, addresses) are left out, or every comparison would
-//! drown in them.
+//! Collected after the window, so that it disturbs nothing. A source that a kernel lacks is left out, so a missing
+//! key is a fact too. Values that differ between boots of one kernel (counters, random ids, addresses) are left
+//! out, because they would drown every comparison.
 
 use std::arch::x86_64::CpuidResult;
 use std::collections::BTreeMap;
@@ -24,7 +23,7 @@ use crate::netns::NetnsPair;
 use crate::sampler::whole_disks;
 use crate::services::Running;
 
-/// Version of the collection; since 2 with sysctls that only the first network namespace has.
+/// Version of the collection.
 pub(crate) const VERSION: u32 = 1;
 
 /// Longest value kept, in bytes: a full `/proc/modules` or mount table fits.
@@ -112,8 +111,7 @@ const STATES: &[&str] = &[
     "net.netfilter.nf_conntrack_count",
 ];
 
-/// Collects them all. `kernel_config` is the configuration where it was found before the image was
-/// mounted; `/proc/config.gz` goes before it.
+/// Collects all facts. `kernel_config` is the configuration for a kernel without `/proc/config.gz`.
 pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&str>) -> Facts {
     let mut values = BTreeMap::new();
     collect_files(&mut values);
@@ -121,25 +119,28 @@ pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&s
     collect_fast_strings(&mut values);
     collect_disks(&mut values);
     collect_network(&mut values, netns);
-    collect_userland(&mut values);
+    // The list of all packages with their versions represents the user land.
+    if let Ok(hash) = hash_file(Path::new("/var/lib/dpkg/status")) {
+        keep(&mut values, fact::USERLAND, &hash);
+    }
     collect_hardware("hardware", &mut values);
-    // Kernels keep different amounts for themselves; what is left to each is told beside it.
+    // Kernels reserve different amounts of memory; `/proc/meminfo` shows what is left.
     for name in ["hardware:memory", "hardware:numa:memory"] {
         values.remove(name);
     }
-    // The kernel's own words are among the settings of disks.
+    // `DISK_SETTINGS` has the scheduler in the kernel's words.
     values.retain(|name, _| !(name.starts_with("hardware:disk:") && name.ends_with(":scheduler")));
     for running in services {
         collect_service(&mut values, running);
     }
-    // From the server's namespace: `net.*` there is what the server met, the rest is the whole kernel's.
-    let of_servers = netns.server.within(all_sysctls).unwrap_or_default();
+    // The server's namespace has the `net.*` that apply to the server; the rest is the whole kernel's.
+    let server_sysctls = netns.server.within(all_sysctls).unwrap_or_default();
     let config = read_gzip(Path::new("/proc/config.gz")).ok();
     let config = config.as_deref().or(kernel_config).unwrap_or_default();
     Facts {
         version: VERSION,
         values,
-        sysctls: with_first_namespace(of_servers, all_sysctls()),
+        sysctls: with_first_namespace(server_sysctls, all_sysctls()),
         kernel_config: parse_config(config),
         boot_log: read_boot_log(),
     }
@@ -147,14 +148,11 @@ pub fn collect(netns: &NetnsPair, services: &[Running], kernel_config: Option<&s
 
 pub(crate) type Values = BTreeMap<String, String>;
 
-/// Keeps a value under a key, trimmed and cut to its longest length.
+/// Inserts a value, trimmed and cut to `VALUE_LIMIT`.
 fn keep(values: &mut Values, key: impl Into<String>, value: &str) {
     let value = value.trim_matches(|c: char| c.is_whitespace() || c == '\0');
-    let ends = (0..=value.len().min(VALUE_LIMIT)).rev();
-    let end = ends
-        .into_iter()
-        .find(|end| value.is_char_boundary(*end))
-        .unwrap_or(0);
+    let mut ends = (0..=value.len().min(VALUE_LIMIT)).rev();
+    let end = ends.find(|end| value.is_char_boundary(*end)).unwrap_or(0);
     values.insert(key.into(), value[..end].to_string());
 }
 
@@ -177,7 +175,7 @@ fn collect_files(values: &mut Values) {
             keep_file(values, &path);
         }
     }
-    // Notes hold the build id in binary; a hash is as good for telling kernels apart.
+    // Notes hold the build id in binary; a hash distinguishes kernels as well.
     values.remove("/sys/kernel/notes");
     if let Ok(hash) = hash_file(Path::new("/sys/kernel/notes")) {
         keep(values, fact::KERNEL_NOTES, &hash);
@@ -211,7 +209,7 @@ fn files_in(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// The first CPU's description, how many there are, and which of them the arm has; frequencies of the moment are left out.
+/// The first CPU's description without current frequencies, the number of CPUs, and those of the arm.
 fn collect_cpu(values: &mut Values) {
     let text = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let count = text
@@ -219,10 +217,10 @@ fn collect_cpu(values: &mut Values) {
         .filter(|line| line.starts_with("processor"))
         .count();
     keep(values, fact::CPU_COUNT, &count.to_string());
-    // What /proc/self/status lists may be offline.
-    if let Ok(own) = cpus::numbers() {
-        let own: Vec<String> = own.iter().map(u32::to_string).collect();
-        keep(values, "cpus", &own.join(","));
+    // Not from /proc/self/status, which also lists offline CPUs.
+    if let Ok(numbers) = cpus::numbers() {
+        let numbers: Vec<String> = numbers.iter().map(u32::to_string).collect();
+        keep(values, "cpus", &numbers.join(","));
     }
     for line in text.split("\n\n").next().unwrap_or_default().lines() {
         let Some((key, value)) = line.split_once(':') else {
@@ -243,17 +241,9 @@ fn collect_cpu(values: &mut Values) {
     }
 }
 
-fn presence(found: bool) -> Presence {
-    if found {
-        Presence::Present
-    } else {
-        Presence::Absent
-    }
-}
-
-/// Whether the CPU says that it has fast string instructions. Not all of them have a name in `/proc/cpuinfo`.
+/// The fast string features of the CPU, not all of which have a name in `/proc/cpuinfo`.
 fn collect_fast_strings(values: &mut Values) {
-    // Intel's manual, volume 2A, CPUID: leaf 7, whose subleaf 0 says in EAX which subleaf is the last.
+    // Intel's manual, volume 2A, CPUID: leaf 7, whose subleaf 0 has the last subleaf in EAX.
     const LEAF: u32 = 7;
     let highest = cpuid(0, 0).eax;
     let first = (LEAF <= highest).then(|| cpuid(LEAF, 0));
@@ -261,23 +251,28 @@ fn collect_fast_strings(values: &mut Values) {
     let has = |register: Option<u32>, bit: u32| register.is_some_and(|bits| bits >> bit & 1 == 1);
     let (ebx, edx) = (first.map(|leaf| leaf.ebx), first.map(|leaf| leaf.edx));
     let eax = second.map(|leaf| leaf.eax);
-    let found = [
+    let has_features = [
         has(ebx, 9),
         has(edx, 4),
         has(eax, 10),
         has(eax, 11),
         has(eax, 12),
     ];
-    for (feature, found) in FAST_STRING_FEATURES.into_iter().zip(found) {
-        keep(values, fact_key(feature), presence(found).word());
+    for (feature, has_feature) in FAST_STRING_FEATURES.into_iter().zip(has_features) {
+        let presence = if has_feature {
+            Presence::Present
+        } else {
+            Presence::Absent
+        };
+        keep(values, fact_key(feature), presence.word());
     }
 }
 
-/// What the CPU says of itself. The standard library's own function is unsafe up to Rust 1.93 and safe since.
+/// Executes CPUID. The standard library's function is unsafe up to Rust 1.93 and safe since.
 #[expect(unsafe_code, reason = "one instruction, which every x86-64 CPU has")]
 fn cpuid(leaf: u32, subleaf: u32) -> CpuidResult {
     let (eax, ebx, ecx, edx);
-    // SAFETY: CPUID only writes the four registers, and RBX, which the compiler keeps for itself, is put back.
+    // SAFETY: CPUID only writes the four registers, and RBX, which the compiler reserves, is restored.
     unsafe {
         std::arch::asm!(
             "mov {rbx:r}, rbx",
@@ -307,11 +302,11 @@ fn collect_disks(values: &mut Values) {
     }
 }
 
-/// What ip(8) says of both network namespaces, without addresses, which are random.
+/// Network devices of both namespaces from ip(8), without hardware addresses, which are random.
 fn collect_network(values: &mut Values, netns: &NetnsPair) {
     for (name, netns) in [("server", &netns.server), ("client", &netns.client)] {
-        // Clients that are elsewhere have none here.
-        if name == "client" && netns.is_own() {
+        // Remote clients have no namespace here.
+        if name == "client" && netns.is_current() {
             continue;
         }
         let output = netns.within(|| command("ip").args(["-details", "link", "show"]).output());
@@ -331,17 +326,10 @@ fn without_addresses(line: &str) -> String {
         .join(" ")
 }
 
-/// What this system is made of, each fact's name after `lead`.
-pub(crate) fn collect_hardware(lead: &str, values: &mut Values) {
+/// This system's hardware, under keys with this prefix.
+pub(crate) fn collect_hardware(prefix: &str, values: &mut Values) {
     for (name, value) in base::hardware::facts() {
-        keep(values, format!("{lead}:{name}"), &value);
-    }
-}
-
-fn collect_userland(values: &mut Values) {
-    // The list of all packages with their versions stands for the user land.
-    if let Ok(hash) = hash_file(Path::new("/var/lib/dpkg/status")) {
-        keep(values, fact::USERLAND, &hash);
+        keep(values, format!("{prefix}:{name}"), &value);
     }
 }
 
@@ -382,7 +370,7 @@ fn collect_service(values: &mut Values, running: &Running) {
     );
 }
 
-/// Name and version, from the first line that a version command prints on standard output or error.
+/// Name and version, from the first line that a version command prints to standard output or error.
 pub fn version(words: &[String]) -> String {
     let Some((program, arguments)) = words.split_first() else {
         return String::new();
@@ -396,7 +384,7 @@ pub fn version(words: &[String]) -> String {
     short_version(program, lines.find(|line| !line.is_empty()).unwrap_or(""))
 }
 
-/// `Version 4.17.12-Debian` does not say of what, and others say it with their path and what they were built for.
+/// Shortens a version to name and number: some lines lack the name, others have the path or the platform.
 fn short_version(program: &str, line: &str) -> String {
     let line = line.rsplit_once(": ").map_or(line, |(_, version)| version);
     let line = line.split_once(" for ").map_or(line, |(line, _)| line);
@@ -409,7 +397,7 @@ fn short_version(program: &str, line: &str) -> String {
     }
 }
 
-/// Soft limits by name from `/proc/PID/limits`, whose columns are separated by two spaces or more.
+/// Soft limits by name from `/proc/PID/limits`, whose columns are separated by two or more spaces.
 fn parse_limits(text: &str) -> Vec<(String, String)> {
     let lines = text.lines().skip(1).filter_map(|line| {
         let (name, rest) = line.split_once("  ")?;
@@ -429,19 +417,20 @@ fn all_sysctls() -> Values {
     sysctls
 }
 
-/// The servers' sysctls, and of this process's namespace, which is the kernel's first, what no other one has: limits of socket buffers, queues
-/// of the network stack, the default queueing discipline. What it has for devices of its own says nothing of the servers.
-fn with_first_namespace(mut of_servers: Values, of_first: Values) -> Values {
+/// Adds to the servers' sysctls those that only the kernel's first namespace has, which is this process's: limits
+/// of socket buffers, queues of the network stack, the default queueing discipline. Sysctls of its devices do not
+/// apply to the servers.
+fn with_first_namespace(mut servers: Values, first: Values) -> Values {
     let is_of_device = |name: &str| name.contains(".conf.") || name.contains(".neigh.");
-    for (name, value) in of_first {
+    for (name, value) in first {
         if !is_of_device(&name) {
-            of_servers.entry(name).or_insert(value);
+            servers.entry(name).or_insert(value);
         }
     }
-    of_servers
+    servers
 }
 
-/// Every readable sysctl below `directory`; links and states are left out.
+/// Every readable sysctl below `directory`, without links and states.
 fn collect_sysctls(directory: &Path, into: &mut Values) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
@@ -462,7 +451,7 @@ fn collect_sysctls(directory: &Path, into: &mut Values) {
     }
 }
 
-/// Longest configuration of a kernel, unpacked, in bytes.
+/// Longest unpacked configuration of a kernel, in bytes.
 const CONFIG_BYTES: u64 = 16 << 20;
 
 fn read_gzip(path: &Path) -> io::Result<String> {
@@ -473,7 +462,7 @@ fn read_gzip(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// `CONFIG_` names to values; what is "not set" is `n`.
+/// Options and their values, `n` for one that "is not set".
 fn parse_config(text: &str) -> BTreeMap<String, String> {
     let options = text.lines().filter_map(|line| {
         if let Some(name) = line.strip_prefix("# ") {
@@ -490,7 +479,7 @@ fn parse_config(text: &str) -> BTreeMap<String, String> {
 
 /// The kernel's log so far, without priorities and time stamps.
 fn read_boot_log() -> Vec<String> {
-    // Reading without waiting: at its end the log says so instead of blocking until the next line.
+    // At the end of the log, read fails instead of waiting for the next line.
     let nonblock = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let log = OpenOptions::new()
         .read(true)
@@ -503,7 +492,7 @@ fn read_boot_log() -> Vec<String> {
         match log.read(&mut record) {
             Ok(0) => break,
             Ok(length) => lines.extend(parse_record(&String::from_utf8_lossy(&record[..length]))),
-            // Records were overwritten under the reader: it goes on with the oldest that is left.
+            // Records were overwritten: the next read continues with the oldest that is left.
             Err(why) if why.kind() == io::ErrorKind::BrokenPipe => {}
             Err(_) => break,
         }
@@ -511,7 +500,7 @@ fn read_boot_log() -> Vec<String> {
     lines
 }
 
-/// The text of a record `priority,sequence,time,flags;text`, whose continuation lines are properties.
+/// The text of a record `priority,sequence,time,flags;text`, without its further lines, which are properties.
 fn parse_record(record: &str) -> Option<String> {
     let (_, text) = record.split_once(';')?;
     Some(text.lines().next()?.trim_end().to_string())
@@ -555,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn fast_strings_are_told_as_the_kernel_tells_those_that_it_names() {
+    fn fast_strings_agree_with_the_kernels_flags() {
         let mut values = Values::new();
         collect_fast_strings(&mut values);
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap();
@@ -580,26 +569,26 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_first_namespace_has_is_told_beside_what_servers_met() {
-        let own = |pairs: &[(&str, &str)]| -> Values {
+    fn sysctls_of_the_first_namespace_complete_those_of_the_servers() {
+        let values = |pairs: &[(&str, &str)]| -> Values {
             let pairs = pairs.iter();
             pairs
                 .map(|(name, value)| ((*name).into(), (*value).into()))
                 .collect()
         };
-        let of_servers = own(&[("net.core.somaxconn", "128"), ("vm.swappiness", "60")]);
-        let of_first = own(&[
+        let servers = values(&[("net.core.somaxconn", "128"), ("vm.swappiness", "60")]);
+        let first = values(&[
             ("net.core.rmem_max", "212992"),
             ("net.core.somaxconn", "4096"),
             ("net.ipv4.conf.eth0.forwarding", "0"),
             ("vm.swappiness", "60"),
         ]);
-        let want = own(&[
+        let want = values(&[
             ("net.core.rmem_max", "212992"),
             ("net.core.somaxconn", "128"),
             ("vm.swappiness", "60"),
         ]);
-        assert_eq!(with_first_namespace(of_servers, of_first), want);
+        assert_eq!(with_first_namespace(servers, first), want);
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The CPUs' own counters over the window: instructions, cycles, branch misses and misses of the last-level cache, of each service's
-//! control group and of all tasks.
+//! The CPUs' event counters over the window: instructions, cycles, branch misses and misses of the last-level cache, of
+//! each service's cgroup and of all tasks.
 //!
 //! ```text
 //! open     a group of events for each scope on each CPU; they count from here on (`KernelCounters`)
-//! begins   all are read, beside the mark of the window
-//! ends     all are read again
+//! begins   reads all groups as the window begins
+//! ends     reads all groups again
 //! finish   differences, with an estimate for the time in which other events had the counters
 //! ```
-//! The events of a group are on the counters together or not at all, so that their ratios are of the same time. They count before the
-//! window begins, so that its begin changes nothing for the system but the reading.
+//! The events of a group are on the counters together or not at all, so their ratios are of the same time. They count
+//! before the window begins, so that nothing but the reading happens there.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -25,10 +25,10 @@ use record::hardware_counters::{
 use crate::cgroup::{Cgroup, Cgroups};
 use crate::perf_open::{is_forbidden, on_cpu, paranoid};
 
-/// The events of a group, its leader first. A group without the last two is one still.
+/// The events of a group, its leader first. The last two are optional.
 pub type Events<E> = [E; 4];
 
-/// What the counters of a server are to count. `CACHE_MISSES` are those of the last-level cache on the CPUs of Intel and of AMD.
+/// The events of a trial. `CACHE_MISSES` are those of the last-level cache on CPUs of Intel and AMD.
 pub const EVENTS: Events<Hardware> = [
     Hardware::INSTRUCTIONS,
     Hardware::CPU_CYCLES,
@@ -36,29 +36,29 @@ pub const EVENTS: Events<Hardware> = [
     Hardware::CACHE_MISSES,
 ];
 
-/// Whose events a group counts.
+/// The tasks whose events a group counts.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Scope {
-    /// Those of a service's control group, by its name.
+    /// Tasks of a service's cgroup, by its name.
     Service(String),
-    /// Those of all tasks.
+    /// All tasks.
     System,
 }
 
-/// A group of events on one CPU at an instant, since it was opened.
+/// Events of a group on one CPU since it was opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GroupReading {
-    /// Whose they are.
+    /// The tasks that were counted.
     pub scope: Scope,
     /// Time in which the scope's tasks were on the CPU.
     pub enabled_ns: u64,
     /// Time of it in which the events were on the counters.
     pub running_ns: u64,
-    /// How often each happened meanwhile; `None` where the CPU does not count it.
+    /// Count of each event; `None` if the CPU does not count it.
     pub counts: Events<Option<u64>>,
 }
 
-/// What counts events.
+/// A source of event counts.
 pub trait CounterSource: Send + fmt::Debug {
     /// All groups now, always in the same order.
     fn read(&mut self) -> io::Result<Vec<GroupReading>>;
@@ -73,8 +73,8 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// Counts by a source, or says why there is none.
-    pub fn by(source: Result<Box<dyn CounterSource>, NoCounters>) -> Self {
+    /// Counts with a source; without one, the reason is the result.
+    pub fn new(source: Result<Box<dyn CounterSource>, NoCounters>) -> Self {
         Self {
             source,
             begin: None,
@@ -87,14 +87,14 @@ impl Counting {
         self.begin = self.source.as_mut().ok().map(|source| source.read());
     }
 
-    /// The window ends; a second end is none.
+    /// The window ends. A second call does nothing.
     pub fn ends(&mut self) {
         if self.begin.is_some() && self.end.is_none() {
             self.end = self.source.as_mut().ok().map(|source| source.read());
         }
     }
 
-    /// What was counted between the two.
+    /// The counts of the window.
     pub fn finish(self) -> HardwareCounters {
         let counted = || -> Result<CountedWindow, NoCounters> {
             self.source?;
@@ -153,7 +153,7 @@ impl Default for Sum {
 }
 
 impl Sum {
-    /// Adds a CPU's events. It is taken to have had as many events a second while they were not on the counters as while they were.
+    /// Adds a CPU's events. Assumes the same rate while the events were not on the counters as while they were.
     fn add(&mut self, begin: &GroupReading, end: &GroupReading) {
         let enabled_ns = end.enabled_ns.saturating_sub(begin.enabled_ns);
         let running_ns = end.running_ns.saturating_sub(begin.running_ns);
@@ -198,7 +198,7 @@ impl Sum {
 #[derive(Debug)]
 pub(crate) struct KernelCounters(Vec<OpenGroup>);
 
-/// A group that is open.
+/// An open group.
 #[derive(Debug)]
 struct OpenGroup {
     scope: Scope,
@@ -207,26 +207,27 @@ struct OpenGroup {
 }
 
 impl KernelCounters {
-    /// Opens events of each control group and of all tasks on these CPUs; they count from then on.
+    /// Opens events of each service's cgroup and of all tasks on these CPUs. They count from now on.
     pub(crate) fn open<E: Event + Copy>(
-        (cgroups, services): (&Cgroups, &[&Cgroup]),
+        cgroups: &Cgroups,
+        services: &[&Cgroup],
         cpus: &[u32],
         events: Events<E>,
     ) -> Result<Self, NoCounters> {
         let mut groups = Vec::new();
-        // First, so that what fails below is known to be a matter of control groups.
+        // First, so that a later failure is known to come from cgroups.
         for cpu in cpus {
-            let group = OpenGroup::open(Scope::System, events, (None, *cpu));
+            let group = OpenGroup::open(Scope::System, events, None, *cpu);
             groups.push(group.map_err(|why| missing(&why))?);
         }
-        let mut of_services = open_services(services, cpus, events);
-        if let Err(why) = &of_services
+        let mut service_groups = open_services(services, cpus, events);
+        if let Err(why) = &service_groups
             && why.raw_os_error() == Some(libc::ENOENT)
-            && cgroups.follow_events().is_ok()
+            && cgroups.prepare_events().is_ok()
         {
-            of_services = open_services(services, cpus, events);
+            service_groups = open_services(services, cpus, events);
         }
-        groups.extend(of_services.map_err(|why| match why.raw_os_error() {
+        groups.extend(service_groups.map_err(|why| match why.raw_os_error() {
             Some(libc::EINVAL | libc::ENOENT) => NoCounters::NoCgroupEvents,
             _ => missing(&why),
         })?);
@@ -244,7 +245,7 @@ fn open_services<E: Event + Copy>(
         let dir = File::open(&service.dir)?;
         for cpu in cpus {
             let scope = Scope::Service(service.name.clone());
-            groups.push(OpenGroup::open(scope, events, (Some(&dir), *cpu))?);
+            groups.push(OpenGroup::open(scope, events, Some(&dir), *cpu)?);
         }
     }
     Ok(groups)
@@ -260,11 +261,12 @@ impl OpenGroup {
     fn open<E: Event + Copy>(
         scope: Scope,
         events: Events<E>,
-        (cgroup, cpu): (Option<&File>, u32),
+        cgroup: Option<&File>,
+        cpu: u32,
     ) -> io::Result<Self> {
         let event = |event: E| {
             let mut builder = on_cpu(event, cgroup, cpu);
-            // What guests of this system do is not its own work, and a kernel that lends its counters to guests insists on it.
+            // Guests of this system are not its work; a kernel that passes its counters to guests requires this.
             builder.exclude_guest(true);
             builder
         };
@@ -278,8 +280,8 @@ impl OpenGroup {
             )
             .build()?;
         let second = event(second).build_with_group(&mut leader)?;
-        // A CPU without such an event, or without a counter more, counts the others.
-        let [third, fourth] = rest.map(|one| event(one).build_with_group(&mut leader).ok());
+        // A CPU that lacks such an event, or counters for all, still counts the others.
+        let [third, fourth] = rest.map(|kind| event(kind).build_with_group(&mut leader).ok());
         leader.enable_group()?;
         Ok(Self {
             scope,
@@ -337,7 +339,7 @@ mod tests {
 
     use super::*;
 
-    /// Where the file system of control groups is mounted.
+    /// Mount point of the cgroup2 file system.
     fn cgroup2() -> Option<PathBuf> {
         let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
         let mut places = mounts.lines().filter_map(|line| {
@@ -348,11 +350,11 @@ mod tests {
         places.next().map(PathBuf::from)
     }
 
-    /// Reads what is written here, one reading after the other.
+    /// A source with prepared readings.
     #[derive(Debug)]
-    struct Written(std::vec::IntoIter<io::Result<Vec<GroupReading>>>);
+    struct Prepared(std::vec::IntoIter<io::Result<Vec<GroupReading>>>);
 
-    impl CounterSource for Written {
+    impl CounterSource for Prepared {
         fn read(&mut self) -> io::Result<Vec<GroupReading>> {
             self.0.next().expect("two readings are asked for")
         }
@@ -368,7 +370,7 @@ mod tests {
     }
 
     fn counted(readings: Vec<io::Result<Vec<GroupReading>>>) -> HardwareCounters {
-        let mut counting = Counting::by(Ok(Box::new(Written(readings.into_iter()))));
+        let mut counting = Counting::new(Ok(Box::new(Prepared(readings.into_iter()))));
         counting.begins();
         counting.ends();
         counting.ends();
@@ -451,13 +453,13 @@ mod tests {
             assert!(matches!(why(code), NoCounters::Refused { .. }));
         }
         assert_eq!(why(libc::ENOSYS), NoCounters::NoPerfEvents);
-        let told = counted(vec![Ok(Vec::new()), Err(io::Error::other("gone"))]);
+        let result = counted(vec![Ok(Vec::new()), Err(io::Error::other("gone"))]);
         let error = "gone".to_string();
         let failed = HardwareCounters::Missing(NoCounters::Failed { error });
-        assert_eq!(told, failed);
+        assert_eq!(result, failed);
     }
 
-    /// Events that every kernel counts, page faults in the place of cycles.
+    /// Events that every kernel counts, with page faults instead of cycles.
     const SOFTWARE: Events<Software> = [
         Software::TASK_CLOCK,
         Software::PAGE_FAULTS,
@@ -465,7 +467,7 @@ mod tests {
         Software::CPU_MIGRATIONS,
     ];
 
-    /// A shell joins a control group and starts so many programs, each of which faults its pages in.
+    /// Runs a shell in a cgroup that starts some programs, each of which has page faults.
     fn work_in(cgroup: &Cgroup, programs: u32) {
         let script = "echo $$ > \"$0/cgroup.procs\" && i=0; while [ $i -lt $1 ]; do /bin/true; i=$((i+1)); done";
         let mut shell = Command::new("sh");
@@ -484,13 +486,13 @@ mod tests {
         let cgroups = Cgroups::make(&mount.join(unused)).unwrap();
         let [server, clients] = ["nginx", "clients"].map(|name| cgroups.child(name).unwrap());
         let cpus = crate::cpus::numbers().unwrap();
-        let opened = KernelCounters::open((&cgroups, &[&server]), &cpus, SOFTWARE);
+        let opened = KernelCounters::open(&cgroups, &[&server], &cpus, SOFTWARE);
         if let Err(NoCounters::Refused { .. }) = opened {
             base::skip::skip("no right to perf_event_open(2)");
             return;
         }
         let counted = |work: &dyn Fn()| {
-            let counters = KernelCounters::open((&cgroups, &[&server]), &cpus, SOFTWARE);
+            let counters = KernelCounters::open(&cgroups, &[&server], &cpus, SOFTWARE);
             let counters = counters.unwrap();
             let groups = counters.0.len();
             assert_eq!(
@@ -498,8 +500,8 @@ mod tests {
                 2 * cpus.len(),
                 "one of the server and one of all, on each CPU"
             );
-            let mut counting = Counting::by(Ok(Box::new(counters)));
-            // Before the window and after it.
+            let mut counting = Counting::new(Ok(Box::new(counters)));
+            // Work outside the window does not count.
             work_in(&server, 5);
             counting.begins();
             work();
@@ -525,7 +527,7 @@ mod tests {
             work_in(&clients, 40);
             work_in(&server, 20);
         });
-        // The same programs fault the same pages in, but for what the page cache has to read.
+        // The same programs have the same faults, except for pages that the page cache reads.
         assert!(
             faults(both.services["nginx"]) < 1.5 * faults(nginx),
             "{both:?}"
@@ -534,8 +536,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_source_the_reason_is_told() {
-        let mut counting = Counting::by(Err(NoCounters::NoUnit));
+    fn without_a_source_the_reason_is_the_result() {
+        let mut counting = Counting::new(Err(NoCounters::NoUnit));
         counting.begins();
         counting.ends();
         let none = HardwareCounters::Missing(NoCounters::NoUnit);

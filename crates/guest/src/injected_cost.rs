@@ -1,8 +1,7 @@
-//! An injected cost of known size: so many instructions more at each call of a function of the kernel.
+//! An injected cost of known size: additional instructions at each call of a kernel function.
 //!
-//! A profile that is to say which function costs more must be shown to find one that does. The instructions are
-//! a BPF program without branches, attached to a kprobe at the function's entry, so they are executed wherever the
-//! function is called from. The probe adds some hundreds of its own.
+//! It validates that a profile finds the function that costs more. The instructions are a BPF program without branches,
+//! attached to a kprobe at the function's entry, so every caller executes them. The probe itself adds some hundreds.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -20,7 +19,7 @@ const EXIT: u8 = 0x95;
 const BPF_PROG_LOAD: libc::c_long = 5;
 const BPF_PROG_TYPE_KPROBE: u32 = 2;
 
-/// The beginning of the kernel's `union bpf_attr` for `BPF_PROG_LOAD`; what it has beyond that is zero.
+/// The beginning of the kernel's `union bpf_attr` for `BPF_PROG_LOAD`; the rest is zero.
 #[repr(C)]
 #[derive(Default)]
 struct LoadProgram {
@@ -41,7 +40,7 @@ pub struct Probe {
 }
 
 impl Probe {
-    /// Begins to add the cost. Needs to be root.
+    /// Begins to add the cost. Needs root.
     pub fn begin(cost: &InjectedCost) -> Result<Self> {
         let function = &cost.function;
         let code = code(cost.instructions);
@@ -67,7 +66,7 @@ impl Probe {
     }
 }
 
-/// The program: as many additions, and two instructions to begin and end.
+/// The program: the additions, with one instruction before and one after them.
 fn code(additions: u32) -> Vec<[u8; 8]> {
     let instruction = |what: u8, value: u8| [what, 0, 0, 0, value, 0, 0, 0];
     let mut code = vec![instruction(MOVE, 0)];
@@ -98,11 +97,11 @@ fn load(code: &[[u8; 8]]) -> io::Result<OwnedFd> {
     if result < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: the kernel has just made this descriptor for us alone.
+    // SAFETY: the kernel has just made this descriptor, and nothing else owns it.
     Ok(unsafe { OwnedFd::from_raw_fd(result as RawFd) })
 }
 
-/// The event is of one CPU; the program runs wherever the function is called.
+/// Opens the kprobe. The event belongs to one CPU, but the program runs on all.
 fn probe(function: &str) -> io::Result<Counter> {
     let event = KProbe::probe(function, 0)?;
     let mut builder = Builder::new(event);
@@ -112,7 +111,7 @@ fn probe(function: &str) -> io::Result<Counter> {
     Ok(counter)
 }
 
-#[expect(unsafe_code, reason = "the crate perf_event leaves this request out")]
+#[expect(unsafe_code, reason = "the crate perf_event lacks this request")]
 fn attach(event: &Counter, program: &OwnedFd) -> io::Result<()> {
     const SET_BPF: libc::Ioctl = 0x4004_2408_u32 as libc::Ioctl;
     // SAFETY: both descriptors are open, and the request takes a number.
@@ -137,7 +136,8 @@ mod tests {
     fn the_program_is_as_long_as_asked() {
         let code = code(4000);
         assert_eq!(code.len(), 4002);
-        assert_eq!(code.iter().filter(|own| own[0] == ADD).count(), 4000);
+        let is_add = |instruction: &&[u8; 8]| instruction[0] == ADD;
+        assert_eq!(code.iter().filter(is_add).count(), 4000);
         assert_eq!(code.last().unwrap()[0], EXIT);
     }
 

@@ -1,4 +1,4 @@
-//! One job from its sysctls to its result. Nothing in here knows what machine it is on.
+//! One job from its sysctls to its result, the same on every kind of machine.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,9 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use plan::Tuning;
 use profiler::format;
-use profiler::profile::Profile;
 use record::disturbances;
-use record::evidence::Facts;
 use record::fact;
 use record::load::Tick;
 use record::load_path::{LoadPath, Side};
@@ -38,7 +36,7 @@ use crate::defect_watch::DefectWatch;
 use crate::disk_queue;
 use crate::disk_watch::DiskWatch;
 use crate::disturb::Disturber;
-use crate::env::{Environment, Failure, Tell};
+use crate::env::{Environment, Failure, Report};
 use crate::facts;
 use crate::hardware_counters::{CounterSource, Counting, EVENTS, KernelCounters};
 use crate::injected_cost;
@@ -53,38 +51,46 @@ use crate::scheduler::Scheduled;
 use crate::services;
 use crate::services::Running;
 use crate::wait_idle;
-use crate::watch::{Edge, Ready, Taken, Watch, Watched, Window};
+use crate::watch::{Edge, Ready, SamplerReading, Watch, Watched, Window};
 use crate::{debugfs, sysctl};
 
-/// Descriptors that a process may open: clients and servers hold one for each connection.
+/// Limit of open files: clients and servers hold one descriptor per connection.
 const OPEN_FILES: u64 = 1 << 20;
 
-/// Does a job. `stop` ends it early, with a failure; `defects` learns what runs when.
+/// How long a job waits for idle CPUs before its load.
+fn max_idle_wait(job: &Job, environment: &Environment) -> Duration {
+    if job.accepts_busy_host {
+        Duration::ZERO
+    } else {
+        environment.max_idle_wait
+    }
+}
+
+/// Does a job. `stop` ends it early, with a failure; `defects` is notified as services and the load start
+/// and stop.
 pub fn perform(
     job: &Job,
     environment: &Environment,
-    (stop, defects): (&AtomicBool, &DefectWatch),
-    tell: &Tell<'_>,
+    stop: &AtomicBool,
+    defects: &DefectWatch,
+    report: &Report<'_>,
 ) -> Result<JobResult, Failure> {
-    tell(FromAgent::Phase(Phase::SettingUp));
-    let mut far = open_far(job, environment)?;
+    report(FromAgent::Phase(Phase::SettingUp));
+    let mut remote_clients = open_remote_clients(job, environment)?;
     let workload = workload::from_options(&job.workload)?;
     let cgroups = Cgroups::make(&environment.cgroup)?;
     let clients = cgroups.child(CLIENTS)?;
     let _membership = clients.join()?;
-    let netns = set_up(job, environment)?;
-    let cpus = cpus::own()?;
-    let workload_context = workload_context(job, environment, &cpus)?;
-    let mut scheduled = Scheduled::begin(&job.tuning, (&cpus, environment), stop)?;
+    raise_open_files().context("raise the limit of open files")?;
+    let netns = make_network(job, environment)?;
+    debugfs::set(&job.tuning.debugfs)?;
+    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
+    let cpus = cpus::allowed()?;
+    let context = workload_context(job, environment, &cpus)?;
+    let mut scheduled = Scheduled::begin(&job.tuning, &cpus, environment.max_idle_wait, stop)?;
 
-    tell(FromAgent::Phase(Phase::Starting));
-    let context = TrialContext {
-        workload: &*workload,
-        workload_context: &workload_context,
-        netns: &netns,
-        tuning: &job.tuning,
-    };
-    let mut services = start_all(&context, &cgroups, stop)?;
+    report(FromAgent::Phase(Phase::Starting));
+    let mut services = start_all(&*workload, &context, &netns, &job.tuning, &cgroups, stop)?;
     let scheduled_as_one = job.schedules_as_one
         && job.part == Part::Whole
         && !services.is_empty()
@@ -97,35 +103,40 @@ pub fn perform(
     defects.watch_services(&services);
     let mut counted = vec![&clients];
     counted.extend(services.iter().map(|running| &running.cgroup));
-    let sampler = open_sampler(&netns, &counted, &cpus, environment)?.counted_by(open_counters(
-        job,
-        &cgroups,
-        &counted[1..],
-    )?);
+    let sampler = Sampler::open(&netns.server, &counted, cpus.clone())?
+        .with_path(path_of(&netns, environment)?)
+        .with_counters(&netns.server)?
+        .with_hardware_counters(open_counters(job, &cgroups, &counted[1..])?);
 
-    tell(FromAgent::Phase(Phase::Settling));
-    let idle = wait_idle::wait_idle(&cpus, idle_patience(job, environment), stop)?;
+    report(FromAgent::Phase(Phase::Settling));
+    let idle = wait_idle::wait_idle(&cpus, max_idle_wait(job, environment), stop)?;
     scheduled.load_begins()?;
     let injected = inject(&job.tuning)?;
     let (recorder, obstacle) = open_recorder(job, environment);
     let warmup = workload.timing().warmup;
-    let disturber = Disturber::of(job, environment, (&netns, &services, defects), warmup)?;
+    let disturber = Disturber::new(job, environment, &netns, &services, defects, warmup)?;
     let begins = || {
         defects.load_begins(warmup);
         disturber.begin();
     };
-    let clients = context.clients(far.as_mut().map(Far::Agent), &begins);
+    let clients = TrialClients {
+        workload: &*workload,
+        context: &context,
+        netns: &netns.client,
+        remote: remote_clients.as_mut().map(RemoteClients::Agent),
+        begins: &begins,
+    };
     let disk_watch = DiskWatch::begin(job, environment);
-    let loaded = drive_disturbed(&disturber, clients, (sampler, recorder), stop, tell);
+    let loaded = drive_disturbed(&disturber, clients, sampler, recorder, stop, report);
     let disturbances = disturber.end();
     defects.load_ends();
     defects.leave_services();
-    let of_scheduler = scheduled.load_ended()?;
+    let scheduler_facts = scheduled.load_ended()?;
     let (driven, watched, recorder) = loaded.map_err(|failure| explain(failure, &mut services))?;
     drop(injected);
     let disk_facts = disk_watch.map_or_else(BTreeMap::new, DiskWatch::end);
 
-    tell(FromAgent::Phase(Phase::Collecting));
+    report(FromAgent::Phase(Phase::Collecting));
     check_alive(&mut services)?;
     let seen = Seen {
         driven: &driven,
@@ -133,129 +144,80 @@ pub fn perform(
         samples: &watched.samples,
         ns_per_instruction: job.ns_per_instruction,
     };
-    let mut figures = figures_of(&*workload, &seen)?;
+    let figures = workload.figures(&seen);
+    let mut figures = figures.map_err(|why| Failure::new(VoidReason::CheckFailed, why))?;
     let recorder = obstacle.map_or(recorder.context("nothing was recorded"), Err);
     figures.extend(disturbances::figures(&disturbances));
-    figures.extend(tell_profiles(job, &seen, recorder, &cpus, tell));
-    let metered = Metered {
-        window_ns: watched.meter.window.as_nanos() as u64,
-        busy_ns: watched.meter.busy.as_nanos() as u64,
-    };
-    let path = match far {
-        None => driven.path.map(|path| shared(path, &watched.meter)),
-        Some(_) => driven.path,
-    };
-    let mut settled = BTreeMap::from([(fact::SETTLED.into(), idle.to_string())]);
+    figures.extend(report_profiles(job, &seen, recorder, &cpus, report));
+    let mut facts = facts::collect(&netns, &services, environment.kernel_config.as_deref());
+    facts.values.insert(fact::SETTLED.into(), idle.to_string());
     if scheduled_as_one {
-        settled.insert(fact::ONE_CPU_GROUP.into(), "yes".into());
+        let key = fact::ONE_CPU_GROUP.into();
+        facts.values.insert(key, "yes".into());
     }
-    let told = [settled, driven.facts, of_scheduler, disk_facts];
-    let facts = facts_with(told, &netns, &services, environment);
-    let measurement = Measurement {
-        figures,
-        curves: driven.curves,
-        hardware_counters: watched.hardware_counters,
-        load: driven.load,
-        path,
-        disturbances,
-        kernel: kernel(),
-        server: server(&services),
-        ..Measurement::default()
-    };
+    let others = [driven.facts, scheduler_facts, disk_facts];
+    facts.values.extend(others.into_iter().flatten());
     Ok(JobResult {
-        measurement,
-        metered,
+        measurement: Measurement {
+            figures,
+            curves: driven.curves,
+            hardware_counters: watched.hardware_counters,
+            load: driven.load,
+            path: load_path(remote_clients.as_ref(), driven.path, &watched.meter),
+            disturbances,
+            kernel: kernel(),
+            server: server(&services),
+            ..Measurement::default()
+        },
+        metered: Metered {
+            window_ns: watched.meter.window.as_nanos() as u64,
+            busy_ns: watched.meter.busy.as_nanos() as u64,
+        },
         facts,
     })
 }
 
-/// Limits, the network and the mechanisms that the arm names, before anything of the trial runs.
-fn set_up(job: &Job, environment: &Environment) -> Result<NetnsPair> {
-    raise_open_files().context("raise the limit of open files")?;
-    let netns = make_network(job, environment)?;
-    debugfs::set(&job.tuning.debugfs)?;
-    disk_queue::set(environment.disk.as_deref(), &job.tuning)?;
-    Ok(netns)
-}
-
-/// The system's facts, and what else there is to tell.
-fn facts_with(
-    told: [BTreeMap<String, String>; 4],
-    netns: &NetnsPair,
-    services: &[Running],
-    environment: &Environment,
-) -> Facts {
-    let mut facts = facts::collect(netns, services, environment.kernel_config.as_deref());
-    facts.values.extend(told.into_iter().flatten());
-    facts
-}
-
-fn figures_of(workload: &dyn Workload, seen: &Seen<'_>) -> Result<Vec<Figure>, Failure> {
-    let figures = workload.figures(seen);
-    figures.map_err(|why| Failure::of(VoidReason::CheckFailed, why))
-}
-
-/// A sampler of the server's side, which reads the path of the load and what may grow too.
-fn open_sampler(
-    netns: &NetnsPair,
-    counted: &[&Cgroup],
-    cpus: &Cpus,
-    environment: &Environment,
-) -> Result<Sampler> {
-    let sampler = Sampler::open(&netns.server, counted, cpus.clone())?;
-    sampler
-        .with_path(path_of(netns, environment)?)
-        .with_counters(&netns.server)
-}
-
-/// What counts events of the CPUs over the window. Not where the clock counts instructions, which are exact, and not beside samples, which
-/// need the same counters.
+/// Opens the CPUs' event counters. Not where the clock counts instructions, which are exact, and not beside
+/// samples, which need the same counters.
 fn open_counters(job: &Job, cgroups: &Cgroups, services: &[&Cgroup]) -> Result<Option<Counting>> {
     if job.ns_per_instruction.is_some() || job.profiling != Profiling::None {
         return Ok(None);
     }
-    let opened = KernelCounters::open((cgroups, services), &cpus::numbers()?, EVENTS);
+    let opened = KernelCounters::open(cgroups, services, &cpus::numbers()?, EVENTS);
     let source = opened.map(|counters| Box::new(counters) as Box<dyn CounterSource>);
-    Ok(Some(Counting::by(source)))
+    Ok(Some(Counting::new(source)))
 }
 
 fn check_alive(services: &mut [Running]) -> Result<(), Failure> {
     for running in services {
         let alive = running.check_alive();
-        alive.map_err(|why| Failure::of(VoidReason::ServiceFailed, why))?;
+        alive.map_err(|why| Failure::new(VoidReason::ServiceFailed, why))?;
     }
     Ok(())
 }
 
-/// How long the system is waited for until it is idle, beyond the second that tells.
-fn idle_patience(job: &Job, environment: &Environment) -> Duration {
-    if job.accepts_busy_host {
-        Duration::ZERO
-    } else {
-        environment.max_idle_wait
-    }
-}
-
-/// Drives the load; what the clients tell is where disturbances look for how service goes.
+/// Drives the load, and reports disturbances each second. Messages of the clients show the disturber how
+/// well they are served.
 fn drive_disturbed(
     disturber: &Disturber<'_>,
     clients: TrialClients<'_>,
-    watching: (Sampler, Option<Recorder>),
+    sampler: Sampler,
+    recorder: Option<Recorder>,
     stop: &AtomicBool,
-    tell: &Tell<'_>,
+    report: &Report<'_>,
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
-    let tell_all = |message| {
-        disturber.sees(&message);
+    let report_all = |message| {
+        disturber.observe(&message);
         let is_second = matches!(message, FromAgent::Tick(_));
-        tell(message);
+        report(message);
         if is_second {
-            disturber.news().into_iter().for_each(tell);
+            disturber.news().into_iter().for_each(report);
         }
     };
-    drive(clients, watching, stop, &tell_all)
+    drive(clients, sampler, recorder, stop, &report_all)
 }
 
-/// The ends of the network that are here, where they are to be looked at.
+/// Watches the local ends of the network, if the environment asks for it.
 pub(crate) fn path_of(netns: &NetnsPair, environment: &Environment) -> Result<Option<PathWatch>> {
     let ends = [
         (Side::Clients, &netns.client),
@@ -269,8 +231,8 @@ pub(crate) fn path_of(netns: &NetnsPair, environment: &Environment) -> Result<Op
     watched.transpose()
 }
 
-/// The line to the other agent, where clients are elsewhere.
-pub(crate) fn open_far(job: &Job, environment: &Environment) -> Result<Option<Channel>> {
+/// Opens the channel to the clients' agent, if the clients run elsewhere.
+pub(crate) fn open_remote_clients(job: &Job, environment: &Environment) -> Result<Option<Channel>> {
     Ok(match (job.part, &environment.box_network) {
         (Part::Whole, _) => None,
         (Part::Servers, Some(network)) => Some(network.wait_for_clients()?),
@@ -279,19 +241,22 @@ pub(crate) fn open_far(job: &Job, environment: &Environment) -> Result<Option<Ch
     })
 }
 
-/// The path of a load whose clients run on the server's CPUs.
-pub(crate) fn shared(path: LoadPath, meter: &Meter) -> LoadPath {
-    LoadPath {
-        is_shared: true,
-        cpu_ns: Some(cpu_ns(meter)),
-        ..path
+/// Adds to the path of a load that its clients run on the server's CPUs, unless they run elsewhere.
+pub(crate) fn load_path(
+    remote_clients: Option<&Channel>,
+    path: Option<LoadPath>,
+    meter: &Meter,
+) -> Option<LoadPath> {
+    if remote_clients.is_some() {
+        return path;
     }
-}
-
-/// CPU time of all services, the clients among them.
-fn cpu_ns(meter: &Meter) -> u64 {
-    let all: Duration = meter.services.values().sum();
-    u64::try_from(all.as_nanos()).unwrap_or(u64::MAX)
+    // Of all services, including the clients.
+    let cpu: Duration = meter.services.values().sum();
+    Some(LoadPath {
+        is_shared: true,
+        cpu_ns: Some(u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX)),
+        ..path?
+    })
 }
 
 pub(crate) fn raise_open_files() -> Result<()> {
@@ -300,7 +265,7 @@ pub(crate) fn raise_open_files() -> Result<()> {
         current: Some(OPEN_FILES),
         maximum: now.maximum.map(|most| most.max(OPEN_FILES)),
     };
-    // A live host may not allow more than it does; then all that it allows is taken.
+    // A live host may have a lower hard limit: then that one.
     let allowed = Rlimit {
         current: now.maximum,
         maximum: now.maximum,
@@ -320,15 +285,15 @@ pub(crate) fn workload_context(
         dir: environment.dir.clone(),
         server: match job.servers[..] {
             [] => SERVER,
-            [one] => one,
-            // Servers listen on all addresses, and answer to this one from here.
+            [address] => address,
+            // Servers listen on all addresses, and the probe reaches them at this one.
             [_, _, ..] => Ipv4Addr::UNSPECIFIED,
         },
         client: CLIENT,
         cpus: cpus.count,
         seed: job.seed,
         disk: environment.disk.clone(),
-        config: ArmConfig::of(&job.tuning),
+        config: ArmConfig::from_tuning(&job.tuning),
         env: job.tuning.env.clone(),
         file_system: job.tuning.file_system.unwrap_or_default(),
         target: None,
@@ -337,7 +302,7 @@ pub(crate) fn workload_context(
     })
 }
 
-/// Begins what the arm takes from the system while the load runs; each ends when it is dropped.
+/// Starts the slowdown and the cost that the arm injects; each ends when dropped.
 fn inject(tuning: &Tuning) -> Result<(Option<CpuHog>, Option<injected_cost::Probe>)> {
     let slowdown = tuning.injected_slowdown;
     let period = tuning.injected_period.unwrap_or(cpu_hog::PERIOD);
@@ -347,44 +312,18 @@ fn inject(tuning: &Tuning) -> Result<(Option<CpuHog>, Option<injected_cost::Prob
     Ok((hog.transpose()?, cost.transpose()?))
 }
 
-/// A workload and where it runs.
-struct TrialContext<'p> {
-    workload: &'p dyn Workload,
-    workload_context: &'p WorkloadContext,
-    netns: &'p NetnsPair,
-    tuning: &'p Tuning,
-}
-
-impl<'p> TrialContext<'p> {
-    /// Its clients; those that are elsewhere have a channel.
-    fn clients<'c>(&self, far: Option<Far<'c>>, begins: &'c (dyn Fn() + Sync)) -> TrialClients<'c>
-    where
-        'p: 'c,
-    {
-        TrialClients {
-            far,
-            workload: self.workload,
-            context: self.workload_context,
-            netns: &self.netns.client,
-            begins,
-        }
-    }
-}
-
+/// Starts all services of a workload and waits until each one answers.
 fn start_all(
-    context: &TrialContext<'_>,
+    workload: &dyn Workload,
+    context: &WorkloadContext,
+    netns: &NetnsPair,
+    tuning: &Tuning,
     cgroups: &Cgroups,
     stop: &AtomicBool,
 ) -> Result<Vec<Running>, Failure> {
-    let TrialContext {
-        workload,
-        workload_context,
-        netns,
-        tuning,
-    } = context;
-    let failed = |why: String| Failure::of(VoidReason::ServiceFailed, why);
-    // What a tool finds wrong while it sets a server up is the server's: nothing has been served yet.
-    let prepared = workload.prepare(workload_context).map_err(|why| {
+    let failed = |why: String| Failure::new(VoidReason::ServiceFailed, why);
+    // A check that fails during set-up is a failure of the server: nothing has been served yet.
+    let prepared = workload.prepare(context).map_err(|why| {
         if why.is::<Wrong>() {
             failed(format!("{why:#}"))
         } else {
@@ -393,8 +332,8 @@ fn start_all(
     });
     let mut services = Vec::new();
     for mut service in prepared? {
-        services::exchange(&mut service, &tuning.programs);
-        let started = services::start(service, tuning, (netns, cgroups), &workload_context.dir);
+        services::replace_program(&mut service, &tuning.programs);
+        let started = services::start(service, tuning, netns, cgroups, &context.dir);
         let mut running = started.map_err(|why| failed(format!("{why:#}")))?;
         running.wait_until_it_answers(netns, stop).map_err(failed)?;
         services.push(running);
@@ -402,7 +341,7 @@ fn start_all(
     Ok(services)
 }
 
-/// What samples the trial, where that is asked for, or what keeps it from that.
+/// Opens the recorder of samples, if the job asks for one; the error says why that is not possible.
 fn open_recorder(
     job: &Job,
     environment: &Environment,
@@ -416,64 +355,56 @@ fn open_recorder(
     }
 }
 
-/// Tells the profile that the job asks for, or what it is made of; its figure where it has one.
-fn tell_profiles(
+/// Reports the profile that the job asks for, or the raw material of one. Returns the profile's figure, if
+/// it has one.
+fn report_profiles(
     job: &Job,
     seen: &Seen<'_>,
     recorder: Result<Recorder>,
     cpus: &Cpus,
-    tell: &Tell<'_>,
+    report: &Report<'_>,
 ) -> Option<Figure> {
     match job.profiling {
         Profiling::None => None,
         Profiling::Counted => {
-            tell_code(tell);
+            // While servers run: a process that has ended has no pages any more.
+            let parts = code::collect().parts();
+            parts.map(Box::new).map(FromAgent::Code).for_each(report);
             None
         }
         Profiling::Sampled => {
             let used = sampled::cpu_time(seen.meter, cpus);
-            let profile = recorder.and_then(|own| own.finish(seen.meter, cpus, seen.samples));
-            tell_profile(profile, tell);
+            let finish = |recorder: Recorder| recorder.finish(seen.meter, cpus, seen.samples);
+            match recorder.and_then(finish) {
+                Ok(profile) => ProfilePart::parts(&format::write(&profile))
+                    .map(FromAgent::Profile)
+                    .for_each(report),
+                Err(why) => {
+                    let missing = ProfilePart::Missing(format!("{why:#}"));
+                    report(FromAgent::Profile(missing));
+                }
+            }
             workload::figures::cpu_time(seen, used)
         }
     }
 }
 
-/// Tells where code lies. Servers still run: what has ended has no pages any more.
-fn tell_code(tell: &Tell<'_>) {
-    let parts = code::collect().parts();
-    parts.map(Box::new).map(FromAgent::Code).for_each(tell);
-}
-
-/// Tells the profile, or why there is none.
-fn tell_profile(profile: Result<Profile>, tell: &Tell<'_>) {
-    match profile {
-        Ok(profile) => {
-            let bytes = format::write(&profile);
-            ProfilePart::parts(&bytes)
-                .map(FromAgent::Profile)
-                .for_each(tell);
-        }
-        Err(why) => tell(FromAgent::Profile(ProfilePart::Missing(format!("{why:#}")))),
-    }
-}
-
-/// A workload's clients and where they are.
+/// A workload's clients and where they run.
 pub(crate) struct TrialClients<'p> {
     pub(crate) workload: &'p dyn Workload,
     pub(crate) context: &'p WorkloadContext,
     pub(crate) netns: &'p Netns,
-    /// Those that are elsewhere.
-    pub(crate) far: Option<Far<'p>>,
+    /// How to reach clients that run elsewhere.
+    pub(crate) remote: Option<RemoteClients<'p>>,
     /// Called as the drive begins.
     pub(crate) begins: &'p (dyn Fn() + Sync),
 }
 
-/// Clients that are elsewhere.
-pub(crate) enum Far<'p> {
-    /// Another agent's, that is told of the job already.
+/// Clients that run elsewhere.
+pub(crate) enum RemoteClients<'p> {
+    /// Another agent has them, and has received the job already.
     Agent(&'p mut Channel),
-    /// On hosts that share them.
+    /// Several hosts share them.
     Hosts {
         hosts: &'p mut Hosts,
         job: &'p Job,
@@ -481,8 +412,8 @@ pub(crate) enum Far<'p> {
     },
 }
 
-impl Far<'_> {
-    /// Follows their drive.
+impl RemoteClients<'_> {
+    /// Has them drive the load, and follows the drive to its end.
     fn follow(
         self,
         timing: Timing,
@@ -491,7 +422,7 @@ impl Far<'_> {
     ) -> Result<Driven> {
         match self {
             Self::Agent(channel) => follow(channel, follower),
-            Self::Hosts { hosts, job, build } => hosts.lead(job, (build, timing), stop, follower),
+            Self::Hosts { hosts, job, build } => hosts.lead(job, build, timing, stop, follower),
         }
     }
 }
@@ -499,33 +430,34 @@ impl Far<'_> {
 /// Drives the load from the clients' side while the sampler watches, and the recorder records the window.
 pub(crate) fn drive(
     clients: TrialClients<'_>,
-    (sampler, recorder): (Sampler, Option<Recorder>),
+    sampler: Sampler,
+    recorder: Option<Recorder>,
     stop: &AtomicBool,
-    tell: &Tell<'_>,
+    report: &Report<'_>,
 ) -> Result<(Driven, Watched, Option<Recorder>), Failure> {
-    let window = match clients.far {
+    let window = match clients.remote {
         None => Window::ByClock,
-        Some(_) => Window::Told,
+        Some(_) => Window::ByClients,
     };
     let timing = clients.workload.timing();
     let mut observer = LoadObserver {
         begins: clients.begins,
-        tell,
+        report,
         ready: Some(Ready::to_watch(sampler, timing, window, recorder)),
         watch: None,
         measuring: false,
     };
-    let is_far = clients.far.is_some();
-    let driven = match clients.far {
+    let is_remote = clients.remote.is_some();
+    let driven = match clients.remote {
         None => {
             let mut drive = || clients.workload.drive(clients.context, stop, &mut observer);
             clients.netns.within(&mut drive)?
         }
-        Some(far) => far.follow(timing, stop, &mut observer),
+        Some(remote) => remote.follow(timing, stop, &mut observer),
     };
     let watched = observer.watch.map(|watch| {
         let (watched, fresh, recorder) = watch.end();
-        tell_taken(tell, fresh);
+        report_readings(report, fresh);
         (watched, recorder)
     });
     if stop.load(Ordering::Relaxed) {
@@ -533,14 +465,14 @@ pub(crate) fn drive(
     }
     let mut driven = driven.context("drive the load")?;
     let (mut watched, recorder) = watched.expect("a drive that succeeds says when it begins");
-    driven.path = whole_path(driven.path, watched.path.take(), is_far);
+    driven.path = whole_path(driven.path, watched.path.take(), is_remote);
     Ok((driven, watched, recorder))
 }
 
-/// The path of a load with what was seen of it here. Clients that are elsewhere have seen their side of it themselves; those that are
-/// here are judged only where their CPUs and network are watched.
-fn whole_path(path: Option<LoadPath>, seen: Option<PathSeen>, is_far: bool) -> Option<LoadPath> {
-    if !is_far {
+/// Adds what was seen here to the path of a load. Remote clients have watched their side themselves; local
+/// ones are judged only if their CPUs and network were watched.
+fn whole_path(path: Option<LoadPath>, seen: Option<PathSeen>, is_remote: bool) -> Option<LoadPath> {
+    if !is_remote {
         return Some(seen?.added_to(path?));
     }
     let mut path = path?;
@@ -549,13 +481,13 @@ fn whole_path(path: Option<LoadPath>, seen: Option<PathSeen>, is_far: bool) -> O
     Some(path)
 }
 
-/// A drive that failed because a server had ended is the server's failure, and its log says more.
+/// If a server has ended, its end explains the failure of the drive, and its log says more.
 fn explain(failure: Failure, services: &mut [Running]) -> Failure {
     let ended = services
         .iter_mut()
         .find_map(|running| running.check_alive().err());
     match ended {
-        Some(why) => Failure::of(
+        Some(why) => Failure::new(
             VoidReason::ServiceFailed,
             format!("{why}\n{}", failure.detail),
         ),
@@ -563,10 +495,10 @@ fn explain(failure: Failure, services: &mut [Running]) -> Failure {
     }
 }
 
-/// Watches the drive: has the sampler begin with it, and tells the host.
+/// Starts the sampler as the drive begins, and reports progress to the host.
 struct LoadObserver<'g> {
     begins: &'g (dyn Fn() + Sync),
-    tell: &'g Tell<'g>,
+    report: &'g Report<'g>,
     ready: Option<Ready>,
     watch: Option<Watch>,
     measuring: bool,
@@ -577,7 +509,7 @@ impl Watcher for LoadObserver<'_> {
         (self.begins)();
         let ready = self.ready.take().expect("a drive begins once");
         self.watch = Some(ready.begin());
-        (self.tell)(FromAgent::Phase(Phase::WarmingUp));
+        (self.report)(FromAgent::Phase(Phase::WarmingUp));
     }
 
     fn steps(&mut self) {
@@ -587,13 +519,13 @@ impl Watcher for LoadObserver<'_> {
     fn ticks(&mut self, tick: Tick) {
         if tick.counting && !self.measuring {
             self.measuring = true;
-            (self.tell)(FromAgent::Phase(Phase::Measuring));
+            (self.report)(FromAgent::Phase(Phase::Measuring));
         }
         for part in tick_in_parts(tick) {
-            (self.tell)(FromAgent::Tick(part));
+            (self.report)(FromAgent::Tick(part));
         }
         if let Some(watch) = &self.watch {
-            tell_taken(self.tell, watch.fresh());
+            report_readings(self.report, watch.fresh());
         }
     }
 }
@@ -607,18 +539,6 @@ impl LoadObserver<'_> {
 }
 
 impl Follower for LoadObserver<'_> {
-    fn begins(&mut self) {
-        Watcher::begins(self);
-    }
-
-    fn steps(&mut self) {
-        Watcher::steps(self);
-    }
-
-    fn ticks(&mut self, tick: Tick) {
-        Watcher::ticks(self, tick);
-    }
-
     fn opens(&mut self) {
         self.edge(Edge::Opens);
     }
@@ -628,26 +548,27 @@ impl Follower for LoadObserver<'_> {
     }
 }
 
-fn tell_taken(tell: &Tell<'_>, taken: impl IntoIterator<Item = Taken>) {
-    let messages = taken.into_iter().map(|one| match one {
-        Taken::Sample(sample) => FromAgent::Sample(sample),
-        Taken::Counters(counters) => FromAgent::Counters(counters),
-    });
-    messages.for_each(tell);
+fn report_readings(report: &Report<'_>, readings: impl IntoIterator<Item = SamplerReading>) {
+    for reading in readings {
+        report(match reading {
+            SamplerReading::Sample(sample) => FromAgent::Sample(sample),
+            SamplerReading::Counters(counters) => FromAgent::Counters(counters),
+        });
+    }
 }
 
-/// Namespaces with a job's sysctls; those that devices take over are set before there are any.
+/// Makes namespaces with a job's sysctls. Those that new devices inherit are set before there are devices.
 pub(crate) fn make_network(job: &Job, environment: &Environment) -> Result<NetnsPair> {
     let sysctls = &job.sysctl;
     sysctl::set_for_devices(sysctls);
     let netns = match (job.part, &environment.box_network) {
         (Part::Whole, _) => NetnsPair::create()?,
-        (Part::Servers | Part::Clients, None) => NetnsPair::of_servers()?,
+        (Part::Servers | Part::Clients, None) => NetnsPair::for_servers()?,
         (Part::Servers | Part::Clients, Some(network)) => {
             if sysctl::names_qdisc(sysctls) {
                 network.renew_queues()?;
             }
-            NetnsPair::of_box()
+            NetnsPair::current()
         }
     };
     sysctl::set(sysctls, &netns)?;

@@ -1,4 +1,4 @@
-//! The kernel's log, record by record, as `/dev/kmsg` has it (Documentation/ABI/testing/dev-kmsg).
+//! The kernel's log from `/dev/kmsg`, record by record (Documentation/ABI/testing/dev-kmsg).
 
 use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Seek as _, SeekFrom};
@@ -7,21 +7,20 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use anyhow::{Context as _, Result};
 use rustix::fs::OFlags;
 
-/// The file.
 const KMSG: &str = "/dev/kmsg";
 
-/// Longest record that a kernel writes, and room to spare.
+/// More than the longest record that a kernel writes.
 const RECORD_BYTES: usize = 16 << 10;
 
-/// So many records are read in one go; what a kernel says beyond that within a second is passed over, and counts as lost.
+/// Most records read at once, about a second's; the rest is skipped, and counts as lost.
 const MOST_RECORDS: usize = 20_000;
 
 /// Where reading begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum From {
-    /// The first message since boot that is still there.
+    /// The oldest message since boot that is left.
     Boot,
-    /// What comes from now on.
+    /// The next message.
     Now,
 }
 
@@ -29,7 +28,7 @@ pub(crate) enum From {
 #[derive(Debug)]
 pub(crate) struct KernelLog<F = File> {
     file: F,
-    /// Sequence number of the message that comes next, where it is known.
+    /// Sequence number of the next message, if known.
     next: Option<u64>,
     lost: u64,
 }
@@ -56,16 +55,16 @@ impl KernelLog {
         })
     }
 
-    /// What to wait for.
+    /// The file, for poll(2).
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
 
-    /// Reads what is new and hands over the kernel's own messages. `false` once there is nothing to read any more, whatever comes.
+    /// Reads new records and passes on the messages of the kernel itself. `false` if the log cannot be read any more.
     pub(crate) fn read(&mut self, take: &mut dyn FnMut(&[u8])) -> bool {
         let (records, goes_on) = self.read_some(take);
         if records == MOST_RECORDS {
-            // The gap in the numbers tells what was passed over.
+            // The gap in the sequence numbers shows how many were skipped.
             let _ = self.file.seek(SeekFrom::End(0));
         }
         goes_on
@@ -90,7 +89,7 @@ impl<F: Read> KernelLog<F> {
                     self.take_record(&buffer[..length], take);
                 }
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return (records, true),
-                // Messages were overwritten: the next reading goes on behind them.
+                // Messages were overwritten: the next read continues after them.
                 Err(why) if why.kind() == ErrorKind::BrokenPipe => records += 1,
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return (records, false),
@@ -100,7 +99,7 @@ impl<F: Read> KernelLog<F> {
     }
 
     fn take_record(&mut self, record: &[u8], take: &mut dyn FnMut(&[u8])) {
-        // What describes a message's device follows in lines of its own.
+        // Further lines describe the message's device.
         let line = record.split(|byte| *byte == b'\n').next().unwrap_or(record);
         let mut fields = line.splitn(3, |byte| *byte == b',').map(number);
         let (priority, sequence) = (fields.next().flatten(), fields.next().flatten());
@@ -109,7 +108,7 @@ impl<F: Read> KernelLog<F> {
             self.lost += sequence.saturating_sub(expected);
             self.next = Some(sequence + 1);
         }
-        // Facilities other than the kernel's are programs that write into its log.
+        // Other facilities than the kernel's are programs that write to its log.
         if priority.is_some_and(|priority| priority >> 3 == 0) {
             take(line);
         }
@@ -127,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers each reading with the next of these.
+    /// Answers each read with the next of these.
     struct Answers(VecDeque<Result<&'static str, ErrorKind>>);
 
     impl Read for Answers {
@@ -183,7 +182,7 @@ mod tests {
         assert_eq!(boot.lost(), 7 + 99);
         assert_eq!(read(&mut boot).0, ["4,108,30,-;c"]);
         assert_eq!(boot.lost(), 7 + 99);
-        // What was there before is nobody's loss.
+        // Messages from before the start are not lost.
         let mut now = log(None, &answers);
         read(&mut now);
         assert_eq!(now.lost(), 99);

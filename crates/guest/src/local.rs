@@ -1,9 +1,9 @@
-//! The agent on a live host: the same job in namespaces of its own, on a file system that forgets.
+//! The agent on a live host: the same job in separate namespaces, on a file system that keeps nothing.
 //!
-//! Whoever starts it has made a PID and a mount namespace, so that what it starts dies with it and what it mounts is
-//! seen by nobody else. Servers write to `/run`, `/var` and the like as they are used to: the root is
-//! covered by a layer in memory, which goes with the namespace. What is not a file - sysctls of the whole
-//! kernel, the cgroup - the starter puts back.
+//! The starter has made a PID and a mount namespace, so all processes end with the agent and its mounts stay
+//! invisible outside. Servers write to `/run`, `/var` and the like as usual: a layer in memory covers the
+//! root and disappears with the namespace. The starter restores what is not a file: sysctls of the whole
+//! kernel, the cgroup.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -20,47 +20,48 @@ use crate::channel::Channel;
 use crate::env::Environment;
 use crate::kernel_log::From;
 use crate::session;
-use crate::session::UNSAID;
+use crate::session::UNREPORTED;
 
-/// Where workloads run: in memory, outside the layer.
+/// Where workloads run: in memory, outside the overlay.
 const STAGE: &str = "/run/bakeoff";
 
-/// What the kernel shows of itself; taken along as it is.
+/// File systems of the kernel, which the new root shares with the old one.
 const KERNEL: [&str; 3] = ["/dev", "/proc", "/sys"];
 
-/// A live host may have work of its own that never ends.
+/// A live host may have other work that never ends.
 const MAX_IDLE_WAIT: Duration = Duration::from_secs(10);
 
-/// As `crate::live`.
-pub(crate) fn serve(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
-    let channel = match Channel::given() {
+/// Does one job on a live host, for the host's side of this program at the other end of standard input.
+/// Returns the exit status. Call it as root, in PID and mount namespaces made for it. `cgroup` is the one
+/// that this process is in; `files` are the plan's files, for the workload.
+pub fn live(build: &str, cgroup: &Path, files: &[PathBuf]) -> i32 {
+    let channel = match Channel::from_stdin() {
         Ok(channel) => channel,
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
-            return UNSAID;
+            return UNREPORTED;
         }
     };
-    let end = || std::process::exit(UNSAID);
-    // What the host's kernel said before is nobody's.
-    session::hold((channel, From::Now), build, end, &|_, _| {
+    // Messages of the kernel before the trial are none of its defects.
+    session::run(channel, From::Now, build, session::exit, &|_, _| {
         prepare(cgroup, files)
     })
 }
 
-/// As `crate::remote`.
-pub(crate) fn serve_remote(build: &str, hosts: &[HostCommand]) -> i32 {
-    let end = || std::process::exit(UNSAID);
-    match Channel::given() {
-        Ok(channel) => session::hold_clients_of_others(channel, hosts, build, end),
+/// Does one job whose server is a system on the network. Its clients are on this host, or on others that
+/// `hosts` reach. Like `live`, but needs neither root nor namespaces.
+pub fn remote(build: &str, hosts: &[HostCommand]) -> i32 {
+    match Channel::from_stdin() {
+        Ok(channel) => session::run_remote(channel, hosts, build),
         Err(why) => {
             eprintln!("bakeoff agent: {why:#}");
-            UNSAID
+            UNREPORTED
         }
     }
 }
 
 fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
-    // They may lie in a directory that is about to be covered.
+    // Opened first: their directory may be covered below.
     let opened: Vec<_> = files.iter().map(|path| open(path)).collect::<Result<_>>()?;
     cover_root().context("cover the root with a layer in memory (is overlayfs there?)")?;
     bring_files(opened)?;
@@ -76,13 +77,13 @@ fn prepare(cgroup: &Path, files: &[PathBuf]) -> Result<Environment> {
     })
 }
 
-/// A file of the plan's own, by its name.
+/// Opens one of the plan's files; its name and the file.
 fn open(path: &Path) -> Result<(OsString, File)> {
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
     Ok((path.file_name().unwrap_or_default().into(), file))
 }
 
-/// Copies the plan's own files to the workload's directory.
+/// Copies the plan's files to the workload's directory.
 fn bring_files(files: Vec<(OsString, File)>) -> Result<()> {
     let dir = Path::new(STAGE).join(workload::context::FILES);
     fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
@@ -98,7 +99,7 @@ fn bring_files(files: Vec<(OsString, File)>) -> Result<()> {
     Ok(())
 }
 
-/// Makes the root, under a writable layer in memory, the root of this process and of all that it starts.
+/// Covers the root with a writable layer in memory, for this process and all that it starts.
 fn cover_root() -> Result<()> {
     const LAYER: &str = "/tmp";
     const NEW: &str = "/tmp/root";

@@ -1,4 +1,4 @@
-//! Marks: instructions without effect that tell a profiler in the emulator where the guest is.
+//! Instructions without effect that mark the window for a profiler in the emulator.
 //!
 //! Every guest executes them, profiled or not, so that all run the same code.
 

@@ -1,16 +1,16 @@
-//! Which kernel modules a guest loads. The host puts these into its initramfs, and no others.
+//! The kernel modules that a guest loads. The host puts only these into its initramfs.
 
 use std::collections::BTreeMap;
 
 use plan::{Clients, PlannedDisturbance, Tuning};
 use workload::Workload;
 
-/// Modules without which the host cannot be reached.
-pub(crate) const LINE_MODULES: &[&str] = &["virtio_pci", "virtio_mmio", "virtio_console"];
+/// Modules needed to reach the host.
+pub(crate) const CHANNEL_MODULES: &[&str] = &["virtio_pci", "virtio_mmio", "virtio_console"];
 
-/// Modules for the image and the wire. ext4 asks for its checksum by an alias that nobody resolves here,
-/// so the modules that give it are named; which of them exist depends on the kernel.
-pub(crate) const GROUND_MODULES: &[&str] = &[
+/// Modules for the image and the virtual network. ext4 requests its checksum by an alias, which needs modprobe
+/// to resolve, so the modules behind it are listed here; which of them exist depends on the kernel.
+pub(crate) const BASE_MODULES: &[&str] = &[
     "virtio_blk",
     "virtio_rng",
     "crc32c_generic",
@@ -21,13 +21,14 @@ pub(crate) const GROUND_MODULES: &[&str] = &[
     "veth",
 ];
 
-/// Modules of the network card by which clients outside the guest reach it.
+/// Modules of the network card through which clients outside the guest reach it.
 pub(crate) const CARD_MODULES: &[&str] = &["virtio_net"];
 
-/// Modules that serve a disk with seeks.
+/// Modules that a simulated drive needs.
 pub const DISK_MODULES: &[&str] = &["ublk_drv"];
 
-/// All that a guest may load for an arm that runs a workload, by name; `clients` is where they are, if that is known. A kernel has some of them built in, and lacks others.
+/// Names of all modules that a guest may load for an arm that runs a workload. `clients` says where the clients
+/// run, if that is known. A kernel has some of the modules built in, and lacks others.
 pub fn modules(
     sysctl: &BTreeMap<String, String>,
     tuning: &Tuning,
@@ -37,43 +38,38 @@ pub fn modules(
 ) -> Vec<String> {
     let card = match clients {
         Some(Clients::Guest | Clients::Hosts) => &[],
-        // Whether it will have one is not yet known.
+        // `None`: the guest may get one.
         Some(Clients::Host | Clients::Guest2) | None => CARD_MODULES,
     };
-    let fixed = [LINE_MODULES, GROUND_MODULES, card, &workload.modules()].concat();
+    let fixed = [CHANNEL_MODULES, BASE_MODULES, card, &workload.modules()].concat();
     let mut names: Vec<String> = fixed.into_iter().map(String::from).collect();
-    names.extend(of_sysctls(sysctl));
-    names.extend(of_disturbances(disturbances).map(String::from));
-    names.extend(of_scheduler(&tuning.io_scheduler));
+    names.extend(settings(sysctl, &tuning.io_scheduler, disturbances));
     names.push(tuning.file_system.unwrap_or_default().word().into());
     names
 }
 
-/// A sysctl may name a module that the kernel would ask modprobe for.
-pub(crate) fn of_sysctls(sysctl: &BTreeMap<String, String>) -> impl Iterator<Item = String> {
-    sysctl
-        .iter()
-        .filter_map(|(name, value)| match name.as_str() {
-            "net.ipv4.tcp_congestion_control" => Some(format!("tcp_{value}")),
-            "net.core.default_qdisc" => Some(format!("sch_{value}")),
-            _ => None,
-        })
-}
-
-/// The network emulator, where something is asked of it.
-pub(crate) fn of_disturbances(
+/// Modules that settings of an arm need, if they are not built in: the kernel would ask modprobe for them.
+pub(crate) fn settings(
+    sysctl: &BTreeMap<String, String>,
+    io_scheduler: &str,
     disturbances: &[PlannedDisturbance],
-) -> impl Iterator<Item = &'static str> {
-    let is_asked = disturbances.iter().any(|one| one.kind.is_netem());
-    is_asked.then_some("sch_netem").into_iter()
-}
-
-/// The file of one I/O scheduler is named after it and what it is.
-pub(crate) fn of_scheduler(name: &str) -> Vec<String> {
-    match name {
-        "" => Vec::new(),
-        name => vec![name.into(), format!("{name}-iosched")],
+) -> Vec<String> {
+    let mut names = Vec::new();
+    for (name, value) in sysctl {
+        match name.as_str() {
+            "net.ipv4.tcp_congestion_control" => names.push(format!("tcp_{value}")),
+            "net.core.default_qdisc" => names.push(format!("sch_{value}")),
+            _ => {}
+        }
     }
+    if disturbances.iter().any(|planned| planned.kind.is_netem()) {
+        names.push("sch_netem".into());
+    }
+    if !io_scheduler.is_empty() {
+        // Some modules of I/O schedulers have the suffix, others do not.
+        names.extend([io_scheduler.into(), format!("{io_scheduler}-iosched")]);
+    }
+    names
 }
 
 #[cfg(test)]
@@ -87,8 +83,8 @@ mod tests {
             ("net.core.somaxconn", "4096"),
         ];
         let sysctl = sysctl.map(|(name, value)| (name.to_string(), value.to_string()));
-        assert_eq!(of_sysctls(&sysctl.into()).collect::<Vec<_>>(), ["tcp_bbr"]);
-        assert_eq!(of_scheduler("kyber"), ["kyber", "kyber-iosched"]);
-        assert!(of_scheduler("").is_empty());
+        assert_eq!(settings(&sysctl.into(), "", &[]), ["tcp_bbr"]);
+        let scheduler = settings(&BTreeMap::new(), "kyber", &[]);
+        assert_eq!(scheduler, ["kyber", "kyber-iosched"]);
     }
 }

@@ -1,8 +1,8 @@
-//! The network between server and clients: two namespaces joined by a pair of virtual devices (veth), or, where clients are
-//! elsewhere, the network device that leads to them.
+//! The network between server and clients: two namespaces joined by a pair of virtual devices (veth), or the network
+//! device that leads to remote clients.
 //!
-//! The namespaces have no names; they live as long as a descriptor or a process holds them, so that
-//! nothing is left behind on a live host, however the agent ends.
+//! The namespaces have no names; they exist as long as a descriptor or a process holds them, so nothing is left on a
+//! live host, however the agent ends.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,34 +16,36 @@ use anyhow::{Context, Result, bail};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags, move_into_link_name_space};
 use workload::context::{SOURCES, SOURCES_PREFIX, command};
 
+use crate::proc::text_of;
+
 /// The server's address.
 pub const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The clients' address.
 pub const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// The two ends of the network between them, where both are here.
+/// Names of the two virtual devices.
 pub(crate) const SERVER_END: &str = "server";
 pub(crate) const CLIENT_END: &str = "client";
 
-/// Hardware address of the device by which clients elsewhere reach a guest.
+/// Hardware address of the device through which remote clients reach a guest.
 const SERVER_DEVICE: &str = "52:54:00:77:00:01";
 
-/// The same of the clients' own guest.
+/// Hardware address of the device of a guest that has the clients.
 const CLIENT_DEVICE: &str = "52:54:00:77:00:02";
 
-/// Time for that device to appear after its driver is loaded.
-const DEVICE_PATIENCE: Duration = Duration::from_secs(10);
+/// Time for such a device to appear after its driver is loaded.
+const DEVICE_LIMIT: Duration = Duration::from_secs(10);
 
-/// Two namespaces, joined.
+/// The namespaces of server and clients.
 #[derive(Debug)]
 pub struct NetnsPair {
     /// Where services listen.
     pub server: Netns,
-    /// Where clients are; who is elsewhere is reached from the servers' own.
+    /// Where local clients run; remote ones are reached from the same namespace as the server's.
     pub client: Netns,
 }
 
-/// A network namespace; without a descriptor, the one that this process is in.
+/// A network namespace; without a descriptor, that of this process.
 #[derive(Debug)]
 pub struct Netns(Option<File>);
 
@@ -67,28 +69,24 @@ impl NetnsPair {
         Ok(netns)
     }
 
-    /// This process's own namespace for the servers; their clients come by a network card.
-    pub(crate) fn of_servers() -> Result<Self> {
-        let netns = Self {
-            server: Netns::own(),
-            client: Netns::own(),
-        };
+    /// This process's namespace, whose network cards have their addresses already.
+    pub(crate) fn current() -> Self {
+        Self {
+            server: Netns::current(),
+            client: Netns::current(),
+        }
+    }
+
+    /// The same, after its network card has got the server's address.
+    pub(crate) fn for_servers() -> Result<Self> {
+        let netns = Self::current();
         let device = wait_for_device(SERVER_DEVICE)?;
         netns.server.ip(&server_side(&device))?;
         Ok(netns)
     }
 }
 
-impl NetnsPair {
-    /// This process's own namespace, whose cards have their addresses already.
-    pub(crate) fn of_box() -> Self {
-        Self {
-            server: Netns::own(),
-            client: Netns::own(),
-        }
-    }
-}
-
+/// Commands of ip(8) that make a device the server's.
 fn server_side(device: &str) -> String {
     format!(
         "link set lo up\n\
@@ -98,13 +96,13 @@ fn server_side(device: &str) -> String {
     )
 }
 
-/// Makes the network card of the clients' own guest the clients' side.
+/// Makes this guest the clients' side, through its network card.
 pub(crate) fn become_clients() -> Result<()> {
     let device = wait_for_device(CLIENT_DEVICE)?;
-    Netns::own().ip(&client_side(&device))
+    Netns::current().ip(&client_side(&device))
 }
 
-/// What makes a device the clients' in the namespace that it is in.
+/// Commands of ip(8) that make a device the clients'.
 pub(crate) fn client_side(device: &str) -> String {
     format!(
         "link set lo up\n\
@@ -114,16 +112,14 @@ pub(crate) fn client_side(device: &str) -> String {
     )
 }
 
-/// The name of the network device that has a hardware address.
+/// Waits for the network device with this hardware address; returns its name.
 fn wait_for_device(address: &str) -> Result<String> {
-    let until = Instant::now() + DEVICE_PATIENCE;
+    let until = Instant::now() + DEVICE_LIMIT;
     loop {
         let devices = fs::read_dir("/sys/class/net").context("list network devices")?;
-        let has_it = |device: &fs::DirEntry| {
-            let own = fs::read_to_string(device.path().join("address"));
-            own.is_ok_and(|own| own.trim() == address)
-        };
-        if let Some(device) = devices.flatten().find(has_it) {
+        let has_address =
+            |device: &fs::DirEntry| text_of(device.path().join("address")).trim() == address;
+        if let Some(device) = devices.flatten().find(has_address) {
             return Ok(device.file_name().to_string_lossy().into_owned());
         }
         if Instant::now() >= until {
@@ -150,19 +146,19 @@ impl Netns {
         Ok(Self(Some(made)))
     }
 
-    /// Whether it is the one that this process is in.
-    pub(crate) fn is_own(&self) -> bool {
+    /// Whether it is that of this process.
+    pub(crate) fn is_current(&self) -> bool {
         self.0.is_none()
     }
 
     /// That of this process.
-    pub fn own() -> Self {
+    pub fn current() -> Self {
         Self(None)
     }
 
-    /// Moves the calling thread in; threads and processes that it starts begin there.
+    /// Moves the calling thread into the namespace; threads and processes that it starts begin there.
     ///
-    /// One system call, so that it may stand between fork and exec.
+    /// Makes one system call only, so it may be called between fork and exec.
     pub fn enter(&self) -> rustix::io::Result<()> {
         match &self.0 {
             Some(file) => move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)),
@@ -170,13 +166,13 @@ impl Netns {
         }
     }
 
-    /// Another hold on the same namespace.
+    /// Another handle of the same namespace.
     pub fn try_clone(&self) -> Result<Self> {
         let file = self.0.as_ref().map(File::try_clone).transpose();
         Ok(Self(file.context("hold a network namespace")?))
     }
 
-    /// Does `work` on a thread inside.
+    /// Does `work` on a thread in the namespace.
     pub fn within<T: Send>(&self, work: impl FnOnce() -> T + Send) -> Result<T> {
         thread::scope(|scope| {
             let inside = scope.spawn(|| {
@@ -190,7 +186,7 @@ impl Netns {
         })
     }
 
-    /// Runs a program of iproute2 inside; what it prints.
+    /// Runs a program of iproute2 in the namespace; returns its output.
     pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Result<String> {
         let run = || {
             let mut command = command(program);
@@ -207,7 +203,7 @@ impl Netns {
         Ok(String::from_utf8_lossy(&output.stdout).into())
     }
 
-    /// Has ip(8) do a list of commands inside.
+    /// Has ip(8) execute a list of commands in the namespace.
     pub(crate) fn ip(&self, batch: &str) -> Result<()> {
         let output = self
             .within(|| run_ip(batch))?

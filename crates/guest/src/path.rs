@@ -1,7 +1,7 @@
-//! Clients and network over the window: which of them had little left, wherever it can be seen from here.
+//! Counters of clients and network over the window, which show what was near its limit.
 //!
-//! Counters are read as the window opens and as it closes, from `/proc`. What tc(8) tells of queueing disciplines takes a
-//! process, so that is asked before the load and after it.
+//! They are read from `/proc` as the window opens and as it closes. Drops of queueing disciplines come from tc(8), a
+//! process, so they are read before the load and after it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,13 +17,13 @@ use crate::netns::Netns;
 use crate::proc;
 use crate::proc::slurp;
 
-/// Most interfaces of an end that are looked at.
+/// Most interfaces of an end.
 const LINKS: usize = 64;
 
-/// Bytes that are read at once; files of many interfaces take more.
+/// First size of the buffer, which grows for files of many interfaces.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// What is read at the window's two ends.
+/// Open files of the clients' CPUs and the ends of the network.
 #[derive(Debug)]
 pub struct PathWatch {
     stat: File,
@@ -32,17 +32,16 @@ pub struct PathWatch {
     cpus: Vec<u32>,
 }
 
-/// Clients' CPUs and the ends of the network over a window.
+/// Clients' CPUs and the ends of the network over a window, as far as they are on this system.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PathSeen {
     /// The CPUs that clients may run on.
     pub cpus: Vec<ClientCpu>,
-    /// The ends that could be looked at.
     pub ends: Vec<NetworkEnd>,
 }
 
 impl PathSeen {
-    /// The path of a load with this of it.
+    /// Adds this to the path of a load.
     pub(crate) fn added_to(self, mut path: LoadPath) -> LoadPath {
         path.cpus.extend(self.cpus);
         path.ends.extend(self.ends);
@@ -57,7 +56,7 @@ struct End {
     dev: File,
     snmp: File,
     netstat: File,
-    /// Drops by interface before the load; `None` where tc(8) could not tell.
+    /// Drops by interface before the load; `None` if tc(8) fails.
     queues: Option<BTreeMap<String, u64>>,
 }
 
@@ -92,7 +91,7 @@ struct LinkCounters {
 }
 
 impl PathWatch {
-    /// Of clients in this process, and of these ends of the network.
+    /// Watches this process's CPUs, and these ends of the network.
     pub(crate) fn open(ends: &[(Side, &Netns)]) -> Result<Self> {
         let ends = ends.iter().map(|(side, netns)| End::open(*side, netns));
         Ok(Self {
@@ -116,7 +115,7 @@ impl PathWatch {
         }
     }
 
-    /// What happened between two readings. To be asked when the load is over: it starts a process.
+    /// The difference of two readings. Call it when the load is over: it starts a process.
     pub(crate) fn between(&self, open: &PathReading, close: &PathReading) -> PathSeen {
         let cpus = close.cpus.iter().filter_map(|(cpu, close)| {
             let open = open.cpus.get(cpu)?;
@@ -136,7 +135,7 @@ impl PathWatch {
             .iter()
             .zip(readings)
             .map(|(end, (open, close))| NetworkEnd {
-                // One account for the whole host, so only one of its ends has it.
+                // This counter is the whole host's, so only one end has it.
                 softnet_dropped: match end.side {
                     Side::Clients => softnet_dropped,
                     Side::Server => 0,
@@ -215,11 +214,11 @@ impl End {
 
 /// Ticks of each CPU in `/proc/stat`.
 fn cpu_ticks(stat: &str) -> BTreeMap<u32, CpuTicks> {
-    let of_line = |line: &str| {
+    let parse_line = |line: &str| {
         let mut words = line.split_ascii_whitespace();
         let cpu = cpus::number(words.next()?)?;
         let ticks: Vec<u64> = words.map(|word| word.parse().unwrap_or(0)).collect();
-        // user nice system idle iowait irq softirq steal; what follows is part of user and nice.
+        // user nice system idle iowait irq softirq steal; the rest is included in user and nice.
         let at = |place: usize| ticks.get(place).copied().unwrap_or(0);
         let ticks = CpuTicks {
             idle: at(3) + at(4),
@@ -228,11 +227,11 @@ fn cpu_ticks(stat: &str) -> BTreeMap<u32, CpuTicks> {
         };
         Some((cpu, ticks))
     };
-    stat.lines().filter_map(of_line).collect()
+    stat.lines().filter_map(parse_line).collect()
 }
 
-/// The second column of `/proc/net/softnet_stat`, hexadecimal, all CPUs together.
-fn softnet_dropped(text: &str) -> u64 {
+/// Packets that found a CPU's queue full: the second column of `/proc/net/softnet_stat`, hexadecimal, summed over CPUs.
+pub(crate) fn softnet_dropped(text: &str) -> u64 {
     let dropped = text.lines().filter_map(|line| {
         let word = line.split_ascii_whitespace().nth(1)?;
         u64::from_str_radix(word, 16).ok()
@@ -240,9 +239,9 @@ fn softnet_dropped(text: &str) -> u64 {
     dropped.sum()
 }
 
-/// Interfaces of `/proc/net/dev` but for the loopback. Its column of dropped packets has those that the interface missed.
+/// Interfaces of `/proc/net/dev` except the loopback. Dropped packets include those that the interface missed.
 fn links(text: &str) -> BTreeMap<String, LinkCounters> {
-    let of_line = |line: &str| {
+    let parse_line = |line: &str| {
         let (name, rest) = line.split_once(':')?;
         let numbers: Vec<u64> = rest
             .split_ascii_whitespace()
@@ -259,10 +258,10 @@ fn links(text: &str) -> BTreeMap<String, LinkCounters> {
         let name = name.trim();
         (name != "lo").then(|| (name.to_string(), counters))
     };
-    text.lines().filter_map(of_line).collect()
+    text.lines().filter_map(parse_line).collect()
 }
 
-/// The speed of a real interface. Virtual ones have none, or one that means nothing.
+/// The speed of a real interface. Virtual ones have no speed, or a meaningless one.
 fn bits_per_s(name: &str) -> Option<u64> {
     let dir = Path::new("/sys/class/net").join(name);
     fs::metadata(dir.join("device")).ok()?;
@@ -271,19 +270,19 @@ fn bits_per_s(name: &str) -> Option<u64> {
     Some(mbit_per_s * 1_000_000).filter(|speed| *speed > 0)
 }
 
-/// Packets that queueing disciplines have dropped so far, by interface; `None` where tc(8) does not say.
+/// Packets that queueing disciplines have dropped so far, by interface; `None` if tc(8) fails.
 fn queue_drops(netns: &Netns) -> Option<BTreeMap<String, u64>> {
     let show = || command("tc").args(["-s", "-j", "qdisc", "show"]).output();
     let output = netns.within(show).ok()?.ok()?;
-    let told = serde_json::from_slice(&output.stdout).ok()?;
-    output.status.success().then(|| dropped_of(&told))
+    let qdiscs = serde_json::from_slice(&output.stdout).ok()?;
+    output.status.success().then(|| largest_drops(&qdiscs))
 }
 
-/// Of several disciplines on one interface the root counts what its children drop; some count less than they do.
-fn dropped_of(told: &Value) -> BTreeMap<String, u64> {
+/// The largest count of each interface. A root discipline includes its children's drops, but some count too few.
+fn largest_drops(qdiscs: &Value) -> BTreeMap<String, u64> {
     let mut drops = BTreeMap::new();
-    for one in told.as_array().into_iter().flatten() {
-        if let (Some(name), Some(count)) = (one["dev"].as_str(), one["drops"].as_u64()) {
+    for qdisc in qdiscs.as_array().into_iter().flatten() {
+        if let (Some(name), Some(count)) = (qdisc["dev"].as_str(), qdisc["drops"].as_u64()) {
             let most: &mut u64 = drops.entry(name.to_string()).or_default();
             *most = count.max(*most);
         }
@@ -307,15 +306,15 @@ mod tests {
                    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n  eth0: 100 9 0 5 0 0 0 0 70 8 0 0 0 0 0 0\n";
         expect!["{\"eth0\": LinkCounters { received_bytes: 100, received_packets: 9, receive_dropped: 5, sent_bytes: 70, sent_packets: 8 }}"]
             .assert_eq(&format!("{:?}", links(dev)));
-        let told = serde_json::json!([
+        let qdiscs = serde_json::json!([
             { "dev": "eth0", "drops": 3 }, { "dev": "eth0", "drops": 7 }, { "kind": "noqueue" }
         ]);
-        assert_eq!(dropped_of(&told), [("eth0".to_string(), 7)].into());
+        assert_eq!(largest_drops(&qdiscs), [("eth0".to_string(), 7)].into());
     }
 
     #[test]
     fn what_happened_lies_between_two_readings() {
-        let watch = PathWatch::open(&[(Side::Clients, &Netns::own())]).unwrap();
+        let watch = PathWatch::open(&[(Side::Clients, &Netns::current())]).unwrap();
         let open = watch.read();
         let seen = watch.between(&open, &watch.read());
         assert_eq!(seen.ends.len(), 1);

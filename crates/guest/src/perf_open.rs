@@ -1,4 +1,4 @@
-//! What all uses of `perf_event_open(2)` have in common: whose events are counted where, and why the kernel refuses.
+//! Common code of all uses of `perf_event_open(2)`.
 
 use std::fs::{self, File};
 use std::io;
@@ -6,7 +6,7 @@ use std::io;
 use perf_event::Builder;
 use perf_event::events::Event;
 
-/// An event of a control group, or else of all tasks, on one CPU; in programs and in the kernel.
+/// An event of a cgroup, or else of all tasks, on one CPU; in programs and in the kernel.
 pub(crate) fn on_cpu<E: Event>(event: E, cgroup: Option<&File>, cpu: u32) -> Builder<'_> {
     let mut builder = Builder::new(event);
     match cgroup {
@@ -17,7 +17,7 @@ pub(crate) fn on_cpu<E: Event>(event: E, cgroup: Option<&File>, cpu: u32) -> Bui
     builder
 }
 
-/// Whether the kernel refuses for want of rights.
+/// Whether the kernel refuses because this process lacks rights.
 pub(crate) fn is_forbidden(why: &io::Error) -> bool {
     matches!(why.raw_os_error(), Some(libc::EACCES | libc::EPERM))
 }

@@ -1,13 +1,13 @@
-//! Reading the image's programs into memory before there is a clock to keep.
+//! Reads the image's programs into memory before time is measured.
 //!
-//! A page of a program that is read from disk for the first time makes its process wait. Under counted instructions an
-//! idle guest's clock leaps to its next timer while the host is still reading, so one such wait may last seconds of guest
-//! time, and how many is the host's affair. Seen here: 187 reads when a load generator began took 0.04 s in one trial
-//! and 11 s in another, the whole window.
+//! A process waits for each page of a program that is read from disk for the first time. Under counted instructions,
+//! an idle guest's clock leaps to its next timer while the host is still reading, so such a wait may last seconds of
+//! guest time, and varies with the host. Measured: 187 reads as a load generator began took 0.04 s in one trial and
+//! 11 s, the whole window, in another.
 //!
-//! Before services start, a guest reads the programs that the workload names; once they answer, it reads the whole of each
-//! file whose code they have mapped, such as modules that an arm's configuration loads. All of an image of web servers would take
-//! an emulator 2.5 s.
+//! Before services start, a guest reads the programs that the workload names. Once they answer, it reads every file
+//! whose code they have mapped, such as modules of an arm's configuration. The whole image of the web servers would take
+//! 2.5 s in an emulator.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirEntry, File};
@@ -22,8 +22,8 @@ use workload::Programs;
 
 use crate::code::Region;
 
-/// What programs are made of, what matters most first.
-const PLACES: [&str; 6] = [
+/// Directories of programs and their files, the most important first.
+const DIRECTORIES: [&str; 6] = [
     "/usr/bin",
     "/usr/sbin",
     "/usr/lib",
@@ -32,10 +32,10 @@ const PLACES: [&str; 6] = [
     "/usr/share",
 ];
 
-/// Where the dynamic linker finds libraries, as Debian has them.
+/// Where the dynamic linker finds libraries on Debian.
 const LIBRARIES: [&str; 3] = ["/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib"];
 
-/// Never read by a server: they would take half of the files and no little time.
+/// Directories that servers never read; they have half of all files.
 const UNREAD: [&str; 5] = [
     "share/doc",
     "share/man",
@@ -44,21 +44,19 @@ const UNREAD: [&str; 5] = [
     "share/zoneinfo",
 ];
 
-/// Files that the disk is asked for at once. They are open meanwhile, so it stays far below the limit of open files.
+/// Files that are requested from the disk together, far fewer than the limit of open files.
 const AT_ONCE: usize = 64;
 
-/// The share of free memory that may be filled. The kernel takes it back where a server needs it, at a price.
+/// At most one part in this many of free memory is filled: it costs the kernel time to reclaim it for a server.
 const SHARE: u64 = 2;
 
-/// Reads programs and libraries, as far as memory allows.
-///
-/// A file that cannot be read is left out: whoever needs it will say so.
+/// Reads programs and libraries, as far as memory allows. Skips files that cannot be read.
 pub(crate) fn programs(programs: &Programs) {
     let mut reader = Reader::new();
     match programs {
         Programs::All => {
-            for place in PLACES {
-                reader.read_directory(Path::new(place));
+            for directory in DIRECTORIES {
+                reader.read_directory(Path::new(directory));
             }
         }
         Programs::These(paths) => {
@@ -80,7 +78,7 @@ pub(crate) fn mapped_by(processes: impl Iterator<Item = i32>) {
     let mut files = BTreeSet::new();
     for process in processes {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        let regions = maps.lines().filter_map(Region::of);
+        let regions = maps.lines().filter_map(Region::parse);
         let paths = regions.map(|region| PathBuf::from(region.path));
         files.extend(paths.filter(|path| path.is_file()));
     }
@@ -106,9 +104,9 @@ fn add_linked(file: &Path, files: &mut BTreeSet<PathBuf>) {
     }
 }
 
-/// Reads files until there is no room.
+/// Reads files until its share of memory is filled.
 struct Reader {
-    nowhere: Option<File>,
+    dev_null: Option<File>,
     room_bytes: u64,
 }
 
@@ -116,16 +114,16 @@ impl Reader {
     fn new() -> Self {
         let system = sysinfo();
         Self {
-            nowhere: File::options().write(true).open("/dev/null").ok(),
+            dev_null: File::options().write(true).open("/dev/null").ok(),
             room_bytes: system.freeram * u64::from(system.mem_unit) / SHARE,
         }
     }
 
-    fn read_directory(&mut self, place: &Path) {
-        let mut entries: Vec<DirEntry> = fs::read_dir(place)
+    fn read_directory(&mut self, directory: &Path) {
+        let mut entries: Vec<DirEntry> = fs::read_dir(directory)
             .map(|entries| entries.flatten().collect())
             .unwrap_or_default();
-        // In the same order every time, so that all guests have the same in memory.
+        // In a fixed order, so that all guests have the same files in memory.
         entries.sort_unstable_by_key(DirEntry::file_name);
         let mut files = Vec::new();
         for entry in entries {
@@ -142,19 +140,19 @@ impl Reader {
     }
 
     fn read_files(&mut self, paths: &[PathBuf]) {
-        for some in paths.chunks(AT_ONCE) {
-            self.read_together(some);
+        for chunk in paths.chunks(AT_ONCE) {
+            self.read_together(chunk);
         }
     }
 
-    /// Asks the disk for all of these files before it waits for the first.
+    /// Requests all of these files from the disk before it waits for the first.
     fn read_together(&mut self, paths: &[PathBuf]) {
         let mut files = Vec::new();
         for path in paths {
             let Ok(file) = File::open(path) else {
                 continue;
             };
-            let length = file.metadata().map_or(0, |about| about.len());
+            let length = file.metadata().map_or(0, |metadata| metadata.len());
             let most = length.min(self.room_bytes);
             if let Some(wanted) = NonZeroU64::new(most) {
                 let _ = fadvise(&file, 0, Some(wanted), Advice::WillNeed);
@@ -162,21 +160,21 @@ impl Reader {
                 files.push((file, most));
             }
         }
-        let Some(nowhere) = &self.nowhere else {
+        let Some(dev_null) = &self.dev_null else {
             return;
         };
         for (file, most) in files {
-            let _ = read(&file, nowhere, most);
+            let _ = read(&file, dev_null, most);
         }
     }
 }
 
-/// Reads so many bytes of a file, fewer where it is shorter by now. They are not copied to this process.
-fn read(file: &File, nowhere: &File, most: u64) -> io::Result<()> {
+/// Reads at most `most` bytes of a file, without copying them to this process.
+fn read(file: &File, dev_null: &File, most: u64) -> io::Result<()> {
     let mut done = 0;
     while done < most {
-        let some = usize::try_from(most - done).unwrap_or(usize::MAX);
-        match sendfile(nowhere, file, None, some)? {
+        let left = usize::try_from(most - done).unwrap_or(usize::MAX);
+        match sendfile(dev_null, file, None, left)? {
             0 => break,
             sent => done += sent as u64,
         }
@@ -217,7 +215,7 @@ mod tests {
         add_linked(Path::new("/usr/bin/ls"), &mut files);
         let names: Vec<_> = files.iter().filter_map(|path| path.file_name()).collect();
         assert!(names.contains(&"ls".as_ref()) && names.contains(&"libc.so.6".as_ref()));
-        // Those of its libraries too: ls needs PCRE through SELinux's alone.
+        // With libraries of libraries: ls needs PCRE only through SELinux's.
         assert!(names.len() > 3, "{names:?}");
     }
 }

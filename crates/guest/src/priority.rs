@@ -2,11 +2,11 @@
 
 use rustix::process::setpriority_process;
 
-/// The nice value of who must not wait: setpriority(2).
+/// The highest priority as a nice value: setpriority(2).
 const HIGHEST: i32 = -20;
 
-/// Raises the calling thread's priority as far as it goes, and for Linux that thread's alone. Who may not raise it goes on
-/// as before.
+/// Raises the priority of the calling thread; on Linux this leaves other threads alone. Without the right to
+/// do so, nothing changes.
 pub(crate) fn raise() {
     let _ = setpriority_process(None, HIGHEST);
 }

@@ -1,7 +1,7 @@
-//! What the kernel shows in `/proc`, read and parsed. Parsers are pure: text in, numbers out; formats as in proc(5).
+//! Reads and parses `/proc`. Parsers are pure: text in, numbers out; formats as in proc(5).
 //!
-//! Kernels add fields and lines over the years, so every parser takes what it knows by name or by place
-//! and skips the rest.
+//! Kernels add fields and lines over the years, so every parser takes known ones by name or place and skips
+//! the rest.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -15,33 +15,26 @@ use crate::cpus;
 /// `/proc/stat`: CPU time in ticks of `USER_HZ`, counters since boot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stat {
-    /// User and nice; guests are in there.
+    /// User and nice, including guests.
     pub user: u64,
-    /// System.
     pub system: u64,
-    /// Idle.
     pub idle: u64,
-    /// Idle with I/O under way.
     pub iowait: u64,
-    /// Hardware interrupts.
     pub irq: u64,
-    /// Soft interrupts.
     pub softirq: u64,
-    /// Taken by the hypervisor.
     pub steal: u64,
     /// Interrupts served.
     pub interrupts: u64,
-    /// Context switches.
     pub context_switches: u64,
     /// Processes and threads created.
     pub forks: u64,
-    /// Runnable tasks now, the reader among them.
+    /// Tasks that are runnable now, including the reader.
     pub runnable: u64,
-    /// Blocked tasks now.
+    /// Tasks that are blocked now.
     pub blocked: u64,
 }
 
-/// Parses `/proc/stat`. CPU time is that of the CPUs in `bound` together, or of all where it is empty.
+/// Parses `/proc/stat`. CPU time is the sum over the CPUs in `bound`, or over all if it is empty.
 pub fn stat(text: &str, bound: &[u32]) -> Stat {
     let mut stat = Stat::default();
     for line in text.lines() {
@@ -69,7 +62,7 @@ pub fn stat(text: &str, bound: &[u32]) -> Stat {
     stat
 }
 
-/// Whether a line of `/proc/stat` counts: the first one is the sum of all CPUs.
+/// Whether a line of `/proc/stat` counts. The first line is the sum of all CPUs.
 fn counts(key: &str, bound: &[u32]) -> bool {
     match cpus::number(key) {
         Some(cpu) => bound.contains(&cpu),
@@ -77,16 +70,16 @@ fn counts(key: &str, bound: &[u32]) -> bool {
     }
 }
 
-/// Parses `/proc/schedstat`: nanoseconds that tasks, the idle one not among them, ran on each CPU in `bound`,
-/// or on each one where it is empty, summed. `None` where there is no such line.
+/// Parses `/proc/schedstat`: nanoseconds that tasks other than the idle one ran, summed over the CPUs in
+/// `bound`, or over all if it is empty. `None` if there is no such line.
 ///
 /// The seventh number of a CPU's line in versions 15 to 17 (Linux 2.6.24 to 7.x).
 pub fn run_time_ns(text: &str, bound: &[u32]) -> Option<u64> {
-    let is_own = |line: &&str| {
+    let is_counted = |line: &&str| {
         let cpu = cpus::number(line.split(' ').next().unwrap_or_default());
         cpu.is_some_and(|cpu| bound.is_empty() || bound.contains(&cpu))
     };
-    let cpus = text.lines().filter(is_own);
+    let cpus = text.lines().filter(is_counted);
     let times = cpus.map(|line| line.split_ascii_whitespace().nth(7)?.parse::<u64>().ok());
     times.reduce(|sum, time| Some(sum? + time?)).flatten()
 }
@@ -118,7 +111,7 @@ pub fn memory(text: &str) -> Memory {
     memory
 }
 
-/// Parses `/proc/softirqs`: kinds and their counts, all CPUs together.
+/// Parses `/proc/softirqs`: kinds and their counts, summed over all CPUs.
 pub fn softirqs(text: &str) -> impl Iterator<Item = (&str, u64)> {
     text.lines().filter_map(|line| {
         let (kind, counts) = line.split_once(':')?;
@@ -130,9 +123,9 @@ pub fn softirqs(text: &str) -> impl Iterator<Item = (&str, u64)> {
     })
 }
 
-/// Parses `/proc/net/snmp` or `/proc/net/netstat`, whose lines come in pairs of names and values. Only
-/// groups that begin with `Tcp`, as `TcpRetransSegs` and `TcpExtListenDrops`, the names of nstat(8).
-/// Values that are not counters (limits and the connections of the moment) are left out.
+/// Parses `/proc/net/snmp` or `/proc/net/netstat`, whose lines come in pairs of names and values. Only groups
+/// that begin with `Tcp`, named as in nstat(8): `TcpRetransSegs`, `TcpExtListenDrops`. Without values that are
+/// not counters: limits and the number of connections.
 pub fn tcp(text: &str) -> impl Iterator<Item = (String, u64)> {
     const NOT_COUNTERS: [&str; 5] = ["RtoAlgorithm", "RtoMin", "RtoMax", "MaxConn", "CurrEstab"];
     let mut lines = text.lines();
@@ -151,16 +144,16 @@ pub fn tcp(text: &str) -> impl Iterator<Item = (String, u64)> {
 }
 
 /// The TCP counters of the calling thread's network namespace, as `tcp` names them.
-pub(crate) fn own_tcp() -> std::io::Result<BTreeMap<String, u64>> {
+pub(crate) fn thread_tcp() -> std::io::Result<BTreeMap<String, u64>> {
     let mut counters = BTreeMap::new();
     for name in ["snmp", "netstat"] {
-        let text = std::fs::read_to_string(format!("/proc/thread-self/net/{name}"))?;
+        let text = fs::read_to_string(format!("/proc/thread-self/net/{name}"))?;
         counters.extend(tcp(&text));
     }
     Ok(counters)
 }
 
-/// Parses the values of `tcp`, without the names, in the same order: no allocation but the result.
+/// Parses the values of `tcp` without the names, in the same order. Allocates only the result.
 pub fn tcp_values(text: &str, keep: &[bool], into: &mut Vec<u64>) {
     let values = text
         .lines()
@@ -181,8 +174,7 @@ pub fn pressure(text: &str) -> (u64, u64) {
     (total("some").unwrap_or(0), total("full").unwrap_or(0))
 }
 
-/// Parses `/proc/diskstats`: the sum over `disks`, so that partitions and stacked devices do not count
-/// the same bytes twice.
+/// Parses `/proc/diskstats`: the sum over `disks`. Partitions and stacked devices would count bytes twice.
 pub fn disks(text: &str, disks: &[String]) -> Disk {
     const SECTOR_BYTES: u64 = 512;
     let mut sum = Disk::default();
@@ -210,12 +202,13 @@ pub fn disks(text: &str, disks: &[String]) -> Disk {
 
 /// A cgroup's `cpu.stat`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[expect(clippy::struct_field_names, reason = "each field names its unit")]
 pub struct CgroupTime {
-    /// All of it, exact.
+    /// The total, exact.
     pub usage_us: u64,
-    /// In programs, scaled from ticks.
+    /// In programs, estimated from ticks.
     pub user_us: u64,
-    /// In the kernel, scaled from ticks.
+    /// In the kernel, estimated from ticks.
     pub system_us: u64,
 }
 
@@ -238,7 +231,7 @@ pub fn resident_pages(text: &str) -> u64 {
     word.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Reads a file from its start, however often it was read before. A file that cannot be read is empty.
+/// Reads a file from its start, however often it was read before. Empty if it cannot be read.
 pub(crate) fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
     let mut length = 0;
     loop {
@@ -253,7 +246,7 @@ pub(crate) fn slurp<'b>(file: &File, buffer: &'b mut Vec<u8>) -> &'b str {
     std::str::from_utf8(&buffer[..length]).unwrap_or_default()
 }
 
-/// Release of the kernel that runs: `6.1.0-40-cloud-amd64`.
+/// Release of the running kernel: `6.1.0-40-cloud-amd64`.
 pub(crate) fn release() -> String {
     rustix::system::uname()
         .release()
@@ -261,7 +254,7 @@ pub(crate) fn release() -> String {
         .into_owned()
 }
 
-/// A file's text, nothing if there is no such file.
+/// A file's text, or nothing if it cannot be read.
 pub(crate) fn text_of(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }

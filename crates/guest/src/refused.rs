@@ -1,9 +1,9 @@
-//! A setting that an arm asks for, and its kernel has not or does not take.
+//! A setting that the arm names and its kernel lacks or rejects.
 
 use std::error::Error;
 use std::fmt;
 
-/// The trial is void for the plan's sake, not for what the agent could not do.
+/// Why the setting was refused. The trial is void because of the plan, not because the agent failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused(pub(crate) String);
 

@@ -1,7 +1,7 @@
-//! A trial of a system on the network: the clients are here, the server is what it is.
+//! A trial of a system on the network: the clients run here, the server is used as it is.
 //!
-//! Nothing is started and nothing is set. The clients may be on other hosts (`apart::hosts`); if not, what this host's sampler sees is the clients'; what the system used is what it
-//! tells of itself before the window and after it.
+//! Nothing is started or set. The clients may run on other hosts (`apart::hosts`); if not, this host's sampler
+//! watches them. What the system used comes from its own monitoring, read before the window and after it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,7 +14,6 @@ use plan::Target;
 use record::evidence::Facts;
 use record::fact;
 use record::load_path::Side;
-use record::metric::Figure;
 use record::protocol::hosts::HostCommand;
 use record::protocol::{CeilingJob, FromAgent, Job};
 use record::trial::{JobResult, Measurement, Metered, NOT_KNOWN, Phase, VoidReason};
@@ -23,13 +22,13 @@ use workload::ceiling::CeilingLoad;
 use workload::context::WorkloadContext;
 use workload::figures::Seen;
 
+use crate::UNPOISONED;
 use crate::apart::hosts::Hosts;
 use crate::cpus;
-use crate::env::{Failure, Tell};
+use crate::env::{Failure, Report};
 use crate::evidence;
-use crate::evidence::{Reading, Watched};
 use crate::facts;
-use crate::job::{Far, TrialClients, drive, raise_open_files};
+use crate::job::{RemoteClients, TrialClients, drive, raise_open_files};
 use crate::netns::Netns;
 use crate::path::PathWatch;
 use crate::sampler::Sampler;
@@ -37,39 +36,45 @@ use crate::sampler::Sampler;
 /// Does the job.
 pub(crate) fn perform(
     job: &Job,
-    (target, hosts, build): (&Target, &[HostCommand], &str),
+    target: &Target,
+    hosts: &[HostCommand],
+    build: &str,
     stop: &AtomicBool,
-    tell: &Tell<'_>,
+    report: &Report<'_>,
 ) -> Result<JobResult, Failure> {
-    tell(FromAgent::Phase(Phase::SettingUp));
+    report(FromAgent::Phase(Phase::SettingUp));
     raise_open_files().context("raise the limit of open files")?;
-    let cpus = cpus::own()?;
-    let own = Netns::own();
+    let cpus = cpus::allowed()?;
+    let netns = Netns::current();
     let context = WorkloadContext {
         one_fewer: job.one_fewer && hosts.is_empty(),
-        ..context_of(target, (cpus.count, job.seed))
+        ..context_of(target, cpus.count, job.seed)
     };
-    let (hosts, job) = &shared_out(job, hosts);
+    let (hosts, job) = &one_fewer(job, hosts);
     let mut hosts = match hosts {
         [] => None,
         commands => Some(Hosts::start(commands)?),
     };
-    let workload = load_of(job, &context).map_err(|why| unknown(&why))?;
+    let workload = load_of(job, &context).map_err(|why| target_failed(&why))?;
     let source = target.evidence.as_ref();
-    // So that what is wrong with it is known before the load.
+    // Finds problems with the source before the load.
     let first = source
         .map(evidence::read)
         .transpose()
-        .map_err(|why| unknown(&why))?;
+        .map_err(|why| target_failed(&why))?;
     let is_led = hosts.is_some();
-    let sampler = open_sampler(&own, !is_led)?;
+    let ends = [(Side::Clients, &netns)];
+    let path = (!is_led).then(|| PathWatch::open(&ends)).transpose()?;
+    let sampler = Sampler::open(&netns, &[], cpus)?.with_path(path);
     let readings = Mutex::new(None);
     let timing = workload.timing();
     let clients = TrialClients {
         workload: &*workload,
         context: &context,
-        netns: &own,
-        far: hosts.as_mut().map(|hosts| Far::Hosts { hosts, job, build }),
+        netns: &netns,
+        remote: hosts
+            .as_mut()
+            .map(|hosts| RemoteClients::Hosts { hosts, job, build }),
         begins: &|| {
             let source = source.cloned();
             let thread =
@@ -77,33 +82,38 @@ pub(crate) fn perform(
             *readings.lock().expect(UNPOISONED) = thread;
         },
     };
-    let told = |message: FromAgent| match message {
-        // This host is only the one that hosts of the clients are led from.
+    let report_all = |message: FromAgent| match message {
+        // Samples of this host say nothing of clients on other hosts.
         FromAgent::Sample(_) if is_led => {}
-        message => tell(message),
+        message => report(message),
     };
-    let (driven, watched, _) = drive(clients, (sampler, None), stop, &told)?;
-    tell(FromAgent::Phase(Phase::Collecting));
+    let (driven, watched, _) = drive(clients, sampler, None, stop, &report_all)?;
+    report(FromAgent::Phase(Phase::Collecting));
     let thread = readings.into_inner().expect(UNPOISONED);
     let readings = thread.map(|thread| thread.join().expect("reading does not panic"));
-    let readings = readings.transpose().map_err(|why| unknown(&why))?;
+    let readings = readings.transpose().map_err(|why| target_failed(&why))?;
     let seen = Seen {
         driven: &driven,
         meter: &watched.meter,
         samples: &watched.samples,
         ns_per_instruction: None,
     };
+    let check_failed = |why| Failure::new(VoidReason::CheckFailed, why);
     let mut figures = workload.figures(&seen).map_err(check_failed)?;
-    figures.extend(used(&seen, first.as_ref(), readings.as_ref()).map_err(check_failed)?);
-    let mut values = known(target);
-    let server = evidence::look(&target.url, &mut values).map_err(|why| unknown(&why))?;
+    if let Some((first, readings)) = first.as_ref().zip(readings.as_ref()) {
+        let used = evidence::used(first, readings).map_err(check_failed)?;
+        figures.extend(workload::figures::remote(&seen, &used));
+    }
+    let mut values = target_facts(target);
+    let server = evidence::describe(&target.url, &mut values).map_err(|why| target_failed(&why))?;
     values.extend(driven.facts);
+    let system = first.and_then(|reading| reading.system);
     let measurement = Measurement {
         figures,
         curves: driven.curves,
         load: driven.load,
         path: driven.path,
-        kernel: kernel(first),
+        kernel: system.unwrap_or_else(|| NOT_KNOWN.into()),
         server,
         ..Measurement::default()
     };
@@ -118,14 +128,8 @@ pub(crate) fn perform(
     })
 }
 
-/// What a system calls itself.
-fn kernel(reading: Option<Reading>) -> String {
-    let system = reading.and_then(|own| own.system);
-    system.unwrap_or_else(|| NOT_KNOWN.into())
-}
-
-/// The context of clients of a system on the network, on so many CPUs.
-pub(crate) fn context_of(target: &Target, (cpus, seed): (u32, u64)) -> WorkloadContext {
+/// The context of clients of a system on the network; `cpus` is the number of the clients' CPUs.
+pub(crate) fn context_of(target: &Target, cpus: u32, seed: u64) -> WorkloadContext {
     WorkloadContext {
         target: Some(target.url.clone()),
         addresses: target.addresses.clone(),
@@ -133,9 +137,9 @@ pub(crate) fn context_of(target: &Target, (cpus, seed): (u32, u64)) -> WorkloadC
     }
 }
 
-/// The hosts that have the clients, and what they are told. With one client fewer the last host is left out; where there is one
-/// host it does with a thread less.
-pub(crate) fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
+/// The hosts that share the clients, and their job. A job with one client fewer leaves out the last host; a
+/// single host uses one thread fewer instead.
+pub(crate) fn one_fewer<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
     let mut job = job.clone();
     match hosts {
         [left @ .., _] if job.one_fewer && !left.is_empty() => {
@@ -146,8 +150,8 @@ pub(crate) fn shared_out<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostC
     }
 }
 
-/// What is known of a system on the network and of its clients' host before anything is read from it.
-fn known(target: &Target) -> BTreeMap<String, String> {
+/// Facts of the target as the plan names it, and of the hardware of this host, which has the clients.
+fn target_facts(target: &Target) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
     values.insert(fact::REMOTE_URL.into(), target.url.clone());
     if !target.addresses.is_empty() {
@@ -159,53 +163,20 @@ fn known(target: &Target) -> BTreeMap<String, String> {
         fact::REMOTE_EVIDENCE.into(),
         evidence::name(target.evidence.as_ref()),
     );
-    // The clients are the only ones whose hardware can be looked at.
     facts::collect_hardware(fact::HOST_HARDWARE, &mut values);
     values
 }
 
-fn check_failed(detail: String) -> Failure {
-    Failure {
-        reason: VoidReason::CheckFailed,
-        detail,
-    }
-}
-
-/// Figures of what the system says that it has used; none where it says nothing.
-fn used(
-    seen: &Seen<'_>,
-    first: Option<&Reading>,
-    watched: Option<&Watched>,
-) -> Result<Vec<Figure>, String> {
-    let (Some(first), Some(watched)) = (first, watched) else {
-        return Ok(Vec::new());
-    };
-    let used = evidence::used(first, watched)?;
-    Ok(workload::figures::remote(seen, &used))
-}
-
-/// Looks at this host, and at its end of the network where it has the clients.
-fn open_sampler(own: &Netns, has_clients: bool) -> Result<Sampler> {
-    let ends = [(Side::Clients, own)];
-    let path = has_clients.then(|| PathWatch::open(&ends)).transpose()?;
-    Ok(Sampler::open(own, &[], cpus::own()?)?.with_path(path))
-}
-
-/// What is not known of a system, or of a null server.
-fn unknown(why: &anyhow::Error) -> Failure {
-    Failure {
-        reason: VoidReason::ServiceFailed,
-        detail: format!("{why:#}"),
-    }
+/// The target, or a null server in its place, does not answer as expected.
+fn target_failed(why: &anyhow::Error) -> Failure {
+    Failure::new(VoidReason::ServiceFailed, format!("{why:#}"))
 }
 
 /// The job's workload, or its ceiling.
 pub(crate) fn load_of(job: &Job, context: &WorkloadContext) -> Result<Box<dyn Workload>> {
     let workload = workload::from_options(&job.workload)?;
     match &job.ceiling {
-        Some(CeilingJob::At(url)) => Ok(Box::new(CeilingLoad::of(&*workload, context, url)?)),
+        Some(CeilingJob::At(url)) => Ok(Box::new(CeilingLoad::new(&*workload, context, url)?)),
         Some(CeilingJob::Own) | None => Ok(workload),
     }
 }
-
-const UNPOISONED: &str = "who holds the lock does not panic";

@@ -1,12 +1,12 @@
-//! Samples of what runs in the window, by call path and task, and counters beside them: a profile where no emulator counts.
+//! A sampled profile of the window, by call path and task, with counters: for systems without an emulator's profiler.
 //!
 //! ```text
-//! open    events on every CPU, off (`events`); who runs already, and its code (`processes`)
-//! begins  counters are read, events switched on, a thread empties their rings into sums
-//! ends    events are switched off
-//! finish  addresses become names (`names`), counters differences (`counters`, `locks`): a Profile
+//! open    opens disabled events on every CPU (`events`), lists running tasks and their code (`processes`)
+//! begins  reads counters, enables events, starts a thread that empties their rings into sums
+//! ends    disables events
+//! finish  turns addresses into names (`names`) and counters into differences (`counters`, `locks`): a Profile
 //! ```
-//! It costs the system time, so nothing that is measured meanwhile is judged. What cannot be had is named and left out.
+//! Sampling takes CPU time, so other measurements of the trial are not judged. The profile names what was not available.
 
 mod counters;
 mod events;
@@ -37,10 +37,10 @@ use crate::perf_open::{is_forbidden, paranoid};
 use crate::priority;
 use record::evidence::Sample;
 
-/// The rings hold some seconds of samples.
-const EMPTYING: Duration = Duration::from_millis(100);
+/// Between two times that rings are emptied; they hold some seconds of samples.
+const EMPTY_INTERVAL: Duration = Duration::from_millis(100);
 
-/// The number of the PID namespace that a kernel begins with (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
+/// The kernel's initial PID namespace (`PROC_PID_INIT_INO`, `include/linux/proc_ns.h`).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// Samples one window.
@@ -56,11 +56,11 @@ pub(crate) struct Recorder {
 enum State {
     Open(Box<Events>),
     Running(JoinHandle<Recorded>, Sender<()>),
-    /// Between two of the others.
-    Over,
+    /// While one of the other states replaces another.
+    Changing,
 }
 
-/// What the rings held.
+/// The contents of the rings.
 #[derive(Debug, Default)]
 struct Recorded {
     sums: HashMap<Stack, Sum>,
@@ -72,18 +72,17 @@ struct Recorded {
     failures: Vec<String>,
 }
 
-/// Where a task was.
+/// Where a task was sampled.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Stack {
     process: u32,
     task: u32,
     /// Addresses in the kernel, innermost first; return addresses from the second on.
     kernel: Box<[u64]>,
-    /// The address in the program, where the kernel was not entered.
+    /// The address in the program, if the task was not in the kernel.
     user: Option<u64>,
 }
 
-/// How often and how much.
 #[derive(Debug, Default, Clone, Copy)]
 struct Sum {
     samples: u64,
@@ -91,11 +90,11 @@ struct Sum {
 }
 
 impl Recorder {
-    /// Opens all events on the CPUs of the trial, switched off; software counters are those of the whole system, or of the trial's
-    /// control group where others run beside it.
+    /// Opens all events on the trial's CPUs, disabled. Software counters cover the whole system, or the trial's cgroup if
+    /// this process does not see the whole system.
     ///
     /// # Errors
-    /// Why nothing can be sampled, with the remedy.
+    /// Says why sampling is not possible, with the remedy.
     pub(crate) fn open(cgroup: &Path) -> Result<Self> {
         let cpus = cpus::numbers()?;
         let mut lacks = Vec::new();
@@ -116,7 +115,7 @@ impl Recorder {
             stacks,
             news: events::news(&cpus).context("watch for new programs")?,
             contention: contention.unwrap_or_default(),
-            // Last, so that whoever starts meanwhile is in the news.
+            // Last, so that `news` has all tasks that start meanwhile.
             processes: Processes::running(),
         };
         Ok(Self {
@@ -129,7 +128,7 @@ impl Recorder {
 
     /// The window begins.
     pub(crate) fn begins(&mut self) {
-        if let State::Open(mut events) = std::mem::replace(&mut self.state, State::Over) {
+        if let State::Open(mut events) = std::mem::replace(&mut self.state, State::Changing) {
             self.counters.begin();
             let enabled = events.enable();
             let (stop, stopped) = channel();
@@ -138,16 +137,16 @@ impl Recorder {
         }
     }
 
-    /// The window ends; a second end is none.
+    /// The window ends. A second call does nothing.
     pub(crate) fn ends(&mut self) {
         if let State::Running(_, stop) = &self.state {
-            // Gone only if it has ended by itself.
+            // Fails if the thread has ended already.
             let _ = stop.send(());
             self.counters.end();
         }
     }
 
-    /// The profile of the window, in which the system used what the meter says and the samples show.
+    /// The profile of the window; `meter` and `samples` are those of the same window.
     pub(crate) fn finish(self, meter: &Meter, cpus: &Cpus, samples: &[Sample]) -> Result<Profile> {
         let State::Running(thread, stop) = self.state else {
             anyhow::bail!("the window has not begun");
@@ -179,7 +178,7 @@ impl Recorder {
     }
 }
 
-/// CPU time of all that is sampled: of a whole system, or of the trial's own control groups where others run beside it.
+/// CPU time of what is sampled: the whole system, or the trial's cgroups if other programs run beside them.
 pub(crate) fn cpu_time(meter: &Meter, cpus: &Cpus) -> Duration {
     if cpus.bound.is_empty() && has_whole_system() {
         meter.busy
@@ -188,12 +187,12 @@ pub(crate) fn cpu_time(meter: &Meter, cpus: &Cpus) -> Duration {
     }
 }
 
-/// Whether every task can be seen from here.
+/// Whether this process sees all tasks of the system.
 fn has_whole_system() -> bool {
     fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == FIRST_PID_NAMESPACE)
 }
 
-/// What keeps a system from being sampled, and what to do.
+/// Explains why sampling is not possible, with the remedy.
 fn explain(why: &std::io::Error) -> anyhow::Error {
     let remedy = match why.raw_os_error() {
         _ if is_forbidden(why) => format!(
@@ -206,9 +205,9 @@ fn explain(why: &std::io::Error) -> anyhow::Error {
     anyhow::anyhow!("perf_event_open failed: {why} ({remedy})")
 }
 
-/// Empties the rings until the window ends, and then what is left in them.
+/// Empties the rings until the window ends, and once more after it.
 fn record(mut events: Events, failure: Option<std::io::Error>, stopped: &Receiver<()>) -> Recorded {
-    // A ring that nobody empties loses samples.
+    // A full ring loses samples.
     priority::raise();
     let mut recorded = Recorded {
         processes: std::mem::take(&mut events.processes),
@@ -216,7 +215,7 @@ fn record(mut events: Events, failure: Option<std::io::Error>, stopped: &Receive
     };
     let failed = |why| format!("events could not be switched: {why}");
     recorded.failures.extend(failure.map(failed));
-    while stopped.recv_timeout(EMPTYING) == Err(RecvTimeoutError::Timeout) {
+    while stopped.recv_timeout(EMPTY_INTERVAL) == Err(RecvTimeoutError::Timeout) {
         empty(&mut events, &mut recorded);
     }
     recorded.failures.extend(events.disable().err().map(failed));
@@ -236,7 +235,7 @@ fn empty(events: &mut Events, recorded: &mut Recorded) {
     } = recorded;
     let mut unread = 0;
     for ring in &mut events.news {
-        unread += ring.each_record(|record| processes.hear(&record));
+        unread += ring.each_record(|record| processes.update(&record));
     }
     for ring in &mut events.stacks.0 {
         unread += ring.each_record(|record| match record {

@@ -1,9 +1,8 @@
 //! The sampler: reads the system once a second and once at each end of the window.
 //!
-//! Budget: under 0.5 % of one CPU, so about 1 ms a second on a slow guest. Files are opened once and
-//! read again from their start, in one buffer; a sample allocates its result and little else. Memory of
-//! processes is the one thing that costs per process, so at most `RSS_READS` are looked at each second
-//! and the others keep what they last showed.
+//! Budget: under 0.5 % of one CPU, so at most 5 ms a second. Files are opened once and read again from their
+//! start, in one buffer; a sample allocates little besides its result. Only memory costs time per process, so
+//! each sample reads that of at most `RSS_READS` processes, and the others keep their last value.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -28,7 +27,7 @@ use crate::proc::{CgroupTime, Stat, slurp};
 /// Processes of one service whose memory is read in one sample.
 const RSS_READS: usize = 32;
 
-/// Open files and what their lines are called.
+/// Open files and the names of their lines.
 #[derive(Debug)]
 pub struct Sampler {
     stat: File,
@@ -47,11 +46,8 @@ pub struct Sampler {
     tick: Duration,
     page_bytes: u64,
     buffer: Vec<u8>,
-    /// Clients and network, where they are looked at.
     pub(crate) path: Option<PathWatch>,
-    /// What may grow, where that is looked at.
-    growing: Option<CounterReader>,
-    /// Events of the CPUs' counters, where they are counted.
+    counters: Option<CounterReader>,
     pub(crate) counting: Option<Counting>,
 }
 
@@ -63,14 +59,13 @@ struct CgroupFiles {
     threads: File,
     /// Resident bytes by process, as last seen.
     resident: HashMap<i32, u64>,
-    /// Where in the list of processes the next look begins.
+    /// Index of the process that the next sample begins with.
     next: usize,
 }
 
 /// The system at an instant; counters since boot.
 #[derive(Debug, Clone)]
 pub struct Reading {
-    /// When it was taken.
     pub at: Instant,
     stat: Stat,
     run_time_ns: Option<u64>,
@@ -92,8 +87,8 @@ struct CgroupReading {
 }
 
 impl Sampler {
-    /// Opens all files. TCP counters are those of `server`, services are `cgroups`, and CPU
-    /// time is that of `cpus`.
+    /// Opens all files. Samples have the TCP counters of `server`, the services in `cgroups` and the time of
+    /// `cpus`.
     pub fn open(server: &Netns, cgroups: &[&Cgroup], cpus: Cpus) -> Result<Self> {
         let mut buffer = vec![0; 64 << 10];
         let softirqs = File::open("/proc/softirqs").ok();
@@ -124,39 +119,39 @@ impl Sampler {
             page_bytes: rustix::param::page_size() as u64,
             buffer,
             path: None,
-            growing: None,
+            counters: None,
             counting: None,
         })
     }
 
-    /// Has clients and network looked at too.
-    #[must_use]
+    /// Also watches clients and network.
     pub fn with_path(self, path: Option<PathWatch>) -> Self {
         Self { path, ..self }
     }
 
-    /// Has what may grow looked at too; sockets are those of `server`.
+    /// Also reads counters of what may grow, with the sockets of `server`.
     pub(crate) fn with_counters(self, server: &Netns) -> Result<Self> {
         Ok(Self {
-            growing: Some(CounterReader::open(server)?),
+            counters: Some(CounterReader::open(server)?),
             ..self
         })
     }
 
-    /// Has events of the CPUs' counters counted too.
-    pub(crate) fn counted_by(self, counting: Option<Counting>) -> Self {
+    /// Also counts events of the CPUs.
+    pub(crate) fn with_hardware_counters(self, counting: Option<Counting>) -> Self {
         Self { counting, ..self }
     }
 
-    /// What may grow, read now; of services what the last reading has. `None` where that is not looked at.
+    /// Counters of what may grow, now; threads and memory of services are those of the last reading. `None`
+    /// unless these counters were asked for.
     pub(crate) fn counters(&mut self, reading: &Reading, opened: Instant) -> Option<Counters> {
         let Self {
-            growing,
+            counters,
             cgroups,
             buffer,
             ..
         } = self;
-        let growing = growing.as_mut()?;
+        let counters = counters.as_mut()?;
         let services = cgroups.iter().zip(&reading.cgroups);
         let services = services.filter(|(cgroup, _)| cgroup.name != CLIENTS);
         let services: Vec<ServiceNow> = services
@@ -170,7 +165,7 @@ impl Sampler {
                 }
             })
             .collect();
-        let (values, limits) = growing.read(&services, buffer);
+        let (values, limits) = counters.read(&services, buffer);
         Some(Counters {
             at_ms: millis(reading.at, opened),
             values,
@@ -184,7 +179,7 @@ impl Sampler {
         let begun = thread_time();
         let at = Instant::now();
         let buffer = &mut self.buffer;
-        // First, so that the reader's own work is not in the interval that ends here.
+        // First, so that the reader's work is not in the interval that ends here.
         let run_time_ns = self.schedstat.as_ref().map(|file| slurp(file, buffer));
         let bound = &self.cpus.bound;
         let run_time_ns = run_time_ns.and_then(|text| proc::run_time_ns(text, bound));
@@ -226,7 +221,7 @@ impl Sampler {
         }
     }
 
-    /// What happened between two readings; times are relative to `opened`, the start of the window.
+    /// The sample between two readings; times are relative to `opened`, the start of the window.
     pub fn between(&self, old: &Reading, new: &Reading, opened: Instant) -> Sample {
         let (from_ms, at_ms) = (millis(old.at, opened), millis(new.at, opened));
         let disk = Disk {
@@ -244,7 +239,7 @@ impl Sampler {
             context_switches: since(old.stat.context_switches, new.stat.context_switches),
             interrupts: since(old.stat.interrupts, new.stat.interrupts),
             forks: since(old.stat.forks, new.stat.forks),
-            // The reader itself is running while it reads.
+            // The reader itself is running.
             runnable: new.stat.runnable.saturating_sub(1),
             blocked: new.stat.blocked,
             softirqs: changed(&self.softirq_names, &old.softirqs, &new.softirqs),
@@ -280,11 +275,10 @@ impl Sampler {
 
     /// Time that the CPUs together were not idle.
     ///
-    /// With one CPU, from the scheduler's own account of the time that tasks ran: it is in nanoseconds,
-    /// and exact at this instant because the reader has just displaced whatever ran. With more CPUs, a
-    /// task that has not been displaced for long on another one is missing from that account; there,
-    /// what the idle loops had is taken from the whole. Idle time is exact too (tickless kernels measure
-    /// it) but shown in ticks of 10 ms, 0.1 % of ten seconds.
+    /// With one CPU, the scheduler's sum of the time that tasks ran: in nanoseconds, and exact now, because the
+    /// reader has just displaced whatever ran. With more CPUs that sum lacks the time of a task that still runs
+    /// on another one; there, idle time is subtracted from the whole. Idle time is exact too (tickless kernels
+    /// measure it) but shown in ticks of 10 ms, 0.1 % of ten seconds.
     fn busy(&self, open: &Reading, close: &Reading, window: Duration) -> Duration {
         if let (1, Some(old), Some(new)) = (self.cpus.count, open.run_time_ns, close.run_time_ns) {
             return Duration::from_nanos(since(old, new)).min(window);
@@ -297,7 +291,7 @@ impl Sampler {
 
     fn cpu(&self, old: &Stat, new: &Stat) -> Cpu {
         let tick_ms = self.tick.as_millis() as u64;
-        let ms = |of: fn(&Stat) -> u64| since(of(old), of(new)) * tick_ms;
+        let ms = |field: fn(&Stat) -> u64| since(field(old), field(new)) * tick_ms;
         Cpu {
             user_ms: ms(|stat| stat.user),
             system_ms: ms(|stat| stat.system),
@@ -344,7 +338,7 @@ impl CgroupFiles {
         let threads = slurp(&self.threads, buffer).lines().count() as u32;
         let processes = slurp(&self.processes, buffer).lines();
         let processes: Vec<i32> = processes.filter_map(|line| line.parse().ok()).collect();
-        self.look_at_memory(&processes, page_bytes, buffer);
+        self.read_memory(&processes, page_bytes, buffer);
         CgroupReading {
             time,
             processes: processes.len() as u32,
@@ -353,8 +347,8 @@ impl CgroupFiles {
         }
     }
 
-    /// Looks at the next few processes, and at the memory of none twice.
-    fn look_at_memory(&mut self, processes: &[i32], page_bytes: u64, buffer: &mut Vec<u8>) {
+    /// Reads the memory of the next few processes.
+    fn read_memory(&mut self, processes: &[i32], page_bytes: u64, buffer: &mut Vec<u8>) {
         if self.resident.len() > processes.len() {
             self.resident.retain(|pid, _| processes.contains(pid));
         }
@@ -365,7 +359,7 @@ impl CgroupFiles {
                     let pages = proc::resident_pages(slurp(&file, buffer));
                     self.resident.insert(pid, pages * page_bytes);
                 }
-                // It ended between the list and the look.
+                // It has ended since the list was read.
                 Err(_) => {
                     self.resident.remove(&pid);
                 }
@@ -382,8 +376,8 @@ fn open(path: impl AsRef<Path>) -> Result<File> {
 
 type TcpFile = (File, Vec<bool>, Vec<String>);
 
-/// The file, which of its TCP values are counters, and what those are called. The file stays with the
-/// namespace in which it was opened.
+/// The file, which of its TCP values are counters, and the names of these. The file remains that of the namespace
+/// in which it was opened.
 fn open_tcp(name: &str) -> Result<TcpFile> {
     let path = format!("/proc/thread-self/net/{name}");
     let file = open(&path)?;
@@ -402,7 +396,7 @@ fn open_tcp(name: &str) -> Result<TcpFile> {
     Ok((file, keep.collect(), names))
 }
 
-/// The three files, if the kernel has them and they are switched on: reading says so, opening does not.
+/// The three files, if the kernel has them and they are enabled: only reading shows that.
 fn open_pressure(buffer: &mut Vec<u8>) -> Option<[File; 3]> {
     let file = |name| File::open(format!("/proc/pressure/{name}")).ok();
     let files = [file("cpu")?, file("io")?, file("memory")?];
@@ -432,13 +426,13 @@ fn stalled(old: &Pressure, new: &Pressure) -> Pressure {
     }
 }
 
-/// Disks that are not made of other disks or of memory.
+/// Disks that consist neither of other disks nor of memory.
 pub(crate) fn whole_disks() -> Vec<String> {
-    let made = ["loop", "ram", "zram", "dm-", "md"];
+    let virtual_kinds = ["loop", "ram", "zram", "dm-", "md"];
     let entries = fs::read_dir("/sys/block").into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names
-        .filter(|name| !made.iter().any(|kind| name.starts_with(kind)))
+        .filter(|name| !virtual_kinds.iter().any(|kind| name.starts_with(kind)))
         .collect()
 }
 
@@ -451,7 +445,7 @@ fn changed(names: &[String], old: &[u64], new: &[u64]) -> BTreeMap<String, u64> 
         .collect()
 }
 
-/// Counters of the kernel may step back by a tick (idle time does); a difference is never negative.
+/// The difference of two counters, at least 0: some of the kernel's step back by a tick, such as idle time.
 fn since(old: u64, new: u64) -> u64 {
     new.saturating_sub(old)
 }

@@ -1,8 +1,9 @@
-//! An arm's own scheduler: loaded before anything is started, and asked for at both ends of the load whether the kernel still
-//! runs it. Once ejected it does not come back, so that it ran in between.
+//! An arm's BPF scheduler: loaded before anything is started, and checked at both ends of the load. An ejected
+//! scheduler does not come back, so it ran in between.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use crate::schedulers::{Counters, Loaded};
 use anyhow::Context;
@@ -10,10 +11,10 @@ use plan::{Scheduler, Tuning};
 use record::trial::VoidReason;
 
 use crate::cpus::Cpus;
-use crate::env::{Environment, Failure};
+use crate::env::Failure;
 use crate::wait_idle::wait_idle;
 
-/// The kernel's scheduler in a trial: an arm's, or its own.
+/// The scheduler of a trial: an arm's, or `None` for the kernel's default.
 #[derive(Debug)]
 pub(crate) struct Scheduled(Option<Running>);
 
@@ -21,24 +22,25 @@ pub(crate) struct Scheduled(Option<Running>);
 struct Running {
     scheduler: Scheduler,
     loaded: Loaded,
-    /// What it had counted when the load began, and the framework beside it.
+    /// Counts when the load began.
     before: Vec<Count>,
 }
 
-/// How often something has happened since the scheduler was loaded, by its name.
+/// Name of an event, and its count since the scheduler was loaded.
 type Count = (String, u64);
 
 impl Scheduled {
-    /// Loads the arm's scheduler, if it has one, when the kernel has set itself up.
+    /// Loads the arm's scheduler, if it has one, once the kernel is idle.
     pub(crate) fn begin(
         tuning: &Tuning,
-        (cpus, environment): (&Cpus, &Environment),
+        cpus: &Cpus,
+        max_idle_wait: Duration,
         stop: &AtomicBool,
     ) -> Result<Self, Failure> {
         let Some(scheduler) = tuning.scheduler else {
             return Ok(Self(None));
         };
-        wait_idle(cpus, environment.max_idle_wait, stop)?;
+        wait_idle(cpus, max_idle_wait, stop)?;
         let loaded = Loaded::load(scheduler).map_err(|why| failed(&why))?;
         Ok(Self(Some(Running {
             scheduler,
@@ -47,20 +49,20 @@ impl Scheduled {
         })))
     }
 
-    /// The load begins: counters count from here.
+    /// The load begins; counts are since here.
     pub(crate) fn load_begins(&mut self) -> Result<(), Failure> {
         if let Some(running) = &mut self.0 {
-            running.before = running.counts(&running.still()?);
+            running.before = running.counts(&running.check()?);
         }
         Ok(())
     }
 
-    /// The load has ended: what there is to tell, if the scheduler has run all the time.
+    /// The load has ended. Returns facts; fails if the scheduler was ejected, or had no place for tasks.
     pub(crate) fn load_ended(&self) -> Result<BTreeMap<String, String>, Failure> {
         let Some(running) = &self.0 else {
             return Ok(BTreeMap::new());
         };
-        let after = running.still()?;
+        let after = running.check()?;
         if after.refused > 0 {
             return Err(failed(&anyhow::anyhow!(
                 "tasks that found no place in the table of the scheduler {}: {} (leave kernel.pid_max at 32768, or start fewer)",
@@ -73,25 +75,23 @@ impl Scheduled {
 }
 
 impl Running {
-    /// What it has counted, if the kernel still runs it.
-    fn still(&self) -> Result<Counters, Failure> {
+    /// Its counters; fails if the kernel does not run it any more.
+    fn check(&self) -> Result<Counters, Failure> {
         self.loaded.check().map_err(|why| failed(&why))?;
         let counters = self.loaded.counters();
         Ok(counters.context("counters of the scheduler")?)
     }
 
-    /// Its counters and the framework's events, which both count from its loading on.
+    /// Its counters and `sched_ext`'s events; both count since it was loaded.
     fn counts(&self, counters: &Counters) -> Vec<Count> {
-        let own = counters.named().map(|(name, count)| (name.into(), count));
-        own.into_iter().chain(self.loaded.events()).collect()
+        let counters = counters.named().map(|(name, count)| (name.into(), count));
+        let events = self.loaded.events();
+        counters.into_iter().chain(events).collect()
     }
 }
 
 fn failed(why: &anyhow::Error) -> Failure {
-    Failure {
-        reason: VoidReason::SchedulerFailed,
-        detail: format!("{why:#}"),
-    }
+    Failure::new(VoidReason::SchedulerFailed, format!("{why:#}"))
 }
 
 fn facts(running: &Running, after: &Counters) -> BTreeMap<String, String> {
@@ -103,7 +103,7 @@ fn facts(running: &Running, after: &Counters) -> BTreeMap<String, String> {
     facts
 }
 
-/// What has happened between two countings. What the first has not had not happened by then.
+/// Differences of two lists of counts. A count that is missing in the first was 0.
 fn during(before: &[Count], after: Vec<Count>) -> Vec<Count> {
     let since = |(name, count): Count| {
         let earlier = before.iter().find(|(other, _)| *other == name);

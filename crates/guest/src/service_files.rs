@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use defects::{Defect, LogFormat, ServiceLog};
 
-/// So much of a log is read in one go; of what has grown beyond that only the end.
+/// Most bytes read of a log at once; of a log that has grown by more, only the end is read.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// All logs of one service.
@@ -22,8 +22,8 @@ struct ServiceFile {
 }
 
 impl ServiceFiles {
-    /// These files from their present end on; none of a service whose log nobody knows how to read.
-    pub(crate) fn of((service, program): (&str, &str), files: &[PathBuf]) -> Self {
+    /// Reads these files from their present end on; none if the format of the service's logs is unknown.
+    pub(crate) fn open(service: &str, program: &str, files: &[PathBuf]) -> Self {
         let Some(format) = format(service).or_else(|| format(program)) else {
             return Self::default();
         };
@@ -35,18 +35,18 @@ impl ServiceFiles {
         Self(files.collect())
     }
 
-    /// Reads what has come; `clock` is now, counted from the window's opening.
+    /// Reads what was added. `clock` is the time since the window opened.
     pub(crate) fn read(&mut self, clock: Option<Duration>) {
         for file in &mut self.0 {
             if let Some(clock) = clock {
                 file.log.set_clock(clock);
             }
-            // A log that cannot be read has nothing to tell.
+            // An unreadable log shows no defects.
             let _ = file.read();
         }
     }
 
-    /// A process is killed on purpose, and what its logs say of it is no defect.
+    /// Expects the end of a process that is killed on purpose: its traces in the logs are no defect.
     pub(crate) fn ask_end(&mut self, pid: u32) {
         for file in &mut self.0 {
             file.log.ask_end(pid);
@@ -64,7 +64,7 @@ impl ServiceFile {
         if length == self.read_bytes {
             return Ok(());
         }
-        // A log that has become shorter was begun anew.
+        // A shorter log was truncated or replaced.
         let from = if length < self.read_bytes {
             0
         } else {
@@ -85,7 +85,7 @@ fn length(path: &Path) -> u64 {
     path.metadata().map_or(0, |file| file.len())
 }
 
-/// What a service writes, by its name or its program's.
+/// The format of a log, by the name of the service or its program.
 fn format(service: &str) -> Option<LogFormat> {
     match service {
         "apache2" => Some(LogFormat::Apache),
@@ -111,7 +111,7 @@ mod tests {
 
     fn counts(files: &ServiceFiles) -> Vec<(String, u64)> {
         let defects = files.defects().into_iter();
-        defects.map(|one| (one.top, one.count)).collect()
+        defects.map(|defect| (defect.top, defect.count)).collect()
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("error.log");
         fs::write(&path, crash(1)).unwrap();
-        let mut files = ServiceFiles::of(("web", "nginx"), std::slice::from_ref(&path));
+        let mut files = ServiceFiles::open("web", "nginx", std::slice::from_ref(&path));
         files.read(None);
         assert_eq!(counts(&files), []);
         let mut log = OpenOptions::new().append(true).open(&path).unwrap();
@@ -138,14 +138,11 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("error.log");
         fs::write(&path, "some words before it all\n".repeat(20)).unwrap();
-        let mut files = ServiceFiles::of(("nginx", ""), std::slice::from_ref(&path));
+        let mut files = ServiceFiles::open("nginx", "", std::slice::from_ref(&path));
         fs::write(&path, crash(7)).unwrap();
         files.read(None);
         assert_eq!(counts(&files).len(), 1);
-        assert!(
-            ServiceFiles::of(("service", "program"), &[path])
-                .0
-                .is_empty()
-        );
+        let unknown = ServiceFiles::open("service", "program", &[path]);
+        assert!(unknown.0.is_empty());
     }
 }

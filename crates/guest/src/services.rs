@@ -1,5 +1,4 @@
-//! Services at work: started in the server's namespace and a cgroup of their own, waited for until they
-//! answer, ended with everything they started.
+//! Services: each runs in the server's namespace and in a separate cgroup, and ends with all that it started.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,50 +22,55 @@ use crate::netns::NetnsPair;
 /// Lines of each log that an error shows.
 const LOG_LINES: usize = 20;
 
-/// Time between two questions to a service that does not answer yet.
-const PACE: Duration = Duration::from_millis(100);
+/// Time between two probes of a service that does not answer yet.
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Time that a service has to end by itself.
+/// Time for a service to end after SIGTERM, and for its other processes after SIGKILL.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// A service that was started. Ended when dropped, its descendants with it.
+/// A service that was started. Dropping it ends it with all its descendants.
 #[derive(Debug)]
 pub struct Running {
-    /// What it is.
     pub service: Service,
-    /// Where its processes are counted.
     pub cgroup: Cgroup,
     leader: Child,
     output: PathBuf,
 }
 
-/// Puts an arm's program in the place of the service's own, if it names one.
-pub fn exchange(service: &mut Service, programs: &BTreeMap<String, String>) {
+/// Replaces the service's program by the arm's, if it names one.
+pub fn replace_program(service: &mut Service, programs: &BTreeMap<String, String>) {
     let Some(path) = programs.get(&service.name) else {
         return;
     };
-    // A prefix may stand before the program, such as setpriv; the version is asked of the program itself.
-    let named = service.version.first().or(service.command.first());
-    let own = named.cloned().unwrap_or_default();
+    let program = program(service).to_string();
     for word in service.command.iter_mut().chain(&mut service.version) {
-        if *word == own {
+        if *word == program {
             word.clone_from(path);
         }
     }
 }
 
-/// Starts a service with the arm's environment and limit of open files; its standard output and error go to a file in `logs`.
+/// The path of a service's program. A prefix such as setpriv may precede it in the command, but not in the
+/// version's.
+fn program(service: &Service) -> &str {
+    let path = service.version.first().or(service.command.first());
+    path.map_or("", String::as_str)
+}
+
+/// Starts a service with the arm's environment and limit of open files. Its standard output and error go to a
+/// file in `logs`.
 ///
-/// It dies with the thread that calls this, so that nothing is left on a live host.
+/// The service ends with the thread that calls this, so that nothing is left on a live host.
 pub fn start(
     service: Service,
     tuning: &Tuning,
-    (netns, cgroups): (&NetnsPair, &Cgroups),
+    netns: &NetnsPair,
+    cgroups: &Cgroups,
     logs: &Path,
 ) -> Result<Running> {
     let cgroup = cgroups.child(&service.name)?;
     let output = logs.join(format!("{}.log", service.name));
-    let leader = spawn(&service, tuning, (netns, &cgroup), &output);
+    let leader = spawn(&service, tuning, netns, &cgroup, &output);
     let leader = leader.with_context(|| format!("start {}", service.command.join(" ")))?;
     Ok(Running {
         service,
@@ -83,7 +87,8 @@ pub fn start(
 fn spawn(
     service: &Service,
     tuning: &Tuning,
-    (netns, cgroup): (&NetnsPair, &Cgroup),
+    netns: &NetnsPair,
+    cgroup: &Cgroup,
     output: &Path,
 ) -> Result<Child> {
     let (program, arguments) = service
@@ -104,8 +109,8 @@ fn spawn(
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log);
-    // SAFETY: the closure makes system calls on descriptors that it owns and touches no memory that
-    // another thread could have held locked at the fork.
+    // SAFETY: the closure makes system calls on its descriptors, and needs no lock that another thread could
+    // have held at the fork.
     unsafe {
         command.pre_exec(move || {
             (&cgroup_procs).write_all(b"0")?;
@@ -121,14 +126,14 @@ fn spawn(
 }
 
 impl Running {
-    /// Asks from the clients' side until the answer is right. Says why not: ended, or out of patience,
-    /// with the last lines of the logs.
+    /// Probes the service from the clients' side until it answers correctly. Fails if the service ends or its time
+    /// is over; the error has the last lines of the logs.
     pub fn wait_until_it_answers(
         &mut self,
         netns: &NetnsPair,
         stop: &AtomicBool,
     ) -> Result<(), String> {
-        let patience_ends = Instant::now() + self.service.patience;
+        let deadline = Instant::now() + self.service.patience;
         loop {
             self.check_alive()?;
             let answer = netns.client.within(|| self.service.probe.ask());
@@ -138,18 +143,18 @@ impl Running {
             if stop.load(Ordering::Relaxed) {
                 return Err("stopped by the host".into());
             }
-            if Instant::now() >= patience_ends {
+            if Instant::now() >= deadline {
                 let limit = base::input::units::show_duration(self.service.patience);
                 let name = &self.service.name;
                 return Err(
                     self.with_logs(&format!("{name} gave no right answer in {limit}: {why}"))
                 );
             }
-            thread::sleep(PACE);
+            thread::sleep(PROBE_INTERVAL);
         }
     }
 
-    /// Says how the service ended, if it has.
+    /// Fails if the service has ended, and says how.
     pub fn check_alive(&mut self) -> Result<(), String> {
         let name = &self.service.name;
         match self.leader.try_wait() {
@@ -164,24 +169,32 @@ impl Running {
         self.leader.id()
     }
 
-    /// Where it writes what it has to say.
+    /// The name that the kernel gives to the service's processes: 15 letters of the program's.
+    pub fn process_name(&self) -> String {
+        let path = program(&self.service);
+        let name = path.rsplit('/').next().unwrap_or(path);
+        name.chars().take(15).collect()
+    }
+
+    /// The file of its output, and its log files.
     pub fn log_files(&self) -> Vec<PathBuf> {
         let files = [&self.output].into_iter().chain(&self.service.logs);
         files.cloned().collect()
     }
 
     fn with_logs(&self, what: &str) -> String {
-        let files = self.log_files();
-        let text = what.to_string();
-        files
+        let logs: String = self
+            .log_files()
             .iter()
-            .fold(text, |text, file| text + &last_lines(file))
+            .map(|file| last_lines(file))
+            .collect();
+        what.to_string() + &logs
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Asked first: servers then remove what the kernel would keep, such as shared memory.
+        // SIGTERM first, so that servers remove what would outlive them, such as shared memory.
         if let Ok(leader) = i32::try_from(self.leader.id())
             && matches!(self.leader.try_wait(), Ok(None))
         {
@@ -191,7 +204,7 @@ impl Drop for Running {
         while matches!(self.leader.try_wait(), Ok(None)) && Instant::now() < grace_ends {
             thread::sleep(Duration::from_millis(10));
         }
-        // A process may fork while the list is read, so the list is read until it is empty.
+        // A process may fork while the list is read: repeat until the list is empty.
         let end = Instant::now() + GRACE;
         while Instant::now() < end {
             let left = self.cgroup.processes();
@@ -209,12 +222,12 @@ impl Drop for Running {
 
 fn signal(pid: i32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid) {
-        // A process that has ended meanwhile is what was wanted.
+        // Fails if the process has ended meanwhile.
         let _ = kill_process(pid, signal);
     }
 }
 
-/// The last lines of a log under a heading of its name; nothing if there are none.
+/// The last lines of a log under its name; empty if the log is.
 fn last_lines(file: &Path) -> String {
     let bytes = fs::read(file).unwrap_or_default();
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,4 @@
-//! The agent's side of a trial: greeting, job, result, end; the same wherever the agent lives.
+//! The agent's side of a trial: greeting, job, result, end; the same on every kind of machine.
 
 use std::panic;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,6 +15,7 @@ use record::trial::VoidReason;
 use record::validate;
 use workload::Workload;
 
+use crate::UNPOISONED;
 use crate::apart::driver;
 use crate::apart::driver::Place;
 use crate::ceiling;
@@ -27,91 +28,106 @@ use crate::remote;
 use crate::wait_idle::wait_idle;
 use crate::{cpus, netns};
 
-/// Exit status of an agent whose last word has reached the host, or whose host is gone.
-pub(crate) const SAID: i32 = 0;
+/// Exit status of an agent that has sent a result or failure, or whose host is gone.
+pub(crate) const REPORTED: i32 = 0;
 
-/// Exit status of an agent that ended without a last word.
-pub(crate) const UNSAID: i32 = 1;
+/// Exit status of an agent that ended without reporting a result or failure.
+pub(crate) const UNREPORTED: i32 = 1;
 
-/// Time that the host has to take the last word.
+/// Longest wait for the host to receive the last message.
 const CLOSE_LIMIT: Duration = Duration::from_secs(10);
 
 /// Time that a job has to end once the host has asked it to stop.
-const STOPPING: Duration = Duration::from_secs(5);
-
-const UNPOISONED: &str = "who holds the lock does not panic";
+const STOP_LIMIT: Duration = Duration::from_secs(5);
 
 /// Prepares the environment of a job.
 pub(crate) type Prepare<'p> = dyn Fn(&Job, &dyn Workload) -> Result<Environment> + 'p;
 
-/// Holds the conversation to its end; the agent's exit status. `end` stops everything at once, in case the host
-/// wants no more and the job does not listen.
-/// The kernel's log is read `from` there on.
-pub(crate) fn hold(
-    (channel, from): (Channel, From),
-    build: &str,
+/// How a session does its job.
+struct Setup<'s> {
+    /// Hosts that share the clients.
+    hosts: &'s [HostCommand],
+    /// From where to watch the kernel's log, on a system that runs servers.
+    log_from: Option<From>,
+    /// Ends the agent at once.
     end: fn() -> !,
-    prepare: &Prepare<'_>,
-) -> i32 {
-    hold_with((channel, &[], Some(from)), build, end, prepare)
+    prepare: &'s Prepare<'s>,
 }
 
-/// The same for a job whose clients may be on other hosts, and whose servers are.
-pub(crate) fn hold_clients_of_others(
+/// Runs a session to its end; returns the agent's exit status. Watches the kernel's log from `log_from` on.
+/// `end` ends the agent at once, if the host stops a job that does not react.
+pub(crate) fn run(
     channel: Channel,
-    hosts: &[HostCommand],
-    build: &str,
-    end: fn() -> !,
-) -> i32 {
-    hold_with((channel, hosts, None), build, end, &|_, _| {
-        bail!("a job that is to start servers, where there is no place for them")
-    })
-}
-
-fn hold_with(
-    (channel, hosts, from): (Channel, &[HostCommand], Option<From>),
+    log_from: From,
     build: &str,
     end: fn() -> !,
     prepare: &Prepare<'_>,
 ) -> i32 {
-    let Some((host, mine)) = open(&channel, build, "agent") else {
-        return UNSAID;
+    let setup = Setup {
+        hosts: &[],
+        log_from: Some(log_from),
+        end,
+        prepare,
     };
-    let done = converse(&host, channel, &mine, hosts, from, end, prepare);
+    run_with(channel, build, &setup)
+}
+
+/// Like `run`, for a job whose server is a system on the network, and whose clients may be on other hosts.
+pub(crate) fn run_remote(channel: Channel, hosts: &[HostCommand], build: &str) -> i32 {
+    let setup = Setup {
+        hosts,
+        log_from: None,
+        end: exit,
+        prepare: &|_, _| bail!("a job that is to start servers, where there is no place for them"),
+    };
+    run_with(channel, build, &setup)
+}
+
+/// Ends this process at once.
+pub(crate) fn exit() -> ! {
+    std::process::exit(UNREPORTED)
+}
+
+fn run_with(channel: Channel, build: &str, setup: &Setup<'_>) -> i32 {
+    let Some((host, mine)) = open(&channel, build, "agent") else {
+        return UNREPORTED;
+    };
+    let done = do_job(&host, channel, &mine, setup);
     match done.and_then(|result| result.map(validated).transpose()) {
-        Ok(Some(result)) => record::protocol::told(result).for_each(|message| host.say(&message)),
+        Ok(Some(result)) => record::protocol::told(result).for_each(|message| host.send(&message)),
         Ok(None) => {}
         Err(Failure { reason, detail }) => {
             let detail = validate::detail(&detail);
-            host.say(&FromAgent::Failed { reason, detail });
+            host.send(&FromAgent::Failed { reason, detail });
         }
     }
     host.wait_for_close();
-    SAID
+    REPORTED
 }
 
-/// The same for the clients of a trial whose servers are elsewhere: at its end there is nothing to tell but that.
-pub(crate) fn hold_clients(
-    (channel, servers): (Channel, Channel),
-    (place, build): (Place<'_>, &str),
-    end: fn() -> !,
+/// Like `run`, for the clients of a trial whose servers another agent starts. That agent reports the result.
+pub(crate) fn run_clients(
+    channel: Channel,
+    servers: Channel,
+    place: Place<'_>,
+    build: &str,
 ) -> i32 {
     let Some((host, mine)) = open(&channel, build, "clients") else {
-        return UNSAID;
+        return UNREPORTED;
     };
-    host.say(&FromAgent::Hello(mine.clone()));
-    if let Err(why) = drive_clients(&host, channel, servers, place, &mine, end) {
+    host.send(&FromAgent::Hello(mine.clone()));
+    if let Err(why) = drive_clients(&host, channel, servers, place, &mine) {
         let (reason, detail) = (VoidReason::AgentFailed, format!("{why:#}"));
         let detail = validate::detail(&detail);
-        host.say(&FromAgent::Failed { reason, detail });
+        host.send(&FromAgent::Failed { reason, detail });
     }
-    // Servers may have much to tell still; whoever started the trial ends it.
+    // The servers' agent may still have much to report; the host ends the trial.
     host.wait_until_gone();
-    SAID
+    REPORTED
 }
 
-/// The host's end of a line, who is told of panics from now on, and the greeting for it. `role` is the command's name, for the one
-/// who can be told by standard error alone.
+/// Opens the conversation with the host, and has panics reported to it. Returns the host and this build's
+/// greeting. `role` names this agent in an error, which can go to standard error only.
 fn open(channel: &Channel, build: &str, role: &str) -> Option<(Arc<Host>, Greeting)> {
     let mine = Greeting {
         protocol: PROTOCOL,
@@ -134,72 +150,65 @@ fn drive_clients(
     servers: Channel,
     place: Place<'_>,
     mine: &Greeting,
-    end: fn() -> !,
 ) -> Result<()> {
     let job = receive_job(&mut channel, mine)?;
-    listen(channel, host, end);
+    listen(channel, host, exit);
     driver::perform(&job, place, servers, &host.stop)
 }
 
-/// The clients' part in a guest of their own.
+/// Drives the clients' part in a guest that has only clients.
 fn drive_from_guest(job: &Job, environment: &Environment, stop: &AtomicBool) -> Result<()> {
     netns::become_clients()?;
     let servers = Channel::open_port(record::protocol::clients::PORT)?;
-    // Its kernel goes on setting itself up after its first process has started.
-    wait_idle(&cpus::own()?, environment.max_idle_wait, stop)?;
+    // The kernel continues to set itself up after its first process has started.
+    wait_idle(&cpus::allowed()?, environment.max_idle_wait, stop)?;
     driver::perform(job, Place::Here("guest2"), servers, stop)
 }
 
-/// What the host would refuse is a failure of ours, and told as such: it knows no better reason.
+/// Reports a result that the host would refuse as a failure of the agent, with the reason.
 fn validated(mut result: JobResult) -> Result<JobResult, Failure> {
-    match validate::measurement(&mut result.measurement)
+    validate::measurement(&mut result.measurement)
         .and_then(|()| validate::facts(&mut result.facts))
-    {
-        Ok(()) => Ok(result),
-        Err(why) => Err(Failure {
-            reason: VoidReason::AgentFailed,
-            detail: why,
-        }),
-    }
+        .map_err(|why| Failure::new(VoidReason::AgentFailed, why))?;
+    Ok(result)
 }
 
-/// Everything from the greeting to the result; none where it has been told to another agent.
-fn converse(
+/// Everything from the greeting to the result; `None` where another agent reports the result.
+fn do_job(
     host: &Arc<Host>,
     mut channel: Channel,
     mine: &Greeting,
-    hosts: &[HostCommand],
-    from: Option<From>,
-    end: fn() -> !,
-    prepare: &Prepare<'_>,
+    setup: &Setup<'_>,
 ) -> Result<Option<JobResult>, Failure> {
-    host.say(&FromAgent::Hello(mine.clone()));
+    host.send(&FromAgent::Hello(mine.clone()));
     let job = receive_job(&mut channel, mine)?;
-    listen(channel, host, end);
-    let tell = |message| host.say(&message);
+    listen(channel, host, setup.end);
+    let report = |message| host.send(&message);
     if let Some(target) = &job.target {
-        return remote::perform(&job, (target, hosts, &mine.build), &host.stop, &tell).map(Some);
+        let hosts = setup.hosts;
+        return remote::perform(&job, target, hosts, &mine.build, &host.stop, &report).map(Some);
     }
-    let defects = match from.filter(|_| job.ceiling.is_none() && job.part != Part::Clients) {
+    let runs_servers = job.ceiling.is_none() && job.part != Part::Clients;
+    let defects = match setup.log_from.filter(|_| runs_servers) {
         None => DefectWatch::default(),
-        Some(from) => {
+        Some(log_from) => {
             let host = Arc::clone(host);
-            DefectWatch::begin(from, Box::new(move |message| host.say(&message)))?
+            DefectWatch::begin(log_from, Box::new(move |message| host.send(&message)))?
         }
     };
     let workload = workload::from_options(&job.workload)?;
-    let environment = prepare(&job, &*workload)?;
+    let environment = (setup.prepare)(&job, &*workload)?;
     if job.part == Part::Clients {
         drive_from_guest(&job, &environment, &host.stop)?;
-        // Servers may have much to tell still; whoever started the trial ends it.
+        // The servers' agent may still have much to report; the host ends the trial.
         host.wait_until_gone();
         return Ok(None);
     }
     if job.ceiling.is_some() {
-        return ceiling::perform(&job, &environment, &host.stop, &tell).map(Some);
+        return ceiling::perform(&job, &environment, &host.stop, &report).map(Some);
     }
-    let done = job::perform(&job, &environment, (&host.stop, &defects), &tell);
-    // Before the result, which is the last word.
+    let done = job::perform(&job, &environment, &host.stop, &defects, &report);
+    // Before the result, which is the last message.
     defects.finish();
     done.map(Some)
 }
@@ -209,7 +218,7 @@ fn receive_job(channel: &mut Channel, mine: &Greeting) -> Result<Job> {
         .context("wait for the host's greeting")?
     {
         ToAgent::Hello(theirs) => {
-            record::protocol::recognise(&theirs, mine).map_err(anyhow::Error::msg)?
+            record::protocol::recognise(&theirs, mine).map_err(anyhow::Error::msg)?;
         }
         other @ (ToAgent::Run(_) | ToAgent::Stop) => bail!("the host did not greet: {other:?}"),
     }
@@ -219,11 +228,11 @@ fn receive_job(channel: &mut Channel, mine: &Greeting) -> Result<Job> {
     }
 }
 
-/// The host, as the agent sees it.
+/// The host at the other end of the channel.
 struct Host {
     channel: Mutex<Channel>,
     stop: AtomicBool,
-    /// Closed when the host has said `Stop` or hung up.
+    /// Closed when the host has sent `Stop` or hung up.
     gone: Mutex<Option<Receiver<()>>>,
 }
 
@@ -236,20 +245,21 @@ impl Host {
         })
     }
 
-    /// Sends a message. A host that does not take it is gone, which the listener sees.
-    fn say(&self, message: &FromAgent) {
+    /// Sends a message. If that fails, the host is gone, which the listener notices.
+    fn send(&self, message: &FromAgent) {
         let mut channel = self.channel.lock().expect(UNPOISONED);
         if let Err(why) = record::protocol::send(&mut *channel, message) {
             eprintln!("bakeoff agent: cannot tell the host: {why}");
         }
     }
 
-    /// Waits until the host has said `Stop` or hung up, however long that takes.
+    /// Waits until the host has sent `Stop` or hung up, however long that takes.
     fn wait_until_gone(&self) {
         let gone = self.gone.lock().expect(UNPOISONED).take();
         let _ = gone.map(|gone| gone.recv());
     }
 
+    /// Waits for the same, but not for long.
     fn wait_for_close(&self) {
         let gone = self.gone.lock().expect(UNPOISONED).take();
         if let Some(gone) = gone {
@@ -258,42 +268,41 @@ impl Host {
     }
 }
 
-/// Listens for `Stop`. A job that does not end soon after it is ended with everything else.
+/// Listens for `Stop` on a thread. If the job does not end soon after it, `end` ends the agent.
 fn listen(mut channel: Channel, host: &Arc<Host>, end: fn() -> !) {
     let (alive, gone) = mpsc::channel::<()>();
     *host.gone.lock().expect(UNPOISONED) = Some(gone);
     let host = Arc::clone(host);
     thread::spawn(move || {
-        let word = record::protocol::receive::<ToAgent>(&mut channel);
-        match word {
+        match record::protocol::receive::<ToAgent>(&mut channel) {
             Ok(ToAgent::Stop) => {}
-            Ok(other) => eprintln!("bakeoff agent: not a word for a running job: {other:?}"),
+            Ok(other) => eprintln!("bakeoff agent: unexpected message: {other:?}"),
             Err(why) => eprintln!("bakeoff agent: the host is gone: {why}"),
         }
         host.stop.store(true, Ordering::Relaxed);
         drop(alive);
-        thread::sleep(STOPPING);
+        thread::sleep(STOP_LIMIT);
         end()
     });
 }
 
-/// Has a panic on any thread told to the host before it ends the agent.
+/// Has a panic on any thread reported to the host before it ends the agent.
 fn report_panics(host: &Arc<Host>) {
     let host = Arc::clone(host);
     panic::set_hook(Box::new(move |panic| {
         eprintln!("bakeoff agent: {panic}");
         let detail = format!("agent panicked: {panic}");
-        // The thread that panics may hold the channel itself; then the console has to do.
-        let patience_ends = Instant::now() + Duration::from_secs(1);
-        while Instant::now() < patience_ends {
+        // The panicking thread may hold the channel; then the message on the console is all there is.
+        let deadline = Instant::now() + Duration::from_secs(1);
+        while Instant::now() < deadline {
             if let Ok(mut channel) = host.channel.try_lock() {
                 let reason = VoidReason::AgentFailed;
                 let failed = FromAgent::Failed { reason, detail };
-                let said = record::protocol::send(&mut *channel, &failed).is_ok();
-                std::process::exit(if said { SAID } else { UNSAID });
+                let is_sent = record::protocol::send(&mut *channel, &failed).is_ok();
+                std::process::exit(if is_sent { REPORTED } else { UNREPORTED });
             }
             thread::sleep(Duration::from_millis(10));
         }
-        std::process::exit(UNSAID);
+        exit();
     }));
 }

@@ -1,9 +1,8 @@
-//! An arm's sysctls: set before anything is started, refused values told with their names.
+//! An arm's sysctls, set before anything is started. Refused values are reported with their names.
 //!
-//! Many of `net.*` exist once per network namespace, and a new namespace begins with the kernel's
-//! defaults. What a plan asks for is therefore set in the agent's own namespace and in the server's: the
-//! server is what is under test. The clients' namespace keeps the defaults, so that clients are the same
-//! in all arms.
+//! Many of `net.*` exist once per network namespace, and a new namespace begins with the kernel's defaults. So
+//! the agent sets them in its namespace and in the server's. The clients' namespace keeps the defaults, so that
+//! clients are the same in all arms.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,7 +13,7 @@ use anyhow::{Result, bail};
 use crate::netns::NetnsPair;
 use crate::refused::Refused;
 
-/// Sets all of them, in the order of their names.
+/// Sets all sysctls, in the order of their names.
 pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> {
     for (name, value) in sysctls {
         let here = write(name, value);
@@ -34,15 +33,15 @@ pub fn set(sysctls: &BTreeMap<String, String>, netns: &NetnsPair) -> Result<()> 
     Ok(())
 }
 
-/// Sets what network devices take over when they come up: one that is up already keeps its queueing discipline. What is refused is told by
-/// `set`.
+/// Sets the default queueing discipline, which network devices inherit only as they come up.
 pub fn set_for_devices(sysctls: &BTreeMap<String, String>) {
     for (name, value) in sysctls.iter().filter(|(name, _)| is_qdisc(name)) {
-        let _told_by_set = write(name, value);
+        // `set` reports an error.
+        let _ = write(name, value);
     }
 }
 
-/// Whether one of them is the queueing discipline of network devices.
+/// Whether the default queueing discipline is among them.
 pub(crate) fn names_qdisc(sysctls: &BTreeMap<String, String>) -> bool {
     sysctls.keys().any(|name| is_qdisc(name))
 }
@@ -57,7 +56,7 @@ fn write(name: &str, value: &str) -> io::Result<()> {
     fs::write(plan::sysctl_path(name), value)
 }
 
-/// Whether a sysctl is not this namespace's to set.
+/// Whether the error means that a sysctl belongs to another namespace.
 fn is_elsewhere(why: &io::Error) -> bool {
     use io::ErrorKind::{NotFound, PermissionDenied, ReadOnlyFilesystem};
     matches!(why.kind(), NotFound | PermissionDenied | ReadOnlyFilesystem)

@@ -1,8 +1,8 @@
-//! Waiting until the system is idle before it is loaded.
+//! Waits until the system is idle before it is loaded.
 //!
-//! A kernel goes on with work of its own after its first process has started: deferred set-up, self-tests,
-//! caches. Newer kernels have more of it. Measured here before there was this wait: 7.2 served 1,100 pages in
-//! its first second under load and 2,500 in its third, and so seemed a fifth slower than 6.1, which it is not.
+//! A kernel continues with deferred set-up, self-tests and caches after its first process has started, a newer
+//! kernel longer. Without this wait, 7.2 served 1,100 pages in its first second under load and 2,500 in its third, so
+//! it seemed a fifth slower than 6.1, which it is not.
 
 use std::fmt;
 use std::fs;
@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use crate::cpus::Cpus;
 use crate::proc;
 
-/// How long the system must be idle. `/proc/stat` counts hundredths, so a second tells one percent.
+/// How long the system must be idle. `/proc/stat` counts hundredths, so a second resolves one percent.
 const IDLE_FOR: Duration = Duration::from_secs(1);
 
 /// Share of CPU time that may be busy while it counts as idle.
@@ -26,7 +26,7 @@ const BUSY_LIMIT: f64 = 0.03;
 pub struct IdleWait {
     /// Time waited.
     pub waited: Duration,
-    /// Share of CPU time that was busy in the last second of it.
+    /// Share of CPU time that was busy in the last second.
     pub busy: f64,
 }
 
@@ -45,9 +45,9 @@ impl fmt::Display for IdleWait {
     }
 }
 
-/// Waits until a second passes in which these CPUs have next to nothing to do, or `patience` is over: a
-/// live host may have other work that never ends.
-pub fn wait_idle(cpus: &Cpus, patience: Duration, stop: &AtomicBool) -> Result<IdleWait> {
+/// Waits for a second in which these CPUs are idle, at most about `limit`: a live host may have other work that never
+/// ends.
+pub fn wait_idle(cpus: &Cpus, limit: Duration, stop: &AtomicBool) -> Result<IdleWait> {
     let begin = Instant::now();
     loop {
         let (before, idle_before) = (Instant::now(), idle_seconds(cpus)?);
@@ -58,18 +58,18 @@ pub fn wait_idle(cpus: &Cpus, patience: Duration, stop: &AtomicBool) -> Result<I
             waited: begin.elapsed(),
             busy,
         };
-        if waited.is_idle() || waited.waited > patience || stop.load(Ordering::Relaxed) {
+        if waited.is_idle() || waited.waited > limit || stop.load(Ordering::Relaxed) {
             return Ok(waited);
         }
     }
 }
 
 fn busy_share(idle_s: f64, elapsed: Duration, cpus: u32) -> f64 {
-    // Idle time is counted in hundredths and may seem longer than the time that passed.
+    // Idle time is counted in hundredths, so it may exceed the elapsed time.
     (1.0 - idle_s / (elapsed.as_secs_f64() * f64::from(cpus))).max(0.0)
 }
 
-/// Idle seconds since boot, of all the CPUs together.
+/// Idle seconds since boot, summed over the CPUs.
 fn idle_seconds(cpus: &Cpus) -> Result<f64> {
     let text = fs::read_to_string("/proc/stat").context("read /proc/stat")?;
     let idle = proc::stat(&text, &cpus.bound).idle;
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_says_how_it_ended() {
+    fn a_wait_shows_how_it_ended() {
         let quiet = IdleWait {
             waited: Duration::from_secs(3),
             busy: 0.01,

@@ -1,5 +1,5 @@
-//! The watch: when the sampler reads. Readings fall on the window's two ends exactly, and between them
-//! on every whole second, so that the samples of the window cover the window and nothing else.
+//! Decides when the sampler reads: exactly at the window's two ends, and on every whole second between them. So the
+//! samples of the window cover the window and nothing else.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
@@ -21,55 +21,54 @@ use crate::sampler::Sampler;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A sampler at work on its own thread.
+/// A thread on which the sampler reads.
 #[derive(Debug)]
 pub struct Watch {
-    /// Yields nothing where the load never began.
+    /// Returns `None` if the load never began.
     thread: JoinHandle<Option<(Watched, Option<Recorder>)>>,
-    taken: Receiver<Taken>,
+    readings: Receiver<SamplerReading>,
     edges: Sender<(Edge, Sender<()>)>,
 }
 
 /// What the sampler has read.
 #[derive(Debug)]
-pub(crate) enum Taken {
-    /// The system over some time.
+pub(crate) enum SamplerReading {
     Sample(Box<Sample>),
-    /// What may grow.
+    /// Counters of what may grow.
     Counters(Box<Counters>),
 }
 
-/// An end of the window, told by clients that are elsewhere.
+/// An end of the window, as remote clients report it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Edge {
     Opens,
     Closes,
 }
 
-/// Who knows when the window opens and closes.
+/// Who decides when the window opens and closes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Window {
-    /// This system's clock, by which its clients go as well.
+    /// This system's clock, which its clients also use.
     ByClock,
-    /// Clients elsewhere, who tell (`Watch::edge`).
-    Told,
+    /// Remote clients, by `Watch::edge`.
+    ByClients,
 }
 
-/// What a watch yields.
+/// The results of a watch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Watched {
-    /// All samples, warm-up included; the older ones of a long load are joined.
+    /// All samples, including the warm-up; older ones of a long load are joined.
     pub samples: Vec<Sample>,
     /// What the system used in the window.
     pub meter: Meter,
-    /// Clients and network in the window, where they were looked at.
+    /// Clients and network in the window, if they were watched.
     pub path: Option<PathSeen>,
-    /// What the CPUs' counters say of the window, where they were asked.
+    /// The CPUs' counters over the window, if they were counted.
     pub hardware_counters: Option<HardwareCounters>,
 }
 
-/// A watch whose load has yet to begin. Its thread is there already: one that is made among tasks that keep every CPU busy may
-/// get none until they are done, as under 2.4's scheduler.
+/// A watch whose load has yet to begin. Its thread exists already: a thread that starts while tasks keep every CPU busy
+/// may have to wait for their end, as under 2.4's scheduler.
 #[derive(Debug)]
 pub(crate) struct Ready {
     watch: Watch,
@@ -77,7 +76,7 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
-    /// Gets ready to watch a load; the recorder records the window.
+    /// Prepares to watch a load; the recorder records the window.
     pub(crate) fn to_watch(
         mut sampler: Sampler,
         timing: Timing,
@@ -85,8 +84,8 @@ impl Ready {
         recorder: Option<Recorder>,
     ) -> Self {
         let (begins, begun) = channel();
-        let (edges, told) = channel();
-        let (take, taken) = channel();
+        let (edges, reported) = channel();
+        let (sender, readings) = channel();
         let marks = Marks {
             recorder,
             counting: sampler.counting.take(),
@@ -94,21 +93,20 @@ impl Ready {
         let builder = thread::Builder::new().name("sampler".into());
         let thread = builder
             .spawn(move || {
-                // A server that takes every CPU would otherwise keep the watch from reading on time; who may not raise its
-                // priority reads a few milliseconds late.
+                // Else a server that keeps every CPU busy would delay readings by milliseconds.
                 priority::raise();
                 let pace = Pace {
                     began: begun.recv().ok()?,
                     window,
-                    told,
+                    reported,
                     early: None,
                 };
-                Some(watch((sampler, marks), timing, pace, &take))
+                Some(watch(sampler, marks, timing, pace, &sender))
             })
-            .expect("a thread more can be had");
+            .expect("one more thread can be created");
         let watch = Watch {
             thread,
-            taken,
+            readings,
             edges,
         };
         Self { watch, begins }
@@ -116,41 +114,41 @@ impl Ready {
 
     /// The load begins now.
     pub(crate) fn begin(self) -> Watch {
-        // Nobody waits for it only where the thread has panicked, which shows at the end.
+        // Fails only if the thread has panicked, which shows at the end.
         let _ = self.begins.send(Instant::now());
         self.watch
     }
 }
 
 impl Watch {
-    /// What was read since this was last asked.
-    pub(crate) fn fresh(&self) -> impl Iterator<Item = Taken> {
-        self.taken.try_iter()
+    /// Readings since the last call.
+    pub(crate) fn fresh(&self) -> impl Iterator<Item = SamplerReading> {
+        self.readings.try_iter()
     }
 
-    /// Tells an end of the window; returns when all is read that is to be read there.
+    /// Reports an end of the window. Returns when everything is read there.
     pub(crate) fn edge(&self, edge: Edge) {
         let (read, is_read) = channel();
         if self.edges.send((edge, read)).is_ok() {
-            // It is dropped when it has been read, or when the watch has ended.
+            // The sender is dropped when everything is read, or when the watch has ended.
             let _ = is_read.recv();
         }
     }
 
-    /// Ends the watch; a window that is still open is closed here. Also what is fresh then, and the recorder.
-    pub(crate) fn end(self) -> (Watched, Vec<Taken>, Option<Recorder>) {
+    /// Ends the watch, and closes a window that is still open. Returns the results, the last readings, and the recorder.
+    pub(crate) fn end(self) -> (Watched, Vec<SamplerReading>, Option<Recorder>) {
         drop(self.edges);
         match self.thread.join() {
             Ok(ended) => {
-                let (watched, recorder) = ended.expect("a watch is of a load that began");
-                (watched, self.taken.try_iter().collect(), recorder)
+                let (watched, recorder) = ended.expect("only a watch that began is ended");
+                (watched, self.readings.try_iter().collect(), recorder)
             }
             Err(panic) => std::panic::resume_unwind(panic),
         }
     }
 }
 
-/// Who is told where the window begins and ends: a profiler in the emulator, the one in here, and what counts events.
+/// Marks the window for the profiler in the emulator, the recorder, and the hardware counters.
 struct Marks {
     recorder: Option<Recorder>,
     counting: Option<Counting>,
@@ -178,44 +176,43 @@ impl Marks {
     }
 }
 
-/// What a watch waits for.
+/// The result of waiting for an instant.
 #[derive(Debug, PartialEq, Eq)]
 enum Due {
     /// The instant has come.
     Now,
-    /// It will not be read: the window's end that comes after it was told before it.
+    /// The instant is skipped: a later end of the window was reported before it.
     Never,
     /// The load is over.
     Over,
 }
 
-/// The instants of a watch, as they come.
+/// The instants of a watch.
 struct Pace {
-    /// When the load began; later, when it would have begun for the window to open when it did.
+    /// When the load began. Once remote clients have opened the window: that instant minus the warm-up.
     began: Instant,
     window: Window,
-    told: Receiver<(Edge, Sender<()>)>,
-    /// An end of the window that was told before its instant by this system's clock.
+    reported: Receiver<(Edge, Sender<()>)>,
+    /// An end of the window that was reported before its instant by this system's clock.
     early: Option<(Edge, Sender<()>)>,
 }
 
 impl Pace {
-    /// Waits for an instant; what is returned with an end of the window is to be dropped when all is read.
+    /// Waits for an instant. With an end of the window comes a sender, to be dropped when everything is read.
     fn wait(&mut self, instant: Duration, edge: Option<Edge>) -> (Due, Option<Sender<()>>) {
-        let is_told = self.window == Window::Told;
+        let is_reported = self.window == Window::ByClients;
         match (edge, self.early.take()) {
-            (Some(own), Some((early, read))) if own == early => return (Due::Now, Some(read)),
+            (Some(edge), Some((early, read))) if edge == early => return (Due::Now, Some(read)),
             (_, Some(early)) => {
                 self.early = Some(early);
                 return (Due::Never, None);
             }
-            (Some(own), None) if is_told => return self.wait_for_edge(own),
+            (Some(edge), None) if is_reported => return self.wait_for_edge(edge),
             (_, None) => {}
         }
-        // An instant that is already past is one that the load before it left no time for: read late
-        // rather than not at all.
+        // If the instant has passed because the load left no time, read late rather than not at all.
         let wait = (self.began + instant).saturating_duration_since(Instant::now());
-        match self.told.recv_timeout(wait) {
+        match self.reported.recv_timeout(wait) {
             Ok(early) => {
                 self.early = Some(early);
                 (Due::Never, None)
@@ -226,22 +223,23 @@ impl Pace {
     }
 
     fn wait_for_edge(&mut self, wanted: Edge) -> (Due, Option<Sender<()>>) {
-        match self.told.recv() {
+        match self.reported.recv() {
             Ok((edge, read)) if edge == wanted => (Due::Now, Some(read)),
-            // A window that closes before it opens is none.
+            // The window closes before it opens, or the load has ended.
             Ok(_) | Err(_) => (Due::Over, None),
         }
     }
 }
 
 fn watch(
-    (mut sampler, mut marks): (Sampler, Marks),
+    mut sampler: Sampler,
+    mut marks: Marks,
     timing: Timing,
     mut pace: Pace,
-    take: &Sender<Taken>,
+    readings: &Sender<SamplerReading>,
 ) -> (Watched, Option<Recorder>) {
     let planned = pace.began + timing.warmup;
-    let mut taken = Thinned::default();
+    let mut thinned = Thinned::default();
     if timing.warmup.is_zero() {
         marks.begin();
     }
@@ -250,7 +248,7 @@ fn watch(
     let read_path = |sampler: &Sampler| sampler.path.as_ref().map(PathWatch::read);
     let mut path_open = read_path(&sampler);
     let mut counted: Option<Instant> = None;
-    // Without a warm-up the window opens with the first reading, and no later one opens it.
+    // Without a warm-up, the first reading opens the window.
     let mut opened = timing.warmup.is_zero().then_some(first.at);
     for (instant, opens) in instants(timing) {
         let edge = match instant {
@@ -263,7 +261,7 @@ fn watch(
             continue;
         }
         let over = due == Due::Over;
-        // Before the reading, which then lies in the window as it does in the meter's account.
+        // Before the reading, which is in the window also for the meter.
         if opens {
             marks.begin();
         }
@@ -280,18 +278,19 @@ fn watch(
             }
             path_open = read_path(&sampler);
         }
-        // The window's samples count from the reading that opened it, so none of them begins before it;
-        // a late reading of the warm-up must not pass for one of them either.
+        // Times count from the reading that opened the window, so no sample of the window begins before it. A late
+        // reading of the warm-up must not count as one of the window's.
         let zero = opened.unwrap_or(planned.max(reading.at));
         let sample = sampler.between(&last, &reading, zero);
-        let _ = take.send(Taken::Sample(Box::new(sample.clone())));
-        taken.push(sample);
+        let _ = readings.send(SamplerReading::Sample(Box::new(sample.clone())));
+        thinned.push(sample);
         let is_due = is_counted(timing, instant)
             && counted.is_none_or(|last| reading.at - last > COUNTERS_APART);
         if let Some(opened) = opened.filter(|_| is_due) {
             counted = Some(reading.at);
-            let counters = sampler.counters(&reading, opened).map(Box::new);
-            let _ = counters.map(|counters| take.send(Taken::Counters(counters)));
+            if let Some(counters) = sampler.counters(&reading, opened) {
+                let _ = readings.send(SamplerReading::Counters(Box::new(counters)));
+            }
         }
         last = reading;
         drop(read);
@@ -304,7 +303,7 @@ fn watch(
     let path = sampler.path.as_ref().zip(path_open.zip(path_close));
     let path = path.map(|(path, (open, close))| path.between(&open, &close));
     let watched = Watched {
-        samples: taken.into_vec(),
+        samples: thinned.into_vec(),
         meter,
         path,
         hardware_counters: marks.counting.map(Counting::finish),
@@ -312,13 +311,14 @@ fn watch(
     (watched, marks.recorder)
 }
 
-/// Readings of counters that come late are left out rather than taken one upon the other.
+/// Least time between readings of counters: a late one is skipped.
 const COUNTERS_APART: Duration = Duration::from_millis(4500);
 
-/// So many readings of counters are enough for what can be said of them.
+/// Number of readings of counters in a window.
 const COUNTED: u32 = 240;
 
-/// Whether what may grow is read at this instant: about once a minute of a long window, more often in a shorter one.
+/// Whether counters of what may grow are read at this instant: about once a minute of a long window, more often in a
+/// shorter one.
 fn is_counted(Timing { warmup, window }: Timing, instant: Duration) -> bool {
     if window < Duration::from_millis(SHORTEST_MS) {
         return false;
@@ -328,14 +328,14 @@ fn is_counted(Timing { warmup, window }: Timing, instant: Duration) -> bool {
     warmup < instant && since.subsec_nanos() == 0 && since.as_secs().is_multiple_of(every_s)
 }
 
-/// When to read, counted from the start of the load, and whether the window opens there: whole seconds
-/// before and after the opening, the opening, the close.
+/// When to read, counted from the start of the load, and whether the window opens there: at whole seconds before and
+/// after the opening, at the opening and at the close.
 fn instants(timing: Timing) -> impl Iterator<Item = (Duration, bool)> {
     let Timing { warmup, window } = timing;
     let end = warmup + window;
-    // Seconds are counted from the opening in both directions; the odd part of the warm-up comes first.
-    let odd = Duration::from_nanos(warmup.subsec_nanos().into());
-    let steps = (0..).map(move |second| odd + SECOND * second);
+    // Whole seconds count from the opening, so the fraction of the warm-up comes first.
+    let fraction = Duration::from_nanos(warmup.subsec_nanos().into());
+    let steps = (0..).map(move |second| fraction + SECOND * second);
     steps
         .skip_while(Duration::is_zero)
         .map(move |instant| (instant, instant == warmup))
@@ -374,7 +374,7 @@ mod tests {
         check(300, 1250, &expect!["300 opens, 1300, 1550"]);
     }
 
-    /// How many readings of counters a window has, and the time between them.
+    /// The number of readings of counters in a window, and the longest time between them.
     fn counted(window_s: u64) -> (usize, Option<Duration>) {
         let timing = Timing {
             warmup: Duration::from_millis(1500),
@@ -404,7 +404,7 @@ mod tests {
         check(0, 2000, &expect!["1000, 2000"]);
     }
 
-    /// Counts instructions of all tasks as the test says.
+    /// A source of instructions that the test counts.
     #[derive(Debug, Clone, Default)]
     struct Executed(Arc<AtomicU64>);
 
@@ -423,15 +423,15 @@ mod tests {
     #[test]
     fn events_are_counted_from_one_mark_of_the_window_to_the_other() {
         let executed = Executed::default();
-        let counting = Counting::by(Ok(Box::new(executed.clone())));
-        let sampler = Sampler::open(&Netns::own(), &[], cpus::own().unwrap()).unwrap();
+        let counting = Counting::new(Ok(Box::new(executed.clone())));
+        let sampler = Sampler::open(&Netns::current(), &[], cpus::allowed().unwrap()).unwrap();
         let hour = Duration::from_secs(3600);
         let timing = Timing {
             warmup: hour,
             window: hour,
         };
-        let sampler = sampler.counted_by(Some(counting));
-        let watch = Ready::to_watch(sampler, timing, Window::Told, None).begin();
+        let sampler = sampler.with_hardware_counters(Some(counting));
+        let watch = Ready::to_watch(sampler, timing, Window::ByClients, None).begin();
         let execute = |count| executed.0.fetch_add(count, Ordering::SeqCst);
         execute(5);
         watch.edge(Edge::Opens);
@@ -445,17 +445,17 @@ mod tests {
         assert_eq!(window.system.instructions as u64, 7);
     }
 
-    /// What becomes of the instants of a window of two seconds when these are told before its first second is over.
-    fn pace(told: &[Edge]) -> Vec<Due> {
+    /// Waits for the instants of a window when these edges are reported before the first instant.
+    fn pace(reported: &[Edge]) -> Vec<Due> {
         let (edges, receiver) = channel();
-        for edge in told {
+        for edge in reported {
             edges.send((*edge, channel().0)).unwrap();
         }
         drop(edges);
         let mut pace = Pace {
             began: Instant::now(),
-            window: Window::Told,
-            told: receiver,
+            window: Window::ByClients,
+            reported: receiver,
             early: None,
         };
         let hour = Duration::from_secs(3600);
@@ -470,9 +470,9 @@ mod tests {
     }
 
     #[test]
-    fn clients_elsewhere_say_when_the_window_opens_and_closes() {
+    fn remote_clients_decide_when_the_window_opens_and_closes() {
         use Due::{Never, Now, Over};
-        // No instant of this system's clock comes within the hour, and none is waited for.
+        // No instant of this system's clock comes within the hour.
         assert_eq!(pace(&[Edge::Opens, Edge::Closes]), [Never, Now, Never, Now]);
         assert_eq!(pace(&[Edge::Opens])[..3], [Never, Now, Over]);
         assert_eq!(pace(&[])[0], Over);

@@ -1,13 +1,12 @@
-//! Clients on slow links: each reads on its own timed budget, so that the server sees what a modem
-//! would show it.
+//! Clients on slow links: each reads at a limited speed, so the server sees a slow receiver.
 //!
-//! The budget begins to count when the first bytes of a response come. They are taken in pieces,
-//! each at the instant at which a link of that speed would have brought its last byte. What a late
-//! timer missed, the next piece makes up for, so the speed is kept whatever the load.
+//! Time starts with the first bytes of a response. Each piece is read when a link of that speed
+//! would have delivered its last byte. After a late timer the next piece is larger, so the average
+//! speed is kept.
 
 use crate::clients::PeerState;
 
-/// Bytes of a piece: a packet's worth.
+/// Size of a piece: the payload of a packet.
 const PIECE_BYTES: u64 = 1460;
 
 /// Smallest receive buffer worth asking for.
@@ -19,9 +18,9 @@ pub(crate) struct BandwidthLimit {
     bytes_per_s: f64,
     since_ns: u64,
     taken_bytes: u64,
-    /// Bytes are there, and a timer says when they may be read.
+    /// Whether bytes wait for a timer before they may be read.
     pub(crate) waits: bool,
-    /// What follows the bytes that are there.
+    /// State of the server's side after the waiting bytes.
     pub(crate) peer: PeerState,
 }
 
@@ -36,34 +35,33 @@ impl BandwidthLimit {
         }
     }
 
-    /// Receive buffer for half a second, in bytes: the server's bytes wait in the server, not here.
+    /// Size of a receive buffer for half a second, so that most bytes wait in the server.
     pub(crate) fn window_bytes(self) -> u32 {
         (self.bytes_per_s as u64 / 2).clamp(WINDOW_BYTES, 1 << 20) as u32
     }
 
-    /// A new connection.
+    /// A new connection starts.
     pub(crate) fn open(&mut self) {
         self.waits = false;
         self.peer = PeerState::Open;
     }
 
-    /// The first bytes of a response came.
+    /// The first bytes of a response arrived.
     pub(crate) fn begin(&mut self, now_ns: u64) {
         self.since_ns = now_ns;
         self.taken_bytes = 0;
     }
 
-    /// When the next piece has arrived, if so many bytes are `left` of the response.
+    /// When the next piece may be read; `left` is the rest of the response in bytes.
     pub(crate) fn next_ns(self, left: u64) -> u64 {
         let bytes = self.taken_bytes + left.clamp(1, PIECE_BYTES);
         self.since_ns + (bytes as f64 * 1e9 / self.bytes_per_s) as u64
     }
 
-    /// Bytes that have arrived and are not yet taken.
+    /// Number of bytes that may be read now.
     pub(crate) fn arrived(self, now_ns: u64) -> usize {
         let passed_ns = now_ns.saturating_sub(self.since_ns);
-        // Rounded to the nearest byte: the instant of a byte is itself rounded down to a
-        // nanosecond.
+        // Rounded to the nearest byte, because `next_ns` rounds down to a nanosecond.
         let bytes = (passed_ns as f64 * self.bytes_per_s / 1e9).round() as u64;
         bytes.saturating_sub(self.taken_bytes) as usize
     }
@@ -72,14 +70,14 @@ impl BandwidthLimit {
         self.taken_bytes += bytes as u64;
     }
 
-    /// How far the speed since the first bytes is from the one asked for, in millionths.
+    /// Relative error of the speed since the first bytes, in millionths.
     pub(crate) fn error_ppm(self, now_ns: u64) -> u64 {
         let due_ns = self.taken_bytes as f64 * 1e9 / self.bytes_per_s;
         let passed_ns = now_ns.saturating_sub(self.since_ns) as f64;
         ((passed_ns / due_ns - 1.0).abs() * 1e6).round() as u64
     }
 
-    /// The share of its speed at which the bytes came, counted from an instant before them, in millionths.
+    /// Speed since `from_ns` as a share of the line's speed, in millionths.
     pub(crate) fn share_ppm(self, from_ns: u64, now_ns: u64) -> u64 {
         let due_ns = self.taken_bytes as f64 * 1e9 / self.bytes_per_s;
         let passed_ns = now_ns.saturating_sub(from_ns).max(1) as f64;
@@ -92,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_modem_takes_its_time() {
+    fn a_line_keeps_its_speed() {
         let mut limit = BandwidthLimit::new(28_800);
         limit.begin(5);
         let (mut left, mut now_ns) = (25_000, 5);
@@ -105,7 +103,7 @@ mod tests {
         }
         assert_eq!(limit.error_ppm(now_ns), 0);
         assert_eq!(limit.error_ppm(now_ns + (now_ns - 5) / 100), 10_000);
-        // A server that takes as long as the line halves what its client sees of it.
+        // If the server takes as long as the line, the share is one half.
         assert_eq!(limit.share_ppm(5, now_ns), 1_000_000);
         assert_eq!(limit.share_ppm(5, now_ns + now_ns - 5), 500_000);
         let seconds = (now_ns - 5) as f64 / 1e9;

@@ -1,7 +1,6 @@
-//! Whether a run's figures are the server's: signs that the client was the limit, or that the
-//! server did not keep up with the rate asked for, so that its figures depend on how long one
-//! looks. All thresholds stand here, each with its reason. A sign is data; whoever shows it finds
-//! the words.
+//! Warnings about a run: the client was the bottleneck, or the server did not keep up with the
+//! rate, so that figures depend on the length of the run. Each threshold is explained. Warnings are
+//! data; callers put them into words.
 
 use std::time::Duration;
 
@@ -12,118 +11,117 @@ use crate::clients::{BACK_OFF_NS, must_back_off};
 use crate::schedule::{Arrivals, Schedule};
 use crate::traffic::{End, Mix, RateUnit, Traffic};
 
-/// The quantiles of latency that are shown.
+/// The quantiles of latency that reports show.
 pub const QUANTILES: [f64; 7] = [0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999];
 
-/// Share of the window that a client thread may be busy. At 70 % a request that comes at random
-/// waits for the thread for 1.2 times its own work on average (M/D/1: rho / (2 (1 - rho))), and
-/// steeply longer above.
+/// Highest share of the window that a client thread may be busy. At 70 % a random request waits for
+/// the thread for 1.2 times its service time (M/D/1: rho / (2 (1 - rho))), and much longer above.
 const BUSY_LIMIT: f64 = 0.7;
 
-/// 99th percentile of the send delay that is never worth a word, in nanoseconds: on most machines
-/// sleeps end as late.
+/// Highest 99th percentile of the send delay that is never reported, in nanoseconds: on most
+/// machines sleeps end this late.
 const SEND_DELAY_FLOOR_NS: u64 = 100_000;
 
-/// Share of the latency that the send delay may make up, each at its 99th percentile: a tenth
-/// changes the second digit of the figure.
+/// Highest ratio of send delay to latency, both at the 99th percentile: a tenth changes the second
+/// digit of the latency.
 const SEND_DELAY_SHARE: f64 = 0.1;
 
-/// Share of a capacity's limit on latency that the client's own send delay may use up: with more
-/// than half, the limit was broken by the client rather than by the server.
+/// Highest share of a latency limit that the send delay may use: above one half, the client rather
+/// than the server broke the limit.
 const SEND_DELAY_OF_LIMIT: f64 = 0.5;
 
-/// Share of the client's machine that a hypervisor may take unnoticed: more shows in the 99th
+/// Highest share of the host's CPU time that the hypervisor may take: more shows in the 99th
 /// percentile.
 const STOLEN_LIMIT: f64 = 0.01;
 
-/// Share of the window that a client thread may be ready to run and have no CPU: as for the send
-/// delay, a tenth changes the second digit. Shorter times than this, in nanoseconds, are the
-/// scheduler's grain.
+/// Highest share of the window that a client thread may wait on a run queue: a tenth changes the
+/// second digit.
 const WAIT_LIMIT: f64 = 0.1;
+
+/// Longest run-queue wait that is never reported, in nanoseconds: the scheduler's granularity.
 const WAIT_FLOOR_NS: u64 = 20_000_000;
 
-/// Share of their time that clients may wait after connections that could not be made.
+/// Highest share of their time that clients may wait after failed connections.
 const BACK_OFF_LIMIT: f64 = 0.01;
 
-/// Share of the requests of an open loop that may wait longer and longer, or be late: as many as a
-/// 99th percentile leaves out.
+/// Highest share of the requests of an open loop that may be late: those above the 99th percentile.
 const BEHIND_LIMIT: f64 = 0.01;
 
-/// How much of a backlog's growth must show in latencies that rise. That of a queue that grows all
-/// the time shows in full: latencies rise by as much per second as the growth is of what was due.
+/// Least share of a backlog's growth that must show as rising latency. If a queue grows all the
+/// time, the whole growth shows: latency rises per second by the ratio of growth to planned
+/// requests.
 const SHOWN_SHARE: f64 = 0.5;
 
-/// Share of what was due by which the backlog may grow however latencies go: a server that happened
-/// to stand still when the window closed, but not for long.
+/// Highest growth of the backlog, as a share of planned requests, that a short stall of the server
+/// at the end of the window may explain.
 const STALL_LIMIT: f64 = 0.1;
 
-/// Standard deviations that chance is believed to make up: more in one of 700 runs.
+/// Standard deviations that chance may explain; exceeded in one of 700 runs.
 const CHANCE_SIGMA: f64 = 3.0;
 
-/// Whether the rate of an open loop was kept up with, and what was too little if it was not.
+/// Whether the server kept up with the rate of an open loop, and if not, why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// It was; or it is a closed loop, which waits for the server.
+    /// The server kept up, or the loop is closed.
     Kept,
-    /// The server does less than was asked for.
+    /// The server is slower than the rate.
     ServerBehind,
-    /// Visitors waited for one of the client's connections, which others kept while they thought.
+    /// Visitors waited for connections, which other visitors kept during their think times.
     TooFewConnections,
 }
 
-/// Why a run's figures say more of the client than of the server, or are of a server that does not
-/// keep up.
+/// Why a run's figures describe the client rather than the server, or a server that falls behind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Warning {
     /// All requests failed.
     NoSuccess {
-        /// Requests that were planned.
+        /// Number of planned requests.
         planned: u64,
-        /// How most of them failed; none where they were not even sent.
+        /// The most frequent fault; `None` if no request was sent.
         fault: Option<Fault>,
     },
-    /// A client thread was held up by so much that it shows in the latency.
+    /// Stalls of client threads show in the latency.
     Stalled {
-        /// For how long together.
+        /// Sum of the stalls.
         stalled_ns: u64,
-        /// The longest time.
+        /// The longest stall.
         longest_ns: u64,
-        /// Requests that were due or under way then.
+        /// Requests that were due or under way during a stall.
         requests: u64,
-        /// The lowest of the quantiles in which that shows, 0 to 1; 1 for the longest latency.
+        /// The lowest quantile in which stalls show, 0 to 1; 1 is the maximum.
         quantile: f64,
     },
-    /// A client thread was ready to run and had no CPU.
+    /// A client thread waited for a CPU.
     WaitedForCpu {
-        /// Share of the window, of the thread that waited most.
+        /// The longest wait of a thread, as a share of the window.
         share: f64,
     },
-    /// Clients waited after connections that could not be made, so that they asked for less.
+    /// Clients waited after failed connections, so they sent fewer requests.
     BackedOff {
-        /// Connections that could not be made.
+        /// Number of failed connections.
         connections: u64,
         /// Share of the clients' time.
         share: f64,
     },
-    /// A client thread was busy for much of the window, so that the server may be faster.
+    /// A client thread was busy for much of the window, so the server may be faster.
     ThreadBusy {
         /// Share of the window that the busiest thread was busy.
         share: f64,
-        /// Whether more threads would have connections to serve.
+        /// Whether there are connections for more threads.
         has_connections_for_more: bool,
     },
-    /// Requests were sent late by so much that it shows in the latency; both are 99th percentiles.
+    /// The send delay shows in the latency; both are 99th percentiles.
     SentLate {
-        /// From when a request was due to when it was sent.
+        /// Time from the scheduled to the actual send.
         send_delay_ns: u64,
-        /// From when a request was due to the end of its response.
+        /// Time from the scheduled send to the end of the response.
         latency_ns: u64,
     },
     /// Not all connections could be held.
     FewerConnections {
-        /// Most at once.
+        /// Most connections at once.
         held: u64,
-        /// As many as asked for.
+        /// Configured number of connections.
         asked: u64,
     },
     /// The hypervisor gave CPU time of the client's machine to others.
@@ -131,49 +129,49 @@ pub enum Warning {
         /// Share of the machine's CPU time.
         share: f64,
     },
-    /// Requests failed for something that the client lacked.
+    /// Requests failed because the client lacked a resource.
     OutOf {
-        /// What it lacked.
+        /// The resource.
         lack: Lack,
-        /// Requests that failed for it.
+        /// Number of these requests.
         requests: u64,
     },
-    /// The server does less than it is asked for.
+    /// The server is slower than the rate.
     ServerBehind {
-        /// What the two rates are of.
+        /// Unit of the two rates.
         unit: RateUnit,
-        /// As many per second were asked for.
+        /// Scheduled rate.
         rate_per_s: f64,
         /// Successful requests, or visitors that got a connection, per second.
         done_per_s: f64,
-        /// What became of the others.
+        /// What happened to the other requests.
         others: Behind,
     },
-    /// Visitors waited for connections while the server had little to do.
+    /// Visitors waited for connections while the server was mostly idle.
     TooFewConnections {
-        /// Visitors per second asked for.
+        /// Scheduled visitors per second.
         rate_per_s: f64,
         /// Visitors per second that got a connection.
         begun_per_s: f64,
-        /// As many connections as asked for.
+        /// Configured number of connections.
         asked: u64,
     },
 }
 
-/// What a client can lack.
+/// A resource that a client can lack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lack {
     /// A port to connect from.
     Port,
     /// A descriptor for a socket.
     Descriptor,
-    /// Memory in the kernel.
+    /// Kernel memory.
     Memory,
     /// Time: the deadline had passed before the request could be sent.
     Time,
 }
 
-/// The client's own faults.
+/// Faults of the client.
 const LACKS: [(Fault, Lack); 4] = [
     (Fault::ClientNoPort, Lack::Port),
     (Fault::ClientNoDescriptor, Lack::Descriptor),
@@ -181,36 +179,38 @@ const LACKS: [(Fault, Lack); 4] = [
     (Fault::ClientLate, Lack::Time),
 ];
 
-/// What becomes of requests that a server does not keep up with.
+/// What happens to requests beyond the rate that the server can handle.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Behind {
-    /// They wait, by so many more each second.
+    /// The backlog grows.
     Waiting {
-        /// Growth of the backlog.
+        /// Requests per second.
         per_s: f64,
     },
-    /// The backlog is as long as the deadline lets it be: so many got no response in time.
+    /// The backlog has reached its limit, because requests beyond it exceed their deadlines.
     Late {
-        /// Requests never sent, or without a response by their deadline.
+        /// Requests that were never sent or got no response by their deadline.
         requests: u64,
     },
 }
 
-/// All signs of one run. `rate_per_s` is what was asked for in an open loop.
+/// All warnings about a run. `rate_per_s` is the scheduled rate of an open loop.
 pub fn warnings(result: &LoadResult, traffic: &Traffic, rate_per_s: Option<f64>) -> Vec<Warning> {
     let lacks = LACKS.iter().filter_map(|(fault, lack)| {
         let (lack, requests) = (*lack, *result.faults.get(fault)?);
         Some(Warning::OutOf { lack, requests })
     });
-    let own_backlog = result.incidents.stalled_backlog;
-    let behind =
-        rate_per_s.and_then(|rate_per_s| rate_not_kept(result, traffic, rate_per_s, own_backlog));
+    let behind = rate_per_s.and_then(|rate_per_s| rate_not_kept(result, traffic, rate_per_s));
+    let sent_late = late(result).map(|late| Warning::SentLate {
+        send_delay_ns: late.send_delay_ns,
+        latency_ns: late.latency_ns,
+    });
     let mut warnings = Vec::new();
     warnings.extend(no_success(result));
     warnings.extend(thread_busy(result, traffic));
     warnings.extend(stalled(result));
     warnings.extend(waited_for_cpu(result));
-    warnings.extend(sent_late(result));
+    warnings.extend(sent_late);
     warnings.extend(fewer_connections(result, traffic));
     warnings.extend(backed_off(result, traffic));
     warnings.extend(stolen(result));
@@ -219,7 +219,7 @@ pub fn warnings(result: &LoadResult, traffic: &Traffic, rate_per_s: Option<f64>)
     warnings
 }
 
-/// Whether requests were planned and none was answered as expected.
+/// Whether requests were planned and none succeeded.
 pub fn has_no_success(result: &LoadResult) -> bool {
     result.planned > 0 && result.ok == 0
 }
@@ -232,7 +232,6 @@ fn no_success(result: &LoadResult) -> Option<Warning> {
     })
 }
 
-/// A stall that shows in a latency.
 fn stalled(result: &LoadResult) -> Option<Warning> {
     let incidents = result.incidents;
     let quantile = result.stalled_quantile(QUANTILES.into_iter().chain([1.0]))?;
@@ -250,8 +249,7 @@ fn waited_for_cpu(result: &LoadResult) -> Option<Warning> {
     (share > WAIT_LIMIT && wait_ns > WAIT_FLOOR_NS).then_some(Warning::WaitedForCpu { share })
 }
 
-/// Waits after failed connections, in a closed loop: in an open one the next request goes out on
-/// whichever connection is free.
+/// Applies to closed loops only: in an open loop the next request uses another free connection.
 fn backed_off(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
     let failed = result.faults.iter();
     let failed = failed.filter(|(fault, _)| must_back_off(**fault));
@@ -263,7 +261,7 @@ fn backed_off(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
         .then_some(Warning::BackedOff { connections, share })
 }
 
-/// How requests were sent, and whether the server kept up where they came at a rate.
+/// The kind of the schedule, and whether the server kept up with the rate of an open loop.
 pub fn load_pace(result: &LoadResult, traffic: &Traffic) -> LoadPace {
     match (traffic.schedule, pace(result, traffic, 0)) {
         (Schedule::Closed { think }, _) if think.is_none() => LoadPace::Closed,
@@ -274,7 +272,7 @@ pub fn load_pace(result: &LoadResult, traffic: &Traffic) -> LoadPace {
     }
 }
 
-/// A send delay that shows in the latency.
+/// The send delay, if it shows in the latency.
 pub fn late(result: &LoadResult) -> Option<SentLate> {
     if result.lateness.count() == 0 {
         return None;
@@ -288,8 +286,7 @@ pub fn late(result: &LoadResult) -> Option<SentLate> {
     is_late.then_some(late)
 }
 
-/// A busy thread. Where threads watch the clock they are always busy, and their send delay tells
-/// instead.
+/// Does not apply if threads busy-wait: then the send delay shows an overload instead.
 fn thread_busy(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
     let share = busy_shares(result).into_iter().fold(0.0, f64::max);
     let is_busy = !watches_clock(traffic) && share > BUSY_LIMIT;
@@ -299,20 +296,7 @@ fn thread_busy(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
     })
 }
 
-/// A send delay that shows in the latency.
-fn sent_late(result: &LoadResult) -> Option<Warning> {
-    let SentLate {
-        send_delay_ns,
-        latency_ns,
-    } = late(result)?;
-    Some(Warning::SentLate {
-        send_delay_ns,
-        latency_ns,
-    })
-}
-
-/// Connections that could not be held. With a rate, or one connection per request, they open on
-/// demand.
+/// Applies to closed loops with keep-alive only: otherwise connections open on demand.
 fn fewer_connections(result: &LoadResult, traffic: &Traffic) -> Option<Warning> {
     let (held, asked) = (result.connections_held, result.connections_asked);
     let all_are_used = match traffic.end {
@@ -328,12 +312,7 @@ fn stolen(result: &LoadResult) -> Option<Warning> {
     (share > STOLEN_LIMIT).then_some(Warning::Stolen { share })
 }
 
-fn rate_not_kept(
-    result: &LoadResult,
-    traffic: &Traffic,
-    rate_per_s: f64,
-    own_backlog: u64,
-) -> Option<Warning> {
+fn rate_not_kept(result: &LoadResult, traffic: &Traffic, rate_per_s: f64) -> Option<Warning> {
     let others = if result.backlog_close > result.backlog_open {
         let per_s = result.backlog_growth_per_s();
         Behind::Waiting { per_s }
@@ -342,7 +321,7 @@ fn rate_not_kept(
         Behind::Late { requests }
     };
     let unit = traffic.mix.rate_unit();
-    match pace(result, traffic, own_backlog) {
+    match pace(result, traffic, result.incidents.stalled_backlog) {
         Pace::Kept => None,
         Pace::ServerBehind => Some(Warning::ServerBehind {
             unit,
@@ -361,9 +340,9 @@ fn rate_not_kept(
     }
 }
 
-/// Whether an open loop was kept up with. Of the backlog at the window's end so many requests were
-/// the client's own: they were due while it was held up.
-pub fn pace(result: &LoadResult, traffic: &Traffic, own_backlog: u64) -> Pace {
+/// Whether the server kept up with an open loop. `client_backlog` is the part of the final backlog
+/// that was due while the client stalled.
+pub fn pace(result: &LoadResult, traffic: &Traffic, client_backlog: u64) -> Pace {
     let Schedule::Open {
         rate_per_s,
         arrivals,
@@ -378,7 +357,7 @@ pub fn pace(result: &LoadResult, traffic: &Traffic, own_backlog: u64) -> Pace {
     if visitors_wait && connections_were_idle(result, traffic) {
         Pace::TooFewConnections
     } else if visitors_wait
-        || queue_grows(result, traffic, arrivals, own_backlog)
+        || queue_grows(result, traffic, arrivals, client_backlog)
         || queue_is_full(result, traffic)
     {
         Pace::ServerBehind
@@ -387,26 +366,25 @@ pub fn pace(result: &LoadResult, traffic: &Traffic, own_backlog: u64) -> Pace {
     }
 }
 
-/// Whether the rate was not kept up with, whoever is to blame.
+/// Whether the rate was not kept, even if because of the client.
 pub fn falls_behind(result: &LoadResult, traffic: &Traffic) -> bool {
     pace(result, traffic, 0) != Pace::Kept
 }
 
-/// Whether the backlog grew by more than a hundredth of what was due and by more than chance
-/// explains, and either latencies rose with it or it is much more than a load that has just begun
-/// explains.
+/// Whether the backlog grew by more than 1 % of the planned requests and by more than chance
+/// explains. Also, latencies must rise, or the growth must be much larger than the start of the
+/// load explains.
 ///
-/// By Little's law a server that takes long has as many requests under way as come in that time.
-/// While these come together the backlog grows too, but a request that is due later waits no
-/// longer than one that was due before.
+/// By Little's law, a server with long latencies has many requests under way. Their number grows at
+/// the start of a load without rising latencies.
 fn queue_grows(
     result: &LoadResult,
     traffic: &Traffic,
     arrivals: Arrivals,
-    own_backlog: u64,
+    client_backlog: u64,
 ) -> bool {
     let planned = result.planned as f64;
-    let servers = result.backlog_close.saturating_sub(own_backlog);
+    let servers = result.backlog_close.saturating_sub(client_backlog);
     let growth = servers as f64 - result.backlog_open as f64;
     if growth <= f64::max(BEHIND_LIMIT * planned, by_chance(result, planned, arrivals)) {
         return false;
@@ -417,9 +395,8 @@ fn queue_grows(
     rises || growth - filling(result, traffic) > STALL_LIMIT * planned
 }
 
-/// Requests by which the backlog of a server with these latencies grows in the window because the
-/// load began shortly before it: at any time those are under way that are younger than their
-/// latency.
+/// Growth of the backlog within the window because the load started shortly before: until its first
+/// response is due, every request is added to the requests under way.
 fn filling(result: &LoadResult, traffic: &Traffic) -> f64 {
     let open_ns = traffic.warmup.as_nanos() as f64;
     let close_ns = open_ns + result.window_ns as f64;
@@ -431,30 +408,27 @@ fn filling(result: &LoadResult, traffic: &Traffic) -> f64 {
     sum_ns / result.window_ns as f64
 }
 
-/// Whether the queue is as long as the deadline lets it be: then it grows no more, because what
-/// waits too long is given up. A server that leaves single requests without a response has no such
-/// queue.
+/// Whether the queue has reached the length that deadlines allow, so that it no longer grows. That
+/// is not so if the server only leaves some requests without a response.
 fn queue_is_full(result: &LoadResult, traffic: &Traffic) -> bool {
-    let planned_per_s = result.planned as f64 / seconds(result);
+    let planned_per_s = result.planned as f64 / result.seconds();
     let longest = planned_per_s * traffic.deadline.as_secs_f64();
     let is_late = late_count(result) as f64 > BEHIND_LIMIT * result.planned as f64;
     is_late && result.backlog_close as f64 > longest / 2.0
 }
 
-/// Whether fewer visitors got a connection than were due, by more than a hundredth and than chance
-/// explains.
+/// Whether fewer visitors got a connection than were due, by more than 1 % and more than chance.
 fn visitors_wait(result: &LoadResult, rate_per_s: f64, arrivals: Arrivals) -> bool {
-    let due = rate_per_s * seconds(result);
+    let due = rate_per_s * result.seconds();
     let missing = due - result.sessions_begun as f64;
-    // The first and the last of a window may lie on either side of its ends.
+    // The first and the last visitor may lie on either side of the window's ends.
     let edge = 2.0;
     let chance = by_chance(result, due, arrivals);
     missing > f64::max(BEHIND_LIMIT * due, chance).max(edge)
 }
 
-/// Whether requests took less than half of what connections can hold (Little's law: their rate
-/// times the time that one takes), and none went without a response, so that it was not the server
-/// that the connections waited for.
+/// Whether less than half of the connections had a request under way (by Little's law) and requests
+/// did not time out, so that connections did not wait for the server.
 fn connections_were_idle(result: &LoadResult, traffic: &Traffic) -> bool {
     let busy = result.ok_per_s() * result.service.mean_ns() / 1e9;
     let timed_out = late_count(result) - result.unsent;
@@ -462,8 +436,8 @@ fn connections_were_idle(result: &LoadResult, traffic: &Traffic) -> bool {
         && timed_out as f64 <= BEHIND_LIMIT * result.planned as f64
 }
 
-/// By how much a backlog may grow by chance: as much as random arrivals vary; and where they are
-/// equally spaced, as much as the number under way at two instants does.
+/// Growth of a backlog that chance explains: the variation of random arrivals; for equally spaced
+/// ones, that of the number of requests under way.
 fn by_chance(result: &LoadResult, due: f64, arrivals: Arrivals) -> f64 {
     let variance = match arrivals {
         Arrivals::Poisson => due,
@@ -472,30 +446,24 @@ fn by_chance(result: &LoadResult, due: f64, arrivals: Arrivals) -> f64 {
     CHANCE_SIGMA * variance.sqrt()
 }
 
-fn seconds(result: &LoadResult) -> f64 {
-    result.window_ns as f64 / 1e9
-}
-
-/// Requests that were never sent, or had no response by their deadline.
+/// Requests that were never sent or got no response by their deadline.
 pub fn late_count(result: &LoadResult) -> u64 {
     let time_outs = [
         Fault::ConnectTimeout,
         Fault::FirstByteTimeout,
         Fault::WholeTimeout,
     ];
-    let counts = time_outs
-        .iter()
-        .filter_map(|fault| result.faults.get(fault));
-    result.unsent + counts.sum::<u64>()
+    let counts = time_outs.map(|fault| result.faults.get(&fault).copied().unwrap_or(0));
+    result.unsent + counts.iter().sum::<u64>()
 }
 
-/// Whether the client's own send delay broke a limit on latency at a quantile.
+/// Whether the client's send delay broke a limit on latency at a quantile.
 pub(crate) fn client_breaks(limit: Duration, quantile: f64, result: &LoadResult) -> bool {
     let send_delay_ns = result.lateness.quantile_ns(quantile);
     send_delay_ns as f64 > SEND_DELAY_OF_LIMIT * limit.as_nanos() as f64
 }
 
-/// Whether client threads watch the clock before a request is due: sleeps end late.
+/// Whether client threads busy-wait before a request is due.
 pub fn watches_clock(traffic: &Traffic) -> bool {
     match traffic.schedule {
         Schedule::Open { .. } => true,

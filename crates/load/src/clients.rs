@@ -1,13 +1,13 @@
-//! The simulated clients of one thread: what each does next. Touches no socket and reads no clock.
+//! The simulated clients of one thread, as state machines without sockets and without a clock.
 //!
-//! An engine owns the sockets. It tells what happened to a connection and does the `Action` that it
-//! is told:
+//! An engine owns the sockets. It reports what happened to a connection and performs the `Action`
+//! that is returned:
 //! ```text
 //! Disconnected --Open--> Connecting --Send--> Sending --> Awaiting --> Reading --+--> Idle --Send--> ...
 //!    ^                                                                           |
 //!    +---------------------------------Close or PutAside-------------------------+
 //! ```
-//! Disconnected and Idle have no request under way; every other state has one, and a deadline.
+//! Disconnected and Idle have no request under way. All other states have one, with a deadline.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -20,57 +20,56 @@ use crate::expect::Expect;
 use crate::prng::{Prng, WeightedChoice};
 use crate::response::{KnownHead, Progress, ResponseReader};
 use crate::schedule::Pacer;
-use crate::script::{CookieJar, Script};
+use crate::script::Script;
 use crate::timer_wheel::TimerWheel;
 use crate::tls::{ClientTls, Session};
 
-/// How long a client waits after a connection that could not be made, so that it does not spin.
+/// How long a client waits after a failed connection before it tries again.
 pub(crate) const BACK_OFF_NS: u64 = 100_000_000;
 
-/// Clients of a closed loop begin so long one after the other. Ten thousand at once would overflow
-/// the server's queue of new connections, which is the kernel's affair and takes seconds to heal.
-const OPENING_GAP_NS: u64 = 50_000;
+/// Delay between the starts of two clients of a closed loop. Ten thousand at once would overflow
+/// the server's accept queue, from which the kernel takes seconds to recover.
+pub(crate) const OPENING_GAP_NS: u64 = 50_000;
 
-/// Arrivals that the client itself was too late for, counted at once: then the thread looks at its
-/// sockets, however many there are.
+/// Most expired arrivals that are counted before the thread handles its sockets again.
 const EXPIRED_BATCH: usize = 4096;
 
 /// What the engine must do with a connection now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Nothing until something happens.
+    /// Wait for an event.
     Wait,
-    /// Connect.
+    /// Connect to the server.
     Open,
-    /// Send what `output` holds.
+    /// Send the bytes of `output`.
     Send,
-    /// Close, and then ask `closed` for the next action.
+    /// Close the connection, then call `closed` for the next action.
     Close,
-    /// Leave the closing to the server, which has sent its last response, and ask `closed` at once.
+    /// The last response has come: leave closing to the server and call `closed` at once.
     PutAside,
 }
 
-/// What the server does after the bytes that came.
+/// State of the server's side after the received bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PeerState {
-    /// It may send more.
+    /// The server may send more.
     Open,
-    /// It has closed.
+    /// The server has closed the connection.
     Closed,
-    /// It has reset the connection.
+    /// The server has reset the connection.
     Reset,
 }
 
-/// One request as it goes on the wire, and its response.
+/// A request in wire format, and the expected response.
 #[derive(Debug)]
 pub(crate) struct PreparedRequest {
     pub(crate) bytes: Vec<u8>,
     pub(crate) expect: Expect,
-    /// Bytes of its body, which come last.
+    /// Length of the body, which is the end of `bytes`.
     pub(crate) body_bytes: usize,
-    /// It may be sent twice.
+    /// Whether it may be sent twice.
     pub(crate) is_repeatable: bool,
-    /// Its response has no body, whatever the head says: `HEAD`.
+    /// Whether the response has no body whatever its head says, as after `HEAD`.
     pub(crate) is_bodiless: bool,
 }
 
@@ -88,7 +87,7 @@ enum State {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ConnectionUse {
     None,
-    /// It has served no request before this one.
+    /// No request before this one.
     New,
     Reused,
 }
@@ -97,33 +96,33 @@ struct Slot {
     state: State,
     /// The request under way, or the next one.
     request: usize,
-    /// Where the visitor is in the script.
+    /// The visitor's position in the script.
     position: usize,
-    /// The next request is another visitor's.
+    /// Whether the next request is another visitor's.
     is_leaving: bool,
-    /// Bytes of the request, or of `output`, that have been sent.
+    /// Number of bytes of the request, or of `output`, that have been sent.
     sent: usize,
     in_flight: InFlight,
     sent_ns: u64,
     response: ResponseReader,
-    /// Where connections are encrypted.
+    /// TLS session, if connections are encrypted.
     session: Option<Box<Session>>,
-    /// What is to be sent, where that is not the request as it stands: encrypted, or with cookies.
+    /// Bytes to send if they differ from the prepared request: encrypted, or with cookies.
     output: Vec<u8>,
     connection: ConnectionUse,
-    /// Whether the request under way is to be sent again on a new connection.
+    /// Whether the request under way must be sent again on a new connection.
     retries: bool,
-    /// Since when the client has no request.
+    /// When the last request ended.
     free_ns: u64,
-    /// The client thinks, or waits after a failure, until then.
+    /// End of the think time, or of the wait after a failure.
     idle_until_ns: u64,
-    /// Nobody is there: the next request, or the next visitor, has not come yet.
+    /// Whether the slot waits for the next arrival of an open loop.
     is_vacant: bool,
-    /// How long the next visitor thinks before anything else, in an open loop.
+    /// Think time of the next visitor before the first request, in an open loop.
     first_think_ns: u64,
 }
 
-/// All clients of one thread. A slot is one connection at a time.
+/// All clients of one thread. Each slot has at most one connection at a time.
 pub(crate) struct Clients<'o> {
     pub(crate) counters: Counters,
     requests: &'o [PreparedRequest],
@@ -132,26 +131,26 @@ pub(crate) struct Clients<'o> {
     slots: Vec<Slot>,
     deadlines: TimerWheel,
     pacer: Pacer,
-    /// Slots that begin at an instant, the earliest on top; a slot is in it at most once.
+    /// Start times and slots, the earliest on top. A slot is in it at most once.
     wake_ups: BinaryHeap<Reverse<(u64, u32)>>,
-    /// Slots that wait for an arrival, the one that waits longest in front.
+    /// Slots that wait for an arrival, the longest waiting one in front.
     free_slots: VecDeque<u32>,
     config: Config,
     tls: Option<ClientTls>,
-    /// What was decrypted last.
+    /// Buffer for decrypted bytes.
     plain: Vec<u8>,
-    /// What was composed last.
+    /// Buffer for a request with cookies.
     composed: Vec<u8>,
     stopped: bool,
 }
 
-/// Which request follows.
+/// Chooses the next request.
 pub(crate) enum Picker<'o> {
-    /// Round and round.
+    /// In turn.
     Round,
-    /// By chance.
+    /// At random, by weight.
     Weighted(WeightedChoice),
-    /// As a script says.
+    /// By a script.
     Sessions { script: &'o Script, prng: Prng },
 }
 
@@ -168,7 +167,7 @@ impl Picker<'_> {
         }
     }
 
-    /// Chooses the request after the one that has ended; the time to think before it.
+    /// Chooses the request after the one that has ended. Returns the think time before it.
     fn next(&mut self, slot: &mut Slot, requests: usize) -> u64 {
         match self {
             Self::Round => slot.request = (slot.request + 1) % requests,
@@ -185,41 +184,41 @@ impl Picker<'_> {
     }
 }
 
-/// Instants before which nothing is due.
+/// The earliest instants at which something is due.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Due {
-    /// A request begins: to be met as closely as the system can.
+    /// A request begins; needs the best precision that the system offers.
     pub(crate) send_ns: u64,
-    /// A deadline: a millisecond matters little.
+    /// A deadline passes; a millisecond of delay does not matter.
     pub(crate) timer_ns: u64,
 }
 
-/// What holds for every client.
+/// Settings of all clients.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Config {
     /// Whether a connection serves more than one request.
     pub(crate) keep_alive: bool,
-    /// Time that a request may take, connecting included.
+    /// Time limit of a request, including connecting.
     pub(crate) deadline_ns: u64,
-    /// When the clients begin.
+    /// When the clients start.
     pub(crate) start_ns: u64,
-    /// Addresses of the server, which slots connect to in turn.
+    /// Number of server addresses, which slots use in turn.
     pub(crate) servers: u32,
-    /// Number of the first slot among those of all threads.
+    /// Number of this thread's first slot among those of all threads.
     pub(crate) first: u32,
 }
 
-/// What the clients of one thread are to do.
+/// Load of one thread's clients.
 pub(crate) struct Setup<'o> {
     pub(crate) counters: Counters,
     pub(crate) pacer: Pacer,
     pub(crate) picker: Picker<'o>,
-    /// How connections are encrypted, if they are.
+    /// TLS settings, if connections are encrypted.
     pub(crate) tls: Option<ClientTls>,
 }
 
 impl<'o> Clients<'o> {
-    /// Clients of the slots `numbers` among those of all threads.
+    /// `numbers` are the numbers of this thread's slots among those of all threads.
     pub(crate) fn new(
         requests: &'o [PreparedRequest],
         numbers: Range<u32>,
@@ -270,12 +269,12 @@ impl<'o> Clients<'o> {
         }
     }
 
-    /// How many there are.
+    /// Number of slots.
     pub(crate) fn slots(&self) -> usize {
         self.slots.len()
     }
 
-    /// Something that is due by now; to be asked until there is nothing.
+    /// Returns a due slot and its action. Call it until it returns `None`.
     pub(crate) fn due(&mut self, now_ns: u64) -> Option<(u32, Action)> {
         let expired_by_ns = self.counters.stall.expired_by_ns(now_ns);
         if let Some(slot) = self.deadlines.expire(expired_by_ns) {
@@ -286,7 +285,7 @@ impl<'o> Clients<'o> {
         {
             self.wake_ups.pop();
             let action = match &self.pacer {
-                // Such a client was not due: it was held back.
+                // A client without think time has no scheduled time: it starts now.
                 Pacer::Closed(think_times) if think_times.are_none() && !self.composes() => {
                     self.begin(slot, now_ns, now_ns)
                 }
@@ -303,12 +302,10 @@ impl<'o> Clients<'o> {
         Some((slot, self.begin_visit(slot, scheduled_ns, now_ns)))
     }
 
-    /// When to look again.
+    /// When to call `due` again.
     pub(crate) fn next_due(&self) -> Due {
-        let wake_ns = self
-            .wake_ups
-            .peek()
-            .map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
+        let first = self.wake_ups.peek();
+        let wake_ns = first.map_or(u64::MAX, |Reverse((at_ns, _))| *at_ns);
         let deadline_ns = self.deadlines.next_ns();
         let (arrival_ns, expiry_ns) = match &self.pacer {
             Pacer::Closed(_) => (u64::MAX, u64::MAX),
@@ -320,11 +317,11 @@ impl<'o> Clients<'o> {
         };
         Due {
             send_ns: wake_ns.min(arrival_ns),
-            timer_ns: self.counters.stall.look_ns(deadline_ns).min(expiry_ns),
+            timer_ns: self.counters.stall.check_ns(deadline_ns).min(expiry_ns),
         }
     }
 
-    /// Whether all that counts has ended. Closes the window when it ends by count.
+    /// Whether everything that counts has ended. Closes the window of a run that ends by count.
     pub(crate) fn is_over(&mut self, now_ns: u64) -> bool {
         if self.counters.pending > 0 {
             return false;
@@ -333,14 +330,14 @@ impl<'o> Clients<'o> {
             self.counters.close(now_ns);
         }
         let close_ns = self.counters.window.close_ns;
-        let owes = match &self.pacer {
+        let has_arrivals = match &self.pacer {
             Pacer::Closed(_) => false,
             Pacer::Open(arrivals) => !self.counters.is_spent() && arrivals.next_ns < close_ns,
         };
-        close_ns <= now_ns && !owes
+        close_ns <= now_ns && !has_arrivals
     }
 
-    /// The user ends the run: the window closes and nothing more is begun.
+    /// Ends the run early: closes the window and begins no more requests.
     pub(crate) fn stop(&mut self, now_ns: u64) {
         self.counters.close(now_ns);
         if let Pacer::Open(arrivals) = &mut self.pacer {
@@ -349,19 +346,17 @@ impl<'o> Clients<'o> {
         self.stopped = true;
     }
 
-    /// Gives up all requests under way.
+    /// Withdraws all requests under way.
     pub(crate) fn give_up(&mut self) {
-        for slot in self
-            .slots
-            .iter_mut()
-            .filter(|slot| slot.state.has_request())
-        {
-            self.counters.withdraw(slot.in_flight);
-            slot.in_flight = InFlight::NONE;
+        for slot in &mut self.slots {
+            if slot.state.has_request() {
+                self.counters.withdraw(slot.in_flight);
+                slot.in_flight = InFlight::NONE;
+            }
         }
     }
 
-    /// The bytes that a slot has to send.
+    /// Bytes that a slot still has to send.
     pub(crate) fn output(&self, slot: u32) -> &[u8] {
         let slot = &self.slots[slot as usize];
         if self.composes() {
@@ -371,7 +366,7 @@ impl<'o> Clients<'o> {
         }
     }
 
-    /// Whether the slot waits for its connection.
+    /// Whether the slot is connecting.
     pub(crate) fn is_connecting(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Connecting
     }
@@ -382,17 +377,17 @@ impl<'o> Clients<'o> {
         slot.state == State::Sending || slot.sent < slot.output.len()
     }
 
-    /// When the slot's request was to be sent.
+    /// Scheduled send time of the slot's request.
     pub(crate) fn scheduled_ns(&self, slot: u32) -> u64 {
         self.slots[slot as usize].in_flight.scheduled_ns
     }
 
-    /// Whether the slot is amid a response.
+    /// Whether part of a response has come.
     pub(crate) fn is_reading(&self, slot: u32) -> bool {
         self.slots[slot as usize].state == State::Reading
     }
 
-    /// Body bytes that are still to come, as far as is known.
+    /// Body bytes still to come; `u64::MAX` if unknown.
     pub(crate) fn left(&self, slot: u32) -> u64 {
         let slot = &self.slots[slot as usize];
         match slot.state {
@@ -415,7 +410,7 @@ impl<'o> Clients<'o> {
         Action::Send
     }
 
-    /// So many bytes of the output were taken.
+    /// The socket has taken `bytes` bytes of the output.
     pub(crate) fn wrote(&mut self, slot: u32, bytes: usize) -> Action {
         let (more, composes) = (self.output(slot).len() > bytes, self.composes());
         let slot = &mut self.slots[slot as usize];
@@ -433,7 +428,7 @@ impl<'o> Clients<'o> {
         Action::Wait
     }
 
-    /// Bytes came.
+    /// Bytes were received.
     pub(crate) fn received(
         &mut self,
         slot: u32,
@@ -447,7 +442,7 @@ impl<'o> Clients<'o> {
         }
     }
 
-    /// Bytes came on an encrypted connection.
+    /// Bytes were received on an encrypted connection.
     fn decrypt(
         &mut self,
         slot: u32,
@@ -458,13 +453,13 @@ impl<'o> Clients<'o> {
     ) -> Action {
         let mut plain = std::mem::take(&mut self.plain);
         plain.clear();
-        let place = &mut self.slots[slot as usize];
+        let client = &mut self.slots[slot as usize];
         let shook_hands = session.is_shaking_hands();
-        let decrypted = session.decrypt(bytes, &mut plain, &mut place.output);
+        let decrypted = session.decrypt(bytes, &mut plain, &mut client.output);
         if shook_hands && !session.is_shaking_hands() {
-            place.sent_ns = now_ns;
+            client.sent_ns = now_ns;
         }
-        place.session = Some(session);
+        client.session = Some(session);
         let action = match (decrypted, peer) {
             (Err(_), _) if shook_hands => self.failed(slot, Fault::ConnectFailed, now_ns),
             (Err(_), _) => self.failed(slot, Fault::Malformed, now_ns),
@@ -473,15 +468,16 @@ impl<'o> Clients<'o> {
             (Ok(_), peer) => self.take(slot, &plain, peer, now_ns),
         };
         self.plain = plain;
-        // TLS may have something to send of its own.
+        // TLS may have to send protocol messages.
         match action {
             Action::Wait if !self.slots[slot as usize].output.is_empty() => Action::Send,
             action => action,
         }
     }
 
-    /// Whether a request whose connection broke is sent again: only if the server had kept the
-    /// connection and has answered nothing, so that it may have closed before it saw the request.
+    /// Decides whether a request is sent again after its connection broke: only on a reused
+    /// connection without any response, because the server may have closed it before the request
+    /// arrived.
     fn retries(&mut self, slot: u32) -> bool {
         let slot = &mut self.slots[slot as usize];
         let is_unanswered = matches!(slot.state, State::Sending | State::Awaiting);
@@ -501,12 +497,12 @@ impl<'o> Clients<'o> {
             State::Sending | State::Awaiting | State::Reading => {
                 self.read(slot, bytes, peer, now_ns)
             }
-            // Bytes that nobody asked for: some servers say why they close an idle connection.
+            // Unexpected bytes: some servers state why they close an idle connection.
             State::Idle => Action::Close,
         }
     }
 
-    /// Something failed: connecting, writing or reading.
+    /// Connecting, writing or reading failed.
     pub(crate) fn failed(&mut self, slot: u32, fault: Fault, now_ns: u64) -> Action {
         if matches!(fault, Fault::Reset | Fault::WriteFailed) && self.retries(slot) {
             return Action::Close;
@@ -523,22 +519,23 @@ impl<'o> Clients<'o> {
 
     /// The engine has closed the connection.
     pub(crate) fn closed(&mut self, slot: u32, now_ns: u64) -> Action {
-        let place = &mut self.slots[slot as usize];
-        let had_client = place.state != State::Idle;
-        if std::mem::replace(&mut place.connection, ConnectionUse::None) != ConnectionUse::None {
+        let client = &mut self.slots[slot as usize];
+        let had_client = client.state != State::Idle;
+        if std::mem::replace(&mut client.connection, ConnectionUse::None) != ConnectionUse::None {
             self.counters.connection_closed();
         }
-        place.is_leaving = false;
-        place.session = None;
-        place.output.clear();
-        place.sent = 0;
-        if std::mem::replace(&mut place.retries, false) {
-            place.state = State::Connecting;
+        client.is_leaving = false;
+        client.session = None;
+        client.output.clear();
+        client.sent = 0;
+        if std::mem::replace(&mut client.retries, false) {
+            client.state = State::Connecting;
             return Action::Open;
         }
-        place.state = State::Disconnected;
+        client.state = State::Disconnected;
         self.deadlines.clear(slot);
-        // A server may close a connection that nobody uses; its client is waiting already.
+        // If the server closed an idle connection, its client is already waiting for the next
+        // request.
         if had_client {
             self.next_request(slot, now_ns)
         } else {
@@ -547,32 +544,35 @@ impl<'o> Clients<'o> {
     }
 
     fn time_out(&mut self, slot: u32, now_ns: u64) -> Action {
-        let place = &self.slots[slot as usize];
-        let session = place.session.as_ref();
-        let fault = match place.state {
+        let client = &self.slots[slot as usize];
+        let session = client.session.as_ref();
+        let fault = match client.state {
             _ if session.is_some_and(|session| session.is_shaking_hands()) => Fault::ConnectTimeout,
             State::Disconnected | State::Idle => return Action::Wait,
             State::Connecting => Fault::ConnectTimeout,
             State::Sending | State::Awaiting => Fault::FirstByteTimeout,
             State::Reading => Fault::WholeTimeout,
         };
-        // The server had what the client left it of the deadline.
-        let is_own = self.counters.stall.held_back(place.in_flight.scheduled_ns);
-        let fault = if is_own { Fault::ClientLate } else { fault };
+        let fault = if self.counters.stall.held_back(client.in_flight.scheduled_ns) {
+            // The client stalled, so the server did not have the whole deadline.
+            Fault::ClientLate
+        } else {
+            fault
+        };
         self.failed(slot, fault, now_ns)
     }
 
-    /// A client that has just ended a request: begins the next one now or later.
+    /// After the end of a request: begins the next one now or later.
     fn next_request(&mut self, slot: u32, now_ns: u64) -> Action {
-        let idle_until_ns = self.slots[slot as usize].idle_until_ns;
-        self.slots[slot as usize].free_ns = now_ns;
-        let is_open = matches!(self.pacer, Pacer::Open(_));
-        // Somebody who is in the middle of a visit goes on with it, whoever else may come.
-        let waits_for_arrival = is_open && self.slots[slot as usize].is_vacant;
+        let client = &mut self.slots[slot as usize];
+        client.free_ns = now_ns;
+        let idle_until_ns = client.idle_until_ns;
+        // A visitor continues the visit before the slot takes another arrival.
+        let waits_for_arrival = matches!(self.pacer, Pacer::Open(_)) && client.is_vacant;
         if idle_until_ns > now_ns {
             if waits_for_arrival {
-                // No connection was to be had. Whoever is due next tries as well, but not before
-                // the thread has looked at its sockets.
+                // The connection failed. The next arrival tries again, but only after the thread
+                // has handled its sockets.
                 self.free_slots.push_back(slot);
             } else {
                 self.wake_ups.push(Reverse((idle_until_ns, slot)));
@@ -590,15 +590,15 @@ impl<'o> Clients<'o> {
         self.begin_visit(slot, scheduled_ns, now_ns)
     }
 
-    /// Somebody who was due at an instant comes: one request, or a visitor who makes several.
+    /// Begins an arrival: a single request, or a visitor who makes several.
     fn begin_visit(&mut self, slot: u32, scheduled_ns: u64, now_ns: u64) -> Action {
         if !matches!(self.picker, Picker::Sessions { .. }) {
             return self.begin_scheduled(slot, scheduled_ns, now_ns);
         }
         self.counters.begin_session(now_ns);
-        let place = &mut self.slots[slot as usize];
-        place.is_vacant = false;
-        let first_ns = scheduled_ns + std::mem::take(&mut place.first_think_ns);
+        let client = &mut self.slots[slot as usize];
+        client.is_vacant = false;
+        let first_ns = scheduled_ns + std::mem::take(&mut client.first_think_ns);
         if first_ns <= now_ns {
             return self.begin_scheduled(slot, first_ns, now_ns);
         }
@@ -606,8 +606,7 @@ impl<'o> Clients<'o> {
         Action::Wait
     }
 
-    /// The arrival that is due, if any. Those that nobody could serve within their deadline are
-    /// counted.
+    /// The arrival that is due, if any. Counts arrivals whose deadline has already passed.
     fn arrival(&mut self, now_ns: u64) -> Option<u64> {
         for _ in 0..EXPIRED_BATCH {
             let Pacer::Open(arrivals) = &mut self.pacer else {
@@ -622,7 +621,10 @@ impl<'o> Clients<'o> {
             }
             if self.free_slots.is_empty() && !self.counters.stall.held_back(scheduled_ns) {
                 let until_ns = now_ns - self.config.deadline_ns + 1;
-                let until_ns = self.counters.stall.begins_ns(scheduled_ns, until_ns);
+                let until_ns = self
+                    .counters
+                    .stall
+                    .server_wait_end_ns(scheduled_ns, until_ns);
                 self.counters.leave_all_unsent(arrivals, until_ns, now_ns);
             } else {
                 arrivals.advance();
@@ -633,24 +635,23 @@ impl<'o> Clients<'o> {
         None
     }
 
-    /// The arrival that was due is taken care of.
+    /// Moves on to the next arrival of an open loop.
     fn advance(&mut self) {
         if let Pacer::Open(arrivals) = &mut self.pacer {
             arrivals.advance();
         }
     }
 
-    /// Begins a request that was due at an instant, and notes how late that is. A client that was
-    /// busy then is not late: it waited for the server.
+    /// Begins a scheduled request and records its send delay. The time for which the slot was busy
+    /// does not count: it waited for the server.
     fn begin_scheduled(&mut self, slot: u32, scheduled_ns: u64, now_ns: u64) -> Action {
-        let free_ns = self.slots[slot as usize].free_ns;
         let action = self.begin(slot, scheduled_ns, now_ns);
-        let delay_ns = self
-            .counters
-            .stall
-            .send_delay_ns(scheduled_ns, free_ns, now_ns);
-        self.counters
-            .record_send_delay(self.slots[slot as usize].in_flight, delay_ns);
+        let Slot {
+            free_ns, in_flight, ..
+        } = self.slots[slot as usize];
+        let stall = &self.counters.stall;
+        let delay_ns = stall.send_delay_ns(scheduled_ns, free_ns, now_ns);
+        self.counters.record_send_delay(in_flight, delay_ns);
         action
     }
 
@@ -676,12 +677,12 @@ impl<'o> Clients<'o> {
         Action::Open
     }
 
-    /// Whether requests are not sent as they stand.
+    /// Whether the bytes to send differ from the prepared requests.
     fn composes(&self) -> bool {
         self.tls.is_some() || matches!(self.picker, Picker::Sessions { .. })
     }
 
-    /// Puts the request where it is sent from, if that is not where it stands.
+    /// Writes the request to `output`, with cookies and encrypted, if it is not sent as prepared.
     fn compose(&mut self, slot: u32) {
         if !self.composes() {
             return;
@@ -720,9 +721,9 @@ impl<'o> Clients<'o> {
         };
         let outcome = match (progress, peer) {
             (Progress::Whole(used), _) if used == bytes.len() => response.verify(expect),
-            // What follows is in a protocol that nobody asked for.
+            // The bytes that follow are of another protocol.
             (Progress::Whole(_), _) if response.switches_protocol() => response.verify(expect),
-            // More than was announced: the two sides no longer agree where a response begins.
+            // More bytes than announced: client and server disagree where the next response begins.
             (Progress::Whole(_) | Progress::Malformed, _) => Err(Fault::Malformed),
             (Progress::More, PeerState::Closed) if response.is_whole_at_close() => {
                 response.verify(expect)
@@ -742,7 +743,7 @@ impl<'o> Clients<'o> {
         self.after_response(slot, whole && peer == PeerState::Open, now_ns)
     }
 
-    /// After a response: keeps the connection, leaves it to the server to close, or closes it.
+    /// After a response: keeps the connection, lets the server close it, or closes it.
     fn after_response(&mut self, slot: u32, may_reuse: bool, now_ns: u64) -> Action {
         let Slot {
             state,
@@ -768,37 +769,32 @@ impl<'o> Clients<'o> {
             self.counters.count_server(in_flight, server);
         }
         let slot = &mut self.slots[slot as usize];
-        let service_ns = now_ns.saturating_sub(slot.sent_ns);
-        self.counters.end(
-            slot.in_flight,
-            now_ns,
-            outcome.map(|body_bytes| Success {
-                body_bytes,
-                service_ns,
-            }),
-        );
+        let outcome = outcome.map(|body_bytes| Success {
+            body_bytes,
+            service_ns: now_ns.saturating_sub(slot.sent_ns),
+        });
+        self.counters.end(slot.in_flight, now_ns, outcome);
         slot.in_flight = InFlight::NONE;
         let session_ns = self.picker.next(slot, self.requests.len());
         match &mut self.pacer {
             Pacer::Closed(think_times) => {
                 slot.idle_until_ns = now_ns + think_times.next_ns() + session_ns;
             }
-            // The next visitor thinks when there is one.
+            // The think time of the next visitor starts with the next arrival.
             Pacer::Open(_) if slot.is_leaving => slot.first_think_ns = session_ns,
             Pacer::Open(_) => slot.idle_until_ns = now_ns + session_ns,
         }
         if slot.is_leaving {
             slot.is_vacant = true;
             self.counters.end_session(now_ns);
-            slot.response
-                .cookies()
-                .into_iter()
-                .for_each(CookieJar::clear);
+            if let Some(cookies) = slot.response.cookies() {
+                cookies.clear();
+            }
         }
     }
 }
 
-/// Whether a connection could not be made, so that asking again at once would spin.
+/// Whether a client must wait before its next request, because no connection could be made.
 pub(crate) fn must_back_off(fault: Fault) -> bool {
     fault == Fault::ConnectFailed || fault.is_clients_own() && fault != Fault::ClientLate
 }

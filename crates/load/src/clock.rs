@@ -1,4 +1,4 @@
-//! Time as the engine sees it: nanoseconds that no adjustment of the system's clock can bend.
+//! The engine's clock, in nanoseconds. Adjustments of the system clock do not affect it.
 
 use std::fs;
 use std::time::Duration;
@@ -15,14 +15,15 @@ pub(crate) fn thread_cpu_ns() -> u64 {
     read_ns(ClockId::ThreadCPUTime)
 }
 
-/// Time that the calling thread has been ready to run and had no CPU; 0 where the kernel keeps no account of it.
+/// Time that the calling thread has waited on a run queue, in nanoseconds; 0 if the kernel does not
+/// record it.
 pub(crate) fn thread_wait_ns() -> u64 {
     let text = fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let wait = text.split_ascii_whitespace().nth(1);
     wait.and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// A duration in nanoseconds; 584 years are the limit.
+/// A duration in nanoseconds, saturating at 584 years.
 pub(crate) fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

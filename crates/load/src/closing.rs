@@ -1,38 +1,36 @@
-//! Connections that are done: the response is whole, the client has gone on, and the server has yet
-//! to close.
+//! Connections whose last response is complete and that the server has yet to close.
 //!
-//! The side that closes first keeps the port for a minute (`TIME_WAIT`), so the server should be it,
-//! as it is with browsers. But no client waits for it: a connection that is done is put aside here.
-//! One that the server leaves open the client closes, and where these are many it resets them, which
+//! The side that closes first keeps the port for a minute (`TIME_WAIT`). As with browsers that
+//! should be the server, but clients do not wait for it: they put the connection aside here. If the
+//! server leaves it open, the client closes it. If there are many, the client resets them, which
 //! keeps no port.
 
 use std::collections::VecDeque;
 
-/// How long a server may take to close a connection that is done.
+/// How long the server may take to close a finished connection.
 const PATIENCE_NS: u64 = 100_000_000;
 
-/// Most connections of one thread that wait for their servers to close them.
-pub(crate) const MOST: usize = 64;
+/// Most connections of one thread that wait for the server to close them.
+pub(crate) const MAX_CLOSING: usize = 64;
 
-/// So many connections of one thread are closed in order in a minute, and twice as many in the first
-/// one. A system has 28,232 ports for each address of a server: enough for seven threads.
+/// Connections of one thread that are closed normally per minute; twice as many in the first
+/// minute. A system has 28,232 ports for each server address, enough for seven threads.
 const PORTS: u64 = 2000;
 const MINUTE_NS: u64 = 60_000_000_000;
 
 /// How the client ends a connection that the server leaves open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// In order. It keeps the port for a minute.
+    /// Close normally. Keeps the port for a minute.
     Close,
-    /// At once, for want of ports. The server sees an error.
+    /// Reset, to save ports. The server sees an error.
     Reset,
 }
 
-/// Connections that are done, the oldest in front.
+/// Finished connections, the oldest in front.
 pub(crate) struct ClosingConnections<T> {
     all: VecDeque<Closing<T>>,
-    /// When all ports are free again that connections closed in order have kept, if they are given
-    /// back one after the other.
+    /// When all ports kept by closed connections are free again, if they are freed at an even rate.
     ports_free_ns: u64,
 }
 
@@ -45,7 +43,7 @@ struct Closing<T> {
 impl<T> ClosingConnections<T> {
     pub(crate) fn new() -> Self {
         Self {
-            all: VecDeque::with_capacity(MOST),
+            all: VecDeque::with_capacity(MAX_CLOSING),
             ports_free_ns: 0,
         }
     }
@@ -59,11 +57,10 @@ impl<T> ClosingConnections<T> {
         });
     }
 
-    /// A connection that the server has had long enough to close, or for which there is no room, and
-    /// how it is to end.
+    /// Takes a connection whose time is up or for which there is no room, and how to end it.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Option<(T, Ending)> {
         let oldest = self.all.front()?;
-        if now_ns < oldest.until_ns && self.all.len() < MOST {
+        if now_ns < oldest.until_ns && self.all.len() < MAX_CLOSING {
             return None;
         }
         let connection = self.take_oldest()?;
@@ -79,18 +76,17 @@ impl<T> ClosingConnections<T> {
         Ending::Close
     }
 
-    /// The connection that was put aside first.
+    /// Takes the connection that was put aside first.
     pub(crate) fn take_oldest(&mut self) -> Option<T> {
         self.all.pop_front().map(|closing| closing.connection)
     }
 
-    /// The connection of this key, which the server has closed.
+    /// Takes the connection with this key, which the server has closed.
     pub(crate) fn take(&mut self, key: u64) -> Option<T> {
         let place = self.all.iter().position(|closing| closing.key == key)?;
         self.all.remove(place).map(|closing| closing.connection)
     }
 
-    /// Whether there is none.
     pub(crate) fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
@@ -101,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_waits_for_its_server_and_not_for_ever() {
+    fn a_connection_waits_for_its_server_for_a_limited_time() {
         let mut closing = ClosingConnections::new();
         closing.add(1, 'a', 0);
         closing.add(2, 'b', 5);
@@ -116,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_goes_where_there_is_no_room() {
+    fn the_oldest_connection_ends_when_there_is_no_room() {
         let mut closing = ClosingConnections::new();
-        for key in 0..MOST as u64 {
+        for key in 0..MAX_CLOSING as u64 {
             assert_eq!(closing.expire(0), None);
             closing.add(key, key, 0);
         }
@@ -127,18 +123,18 @@ mod tests {
     }
 
     #[test]
-    fn connections_that_are_left_open_take_no_more_than_a_share_of_the_ports() {
+    fn connections_left_open_take_a_limited_share_of_the_ports() {
         let mut closing = ClosingConnections::new();
         let mut count = |from_s: u64, to_s: u64| {
             // A thousand a second.
-            let mut in_order = 0;
+            let mut closed = 0;
             for number in from_s * 1000..to_s * 1000 {
                 let now_ns = number * 1_000_000;
                 closing.add(number, (), now_ns);
                 let ((), ending) = closing.expire(now_ns + PATIENCE_NS).unwrap();
-                in_order += u64::from(ending == Ending::Close);
+                closed += u64::from(ending == Ending::Close);
             }
-            in_order
+            closed
         };
         let first_minute = count(0, 60);
         assert!((2000..=4001).contains(&first_minute), "{first_minute}");

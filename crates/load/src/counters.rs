@@ -1,12 +1,7 @@
-//! What one client thread counts. Nothing is shared while the load runs; threads are merged at the
-//! end.
+//! What one client thread counts. Threads share nothing during the load and are merged at the end.
 
-use std::collections::BTreeMap;
-
-use record::incidents::Incidents;
 use record::latency::Latency;
 use record::load::{Fault, LoadResult};
-use record::trend::Trend;
 
 use crate::schedule::{ArrivalSequence, Schedule};
 use crate::stall::StallWatch;
@@ -43,88 +38,43 @@ pub(crate) struct Counters {
     pub(crate) window: Window,
     /// Requests that count and have no outcome yet.
     pub(crate) pending: u64,
-    pub(crate) cpu_ns: u64,
-    /// Time that the thread was ready to run in the window and had no CPU.
-    pub(crate) wait_ns: u64,
-    sessions: u64,
-    sessions_begun: u64,
-    repeated: u64,
-    planned: u64,
-    ok: u64,
-    /// Successful responses that came in the window, whenever they were due.
-    ok_in_window: u64,
-    /// Requests due and without an outcome when the window opened, and when it closed.
-    backlog_open: u64,
-    backlog_close: u64,
-    unsent: u64,
-    faults: BTreeMap<Fault, u64>,
-    withdrawn: u64,
     /// Requests that may still be counted.
     budget: u64,
-    body_bytes: u64,
-    opened: u64,
-    open_now: u64,
-    held: u64,
-    latency: Latency,
-    /// Of an open loop.
-    trend: Option<Trend>,
-    service: Latency,
-    send_delay: Latency,
-    client_delay: Latency,
-    speed_error_ppm: Latency,
-    line_share_ppm: Latency,
-    /// Successful requests that count, by the address of the server; empty where it has one.
+    connections_open: u64,
+    /// Only an open loop can fall behind, so only its latencies are checked for a trend.
+    is_open_loop: bool,
+    /// Successful requests that count, by server address; empty if there is only one address.
     pub(crate) ok_by_server: Vec<u64>,
     pub(crate) recorder: Recorder,
     pub(crate) stall: StallWatch,
-    pub(crate) incidents: Incidents,
+    /// This thread's part of the result; its window and timeline are filled in by `merge`.
+    result: LoadResult,
 }
 
 impl Counters {
-    /// `budget` is the number of requests that may count; 0 for any number.
+    /// `budget` is the number of requests that may count; 0 means any number.
     pub(crate) fn new(window: Window, budget: u64, recorder: Recorder) -> Self {
         Self {
             window,
             pending: 0,
-            cpu_ns: 0,
-            wait_ns: 0,
-            sessions: 0,
-            sessions_begun: 0,
-            repeated: 0,
-            planned: 0,
-            ok: 0,
-            ok_in_window: 0,
-            backlog_open: 0,
-            backlog_close: 0,
-            unsent: 0,
-            faults: BTreeMap::new(),
-            withdrawn: 0,
             budget: if budget == 0 { u64::MAX } else { budget },
-            body_bytes: 0,
-            opened: 0,
-            open_now: 0,
-            held: 0,
-            latency: Latency::new(),
-            trend: None,
-            service: Latency::new(),
-            send_delay: Latency::new(),
-            client_delay: Latency::new(),
-            speed_error_ppm: Latency::new(),
-            line_share_ppm: Latency::new(),
+            connections_open: 0,
+            is_open_loop: false,
             ok_by_server: Vec::new(),
             recorder,
             stall: StallWatch::NEW,
-            incidents: Incidents::default(),
+            // Histograms that every load fills are allocated before it starts.
+            result: LoadResult {
+                latency: Latency::new(),
+                service: Latency::new(),
+                lateness: Latency::new(),
+                ..LoadResult::default()
+            },
         }
     }
 
-    /// For requests of this schedule: only an open loop can fall behind, and only its latencies are
-    /// followed.
-    pub(crate) fn of(mut self, schedule: Schedule) -> Self {
-        self.trend = match schedule {
-            Schedule::Open { .. } => Some(Trend::default()),
-            Schedule::Closed { .. } => None,
-        };
+    pub(crate) fn for_schedule(mut self, schedule: Schedule) -> Self {
+        self.is_open_loop = matches!(schedule, Schedule::Open { .. });
         self
     }
 
@@ -136,7 +86,7 @@ impl Counters {
     /// A request begins.
     pub(crate) fn begin(&mut self, scheduled_ns: u64) -> InFlight {
         let counts = self.window.contains(scheduled_ns);
-        self.planned += u64::from(counts);
+        self.result.planned += u64::from(counts);
         self.pending += u64::from(counts);
         self.budget -= u64::from(counts);
         InFlight {
@@ -147,99 +97,105 @@ impl Counters {
 
     /// A request is sent again.
     pub(crate) fn retry(&mut self, in_flight: InFlight) {
-        self.repeated += u64::from(in_flight.counts);
+        self.result.repeated += u64::from(in_flight.counts);
     }
 
-    /// A request that the server refused before it did anything is sent again.
+    /// A request that the server refused before processing it is sent again.
     pub(crate) fn retry_refused(&mut self, in_flight: InFlight) {
         self.retry(in_flight);
-        self.incidents.refused_streams += u64::from(in_flight.counts);
+        self.result.incidents.refused_streams += u64::from(in_flight.counts);
     }
 
     /// The client closed a connection that the server had left open after the last response.
     pub(crate) fn left_open(&mut self, now_ns: u64) {
-        self.incidents.left_open += u64::from(self.window.contains(now_ns));
+        self.result.incidents.left_open += u64::from(self.window.contains(now_ns));
     }
 
-    /// The thread is awake; a time at which it was held up is noted.
+    /// The thread is awake. Records a stall if it woke too late.
     pub(crate) fn wake(&mut self, now_ns: u64) {
         let Some(stall_ns) = self.stall.wake(now_ns) else {
             return;
         };
         if self.window.meets(now_ns - stall_ns, now_ns) {
-            self.incidents.stalls += 1;
-            self.incidents.stalled_ns += stall_ns;
-            self.incidents.longest_stall_ns = self.incidents.longest_stall_ns.max(stall_ns);
+            let incidents = &mut self.result.incidents;
+            incidents.stalls += 1;
+            incidents.stalled_ns += stall_ns;
+            incidents.longest_stall_ns = incidents.longest_stall_ns.max(stall_ns);
         }
     }
 
-    /// A visitor who was due has a connection.
+    /// A visitor got a connection.
     pub(crate) fn begin_session(&mut self, now_ns: u64) {
-        self.sessions_begun += u64::from(self.window.contains(now_ns));
+        self.result.sessions_begun += u64::from(self.window.contains(now_ns));
     }
 
-    /// A visitor has gone.
+    /// A visitor left.
     pub(crate) fn end_session(&mut self, now_ns: u64) {
-        self.sessions += u64::from(self.window.contains(now_ns));
+        self.result.sessions += u64::from(self.window.contains(now_ns));
     }
 
-    /// A connection was opened.
     pub(crate) fn connection_opened(&mut self, now_ns: u64) {
-        self.opened += u64::from(self.window.contains(now_ns));
-        self.open_now += 1;
-        self.held = self.held.max(self.open_now);
+        self.result.connections_opened += u64::from(self.window.contains(now_ns));
+        self.connections_open += 1;
+        let held = &mut self.result.connections_held;
+        *held = self.connections_open.max(*held);
     }
 
-    /// A connection was closed.
     pub(crate) fn connection_closed(&mut self) {
-        self.open_now -= 1;
+        self.connections_open -= 1;
     }
 
-    /// The client began a request so much after it was due.
+    /// Records how long after its scheduled time the client began a request.
     pub(crate) fn record_send_delay(&mut self, in_flight: InFlight, delay_ns: u64) {
         if in_flight.counts {
-            self.send_delay.record(delay_ns);
+            self.result.lateness.record(delay_ns);
         }
     }
 
-    /// Bytes had waited so long for the client to read them.
+    /// Records how long received bytes waited for the client to read them.
     pub(crate) fn record_client_delay(&mut self, now_ns: u64, delay_ns: u64) {
         if self.window.contains(now_ns) {
-            self.client_delay.record(delay_ns);
+            self.result.client_delay.record(delay_ns);
         }
     }
 
     /// Successful responses that count, so far.
     pub(crate) fn ok(&self) -> u64 {
-        self.ok
+        self.result.ok
     }
 
-    /// A successful response that counts came over a slow line whose speed was off by so many millionths, and from its request
-    /// on at this share of the line's speed.
+    /// Records the speed of a successful response over a slow line, in millionths: its error, and
+    /// its share of the line's speed counted from the scheduled send time.
     pub(crate) fn record_speed(&mut self, error_ppm: u64, share_ppm: u64) {
-        self.speed_error_ppm.record(error_ppm);
-        self.line_share_ppm.record(share_ppm);
+        self.result.speed_error_ppm.record(error_ppm);
+        self.result.line_share_ppm.record(share_ppm);
     }
 
-    /// A successful response came from the server's address of this number.
+    /// Records the CPU time and the run-queue wait of this thread within the window.
+    pub(crate) fn record_cpu(&mut self, cpu_ns: u64, wait_ns: u64) {
+        self.result.client_cpu_ns.push(cpu_ns);
+        self.result.client_wait_ns.push(wait_ns);
+    }
+
+    /// Counts a successful response for the server address with this index.
     pub(crate) fn count_server(&mut self, in_flight: InFlight, server: u32) {
-        let place = server as usize;
-        if self.ok_by_server.len() <= place {
-            self.ok_by_server.resize(place + 1, 0);
+        let index = server as usize;
+        if self.ok_by_server.len() <= index {
+            self.ok_by_server.resize(index + 1, 0);
         }
-        self.ok_by_server[place] += u64::from(in_flight.counts);
+        self.ok_by_server[index] += u64::from(in_flight.counts);
     }
 
-    /// A request was due and nobody began it.
+    /// A request was due and was never begun.
     pub(crate) fn leave_unsent(&mut self, scheduled_ns: u64, now_ns: u64) {
         let counts = self.window.contains(scheduled_ns);
-        self.planned += u64::from(counts);
-        self.unsent += u64::from(counts);
+        self.result.planned += u64::from(counts);
+        self.result.unsent += u64::from(counts);
         self.budget -= u64::from(counts);
         self.count_backlog(scheduled_ns, now_ns);
     }
 
-    /// All requests that were due before an instant, and that nobody can begin any more.
+    /// Skips all requests that were due before `until_ns` and can no longer be begun.
     pub(crate) fn leave_all_unsent(
         &mut self,
         arrivals: &mut ArrivalSequence,
@@ -250,25 +206,26 @@ impl Counters {
         let before = arrivals.skip_to(until_ns.min(open_ns));
         let counted = arrivals.skip_to(until_ns.min(close_ns)).min(self.budget);
         arrivals.skip_to(until_ns);
-        self.planned += counted;
-        self.unsent += counted;
+        self.result.planned += counted;
+        self.result.unsent += counted;
         self.budget -= counted;
         if open_ns <= now_ns {
-            self.backlog_open += before;
+            self.result.backlog_open += before;
         }
         if close_ns <= now_ns {
-            self.backlog_close += before + counted;
+            self.result.backlog_close += before + counted;
         }
     }
 
     /// A request that was due had no outcome until now.
     fn count_backlog(&mut self, scheduled_ns: u64, now_ns: u64) {
         let Window { open_ns, close_ns } = self.window;
-        self.backlog_open += u64::from(scheduled_ns < open_ns && open_ns <= now_ns);
+        let was_open = scheduled_ns < open_ns && open_ns <= now_ns;
         let is_left = scheduled_ns < close_ns && close_ns <= now_ns;
-        self.backlog_close += u64::from(is_left);
-        let is_own = is_left && self.stall.held_back(scheduled_ns);
-        self.incidents.stalled_backlog += u64::from(is_own);
+        let is_stalled = is_left && self.stall.held_back(scheduled_ns);
+        self.result.backlog_open += u64::from(was_open);
+        self.result.backlog_close += u64::from(is_left);
+        self.result.incidents.stalled_backlog += u64::from(is_stalled);
     }
 
     /// A request ended.
@@ -283,17 +240,17 @@ impl Counters {
             Err(fault) => (0, u64::from(!fault.is_clients_own()), 0),
         };
         let bucket = self.recorder.bucket(now_ns);
-        bucket.all_ok += ok;
-        bucket.all_faults += faults;
+        bucket.counts.all_ok += ok;
+        bucket.counts.all_faults += faults;
         if self.window.contains(now_ns) {
-            bucket.ok += ok;
-            bucket.faults += faults;
-            bucket.body_bytes += body_bytes;
-            self.ok_in_window += ok;
+            bucket.counts.ok += ok;
+            bucket.counts.faults += faults;
+            bucket.counts.body_bytes += body_bytes;
+            self.result.ok_in_window += ok;
         }
         let latency_ns = now_ns.saturating_sub(in_flight.scheduled_ns);
-        // Those of the warm-up, and of the seconds after the window, are only shown.
-        if ok > 0 && (now_ns < self.window.close_ns || self.window.close_ns <= bucket.begins_ns()) {
+        // Latencies before and after the window only appear in live ticks.
+        if ok > 0 && (now_ns < self.window.close_ns || self.window.close_ns <= bucket.begins_ns) {
             bucket.latency.record(latency_ns);
         }
         if in_flight != InFlight::NONE {
@@ -304,101 +261,56 @@ impl Counters {
         }
         self.pending -= 1;
         let is_stalled = self.stall.touches(in_flight.scheduled_ns);
-        self.incidents.stalled_requests += u64::from(is_stalled);
+        let result = &mut self.result;
+        result.incidents.stalled_requests += u64::from(is_stalled);
         match outcome {
             Ok(served) => {
-                self.ok += 1;
-                self.body_bytes += served.body_bytes;
-                self.latency.record(latency_ns);
-                if let Some(trend) = &mut self.trend {
-                    trend.record(in_flight.scheduled_ns - self.window.open_ns, latency_ns);
+                result.ok += 1;
+                result.body_bytes += served.body_bytes;
+                result.latency.record(latency_ns);
+                if self.is_open_loop {
+                    let since_open_ns = in_flight.scheduled_ns - self.window.open_ns;
+                    result.trend.record(since_open_ns, latency_ns);
                 }
-                self.service.record(served.service_ns);
+                result.service.record(served.service_ns);
             }
-            Err(fault) => *self.faults.entry(fault).or_default() += 1,
+            Err(fault) => *result.faults.entry(fault).or_default() += 1,
         }
     }
 
-    /// Closes the window now if it has not closed yet.
+    /// Closes the window now unless it has closed already.
     pub(crate) fn close(&mut self, now_ns: u64) {
         self.window.close_ns = self.window.close_ns.min(now_ns);
     }
 
-    /// A request under way is given up because the user ended the run: it was never planned.
+    /// Gives up a request because the user ended the run: it no longer counts as planned.
     pub(crate) fn withdraw(&mut self, in_flight: InFlight) {
         self.pending -= u64::from(in_flight.counts);
-        self.planned -= u64::from(in_flight.counts);
-        self.withdrawn += u64::from(in_flight.counts);
-        self.backlog_close += u64::from(in_flight != InFlight::NONE);
+        self.result.planned -= u64::from(in_flight.counts);
+        self.result.withdrawn += u64::from(in_flight.counts);
+        self.result.backlog_close += u64::from(in_flight != InFlight::NONE);
     }
 }
 
-/// Sums up the threads.
+/// Adds up the counts of all threads.
 pub(crate) fn merge(all_counters: &[Counters], timeline: Timeline) -> LoadResult {
-    let window_ns = all_counters
-        .iter()
-        .map(|counters| counters.window.length_ns())
-        .max()
-        .unwrap_or(0);
-    let mut result = LoadResult {
-        window_ns,
-        ok_in_window: all_counters
-            .iter()
-            .map(|counters| counters.ok_in_window)
-            .sum(),
-        client_cpu_ns: all_counters
-            .iter()
-            .map(|counters| counters.cpu_ns)
-            .collect(),
-        client_wait_ns: all_counters
-            .iter()
-            .map(|counters| counters.wait_ns)
-            .collect(),
-        timeline: timeline.end(
-            all_counters.iter().map(|counters| &counters.recorder),
-            window_ns,
-        ),
-        ..LoadResult::default()
-    };
+    let mut result = LoadResult::default();
     for counters in all_counters {
-        add(&mut result, counters);
+        assert_eq!(
+            counters.pending, 0,
+            "a thread ends when all that counts has ended"
+        );
+        result.add(&counters.result);
+        result.window_ns = result.window_ns.max(counters.window.length_ns());
     }
-    let accounted = result.ok + result.fault_count() + result.unsent;
+    let recorders = all_counters.iter().map(|counters| &counters.recorder);
+    result.timeline = timeline.end(recorders, result.window_ns);
     assert_eq!(
-        result.planned, accounted,
+        result.planned,
+        result.ok + result.fault_count() + result.unsent,
         "every planned request has one outcome"
     );
     result
-}
-
-fn add(result: &mut LoadResult, counters: &Counters) {
-    assert_eq!(
-        counters.pending, 0,
-        "a thread ends when all that counts has ended"
-    );
-    result.sessions += counters.sessions;
-    result.sessions_begun += counters.sessions_begun;
-    result.incidents.add(&counters.incidents);
-    result.repeated += counters.repeated;
-    result.planned += counters.planned;
-    result.ok += counters.ok;
-    result.unsent += counters.unsent;
-    result.backlog_open += counters.backlog_open;
-    result.backlog_close += counters.backlog_close;
-    result.withdrawn += counters.withdrawn;
-    result.connections_opened += counters.opened;
-    result.connections_held += counters.held;
-    result.body_bytes += counters.body_bytes;
-    result.latency.merge(&counters.latency);
-    result.trend.merge(&counters.trend.unwrap_or_default());
-    result.service.merge(&counters.service);
-    result.lateness.merge(&counters.send_delay);
-    result.client_delay.merge(&counters.client_delay);
-    result.speed_error_ppm.merge(&counters.speed_error_ppm);
-    result.line_share_ppm.merge(&counters.line_share_ppm);
-    for (fault, count) in &counters.faults {
-        *result.faults.entry(*fault).or_default() += count;
-    }
 }
 
 #[cfg(test)]
@@ -426,7 +338,7 @@ mod tests {
         assert_eq!(seen, [false, false, true, true, true, false]);
     }
 
-    /// What a thread's requests come to.
+    /// The result of one thread that does `work`.
     fn check(work: impl FnOnce(&mut Counters)) -> LoadResult {
         let (mut recorders, timeline) = timeline::begin(1, WINDOW.open_ns);
         let mut counters = Counters::new(WINDOW, 0, recorders.remove(0));
@@ -441,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_counts_by_its_planned_instant() {
+    fn a_request_counts_by_its_scheduled_time() {
         let result = check(|counters| {
             ended(9.9, 0.2, RIGHT, counters);
             ended(10.0, 0.1, RIGHT, counters);
@@ -454,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn throughput_is_of_answers_that_came_in_the_window() {
+    fn throughput_counts_responses_within_the_window() {
         let result = check(|counters| {
             // Due before the window: answered before, in and after it.
             for took in [0.05, 0.2, 5.0] {
@@ -470,8 +382,8 @@ mod tests {
         assert_eq!((result.planned, result.ok), (4, 2));
         assert_eq!(result.ok_in_window, 2);
         assert!((result.ok_per_s() - 2.0 / 2.5).abs() < 1e-9);
-        // What waited at the opening: the second and the third; at the close: the third, and three
-        // of the window.
+        // Waiting when the window opens: the second and the third. When it closes: the third, and
+        // three that are due in the window.
         assert_eq!((result.backlog_open, result.backlog_close), (2, 4));
     }
 
@@ -483,14 +395,14 @@ mod tests {
             ended(12.4, 0.05, RIGHT, counters);
             ended(12.4, 0.15, RIGHT, counters);
             ended(12.4, 5.0, RIGHT, counters);
-            // The clients' own.
+            // Faults of the client do not show.
             ended(12.1, 0.1, Err(Fault::ClientLate), counters);
         });
         let seconds = result.timeline.iter();
         let seen: Vec<_> = seconds.map(|s| (s.at_ms, s.ok, s.faults)).collect();
         assert_eq!(seen, [(0, 1, 0), (1000, 0, 1), (2000, 1, 0)]);
-        // Each latency is in the second of its response, that of a request due in the warm-up too.
-        // The last two came after the window.
+        // Each latency is in the second of its response, even if the request was due in the
+        // warm-up. The last two came after the window.
         let latencies = result.timeline.iter().map(|s| s.latency.unpack());
         let counts: Vec<_> = latencies.map(|latency| latency.count()).collect();
         assert_eq!(counts, [1, 0, 1]);

@@ -1,9 +1,8 @@
-//! The engine that every kernel has: edge-triggered epoll.
+//! The engine that works on every kernel: edge-triggered epoll.
 //!
-//! Budget per keep-alive request: one read, one write, a share of one wait. A socket is added once,
-//! with all that may ever happen to it. The next request is written right after the response is
-//! read. A read that leaves room in the buffer has emptied the socket, so no second read asks for
-//! more.
+//! Budget per keep-alive request: one read, one write, a share of one wait. A socket is registered
+//! once, for all events. The next request is written right after the response is read. A read that
+//! does not fill the buffer has emptied the socket, so a second read is not needed.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::TcpStream;
@@ -21,12 +20,12 @@ use crate::target::Target;
 use crate::thread::{Engine, Sockets};
 use crate::timer_wheel::TimerWheel;
 
-/// Most events taken at once: enough to share the wait, few enough that timers are looked at often.
+/// Most events per wait: enough to share its cost, few enough that timers are checked often.
 const BATCH: u16 = 256;
-/// One read takes at most this much; most responses fit.
+/// Most bytes per read; most responses fit.
 const BUFFER_BYTES: usize = 128 << 10;
 
-/// One read in so many asks when its bytes came.
+/// One read in this many asks for the receive time stamp.
 const STAMP_EVERY: u8 = 64;
 
 /// The sockets of one client thread.
@@ -34,18 +33,18 @@ pub(crate) struct Epoll {
     poll: Poller,
     target: Target,
     sockets: Vec<Socket>,
-    /// Connections that are the server's to close, by the keys of their events.
+    /// Connections that the server should close, by their event keys.
     closing: ClosingConnections<TcpStream>,
     buffer: Vec<u8>,
-    /// How fast each slot may read; empty when all clients read as fast as they can.
+    /// Read speed of each slot; empty if speed is not limited.
     limits: Vec<BandwidthLimit>,
     read_timers: TimerWheel,
-    /// Reads until the next one that asks for its stamp; none where the kernel gives no stamps.
+    /// Reads before the next one that asks for a time stamp; `None` without stamps.
     until_stamp: Option<u8>,
 }
 
-/// A slot's connection. `generation` counts its connections, so that an event of an earlier one is
-/// not mistaken for its own.
+/// A slot's connection. `generation` counts the slot's connections, to recognise events of earlier
+/// ones.
 struct Socket {
     stream: Option<TcpStream>,
     generation: u32,
@@ -55,7 +54,7 @@ impl Epoll {
     fn handle(&mut self, clients: &mut Clients<'_>, event: Event) {
         let (slot, generation) = (event.key as u32, (event.key >> 32) as u32);
         if self.sockets[slot as usize].generation != generation {
-            // Nothing but its end is to be heard of a connection that is done.
+            // A finished connection has only one more event: its end.
             if event.is_readable() {
                 drop(self.closing.take(event.key));
             }
@@ -85,7 +84,7 @@ impl Epoll {
             None => return,
         };
         self.perform(clients, slot, action);
-        // A response may have come with the news that the connection is open.
+        // A response may have come with the same event.
         if event.is_readable() && !event.is_broken() {
             self.handle_readable(clients, slot, event);
         }
@@ -100,14 +99,12 @@ impl Epoll {
         let Some(limit) = self.limits.get_mut(slot as usize) else {
             return self.read(clients, slot, peer);
         };
-        // An event is told once: what it says must be kept until the bytes before it have been
-        // read.
+        // Events are edge-triggered: keep the state until the bytes before it have been read.
         if peer != PeerState::Open {
             limit.peer = peer;
         }
         if !limit.waits {
-            // Amid a response the slow link was open all the time: what it could have brought it
-            // may bring now.
+            // Within a response the budget keeps running.
             if !clients.is_reading(slot) {
                 limit.begin(now_ns());
             }
@@ -117,7 +114,7 @@ impl Epoll {
         }
     }
 
-    /// Reads what a slow link has brought by now.
+    /// Reads the bytes that the speed limit allows by now.
     fn read_limited(&mut self, clients: &mut Clients<'_>, slot: u32) {
         let limit = &mut self.limits[slot as usize];
         let socket = &mut self.sockets[slot as usize];
@@ -138,12 +135,11 @@ impl Epoll {
                 let (ok, now_ns) = (clients.counters.ok(), now_ns());
                 let scheduled_ns = clients.scheduled_ns(slot);
                 let action = clients.received(slot, bytes, peer, now_ns);
-                // These were the last bytes of a successful response.
-                if ok < clients.counters.ok() {
+                let was_last_of_success = ok < clients.counters.ok();
+                if was_last_of_success {
                     let share_ppm = limit.share_ppm(scheduled_ns, now_ns);
-                    clients
-                        .counters
-                        .record_speed(limit.error_ppm(now_ns), share_ppm);
+                    let error_ppm = limit.error_ppm(now_ns);
+                    clients.counters.record_speed(error_ppm, share_ppm);
                 }
                 (action, length < room)
             }
@@ -155,8 +151,7 @@ impl Epoll {
         if self.sockets[slot as usize].generation != generation {
             return;
         }
-        // After the last byte of a response nothing is there but, perhaps, the end of the
-        // connection.
+        // After the last byte of a response only the end of the connection may follow.
         let limit = &mut self.limits[slot as usize];
         limit.waits = !emptied && (clients.is_reading(slot) || limit.peer != PeerState::Open);
         if limit.waits {
@@ -165,7 +160,7 @@ impl Epoll {
         }
     }
 
-    /// Reads until the socket is empty, closed or another one.
+    /// Reads until the socket is empty, closed or replaced.
     fn read(&mut self, clients: &mut Clients<'_>, slot: u32, peer: PeerState) {
         let generation = self.sockets[slot as usize].generation;
         loop {
@@ -209,35 +204,7 @@ impl Epoll {
         }
     }
 
-    fn open(&mut self, slot: u32) -> io::Result<()> {
-        let server = self.target.server(slot);
-        let source = self.target.source(slot);
-        let stream = match sys::socket(server, source) {
-            // Connections that are done need no descriptors as much as new ones.
-            Err(_) if !self.closing.is_empty() => {
-                while let Some(stream) = self.closing.take_oldest() {
-                    sys::reset(stream);
-                }
-                sys::socket(server, source)?
-            }
-            made => made?,
-        };
-        if let Some(limit) = self.limits.get_mut(slot as usize) {
-            limit.open();
-            sys::set_window(&stream, limit.window_bytes())?;
-        }
-        if self.until_stamp.is_some() && sys::stamp(&stream).is_err() {
-            self.until_stamp = None;
-        }
-        sys::connect(&stream, server)?;
-        let socket = &mut self.sockets[slot as usize];
-        socket.generation = socket.generation.wrapping_add(1);
-        self.poll.add(&stream, key(slot, socket.generation))?;
-        socket.stream = Some(stream);
-        Ok(())
-    }
-
-    /// Forgets a slot's connection; with it, what events of it are known by.
+    /// Takes a slot's connection, with its event key.
     fn take_stream(&mut self, slot: u32) -> Option<(u64, TcpStream)> {
         let socket = &mut self.sockets[slot as usize];
         let key = key(slot, socket.generation);
@@ -249,7 +216,7 @@ impl Epoll {
         Some((key, stream))
     }
 
-    /// Closes connections that servers have left open.
+    /// Ends finished connections that the server has left open.
     fn end_left_open(&mut self, clients: &mut Clients<'_>) {
         if self.closing.is_empty() {
             return;
@@ -261,17 +228,6 @@ impl Epoll {
                 Ending::Reset => sys::reset(stream),
             }
             clients.counters.left_open(now_ns);
-        }
-    }
-
-    /// Writes a slot's output; the next action, or `None` when the socket takes no more for now.
-    fn write(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Action> {
-        let mut stream = self.sockets[slot as usize].stream.as_ref()?;
-        match stream.write(clients.output(slot)) {
-            Ok(length) => Some(clients.wrote(slot, length)),
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => Some(Action::Send),
-            Err(_) => Some(clients.failed(slot, Fault::WriteFailed, now_ns())),
         }
     }
 }
@@ -299,31 +255,52 @@ impl Sockets for Epoll {
 }
 
 impl Engine for Epoll {
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut action: Action) {
-        loop {
-            action = match action {
-                Action::Wait => return,
-                Action::Open => match self.open(slot) {
-                    Ok(()) => return,
-                    Err(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
-                },
-                Action::Send => match self.write(clients, slot) {
-                    Some(action) => action,
-                    None => return,
-                },
-                Action::Close => {
-                    drop(self.take_stream(slot));
-                    clients.closed(slot, now_ns())
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        let server = self.target.server(slot);
+        let source = self.target.source(slot);
+        let stream = match sys::socket(server, source) {
+            // Out of descriptors: free those of finished connections.
+            Err(_) if !self.closing.is_empty() => {
+                while let Some(stream) = self.closing.take_oldest() {
+                    sys::reset(stream);
                 }
-                Action::PutAside => {
-                    let now_ns = now_ns();
-                    if let Some((key, stream)) = self.take_stream(slot) {
-                        self.end_left_open(clients);
-                        self.closing.add(key, stream, now_ns);
-                    }
-                    clients.closed(slot, now_ns)
-                }
-            };
+                sys::socket(server, source)?
+            }
+            result => result?,
+        };
+        if let Some(limit) = self.limits.get_mut(slot as usize) {
+            limit.open();
+            sys::set_window(&stream, limit.window_bytes())?;
+        }
+        if self.until_stamp.is_some() && sys::enable_stamps(&stream).is_err() {
+            self.until_stamp = None;
+        }
+        sys::connect(&stream, server)?;
+        let socket = &mut self.sockets[slot as usize];
+        socket.generation = socket.generation.wrapping_add(1);
+        self.poll.add(&stream, key(slot, socket.generation))?;
+        socket.stream = Some(stream);
+        Ok(())
+    }
+
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Action> {
+        let mut stream = self.sockets[slot as usize].stream.as_ref()?;
+        match stream.write(clients.output(slot)) {
+            Ok(length) => Some(clients.wrote(slot, length)),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => None,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Some(Action::Send),
+            Err(_) => Some(clients.failed(slot, Fault::WriteFailed, now_ns())),
+        }
+    }
+
+    fn close(&mut self, slot: u32) {
+        drop(self.take_stream(slot));
+    }
+
+    fn put_aside(&mut self, clients: &mut Clients<'_>, slot: u32, now_ns: u64) {
+        if let Some((key, stream)) = self.take_stream(slot) {
+            self.end_left_open(clients);
+            self.closing.add(key, stream, now_ns);
         }
     }
 
@@ -347,7 +324,7 @@ impl Engine for Epoll {
     }
 }
 
-/// What events of a slot's connection are known by.
+/// Event key of a slot's connection.
 fn key(slot: u32, generation: u32) -> u64 {
     u64::from(generation) << 32 | u64::from(slot)
 }

@@ -1,23 +1,22 @@
-//! A request and the response that it should have.
+//! A request and its expected response.
 
 use anyhow::{Result, bail, ensure};
 
 use crate::expect::Expect;
 
-/// A request, and what a successful response to it looks like.
+/// A request and its expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exchange {
     /// `GET`, `POST`, ...
     pub method: String,
     /// Path and query.
     pub path: String,
-    /// Header fields beside those that the generator sends: `Host`, `User-Agent`, `Accept`,
-    /// `Connection` and `Content-Length`. A field of the same name takes the place of the
-    /// generator's.
+    /// Header fields, in addition to `Host`, `User-Agent`, `Accept`, `Connection` and
+    /// `Content-Length`. A field with one of these names replaces the generated one.
     pub headers: Vec<(String, String)>,
-    /// Body. An empty one has a `Content-Length` where the method is one that sends something.
+    /// Body. If it is empty, only methods that normally have a body get a `Content-Length`.
     pub body: Vec<u8>,
-    /// What a successful response looks like.
+    /// The expected response.
     pub expect: Expect,
 }
 
@@ -39,50 +38,48 @@ impl Exchange {
         methods.contains(&self.method.as_str())
     }
 
-    /// Value of the `Content-Length` that it needs. Servers wait for a body of `POST`, `PUT` and
-    /// `PATCH`, so these say that there is none (RFC 9110, section 8.6).
+    /// Value of the `Content-Length` field, if one is needed. `POST`, `PUT` and `PATCH` need one
+    /// even without a body (RFC 9110, section 8.6).
     pub(crate) fn content_length(&self) -> Option<String> {
-        let sends = ["POST", "PUT", "PATCH"].contains(&self.method.as_str());
-        (sends || !self.body.is_empty()).then(|| self.body.len().to_string())
+        let expects_body = ["POST", "PUT", "PATCH"].contains(&self.method.as_str());
+        (expects_body || !self.body.is_empty()).then(|| self.body.len().to_string())
     }
 
-    /// The request as it goes on the wire.
+    /// Value of the given header field with this name.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let mut fields = self.headers.iter();
+        let (_, value) = fields.find(|(each, _)| each.eq_ignore_ascii_case(name))?;
+        Some(value)
+    }
+
+    /// The request in the format of HTTP/1.1.
     pub(crate) fn bytes(&self, host: &str, keep_alive: bool) -> Vec<u8> {
-        let Self {
-            method, path, body, ..
-        } = self;
         let length = self.content_length().unwrap_or_default();
-        let own = [
+        let defaults = [
             ("Host", host),
             ("User-Agent", "bakeoff"),
             ("Accept", "*/*"),
             ("Connection", if keep_alive { "" } else { "close" }),
             ("Content-Length", &length),
         ];
-        let mut text = format!("{method} {path} HTTP/1.1\r\n");
-        let given = |name: &str| {
-            self.headers
-                .iter()
-                .any(|(each, _)| each.eq_ignore_ascii_case(name))
-        };
-        let own = own
+        let mut text = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
+        let defaults = defaults
             .into_iter()
-            .filter(|(name, value)| !value.is_empty() && !given(name));
+            .filter(|(name, value)| !value.is_empty() && self.header(name).is_none());
         let given = self.headers.iter().map(|(name, value)| (&**name, &**value));
-        for (name, value) in own.chain(given) {
+        for (name, value) in defaults.chain(given) {
             text.extend([name, ": ", value, "\r\n"]);
         }
         text.push_str("\r\n");
-        [text.as_bytes(), body].concat()
+        [text.as_bytes(), &self.body].concat()
     }
 
-    /// Refuses what is no request.
+    /// Checks method, path and header fields.
     pub(crate) fn check(&self) -> Result<()> {
-        let Self { method, path, .. } = self;
-        check_method(method)?;
-        let right = path.starts_with('/') && is_graphic(path);
+        check_method(&self.method)?;
+        let path = &self.path;
         ensure!(
-            right,
+            path.starts_with('/') && is_graphic(path),
             "not a path: {path:?} (begin it with / and escape blanks as %20)"
         );
         for (name, value) in &self.headers {
@@ -92,8 +89,8 @@ impl Exchange {
     }
 }
 
-/// Refuses header fields that contradict the body, or one another: a server would read another
-/// request than is meant.
+/// Checks that header fields contradict neither the body nor each other, because a server would
+/// then misread the request.
 pub fn check_framing(headers: &[(String, String)], body_bytes: usize) -> Result<()> {
     let values = |wanted: &str| {
         let fields = headers.iter();
@@ -115,9 +112,8 @@ pub fn check_framing(headers: &[(String, String)], body_bytes: usize) -> Result<
         );
     }
     if let [value] = values("Content-Length")[..] {
-        let is_right = value.parse() == Ok(body_bytes) && !value.starts_with('+');
         ensure!(
-            is_right,
+            value.parse() == Ok(body_bytes) && !value.starts_with('+'),
             "header field Content-Length that is not the body's: {value} of {body_bytes} bytes (leave it out: the right \
              one is sent)"
         );
@@ -125,7 +121,7 @@ pub fn check_framing(headers: &[(String, String)], body_bytes: usize) -> Result<
     Ok(())
 }
 
-/// Refuses what is no method of a request.
+/// Checks the syntax of a method.
 pub fn check_method(method: &str) -> Result<()> {
     ensure!(
         is_token(method),
@@ -134,29 +130,27 @@ pub fn check_method(method: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses what is no header field.
+/// Checks the syntax of a header field.
 pub fn check_field(name: &str, value: &str) -> Result<()> {
     ensure!(
         is_token(name),
         "not the name of a header field: {name:?} (write it like Accept-Language)"
     );
-    let right = value
-        .bytes()
-        .all(|byte| (byte >= b' ' && byte != 0x7f) || byte == b'\t');
+    let is_control = |byte: u8| (byte < b' ' || byte == 0x7f) && byte != b'\t';
     ensure!(
-        right,
+        !value.bytes().any(is_control),
         "control characters in header field {name}: {value:?} (remove them)"
     );
     Ok(())
 }
 
-/// Letters, digits and a few signs: RFC 9110, section 5.6.2.
+/// Whether a text is a token of RFC 9110, section 5.6.2.
 fn is_token(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(is_part)
 }
 
-/// Whether a text has neither blanks nor controls.
+/// Whether a text consists of visible ASCII characters.
 pub(crate) fn is_graphic(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -172,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_look_as_servers_expect_them() {
+    fn requests_are_written_as_http_1_1() {
         let get = Exchange::get("/a?b=c", Expect::status(200));
         check(
             &get,
@@ -206,18 +200,20 @@ mod tests {
         );
     }
 
-    /// The lines of a request's head that tell of its body.
-    fn framing(method: &str, headers: &[(&str, &str)], body: &str) -> String {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()));
-        let exchange = Exchange {
+    fn exchange(method: &str, headers: &[(&str, &str)], body: &str) -> Exchange {
+        let owned = |(name, value): &(&str, &str)| ((*name).into(), (*value).into());
+        Exchange {
             method: method.into(),
-            headers: headers.collect(),
+            headers: headers.iter().map(owned).collect(),
             body: body.as_bytes().to_vec(),
             ..Exchange::get("/", Expect::status(200))
-        };
-        let text = String::from_utf8(exchange.bytes("example.org", true)).unwrap();
+        }
+    }
+
+    /// The lines of a request that state the length of its body.
+    fn framing(method: &str, headers: &[(&str, &str)], body: &str) -> String {
+        let bytes = exchange(method, headers, body).bytes("example.org", true);
+        let text = String::from_utf8(bytes).unwrap();
         let lines = text
             .lines()
             .filter(|line| line.to_ascii_lowercase().starts_with("content-length"));
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_method_that_sends_something_says_how_much_even_if_it_is_nothing() {
+    fn methods_with_a_body_state_its_length_even_if_it_is_empty() {
         for method in ["POST", "PUT", "PATCH"] {
             assert_eq!(framing(method, &[], ""), "Content-Length: 0", "{method}");
             assert_eq!(framing(method, &[], "abc"), "Content-Length: 3", "{method}");
@@ -238,21 +234,14 @@ mod tests {
         assert_eq!(framing("DELETE", &[], "abc"), "Content-Length: 3");
     }
 
-    /// Why header fields beside a body of five bytes are refused, if they are.
+    /// Why header fields of a request with a body of five bytes are refused, if they are.
     fn refused(headers: &[(&str, &str)]) -> Option<String> {
-        let headers = headers
-            .iter()
-            .map(|(name, value)| ((*name).into(), (*value).into()));
-        let exchange = Exchange {
-            headers: headers.collect(),
-            body: b"hello".to_vec(),
-            ..Exchange::get("/", Expect::status(200))
-        };
-        exchange.check().err().map(|why| why.to_string())
+        let checked = exchange("GET", headers, "hello").check();
+        checked.err().map(|why| why.to_string())
     }
 
     #[test]
-    fn fields_that_contradict_the_body_or_one_another_are_refused() {
+    fn fields_that_contradict_the_body_or_each_other_are_refused() {
         assert_eq!(refused(&[("content-length", "5"), ("Host", "a.org")]), None);
         let twice = "header field Host more than once: a.org and b.org (give it once)";
         let hosts = [("Host", "a.org"), ("HOST", "b.org")];

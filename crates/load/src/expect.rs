@@ -1,11 +1,11 @@
-//! What a successful response looks like, and the check of a body while it arrives.
+//! Expected responses, and the check of a body while it arrives.
 
 use std::sync::Arc;
 
 use record::load::Fault;
 use sha2::{Digest as _, Sha256};
 
-/// What a successful response looks like.
+/// An expected response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expect {
     /// HTTP status.
@@ -14,21 +14,21 @@ pub struct Expect {
     pub content: Content,
 }
 
-/// What is known of an expected body.
+/// The expected body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing: any body will do.
+    /// Any body.
     Any,
     /// Its length and SHA-256.
     Hash {
         /// Length in bytes.
         length: u64,
-        /// SHA-256 of all of them.
+        /// SHA-256 of the body.
         sha256: [u8; 32],
     },
-    /// Every byte. Comparing is stronger than a hash and a tenth of its cost.
+    /// Exactly these bytes. Comparing costs a tenth of hashing.
     Bytes(Arc<[u8]>),
-    /// How it begins: pages whose end tells what only the server knows.
+    /// A body with this prefix, for pages whose end is not known in advance.
     Begins(Arc<[u8]>),
 }
 
@@ -41,7 +41,7 @@ impl Expect {
         }
     }
 
-    /// Status 200 and a body known by its length in bytes and its SHA-256.
+    /// Status 200 and a body of this length in bytes and SHA-256.
     pub fn hash(length: u64, sha256: [u8; 32]) -> Self {
         Self {
             status: 200,
@@ -49,7 +49,7 @@ impl Expect {
         }
     }
 
-    /// Status 200 and a body that begins like this.
+    /// Status 200 and a body with this prefix.
     pub fn begins(bytes: impl Into<Arc<[u8]>>) -> Self {
         Self {
             status: 200,
@@ -57,7 +57,7 @@ impl Expect {
         }
     }
 
-    /// Nothing but a status.
+    /// This status and any body.
     pub fn status(status: u16) -> Self {
         Self {
             status,
@@ -66,12 +66,12 @@ impl Expect {
     }
 }
 
-/// The hash of a body.
+/// SHA-256 of a body.
 pub(crate) fn sha256(body: &[u8]) -> [u8; 32] {
     Sha256::digest(body).into()
 }
 
-/// The check of one body, fed as it arrives.
+/// Incremental check of a body.
 #[derive(Debug, Clone)]
 pub(crate) struct Check {
     seen_bytes: u64,
@@ -88,7 +88,7 @@ impl Check {
         }
     }
 
-    /// Starts on the next body.
+    /// Starts with the next body.
     pub(crate) fn restart(&mut self, expect: &Expect) {
         self.seen_bytes = 0;
         self.same = true;
@@ -97,7 +97,7 @@ impl Check {
         }
     }
 
-    /// Takes the next piece of the body.
+    /// Adds the next piece of the body.
     pub(crate) fn feed(&mut self, expect: &Expect, piece: &[u8]) {
         match &expect.content {
             Content::Any => {}
@@ -115,7 +115,7 @@ impl Check {
         self.seen_bytes += piece.len() as u64;
     }
 
-    /// The body is whole: is it the right one? Status, then length, then content.
+    /// Ends the body. Checks first the status, then the length, then the content.
     pub(crate) fn close(&mut self, expect: &Expect, status: u16) -> Result<(), Fault> {
         if status != expect.status {
             return Err(Fault::BadStatus);
@@ -135,7 +135,7 @@ impl Check {
         }
     }
 
-    /// Body bytes so far.
+    /// Length of the body so far.
     pub(crate) fn seen_bytes(&self) -> u64 {
         self.seen_bytes
     }
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn the_right_body_passes_in_any_pieces() {
+    fn the_expected_body_passes_in_any_pieces() {
         for expect in [Expect::body(*b"hello"), hash_of("hello")] {
             assert_eq!(check(&expect, 200, &["hello"]), Ok(()));
             assert_eq!(check(&expect, 200, &["h", "", "ell", "o"]), Ok(()));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn status_goes_before_length_and_length_before_content() {
+    fn status_is_checked_before_length_and_length_before_content() {
         for expect in [Expect::body(*b"hello"), hash_of("hello")] {
             assert_eq!(check(&expect, 500, &["oops"]), Err(Fault::BadStatus));
             assert_eq!(check(&expect, 200, &["hell"]), Err(Fault::BadLength));
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_beginning_may_go_on_as_it_likes() {
+    fn a_prefix_may_be_followed_by_anything() {
         let expect = Expect::begins(*b"hello");
         for right in [
             &["hello"][..],
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_forgets_the_body_before() {
+    fn a_restarted_check_forgets_the_previous_body() {
         let (first, second) = (hash_of("one"), Expect::body(*b"two"));
         let mut check = Check::new();
         for (expect, body) in [(&first, "one"), (&second, "two"), (&first, "one")] {

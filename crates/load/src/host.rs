@@ -1,5 +1,4 @@
-//! The machine that the clients run on: where they may run, and what the hypervisor took of it
-//! meanwhile.
+//! The client's host: which CPUs clients may use, and how much CPU time the hypervisor took.
 
 use std::fs;
 
@@ -7,13 +6,13 @@ use record::load::LoadResult;
 
 use crate::clock::now_ns;
 
-/// A tick of `/proc/stat`: `USER_HZ` is 100 on every architecture that this runs on.
+/// A tick of `/proc/stat`: `USER_HZ` is 100 on all supported architectures.
 const TICK_NS: u64 = 10_000_000;
 
-/// Place of steal on the first line of `/proc/stat`, the name included (proc(5)).
+/// Index of `steal` on the first line of `/proc/stat`, counting the line's name (proc(5)).
 const STEAL: usize = 8;
 
-/// The host as it was at an instant.
+/// The host's stolen time at an instant.
 pub(crate) struct HostUsage {
     at_ns: u64,
     stolen_ns: u64,
@@ -28,8 +27,9 @@ impl HostUsage {
         }
     }
 
-    /// Notes what has happened since. Nothing is noted where `/proc` shows nothing.
-    pub(crate) fn note(&self, result: &mut LoadResult) {
+    /// Records the host's CPU time since `now` was called. Values that `/proc` lacks stay zero or
+    /// empty.
+    pub(crate) fn record_since(&self, result: &mut LoadResult) {
         let Self { at_ns, stolen_ns } = Self::now();
         let online = fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
         let online = count(online.trim());
@@ -42,7 +42,7 @@ impl HostUsage {
     }
 }
 
-/// What the hypervisor has taken since boot.
+/// CPU time that the hypervisor has taken since boot.
 fn stolen_ns(stat: &str) -> u64 {
     let steal = stat
         .split_ascii_whitespace()
@@ -51,7 +51,7 @@ fn stolen_ns(stat: &str) -> u64 {
     steal.unwrap_or(0) * TICK_NS
 }
 
-/// CPUs that this process may run on, in the kernel's notation.
+/// CPUs that this process may run on, as a kernel CPU list.
 fn allowed(status: &str) -> Option<&str> {
     let list = status
         .lines()
@@ -59,7 +59,7 @@ fn allowed(status: &str) -> Option<&str> {
     list.map(str::trim)
 }
 
-/// How many CPUs a list such as `0-2,5` names.
+/// Number of CPUs in a list such as `0-2,5`.
 fn count(list: &str) -> u64 {
     let numbers = list.split(',').filter_map(|part| {
         let (from, to) = part.split_once('-').unwrap_or((part, part));

@@ -1,4 +1,5 @@
-//! Several hosts at one load, as whoever leads them sees it: how far their clocks are from his, and their seconds as one.
+//! Several hosts that share one load, as the coordinator sees them: clock offsets, and ticks merged
+//! into one.
 
 use std::collections::BTreeMap;
 
@@ -6,26 +7,26 @@ use record::latency::Packed;
 use record::load::{Second, Tick};
 use record::thinned::Point as _;
 
-/// Questions by which two clocks are compared; the quickest answer counts.
+/// Round trips by which two clocks are compared; the quickest one counts.
 pub const PINGS: usize = 32;
 
-/// How far a host's clock is from ours.
+/// The offset of a host's clock from ours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offset {
-    /// Its clock less this one's.
+    /// The host's clock minus ours.
     pub ns: i128,
-    /// By how much that may be wrong: half the shortest round trip.
+    /// Maximum error of `ns`: half the shortest round trip.
     pub error_ns: u64,
 }
 
 impl Offset {
-    /// Before anything was asked.
+    /// Before the first round trip.
     pub const UNKNOWN: Self = Self {
         ns: 0,
         error_ns: u64::MAX,
     };
 
-    /// Takes in one round trip: sent and come back by this clock, answered by the host's.
+    /// Adds a round trip. `sent_ns` and `back_ns` are on our clock, `answered_ns` on the host's.
     pub fn add(&mut self, sent_ns: u64, answered_ns: u64, back_ns: u64) {
         let half_trip_ns = (back_ns - sent_ns).div_ceil(2);
         if half_trip_ns < self.error_ns {
@@ -37,26 +38,26 @@ impl Offset {
     }
 }
 
-/// The last tick of each host; a second is told once all have told it.
+/// Merges the ticks of all hosts. A second is reported once all hosts have reported it.
 #[derive(Debug)]
 pub struct Ticks {
     last: Vec<Option<Tick>>,
-    told: u32,
-    /// Seconds that were not told yet, by their times.
+    reported: u32,
+    /// Seconds not reported yet, by their times.
     ended: BTreeMap<u64, Second>,
 }
 
 impl Ticks {
-    /// So many hosts that have told nothing yet.
+    /// For this many hosts.
     pub fn new(hosts: usize) -> Self {
         Self {
             last: vec![None; hosts],
-            told: 0,
+            reported: 0,
             ended: BTreeMap::new(),
         }
     }
 
-    /// A host's tick; the second of all that it completes.
+    /// Adds a host's tick. Returns the merged tick if this completes a second.
     pub fn add(&mut self, host: usize, mut tick: Tick) -> Option<Tick> {
         for second in std::mem::take(&mut tick.ended) {
             match self.ended.get_mut(&second.at_ms) {
@@ -68,10 +69,10 @@ impl Ticks {
         let all = self.last.iter().map(Option::as_ref);
         let all = all.collect::<Option<Vec<&Tick>>>()?;
         let second = all.iter().map(|tick| tick.second).min()?;
-        if second <= self.told {
+        if second <= self.reported {
             return None;
         }
-        self.told = second;
+        self.reported = second;
         let mut latency = Packed::default();
         for tick in &all {
             latency.merge(&tick.latency);
@@ -92,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_is_told_once_all_have_told_it() {
+    fn a_second_is_reported_once_all_hosts_have_reported_it() {
         let tick = |second, ok| Tick {
             second,
             ok,
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_quickest_answer_says_where_a_clock_is() {
+    fn the_quickest_round_trip_gives_the_offset() {
         let mut offset = Offset::UNKNOWN;
         offset.add(100, 1000, 200);
         let first = Offset {

@@ -1,9 +1,8 @@
-//! HTTP/2: many requests at once on one connection, through `h2` on a small runtime of each
-//! thread's own.
+//! HTTP/2: many requests at once on one connection, through `h2`, with an asynchronous runtime in
+//! each thread.
 //!
-//! Apart from the engines, whose loop knows one request per connection. What a request is, when it
-//! is due, how its response is checked and where it is counted are the same; the way there is
-//! slower and simpler:
+//! The engines, whose loop has one request per connection, are not used. Requests, schedules,
+//! checks and counters are the same. This code is simpler and slower:
 //! ```text
 //! slot (one request at a time) --+
 //! slot                           +--> connection (opened when first needed) --> server
@@ -23,7 +22,7 @@ use anyhow::{Context as _, Result};
 use record::load::Fault;
 use tokio::task::LocalSet;
 
-use crate::clients::{BACK_OFF_NS, must_back_off};
+use crate::clients::{BACK_OFF_NS, OPENING_GAP_NS, must_back_off};
 use crate::clock::{self, now_ns};
 use crate::counters::{Counters, InFlight, Success};
 use crate::prng::{Prng, WeightedChoice};
@@ -37,15 +36,13 @@ use connection::{Connection, Connector, Phase};
 use request::PreparedRequest;
 use timers::Timers;
 
-/// Its name in results.
+/// The engine's name in results.
 pub(crate) const NAME: &str = "h2";
 
-/// Longest time in which the thread does not look whether it is to stop.
+/// Longest time until the thread checks whether to stop.
 const POLL_NS: u64 = 10_000_000;
-/// Time that requests under way get when the user ends the run.
+/// Time for requests under way to finish when the user ends the run.
 const GRACE_NS: u64 = 50_000_000;
-/// Connections of a closed loop begin so long one after the other; see `clients`.
-const OPENING_GAP_NS: u64 = 50_000;
 
 /// One thread's part of a load.
 pub(crate) struct ThreadPart<'t> {
@@ -57,7 +54,7 @@ pub(crate) struct ThreadPart<'t> {
     pub(crate) connections: u32,
     pub(crate) counters: Counters,
     pub(crate) pacer: Pacer,
-    /// Number of this thread.
+    /// Index of this thread.
     pub(crate) thread: u32,
     pub(crate) start_ns: u64,
 }
@@ -83,7 +80,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
         .context("cannot make a runtime for HTTP/2")
 }
 
-/// Watches over the slots from outside.
+/// Ends the run when all requests have ended or the user stops it.
 async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
     let mut meter = CpuMeter::default();
     let mut stopped_ns = None;
@@ -104,25 +101,22 @@ async fn supervise(state: &ThreadState, control: Control<'_>) -> Counters {
             meter.update(state.counters.borrow().window, now_ns());
             break;
         }
-        let look_ns = meter.next_ns(window).max(now).min(now + POLL_NS);
-        state.counters.borrow_mut().stall.sleep(look_ns);
-        state.timers.until(look_ns, u32::MAX).await;
+        let wake_ns = meter.next_ns(window).max(now).min(now + POLL_NS);
+        state.counters.borrow_mut().stall.sleep(wake_ns);
+        state.timers.until(wake_ns, u32::MAX).await;
     }
-    // Slots and connections may outlive the load by a moment; what they count then is not looked
-    // at.
-    let mut counters = state
-        .counters
-        .replace(Counters::new(NO_WINDOW, 0, timeline::discarded()));
-    (counters.cpu_ns, counters.wait_ns) = meter.used_ns();
+    // Slots and connections may outlive the load for a moment. What they count then is discarded.
+    let no_window = Window {
+        open_ns: 0,
+        close_ns: 0,
+    };
+    let discarded = Counters::new(no_window, 0, timeline::discarded());
+    let mut counters = state.counters.replace(discarded);
+    meter.record(&mut counters);
     counters
 }
 
-const NO_WINDOW: Window = Window {
-    open_ns: 0,
-    close_ns: 0,
-};
-
-/// What the slots of a thread share. There is one thread, so nothing is locked.
+/// State shared by all slots of a thread.
 struct ThreadState {
     counters: RefCell<Counters>,
     pacer: RefCell<Pacer>,
@@ -133,31 +127,31 @@ struct ThreadState {
     slots: RefCell<Vec<Slot>>,
     streams: u32,
     deadline_ns: u64,
-    /// Arrivals in the window that a slot waits for.
+    /// Number of arrivals in the window that slots wait for.
     reserved: Cell<u64>,
     stopped: Cell<bool>,
 }
 
-/// A place for one request at a time.
+/// A slot for one request at a time.
 #[derive(Debug, Clone, Copy)]
 struct Slot {
     /// The next request.
     request: usize,
     in_flight: InFlight,
-    /// Since when it has no request.
+    /// When the last request ended.
     free_ns: u64,
-    /// It thinks, or waits after a failure, until then.
+    /// End of the think time, or of the wait after a failure.
     idle_until_ns: u64,
 }
 
-/// Which request follows.
+/// Chooses the next request.
 enum Picker {
     Round,
-    /// By chance.
+    /// At random, by weight.
     Weighted(WeightedChoice),
 }
 
-/// When a request begins, and whether that instant was planned.
+/// When a request begins, and whether its send delay counts.
 #[derive(Debug, Clone, Copy)]
 struct Due {
     scheduled_ns: u64,
@@ -213,8 +207,7 @@ impl ThreadState {
         })
     }
 
-    /// A slot has something to do, or the supervisor looks: whoever is first after a time at which
-    /// the thread was held up notes it.
+    /// Records a stall that has just ended. Called by whatever task runs first.
     fn wake(&self, now_ns: u64) {
         let mut counters = self.counters.borrow_mut();
         if counters.stall.is_late(now_ns) {
@@ -222,25 +215,24 @@ impl ThreadState {
         }
     }
 
-    /// Nothing more is begun.
+    /// Whether no more requests are begun.
     fn is_closed(&self) -> bool {
         self.stopped.get() || self.counters.borrow().is_spent()
     }
 
-    /// Whether all that counts has ended.
+    /// Whether everything that counts has ended.
     fn is_over(&self, now_ns: u64) -> bool {
         let counters = self.counters.borrow();
-        let owes = match &*self.pacer.borrow() {
+        let close_ns = counters.window.close_ns;
+        let has_arrivals = match &*self.pacer.borrow() {
             Pacer::Closed { .. } => false,
-            Pacer::Open(arrivals) => {
-                !self.is_closed() && arrivals.next_ns < counters.window.close_ns
-            }
+            Pacer::Open(arrivals) => !self.is_closed() && arrivals.next_ns < close_ns,
         };
-        let waits = !counters.is_spent() && self.reserved.get() > 0;
-        counters.pending == 0 && counters.window.close_ns <= now_ns && !owes && !waits
+        let has_reserved = !counters.is_spent() && self.reserved.get() > 0;
+        counters.pending == 0 && close_ns <= now_ns && !has_arrivals && !has_reserved
     }
 
-    /// The user ends the run: what was due and not begun stays unsent, and nothing more is begun.
+    /// Ends the run early: due requests stay unsent, and no more are begun.
     fn stop(&self, now_ns: u64) {
         let mut counters = self.counters.borrow_mut();
         counters.close(now_ns);
@@ -251,7 +243,7 @@ impl ThreadState {
         self.timers.wake_all();
     }
 
-    /// Gives up all requests under way.
+    /// Withdraws all requests under way.
     fn give_up(&self) {
         let mut counters = self.counters.borrow_mut();
         for slot in self.slots.borrow_mut().iter_mut() {
@@ -259,7 +251,7 @@ impl ThreadState {
         }
     }
 
-    /// Waits until the slot's next request is due; nothing if there is none.
+    /// Waits until the slot's next request is due. Returns `None` if there is none.
     async fn due(&self, slot: u32) -> Option<Due> {
         let is_scheduled = match &*self.pacer.borrow() {
             Pacer::Closed(think_times) => Some(!think_times.are_none()),
@@ -271,7 +263,7 @@ impl ThreadState {
         }
     }
 
-    /// Thinks between two requests of a closed loop. A client that does not think is never late.
+    /// Waits for the think time of a closed loop. Without think time there is no send delay.
     async fn think(&self, slot: u32, is_scheduled: bool) -> Option<Due> {
         let idle_until_ns = self.slots.borrow()[slot as usize].idle_until_ns;
         if now_ns() < idle_until_ns {
@@ -290,8 +282,7 @@ impl ThreadState {
 
     /// Takes the next arrival of an open loop and waits for it.
     async fn arrival(&self, slot: u32) -> Option<Due> {
-        // After a connection that could not be made: arrivals wait, as they would for a busy
-        // connection.
+        // After a failed connection arrivals wait, as for a busy connection.
         let idle_until_ns = self.slots.borrow()[slot as usize].idle_until_ns;
         if now_ns() < idle_until_ns {
             self.timers.until(idle_until_ns, slot).await;
@@ -321,8 +312,7 @@ impl ThreadState {
         }
     }
 
-    /// The next arrival that can still be served. Those that nobody could serve in time are
-    /// counted.
+    /// The next arrival whose deadline has not passed. Counts those whose deadline has.
     fn next_arrival(&self) -> Option<u64> {
         let mut pacer = self.pacer.borrow_mut();
         let Pacer::Open(arrivals) = &mut *pacer else {
@@ -339,7 +329,7 @@ impl ThreadState {
                 counters.end(in_flight, now_ns, Err(Fault::ClientLate));
             } else {
                 let until_ns = now_ns - self.deadline_ns + 1;
-                let until_ns = counters.stall.begins_ns(scheduled_ns, until_ns);
+                let until_ns = counters.stall.server_wait_end_ns(scheduled_ns, until_ns);
                 counters.leave_all_unsent(arrivals, until_ns, now_ns);
             }
         }
@@ -375,16 +365,18 @@ impl ThreadState {
             Pacer::Closed(think_times) => think_times.next_ns(),
             Pacer::Open(_) => 0,
         };
-        let failed = outcome.is_err_and(must_back_off);
+        let back_off_ns = match outcome {
+            Err(fault) if must_back_off(fault) => BACK_OFF_NS,
+            Ok(_) | Err(_) => 0,
+        };
         let mut counters = self.counters.borrow_mut();
         let slot = &mut self.slots.borrow_mut()[slot as usize];
-        // Given up already, when a run is ended early.
+        // The request may have been withdrawn when the user ended the run.
         if slot.in_flight != InFlight::NONE || !self.stopped.get() {
             counters.end(slot.in_flight, now_ns, outcome);
         }
         slot.in_flight = InFlight::NONE;
         slot.free_ns = now_ns;
-        let back_off_ns = if failed { BACK_OFF_NS } else { 0 };
         slot.idle_until_ns = now_ns + think_ns.max(back_off_ns);
         let mut picker = self.picker.borrow_mut();
         slot.request = picker.next(slot.request, self.requests.len());
@@ -394,7 +386,7 @@ impl ThreadState {
     }
 }
 
-/// What a slot does: one request after the other.
+/// Sends the requests of a slot, one after the other.
 async fn run_slot(state: Rc<ThreadState>, slot: u32) {
     while let Some(due) = state.due(slot).await {
         let in_flight = state.begin(slot, due);
@@ -404,16 +396,15 @@ async fn run_slot(state: Rc<ThreadState>, slot: u32) {
         let exchange = connection.exchange(request, &phase, &state.counters, in_flight);
         let deadline_ns = due.scheduled_ns.saturating_add(state.deadline_ns);
         let outcome = state.timers.within(deadline_ns, slot, exchange).await;
-        let time_out = || {
-            // The server had what the client left it of the deadline.
-            let is_own = state.counters.borrow().stall.held_back(due.scheduled_ns);
-            Err(if is_own {
+        let outcome = outcome.unwrap_or_else(|| {
+            let stall = state.counters.borrow().stall;
+            Err(if stall.held_back(due.scheduled_ns) {
+                // The client stalled, so the server did not have the whole deadline.
                 Fault::ClientLate
             } else {
                 phase.get().time_out()
             })
-        };
-        let outcome = outcome.unwrap_or_else(time_out);
+        });
         state.end(slot, outcome);
     }
 }
@@ -422,14 +413,14 @@ impl Picker {
     fn new(traffic: &Traffic, thread: u32) -> Self {
         match &traffic.mix {
             Mix::Round(_) | Mix::Sessions(_) => Self::Round,
-            Mix::Weighted(weighted) => Self::Weighted(WeightedChoice::new(
-                weighted,
-                Prng::for_mix(traffic.seed, thread),
-            )),
+            Mix::Weighted(weighted) => {
+                let prng = Prng::for_mix(traffic.seed, thread);
+                Self::Weighted(WeightedChoice::new(weighted, prng))
+            }
         }
     }
 
-    /// The request after `request` of `requests`.
+    /// Index of the request after `request`, out of `requests`.
     fn next(&mut self, request: usize, requests: usize) -> usize {
         match self {
             Self::Round => (request + 1) % requests,

@@ -1,12 +1,12 @@
 //! The load generator: simulated clients that check every response. Knows no kernels.
 //!
-//! One thread per core, nothing shared while they run but a bucket of figures handed over each
-//! second, merged at the end:
+//! One thread per core. While they run, threads share nothing but a bucket of figures that each
+//! hands over every second. The rest is merged at the end:
 //! ```text
-//! Traffic --> thread: engine (sockets) <--> clients (what is next) --> counters --+
-//!         --> thread: ...                                                      +--> LoadResult
+//! Traffic --> thread: engine (sockets) <--> clients (next action) --> counters --+
+//!         --> thread: ...                                                     +--> LoadResult
 //! ```
-//! Threads take over the caller's network namespace.
+//! Threads run in the caller's network namespace.
 
 mod bandwidth;
 pub mod client_limits;
@@ -45,9 +45,9 @@ mod window;
 
 use record::load::Fault;
 
-/// How bytes read as an HTTP/1.1 response when they come in pieces of this size: the length of the
-/// body and of the whole response, `None` where more must come, or what is wrong. Clients read the
-/// same way; this is for those who try to confuse them.
+/// Parses `bytes` as one HTTP/1.1 response that arrives in pieces of `piece` bytes, as clients do.
+/// For fuzz tests. Returns the lengths of the body and of the whole response, or `None` if more
+/// bytes are needed.
 pub fn read_response(bytes: &[u8], piece: usize) -> Result<Option<(u64, usize)>, Fault> {
     response::read_in_pieces(bytes, piece)
 }

@@ -1,4 +1,4 @@
-//! One load on several hosts: the part of each, and one result of all.
+//! One load on several hosts: the part of each host, and the merged result.
 
 use std::time::Duration;
 
@@ -12,25 +12,24 @@ use crate::traffic::{End, Traffic};
 
 /// One host's part of a load, and how long after the common start it begins.
 ///
-/// Connections, requests and the rate are shared out. Hosts whose arrivals are equally spaced begin
-/// one gap after the other, so that all arrivals together are equally spaced too; all that is left
-/// to chance differs.
+/// Connections, requests and the rate are divided. Hosts with equally spaced arrivals start one gap
+/// after the other, so all arrivals together are equally spaced too. Seeds differ.
 pub fn host_part(traffic: &Traffic, part: Part) -> (Traffic, Duration) {
-    let mut own = traffic.clone();
+    let mut host = traffic.clone();
     let mut delay = Duration::ZERO;
-    own.connections = part.size(traffic.connections.into()) as u32;
-    own.rotate_servers(part.range(traffic.connections.into()).start);
-    // The seed of a stream is not that of another host's, however many threads each has.
-    own.seed = traffic.seed.wrapping_add(u64::from(part.index) << 40);
+    host.connections = part.size(traffic.connections.into()) as u32;
+    host.rotate_servers(part.range(traffic.connections.into()).start);
+    // Random streams of different hosts must differ, however many threads each has.
+    host.seed = traffic.seed.wrapping_add(u64::from(part.index) << 40);
     if let End::Count(count) = traffic.end {
-        own.end = End::Count(part.size(count));
+        host.end = End::Count(part.size(count));
     }
     if let Schedule::Open {
         rate_per_s,
         arrivals,
     } = traffic.schedule
     {
-        own.schedule = Schedule::Open {
+        host.schedule = Schedule::Open {
             rate_per_s: rate_per_s / f64::from(part.count),
             arrivals,
         };
@@ -38,10 +37,10 @@ pub fn host_part(traffic: &Traffic, part: Part) -> (Traffic, Duration) {
             delay = Duration::from_secs_f64(f64::from(part.index) / rate_per_s);
         }
     }
-    (own, delay)
+    (host, delay)
 }
 
-/// Sums up results: counts are added and histograms merged; percentiles never are averaged.
+/// Adds up results of simultaneous loads: counts are added and histograms merged.
 pub fn merge(results: &[LoadResult]) -> LoadResult {
     let mut all = LoadResult::default();
     for result in results {
@@ -50,8 +49,8 @@ pub fn merge(results: &[LoadResult]) -> LoadResult {
     all
 }
 
-/// Sums up runs that came one after the other, as the steps of a ramp: their windows follow upon
-/// each other, and connections are the most that one of them had.
+/// Adds up successive runs, such as the steps of a ramp. Their windows are joined, and the number
+/// of connections is the maximum of all runs.
 pub fn chain(results: &[LoadResult]) -> LoadResult {
     let mut all = LoadResult::default();
     let mut timeline = Thinned::default();
@@ -68,7 +67,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
         } = all;
         all.add(&part);
         all.window_ns = window_ns + part.window_ns;
-        // Each run has a line of its own, from its own beginning.
+        // Trends of different runs have different origins and cannot be added.
         all.trend = Trend::default();
         all.connections_asked = connections_asked.max(part.connections_asked);
         all.connections_held = connections_held.max(part.connections_held);
@@ -85,7 +84,7 @@ pub fn chain(results: &[LoadResult]) -> LoadResult {
     all
 }
 
-/// Adds times thread by thread: each run had as many, as far as there were connections for them.
+/// Adds times thread by thread. Runs with few connections may have fewer threads.
 fn add_threads(sums: &mut Vec<u64>, more: &[u64]) {
     sums.resize(sums.len().max(more.len()), 0);
     for (sum, ns) in sums.iter_mut().zip(more) {
@@ -136,16 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_the_connections_that_they_have_without_hosts() {
+    fn server_addresses_have_the_same_connections_as_on_one_host() {
         let mut traffic = traffic();
         traffic.more_servers = [81, 82, 83]
             .map(|port| ([127, 0, 0, 1], port).into())
             .into();
         let mut connections = std::collections::BTreeMap::<u16, u32>::new();
         for index in 0..6 {
-            let (own, _) = host_part(&traffic, Part { index, count: 6 });
-            let servers: Vec<_> = own.servers().collect();
-            for server in servers.iter().cycle().take(own.connections as usize) {
+            let (host, _) = host_part(&traffic, Part { index, count: 6 });
+            let servers: Vec<_> = host.servers().collect();
+            for server in servers.iter().cycle().take(host.connections as usize) {
                 *connections.entry(server.port()).or_default() += 1;
             }
         }
@@ -199,17 +198,16 @@ mod tests {
                 ..LoadResult::default()
             }
         };
-        // The second host's last seconds came a minute later, and so its minutes reach further.
+        // The second host's load lasted a minute longer, so more of its seconds are joined.
         let merged = merge(&[result(7200, 3), result(7270, 4)]);
         let timeline = &merged.timeline;
-        let sum = |of: fn(&Second) -> u64| timeline.iter().map(of).sum::<u64>();
-        assert_eq!(sum(|one| one.ok), 7200 * 3 + 7270 * 4);
-        assert!(timeline.is_sorted_by_key(|one| one.at_ms));
+        let ok = |timeline: &[Second]| timeline.iter().map(|second| second.ok).sum::<u64>();
+        assert_eq!(ok(timeline), 7200 * 3 + 7270 * 4);
+        assert!(timeline.is_sorted_by_key(|second| second.at_ms));
         let minute = timeline[5].joined.unwrap();
         assert_eq!((timeline[5].ok, minute.length_ms), (420, 60_000));
         assert_eq!((minute.least_ok, minute.most_ok), (7, 7));
         let chained = chain(&[result(7200, 3), result(7270, 4)]);
-        let ok: u64 = chained.timeline.iter().map(|one| one.ok).sum();
-        assert_eq!(ok, 7200 * 3 + 7270 * 4);
+        assert_eq!(ok(&chained.timeline), 7200 * 3 + 7270 * 4);
     }
 }

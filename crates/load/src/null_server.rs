@@ -1,12 +1,12 @@
-//! A server that does next to nothing: it answers each request at once with as many bytes as the request's path asks for.
-//! What clients get from it through the same network is the most that they can measure of any server: their ceiling.
+//! A minimal server: it answers each request at once with as many bytes as the path asks for. Its
+//! figures over the same network are the ceiling of what clients can measure of any server.
 //!
 //! ```text
-//! acceptor --connections, in turn--> worker: epoll, read a request, write the answer
+//! acceptor --connections, in turn--> worker: epoll, read a request, write the response
 //!                                --> worker: ...
 //! ```
-//! `GET /bytes/1000` has a body of 1000 bytes, always the same ones, so that clients check it as they check any other.
-//! HTTP/1.1, with or without TLS. A request has no body that is longer than its head's buffer.
+//! The body of `GET /bytes/1000` has 1000 bytes, always the same ones, so clients can check it.
+//! Speaks HTTP/1.1, with or without TLS. Head and body of a request together have at most 64 KiB.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -29,25 +29,25 @@ use crate::exchange::Exchange;
 use crate::expect::{Content, Expect};
 use crate::sys::{Poller, Registrar};
 
-/// Where paths begin that say how many bytes they want.
+/// Prefix of paths that state a number of bytes.
 const PATH: &str = "/bytes/";
 
-/// Most bytes of an answer.
-pub const MOST_BYTES: u64 = 256 << 20;
+/// Longest body of a response.
+pub const MAX_BODY_BYTES: u64 = 256 << 20;
 
-/// Longest head of a request.
-const HEAD_BYTES: usize = 64 << 10;
+/// Longest request, body included.
+const MAX_REQUEST_BYTES: usize = 64 << 10;
 
-/// Bodies are this many bytes over and over.
+/// Bodies repeat a block of this size.
 const BLOCK_BYTES: usize = 64 << 10;
 
-/// How often a thread looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often threads check whether to stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Most events taken at once.
+/// Most events per wait.
 const BATCH: u16 = 256;
 
-/// Letters, so that no client takes offence.
+/// Letters, because some clients expect text.
 static BLOCK: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let letter = |index: usize| b'a' + (index * index % 23) as u8;
     (0..BLOCK_BYTES).map(letter).collect()
@@ -56,25 +56,28 @@ static BLOCK: LazyLock<Vec<u8>> = LazyLock::new(|| {
 /// How a null server is set up.
 #[derive(Clone, Default)]
 pub struct Settings {
-    /// Threads that answer; 0 for one per CPU that this process may use.
+    /// Worker threads; 0 for one per CPU that this process may use.
     pub threads: usize,
-    /// Bytes of the answer to a path that asks for none.
+    /// Body length for paths that state none.
     pub bytes: u64,
-    /// Certificate and key, where connections are to be encrypted.
+    /// Certificate and key, if connections are encrypted.
     pub tls: Option<Arc<ServerConfig>>,
+    /// How long a connection stays open after its last response, unless the client closes it. Some
+    /// proxies and servers close late.
+    pub open_for: Duration,
 }
 
-/// A null server; it ends when it is dropped.
+/// A running null server; stops when it is dropped.
 pub struct NullServer {
     address: SocketAddr,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// Certificate and key for `Settings`, both files in PEM.
+/// Reads certificate and key for `Settings` from PEM files.
 ///
 /// # Errors
-/// Says which file cannot be read, or that key and certificate do not belong together.
+/// A file cannot be read, or key and certificate do not match.
 pub fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     let chain = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
@@ -95,15 +98,15 @@ pub fn tls(certificate: &Path, key: &Path) -> Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-/// The exchange with a null server that costs a client as much as `real` does with its server: as many bytes, checked in the
-/// same way. `None` where nobody knows how many bytes the answer has.
+/// An exchange with a null server that costs a client as much as `real`: a body of the same length,
+/// checked in the same way. `None` if the length of the body is unknown.
 pub fn exchange(real: &Exchange) -> Option<Exchange> {
     let length = match &real.expect.content {
         Content::Any | Content::Begins(_) => return None,
         Content::Hash { length, .. } => *length,
         Content::Bytes(bytes) => bytes.len() as u64,
     };
-    let body = (length <= MOST_BYTES).then(|| body(length))?;
+    let body = (length <= MAX_BODY_BYTES).then(|| body(length))?;
     let expect = match &real.expect.content {
         Content::Hash { .. } => Expect::hash(length, crate::expect::sha256(&body)),
         Content::Any | Content::Begins(_) | Content::Bytes(_) => Expect::body(body),
@@ -115,45 +118,30 @@ pub fn exchange(real: &Exchange) -> Option<Exchange> {
     })
 }
 
-/// What an answer of so many bytes holds.
+/// The body of this length.
 fn body(length: u64) -> Vec<u8> {
-    BLOCK
-        .iter()
-        .copied()
-        .cycle()
-        .take(length as usize)
-        .collect()
+    let bytes = BLOCK.iter().copied().cycle();
+    bytes.take(length as usize).collect()
 }
 
 impl NullServer {
-    /// Begins to listen, in the caller's network namespace and on the caller's CPUs.
+    /// Starts to listen, in the caller's network namespace and on the caller's CPUs.
     ///
     /// # Errors
-    /// Says why it cannot listen there.
+    /// It cannot listen on `address`, or `settings.bytes` is too large.
     pub fn start(address: SocketAddr, settings: &Settings) -> Result<Self> {
-        Self::start_closing_late(address, settings, Duration::ZERO)
-    }
-
-    /// As `start`; a connection stays open for so long after the last answer on it, unless the client closes it. Some proxies
-    /// and servers do so.
-    ///
-    /// # Errors
-    /// As those of `start`.
-    pub fn start_closing_late(
-        address: SocketAddr,
-        settings: &Settings,
-        open_for: Duration,
-    ) -> Result<Self> {
         ensure!(
-            settings.bytes <= MOST_BYTES,
-            "answer too long: {} bytes (ask for at most {MOST_BYTES})",
+            settings.bytes <= MAX_BODY_BYTES,
+            "answer too long: {} bytes (ask for at most {MAX_BODY_BYTES})",
             settings.bytes
         );
         let listener = TcpListener::bind(address)
             .with_context(|| format!("cannot listen: {address} (is the port taken?)"))?;
-        // As many as come at once: clients begin together.
+        // A long queue, because many clients connect at the same time.
         rustix::net::listen(&listener, 4096).context("cannot listen for many")?;
-        let address = listener.local_addr().context("an address of its own")?;
+        let address = listener
+            .local_addr()
+            .context("cannot read the server's address")?;
         let count = match settings.threads {
             0 => thread::available_parallelism().map_or(1, usize::from),
             count => count,
@@ -162,20 +150,23 @@ impl NullServer {
         let (mut threads, mut workers) = (Vec::new(), Vec::new());
         for _ in 0..count {
             let registrar = Registrar::new().context("cannot make an epoll instance")?;
-            let own = registrar
-                .shared()
+            let epoll = registrar
+                .try_clone()
                 .context("cannot share an epoll instance")?;
-            let (give, take) = mpsc::channel();
-            workers.push((registrar, give));
-            let (stop, bytes) = (Arc::clone(&stop), settings.bytes);
+            let (sender, receiver) = mpsc::channel();
+            workers.push((registrar, sender));
+            let stop = Arc::clone(&stop);
+            let &Settings {
+                bytes, open_for, ..
+            } = settings;
             threads.push(thread::spawn(move || {
                 let worker = Worker {
-                    poller: own.poller(BATCH),
-                    take,
+                    poller: epoll.poller(BATCH),
+                    receiver,
                     open: HashMap::new(),
                     bytes,
                     open_for,
-                    done: VecDeque::new(),
+                    finished: VecDeque::new(),
                 };
                 worker.run(&stop);
             }));
@@ -185,8 +176,8 @@ impl NullServer {
             workers,
             tls: settings.tls.clone(),
         };
-        let ends = Arc::clone(&stop);
-        threads.push(thread::spawn(move || acceptor.run(&ends)));
+        let acceptor_stop = Arc::clone(&stop);
+        threads.push(thread::spawn(move || acceptor.run(&acceptor_stop)));
         Ok(Self {
             address,
             stop,
@@ -194,7 +185,7 @@ impl NullServer {
         })
     }
 
-    /// Where it listens.
+    /// The address it listens on.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -209,7 +200,7 @@ impl Drop for NullServer {
     }
 }
 
-/// Hands connections to the workers in turn, so that none has two more than another.
+/// Hands connections to the workers in turn.
 struct Acceptor {
     listener: TcpListener,
     workers: Vec<(Registrar, Sender<(u64, Connection)>)>,
@@ -220,27 +211,21 @@ impl Acceptor {
     fn run(self, stop: &AtomicBool) {
         let mut key = 0;
         while !stop.load(Ordering::Relaxed) {
-            if !crate::sys::wait_readable(&self.listener, GLANCE) {
+            if !crate::sys::wait_readable(&self.listener, POLL_INTERVAL) {
                 continue;
             }
-            // Who has left meanwhile, or cannot be served for want of descriptors, is not served.
+            // The client may have left, or there may be no descriptor: skip the connection.
             let Ok((stream, _)) = self.listener.accept() else {
                 continue;
             };
-            let (registrar, give) = &self.workers[key as usize % self.workers.len()];
-            let _ = self.hand_over(stream, registrar, give, key);
+            let _ = self.hand_over(stream, key);
             key += 1;
         }
     }
 
-    /// The worker has the connection before it can hear of it.
-    fn hand_over(
-        &self,
-        stream: TcpStream,
-        registrar: &Registrar,
-        give: &Sender<(u64, Connection)>,
-        key: u64,
-    ) -> io::Result<()> {
+    /// Sends a connection to its worker, and only then registers it for events.
+    fn hand_over(&self, stream: TcpStream, key: u64) -> io::Result<()> {
+        let (registrar, worker) = &self.workers[key as usize % self.workers.len()];
         stream.set_nonblocking(true)?;
         stream.set_nodelay(true)?;
         let watched = stream.try_clone()?;
@@ -253,29 +238,28 @@ impl Acceptor {
             }
         };
         let connection = Connection::new(stream);
-        give.send((key, connection)).map_err(io::Error::other)?;
+        worker.send((key, connection)).map_err(io::Error::other)?;
         registrar.add(&watched, key)
     }
 }
 
 struct Worker {
     poller: Poller,
-    take: Receiver<(u64, Connection)>,
+    receiver: Receiver<(u64, Connection)>,
     open: HashMap<u64, Connection>,
     bytes: u64,
-    /// How long connections stay open after the last answer.
     open_for: Duration,
-    /// Those that do, and until when.
-    done: VecDeque<(Instant, u64)>,
+    /// Connections kept open after their last response: when to close each, and its key.
+    finished: VecDeque<(Instant, u64)>,
 }
 
 impl Worker {
     fn run(mut self, stop: &AtomicBool) {
         while !stop.load(Ordering::Relaxed) {
-            let Ok(count) = self.poller.wait(GLANCE) else {
+            let Ok(count) = self.poller.wait(POLL_INTERVAL) else {
                 return;
             };
-            self.open.extend(self.take.try_iter());
+            self.open.extend(self.receiver.try_iter());
             for index in 0..count {
                 let key = self.poller.event(index).key;
                 let Some(connection) = self.open.get_mut(&key) else {
@@ -284,23 +268,20 @@ impl Worker {
                 if connection.advance(self.bytes).is_ok() {
                     continue;
                 }
-                if connection.is_last && !connection.is_done && !self.open_for.is_zero() {
-                    connection.is_done = true;
-                    self.done.push_back((Instant::now() + self.open_for, key));
+                if connection.is_last && !connection.is_finished && !self.open_for.is_zero() {
+                    connection.is_finished = true;
+                    let until = Instant::now() + self.open_for;
+                    self.finished.push_back((until, key));
                 } else {
                     self.open.remove(&key);
                 }
             }
-            self.close_done();
-        }
-    }
-
-    fn close_done(&mut self) {
-        while let Some((until, key)) = self.done.front()
-            && *until <= Instant::now()
-        {
-            self.open.remove(key);
-            self.done.pop_front();
+            while let Some((until, key)) = self.finished.front()
+                && *until <= Instant::now()
+            {
+                self.open.remove(key);
+                self.finished.pop_front();
+            }
         }
     }
 }
@@ -310,7 +291,7 @@ enum Stream {
     Secure(Box<StreamOwned<ServerConnection, TcpStream>>),
 }
 
-/// A connection: what has come of a request, and what is left of an answer.
+/// A connection: the received part of a request, and the rest of a response.
 struct Connection {
     stream: Stream,
     input: Vec<u8>,
@@ -318,11 +299,12 @@ struct Connection {
     head_sent: usize,
     body_left: u64,
     body_sent: u64,
-    /// Some of an answer may still be with TLS.
+    /// Whether TLS has no buffered bytes left.
     is_flushed: bool,
+    /// Whether the response is the last one.
     is_last: bool,
-    /// The last answer has gone; nothing but the client's end is waited for.
-    is_done: bool,
+    /// Whether the last response was sent and the connection waits for the client to close it.
+    is_finished: bool,
 }
 
 impl Connection {
@@ -336,14 +318,14 @@ impl Connection {
             body_sent: 0,
             is_flushed: true,
             is_last: false,
-            is_done: false,
+            is_finished: false,
         }
     }
 
-    /// Goes on until the socket has or takes no more; an error is the connection's end.
+    /// Reads and writes until the socket would block. An error ends the connection.
     fn advance(&mut self, bytes: u64) -> io::Result<()> {
         let end = || Err(ErrorKind::ConnectionAborted.into());
-        if self.is_done {
+        if self.is_finished {
             return match self.read(&mut [0; 64]) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
                 Ok(_) | Err(_) => end(),
@@ -390,10 +372,11 @@ impl Connection {
                 Stream::Secure(stream) if head.is_empty() => stream.write(body)?,
                 Stream::Secure(stream) => stream.write(head)?,
             };
-            let of_head = sent.min(head.len());
-            self.head_sent += of_head;
-            self.body_left -= (sent - of_head) as u64;
-            self.body_sent += (sent - of_head) as u64;
+            let head_bytes = sent.min(head.len());
+            let body_bytes = (sent - head_bytes) as u64;
+            self.head_sent += head_bytes;
+            self.body_left -= body_bytes;
+            self.body_sent += body_bytes;
             self.is_flushed = false;
         }
         if !self.is_flushed {
@@ -405,11 +388,12 @@ impl Connection {
         Ok(())
     }
 
-    /// Takes a whole request off what has come, and prepares its answer; `false` where more must come.
+    /// Takes a whole request from the input and prepares its response; `false` if more bytes are
+    /// needed.
     fn take_request(&mut self, bytes: u64) -> io::Result<bool> {
         let invalid = || io::Error::from(ErrorKind::InvalidData);
         let Some(end) = self.input.windows(4).position(|four| four == b"\r\n\r\n") else {
-            return if self.input.len() > HEAD_BYTES {
+            return if self.input.len() > MAX_REQUEST_BYTES {
                 Err(invalid())
             } else {
                 Ok(false)
@@ -418,7 +402,7 @@ impl Connection {
         let head = std::str::from_utf8(&self.input[..end]).map_err(|_| invalid())?;
         let request = Request::read(head, bytes).ok_or_else(invalid)?;
         let whole = end + 4 + request.body_bytes;
-        if whole > HEAD_BYTES {
+        if whole > MAX_REQUEST_BYTES {
             return Err(invalid());
         }
         if self.input.len() < whole {
@@ -426,7 +410,7 @@ impl Connection {
         }
         let length = request.bytes;
         self.is_last = request.is_last;
-        self.head = answer_head(length, request.is_last).into_bytes();
+        self.head = response_head(length, request.is_last).into_bytes();
         (self.head_sent, self.body_sent) = (0, 0);
         self.body_left = if request.is_head { 0 } else { length };
         self.input.drain(..whole);
@@ -434,8 +418,8 @@ impl Connection {
     }
 }
 
-/// As many fields as web servers send, so that a client has as much to read.
-fn answer_head(length: u64, is_last: bool) -> String {
+/// A head with as many fields as web servers send, so clients have as much to read.
+fn response_head(length: u64, is_last: bool) -> String {
     let connection = if is_last { "close" } else { "keep-alive" };
     format!(
         "HTTP/1.1 200 OK\r\nServer: bakeoff-null\r\nDate: Thu, 01 Jan 2004 00:00:00 GMT\r\n\
@@ -445,7 +429,7 @@ fn answer_head(length: u64, is_last: bool) -> String {
     )
 }
 
-/// What a request says that matters here.
+/// The relevant parts of a request.
 struct Request {
     bytes: u64,
     body_bytes: usize,
@@ -454,12 +438,12 @@ struct Request {
 }
 
 impl Request {
-    fn read(head: &str, others: u64) -> Option<Self> {
+    fn read(head: &str, default_bytes: u64) -> Option<Self> {
         let mut lines = head.split("\r\n");
         let mut words = lines.next()?.split(' ');
         let (method, path, version) = (words.next()?, words.next()?, words.next()?);
         let mut request = Self {
-            bytes: asked_bytes(path, others)?,
+            bytes: requested_bytes(path, default_bytes)?,
             body_bytes: 0,
             is_head: method == "HEAD",
             is_last: version == "HTTP/1.0",
@@ -477,14 +461,15 @@ impl Request {
     }
 }
 
-/// The bytes that a path asks for, or as many as others get; `None` where it asks for too many, or for no number.
-fn asked_bytes(path: &str, others: u64) -> Option<u64> {
+/// The number of bytes that a path asks for; `default` for other paths. `None` if the number is too
+/// large or malformed.
+fn requested_bytes(path: &str, default: u64) -> Option<u64> {
     let Some(rest) = path.strip_prefix(PATH) else {
-        return Some(others);
+        return Some(default);
     };
     let number = rest.split(['/', '?']).next().unwrap_or_default();
     let bytes = number.parse::<u64>().ok()?;
-    (bytes <= MOST_BYTES).then_some(bytes)
+    (bytes <= MAX_BODY_BYTES).then_some(bytes)
 }
 
 #[cfg(test)]
@@ -492,7 +477,7 @@ mod tests {
     use super::*;
     use crate::traffic::{End, Mix, Traffic};
 
-    fn ask(traffic: &Traffic) -> record::load::LoadResult {
+    fn run(traffic: &Traffic) -> record::load::LoadResult {
         crate::run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
     }
 
@@ -505,19 +490,14 @@ mod tests {
     }
 
     #[test]
-    fn every_answer_is_right_whatever_its_length() {
+    fn bodies_of_all_lengths_are_correct() {
         let server = start();
-        let real = [
-            0,
-            1,
-            BLOCK_BYTES as u64 - 1,
-            BLOCK_BYTES as u64 + 1,
-            300_000,
-        ]
-        .map(|length| Exchange::get("/page?x=1", Expect::hash(length, [0; 32])));
+        let block = BLOCK_BYTES as u64;
+        let lengths = [0, 1, block - 1, block + 1, 300_000];
+        let real = lengths.map(|length| Exchange::get("/page?x=1", Expect::hash(length, [0; 32])));
         let exchanges: Vec<Exchange> = real.iter().filter_map(exchange).collect();
         for keep_alive in [true, false] {
-            let result = ask(&Traffic {
+            let result = run(&Traffic {
                 connections: 3,
                 keep_alive,
                 end: End::Count(60),
@@ -535,12 +515,13 @@ mod tests {
     #[test]
     fn clients_do_not_wait_for_a_server_that_closes_late() {
         // envoyproxy/envoy#5788
-        let open_for = Duration::from_secs(600);
-        let address = ([127, 0, 0, 1], 0).into();
-        let settings = Settings::default();
-        let server = NullServer::start_closing_late(address, &settings, open_for).unwrap();
+        let settings = Settings {
+            open_for: Duration::from_secs(600),
+            ..Settings::default()
+        };
+        let server = NullServer::start(([127, 0, 0, 1], 0).into(), &settings).unwrap();
         let page = exchange(&Exchange::get("/", Expect::hash(5, [0; 32]))).unwrap();
-        let result = ask(&Traffic {
+        let result = run(&Traffic {
             connections: 2,
             keep_alive: false,
             end: End::Count(400),
@@ -550,33 +531,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_counterpart() {
-        let of = |expect| exchange(&Exchange::get("/a", expect));
-        assert_eq!(of(Expect::status(200)), None);
-        assert_eq!(of(Expect::begins(*b"x")), None);
-        assert_eq!(of(Expect::hash(MOST_BYTES + 1, [0; 32])), None);
-        let own = of(Expect::body(*b"12345")).unwrap();
-        assert_eq!(own.path, "/bytes/5/a");
-        assert_eq!(own.expect, Expect::body(body(5)));
+    fn only_bodies_of_known_length_have_a_counterpart() {
+        let counterpart = |expect| exchange(&Exchange::get("/a", expect));
+        assert_eq!(counterpart(Expect::status(200)), None);
+        assert_eq!(counterpart(Expect::begins(*b"x")), None);
+        let too_long = Expect::hash(MAX_BODY_BYTES + 1, [0; 32]);
+        assert_eq!(counterpart(too_long), None);
+        let found = counterpart(Expect::body(*b"12345")).unwrap();
+        assert_eq!(found.path, "/bytes/5/a");
+        assert_eq!(found.expect, Expect::body(body(5)));
     }
 
     #[test]
-    fn garbage_ends_its_connection_alone() {
+    fn garbage_ends_only_its_own_connection() {
         let server = start();
         for garbage in ["x\r\n\r\n", "GET /bytes/999999999999 HTTP/1.1\r\n\r\n"] {
             let mut stream = TcpStream::connect(server.address()).unwrap();
             stream.write_all(garbage.as_bytes()).unwrap();
-            let mut said = Vec::new();
-            // A connection that is closed with bytes unread is reset.
-            let _ = stream.read_to_end(&mut said);
-            assert_eq!(said, b"");
+            let mut received = Vec::new();
+            // A connection that is closed with unread bytes is reset.
+            let _ = stream.read_to_end(&mut received);
+            assert_eq!(received, b"");
         }
         let mut stream = TcpStream::connect(server.address()).unwrap();
         stream
             .write_all(b"GET /other HTTP/1.1\r\nConnection: close\r\n\r\n")
             .unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 200 OK\r\n"), "{said}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 OK\r\n"), "{response}");
     }
 }

@@ -1,8 +1,8 @@
-//! Random numbers from a seed: the same seed, the same load.
+//! Seeded random numbers: the same seed gives the same load.
 
 use record::prng::SplitMix64;
 
-/// A generator for arrivals and branches.
+/// A generator of random numbers.
 #[derive(Debug, Clone)]
 pub(crate) struct Prng(SplitMix64);
 
@@ -14,24 +14,25 @@ impl Prng {
         Self(prng)
     }
 
-    /// The generator by which a thread chooses what is asked for: half of all streams are for arrivals, the others for this.
+    /// The generator by which a thread chooses requests. It uses another half of all streams than
+    /// arrivals do.
     pub(crate) fn for_mix(seed: u64, thread: u32) -> Self {
         Self::new(seed, (1 << 32) | u64::from(thread))
     }
 
-    /// A number in (0, 1], all of them equally likely.
+    /// A uniformly distributed number in (0, 1].
     pub(crate) fn unit(&mut self) -> f64 {
         self.0.unit()
     }
 
-    /// A number between two, all of them equally likely; `low` is not above `high`.
+    /// A uniformly distributed number between `low` and `high`; `low` must not be above `high`.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + ((high - low) as f64 * self.unit()) as u64
     }
 
-    /// A whole number in `0..limit`; `limit` is small against 2^53.
+    /// A whole number in `0..limit`; `limit` must be small against 2^53.
     pub(crate) fn below(&mut self, limit: u64) -> u64 {
-        // Not the generator's own: loads of a seed are the same as before there was one.
+        // `SplitMix64` has such a method too, but with it seeds would give other loads than before.
         self.0.bits() % limit
     }
 }
@@ -39,13 +40,13 @@ impl Prng {
 /// A random choice by weight.
 #[derive(Debug, Clone)]
 pub(crate) struct WeightedChoice {
-    /// Each one's weight and those before it, summed up.
+    /// Cumulative weights.
     sums: Vec<u64>,
     prng: Prng,
 }
 
 impl WeightedChoice {
-    /// Among things with weights, one of which is above 0.
+    /// At least one weight must be above 0.
     pub(crate) fn new<T>(weighted: &[(u32, T)], prng: Prng) -> Self {
         let mut sum = 0;
         let mut sums = Vec::new();
@@ -56,7 +57,7 @@ impl WeightedChoice {
         Self { sums, prng }
     }
 
-    /// The number of the one that is drawn.
+    /// Draws the index of an item.
     pub(crate) fn draw(&mut self) -> usize {
         let total = self
             .sums

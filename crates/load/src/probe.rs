@@ -1,4 +1,4 @@
-//! The first response: what all others must look like. Asked before the load, one connection each.
+//! Learns the expected responses of a server before the load. Each request uses a new connection.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 
@@ -15,10 +15,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::server::{PATIENCE, Server};
 
-/// Largest response that is learnt.
+/// Largest response to learn.
 const LIMIT_BYTES: usize = 1 << 30;
 
-/// What the user expects of a response.
+/// The user's expectations of a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Expected {
     /// HTTP status.
@@ -27,27 +27,30 @@ pub struct Expected {
     pub length: Option<u64>,
     /// SHA-256 of the body.
     pub sha256: Option<[u8; 32]>,
-    /// Whether the content is checked at all.
+    /// Whether the body is checked at all.
     pub content: bool,
-    /// How he says so.
+    /// Names of the options for remedies.
     pub spelling: Spelling,
 }
 
-/// What the user writes to say what he expects; remedies name it.
+/// The options that set expectations, as the user writes them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Spelling {
-    /// Before a status.
+    /// Prefix of a status.
     pub status: &'static str,
-    /// The length's option.
+    /// Option for the length.
     pub length: &'static str,
-    /// The hash's option.
+    /// Option for the hash.
     pub sha256: &'static str,
-    /// That the status alone is checked.
+    /// Option to check only the status.
     pub status_alone: &'static str,
 }
 
-/// What successful responses to an exchange look like, and how that is known in words. The server
-/// is asked only for what the user did not say.
+/// The expected response to an exchange, and a description of it. The server is asked only if the
+/// user's expectations are incomplete.
+///
+/// # Errors
+/// The server does not answer, its response is not as expected, or responses differ.
 pub fn learn(
     server: &Server,
     exchange: &Exchange,
@@ -58,19 +61,17 @@ pub fn learn(
         return Ok((Expect::status(status), format!("status {status} alone")));
     }
     if let (Some(length), Some(sha256)) = (expected.length, expected.sha256) {
-        let words = format!(
-            "status {status}, {length} bytes, SHA-256 {}, as given",
-            short(&sha256)
-        );
+        let hash = short(&sha256);
+        let description = format!("status {status}, {length} bytes, SHA-256 {hash}, as given");
         let expect = Expect {
             status,
             content: Content::Hash { length, sha256 },
         };
-        return Ok((expect, words));
+        return Ok((expect, description));
     }
     let name = format!("{} {}", exchange.method, exchange.path);
     let (response, head) =
-        ask(server, exchange).with_context(|| format!("no first response to {name}"))?;
+        request(server, exchange).with_context(|| format!("no first response to {name}"))?;
     if let Some(location) = head.location.filter(|_| !(300..400).contains(&status)) {
         bail!(
             "{name} is redirected: {} to {location} (ask for that)",
@@ -79,10 +80,10 @@ pub fn learn(
     }
     let hash =
         check(&response, expected).with_context(|| format!("wrong first response to {name}"))?;
-    // Asking again is harmless only for what is not supposed to change anything.
+    // Other methods may change the server's state.
     if exchange.method == "GET" {
         let (again, _) =
-            ask(server, exchange).with_context(|| format!("no second response to {name}"))?;
+            request(server, exchange).with_context(|| format!("no second response to {name}"))?;
         ensure!(
             again == response,
             "responses differ from one another: {name} (check its status alone with {})",
@@ -90,18 +91,16 @@ pub fn learn(
         );
     }
     let (length, hash) = (response.body.len(), short(&hash));
-    let words =
+    let description =
         format!("status {status}, {length} bytes, SHA-256 {hash}, learnt from a first response");
-    Ok((
-        Expect {
-            status,
-            content: Content::Bytes(response.body.into()),
-        },
-        words,
-    ))
+    let expect = Expect {
+        status,
+        content: Content::Bytes(response.body.into()),
+    };
+    Ok((expect, description))
 }
 
-/// Compares a first response with what the user knows; its SHA-256.
+/// Compares a response with the user's expectations. Returns its SHA-256.
 fn check(response: &Response, expected: &Expected) -> Result<[u8; 32]> {
     let (status, length) = (response.status, response.body.len() as u64);
     let spelling = expected.spelling;
@@ -129,22 +128,22 @@ fn check(response: &Response, expected: &Expected) -> Result<[u8; 32]> {
     Ok(hash)
 }
 
-/// Enough of a hash to recognise it.
+/// The beginning of a hash.
 fn short(hash: &[u8; 32]) -> String {
     format!("{}...", hex(&hash[..6]))
 }
 
-/// What a response says of itself.
+/// Relevant header fields of a response.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Head {
-    /// What the server calls itself.
+    /// The `Server` field.
     pub server: Option<String>,
-    /// Where a redirection leads.
+    /// The target of a redirection.
     pub location: Option<String>,
 }
 
-/// Asks once. Over HTTP/2 nothing is known of the head.
-pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
+/// Sends one request. Over HTTP/2 the head is empty.
+pub fn request(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
     if let Protocol::Http2 { .. } = server.protocol {
         let response = http2::probe::request(server.http2(LIMIT_BYTES), exchange)?;
         return Ok((response, Head::default()));
@@ -158,7 +157,7 @@ pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
     loop {
         let count = match stream.read(&mut piece) {
             Ok(count) => count,
-            // Some servers close encrypted connections without a word of goodbye.
+            // Some servers close TLS connections without a close notification.
             Err(why) if why.kind() == ErrorKind::UnexpectedEof => 0,
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
             Err(why) if matches!(why.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
@@ -178,7 +177,7 @@ pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
             _ => response.read(piece).map_err(|why| not_http(piece, why))?,
         };
         if is_whole {
-            return Ok(told_apart(response));
+            return Ok(split_head(response));
         }
         ensure!(
             count > 0,
@@ -187,7 +186,7 @@ pub fn ask(server: &Server, exchange: &Exchange) -> Result<(Response, Head)> {
     }
 }
 
-/// What the load would call malformed, for a reader who can do something about it.
+/// Explains why a response is malformed.
 fn not_http(piece: &[u8], why: NotHttp) -> anyhow::Error {
     match why {
         NotHttp::Syntax => {
@@ -203,8 +202,8 @@ fn not_http(piece: &[u8], why: NotHttp) -> anyhow::Error {
     }
 }
 
-/// A response, and what it says of itself.
-fn told_apart(response: KeptResponse) -> (Response, Head) {
+/// Splits a response into status and body, and relevant header fields.
+fn split_head(response: KeptResponse) -> (Response, Head) {
     let KeptResponse {
         status,
         body,
@@ -227,7 +226,7 @@ fn told_apart(response: KeptResponse) -> (Response, Head) {
 mod tests {
     use super::*;
 
-    /// Reads `text` in pieces of this size; nothing where more must come.
+    /// Reads `text` in pieces of this size; `None` if more bytes are needed.
     fn read(text: &str, ended: bool, size: usize) -> Result<Option<(Response, Head)>, NotHttp> {
         let mut response = KeptResponse::new(false);
         let mut is_whole = false;
@@ -235,10 +234,10 @@ mod tests {
             is_whole = response.read(piece)?;
         }
         let is_whole = is_whole || ended && response.is_whole_at_close();
-        Ok(is_whole.then(|| told_apart(response)))
+        Ok(is_whole.then(|| split_head(response)))
     }
 
-    /// The same for pieces of all sizes, which must agree.
+    /// Status and body, which must be the same for pieces of all sizes.
     fn body(text: &str, ended: bool) -> Option<String> {
         let read = |size| {
             let response = read(text, ended, size).unwrap();
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_ends_by_length_by_chunks_or_by_the_connection() {
+    fn a_response_ends_by_length_by_chunks_or_with_the_connection() {
         let sized = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
         assert_eq!(body(sized, false).as_deref(), Some("200 hello"));
         let chunked =
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn interim_heads_are_passed_over() {
+    fn interim_heads_are_skipped() {
         let early = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n";
         let text = format!("{early}HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello");
         assert_eq!(body(&text, false).as_deref(), Some("200 hello"));
@@ -286,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redirection_is_seen() {
+    fn a_redirection_is_recognised() {
         let moved = "HTTP/1.1 301 Moved\r\nLocation: https://a.org/\r\nContent-Length: 0\r\n\r\n";
         let (response, head) = read(moved, false, 4096).unwrap().unwrap();
         assert_eq!(
@@ -299,20 +298,20 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_http_is_shown() {
+    fn bytes_that_are_not_http_are_shown() {
         let text = "SSH-2.0-server\r\n";
         let why = read(text, false, 4096).unwrap_err();
         let wrong = not_http(text.as_bytes(), why).to_string();
         assert!(wrong.starts_with("not HTTP: \"SSH-2.0-server"), "{wrong}");
     }
 
-    /// What is said of a head with so many lines of so many bytes, if it is refused.
+    /// The message about a head with this many lines of this many bytes, if it is refused.
     fn refused(lines: usize, line_bytes: usize) -> Option<String> {
         let line = format!("X: {}\r\n", "y".repeat(line_bytes.saturating_sub(5)));
         let fields = line.repeat(lines);
         let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n{fields}\r\nhi");
         let first = read(&text, false, 64 << 10).map(|response| response.is_some());
-        // The clients of a load agree, in whatever pieces it comes.
+        // Clients must agree, for pieces of any size.
         for size in [1 << 10, 64 << 10, text.len()] {
             let load = crate::response::read_in_pieces(text.as_bytes(), size);
             assert_eq!(
@@ -326,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_look_takes_what_the_load_takes_and_names_the_limit() {
+    fn a_probe_has_the_limits_of_clients() {
         for (lines, line_bytes) in [
             (1, 10),
             (97, 10),
@@ -352,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_load_calls_malformed_the_first_look_does_too() {
+    fn a_probe_refuses_what_clients_call_malformed() {
         let head = "HTTP/1.1 200 OK\r\n";
         for (rest, expected) in [
             ("Content-Length: 2\r\n\r\nhi and more", NotHttp::Excess),
@@ -371,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_answer_must_be_what_the_user_knows() {
+    fn a_first_response_must_meet_expectations() {
         let response = Response {
             status: 200,
             body: b"hello".to_vec(),
@@ -389,27 +388,28 @@ mod tests {
             },
         };
         check(&response, &expected).unwrap();
-        let said = |expected: &Expected| check(&response, expected).unwrap_err().to_string();
-        assert_eq!(
-            said(&Expected {
-                length: Some(6),
-                ..expected.clone()
-            }),
-            "length is not 6 bytes: 5 (look at --expect-length)"
-        );
-        assert_eq!(
-            said(&Expected {
-                status: 302,
-                ..expected.clone()
-            }),
-            "status is not 302: 200 (if that is right, say --expect-status 200)"
-        );
-        assert!(
-            said(&Expected {
-                sha256: Some([0; 32]),
-                ..expected
-            })
-            .starts_with("SHA-256 is not 0000")
-        );
+        let length = Expected {
+            length: Some(6),
+            ..expected.clone()
+        };
+        let status = Expected {
+            status: 302,
+            ..expected.clone()
+        };
+        let hash = Expected {
+            sha256: Some([0; 32]),
+            ..expected
+        };
+        for (expected, message) in [
+            (length, "length is not 6 bytes: 5 (look at --expect-length)"),
+            (
+                status,
+                "status is not 302: 200 (if that is right, say --expect-status 200)",
+            ),
+            (hash, "SHA-256 is not 0000"),
+        ] {
+            let why = check(&response, &expected).unwrap_err().to_string();
+            assert!(why.starts_with(message), "{why}");
+        }
     }
 }

@@ -1,83 +1,70 @@
-//! More than one run: the curve over rising load, and the highest rate that keeps a promise.
+//! Series of runs: a ramp of rising load, and a search for the highest rate within a latency limit.
 //!
-//! Every step is a whole run with a warm-up of its own, so nothing of one step is in the figures of
-//! the next.
+//! Every step is a complete run with its own warm-up, so steps do not affect each other's figures.
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use record::load::LoadResult;
+use record::load::{LoadResult, Tick};
 
 use crate::client_limits;
 use crate::clock::now_ns;
 use crate::run;
 use crate::schedule::{self, Schedule};
 use crate::traffic::{End, Traffic};
-use record::load::Tick;
 
-/// How hard a step pushes.
+/// The load of a step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Level {
-    /// Connections; the schedule stays as it is.
+    /// Number of connections; the schedule stays the same.
     Connections(u32),
     /// Requests per second of an open loop.
     RatePerS(f64),
 }
 
-/// One run of several.
+/// One run of a series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    /// How hard it pushed.
+    /// Load of the step.
     pub level: Level,
     /// What the clients saw.
     pub result: LoadResult,
 }
 
-/// What a server promises to keep.
+/// A service level that a rate must meet.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limit {
-    /// Share of requests that the latency holds for, 0 to 1: 0.99 for the 99th percentile, 1 for
-    /// the longest.
+    /// Quantile of latency to check, 0 to 1: 0.99 is the 99th percentile, 1 the maximum.
     pub quantile: f64,
-    /// Latency from the scheduled send time.
+    /// Highest latency at that quantile, from the scheduled send time.
     pub latency: Duration,
-    /// Share of requests that may fail or stay unsent, 0 to 1.
+    /// Largest share of requests that may fail or stay unsent, 0 to 1.
     pub faults: f64,
 }
 
-/// What a search for the capacity found.
+/// Result of a capacity search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity {
-    /// Highest rate that kept the limit, in requests per second; `None` when not even the lowest
-    /// did, or none of those tried before the early end.
+    /// Highest rate within the limit, in requests per second; `None` if no tested rate was.
     pub rate_per_s: Option<f64>,
-    /// Whether the user ended the search before its time: the rate is then the highest that was
-    /// found to hold, not the highest that holds.
+    /// Whether the user ended the search early, so that a higher rate may be within the limit.
     pub ended_early: bool,
-    /// Whether the client gave out before the server did, so that the server may have more to give.
+    /// Whether the client was the bottleneck, so that the server's capacity may be higher.
     pub client_was_limit: bool,
-    /// All runs, in the order in which they were made.
+    /// All runs in order.
     pub steps: Vec<Step>,
 }
 
-/// Runs one level after the other. A run that the user ends is the last; what came before is kept.
+/// Runs one level after the other. If the user ends a run, it is the last one. Calls `on_step` when
+/// a step starts, and `on_tick` after each second.
 pub fn run(
     traffic: &Traffic,
     levels: &[Level],
     stop: &AtomicBool,
+    on_step: &mut dyn FnMut(),
     on_tick: &mut dyn FnMut(Tick),
-) -> Result<Vec<Step>> {
-    run_steps(traffic, levels, stop, (&mut || {}, on_tick))
-}
-
-/// As `run`; the first function is called as each step begins.
-pub fn run_steps(
-    traffic: &Traffic,
-    levels: &[Level],
-    stop: &AtomicBool,
-    (on_step, on_tick): (&mut dyn FnMut(), &mut dyn FnMut(Tick)),
 ) -> Result<Vec<Step>> {
     run_with(levels, stop, |level| {
         let traffic = at(traffic, level)?;
@@ -86,7 +73,7 @@ pub fn run_steps(
     })
 }
 
-/// As `run`, with any way to run a level.
+/// Like `run`, with any function that runs a level.
 fn run_with(
     levels: &[Level],
     stop: &AtomicBool,
@@ -107,11 +94,14 @@ fn run_with(
     Ok(steps)
 }
 
-/// Searches the highest rate that keeps `limit`, to within 5 %, beginning at the rate of the
-/// traffic's schedule.
+/// Searches for the highest rate within `limit`, to within 5 %, starting at the rate of the
+/// schedule.
 ///
-/// A stop by the user ends it; what was found until then is kept, the run that it cut short among
-/// it, which is not judged. Errors are those of `run::run` and a schedule that has no rate.
+/// If the user stops the search, the result so far is returned. The interrupted run is among the
+/// steps, but is not compared with the limit.
+///
+/// # Errors
+/// Those of `run::run`, and a closed-loop schedule.
 pub fn capacity(
     traffic: &Traffic,
     limit: Limit,
@@ -123,7 +113,7 @@ pub fn capacity(
     })
 }
 
-/// As `capacity`, with any way to run a rate.
+/// Like `capacity`, with any function that runs a rate.
 fn capacity_with(
     traffic: &Traffic,
     limit: Limit,
@@ -141,7 +131,7 @@ fn capacity_with(
     let mut steps = Vec::new();
     let (mut broken, mut broken_by_client) = (0, 0);
     let mut ended_early = false;
-    let bounds = least_per_s(traffic)..=schedule::most_per_s(traffic.threads);
+    let bounds = min_rate_per_s(traffic)..=schedule::max_rate_per_s(traffic.threads);
     let rate_per_s = search(rate_per_s, &bounds, |rate_per_s| {
         let level = Level::RatePerS(rate_per_s);
         let ended = run(&at(traffic, level)?).map(|result| Step { level, result });
@@ -170,22 +160,21 @@ fn capacity_with(
     Ok(Capacity {
         rate_per_s,
         ended_early,
-        // With the client's own limit reached, the server was never found wanting.
+        // The server never broke the limit: the client did each time, or its maximum rate was kept.
         client_was_limit: broken_by_client == broken && (broken > 0 || !ended_early),
         steps,
     })
 }
 
-/// The lowest rate of a search, in requests per second: one, or as many as are needed for one in
-/// the window.
-fn least_per_s(traffic: &Traffic) -> f64 {
+/// Lowest rate of a search: one request per second, and at least one in the window.
+fn min_rate_per_s(traffic: &Traffic) -> f64 {
     match traffic.end {
         End::After(window) => f64::max(1.0, 1.0 / window.as_secs_f64()),
         End::Count(_) => 1.0,
     }
 }
 
-/// The traffic of one level.
+/// The traffic at one level.
 pub fn at(traffic: &Traffic, level: Level) -> Result<Traffic> {
     let mut traffic = traffic.clone();
     match (level, &mut traffic.schedule) {
@@ -199,10 +188,10 @@ pub fn at(traffic: &Traffic, level: Level) -> Result<Traffic> {
 }
 
 impl Limit {
-    /// Whether a run of an open loop kept it.
+    /// Whether a run of an open loop is within the limit.
     ///
-    /// A queue that grows breaks every limit on latency in the end, however short the run: it must
-    /// be stable too. And without a response nothing was kept.
+    /// The queue must also be stable, because a growing queue breaks every latency limit in a
+    /// longer run. A run without a successful response is never within the limit.
     pub fn is_kept(&self, result: &LoadResult, traffic: &Traffic) -> bool {
         let failed = result.planned - result.ok;
         let latency_ns = result.latency.quantile_ns(self.quantile);
@@ -213,7 +202,7 @@ impl Limit {
     }
 }
 
-/// Whether a rate keeps the limit.
+/// Whether a rate is within the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Yes,
@@ -222,15 +211,14 @@ enum Kept {
     Unknown,
 }
 
-/// Highest rate that holds, to within 5 %, or of those tried before the end: doubles or halves
-/// until one rate holds and another does not, and then halves the distance. No rate outside
-/// `bounds` is tried but the first.
+/// Finds the highest rate that holds, to within 5 %. Doubles or halves the rate until one holds and
+/// another does not, then bisects. After the first, all rates are within `bounds`.
 fn search(
     start: f64,
     bounds: &RangeInclusive<f64>,
     mut holds: impl FnMut(f64) -> Result<Kept>,
 ) -> Result<Option<f64>> {
-    let (least, most) = (*bounds.start(), *bounds.end());
+    let (min, max) = (*bounds.start(), *bounds.end());
     let (mut low, mut high) = (None, None);
     let mut rate = start;
     loop {
@@ -240,10 +228,10 @@ fn search(
             Kept::Unknown => return Ok(low),
         }
         rate = match (low, high) {
-            (Some(low), None) if low >= most => return Ok(Some(low)),
-            (Some(low), None) => f64::min(low * 2.0, most),
-            (None, Some(high)) if high <= least => return Ok(None),
-            (None, Some(high)) => f64::max(high / 2.0, least),
+            (Some(low), None) if low >= max => return Ok(Some(low)),
+            (Some(low), None) => f64::min(low * 2.0, max),
+            (None, Some(high)) if high <= min => return Ok(None),
+            (None, Some(high)) => f64::max(high / 2.0, min),
             (Some(low), Some(high)) if high / low <= 1.05 => return Ok(Some(low)),
             (Some(low), Some(high)) => f64::sqrt(low * high),
             (None, None) => unreachable!("a rate holds or it does not"),
@@ -257,9 +245,9 @@ mod tests {
     use crate::run::simulated::{self, Server, traffic};
     use crate::schedule::{Arrivals, Think};
 
-    /// Four connections, 20 ms for each request: 200 requests per second and not one more.
+    /// Four workers that take 20 ms for each request: at most 200 requests per second.
     fn server() -> Server {
-        Server::of(4, Duration::from_millis(20))
+        Server::new(4, Duration::from_millis(20))
     }
 
     #[test]
@@ -279,20 +267,17 @@ mod tests {
         };
         let stop = AtomicBool::new(false);
         let run = |step: &Traffic| Ok(simulated::run(step, &server()));
-        // However long a request may take, no more than 200 per second are kept up.
+        // Whatever the latency limit, a rate above 200/s makes the queue grow.
         for latency_ms in [60, 10_000] {
             let limit = Limit {
                 latency: Duration::from_millis(latency_ms),
                 ..limit
             };
-            let found = capacity_with(&open, limit, &stop, run).unwrap();
-            let rate_per_s = found.rate_per_s.unwrap();
-            assert!(
-                190.0 < rate_per_s && rate_per_s <= 202.0,
-                "{rate_per_s} requests per second"
-            );
-            assert!(!found.client_was_limit);
-            assert!(found.steps.len() >= 4);
+            let capacity = capacity_with(&open, limit, &stop, run).unwrap();
+            let rate_per_s = capacity.rate_per_s.unwrap();
+            assert!(190.0 < rate_per_s && rate_per_s <= 202.0, "{rate_per_s}/s");
+            assert!(!capacity.client_was_limit);
+            assert!(capacity.steps.len() >= 4);
         }
     }
 
@@ -314,45 +299,42 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_loop_has_no_rate_to_climb() {
-        let why = at(&traffic(), Level::RatePerS(2.0)).map(|_| ());
-        assert!(
-            why.unwrap_err()
-                .to_string()
-                .starts_with("a closed loop has no rate: 2")
-        );
+    fn a_closed_loop_has_no_rate_to_ramp() {
+        let error = at(&traffic(), Level::RatePerS(2.0)).unwrap_err();
+        let message = error.to_string();
+        assert!(message.starts_with("a closed loop has no rate: 2"));
     }
 
-    fn find(start: f64, truth: f64) -> (Option<f64>, u32) {
+    /// Searches for a capacity. Returns the found rate and the number of runs.
+    fn find(start: f64, capacity: f64) -> (Option<f64>, u32) {
         let mut runs = 0;
-        let found = search(start, &(1.0..=1e6), |rate| {
+        let rate = search(start, &(1.0..=1e6), |rate| {
             assert!(rate <= 1e6, "{rate}");
             runs += 1;
-            Ok(if rate <= truth { Kept::Yes } else { Kept::No })
+            let holds = rate <= capacity;
+            Ok(if holds { Kept::Yes } else { Kept::No })
         });
-        (found.unwrap(), runs)
+        (rate.unwrap(), runs)
     }
 
     #[test]
     fn a_capacity_is_found_from_below_and_from_above() {
         for start in [10.0, 900.0, 1000.0, 100_000.0] {
-            let (found, runs) = find(start, 1000.0);
-            let found = found.unwrap();
+            let (rate, runs) = find(start, 1000.0);
+            let rate = rate.unwrap();
             assert!(
-                found <= 1000.0 && 1000.0 / found <= 1.05,
-                "{found} from {start}"
+                rate <= 1000.0 && 1000.0 / rate <= 1.05,
+                "{rate} from {start}"
             );
             assert!(runs < 15, "{runs} runs from {start}");
         }
-    }
-
-    #[test]
-    fn a_server_that_keeps_nothing_has_no_capacity() {
+        // Below the lowest rate, and above the highest one that the client can send.
         assert_eq!(find(100.0, 0.5).0, None);
+        assert_eq!(find(3000.0, 1e9).0, Some(1e6));
     }
 
     #[test]
-    fn a_level_without_answers_keeps_nothing() {
+    fn a_level_without_responses_is_not_within_the_limit() {
         let limit = Limit {
             quantile: 0.99,
             latency: Duration::from_micros(1),
@@ -369,32 +351,27 @@ mod tests {
         };
         let stop = AtomicBool::new(false);
         let run = |step: &Traffic| Ok(simulated::run(step, &server()));
-        let found = capacity_with(&short, limit, &stop, run).unwrap();
-        assert_eq!(found.rate_per_s, None);
+        let capacity = capacity_with(&short, limit, &stop, run).unwrap();
+        assert_eq!(capacity.rate_per_s, None);
         // A lower rate has no request in 200 ms.
-        let last = found.steps.last().map(|step| step.level);
+        let last = capacity.steps.last().map(|step| step.level);
         assert_eq!(last, Some(Level::RatePerS(5.0)));
         assert!(!limit.is_kept(&LoadResult::default(), &short));
     }
 
     #[test]
-    fn a_search_ends_at_what_the_client_can_send() {
-        assert_eq!(find(3000.0, 1e9).0, Some(1e6));
-    }
-
-    #[test]
-    fn a_search_that_is_ended_early_keeps_what_it_found() {
-        let ended_after = |most| {
+    fn a_search_that_is_ended_early_returns_the_best_rate_so_far() {
+        let ended_after = |max_runs| {
             let mut runs = 0;
-            let found = search(100.0, &(1.0..=1e6), |rate| {
+            let rate = search(100.0, &(1.0..=1e6), |rate| {
                 runs += 1;
                 Ok(match rate <= 300.0 {
-                    _ if runs > most => Kept::Unknown,
+                    _ if runs > max_runs => Kept::Unknown,
                     true => Kept::Yes,
                     false => Kept::No,
                 })
             });
-            found.unwrap()
+            rate.unwrap()
         };
         assert_eq!([0, 1, 3].map(ended_after), [None, Some(100.0), Some(200.0)]);
     }
@@ -427,8 +404,8 @@ mod tests {
         assert!(!limit.is_kept(&result, &equal));
         (result.ok, result.unsent) = (100, 0);
         assert!(limit.is_kept(&result, &equal));
-        // Latencies rise by 0.3 s in a second. That the backlog grows by ten is too much for
-        // requests that are equally spaced, and may be chance where they are not.
+        // Latencies rise by 0.3 s per second. A backlog that grows by ten is too much for equally
+        // spaced requests, but may be chance for random arrivals.
         result.window_ns = 1_000_000_000;
         (0..100).for_each(|at| result.trend.record(at * 10_000_000, at * 3_000_000));
         (result.backlog_open, result.backlog_close) = (0, 10);

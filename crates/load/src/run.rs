@@ -1,4 +1,4 @@
-//! One run: client threads are started, watched and merged.
+//! One run: starts client threads, watches them and merges their counts.
 
 #[cfg(test)]
 pub(crate) mod simulated;
@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use record::load::LoadResult;
+use anyhow::{Context as _, Result, anyhow, ensure};
+use record::load::{LoadResult, Tick};
 
 use crate::clients::{Clients, Config, Picker, PreparedRequest, Setup};
 use crate::clock::{self, now_ns};
@@ -30,27 +30,28 @@ use crate::tls::ClientTls;
 use crate::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use crate::uring::{self, Uring};
 use crate::window::Window;
-use record::load::Tick;
 
-/// A thread stops sleeping so long before a request is due: sleeps end up to 100 µs late on most
+/// Threads busy-wait for this long before a request is due: sleeps end up to 100 µs late on most
 /// machines.
 const SPIN_NS: u64 = 150_000;
 
-/// Threads look at the clock every 50 ms at the least; so long after a second they have all handed
-/// it over.
+/// Threads check the clock at least every 50 ms, so this long after the end of a second all have
+/// handed over its bucket.
 const SETTLE_NS: u64 = 60_000_000;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Descriptors for all but connections.
+/// Descriptors needed beside those of connections.
 const OTHER_DESCRIPTORS: u64 = 64;
 
 /// Runs the load and returns what the clients saw.
 ///
 /// A request counts when its scheduled send time lies in the window, however late its response
-/// comes. Setting `stop` ends the run early: the window closes at that instant, and the result is
-/// right for the shorter window. Errors are mistakes in `traffic`, resources the system refuses,
-/// and a stop before the window.
+/// comes. Setting `stop` closes the window at once, and the result covers the shorter window.
+/// `on_tick` is called after each second.
+///
+/// # Errors
+/// `traffic` is invalid, the system refuses a resource, or `stop` was set before the window opened.
 pub fn run(
     traffic: &Traffic,
     stop: &AtomicBool,
@@ -59,7 +60,7 @@ pub fn run(
     run_at(traffic, now_ns(), stop, on_tick)
 }
 
-/// As `run`, beginning at an instant of `clock::now_ns` that may lie ahead.
+/// Like `run`, starting at `start_ns` on the clock of `clock::now_ns`, which may lie in the future.
 pub fn run_at(
     traffic: &Traffic,
     start_ns: u64,
@@ -84,7 +85,7 @@ pub fn run_at(
             part,
             times,
             counters: Counters::new(times.window, budget(traffic.end, part), recorder)
-                .of(traffic.schedule),
+                .for_schedule(traffic.schedule),
         }
     });
     let mut observer = Observer {
@@ -94,7 +95,7 @@ pub fn run_at(
     };
     let requests = requests(traffic);
     let host = HostUsage::now();
-    let obstacle = uring_obstacle(traffic);
+    let no_uring = uring_obstacle(traffic);
     let (all_counters, engine) = if let Protocol::Http2 { streams } = traffic.protocol {
         let parts = shares.map(|share| http2_part(traffic, streams, share));
         let parts = parts.collect();
@@ -103,7 +104,7 @@ pub fn run_at(
     } else {
         let parts = shares.map(|share| client_thread(traffic, &requests, share));
         let parts = parts.collect::<Result<_>>()?;
-        if obstacle.is_none() {
+        if no_uring.is_none() {
             let all = run_threads(parts, control, &mut observer, thread::work::<Uring>)?;
             (all, Uring::NAME)
         } else {
@@ -118,43 +119,39 @@ pub fn run_at(
     );
     result.connections_asked = traffic.connections.into();
     result.ok_by_address = ok_by_address(traffic, &all_counters);
-    host.note(&mut result);
+    host.record_since(&mut result);
     result.engine = engine.into();
-    result.engine_note = obstacle.unwrap_or_default();
+    result.engine_note = no_uring.unwrap_or_default();
     Ok(result)
 }
 
-/// What each address of the server answered; none where it has one.
+/// Successful responses by server address; empty if there is only one address.
 fn ok_by_address(traffic: &Traffic, all: &[Counters]) -> BTreeMap<String, u64> {
-    if traffic.more_servers.is_empty() {
-        return BTreeMap::new();
+    let mut by_address = BTreeMap::new();
+    if !traffic.more_servers.is_empty() {
+        for (index, server) in traffic.servers().enumerate() {
+            let counts = all.iter().filter_map(|each| each.ok_by_server.get(index));
+            by_address.insert(server.to_string(), counts.sum());
+        }
     }
-    let served = |place: usize| {
-        let counts = all
-            .iter()
-            .filter_map(|counters| counters.ok_by_server.get(place));
-        counts.sum()
-    };
-    let servers = traffic.servers().enumerate();
-    servers
-        .map(|(place, server)| (server.to_string(), served(place)))
-        .collect()
+    by_address
 }
 
-/// Makes room for the descriptors of so many connections. The error names the limit that stands in
-/// the way.
+/// Raises the descriptor limit of this process for this many connections.
+///
+/// # Errors
+/// The hard limit is too low.
 pub fn allow_connections(connections: u32) -> Result<()> {
     let descriptors = u64::from(connections) + OTHER_DESCRIPTORS;
-    let Err(limit) = sys::allow_descriptors(descriptors) else {
-        return Ok(());
-    };
-    bail!(
-        "hard limit of descriptors too low for {connections} connections: {limit} (as root raise it with \
-         ulimit -n {descriptors}, or ask for fewer connections)"
-    )
+    sys::allow_descriptors(descriptors).map_err(|limit| {
+        anyhow!(
+            "hard limit of descriptors too low for {connections} connections: {limit} (as root \
+             raise it with ulimit -n {descriptors}, or ask for fewer connections)"
+        )
+    })
 }
 
-/// Why the fast engine cannot be used, if it cannot.
+/// Why io_uring cannot be used; `None` if it can.
 fn uring_obstacle(traffic: &Traffic) -> Option<String> {
     let obstacle = match traffic.engine {
         _ if traffic.protocol != Protocol::Http1 => "HTTP/2 goes through h2, over epoll",
@@ -172,7 +169,7 @@ fn uring_obstacle(traffic: &Traffic) -> Option<String> {
     Some(obstacle.into())
 }
 
-/// When a run begins and what of it counts.
+/// When a run begins, and which part of it counts.
 #[derive(Debug, Clone, Copy)]
 struct Times {
     start_ns: u64,
@@ -198,7 +195,7 @@ struct Share {
     counters: Counters,
 }
 
-/// Client threads: as many as asked for, but each has a connection and a request to count.
+/// Number of client threads: as configured, but at most one per connection and counted request.
 fn threads(traffic: &Traffic) -> u32 {
     let useful = match traffic.end {
         End::After(_) => u32::MAX,
@@ -219,7 +216,7 @@ fn requests(traffic: &Traffic) -> Vec<PreparedRequest> {
     requests.collect()
 }
 
-/// The clients of one thread, and the two ends of their connections.
+/// One thread's part of an HTTP/1.1 load.
 fn client_thread<'r>(
     traffic: &'r Traffic,
     requests: &'r [PreparedRequest],
@@ -245,7 +242,7 @@ fn client_thread<'r>(
     })
 }
 
-/// As `client_thread`, for HTTP/2.
+/// One thread's part of an HTTP/2 load.
 fn http2_part(traffic: &Traffic, streams: u32, share: Share) -> http2::ThreadPart<'_> {
     let connections = connections(traffic, share.part);
     http2::ThreadPart {
@@ -260,25 +257,25 @@ fn http2_part(traffic: &Traffic, streams: u32, share: Share) -> http2::ThreadPar
     }
 }
 
-/// Equally slow connections keep clients in step for long: those that began together would ask in
-/// waves.
+/// Over slow lines, clients start spread over half the warm-up. Equally slow connections keep
+/// clients in step, so clients that start together would send their requests in waves.
 fn pacer(traffic: &Traffic, share: &Share) -> Pacer {
     let start_ns = share.times.start_ns;
     let pacer = Pacer::new(traffic.schedule, start_ns, share.part, traffic.seed);
     if traffic.bits_per_s.is_empty() {
         pacer
     } else {
-        pacer.opening(traffic.warmup / 2)
+        pacer.spread_start(traffic.warmup / 2)
     }
 }
 
-/// The connections of one thread, by their numbers among those of all.
+/// The numbers of one thread's connections among those of all threads.
 fn connections(traffic: &Traffic, part: Part) -> Range<u32> {
     let numbers = part.range(traffic.connections.into());
     numbers.start as u32..numbers.end as u32
 }
 
-/// The two ends of a thread's connections, the first of which has number `first`.
+/// The endpoints of a thread's connections, the first of which has number `first`.
 fn target(traffic: &Traffic, first: u32) -> Target {
     Target {
         servers: traffic.servers().collect(),
@@ -289,7 +286,7 @@ fn target(traffic: &Traffic, first: u32) -> Target {
     }
 }
 
-/// Requests that a thread may count; 0 for any number.
+/// Number of requests that a thread may count; 0 means any number.
 fn budget(end: End, part: Part) -> u64 {
     match end {
         End::After(_) => 0,
@@ -311,7 +308,7 @@ fn picker(traffic: &Traffic, thread: u32) -> Picker<'_> {
     }
 }
 
-/// Runs one thread per part and tells of their progress until all have ended.
+/// Runs one thread per part and reports their progress until all have ended.
 fn run_threads<P: Send>(
     parts: Vec<P>,
     control: Control<'_>,
@@ -342,17 +339,18 @@ fn run_threads<P: Send>(
     })
 }
 
-/// Waiting actively is for machines that have a CPU to spare for each client thread.
+/// How long threads busy-wait before a request is due: 0 unless every client thread has a spare
+/// CPU.
 fn spin_ns(cpus: Cpus, threads: usize) -> u64 {
     let count = std::thread::available_parallelism().map_or(1, NonZero::get);
     let needed = match cpus {
         Cpus::Shared => threads + 1,
-        Cpus::Own => threads,
+        Cpus::Exclusive => threads,
     };
     if needed <= count { SPIN_NS } else { 0 }
 }
 
-/// Tells of the seconds while the threads run.
+/// Reports each second while the threads run.
 struct Observer<'r> {
     times: Times,
     timeline: Timeline,
@@ -360,7 +358,7 @@ struct Observer<'r> {
 }
 
 impl Observer<'_> {
-    /// Tells of each second that has passed until the channel is closed.
+    /// Reports each second that has passed until the channel is closed.
     fn watch(&mut self, all_done: &mpsc::Receiver<()>) {
         for second in 1.. {
             let at_ns = self.times.start_ns + u64::from(second) * SECOND_NS;

@@ -1,4 +1,4 @@
-//! When requests are due: the whole difference between a closed and an open loop.
+//! When requests are due, in closed and open loops.
 
 use std::time::Duration;
 
@@ -8,30 +8,29 @@ use crate::clock;
 use crate::part::Part;
 use crate::prng::Prng;
 
-/// Random stream of think times, apart from those of arrivals.
+/// Random streams of think times; those of arrivals are below.
 const THINK_STREAM: u64 = 1 << 32;
 
 /// When requests are due.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Schedule {
-    /// Each connection has one request under way, and thinks between two. A slow server gets less
-    /// to do.
+    /// Each connection has one request under way at a time. A slow server gets fewer requests.
     Closed {
         /// Time between a response and the next request.
         think: Think,
     },
-    /// Requests are due at a rate, whatever the server does: an arrival that finds all connections
-    /// busy waits for one, and its latency runs.
+    /// Requests are due at a fixed rate, whatever the server does. An arrival that finds all
+    /// connections busy waits for one, and the wait is part of its latency.
     Open {
-        /// Requests per second, all connections together.
+        /// Requests per second of all connections together.
         rate_per_s: f64,
-        /// How they are spaced.
+        /// How arrivals are spaced.
         arrivals: Arrivals,
     },
 }
 
 impl Schedule {
-    /// Requests per second asked for, in an open loop.
+    /// Requests per second, in an open loop.
     #[must_use]
     pub fn rate_per_s(self) -> Option<f64> {
         match self {
@@ -41,11 +40,10 @@ impl Schedule {
     }
 }
 
-/// How long a client thinks: at random between two times, all equally likely. Clients begin spread
-/// over the longer one.
+/// Think time, uniformly distributed between two times. Clients start spread over the longer one.
 ///
-/// Clients that all think for the same time may fall into step and ask as a crowd: whether they do
-/// is the kernel's timers' doing, and no property of users.
+/// Clients with a constant think time may fall into step and send their requests in bursts. That
+/// depends on the kernel's timers and is no property of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
     /// The shortest time.
@@ -55,10 +53,10 @@ pub struct Think {
 }
 
 impl Think {
-    /// No think time at all.
+    /// No think time.
     pub const NONE: Self = Self::always(Duration::ZERO);
 
-    /// The same time every time.
+    /// A constant think time.
     #[must_use]
     pub const fn always(time: Duration) -> Self {
         Self {
@@ -74,46 +72,44 @@ impl Think {
     }
 }
 
-/// No client thread sends more requests per second than this: the kernel alone needs a microsecond
-/// for each.
+/// Highest rate of a client thread: the kernel alone needs a microsecond for each request.
 pub const THREAD_RATE_PER_S: u32 = 1_000_000;
 
-/// No load comes at a lower rate than this: one in 1000 s is a monitor, and a count of them would
-/// never end.
-pub const LEAST_RATE_PER_S: f64 = 0.001;
+/// Lowest rate of a load. With fewer requests, a run that ends by count would take too long.
+pub const MIN_RATE_PER_S: f64 = 0.001;
 
-/// Refuses rates that nobody can send, for so many client threads, or that nobody can wait for.
+/// Checks that a rate lies in the range that `threads` client threads support.
 pub fn check_rate(rate_per_s: f64, threads: u32) -> Result<()> {
-    // Whole digits would be hundreds of zeros.
-    let shown = if rate_per_s != 0.0 && rate_per_s.abs() < LEAST_RATE_PER_S {
+    // Decimal notation of small numbers would be hundreds of zeros.
+    let shown = if rate_per_s != 0.0 && rate_per_s.abs() < MIN_RATE_PER_S {
         format!("{rate_per_s:e}")
     } else {
         rate_per_s.to_string()
     };
     ensure!(
-        rate_per_s.is_finite() && rate_per_s >= LEAST_RATE_PER_S,
-        "rate out of range: {shown} (at least {LEAST_RATE_PER_S} per second, which is one in 1000 s)"
+        rate_per_s.is_finite() && rate_per_s >= MIN_RATE_PER_S,
+        "rate out of range: {shown} (at least {MIN_RATE_PER_S} per second, which is one in 1000 s)"
     );
-    let most = most_per_s(threads);
+    let max = max_rate_per_s(threads);
     ensure!(
-        rate_per_s <= most,
-        "rate out of range: {shown} (at most {most} requests per second: {THREAD_RATE_PER_S} for each of {threads} \
+        rate_per_s <= max,
+        "rate out of range: {shown} (at most {max} requests per second: {THREAD_RATE_PER_S} for each of {threads} \
          client threads, which is more than one can send)"
     );
     Ok(())
 }
 
-/// The highest rate that so many client threads may be asked for.
-pub(crate) fn most_per_s(threads: u32) -> f64 {
+/// Highest rate of this many client threads.
+pub(crate) fn max_rate_per_s(threads: u32) -> f64 {
     f64::from(THREAD_RATE_PER_S) * f64::from(threads)
 }
 
 /// How arrivals are spaced.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrivals {
-    /// Equally.
+    /// At equal distances.
     Constant,
-    /// At random and independent of each other, as those of many users.
+    /// At random and independently, like requests of many users.
     Poisson,
 }
 
@@ -147,10 +143,10 @@ impl Pacer {
         }
     }
 
-    /// Spreads the beginnings of a closed loop over at least this time.
-    pub(crate) fn opening(mut self, time: Duration) -> Self {
+    /// Spreads the starts of closed-loop clients over at least this time.
+    pub(crate) fn spread_start(mut self, time: Duration) -> Self {
         if let Self::Closed(think_times) = &mut self {
-            think_times.opening_ns = think_times.opening_ns.max(clock::ns(time));
+            think_times.start_spread_ns = think_times.start_spread_ns.max(clock::ns(time));
         }
         self
     }
@@ -160,8 +156,8 @@ impl Pacer {
 pub(crate) struct ThinkTimes {
     least_ns: u64,
     most_ns: u64,
-    /// Clients begin spread over this time.
-    opening_ns: u64,
+    /// Clients start spread over this time.
+    start_spread_ns: u64,
     prng: Prng,
 }
 
@@ -170,7 +166,7 @@ impl ThinkTimes {
         Self {
             least_ns: clock::ns(think.least),
             most_ns: clock::ns(think.most),
-            opening_ns: clock::ns(think.most),
+            start_spread_ns: clock::ns(think.most),
             prng,
         }
     }
@@ -181,15 +177,15 @@ impl ThinkTimes {
 
     /// How long a client waits before its first request.
     pub(crate) fn first_ns(&mut self) -> u64 {
-        self.between(0, self.opening_ns)
+        self.between(0, self.start_spread_ns)
     }
 
-    /// How long a client thinks now.
+    /// Draws the next think time.
     pub(crate) fn next_ns(&mut self) -> u64 {
         self.between(self.least_ns, self.most_ns)
     }
 
-    /// Most clients never think, or always as long: these draw nothing.
+    /// Draws no random number if both ends are equal.
     fn between(&mut self, least_ns: u64, most_ns: u64) -> u64 {
         if least_ns == most_ns {
             return least_ns;
@@ -198,12 +194,11 @@ impl ThinkTimes {
     }
 }
 
-/// Random arrivals that are drawn one by one when many are passed over.
+/// Most random arrivals that are drawn one by one when they are skipped.
 const MAX_DRAWN: u64 = 1_000_000;
 
-/// An endless sequence of scheduled send times.
-///
-/// It needs no queue: arrivals that wait for a connection are those between `next_ns` and now.
+/// An endless sequence of scheduled send times. Arrivals that wait for a connection need no queue:
+/// they are those between `next_ns` and now.
 pub(crate) struct ArrivalSequence {
     /// The next arrival.
     pub(crate) next_ns: u64,
@@ -212,7 +207,7 @@ pub(crate) struct ArrivalSequence {
 }
 
 enum Spacing {
-    /// Computed from the number of the arrival, so that no error adds up.
+    /// Computed from the number of the arrival, so rounding errors do not add up.
     Constant { gap_ns: f64, step: u64, number: u64 },
     Poisson {
         mean_ns: f64,
@@ -222,31 +217,26 @@ enum Spacing {
 }
 
 impl ArrivalSequence {
-    /// Threads take turns, so that all their arrivals together are spaced equally.
+    /// Threads take turns, so the arrivals of all threads together are equally spaced.
     fn constant(start_ns: u64, gap_ns: f64, part: Part) -> Self {
-        let (step, number) = (part.count.into(), part.index.into());
-        Self::first(
-            start_ns,
-            Spacing::Constant {
-                gap_ns,
-                step,
-                number,
-            },
-        )
+        let spacing = Spacing::Constant {
+            gap_ns,
+            step: part.count.into(),
+            number: part.index.into(),
+        };
+        Self::new(start_ns, spacing)
     }
 
     fn poisson(start_ns: u64, mean_ns: f64, prng: Prng) -> Self {
-        Self::first(
-            start_ns,
-            Spacing::Poisson {
-                mean_ns,
-                after_ns: 0.0,
-                prng,
-            },
-        )
+        let spacing = Spacing::Poisson {
+            mean_ns,
+            after_ns: 0.0,
+            prng,
+        };
+        Self::new(start_ns, spacing)
     }
 
-    fn first(start_ns: u64, spacing: Spacing) -> Self {
+    fn new(start_ns: u64, spacing: Spacing) -> Self {
         let mut arrivals = Self {
             next_ns: start_ns,
             start_ns,
@@ -256,11 +246,11 @@ impl ArrivalSequence {
         arrivals
     }
 
-    /// Passes over the arrivals before an instant; how many there were.
+    /// Skips the arrivals before `until_ns` and returns their number.
     ///
-    /// Equally spaced ones are counted at once. Random ones are drawn one by one, and of more than
-    /// a million the rest by their mean, which is right to a part in a thousand: who ends a run
-    /// must not wait for them.
+    /// The number of equally spaced arrivals is computed. Random arrivals are drawn one by one.
+    /// After a million, the rest is estimated from the mean, with an error of about a thousandth,
+    /// because drawing would delay the end of a run.
     pub(crate) fn skip_to(&mut self, until_ns: u64) -> u64 {
         let mut count = 0;
         let until = until_ns.saturating_sub(self.start_ns) as f64;
@@ -270,8 +260,8 @@ impl ArrivalSequence {
             number,
         } = &mut self.spacing
         {
-            // `number` is that of the arrival after the next one. One fewer than there are, for
-            // rounding.
+            // `number` is that of the arrival after the next one. Skip one fewer than computed, to
+            // allow for rounding.
             let next = *number - *step;
             count = ((until / *gap_ns) as u64).saturating_sub(next) / *step;
             count = count.saturating_sub(1);
@@ -294,7 +284,7 @@ impl ArrivalSequence {
         count
     }
 
-    /// Goes on to the arrival after the next one.
+    /// Moves on to the following arrival.
     pub(crate) fn advance(&mut self) {
         let after_ns = match &mut self.spacing {
             Spacing::Constant {
@@ -324,21 +314,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rests_lie_between_their_ends_and_clients_begin_apart() {
+    fn think_times_lie_between_their_bounds_and_clients_start_spread() {
         let think = Think {
             least: Duration::from_nanos(100),
             most: Duration::from_nanos(300),
         };
-        let think_times = |opening| {
+        let think_times = |spread| {
             let pacer = Pacer::new(Schedule::Closed { think }, 0, Part::WHOLE, 7);
-            let Pacer::Closed(think_times) = pacer.opening(Duration::from_nanos(opening)) else {
+            let Pacer::Closed(think_times) = pacer.spread_start(Duration::from_nanos(spread))
+            else {
                 unreachable!("a closed schedule has a closed pacer");
             };
             think_times
         };
-        let mean = |mut think_times: ThinkTimes, rest: fn(&mut ThinkTimes) -> u64, least, most| {
-            let all: Vec<_> = (0..10_000).map(|_| rest(&mut think_times)).collect();
-            assert!(all.iter().all(|rest| (least..=most).contains(rest)));
+        let mean = |mut think_times: ThinkTimes, draw: fn(&mut ThinkTimes) -> u64, least, most| {
+            let all: Vec<_> = (0..10_000).map(|_| draw(&mut think_times)).collect();
+            assert!(all.iter().all(|time_ns| (least..=most).contains(time_ns)));
             all.iter().sum::<u64>() / 10_000
         };
         assert!((198..=202).contains(&mean(think_times(0), ThinkTimes::next_ns, 100, 300)));
@@ -387,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn arrivals_that_are_passed_over_are_those_that_would_have_come() {
+    fn skipped_arrivals_are_counted_exactly() {
         for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
             for until_ns in [
                 0,
@@ -417,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_anybody_would_draw_are_passed_over_by_their_mean() {
+    fn many_random_arrivals_are_skipped_by_their_mean() {
         let mut arrivals = sequence(Arrivals::Poisson, Part::WHOLE);
         let day_ns = 86_400_000_000_000 + 1000;
         let count = arrivals.skip_to(day_ns) as f64;
@@ -426,15 +417,14 @@ mod tests {
     }
 
     #[test]
-    fn rates_that_nobody_can_send_are_refused() {
-        let said = |rate_per_s, threads| {
-            check_rate(rate_per_s, threads)
-                .err()
-                .map(|why| why.to_string())
+    fn rates_out_of_range_are_refused() {
+        let refusal = |rate_per_s, threads| {
+            let checked = check_rate(rate_per_s, threads);
+            checked.err().map(|why| why.to_string())
         };
-        assert_eq!(said(2e6, 2), None);
+        assert_eq!(refusal(2e6, 2), None);
         assert_eq!(
-            said(1e12, 2).as_deref(),
+            refusal(1e12, 2).as_deref(),
             Some(
                 "rate out of range: 1000000000000 (at most 2000000 requests per second: 1000000 for each of 2 client \
                  threads, which is more than one can send)"
@@ -443,11 +433,11 @@ mod tests {
         let least = "(at least 0.001 per second, which is one in 1000 s)";
         for (wrong, shown) in [(-5.0, "-5"), (0.0, "0"), (1e-9, "1e-9"), (1e-300, "1e-300")] {
             let expected = format!("rate out of range: {shown} {least}");
-            assert_eq!(said(wrong, 1), Some(expected));
+            assert_eq!(refusal(wrong, 1), Some(expected));
         }
-        assert_eq!(said(0.001, 1), None);
+        assert_eq!(refusal(0.001, 1), None);
         for wrong in [f64::NAN, f64::INFINITY] {
-            assert!(said(wrong, 1).is_some(), "{wrong}");
+            assert!(refusal(wrong, 1).is_some(), "{wrong}");
         }
     }
 
@@ -458,9 +448,9 @@ mod tests {
     }
 
     #[test]
-    fn random_arrivalshave_the_rate_and_the_spread_of_their_law() {
+    fn random_arrivals_have_an_exponential_distribution() {
         let all = arrivals(1000.0, Arrivals::Poisson, 2, 50_000);
-        // Of both threads, up to where the shorter one ends.
+        // Up to the end of the shorter thread.
         let all = &all[..95_000];
         let rate_per_s = all.len() as f64 / (all[all.len() - 1] as f64 / 1e9);
         assert!(

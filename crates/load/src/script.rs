@@ -1,20 +1,20 @@
-//! Browser sessions: what one visitor does, page by page, as a script.
+//! Scripts of browser sessions: what a visitor does, page by page.
 //!
 //! ```text
 //! visit /index.html           # a page
-//! fetch /logo.png /style.css  # what belongs to it, one after the other on the same connection
-//! think 1s to 3s              # at random between the two; or: think 2s
-//! maybe 30% buy               # three of ten visitors go on at the place named buy
+//! fetch /logo.png /style.css  # parts of it, one after the other on the same connection
+//! think 1s to 3s              # a random time between the two; or: think 2s
+//! maybe 30% buy               # three of ten visitors continue at the place named buy
 //! leave                       # the others end here
 //! place buy
 //! post /cart item=7&count=1   # a form
-//! expect 302                  # status of the request before, 200 if nothing is said
+//! expect 302                  # status of the previous request, 200 by default
 //! visit /thanks
-//! go shop                     # go on at a place
+//! go shop                     # continue at a place
 //! ```
-//! Paths may hold blanks; a form has none. A session ends at `leave` or at the end of the script. The next one is another visitor: a new
-//! connection and no cookies. Within a session cookies are kept and sent back, whatever their path;
-//! there is one connection.
+//! Paths may contain blanks, forms may not. A session ends at `leave` or at the end of the script.
+//! The next session is another visitor, with a new connection and no cookies. A session uses one
+//! connection. Cookies are kept and sent back, whatever their path.
 
 use base::input::problem::{Problem, Problems};
 use base::input::units;
@@ -25,60 +25,61 @@ use crate::expect::Expect;
 use crate::prng::Prng;
 use crate::url;
 
-/// What a visitor does.
+/// A script of sessions.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Script {
     instructions: Vec<Instruction>,
     exchanges: Vec<Exchange>,
-    /// Where the visits begin of which `Instruction::Draw` takes one.
+    /// Positions of the visits among which `Instruction::Draw` chooses.
     starts: Vec<usize>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Instruction {
-    /// Goes on where one of the visits begins, each as likely as the others.
+    /// Continues at a random visit, all equally likely.
     Draw,
-    /// Sends the exchange of that number.
+    /// Sends the exchange with this index.
     Request(usize),
-    /// Waits, between the two in nanoseconds.
+    /// Waits for a random time between these two, in nanoseconds.
     Think(u64, u64),
-    /// Goes on at an instruction with a probability.
+    /// Continues at an instruction with this probability.
     Branch(f64, usize),
-    /// Goes on at an instruction.
+    /// Continues at an instruction.
     Jump(usize),
     /// Ends the session.
     End,
 }
 
-/// What a visitor does next.
+/// The next request of a visitor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NextRequest {
-    /// Number of the exchange.
+    /// Index of the exchange.
     pub(crate) request: usize,
-    /// The instruction after it.
+    /// Index of the following instruction.
     pub(crate) next_position: usize,
-    /// Time to think first.
+    /// Think time before the request.
     pub(crate) think_ns: u64,
-    /// Whether another visitor comes first.
+    /// Whether the request is another visitor's.
     pub(crate) is_new_session: bool,
 }
 
 impl Script {
-    /// Reads a script, known to the user as `file`; all mistakes at once, with line and column.
+    /// Reads a script. `file` is its name in messages. The error has all mistakes with line and
+    /// column.
     pub fn read(file: &str, text: &str) -> Result<Self, Problems> {
         let mut parser = Parser::new(file);
         for (index, line) in text.lines().enumerate() {
             parser.line(index + 1, line);
         }
-        parser.close()
+        parser.finish()
     }
 
-    /// Visitors of whom each makes one of these visits, drawn at random: for more of them than
-    /// anybody would write down. Every visit asks for something.
-    pub fn among(visits: Vec<Vec<Exchange>>) -> Self {
+    /// A script without text: each visitor makes one of these visits, chosen at random. There must
+    /// be a visit, and each must have an exchange.
+    pub fn from_visits(visits: Vec<Vec<Exchange>>) -> Self {
         assert!(
             !visits.is_empty() && visits.iter().all(|visit| !visit.is_empty()),
-            "a visitor who may ask for nothing would go round for ever"
+            "a visit without a request would loop for ever"
         );
         let mut script = Self {
             instructions: vec![Instruction::Draw],
@@ -88,9 +89,8 @@ impl Script {
         for visit in visits {
             script.starts.push(script.instructions.len());
             for exchange in visit {
-                script
-                    .instructions
-                    .push(Instruction::Request(script.exchanges.len()));
+                let request = Instruction::Request(script.exchanges.len());
+                script.instructions.push(request);
                 script.exchanges.push(exchange);
             }
             script.instructions.push(Instruction::End);
@@ -98,14 +98,12 @@ impl Script {
         script
     }
 
-    /// Says what a successful response looks like for every request of a path.
+    /// Sets the expected response to all requests of a path.
     pub fn expect(&mut self, path: &str, expect: &Expect) {
-        for exchange in self
-            .exchanges
-            .iter_mut()
-            .filter(|exchange| exchange.path == path)
-        {
-            exchange.expect = expect.clone();
+        for exchange in &mut self.exchanges {
+            if exchange.path == path {
+                exchange.expect = expect.clone();
+            }
         }
     }
 
@@ -113,7 +111,7 @@ impl Script {
         &self.exchanges
     }
 
-    /// The next request of a visitor who is at `position`.
+    /// The next request of a visitor at `position`.
     pub(crate) fn next(&self, position: usize, prng: &mut Prng) -> NextRequest {
         let (mut position, mut think_ns, mut is_new_session) = (position, 0, false);
         loop {
@@ -147,20 +145,20 @@ impl Script {
     }
 }
 
-/// A script under reading.
+/// The state of reading a script.
 struct Parser<'t> {
     file: &'t str,
     instructions: Vec<Instruction>,
     exchanges: Vec<Exchange>,
-    /// Exchanges that the line before asked for.
+    /// Indices of the last line's exchanges.
     last: std::ops::Range<usize>,
     places: Vec<(&'t str, usize)>,
-    /// Instructions that go to a place not known yet.
+    /// Jump instructions and their places, resolved at the end.
     jumps: Vec<(usize, Word<'t>)>,
     problems: Vec<Problem>,
 }
 
-/// A word and where it stands.
+/// A word and its position.
 #[derive(Debug, Clone, Copy)]
 struct Word<'t> {
     text: &'t str,
@@ -209,14 +207,14 @@ impl<'t> Parser<'t> {
         };
         match (command.text, rest) {
             ("visit", [_, more @ ..]) if !more.iter().any(Word::is_path) => {
-                self.ask(&paths(line, rest), "GET", "");
+                self.request(&paths(line, rest), "GET", "");
             }
-            ("fetch", [_, ..]) => self.ask(&paths(line, rest), "GET", ""),
-            ("post", [path, form]) => self.ask(&[*path], "POST", form.text),
+            ("fetch", [_, ..]) => self.request(&paths(line, rest), "GET", ""),
+            ("post", [path, form]) => self.request(&[*path], "POST", form.text),
             ("post", [path @ .., form]) if form.text.contains('=') && !path.is_empty() => {
-                self.ask(&[span(line, path)], "POST", form.text);
+                self.request(&[span(line, path)], "POST", form.text);
             }
-            ("post", [_, ..]) => self.ask(&[span(line, rest)], "POST", ""),
+            ("post", [_, ..]) => self.request(&[span(line, rest)], "POST", ""),
             ("expect", [status]) => self.expect(*status, None),
             ("expect", [status, length, hash]) => self.expect(*status, Some((*length, *hash))),
             ("think", [time]) => self.think(*time, *time),
@@ -238,7 +236,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn ask(&mut self, paths: &[Word<'t>], method: &str, form: &str) {
+    fn request(&mut self, paths: &[Word<'t>], method: &str, form: &str) {
         let first = self.exchanges.len();
         for path in paths {
             if !path.is_path() {
@@ -270,12 +268,8 @@ impl<'t> Parser<'t> {
                 "write it after a visit, fetch or post",
             );
         }
-        let Some(code) = status
-            .text
-            .parse()
-            .ok()
-            .filter(|code| (100..600).contains(code))
-        else {
+        let code = status.text.parse().ok();
+        let Some(code) = code.filter(|code| (100..600).contains(code)) else {
             return self.note(status, "not a status", "write it like 200");
         };
         let mut expect = Expect::status(code);
@@ -340,7 +334,7 @@ impl<'t> Parser<'t> {
         });
     }
 
-    fn close(mut self) -> Result<Script, Problems> {
+    fn finish(mut self) -> Result<Script, Problems> {
         for (position, place) in std::mem::take(&mut self.jumps) {
             let known = self.places.iter().find(|(name, _)| *name == place.text);
             let Some((_, target)) = known.copied() else {
@@ -356,7 +350,7 @@ impl<'t> Parser<'t> {
                     unreachable!("only jumps are noted")
                 }
             }
-            if self.runs_idle(position) {
+            if self.loops_without_request(position) {
                 self.note(
                     place,
                     "goes round without a request",
@@ -364,7 +358,8 @@ impl<'t> Parser<'t> {
                 );
             }
         }
-        let is_idle = || (0..=self.instructions.len()).any(|position| self.runs_idle(position));
+        let is_idle =
+            || (0..=self.instructions.len()).any(|position| self.loops_without_request(position));
         if self.problems.is_empty() && is_idle() {
             let start = Word {
                 text: "nothing",
@@ -388,25 +383,25 @@ impl<'t> Parser<'t> {
         })
     }
 
-    /// Whether a visitor can come back to an instruction without having asked for anything.
-    fn runs_idle(&self, start: usize) -> bool {
-        let (mut seen, mut ways) = (vec![false; self.instructions.len() + 1], vec![start]);
-        while let Some(position) = ways.pop() {
+    /// Whether a visitor can return to an instruction without sending a request.
+    fn loops_without_request(&self, start: usize) -> bool {
+        let (mut seen, mut pending) = (vec![false; self.instructions.len() + 1], vec![start]);
+        while let Some(position) = pending.pop() {
             let next: &[usize] = match self.instructions.get(position) {
-                // Only visits made without a script are drawn, and each of them asks.
+                // Only `from_visits` makes draws, and each visit has a request.
                 Some(Instruction::Request(_) | Instruction::Draw) => &[],
                 Some(Instruction::Think(..)) => &[position + 1],
                 Some(Instruction::Branch(_, place)) => &[position + 1, *place],
                 Some(Instruction::Jump(place)) => &[*place],
-                // The next visitor begins in front.
+                // The next visitor starts at the beginning.
                 Some(Instruction::End) | None => &[0],
             };
-            for way in next {
-                if *way == start {
+            for position in next {
+                if *position == start {
                     return true;
                 }
-                if !std::mem::replace(&mut seen[*way], true) {
-                    ways.push(*way);
+                if !std::mem::replace(&mut seen[*position], true) {
+                    pending.push(*position);
                 }
             }
         }
@@ -425,19 +420,14 @@ fn words(line: usize, text: &str) -> Vec<Word<'_>> {
     words.collect()
 }
 
-/// The paths among these words: each begins with `/`, and words that do not belong to the one before,
-/// which holds a blank.
+/// The paths among these words. A word without a leading `/` continues the path before it, which
+/// contains a blank.
 fn paths<'t>(line: &'t str, words: &[Word<'t>]) -> Vec<Word<'t>> {
-    let begins = |index: &usize| *index == 0 || words[*index].is_path();
-    let begins: Vec<usize> = (0..words.len()).filter(begins).collect();
-    let ends = begins.iter().skip(1).copied().chain([words.len()]);
-    let paths = begins.iter().zip(ends);
-    paths
-        .map(|(begin, end)| span(line, &words[*begin..end]))
-        .collect()
+    let paths = words.chunk_by(|_, next| !next.is_path());
+    paths.map(|words| span(line, words)).collect()
 }
 
-/// Several words of a line as one, with the blanks between them.
+/// Joins several words of a line, including the blanks between them.
 fn span<'t>(line: &'t str, words: &[Word<'t>]) -> Word<'t> {
     let place = |word: &Word<'_>| word.text.as_ptr() as usize - line.as_ptr() as usize;
     let (first, last) = (words[0], words[words.len() - 1]);
@@ -465,7 +455,7 @@ pub(crate) struct CookieJar {
 }
 
 impl CookieJar {
-    /// Takes what a server says in `Set-Cookie`.
+    /// Stores or deletes the cookie of a `Set-Cookie` field.
     pub(crate) fn set(&mut self, field: &[u8]) {
         let mut parts = field.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
         let pair = parts.next().unwrap_or_default();
@@ -479,12 +469,12 @@ impl CookieJar {
         }
     }
 
-    /// Forgets all of them: another visitor.
+    /// Removes all cookies.
     pub(crate) fn clear(&mut self) {
         self.cookies.clear();
     }
 
-    /// Writes a request with the cookies in its head.
+    /// Writes a request with an added `Cookie` field.
     pub(crate) fn write(&self, request: &[u8], head_bytes: usize, out: &mut Vec<u8>) {
         let (fields, rest) = request.split_at(head_bytes - 2);
         out.extend_from_slice(fields);
@@ -511,7 +501,7 @@ mod tests {
         expected.assert_eq(&problems.to_string());
     }
 
-    /// Paths in the order of one visitor's requests; a bar stands between visitors.
+    /// Paths of a slot's requests, with a bar between visitors.
     fn walk(text: &str, requests: usize) -> String {
         follow(&Script::read("s.txt", text).unwrap(), requests)
     }
@@ -528,18 +518,18 @@ mod tests {
     }
 
     #[test]
-    fn a_session_goes_page_by_page_and_begins_anew() {
+    fn a_session_follows_the_script_and_starts_again() {
         let script = "visit /a # the page\n\n# more\nfetch /b /c\nthink 1s\nvisit /d";
         assert_eq!(walk(script, 6), "/a /b /c /d | /a /b");
     }
 
     #[test]
-    fn each_visit_is_drawn_as_often_as_the_others_and_made_whole() {
+    fn visits_are_drawn_equally_often_and_completed() {
         let visit = |paths: &[&str]| {
             let exchange = |path: &&str| Exchange::get(*path, Expect::status(200));
             paths.iter().map(exchange).collect()
         };
-        let script = Script::among(vec![visit(&["/a", "/b"]), visit(&["/c"])]);
+        let script = Script::from_visits(vec![visit(&["/a", "/b"]), visit(&["/c"])]);
         let walked = follow(&script, 30_000);
         let visits: Vec<_> = walked.split(" | ").collect();
         let first = visits.iter().filter(|visit| **visit == "/a /b").count();
@@ -551,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn chance_decides_as_often_as_it_should() {
+    fn a_branch_is_taken_with_its_probability() {
         let script = "visit /a\nmaybe 30% buy\nleave\nplace buy\nvisit /b";
         let walked = walk(script, 10_000);
         let (visits, buys) = (walked.matches("/a").count(), walked.matches("/b").count());
@@ -560,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn places_can_be_gone_to_and_thinking_adds_up() {
+    fn jumps_work_and_think_times_add_up() {
         assert_eq!(walk("visit /a\nplace x\nvisit /b\ngo x", 4), "/a /b /b /b");
         let script = Script::read("s", "visit /a\nthink 1s\nthink 1s to 2s\nvisit /b").unwrap();
         let think_ns = script.next(1, &mut Prng::new(1, 1)).think_ns;
@@ -571,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_may_hold_blanks() {
+    fn paths_may_contain_blanks() {
         let script = "  visit /my page.html  # the page\r\nfetch /a  b /c d.css /e\n\tvisit\t/f\n";
         let walked = walk(script, 5);
         assert_eq!(walked, "/my%20page.html /a%20%20b /c%20d.css /e /f");
@@ -592,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_are_told_with_line_and_column() {
+    fn all_mistakes_are_reported_with_line_and_column() {
         check(
             "viist /a\nvisit a\n  think 1s to 1ms\nmaybe 300% x\ngo nowhere\nexpect 200 5 zz\nleave now",
             &expect![[r"
@@ -607,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn a_script_that_never_asks_is_refused() {
+    fn a_script_without_requests_is_refused() {
         check(
             "visit /a\nplace x\nthink 1s\ngo x",
             &expect!["s.txt:4: column 4: goes round without a request: x (put a visit on the way)"],
@@ -621,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn cookies_are_kept_replaced_and_dropped() {
+    fn cookies_are_kept_replaced_and_deleted() {
         let mut jar = CookieJar::default();
         let mut sent = |fields: &[&str]| {
             for field in fields {

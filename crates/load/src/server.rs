@@ -1,4 +1,4 @@
-//! The server before the load: whether it is there, and one question at a time.
+//! The server before the load: checks that it is reachable, and opens single connections.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -12,18 +12,18 @@ use crate::tls::{Tls, Trust, configure};
 use crate::traffic::Protocol;
 use crate::url::{Scheme, Url};
 
-/// Longest time to wait for anything.
+/// Longest wait of each operation.
 pub const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Where requests go, and how.
+/// A server that was reached.
 pub struct Server {
-    /// The first of its addresses that took a connection.
+    /// The first address that accepted a connection.
     pub address: SocketAddr,
     /// Value of the `Host` header.
     pub host: String,
-    /// How connections are encrypted, if they are.
+    /// TLS settings, if connections are encrypted.
     pub tls: Option<Tls>,
-    /// What is spoken.
+    /// HTTP version.
     pub protocol: Protocol,
 }
 
@@ -32,22 +32,25 @@ pub trait ByteStream: Read + Write {}
 impl<T: Read + Write> ByteStream for T {}
 
 impl Server {
-    /// The first address of the URL's host that takes a connection, and where it is to be encrypted
-    /// one that can be trusted.
+    /// Connects to the addresses of the URL's host in turn, until one accepts. With `tls`, also
+    /// checks its certificate.
+    ///
+    /// # Errors
+    /// The host is unknown, no address accepts a connection, or the certificate is not valid.
     pub fn reach(url: &Url, tls: Option<Tls>, protocol: Protocol) -> Result<Self> {
-        let places = (&*url.lookup_name(), url.port).to_socket_addrs();
-        let places = places.with_context(|| {
+        let addresses = (&*url.lookup_name(), url.port).to_socket_addrs();
+        let addresses = addresses.with_context(|| {
             format!(
                 "unknown host: {} (write it as its name server knows it, or its address)",
                 url.lookup_name()
             )
         })?;
         let mut last = anyhow!("host without an address: {} (write an address)", url.host);
-        for server in places {
-            match TcpStream::connect_timeout(&server, PATIENCE) {
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, PATIENCE) {
                 Ok(_) => {
                     let server = Self {
-                        address: server,
+                        address,
                         host: url.host_field(),
                         tls,
                         protocol,
@@ -60,36 +63,36 @@ impl Server {
                 }
                 Err(why) => {
                     let remedy = "is the server running, and on this port?";
-                    last = anyhow!("server not reachable: {server}: {why} ({remedy})");
+                    last = anyhow!("server not reachable: {address}: {why} ({remedy})");
                 }
             }
         }
         Err(last)
     }
 
-    /// Another address of the same server, once it has taken a connection.
+    /// The same server at another address, on the same port.
     ///
     /// # Errors
-    /// Says which address took none.
-    pub fn beside(&self, address: IpAddr) -> Result<Self> {
+    /// The address does not accept a connection.
+    pub fn at_address(&self, address: IpAddr) -> Result<Self> {
         let server = Self {
             address: SocketAddr::new(address, self.address.port()),
             host: self.host.clone(),
             tls: self.tls.clone(),
             protocol: self.protocol,
         };
-        let remedy = "is it an address of this system, and does its server listen there? else take it out of addresses";
-        let opened = server.open();
-        drop(
-            opened.with_context(|| {
-                format!("address that takes no connection: {address} ({remedy})")
-            })?,
-        );
+        let opened = server.open().with_context(|| {
+            format!(
+                "address that takes no connection: {address} (is it an address of this system, and \
+                 does its server listen there? else take it out of addresses)"
+            )
+        });
+        drop(opened?);
         Ok(server)
     }
 
-    /// The same of a URL as it was typed, over HTTP/1.1; whom to trust is asked where it is https.
-    pub fn of(url: &str, trust: impl FnOnce() -> Result<Trust>) -> Result<Self> {
+    /// Reaches the server of a URL over HTTP/1.1. `trust` is called only for `https`.
+    pub fn from_url(url: &str, trust: impl FnOnce() -> Result<Trust>) -> Result<Self> {
         let url = Url::read(url).map_err(anyhow::Error::msg)?;
         let tls = match url.scheme {
             Scheme::Http => None,
@@ -102,7 +105,7 @@ impl Server {
         Self::reach(&url, tls, Protocol::Http1)
     }
 
-    /// The server as HTTP/2 asks it, for responses of so many bytes.
+    /// The server for single requests over HTTP/2, with bodies of at most `limit_bytes`.
     pub fn http2(&self, limit_bytes: usize) -> http2::probe::Server<'_> {
         http2::probe::Server {
             server: self.address,
@@ -113,7 +116,7 @@ impl Server {
         }
     }
 
-    /// A new connection, its handshake done.
+    /// Opens a connection and completes its TLS handshake.
     pub fn open(&self) -> Result<Box<dyn ByteStream>> {
         let stream = TcpStream::connect_timeout(&self.address, PATIENCE)
             .with_context(|| format!("server not reachable: {}", self.address))?;
@@ -130,7 +133,7 @@ impl Server {
     }
 }
 
-/// Encrypts a new connection, or says why the server is not to be trusted.
+/// Completes the TLS handshake of a new connection.
 fn encrypt(mut stream: TcpStream, tls: &Tls) -> Result<Box<dyn ByteStream>> {
     let (config, name) = configure(tls, b"http/1.1")?;
     let mut session = ClientConnection::new(config, name).context("cannot begin to encrypt")?;

@@ -1,6 +1,5 @@
-//! System calls that std does not offer: epoll, connecting without waiting, receive stamps, memory
-//! shared with the kernel. Through rustix, which checks what is passed; by libc only what rustix
-//! has not.
+//! System calls that std lacks: epoll, non-blocking connect, receive time stamps, memory mappings.
+//! They go through rustix, or through libc where rustix lacks them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -19,7 +18,7 @@ use rustix::process::{Resource, Rlimit};
 /// Payload of an Ethernet frame.
 const SEGMENT_BYTES: u32 = 1460;
 
-/// Which fault an error in connecting is.
+/// Maps an error of connecting to a fault.
 pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     match error.raw_os_error() {
         Some(libc::EADDRNOTAVAIL | libc::EADDRINUSE | libc::EAGAIN) => Fault::ClientNoPort,
@@ -30,17 +29,17 @@ pub(crate) fn connect_fault(error: &io::Error) -> Fault {
     }
 }
 
-/// Asks for a small receive buffer, so that a server feels how slowly its response is read, and for
-/// segments of Ethernet's size: with loopback's 64 KiB the window would open in leaps, with stalls
-/// between. To be asked before connecting; the kernel doubles the buffer for its own needs.
+/// Sets a small receive buffer, so that the server notices a slow reader, and segments of
+/// Ethernet's size. With loopback's 64 KiB segments, the receive window would open in large steps.
+/// Must be called before connecting. The kernel doubles the size of the buffer.
 pub(crate) fn set_window(stream: &TcpStream, bytes: u32) -> io::Result<()> {
     set_option(stream, libc::IPPROTO_TCP, libc::TCP_MAXSEG, SEGMENT_BYTES)?;
     rustix::net::sockopt::set_socket_recv_buffer_size(stream, bytes as usize)?;
     Ok(())
 }
 
-/// Has the kernel note when bytes come.
-pub(crate) fn stamp(stream: &TcpStream) -> io::Result<()> {
+/// Enables receive time stamps.
+pub(crate) fn enable_stamps(stream: &TcpStream) -> io::Result<()> {
     let flags = libc::SOF_TIMESTAMPING_RX_SOFTWARE | libc::SOF_TIMESTAMPING_SOFTWARE;
     set_option(stream, libc::SOL_SOCKET, libc::SO_TIMESTAMPING, flags)
 }
@@ -55,8 +54,8 @@ fn set_option(stream: &TcpStream, level: i32, option: i32, value: u32) -> io::Re
     Ok(())
 }
 
-/// The first control message of a read: its head, and the time stamp that it begins with if it is a
-/// stamp. Room for the two other stamps that come with it.
+/// A control message that holds time stamps: the first is the software stamp. `rest` has room for
+/// the other two.
 #[repr(C, align(8))]
 #[derive(Clone, Copy)]
 struct Control {
@@ -65,8 +64,8 @@ struct Control {
     rest: [u64; 28],
 }
 
-/// Reads as `read(2)` does; also how long the last of the bytes had waited, where the kernel has
-/// stamped them (`socket(7)`, `SO_TIMESTAMPING`).
+/// Reads as `read(2)` does. Also returns how many nanoseconds the last byte had waited, if the
+/// kernel has stamped it (`socket(7)`, `SO_TIMESTAMPING`).
 #[expect(unsafe_code, reason = "rustix knows no control messages with stamps")]
 pub(crate) fn read_stamped(
     stream: &TcpStream,
@@ -97,21 +96,21 @@ pub(crate) fn read_stamped(
         msg_controllen: size_of::<Control>(),
         msg_flags: 0,
     };
-    // SAFETY: all that the message points to outlives the call and is as long as it says.
+    // SAFETY: everything that the message points to outlives the call and has the stated length.
     let length = unsafe { libc::recvmsg(stream.as_raw_fd(), &raw mut message, 0) };
     let length = usize::try_from(length).map_err(|_| io::Error::last_os_error())?;
-    // Without a control message the head is as it was.
+    // Without a control message the head is unchanged.
     let Control { head, stamp, .. } = control;
     if head.cmsg_level != libc::SOL_SOCKET || head.cmsg_type != libc::SCM_TIMESTAMPING {
         return Ok((length, None));
     }
     let since_epoch = Duration::new(stamp.tv_sec as u64, stamp.tv_nsec as u32);
-    // The kernel stamps with the wall clock, which may be set back in between.
+    // Stamps are of the wall clock, which may have been set back meanwhile.
     let waited = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH + since_epoch);
     Ok((length, waited.ok().map(|waited| waited.as_nanos() as u64)))
 }
 
-/// Starts to connect; the socket becomes writable once it has.
+/// Starts to connect. The socket becomes writable once it is connected.
 pub(crate) fn connect(stream: &TcpStream, server: SocketAddr) -> io::Result<()> {
     match rustix::net::connect(stream, &server) {
         Ok(()) | Err(rustix::io::Errno::INPROGRESS) => Ok(()),
@@ -119,7 +118,7 @@ pub(crate) fn connect(stream: &TcpStream, server: SocketAddr) -> io::Result<()> 
     }
 }
 
-/// A socket for connections to a server, that never waits.
+/// Makes a non-blocking socket for a connection to a server.
 pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<TcpStream> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let socket = rustix::net::socket_with(family(server), SocketType::STREAM, flags, None)?;
@@ -130,14 +129,14 @@ pub(crate) fn socket(server: SocketAddr, source: Option<IpAddr>) -> io::Result<T
     Ok(stream)
 }
 
-/// Closes a connection at once, so that nothing is left of it on this side: no `TIME_WAIT`.
+/// Resets a connection, which leaves no `TIME_WAIT`.
 pub(crate) fn reset(stream: TcpStream) {
-    // Where that is refused the connection is closed as any other.
+    // If this fails, the connection is closed normally.
     let _ = rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::ZERO));
     drop(stream);
 }
 
-/// The address family of a server.
+/// Address family of a server.
 pub(crate) fn family(server: SocketAddr) -> AddressFamily {
     match server {
         SocketAddr::V4(_) => AddressFamily::INET,
@@ -145,16 +144,15 @@ pub(crate) fn family(server: SocketAddr) -> AddressFamily {
     }
 }
 
-/// Gives a socket its source address and leaves the port to `connect`, which knows the server's and
-/// so can use a port once for each server and source. Bound here, a port could be used only once in
-/// all.
+/// Binds a socket to its source address and leaves the port to `connect`. So a port can be used
+/// once for each pair of server and source, instead of only once.
 fn bind(stream: &TcpStream, source: IpAddr) -> io::Result<()> {
     set_option(stream, libc::SOL_IP, libc::IP_BIND_ADDRESS_NO_PORT, 1)?;
     rustix::net::bind(stream, &SocketAddr::new(source, 0))?;
     Ok(())
 }
 
-/// Memory of its own pages, shared with the kernel.
+/// Zeroed memory in separate pages, shared with the kernel.
 pub(crate) struct Mapping {
     start: NonNull<u8>,
     bytes: usize,
@@ -168,12 +166,11 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Zeroes.
     #[expect(unsafe_code, reason = "what is mapped is not owned by Rust")]
     pub(crate) fn new(bytes: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let place = std::ptr::null_mut();
-        // SAFETY: the kernel chooses a place where nothing is.
+        // SAFETY: the kernel chooses a free range.
         let start = unsafe { rustix::mm::mmap_anonymous(place, bytes, access, MapFlags::PRIVATE) }?;
         let start = NonNull::new(start.cast()).expect("a mapping without a place is never at zero");
         Ok(Self { start, bytes })
@@ -187,28 +184,25 @@ impl Mapping {
 impl Drop for Mapping {
     #[expect(unsafe_code, reason = "what is mapped is not owned by Rust")]
     fn drop(&mut self) {
-        // SAFETY: the mapping is whole and nobody else holds it.
+        // SAFETY: this is the whole mapping, and nothing else refers to it.
         let unmapped = unsafe { rustix::mm::munmap(self.start.as_ptr().cast(), self.bytes) };
         unmapped.expect("a whole mapping can be unmapped");
     }
 }
 
-/// Makes room for so many descriptors; the limit that stands in the way, if it cannot be raised.
+/// Raises the limit of descriptors to at least `count`. The error is the hard limit.
 pub(crate) fn allow_descriptors(count: u64) -> Result<(), u64> {
     let limit = rustix::process::getrlimit(Resource::Nofile);
-    // No limit where there is none.
-    let (current, maximum) = (
-        limit.current.unwrap_or(u64::MAX),
-        limit.maximum.unwrap_or(u64::MAX),
-    );
-    if count <= current {
+    // `None` is unlimited.
+    if limit.current.is_none_or(|current| count <= current) {
         return Ok(());
     }
     let wanted = Rlimit {
         current: Some(count),
         maximum: limit.maximum.map(|maximum| maximum.max(count)),
     };
-    rustix::process::setrlimit(Resource::Nofile, wanted).map_err(|_| maximum)
+    rustix::process::setrlimit(Resource::Nofile, wanted)
+        .map_err(|_| limit.maximum.unwrap_or(u64::MAX))
 }
 
 /// An epoll instance, edge-triggered throughout.
@@ -219,26 +213,25 @@ pub(crate) struct Poller {
     is_coarse: bool,
 }
 
-/// Adds sockets to an epoll instance that another thread waits on.
+/// Adds sockets to an epoll instance on which another thread waits.
 pub(crate) struct Registrar(OwnedFd);
 
 impl Registrar {
-    /// For the instance of a `Poller` that is to be made on its own thread.
     pub(crate) fn new() -> io::Result<Self> {
         Ok(Self(epoll::create(epoll::CreateFlags::CLOEXEC)?))
     }
 
-    /// The same instance once more.
-    pub(crate) fn shared(&self) -> io::Result<Self> {
+    /// Another handle of the same instance.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
         Ok(Self(self.0.try_clone()?))
     }
 
-    /// What waits on it; at most `events` events are taken at once.
+    /// Waits on the instance, for at most `events` events at once.
     pub(crate) fn poller(self, events: u16) -> Poller {
-        Poller::of(self.0, events)
+        Poller::from_fd(self.0, events)
     }
 
-    /// As `Poller::add`.
+    /// Like `Poller::add`.
     pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
         add_to(&self.0, stream, key)
     }
@@ -250,13 +243,13 @@ fn add_to(epoll: &OwnedFd, stream: &TcpStream, key: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until a socket has something to read, or somebody to accept, at most for `patience`.
+/// Waits up to `patience` until a socket can be read or accepted from.
 pub(crate) fn wait_readable(socket: impl AsFd, patience: Duration) -> bool {
     let mut fds = [PollFd::new(&socket, PollFlags::IN)];
     rustix::event::poll(&mut fds, Some(&timespec(patience))).is_ok_and(|ready| ready > 0)
 }
 
-/// What happened to a socket.
+/// An event of a socket.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Event {
     pub(crate) key: u64,
@@ -273,7 +266,7 @@ impl Event {
         self.flags.contains(EventFlags::OUT)
     }
 
-    /// The peer will send no more than what is already here.
+    /// The peer has shut down its side; bytes before that may still be unread.
     pub(crate) fn is_ended(self) -> bool {
         self.flags.contains(EventFlags::RDHUP)
     }
@@ -284,15 +277,12 @@ impl Event {
 }
 
 impl Poller {
-    /// At most `events` events are taken at once.
+    /// Waits for at most `events` events at once.
     pub(crate) fn new(events: u16) -> io::Result<Self> {
-        Ok(Self::of(
-            epoll::create(epoll::CreateFlags::CLOEXEC)?,
-            events,
-        ))
+        Ok(Registrar::new()?.poller(events))
     }
 
-    fn of(fd: OwnedFd, events: u16) -> Self {
+    fn from_fd(fd: OwnedFd, events: u16) -> Self {
         let none = epoll::Event {
             flags: EventFlags::empty(),
             data: EventData::new_u64(0),
@@ -304,19 +294,19 @@ impl Poller {
         }
     }
 
-    /// Watches a socket until it is closed; once is enough for all that happens to it.
+    /// Watches a socket for all events until it is closed.
     pub(crate) fn add(&self, stream: &TcpStream, key: u64) -> io::Result<()> {
         add_to(&self.fd, stream, key)
     }
 
-    /// Waits for events, at most as long as `patience`; how many there are. May return early.
+    /// Waits for events, at most as long as `patience`, and returns their number. May return early.
     ///
-    /// A wait that is long does with milliseconds, which every kernel counts in the same way; only
-    /// the last two of them are worth the newer calls.
+    /// A wait of 2 ms or more is rounded down to milliseconds, which work on every kernel. Only
+    /// shorter waits need the newer system calls.
     pub(crate) fn wait(&mut self, patience: Duration) -> io::Result<usize> {
         let waited = match patience.as_millis() {
             0 if patience.is_zero() => self.take(patience),
-            0 | 1 if self.is_coarse => self.wait_otherwise(patience),
+            0 | 1 if self.is_coarse => self.wait_by_poll(patience),
             0 | 1 => self.wait_precisely(patience),
             long_ms => self.take(Duration::from_millis(long_ms.min(1 << 30) as u64)),
         };
@@ -331,17 +321,16 @@ impl Poller {
         }
     }
 
-    /// Takes the events that are there or come within a whole number of milliseconds.
+    /// Takes the events that occur within a whole number of milliseconds.
     fn take(&mut self, patience: Duration) -> io::Result<usize> {
         let time = timespec(patience);
         Ok(epoll::wait(&self.fd, &mut self.events[..], Some(&time))?)
     }
 
-    /// Waits to the nanosecond; since Linux 5.11. rustix would round to milliseconds, for older
-    /// kernels' sake.
+    /// Waits with nanosecond precision; needs Linux 5.11. rustix would round to milliseconds.
     #[expect(
         unsafe_code,
-        reason = "rustix calls it only where no older kernel is to be served"
+        reason = "rustix calls it only if no older kernel is supported"
     )]
     fn wait_precisely(&mut self, patience: Duration) -> io::Result<usize> {
         let time = libc::timespec {
@@ -349,8 +338,8 @@ impl Poller {
             tv_nsec: patience.subsec_nanos().into(),
         };
         let no_mask = std::ptr::null::<libc::sigset_t>();
-        // SAFETY: the kernel writes at most as many events as there is room for, whose layout
-        // rustix has from the kernel, and reads the time.
+        // SAFETY: the kernel reads the time and writes at most `self.events.len()` events, whose
+        // layout in rustix is the kernel's.
         let count = unsafe {
             libc::syscall(
                 libc::SYS_epoll_pwait2,
@@ -365,14 +354,14 @@ impl Poller {
         Ok(check(count as libc::c_int)? as usize)
     }
 
-    /// As `wait_precisely`, for older kernels: an epoll instance can itself be polled.
-    fn wait_otherwise(&mut self, patience: Duration) -> io::Result<usize> {
+    /// Like `wait_precisely` for older kernels: an epoll instance can be polled.
+    fn wait_by_poll(&mut self, patience: Duration) -> io::Result<usize> {
         let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
         rustix::event::poll(&mut fds, Some(&timespec(patience)))?;
         self.take(Duration::ZERO)
     }
 
-    /// One of the events of the last wait.
+    /// An event of the last wait.
     pub(crate) fn event(&self, index: usize) -> Event {
         let epoll::Event { flags, data } = self.events[index];
         let key = data.u64();
@@ -387,10 +376,9 @@ fn timespec(time: Duration) -> Timespec {
     }
 }
 
-/// Asks the kernel to wake the calling thread as close to its time as it can, instead of 50 µs
-/// around it.
-pub(crate) fn wake_sharply() {
-    // A refusal costs precision, which the send delay shows.
+/// Lowers the timer slack of the calling thread from 50 µs to the minimum.
+pub(crate) fn set_precise_wakeups() {
+    // A failure only costs precision, which the send delay shows.
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
@@ -407,7 +395,7 @@ mod tests {
     use std::time::Instant;
 
     #[test]
-    fn every_way_of_waiting_waits() {
+    fn all_kinds_of_waits_take_their_time() {
         for (is_coarse, patience_us) in [(false, 0), (false, 1500), (true, 1500), (true, 5000)] {
             let mut poll = Poller::new(8).unwrap();
             poll.is_coarse = is_coarse;
@@ -422,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_descriptors_is_raised_or_named() {
+    fn a_limit_of_descriptors_is_raised_or_returned() {
         assert_eq!(allow_descriptors(1), Ok(()));
         // More than any kernel allows.
         assert!(allow_descriptors(1 << 40).is_err());

@@ -1,17 +1,17 @@
-//! Where connections go to, and where they come from.
+//! The endpoints of connections.
 
 use std::net::{IpAddr, SocketAddr};
 
-/// The two ends of a thread's connections.
+/// The endpoints of a thread's connections.
 #[derive(Debug, Clone)]
 pub(crate) struct Target {
-    /// Addresses of the server, one at least.
+    /// Addresses of the server; at least one.
     pub(crate) servers: Vec<SocketAddr>,
-    /// Source addresses; with none the kernel chooses.
+    /// Source addresses; if empty, the kernel chooses.
     pub(crate) sources: Vec<IpAddr>,
-    /// Speeds of the lines that clients read from; with none they read as fast as they can.
+    /// Speeds of the lines that clients read from; if empty, speed is not limited.
     pub(crate) bits_per_s: Vec<u32>,
-    /// Whether the kernel is to stamp what comes.
+    /// Whether the kernel adds receive time stamps.
     pub(crate) stamps: bool,
     /// Number of the thread's first slot among those of all threads.
     pub(crate) first: u32,
@@ -24,7 +24,7 @@ impl Target {
         server.expect("a server has an address")
     }
 
-    /// The address that a slot connects from: slots take turns, so that ports are used evenly.
+    /// The address that a slot connects from. Slots take turns, so ports are used evenly.
     pub(crate) fn source(&self, slot: u32) -> Option<IpAddr> {
         self.round_robin(&self.sources, slot)
     }
@@ -34,8 +34,8 @@ impl Target {
         self.round_robin(&self.bits_per_s, slot)
     }
 
-    fn round_robin<T: Copy>(&self, of: &[T], slot: u32) -> Option<T> {
+    fn round_robin<T: Copy>(&self, items: &[T], slot: u32) -> Option<T> {
         let number = self.first as usize + slot as usize;
-        (!of.is_empty()).then(|| of[number % of.len()])
+        (!items.is_empty()).then(|| items[number % items.len()])
     }
 }

@@ -1,5 +1,6 @@
-//! One client thread: its loop and its CPU meter.
+//! The loop of one client thread, and its CPU meter.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -12,62 +13,93 @@ use crate::sys;
 use crate::target::Target;
 use crate::window::Window;
 
-/// Longest sleep: after it the thread looks whether it is to stop. With the grace below, a run that
-/// the user ends is over within 100 ms.
+/// Longest sleep before the thread checks whether to stop. With `GRACE_NS`, a run that the user
+/// ends is over within 100 ms.
 const POLL_NS: u64 = 20_000_000;
-/// Time that requests under way get when the user ends the run.
+/// Time for requests under way to finish when the user ends the run.
 const GRACE_NS: u64 = 50_000_000;
-/// Requests begun at once: then the thread looks at its sockets and whether it is to stop, however
-/// many are due.
+/// Most requests begun before the thread handles its sockets again.
 const BATCH: usize = 256;
 
-/// Something that does what clients want, and tells the time. In tests both are made up.
+/// Performs the actions of clients and supplies the time. Tests simulate both.
 pub(crate) trait Engine {
-    /// The instant that it is now.
     fn now_ns(&self) -> u64 {
         now_ns()
     }
 
-    /// Does an action, and the actions that follow from it.
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, action: Action);
+    /// Starts to connect.
+    fn open(&mut self, slot: u32) -> io::Result<()>;
 
-    /// Waits for something to happen and tells the clients of it; first of all that they are awake.
+    /// Sends a slot's output. Returns the next action, or `None` if the socket would block.
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Action>;
+
+    /// Closes a slot's connection.
+    fn close(&mut self, slot: u32);
+
+    /// Leaves closing a slot's connection to the server.
+    fn put_aside(&mut self, clients: &mut Clients<'_>, slot: u32, now_ns: u64);
+
+    /// Performs an action and all actions that follow from it.
+    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut action: Action) {
+        loop {
+            action = match action {
+                Action::Wait => return,
+                Action::Open => match self.open(slot) {
+                    Ok(()) => return,
+                    Err(error) => clients.failed(slot, sys::connect_fault(&error), self.now_ns()),
+                },
+                Action::Send => match self.send(clients, slot) {
+                    Some(action) => action,
+                    None => return,
+                },
+                Action::Close => {
+                    self.close(slot);
+                    clients.closed(slot, self.now_ns())
+                }
+                Action::PutAside => {
+                    let now_ns = self.now_ns();
+                    self.put_aside(clients, slot, now_ns);
+                    clients.closed(slot, now_ns)
+                }
+            };
+        }
+    }
+
+    /// Waits for events for at most `patience` and passes them to the clients. Calls
+    /// `clients.counters.wake` first.
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()>;
 }
 
 /// An engine that owns sockets.
 pub(crate) trait Sockets: Engine + Sized {
-    /// Its name in results.
+    /// The engine's name in results.
     const NAME: &'static str;
 
-    /// Made on the thread that will use it.
+    /// Must be called on the thread that uses the engine.
     fn new(target: Target, slots: usize) -> Result<Self>;
 }
 
-/// What a thread is told from outside.
+/// Settings that all client threads share.
 #[derive(Clone, Copy)]
 pub(crate) struct Control<'r> {
-    /// The user ends the run.
+    /// Set when the user ends the run.
     pub(crate) stop: &'r AtomicBool,
-    /// How long before a request is due the thread stops sleeping; 0 where it would take the CPU
-    /// from the server.
+    /// How long before a request is due the thread busy-waits; 0 if that would take CPU time from
+    /// the server.
     pub(crate) spin_ns: u64,
 }
 
-/// The clients of one thread, and the two ends of their connections.
+/// The clients of one thread, and the endpoints of their connections.
 pub(crate) struct ClientThread<'r> {
     pub(crate) clients: Clients<'r>,
     pub(crate) target: Target,
 }
 
 /// Runs the clients over sockets until all that counts has ended.
-pub(crate) fn work<E: Sockets>(
-    ClientThread { clients, target }: ClientThread<'_>,
-    control: Control<'_>,
-) -> Result<Counters> {
-    let mut engine = E::new(target, clients.slots())?;
-    sys::wake_sharply();
-    run(&mut engine, clients, control)
+pub(crate) fn work<E: Sockets>(thread: ClientThread<'_>, control: Control<'_>) -> Result<Counters> {
+    let mut engine = E::new(thread.target, thread.clients.slots())?;
+    sys::set_precise_wakeups();
+    run(&mut engine, thread.clients, control)
 }
 
 /// Runs the clients until all that counts has ended, by the engine's clock.
@@ -111,14 +143,13 @@ pub(crate) fn run(
         engine.wait(&mut clients, Duration::from_nanos(patience_ns))?;
     }
     let mut counters = clients.counters;
-    (counters.cpu_ns, counters.wait_ns) = meter.used_ns();
+    meter.record(&mut counters);
     Ok(counters)
 }
 
-/// Begins what is due, as far as a batch goes. After the first action the clock is read anew each
-/// time: doing one takes microseconds, and they count.
-fn begin_due(engine: &mut impl Engine, clients: &mut Clients<'_>, now_ns: u64) {
-    let mut now_ns = now_ns;
+/// Begins what is due, at most one batch. The clock is read again after each action, because an
+/// action takes microseconds.
+fn begin_due(engine: &mut impl Engine, clients: &mut Clients<'_>, mut now_ns: u64) {
     for _ in 0..BATCH {
         let Some((slot, action)) = clients.due(now_ns) else {
             return;
@@ -128,21 +159,21 @@ fn begin_due(engine: &mut impl Engine, clients: &mut Clients<'_>, now_ns: u64) {
     }
 }
 
-/// CPU time of the calling thread between the window's ends, and time that it waited for a CPU.
+/// Measures the CPU time and the run-queue wait of the calling thread within the window.
 #[derive(Debug, Default)]
 pub(crate) struct CpuMeter {
-    open: Option<Used>,
-    close: Option<Used>,
+    open: Option<ThreadTimes>,
+    close: Option<ThreadTimes>,
 }
 
-/// What a thread has used so far.
+/// Times of a thread since it started.
 #[derive(Debug, Clone, Copy)]
-struct Used {
+struct ThreadTimes {
     cpu_ns: u64,
     wait_ns: u64,
 }
 
-impl Used {
+impl ThreadTimes {
     fn now() -> Self {
         Self {
             cpu_ns: thread_cpu_ns(),
@@ -154,14 +185,14 @@ impl Used {
 impl CpuMeter {
     pub(crate) fn update(&mut self, window: Window, now_ns: u64) {
         if self.open.is_none() && window.open_ns <= now_ns {
-            self.open = Some(Used::now());
+            self.open = Some(ThreadTimes::now());
         }
         if self.close.is_none() && window.close_ns <= now_ns {
-            self.close = Some(Used::now());
+            self.close = Some(ThreadTimes::now());
         }
     }
 
-    /// When it must be updated next.
+    /// When `update` must be called next.
     pub(crate) fn next_ns(&self, window: Window) -> u64 {
         match (self.open, self.close) {
             (None, _) => window.open_ns,
@@ -170,14 +201,15 @@ impl CpuMeter {
         }
     }
 
-    /// Time on a CPU, and time ready and without one.
-    pub(crate) fn used_ns(&self) -> (u64, u64) {
-        let (Some(open), Some(close)) = (self.open, self.close) else {
-            return (0, 0);
+    /// Adds the times within the window to the counters of the thread.
+    pub(crate) fn record(&self, counters: &mut Counters) {
+        let (cpu_ns, wait_ns) = match (self.open, self.close) {
+            (Some(open), Some(close)) => (
+                close.cpu_ns.saturating_sub(open.cpu_ns),
+                close.wait_ns.saturating_sub(open.wait_ns),
+            ),
+            _ => (0, 0),
         };
-        (
-            close.cpu_ns.saturating_sub(open.cpu_ns),
-            close.wait_ns.saturating_sub(open.wait_ns),
-        )
+        counters.record_cpu(cpu_ns, wait_ns);
     }
 }

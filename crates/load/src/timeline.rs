@@ -1,14 +1,14 @@
-//! What happened in each second: counted by the threads, put together and packed away beside them.
+//! Counts per second: recorded by the client threads, merged by a reader.
 //!
-//! A thread counts in a bucket of fixed size. When the bucket's second is over it hands the bucket
-//! to the reader, which merges those of all threads, and goes on with a spare one. So a thread
-//! neither allocates nor waits, and the seconds of a long run are thinned by their age:
+//! A thread counts in a bucket of fixed size. At the end of a second it hands the bucket to the
+//! reader, which merges those of all threads, and continues with a spare one. So a thread neither
+//! allocates nor waits. The reader thins out old seconds of long runs:
 //! ```text
-//! thread: Recorder --full bucket--> Inbox --+              +--> told as they end
+//! thread: Recorder --full bucket--> Inbox --+              +--> reported as they end
 //!         Recorder <--spare bucket- Inbox   +--> Timeline -+
 //! thread: Recorder ...                    --+              +--> Thinned --> [Second]
 //! ```
-//! A bucket that comes after its second was told is told as a part of that second.
+//! A bucket that comes after its second was reported is reported as another part of that second.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
@@ -20,7 +20,7 @@ use crate::window::Window;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Buckets of one thread: one is in use, one is with the reader, one is spare.
+/// Buckets of one thread: one in use, one with the reader, one spare.
 const BUCKETS: usize = 3;
 
 /// One second of one thread.
@@ -28,14 +28,21 @@ const BUCKETS: usize = 3;
 pub(crate) struct Bucket {
     /// Seconds since the window opened; negative in the warm-up.
     index: i64,
-    begins_ns: u64,
-    /// Whether they count or not.
+    pub(crate) begins_ns: u64,
+    pub(crate) counts: Counts,
+    pub(crate) latency: Latency,
+}
+
+/// Counts of a bucket.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Including responses outside the window.
     pub(crate) all_ok: u64,
     pub(crate) all_faults: u64,
+    /// Within the window.
     pub(crate) ok: u64,
     pub(crate) faults: u64,
     pub(crate) body_bytes: u64,
-    pub(crate) latency: Latency,
 }
 
 impl Bucket {
@@ -43,31 +50,9 @@ impl Bucket {
         Self {
             index: i64::MIN,
             begins_ns: 0,
-            all_ok: 0,
-            all_faults: 0,
-            ok: 0,
-            faults: 0,
-            body_bytes: 0,
+            counts: Counts::default(),
             latency: Latency::coarse(),
         }
-    }
-
-    /// When its second begins.
-    pub(crate) fn begins_ns(&self) -> u64 {
-        self.begins_ns
-    }
-
-    fn is_empty(&self) -> bool {
-        self.all_ok == 0 && self.all_faults == 0
-    }
-
-    fn clear(&mut self) {
-        self.all_ok = 0;
-        self.all_faults = 0;
-        self.ok = 0;
-        self.faults = 0;
-        self.body_bytes = 0;
-        self.latency.clear();
     }
 }
 
@@ -75,14 +60,14 @@ impl Bucket {
 pub(crate) struct Recorder {
     open_ns: u64,
     bucket: Box<Bucket>,
-    /// When the bucket's second is over.
+    /// End of the bucket's second.
     ends_ns: u64,
     full: SyncSender<Box<Bucket>>,
     spare: Receiver<Box<Bucket>>,
 }
 
 impl Recorder {
-    /// The bucket of an instant.
+    /// The bucket to count in at `now_ns`.
     pub(crate) fn bucket(&mut self, now_ns: u64) -> &mut Bucket {
         self.rotate(now_ns);
         &mut self.bucket
@@ -97,18 +82,17 @@ impl Recorder {
         self.ends_ns = self
             .open_ns
             .saturating_add_signed((index + 1) * SECOND_NS.cast_signed());
-        if self.bucket.is_empty() {
+        if self.bucket.counts == Counts::default() {
             self.bucket.index = index;
             self.bucket.begins_ns = self.ends_ns.saturating_sub(SECOND_NS);
         } else if let Ok(spare) = self.spare.try_recv() {
             let full = std::mem::replace(&mut self.bucket, spare);
             self.bucket.index = index;
             self.bucket.begins_ns = self.ends_ns.saturating_sub(SECOND_NS);
-            // There is room for all buckets; and a reader that is gone wants none.
+            // There is room for all buckets. It fails only if the reader has gone.
             let _ = self.full.try_send(full);
         }
-        // Without a spare bucket the reader is seconds behind: what is counted now goes to the
-        // bucket's second too.
+        // Without a spare bucket the reader is seconds behind: keep counting in the same bucket.
     }
 }
 
@@ -124,27 +108,27 @@ pub(crate) struct Timeline {
     /// Successful responses and faults of all buckets, warm-up included.
     pub(crate) ok: u64,
     pub(crate) faults: u64,
-    /// The seconds of the window that were told.
-    told: Thinned<Second>,
-    /// The number of the first second that was not.
+    /// The reported seconds of the window.
+    reported: Thinned<Second>,
+    /// Number of the first second not yet reported.
     next: u64,
-    /// That second and those after it, the last one without its latencies.
+    /// The seconds from `next` on; the last one without its latencies.
     recent: Vec<Second>,
-    /// Parts of seconds that were told before.
+    /// Late parts of seconds reported before.
     late: Vec<Second>,
     /// The last second of which a bucket has come, and its latencies.
     last: i64,
     latency: Latency,
 }
 
-/// Recorders for so many threads, for a window that opens at `open_ns`.
+/// Recorders for this many threads, for a window that opens at `open_ns`.
 pub(crate) fn begin(threads: u32, open_ns: u64) -> (Vec<Recorder>, Timeline) {
     let (recorders, inboxes) = (0..threads).map(|_| pair(open_ns)).unzip();
     let timeline = Timeline {
         inboxes,
         ok: 0,
         faults: 0,
-        told: Thinned::default(),
+        reported: Thinned::default(),
         next: 0,
         recent: Vec::new(),
         late: Vec::new(),
@@ -182,21 +166,22 @@ fn pair(open_ns: u64) -> (Recorder, Inbox) {
 }
 
 impl Timeline {
-    /// Takes all buckets that are full.
+    /// Merges all full buckets.
     pub(crate) fn collect(&mut self) {
         let inboxes = std::mem::take(&mut self.inboxes);
         for inbox in &inboxes {
             while let Ok(mut bucket) = inbox.full.try_recv() {
                 self.add(&bucket);
-                bucket.clear();
-                // A thread that has ended needs it no more.
+                bucket.counts = Counts::default();
+                bucket.latency.clear();
+                // Fails only if the thread has ended.
                 let _ = inbox.spare.try_send(bucket);
             }
         }
         self.inboxes = inboxes;
     }
 
-    /// The latencies of a second, if it is the last one of which a bucket has come.
+    /// The latencies of the second of `now_ns`; empty unless it is the last one with a bucket.
     pub(crate) fn latency(&self, now_ns: u64, open_ns: u64) -> Packed {
         if self.last == second(now_ns, open_ns) {
             self.latency.pack()
@@ -205,15 +190,15 @@ impl Timeline {
         }
     }
 
-    /// The seconds of the window that have ended since this was last asked, each once, and parts of earlier ones that came late.
+    /// Takes the seconds of the window that have ended since the last call, and late parts of
+    /// earlier ones.
     pub(crate) fn ended(&mut self, now_ns: u64, window: Window) -> Vec<Second> {
         let ended = second(now_ns, window.open_ns);
-        // What came after the window was only shown.
         let length = window.length_ns().div_ceil(SECOND_NS);
-        self.tell_until(u64::try_from(ended).unwrap_or(0).min(length))
+        self.report_until(u64::try_from(ended).unwrap_or(0).min(length))
     }
 
-    /// The seconds of a window of that length, with the buckets that the threads were still using.
+    /// All seconds of the window. `recorders` hold the buckets that threads were still using.
     pub(crate) fn end<'d>(
         mut self,
         recorders: impl Iterator<Item = &'d Recorder>,
@@ -222,40 +207,40 @@ impl Timeline {
         self.collect();
         recorders.for_each(|recorder| self.add(&recorder.bucket));
         let length = window_ns.div_ceil(SECOND_NS);
-        self.tell_until(length);
-        // The user may have closed the window before its time.
-        self.told.forget_from(length.cast_signed() * 1000);
-        self.told.into_vec()
+        self.report_until(length);
+        // The user may have closed the window early.
+        self.reported.forget_from(length.cast_signed() * 1000);
+        self.reported.into_vec()
     }
 
-    fn tell_until(&mut self, end: u64) -> Vec<Second> {
+    fn report_until(&mut self, end: u64) -> Vec<Second> {
         if u64::try_from(self.last).is_ok_and(|last| last < end) {
             self.pack();
         }
         let mut ended = std::mem::take(&mut self.late);
         if self.next < end {
             let count = (end - self.next) as usize;
-            // Seconds in which nothing happened are some too.
-            self.reach(self.recent.len().max(count));
+            // Idle seconds are reported too.
+            self.grow_recent(count);
             ended.extend(self.recent.drain(..count));
             self.next = end;
         }
-        for one in &ended {
-            self.told.push(one.clone());
+        for second in &ended {
+            self.reported.push(second.clone());
         }
         ended
     }
 
     fn add(&mut self, bucket: &Bucket) {
-        self.ok += bucket.all_ok;
-        self.faults += bucket.all_faults;
+        self.ok += bucket.counts.all_ok;
+        self.faults += bucket.counts.all_faults;
         if self.last < bucket.index {
             self.pack();
             self.latency.clear();
             self.last = bucket.index;
         }
         let Ok(index) = u64::try_from(bucket.index) else {
-            // Of the warm-up nothing but what is shown.
+            // The warm-up appears only in live ticks.
             if self.last == bucket.index {
                 self.latency.merge(&bucket.latency);
             }
@@ -263,9 +248,9 @@ impl Timeline {
         };
         let mut second = Second {
             at_ms: index * 1000,
-            ok: bucket.ok,
-            faults: bucket.faults,
-            body_bytes: bucket.body_bytes,
+            ok: bucket.counts.ok,
+            faults: bucket.counts.faults,
+            body_bytes: bucket.counts.body_bytes,
             ..Second::default()
         };
         if self.last == bucket.index && self.next <= index {
@@ -275,7 +260,7 @@ impl Timeline {
         }
         match index.checked_sub(self.next) {
             Some(place) => {
-                self.reach(place as usize + 1);
+                self.grow_recent(place as usize + 1);
                 self.recent[place as usize].add(&second);
             }
             None if second.is_idle() && second.latency.is_empty() => {}
@@ -283,7 +268,7 @@ impl Timeline {
         }
     }
 
-    /// Packs the latencies of the last second away, if it was not told.
+    /// Adds the latencies of the last second to `recent`, unless it was reported already.
     fn pack(&mut self) {
         let place = u64::try_from(self.last).ok();
         let place = place.and_then(|last| last.checked_sub(self.next));
@@ -293,8 +278,8 @@ impl Timeline {
         }
     }
 
-    /// Makes place for so many seconds that were not told.
-    fn reach(&mut self, count: usize) {
+    /// Extends `recent` to at least `count` seconds.
+    fn grow_recent(&mut self, count: usize) {
         for place in self.recent.len()..count {
             self.recent.push(Second {
                 at_ms: (self.next + place as u64) * 1000,
@@ -304,7 +289,7 @@ impl Timeline {
     }
 }
 
-/// The second of an instant, counted from the opening of the window.
+/// The second in which `now_ns` lies, counted from the opening of the window.
 fn second(now_ns: u64, open_ns: u64) -> i64 {
     (now_ns.cast_signed() - open_ns.cast_signed()).div_euclid(SECOND_NS.cast_signed())
 }
@@ -315,10 +300,10 @@ mod tests {
 
     const OPEN_NS: u64 = 10 * SECOND_NS;
 
-    fn wrote(recorder: &mut Recorder, at_s: f64, latency_ns: u64) {
+    fn record(recorder: &mut Recorder, at_s: f64, latency_ns: u64) {
         let bucket = recorder.bucket((at_s * 1e9) as u64);
-        bucket.all_ok += 1;
-        bucket.ok += 1;
+        bucket.counts.all_ok += 1;
+        bucket.counts.ok += 1;
         bucket.latency.record(latency_ns);
     }
 
@@ -334,10 +319,10 @@ mod tests {
     fn seconds_of_all_threads_are_one() {
         let (mut recorders, timeline) = begin(2, OPEN_NS);
         for at_s in [9.5, 10.1, 10.9, 12.0] {
-            wrote(&mut recorders[0], at_s, 100);
+            record(&mut recorders[0], at_s, 100);
         }
         for at_s in [10.5, 12.2] {
-            wrote(&mut recorders[1], at_s, 200);
+            record(&mut recorders[1], at_s, 200);
         }
         let seconds = timeline.end(recorders.iter(), 2_500_000_000);
         assert_eq!(shown(&seconds), [(0, 3, 3), (1000, 0, 0), (2000, 2, 2)]);
@@ -345,18 +330,18 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_after_the_window_is_in_no_second() {
+    fn a_response_after_the_window_is_in_no_second() {
         let (mut recorders, timeline) = begin(1, OPEN_NS);
-        wrote(&mut recorders[0], 10.5, 100);
-        wrote(&mut recorders[0], 15.0, 5_000_000);
+        record(&mut recorders[0], 10.5, 100);
+        record(&mut recorders[0], 15.0, 5_000_000);
         let seconds = timeline.end(recorders.iter(), SECOND_NS);
         assert_eq!(shown(&seconds), [(0, 1, 1)]);
     }
 
     #[test]
-    fn the_last_second_is_told_while_the_load_runs() {
+    fn latencies_of_the_last_second_are_available_during_the_load() {
         let (mut recorders, mut timeline) = begin(2, OPEN_NS);
-        let mut told = |at_s: f64, recorders: &mut Vec<Recorder>| {
+        let mut report = |at_s: f64, recorders: &mut Vec<Recorder>| {
             let at_ns = (at_s * 1e9) as u64;
             for recorder in recorders {
                 recorder.rotate(at_ns + 1);
@@ -364,22 +349,22 @@ mod tests {
             timeline.collect();
             timeline.latency(at_ns - 1, OPEN_NS).unpack().count()
         };
-        wrote(&mut recorders[0], 9.2, 100);
-        wrote(&mut recorders[1], 9.3, 100);
-        assert_eq!(told(10.0, &mut recorders), 2);
-        wrote(&mut recorders[1], 10.3, 100);
-        assert_eq!(told(11.0, &mut recorders), 1);
-        assert_eq!(told(12.0, &mut recorders), 0);
+        record(&mut recorders[0], 9.2, 100);
+        record(&mut recorders[1], 9.3, 100);
+        assert_eq!(report(10.0, &mut recorders), 2);
+        record(&mut recorders[1], 10.3, 100);
+        assert_eq!(report(11.0, &mut recorders), 1);
+        assert_eq!(report(12.0, &mut recorders), 0);
     }
 
     #[test]
-    fn a_late_page_is_added_to_its_second() {
+    fn a_late_bucket_is_added_to_its_second() {
         let (mut recorders, mut timeline) = begin(2, OPEN_NS);
-        wrote(&mut recorders[0], 10.5, 100);
-        wrote(&mut recorders[0], 11.5, 100);
-        wrote(&mut recorders[0], 12.5, 100);
+        record(&mut recorders[0], 10.5, 100);
+        record(&mut recorders[0], 11.5, 100);
+        record(&mut recorders[0], 12.5, 100);
         timeline.collect();
-        wrote(&mut recorders[1], 10.6, 700);
+        record(&mut recorders[1], 10.6, 700);
         let seconds = timeline.end(recorders.iter(), 3 * SECOND_NS);
         assert_eq!(shown(&seconds), [(0, 2, 2), (1000, 1, 1), (2000, 1, 1)]);
         assert_eq!(seconds[0].latency.unpack().max_ns(), 703);
@@ -391,53 +376,53 @@ mod tests {
     };
 
     #[test]
-    fn each_second_is_told_once_as_it_ends_also_an_idle_one() {
+    fn each_second_is_reported_once_as_it_ends_even_an_idle_one() {
         let (mut recorders, mut timeline) = begin(2, OPEN_NS);
-        let mut told = |at_s: f64, recorders: &mut Vec<Recorder>| {
+        let mut report = |at_s: f64, recorders: &mut Vec<Recorder>| {
             let at_ns = (at_s * 1e9) as u64;
-            for own in recorders.iter_mut() {
-                own.rotate(at_ns);
+            for recorder in recorders.iter_mut() {
+                recorder.rotate(at_ns);
             }
             timeline.collect();
             shown(&timeline.ended(at_ns, WINDOW))
         };
-        wrote(&mut recorders[0], 9.5, 100);
-        assert_eq!(told(10.0, &mut recorders), []);
-        wrote(&mut recorders[0], 10.5, 100);
-        wrote(&mut recorders[1], 10.7, 100);
-        assert_eq!(told(11.0, &mut recorders), [(0, 2, 2)]);
-        assert_eq!(told(11.5, &mut recorders), []);
-        wrote(&mut recorders[1], 13.2, 100);
+        record(&mut recorders[0], 9.5, 100);
+        assert_eq!(report(10.0, &mut recorders), []);
+        record(&mut recorders[0], 10.5, 100);
+        record(&mut recorders[1], 10.7, 100);
+        assert_eq!(report(11.0, &mut recorders), [(0, 2, 2)]);
+        assert_eq!(report(11.5, &mut recorders), []);
+        record(&mut recorders[1], 13.2, 100);
         let idle = [(1000, 0, 0), (2000, 0, 0)];
-        assert_eq!(told(13.5, &mut recorders), idle);
-        assert_eq!(told(14.0, &mut recorders), [(3000, 1, 1)]);
+        assert_eq!(report(13.5, &mut recorders), idle);
+        assert_eq!(report(14.0, &mut recorders), [(3000, 1, 1)]);
         // The window ends with its tenth second.
-        assert_eq!(told(60.0, &mut recorders).len(), 6);
-        assert_eq!(told(99.0, &mut recorders), []);
+        assert_eq!(report(60.0, &mut recorders).len(), 6);
+        assert_eq!(report(99.0, &mut recorders), []);
         let seconds = timeline.end(recorders.iter(), 10 * SECOND_NS);
         assert_eq!(seconds.len(), 10);
-        assert_eq!(seconds.iter().map(|one| one.ok).sum::<u64>(), 3);
+        assert_eq!(seconds.iter().map(|second| second.ok).sum::<u64>(), 3);
     }
 
     #[test]
-    fn a_part_that_comes_late_is_told_and_added() {
+    fn a_late_part_is_reported_and_added() {
         let (mut recorders, mut timeline) = begin(2, OPEN_NS);
-        wrote(&mut recorders[0], 10.5, 100);
-        wrote(&mut recorders[0], 11.5, 100);
+        record(&mut recorders[0], 10.5, 100);
+        record(&mut recorders[0], 11.5, 100);
         recorders[0].rotate(12 * SECOND_NS);
         timeline.collect();
-        let told = timeline.ended(12 * SECOND_NS, WINDOW);
-        assert_eq!(shown(&told), [(0, 1, 1), (1000, 1, 1)]);
-        // This thread hung; and the last second told has a part more too.
-        wrote(&mut recorders[1], 10.6, 700);
-        wrote(&mut recorders[1], 11.6, 900);
+        let reported = timeline.ended(12 * SECOND_NS, WINDOW);
+        assert_eq!(shown(&reported), [(0, 1, 1), (1000, 1, 1)]);
+        // The second thread hung: both reported seconds get another part.
+        record(&mut recorders[1], 10.6, 700);
+        record(&mut recorders[1], 11.6, 900);
         recorders[1].rotate(13 * SECOND_NS);
         timeline.collect();
-        let told = timeline.ended(13 * SECOND_NS, WINDOW);
-        assert_eq!(shown(&told), [(0, 1, 1), (1000, 1, 1), (2000, 0, 0)]);
+        let reported = timeline.ended(13 * SECOND_NS, WINDOW);
+        assert_eq!(shown(&reported), [(0, 1, 1), (1000, 1, 1), (2000, 0, 0)]);
         let seconds = timeline.end(recorders.iter(), 3 * SECOND_NS);
         assert_eq!(shown(&seconds), [(0, 2, 2), (1000, 2, 2), (2000, 0, 0)]);
-        // To two digits.
+        // Rounded to two digits.
         assert_eq!(seconds[1].latency.unpack().max_ns(), 903);
     }
 
@@ -449,35 +434,35 @@ mod tests {
             open_ns: OPEN_NS,
             close_ns: OPEN_NS + week * SECOND_NS,
         };
-        let mut told = 0;
+        let mut reported = 0;
         for second in 0..week {
             if second % 100 == 0 {
-                wrote(&mut recorders[0], 10.5 + second as f64, 100);
+                record(&mut recorders[0], 10.5 + second as f64, 100);
             }
             let now_ns = OPEN_NS + (second + 1) * SECOND_NS;
             recorders[0].rotate(now_ns);
             timeline.collect();
-            told += timeline.ended(now_ns, window).len() as u64;
+            reported += timeline.ended(now_ns, window).len() as u64;
         }
-        assert_eq!(told, week);
+        assert_eq!(reported, week);
         let seconds = timeline.end(recorders.iter(), week * SECOND_NS);
         assert!(seconds.len() < 6200, "{}", seconds.len());
-        let sums = seconds.iter().fold((0, 0, 0), |sum, one| {
-            let latency = one.latency.unpack();
+        let sums = seconds.iter().fold((0, 0, 0), |sum, second| {
+            let latency = second.latency.unpack();
             (
-                sum.0 + one.ok,
+                sum.0 + second.ok,
                 sum.1 + latency.count(),
-                sum.2 + one.length_ms(),
+                sum.2 + second.length_ms(),
             )
         });
         assert_eq!(sums, (week / 100, week / 100, week * 1000));
     }
 
     #[test]
-    fn an_onlooker_who_sleeps_loses_nothing() {
+    fn a_reader_that_never_collects_loses_nothing() {
         let (mut recorders, timeline) = begin(1, OPEN_NS);
         for second in 0..10 {
-            wrote(&mut recorders[0], 10.5 + f64::from(second), 100);
+            record(&mut recorders[0], 10.5 + f64::from(second), 100);
         }
         let seconds = timeline.end(recorders.iter(), 10 * SECOND_NS);
         let counts = seconds

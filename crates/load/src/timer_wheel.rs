@@ -1,26 +1,26 @@
-//! A timing wheel: one timer per slot, constant cost, nothing allocated after the start.
+//! A timing wheel: one timer per slot, constant cost, no allocation after the start.
 //!
-//! Timers are moved far more often than they expire - every request moves one, and only a time-out
-//! lets it expire - so moving one to a later instant only notes the instant. The slot stays where
-//! it hangs, and is hung anew when the wheel comes by. A timer never expires early, and at most one
-//! tick late.
+//! Every request moves a timer, but timers expire only at time-outs. So moving a timer to a later
+//! instant only stores the instant. The slot stays in its bucket and is moved when the wheel
+//! reaches that bucket. A timer never expires early, and at most one tick late.
 
 /// Length of a tick: 2^20 ns, about a millisecond.
 const TICK_SHIFT: u32 = 20;
-/// Ticks of one turn, about 4.3 s. Timers further away pass by once per turn.
+/// Ticks of one turn, about 4.3 s. Timers further away are put back once per turn.
 const TURN: u64 = 4096;
-/// An instant that never comes.
+/// An instant that never is reached.
 const NEVER: u64 = u64::MAX;
-/// End of a chain.
+/// End of a linked list.
 const NONE: u32 = u32::MAX;
 
 /// Timers of a fixed number of slots.
 pub(crate) struct TimerWheel {
+    /// First slot of each tick's list.
     buckets: Vec<u32>,
     timers: Vec<Timer>,
-    /// The tick that is looked at next; all ticks before it are empty.
+    /// The next tick to handle; the buckets of all earlier ticks are empty.
     tick: u64,
-    /// No slot hangs at an earlier tick.
+    /// A lower bound of the ticks that slots are in.
     earliest: u64,
 }
 
@@ -33,7 +33,7 @@ struct Timer {
 }
 
 impl TimerWheel {
-    /// A wheel for slots `0..slots`, none of them set.
+    /// A wheel for slots `0..slots`, without any timer set.
     pub(crate) fn new(slots: usize, now_ns: u64) -> Self {
         let timer = Timer {
             at_ns: NEVER,
@@ -62,12 +62,12 @@ impl TimerWheel {
         }
     }
 
-    /// Takes the slot's timer back.
+    /// Cancels the slot's timer.
     pub(crate) fn clear(&mut self, slot: u32) {
         self.timers[slot as usize].at_ns = NEVER;
     }
 
-    /// A slot whose timer is due; its timer is then clear.
+    /// Returns a slot whose timer is due and clears the timer.
     pub(crate) fn expire(&mut self, now_ns: u64) -> Option<u32> {
         let now_tick = now_ns >> TICK_SHIFT;
         while self.earliest <= now_tick {
@@ -99,7 +99,7 @@ impl TimerWheel {
         }
     }
 
-    /// The bucket at `tick` is empty: finds the next one that is not.
+    /// Moves on from an empty bucket at `tick` and finds the next one that is not empty.
     fn advance(&mut self) {
         let next = (self.tick + 1..self.tick + TURN)
             .find(|tick| self.buckets[(tick % TURN) as usize] != NONE);
@@ -150,7 +150,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const START: u64 = 77_777_777_777;
 
-    /// Looks at the wheel every `step` and returns which slot expired when, in whole milliseconds
+    /// Checks the wheel every `step_ms` and returns which slot expired when, in whole milliseconds
     /// after the start.
     fn watch(wheel: &mut TimerWheel, step_ms: u64, until_ms: u64) -> Vec<(u64, u32)> {
         let mut expired = Vec::new();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_timer_is_silent() {
+    fn a_cleared_timer_does_not_expire() {
         let mut wheel = TimerWheel::new(3, START);
         (0..3).for_each(|slot| wheel.set(slot, START + 3 * MS));
         wheel.clear(1);
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_sleep_loses_nothing() {
+    fn a_long_sleep_loses_no_timer() {
         let mut wheel = TimerWheel::new(100, START);
         (0..100).for_each(|slot| wheel.set(slot, START + u64::from(slot) * 700 * MS));
         let expired = watch(&mut wheel, 35_000, 105_000);

@@ -1,4 +1,4 @@
-//! HTTPS: what is encrypted and decrypted for one connection. Touches no socket.
+//! TLS for client connections. Encrypts and decrypts in memory; touches no socket.
 
 use std::io::{BufRead as _, Write as _};
 use std::path::Path;
@@ -14,51 +14,50 @@ use rustls::{
     ClientConfig, ClientConnection, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
 };
 
-/// How connections are secured.
+/// TLS settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tls {
-    /// Name that the server must prove: a host name or an address.
+    /// Name that the certificate must be valid for: a host name or an address.
     pub name: String,
-    /// Whose word is taken for it.
+    /// Certificates to trust.
     pub trust: Trust,
-    /// Whether a connection takes up the session of an earlier one, as browsers do.
+    /// Whether connections resume TLS sessions, as browsers do.
     pub resumption: bool,
 }
 
-/// Whose word is taken for a server's name.
+/// Certificates to trust.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Trust {
-    /// Nobody's: any certificate will do.
+    /// Any certificate.
     Any,
-    /// These authorities, each in DER.
+    /// Certificates of these authorities, each in DER.
     Roots(Vec<Vec<u8>>),
 }
 
 impl Trust {
-    /// The authorities of a PEM file, such as `/etc/ssl/certs/ca-certificates.crt`.
+    /// Reads the authorities of a PEM file, such as `/etc/ssl/certs/ca-certificates.crt`.
     pub fn from_pem(path: &Path) -> Result<Self> {
         let pem = std::fs::read(path)
             .with_context(|| format!("cannot read certificates: {}", path.display()))?;
         let roots: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&pem).collect();
         let roots =
             roots.with_context(|| format!("not certificates in PEM: {}", path.display()))?;
-        Ok(Self::Roots(
-            roots.iter().map(|root| root.to_vec()).collect(),
-        ))
+        let roots = roots.iter().map(|root| root.to_vec());
+        Ok(Self::Roots(roots.collect()))
     }
 }
 
-/// What the connections of one thread have in common. Threads share no sessions, so they need no
-/// lock.
+/// TLS configuration of one thread's connections. Threads share no sessions, so they need no lock.
 #[derive(Debug, Clone)]
 pub(crate) struct ClientTls {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
 }
 
-/// What connections with one secret have in common, and the name that the server must prove.
-/// `protocol` is the name of what is spoken inside, such as `h2`. Errors are names and certificates
-/// that are none.
+/// Builds a configuration, and parses the server's name. `protocol` is the ALPN name, such as `h2`.
+///
+/// # Errors
+/// The name or a certificate is not valid.
 pub fn configure(tls: &Tls, protocol: &[u8]) -> Result<(Arc<ClientConfig>, ServerName<'static>)> {
     let name = ServerName::try_from(tls.name.clone());
     let name = name.with_context(|| format!("not a server's name: {:?}", tls.name))?;
@@ -83,11 +82,10 @@ impl ClientTls {
         Ok(Self { config, name })
     }
 
-    /// A new connection, whose first words are in `out`.
+    /// Starts a session. Appends the first handshake message to `out`.
     pub(crate) fn connect(&self, out: &mut Vec<u8>) -> Session {
         let session = ClientConnection::new(Arc::clone(&self.config), self.name.clone());
-        let mut session =
-            session.expect("name and configuration were checked when the tls was made");
+        let mut session = session.expect("name and configuration were checked by `configure`");
         session.set_buffer_limit(None);
         let mut session = Session(session);
         session.flush(out);
@@ -111,17 +109,17 @@ fn verifier(trust: &Trust, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn Ser
     Ok(verifier.context("no authority to trust (name one, or trust anything)")?)
 }
 
-/// Both ends of one encrypted connection, as the client sees them.
+/// The TLS session of one connection.
 #[derive(Debug)]
 pub(crate) struct Session(ClientConnection);
 
 impl Session {
-    /// Whether the two sides still make out how to talk.
+    /// Whether the handshake is not complete.
     pub(crate) fn is_shaking_hands(&self) -> bool {
         self.0.is_handshaking()
     }
 
-    /// Encrypts; before the handshake has ended the words wait for it.
+    /// Encrypts bytes. They are buffered until the handshake is complete.
     pub(crate) fn encrypt(&mut self, plain: &[u8], out: &mut Vec<u8>) {
         self.0
             .writer()
@@ -130,7 +128,7 @@ impl Session {
         self.flush(out);
     }
 
-    /// Decrypts; whether the server has said that it will say no more.
+    /// Decrypts bytes. Returns whether the server has sent a close notification.
     pub(crate) fn decrypt(
         &mut self,
         mut cipher: &[u8],
@@ -167,7 +165,7 @@ impl Session {
     }
 }
 
-/// Believes every certificate, but not a server that does not hold its key.
+/// Accepts every certificate, but still checks that the server has its key.
 #[derive(Debug)]
 struct AcceptAny(Arc<CryptoProvider>);
 

@@ -1,4 +1,4 @@
-//! Everything that can be said about a load, as one value.
+//! The complete description of a load.
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -10,106 +10,107 @@ use crate::schedule::{self, Schedule, Think};
 use crate::script::Script;
 use crate::tls::Tls;
 
-/// A load run in full.
+/// A load run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Traffic {
-    /// The server.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Further addresses of the same server: connections go to all of them, in turn. The epoll engine knows them, over HTTP/1.1.
+    /// Further addresses of the same server. Connections use all addresses in turn. Supported by
+    /// the epoll engine only.
     pub more_servers: Vec<SocketAddr>,
     /// Value of the `Host` header.
     pub host: String,
-    /// What is spoken.
+    /// HTTP version.
     pub protocol: Protocol,
-    /// How connections are encrypted, if they are.
+    /// TLS settings, if connections are encrypted.
     pub tls: Option<Tls>,
-    /// What is asked for.
+    /// The requests.
     pub mix: Mix,
-    /// When it is asked for.
+    /// When requests are sent.
     pub schedule: Schedule,
-    /// Connections open at once.
+    /// Number of connections open at once.
     pub connections: u32,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
-    /// Addresses that connections come from, in turn; with none the kernel chooses.
+    /// Source addresses, which connections use in turn; if empty, the kernel chooses.
     pub sources: Vec<IpAddr>,
-    /// Speeds in bits per second at which connections read, in turn, as if behind a modem; with
-    /// none they read as fast as they can.
+    /// Speeds in bits per second at which connections read, in turn, to simulate slow links; if
+    /// empty, speed is not limited.
     pub bits_per_s: Vec<u32>,
-    /// Client threads; never more than connections.
+    /// Client threads; at most one per connection is used.
     pub threads: u32,
-    /// Time that a request may take from its scheduled send time on, connecting included.
+    /// Time limit of a request from its scheduled send time, including connecting.
     pub deadline: Duration,
-    /// Load that is not counted.
+    /// Length of the warm-up, whose requests do not count.
     pub warmup: Duration,
     /// When the load ends.
     pub end: End,
-    /// Seed of all that is left to chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// How sockets are waited for.
+    /// How to wait for sockets.
     pub engine: EngineChoice,
-    /// Whether the kernel stamps what comes, so that a sample tells how long the client let it
-    /// wait. Stamps cost every socket of the kernel a little. The epoll engine takes them.
+    /// Whether to use receive time stamps, which show for a sample how long the client left
+    /// received bytes unread. Stamps slow all sockets of the kernel a little. Supported by the
+    /// epoll engine.
     pub stamps: bool,
-    /// Who else uses the CPUs that the client may run on.
+    /// Whether the client shares its CPUs.
     pub cpus: Cpus,
 }
 
-/// Who else uses the CPUs that the client may run on. Sleeps end late, so a thread that has an
-/// instant to keep watches the clock before it, if that takes nothing from the server.
+/// Whether the client shares its CPUs. Sleeps end late, so threads busy-wait before a request is
+/// due if that takes no CPU time from the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cpus {
-    /// Perhaps the server: one CPU more than client threads is needed to watch the clock.
+    /// Perhaps with the server. Busy-waiting needs one CPU more than client threads.
     Shared,
-    /// Nobody, as the caller has seen to: a CPU for each client thread is enough.
-    Own,
+    /// With nobody. Busy-waiting needs one CPU per client thread.
+    Exclusive,
 }
 
 /// When a load ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// After so much counted time. The load goes on, uncounted, until all that counts has an
-    /// outcome.
+    /// After a window of this length. The load continues until all requests that count have ended.
     After(Duration),
-    /// After so many counted requests; not one more is sent.
+    /// After exactly this many counted requests.
     Count(u64),
 }
 
-/// What is spoken.
+/// HTTP version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
     /// HTTP/1.1: one request at a time on a connection.
     Http1,
-    /// HTTP/2: several at once. Without TLS the server must know it beforehand.
+    /// HTTP/2: several requests at a time on a connection; without TLS by prior knowledge.
     Http2 {
         /// Requests under way on each connection.
         streams: u32,
     },
 }
 
-/// How sockets are waited for.
+/// How to wait for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EngineChoice {
-    /// The fastest that this system allows.
+    /// The fastest engine that works on this system.
     Fastest,
     /// `epoll`, which every kernel has.
     Epoll,
 }
 
-/// What is asked for, and in which order.
+/// The requests and their order.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mix {
-    /// Each connection goes round the exchanges, starting at its own place.
+    /// Each connection sends all exchanges in turn. Connections start at different exchanges.
     Round(Vec<Exchange>),
-    /// Each request is drawn at random; the number is the exchange's weight.
+    /// Each request is drawn at random; the number is the weight.
     Weighted(Vec<(u32, Exchange)>),
-    /// Each connection plays visitors, one after the other.
+    /// Each connection simulates visitors, one after the other.
     Sessions(Script),
 }
 
 impl Traffic {
-    /// One client in a closed loop over HTTP/1.1 for a second, without warm-up: for those who
-    /// change a few fields.
+    /// One client in a closed loop over HTTP/1.1 for a second, without warm-up. Meant as a base for
+    /// struct update syntax.
     pub fn plain(server: SocketAddr, mix: Mix) -> Self {
         Self {
             server,
@@ -128,14 +129,14 @@ impl Traffic {
             warmup: Duration::ZERO,
             end: End::After(Duration::from_secs(1)),
             seed: 0,
-            // The same on every kernel: arms must not differ in their clients.
+            // Arms must not differ in their clients, and every kernel has epoll.
             engine: EngineChoice::Epoll,
             stamps: false,
             cpus: Cpus::Shared,
         }
     }
 
-    /// Refuses what cannot be run: the first mistake found.
+    /// Checks all fields. The error is the first mistake.
     pub(crate) fn check(&self) -> Result<()> {
         let exchanges: Vec<&Exchange> = self.mix.exchanges().collect();
         ensure!(
@@ -143,9 +144,8 @@ impl Traffic {
             "no requests to send (name at least one path)"
         );
         if let Mix::Weighted(weighted) = &self.mix {
-            let some = weighted.iter().any(|(weight, _)| *weight > 0);
             ensure!(
-                some,
+                weighted.iter().any(|(weight, _)| *weight > 0),
                 "all weights of the mix are 0 (give one request a weight of 1)"
             );
         }
@@ -183,11 +183,11 @@ impl Traffic {
         if let Some(speed) = self.bits_per_s.iter().find(|speed| **speed < 100) {
             bail!("line too slow: {speed} bit/s (give it at least 100)");
         }
-        let family = |source: &&IpAddr| {
+        let differs = |source: &&IpAddr| {
             let mut servers = self.servers();
             servers.any(|server| server.is_ipv4() != source.is_ipv4())
         };
-        if let Some(source) = self.sources.iter().find(family) {
+        if let Some(source) = self.sources.iter().find(differs) {
             bail!(
                 "source address of another family than server {}: {source}",
                 self.server.ip()
@@ -196,12 +196,13 @@ impl Traffic {
         Ok(())
     }
 
-    /// All addresses of the server, in the turn in which connections go to them.
+    /// All addresses of the server, in the order in which connections use them.
     pub fn servers(&self) -> impl Iterator<Item = SocketAddr> {
         std::iter::once(self.server).chain(self.more_servers.iter().copied())
     }
 
-    /// Begins the turn of addresses at that of the connection of this number.
+    /// Rotates the server addresses so that the first one is that of connection number
+    /// `connection`.
     pub(crate) fn rotate_servers(&mut self, connection: u64) {
         let mut all: Vec<_> = self.servers().collect();
         let first = connection % all.len() as u64;
@@ -210,7 +211,7 @@ impl Traffic {
         self.server = all[0];
     }
 
-    /// Requests that can be under way at once.
+    /// Largest number of requests under way at once.
     pub fn max_in_flight(&self) -> u32 {
         match self.protocol {
             Protocol::Http1 => self.connections,
@@ -218,7 +219,7 @@ impl Traffic {
         }
     }
 
-    /// Refuses what HTTP/2 has no part in.
+    /// Checks that HTTP/2 supports the load.
     fn check_protocol(&self) -> Result<()> {
         let Protocol::Http2 { streams } = self.protocol else {
             return Ok(());
@@ -240,7 +241,7 @@ impl Traffic {
     }
 }
 
-/// What comes at the rate of an open loop.
+/// Unit of the rate of an open loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateUnit {
     /// Single requests.
@@ -250,7 +251,7 @@ pub enum RateUnit {
 }
 
 impl RateUnit {
-    /// Its name in messages.
+    /// The unit in messages.
     pub fn per_s(self) -> &'static str {
         match self {
             Self::Requests => "requests/s",
@@ -260,7 +261,7 @@ impl RateUnit {
 }
 
 impl Mix {
-    /// What comes at the rate of an open loop.
+    /// Unit of the rate of an open loop.
     pub fn rate_unit(&self) -> RateUnit {
         match self {
             Self::Round(_) | Self::Weighted(_) => RateUnit::Requests,
@@ -268,7 +269,7 @@ impl Mix {
         }
     }
 
-    /// All exchanges in their order.
+    /// All exchanges in order.
     pub(crate) fn exchanges(&self) -> Box<dyn Iterator<Item = &Exchange> + '_> {
         match self {
             Self::Round(exchanges) => Box::new(exchanges.iter()),

@@ -1,17 +1,17 @@
-//! The fast engine: `io_uring` with one system call for many requests. Needs Linux 6.1.
+//! The fast engine: `io_uring`, with one system call for many requests. Needs Linux 6.1.
 //!
 //! Budget per keep-alive request: one submitted send, one received completion, a share of one
-//! system call. Sockets live in the ring's own file table, so nothing looks up a descriptor. A
-//! receive is armed once per connection and brings each response in a buffer that the kernel took
-//! from a common ring. A send that succeeds says nothing; only a failed one has a completion.
+//! system call. Sockets are in the ring's file table, so no descriptor is looked up. A receive is
+//! armed once per connection and returns each response in a buffer from a shared ring. A send has a
+//! completion only if it fails.
 //! ```text
 //! Open:  SOCKET -> CONNECT          (linked; with a source address the socket is made and bound before)
 //! Send:  SEND, and the first time RECV (multishot)
 //! Close: CANCEL all of the socket, CLOSE
 //! Reset: CONNECT to no address, then as Close
 //! ```
-//! A connection that is put aside keeps its place in the file table until its server has closed it,
-//! and its slot takes another one.
+//! A connection that is put aside keeps its place in the file table until the server has closed it.
+//! Its slot gets another place.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,23 +31,23 @@ use crate::sys::{self, Mapping};
 use crate::target::Target;
 use crate::thread::{Engine, Sockets};
 
-/// Submissions that are collected before the kernel is called.
+/// Size of the submission queue.
 const SUBMISSIONS: u32 = 1024;
-/// Completions that find room at once; the kernel keeps what is beyond.
+/// Size of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
 /// Most receive buffers; a power of two.
 const BUFFERS: u16 = 1024;
-/// Receive buffers at the start, and those that are added when they run out. The kernel takes them
-/// in turn, so few of them stay in the caches: 32 instead of 256 make a request 6 % cheaper.
+/// Receive buffers at the start, and those added each time they run out. The kernel uses them in
+/// turn, so few buffers stay in the caches: 32 instead of 256 make a request 6 % cheaper.
 const FEW_BUFFERS: u16 = 32;
-/// Size of a receive buffer. Most responses fit; what is not used is not touched.
+/// Size of a receive buffer. Most responses fit; unused pages take no memory.
 const BUFFER_BYTES: usize = 32 << 10;
 /// The only group of buffers.
 const GROUP: u16 = 0;
 
-/// An address of no family. Whoever connects to it has no connection any more, and no `TIME_WAIT`
-/// either (connect(2)).
-static NOWHERE: [u64; 2] = [0; 2];
+/// An address of family `AF_UNSPEC`. Connecting to it drops the connection without `TIME_WAIT`
+/// (connect(2)).
+static UNSPECIFIED: [u64; 2] = [0; 2];
 
 /// The ring and the sockets of one client thread.
 pub(crate) struct Uring {
@@ -56,21 +56,21 @@ pub(crate) struct Uring {
     target: Target,
     server: Box<Address>,
     sockets: Vec<Socket>,
-    /// Places in the file table that nobody has.
+    /// Free places in the file table.
     free_places: Vec<u32>,
-    /// Connections that are the server's to close, by the keys of their receives.
+    /// Connections that the server should close, by the keys of their receives.
     closing: ClosingConnections<Socket>,
     batch: Vec<cqueue::Entry>,
 }
 
-/// A slot's connection. `generation` counts its connections, so that a completion of an earlier one
-/// is not mistaken for its own.
+/// A slot's connection. `generation` counts the slot's connections, to recognise completions of
+/// earlier ones.
 #[derive(Debug, Clone, Copy, Default)]
 struct Socket {
-    /// Its place in the ring's file table.
+    /// Place in the ring's file table.
     place: u32,
     generation: u32,
-    /// Whether connecting is under way.
+    /// Whether a connect is under way.
     connects: bool,
     /// Whether a receive is armed.
     receives: bool,
@@ -95,7 +95,7 @@ enum Kind {
     Connect,
     Send,
     Receive,
-    /// Cancelling and closing: nothing depends on how they end.
+    /// Cancel and close: the result does not matter.
     Last,
 }
 
@@ -109,7 +109,7 @@ impl Kind {
     ];
 }
 
-/// Says whether the ring can be used here, and if not why.
+/// Checks whether `io_uring` can be used here. The error is the reason why not.
 pub(crate) fn probe() -> Result<(), String> {
     let refused = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENOSYS) => "the kernel has no io_uring".to_owned(),
@@ -151,9 +151,9 @@ impl Uring {
                 clients.failed(slot, sys::connect_fault(&error), now_ns())
             }
             (Kind::Last, _) | (Kind::Socket, None) => return,
-            // Some bytes of a request were taken and then no more, or none at all.
+            // The request was sent in part or not at all.
             (Kind::Send, _) => clients.failed(slot, Fault::WriteFailed, now_ns()),
-            (Kind::Receive, _) => unreachable!("receives are told apart above"),
+            (Kind::Receive, _) => unreachable!("receives are handled above"),
         };
         self.perform(clients, slot, action);
     }
@@ -188,7 +188,7 @@ impl Uring {
                 self.receive(slot);
             }
         } else if let Some(mut socket) = self.closing.take(entry.user_data()) {
-            // Nothing but its end is to be heard of a connection that is done.
+            // A finished connection has only one more event: its end.
             socket.receives = cqueue::more(entry.flags());
             self.close_place(socket);
             self.free_places.push(socket.place);
@@ -196,55 +196,6 @@ impl Uring {
         if let Some(buffer) = buffer {
             self.buffers.give_back(buffer);
         }
-    }
-
-    fn open(&mut self, slot: u32) -> io::Result<()> {
-        let socket = &mut self.sockets[slot as usize];
-        socket.generation = socket.generation.wrapping_add(1);
-        socket.connects = true;
-        socket.receives = false;
-        socket.is_used = true;
-        let Socket {
-            generation, place, ..
-        } = *socket;
-        if let Some(source) = self.target.source(slot) {
-            // The place in the table is taken at once, so what is to leave it must have left.
-            self.ring.submit()?;
-            let stream = sys::socket(self.target.server(slot), Some(source))?;
-            // The ring takes a reference of its own.
-            self.ring
-                .submitter()
-                .register_files_update(place, &[stream.as_raw_fd()])?;
-        } else {
-            let family = sys::family(self.target.server(slot)).as_raw().into();
-            let home = DestinationSlot::try_from_slot_target(place);
-            let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
-                .file_index(Some(home.expect("slots are far fewer than the limit")))
-                .build()
-                .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
-            self.push(&entry.user_data(pack(slot, generation, Kind::Socket)));
-        }
-        let (address, length) = self.server.as_raw();
-        let entry = opcode::Connect::new(Fixed(place), address, length).build();
-        self.push(&entry.user_data(pack(slot, generation, Kind::Connect)));
-        Ok(())
-    }
-
-    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Action {
-        let bytes = clients.output(slot);
-        let Socket {
-            generation, place, ..
-        } = self.sockets[slot as usize];
-        let length = bytes.len();
-        let entry = opcode::Send::new(Fixed(place), bytes.as_ptr(), length as u32)
-            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
-            .build()
-            .flags(squeue::Flags::SKIP_SUCCESS);
-        self.push(&entry.user_data(pack(slot, generation, Kind::Send)));
-        if !self.sockets[slot as usize].receives {
-            self.receive(slot);
-        }
-        clients.wrote(slot, length)
     }
 
     fn receive(&mut self, slot: u32) {
@@ -255,18 +206,7 @@ impl Uring {
         self.push(&entry.user_data(key));
     }
 
-    fn close(&mut self, slot: u32) {
-        let socket = &mut self.sockets[slot as usize];
-        if !std::mem::replace(&mut socket.is_used, false) {
-            return;
-        }
-        let old = *socket;
-        socket.generation = socket.generation.wrapping_add(1);
-        self.close_place(old);
-    }
-
-    /// Closes a socket. What is under way holds it open, and would have completions of an earlier
-    /// generation.
+    /// Closes a socket. Operations under way would hold it open, so they are cancelled.
     fn close_place(&mut self, socket: Socket) {
         let key = pack(0, socket.generation, Kind::Last);
         if socket.receives || socket.connects {
@@ -278,29 +218,14 @@ impl Uring {
         self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
     }
 
-    /// Leaves a connection to the server to close, and gives its slot another place.
-    fn put_aside(&mut self, clients: &mut Clients<'_>, slot: u32, now_ns: u64) {
-        self.end_left_open(clients, now_ns);
-        let Some(place) = self.free_places.pop() else {
-            return self.close(slot);
-        };
-        if !self.sockets[slot as usize].receives {
-            self.receive(slot);
-        }
-        let socket = &mut self.sockets[slot as usize];
-        let old = *socket;
-        socket.is_used = false;
-        socket.generation = socket.generation.wrapping_add(1);
-        socket.place = place;
-        let key = pack(slot, old.generation, Kind::Receive);
-        self.closing.add(key, old, now_ns);
-    }
-
-    /// Closes connections that servers have left open.
+    /// Ends finished connections that the server has left open.
     fn end_left_open(&mut self, clients: &mut Clients<'_>, now_ns: u64) {
         while let Some((socket, ending)) = self.closing.expire(now_ns) {
             if ending == Ending::Reset {
-                let (address, length) = (NOWHERE.as_ptr().cast(), size_of_val(&NOWHERE) as u32);
+                let (address, length) = (
+                    UNSPECIFIED.as_ptr().cast(),
+                    size_of_val(&UNSPECIFIED) as u32,
+                );
                 let entry = opcode::Connect::new(Fixed(socket.place), address, length).build();
                 let key = pack(0, socket.generation, Kind::Last);
                 self.push(&entry.flags(squeue::Flags::SKIP_SUCCESS).user_data(key));
@@ -336,7 +261,7 @@ impl Sockets for Uring {
         let ring = make_ring().context("cannot make an io_uring")?;
         let submitter = ring.submitter();
         submitter
-            .register_files_sparse((slots + closing::MOST) as u32)
+            .register_files_sparse((slots + closing::MAX_CLOSING) as u32)
             .context("cannot make a file table")?;
         let buffers = Buffers::new(&ring).context("cannot register receive buffers")?;
         Ok(Self {
@@ -345,7 +270,7 @@ impl Sockets for Uring {
             server: Box::new(Address::from(target.server(0))),
             target,
             sockets: (0..slots as u32).map(Socket::at).collect(),
-            free_places: (slots as u32..(slots + closing::MOST) as u32).collect(),
+            free_places: (slots as u32..(slots + closing::MAX_CLOSING) as u32).collect(),
             closing: ClosingConnections::new(),
             batch: Vec::with_capacity(COMPLETIONS as usize),
         })
@@ -353,26 +278,81 @@ impl Sockets for Uring {
 }
 
 impl Engine for Uring {
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut action: Action) {
-        loop {
-            action = match action {
-                Action::Wait => return,
-                Action::Open => match self.open(slot) {
-                    Ok(()) => return,
-                    Err(error) => clients.failed(slot, sys::connect_fault(&error), now_ns()),
-                },
-                Action::Send => self.send(clients, slot),
-                Action::Close => {
-                    self.close(slot);
-                    clients.closed(slot, now_ns())
-                }
-                Action::PutAside => {
-                    let now_ns = now_ns();
-                    self.put_aside(clients, slot, now_ns);
-                    clients.closed(slot, now_ns)
-                }
-            };
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        let socket = &mut self.sockets[slot as usize];
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.connects = true;
+        socket.receives = false;
+        socket.is_used = true;
+        let Socket {
+            generation, place, ..
+        } = *socket;
+        if let Some(source) = self.target.source(slot) {
+            // The place is filled at once, so a pending close of it must be submitted first.
+            self.ring.submit()?;
+            let stream = sys::socket(self.target.server(slot), Some(source))?;
+            // The ring takes its own reference.
+            self.ring
+                .submitter()
+                .register_files_update(place, &[stream.as_raw_fd()])?;
+        } else {
+            let family = sys::family(self.target.server(slot)).as_raw().into();
+            let index = DestinationSlot::try_from_slot_target(place);
+            let entry = opcode::Socket::new(family, libc::SOCK_STREAM, 0)
+                .file_index(Some(index.expect("slots are far fewer than the limit")))
+                .build()
+                .flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
+            self.push(&entry.user_data(pack(slot, generation, Kind::Socket)));
         }
+        let (address, length) = self.server.as_raw();
+        let entry = opcode::Connect::new(Fixed(place), address, length).build();
+        self.push(&entry.user_data(pack(slot, generation, Kind::Connect)));
+        Ok(())
+    }
+
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Action> {
+        let bytes = clients.output(slot);
+        let Socket {
+            generation, place, ..
+        } = self.sockets[slot as usize];
+        let length = bytes.len();
+        let entry = opcode::Send::new(Fixed(place), bytes.as_ptr(), length as u32)
+            .flags(libc::MSG_NOSIGNAL | libc::MSG_WAITALL)
+            .build()
+            .flags(squeue::Flags::SKIP_SUCCESS);
+        self.push(&entry.user_data(pack(slot, generation, Kind::Send)));
+        if !self.sockets[slot as usize].receives {
+            self.receive(slot);
+        }
+        Some(clients.wrote(slot, length))
+    }
+
+    fn close(&mut self, slot: u32) {
+        let socket = &mut self.sockets[slot as usize];
+        if !std::mem::replace(&mut socket.is_used, false) {
+            return;
+        }
+        let old = *socket;
+        socket.generation = socket.generation.wrapping_add(1);
+        self.close_place(old);
+    }
+
+    /// Also gives the slot another place.
+    fn put_aside(&mut self, clients: &mut Clients<'_>, slot: u32, now_ns: u64) {
+        self.end_left_open(clients, now_ns);
+        let Some(place) = self.free_places.pop() else {
+            return self.close(slot);
+        };
+        if !self.sockets[slot as usize].receives {
+            self.receive(slot);
+        }
+        let socket = &mut self.sockets[slot as usize];
+        let old = *socket;
+        socket.is_used = false;
+        socket.generation = socket.generation.wrapping_add(1);
+        socket.place = place;
+        let key = pack(slot, old.generation, Kind::Receive);
+        self.closing.add(key, old, now_ns);
     }
 
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
@@ -401,7 +381,7 @@ impl Engine for Uring {
 
 impl Drop for Uring {
     fn drop(&mut self) {
-        // Nothing may be under way when the requests and the buffers go.
+        // Operations under way must end before requests and buffers are freed.
         let _ = self.ring.submit();
         let submitter = self.ring.submitter();
         let _ = submitter.register_sync_cancel(None, CancelBuilder::any());
@@ -409,7 +389,7 @@ impl Drop for Uring {
     }
 }
 
-/// A socket address as the kernel wants it.
+/// A socket address in the kernel's format.
 enum Address {
     V4(libc::sockaddr_in),
     V6(libc::sockaddr_in6),
@@ -440,7 +420,7 @@ impl From<SocketAddr> for Address {
 }
 
 impl Address {
-    /// Place and length; valid as long as the address stays where it is.
+    /// Pointer and length; valid while the address is not moved.
     fn as_raw(&self) -> (*const libc::sockaddr, libc::socklen_t) {
         match self {
             Self::V4(v4) => (std::ptr::from_ref(v4).cast(), size_of_val(v4) as u32),
@@ -449,12 +429,12 @@ impl Address {
     }
 }
 
-/// Receive buffers, and the ring through which the kernel gets them.
+/// Receive buffers, and the ring that passes them to the kernel.
 struct Buffers {
     ring: Mapping,
     memory: Mapping,
     tail: u16,
-    /// Buffers that the kernel has got so far.
+    /// Number of buffers passed to the kernel so far.
     given: u16,
 }
 
@@ -481,14 +461,14 @@ impl Buffers {
         Ok(buffers)
     }
 
-    /// Lets the kernel use a few more buffers, if there are any.
+    /// Passes a few more buffers to the kernel, if there are any.
     fn give_more(&mut self) {
         let more = self.given..BUFFERS.min(self.given + FEW_BUFFERS);
         self.given = more.end;
         more.for_each(|buffer| self.give_back(buffer));
     }
 
-    /// What the kernel wrote to a buffer.
+    /// The bytes that the kernel wrote to a buffer.
     #[expect(unsafe_code, reason = "the kernel shares the memory")]
     fn bytes(&self, buffer: u16, length: usize) -> &[u8] {
         assert!(
@@ -503,7 +483,7 @@ impl Buffers {
         }
     }
 
-    /// Lets the kernel use a buffer again.
+    /// Passes a buffer to the kernel again.
     #[expect(unsafe_code, reason = "the kernel shares the memory")]
     fn give_back(&mut self, buffer: u16) {
         assert!(buffer < BUFFERS, "the kernel keeps to the buffers it got");
@@ -523,7 +503,7 @@ impl Buffers {
     }
 }
 
-/// Slot (24 bits), kind (8 bits) and generation of a connection in one number.
+/// Packs slot (24 bits), kind (8 bits) and generation of a connection into one number.
 fn pack(slot: u32, generation: u32, kind: Kind) -> u64 {
     u64::from(generation) << 32 | u64::from(slot) << 8 | kind as u64
 }
@@ -541,7 +521,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_keep_what_is_packed() {
+    fn keys_are_unpacked_as_packed() {
         for kind in Kind::ALL {
             assert_eq!(
                 unpack(pack(0xff_fffe, 0xffff_ffff, kind)),

@@ -1,23 +1,23 @@
-//! URLs and paths as people type them: where the server is, and what is asked for.
+//! URLs and paths as people type them.
 
 use std::fmt::Write as _;
 
-/// A URL in its parts.
+/// A parsed URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Url {
-    /// Encrypted or not.
+    /// `http` or `https`.
     pub scheme: Scheme,
-    /// Name or address, an IPv6 address without its brackets.
+    /// Host name or address; an IPv6 address without brackets.
     pub host: String,
-    /// The network interface by which an IPv6 address of a link is reached, by name or number.
+    /// Zone of a link-local IPv6 address: name or number of a network interface.
     pub zone: Option<String>,
-    /// Its port; the scheme's own where none is written.
+    /// Port; defaults to that of the scheme.
     pub port: u16,
     /// Path and query.
     pub path: String,
 }
 
-/// How the server is spoken to.
+/// Scheme of a URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
     /// `http://`
@@ -27,7 +27,7 @@ pub enum Scheme {
 }
 
 impl Url {
-    /// Reads a URL; what is wrong with it, if something is.
+    /// Parses a URL. The error is a message with a remedy.
     pub fn read(text: &str) -> Result<Self, String> {
         let text = text.trim();
         let Some((scheme, rest)) = text.split_once("://") else {
@@ -47,8 +47,7 @@ impl Url {
         let (site, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
         let (site, zone) = split_zone(site)?;
         let (host, port) = scheme.split_site(&site, text)?;
-        // The path is left as it was typed but for what cannot be sent: who asks for /a/../b means
-        // it.
+        // The path is only escaped, not normalised: /a/../b may be intended.
         let path = path.split('#').next().unwrap_or_default();
         let slash = if path.starts_with('/') { "" } else { "/" };
         let path = encode(&format!("{slash}{path}"))?;
@@ -61,7 +60,7 @@ impl Url {
         })
     }
 
-    /// The host as the system looks it up: with the zone, which no server is told of.
+    /// The host for name resolution, with its zone.
     pub fn lookup_name(&self) -> String {
         match &self.zone {
             Some(zone) => format!("{}%{zone}", self.host),
@@ -69,16 +68,16 @@ impl Url {
         }
     }
 
-    /// Whether another URL is of the same server.
+    /// Whether another URL has the same scheme, host and port.
     pub fn is_same_site(&self, other: &Self) -> bool {
         let site = |url: &Self| (url.scheme, url.lookup_name(), url.port);
         site(self) == site(other)
     }
 
-    /// Value of the `Host` header.
+    /// Value of the `Host` field, without zone.
     pub fn host_field(&self) -> String {
-        let v6 = self.host.contains(':');
-        let host = if v6 {
+        let is_ipv6 = self.host.contains(':');
+        let host = if is_ipv6 {
             format!("[{}]", self.host)
         } else {
             self.host.clone()
@@ -99,7 +98,7 @@ impl Scheme {
         }
     }
 
-    /// Host and port of what stands between the scheme and the path.
+    /// Parses host and port, between the scheme and the path.
     fn split_site(self, site: &str, text: &str) -> Result<(String, u16), String> {
         if site.contains('@') {
             let remedy = "send it with -H \"Authorization: ...\"";
@@ -135,8 +134,8 @@ impl Scheme {
     }
 }
 
-/// Takes the zone out of an IPv6 address in brackets: `[fe80::1%25eth0]` (RFC 6874), or with a bare
-/// `%`, as most programs take it too.
+/// Removes the zone from an IPv6 address in brackets: `[fe80::1%25eth0]` (RFC 6874), or with a bare
+/// `%`, which most programs accept.
 fn split_zone(site: &str) -> Result<(String, Option<String>), String> {
     let parts = site.split_once('%').and_then(|(address, rest)| {
         let (zone, port) = rest.split_once(']')?;
@@ -158,9 +157,8 @@ fn split_zone(site: &str) -> Result<(String, Option<String>), String> {
     Ok((format!("{address}]{port}"), Some(zone.into())))
 }
 
-/// A path and query as they go on the wire: what is no visible ASCII character is written as `%XX`,
-/// byte by byte (RFC 3986, section 2.1). What is escaped already stays as it is; a control
-/// character is a mistake.
+/// Percent-encodes all characters of path and query that are not visible ASCII (RFC 3986, section
+/// 2.1). Existing escapes are kept. A control character is an error.
 pub fn encode(path: &str) -> Result<String, String> {
     if path.chars().any(char::is_control) {
         return Err(format!(
@@ -178,8 +176,8 @@ pub fn encode(path: &str) -> Result<String, String> {
     Ok(text)
 }
 
-/// A line of a list or a script without its comment: `#` begins one at the beginning of the line and
-/// after a blank.
+/// A line of a list or script without its comment, which starts with `#` at the beginning of the
+/// line or after a blank.
 pub fn without_comment(line: &str) -> &str {
     let mut after_blank = true;
     for (at, letter) in line.char_indices() {
@@ -197,42 +195,40 @@ mod tests {
 
     fn read(text: &str) -> String {
         match Url::read(text) {
-            Ok(url) => format!(
-                "{:?} {} port {} asks {}",
-                url.scheme,
-                url.host_field(),
-                url.port,
-                url.path
-            ),
+            Ok(url) => {
+                let host = url.host_field();
+                format!("{:?} {host} {} {}", url.scheme, url.port, url.path)
+            }
             Err(why) => why,
         }
     }
 
     #[test]
     fn a_url_has_a_host_a_port_and_a_path() {
-        assert_eq!(read("http://a.org"), "Http a.org port 80 asks /");
-        assert_eq!(
-            read("HTTPS://a.org?x=1#y"),
-            "Https a.org port 443 asks /?x=1"
-        );
-        assert_eq!(
-            read("http://a.org:81/b/c"),
-            "Http a.org:81 port 81 asks /b/c"
-        );
-        assert_eq!(
-            read("http://a.org/ü b?c=%20 d"),
-            "Http a.org port 80 asks /%C3%BC%20b?c=%20%20d"
-        );
-        assert_eq!(read("http://[::1]:81/"), "Http [::1]:81 port 81 asks /");
-        assert_eq!(read("https://[::1]/"), "Https [::1] port 443 asks /");
-        assert_eq!(
-            read("http://bücher.example:80/a/../b"),
-            "Http xn--bcher-kva.example port 80 asks /a/../b"
-        );
+        for (text, expected) in [
+            ("http://a.org", "Http a.org 80 /"),
+            ("HTTPS://a.org?x=1#y", "Https a.org 443 /?x=1"),
+            ("http://a.org:81/b/c", "Http a.org:81 81 /b/c"),
+            ("http://[::1]:81/", "Http [::1]:81 81 /"),
+            ("https://[::1]/", "Https [::1] 443 /"),
+            // Blanks around a URL are not part of it.
+            (" http://a.org/b \t", "Http a.org 80 /b"),
+            ("http://a.org/b c ", "Http a.org 80 /b%20c"),
+            (
+                "http://a.org/ü b?c=%20 d",
+                "Http a.org 80 /%C3%BC%20b?c=%20%20d",
+            ),
+            (
+                "http://bücher.example:80/a/../b",
+                "Http xn--bcher-kva.example 80 /a/../b",
+            ),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
     }
 
     #[test]
-    fn a_zone_is_looked_up_and_not_sent() {
+    fn a_zone_is_resolved_and_not_sent() {
         let shown = |text: &str| {
             let url = Url::read(text).unwrap();
             format!("{} {} {}", url.lookup_name(), url.port, url.host_field())
@@ -260,50 +256,36 @@ mod tests {
     }
 
     #[test]
-    fn blanks_around_a_url_are_not_part_of_it() {
-        assert_eq!(read(" http://a.org/b \t"), "Http a.org port 80 asks /b");
-        assert_eq!(read("http://a.org/b c "), "Http a.org port 80 asks /b%20c");
-    }
-
-    #[test]
     fn a_wrong_url_is_refused_with_its_remedy() {
-        assert_eq!(
-            read("a.org/x"),
-            "no scheme in the URL: a.org/x (write http://a.org/x)"
-        );
-        assert_eq!(
-            read("ftp://a.org/"),
-            "unknown scheme: ftp (write http:// or https://)"
-        );
-        assert_eq!(
-            read("http:///x"),
-            "no host in the URL: http:///x (write http://HOST/PATH)"
-        );
-        assert_eq!(read("http://a.org:0/"), "not a port: a.org:0 (1 to 65535)");
-        assert_eq!(
-            read("http://a.org:http/"),
-            "not a port: a.org:http (1 to 65535)"
-        );
-        assert_eq!(
-            read("http://a.org/a\nb"),
-            "control character in the path: \"/a\\nb\" (remove it)"
-        );
-        assert_eq!(
-            read("http://a b/"),
-            "not a host and port: \"a b\" (write HOST or HOST:PORT)"
-        );
-        assert!(read("http://[::1/").starts_with("not a host and port"));
-        assert!(read("http://a\\b/").starts_with("not a host and port"));
-        assert!(read("http://me:pw@a.org/").starts_with("name and password in the URL"));
-    }
-
-    #[test]
-    fn a_path_goes_out_in_ascii() {
-        assert_eq!(encode("/ü b?x=%20&y"), Ok("/%C3%BC%20b?x=%20&y".into()));
-        assert!(
-            encode("/a\nb")
-                .unwrap_err()
-                .starts_with("control character")
-        );
+        for (text, expected) in [
+            (
+                "a.org/x",
+                "no scheme in the URL: a.org/x (write http://a.org/x)",
+            ),
+            (
+                "ftp://a.org/",
+                "unknown scheme: ftp (write http:// or https://)",
+            ),
+            (
+                "http:///x",
+                "no host in the URL: http:///x (write http://HOST/PATH)",
+            ),
+            ("http://a.org:0/", "not a port: a.org:0 (1 to 65535)"),
+            ("http://a.org:http/", "not a port: a.org:http (1 to 65535)"),
+            (
+                "http://a.org/a\nb",
+                "control character in the path: \"/a\\nb\" (remove it)",
+            ),
+            (
+                "http://a b/",
+                "not a host and port: \"a b\" (write HOST or HOST:PORT)",
+            ),
+            ("http://[::1/", "not a host and port"),
+            ("http://a\\b/", "not a host and port"),
+            ("http://me:pw@a.org/", "name and password in the URL"),
+        ] {
+            let why = read(text);
+            assert!(why.starts_with(expected), "{why}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The part of a run that counts.
 
-/// The part of a run that counts, in nanoseconds of the engine's clock; `close_ns` is not part of
-/// it.
+/// The half-open interval from `open_ns` to `close_ns`, in nanoseconds of the engine's clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Window {
     pub(crate) open_ns: u64,
@@ -13,7 +12,7 @@ impl Window {
         self.open_ns <= at_ns && at_ns < self.close_ns
     }
 
-    /// Whether some of it lies between two instants.
+    /// Whether the window overlaps an interval.
     pub(crate) fn meets(self, from_ns: u64, to_ns: u64) -> bool {
         self.open_ns < to_ns && from_ns < self.close_ns
     }

@@ -1,5 +1,5 @@
-//! Nothing is allocated for a request: a load of ten times the requests allocates as often. A
-//! second costs a few allocations, beside the threads that send.
+//! A request allocates nothing: a load with many more requests allocates as often. A second costs a
+//! few allocations, outside the client threads.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,7 +12,7 @@ use load::expect::Expect;
 use load::run;
 use load::traffic::{End, EngineChoice, Mix, Traffic};
 
-/// Counts what client threads allocate; the servers of this test do not matter.
+/// Counts allocations, except those of the test's servers.
 struct Counting;
 
 static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
@@ -23,9 +23,9 @@ thread_local! {
 
 #[expect(
     unsafe_code,
-    reason = "an allocator is unsafe by its nature; this one hands all on"
+    reason = "an allocator is unsafe; this one forwards all calls"
 )]
-// SAFETY: every call is handed on unchanged to the system's allocator.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if !IS_SERVER.get() {
@@ -44,12 +44,13 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// To tell of a second and to pack its histogram away.
+/// Allocations to report a second and pack its histogram.
 const PER_SECOND: u64 = 100;
 
 const BODY: &[u8] = b"twenty bytes of text";
 
-/// Runs so many requests; the seconds that it took, begun ones included, and the allocations.
+/// Runs `count` requests. Returns the number of seconds, including partial ones, and of
+/// allocations.
 fn run(server: SocketAddr, engine: EngineChoice, count: u64) -> (u64, u64) {
     let page = Exchange::get("/page", Expect::body(BODY));
     let traffic = Traffic {
@@ -66,7 +67,7 @@ fn run(server: SocketAddr, engine: EngineChoice, count: u64) -> (u64, u64) {
     (result.timeline.len() as u64, after - before)
 }
 
-/// Serves one connection; one read is one request here.
+/// Serves one connection. Each read contains one request.
 fn serve(mut stream: TcpStream) {
     IS_SERVER.set(true);
     let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", BODY.len());
@@ -93,7 +94,7 @@ fn requests_allocate_nothing() {
     for engine in [EngineChoice::Fastest, EngineChoice::Epoll] {
         let (few_s, base) = run(server, engine, 1000);
         let (many_s, allocations) = run(server, engine, 20_000);
-        // How often a second's histogram grows is a matter of how far apart latencies lie, not of how many there are.
+        // How often a histogram grows depends on the range of latencies, not on their number.
         let most = base + (1 + many_s.saturating_sub(few_s)) * PER_SECOND;
         assert!(
             allocations <= most,

@@ -30,7 +30,7 @@ impl Kvm {
     /// What QEMU or the guest said when it failed, where there is more than the one line.
     pub fn detail(&self) -> Option<&str> {
         match self {
-            Self::Broken(said) => Some(said),
+            Self::Broken(why) => Some(why),
             Self::Works | Self::Absent(_) | Self::Unwanted => None,
         }
     }

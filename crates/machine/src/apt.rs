@@ -1,4 +1,4 @@
-//! A private apt root for one Debian suite, so that kernels of any suite can be had without touching the
+//! A private apt root for a Debian suite, which makes kernels of any suite available without changing the
 //! host's package system, and apt itself checks every signature.
 //!
 //! Where Debian's archive is and how to reach it (mirror, proxy, credentials) is taken from the host's own
@@ -30,7 +30,7 @@ pub const SUITES: [&str; 7] = [
     "sid",
 ];
 
-/// Names another mirror than the host's own.
+/// Environment variable that names another mirror than the host's.
 const MIRROR_VARIABLE: &str = "BAKEOFF_DEBIAN_MIRROR";
 
 /// The file of a root that names the mirror whose index is there.
@@ -42,10 +42,10 @@ const SETTINGS: &str = "settings";
 /// Public keys of Debian's archive, as the package debian-archive-keyring installs them.
 pub(crate) const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// Room for one suite's index and apt's own caches of it.
+/// Space for a suite's index and apt's caches of it.
 const INDEX_BYTES: u64 = 250 << 20;
 
-/// A suite whose index is at hand.
+/// A suite whose index is in the cache.
 #[derive(Debug)]
 pub(crate) struct Suite {
     name: String,
@@ -66,9 +66,9 @@ pub(crate) struct Package {
 }
 
 impl Suite {
-    /// Opens a suite; its index is fetched when it is missing or when `refresh` asks for it.
+    /// Opens a suite. Fetches its index if it is missing, or with `refresh`.
     ///
-    /// Hold the cache's lock of the suite meanwhile: apt allows one user at a time.
+    /// The caller must hold the cache's lock of the suite, because apt allows one user at a time.
     pub(crate) fn open(cache: &Cache, name: &str, refresh: bool, task: Task<'_>) -> Result<Self> {
         check_suite(name)?;
         let suite = Self {
@@ -102,7 +102,7 @@ impl Suite {
         (!mirror.is_empty()).then_some(Source { mirror, settings })
     }
 
-    /// Fetches the index. What is there of the mirror `before` stays until all of the new one is.
+    /// Fetches the index. The index of the mirror `before` stays until the new one is complete.
     fn fetch(&self, cache: &Cache, before: Option<&Source>, task: Task<'_>) -> Result<()> {
         let name = &self.name;
         cache.expect_space(INDEX_BYTES)?;
@@ -111,7 +111,7 @@ impl Suite {
             .map_err(|why| cache.cannot_write(&why))?;
         let what = format!("fetching the index of {name}");
         let mut update = self.command("apt-get")?;
-        // Without this apt calls a half-failed update a success and goes on with what it has.
+        // Else apt reports a partly failed update as success, and uses the old files.
         update.args(["update", "--error-on=any"]);
         if before.is_some_and(|before| before.mirror != source.mirror) {
             // Else apt would remove the index that `fetched` still names. The next update does.
@@ -129,14 +129,14 @@ impl Suite {
         Ok(read_index(&self.index(task)?, prefixes))
     }
 
-    /// The index, compared with what the archive has signed: what lies in the cache may have been changed since apt fetched it.
+    /// The index, checked against the signed release file, because the cache may have been changed since apt fetched it.
     fn index(&self, task: Task<'_>) -> Result<String> {
         let mut targets = self.command("apt-get")?;
         let format = ["--format", "$(METAKEY) $(FILENAME)", "Created-By: Packages"];
         let files = program::run(targets.arg("indextargets").args(format), task)?;
         let mut index = String::new();
         for (key, file) in files.lines().filter_map(|line| line.split_once(' ')) {
-            // It may lie there compressed, in any way that apt knows.
+            // It may be compressed, in any format that apt supports.
             let mut cat = Command::new("/usr/lib/apt/apt-helper");
             self.adorn(cat.args(["cat-file", file]));
             let text = program::run(&mut cat, task)?;
@@ -197,7 +197,7 @@ impl Suite {
         Ok(())
     }
 
-    /// What installing `packages` beside a minimal system would bring: `name=version`, sorted.
+    /// The packages of a minimal system with `packages`: `name=version`, sorted.
     pub(crate) fn resolve(&self, packages: &[String], task: Task<'_>) -> Result<Vec<String>> {
         let mut names = vec!["?essential".to_string(), "apt".into()];
         names.extend(required_in(&self.index(task)?));
@@ -219,7 +219,7 @@ impl Suite {
         Ok(chosen)
     }
 
-    /// Writes the root's own configuration.
+    /// Writes the root's configuration.
     fn configure(&self, source: &Source) -> io::Result<()> {
         for dir in [
             "lists/partial",
@@ -260,7 +260,7 @@ impl Suite {
     }
 }
 
-/// Writes a file whole, where it has another content: apt reads the index anew where `sources.list` is newer.
+/// Writes a file atomically, if its content differs: apt reads the index again if `sources.list` is newer.
 fn replace(root: &Tree, name: &str, body: &[u8]) -> io::Result<()> {
     if root
         .read(name, NOTE_BYTES)
@@ -271,7 +271,7 @@ fn replace(root: &Tree, name: &str, body: &[u8]) -> io::Result<()> {
     root.replace(name, body)
 }
 
-/// The SHA-256 that a signed release file has of one of its lists.
+/// The SHA-256 of a list in a signed release file.
 fn signed_sum<'r>(release: &'r str, list: &str) -> Option<&'r str> {
     let mut lines = release
         .lines()
@@ -285,7 +285,7 @@ fn signed_sum<'r>(release: &'r str, list: &str) -> Option<&'r str> {
     })
 }
 
-/// Refuses a suite that nobody has heard of, before the network is asked.
+/// Fails for an unknown suite, before the network is used.
 pub(crate) fn check_suite(name: &str) -> Result<()> {
     if SUITES.contains(&name) {
         return Ok(());
@@ -305,7 +305,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// As the host's own apt has it.
+    /// From the host's apt configuration.
     pub(crate) fn of_host(task: Task<'_>) -> Result<Self> {
         let named = named_mirror(std::env::var_os(MIRROR_VARIABLE).as_deref())?;
         if !Path::new(KEYRING).exists() {
@@ -375,7 +375,7 @@ fn mirror_of(targets: &str) -> Option<String> {
 
 /// The lines of `apt-config dump` that say how to fetch.
 ///
-/// Left out is what says what to fetch (we say that), and what would weaken the check of signatures.
+/// Without lines that say what to fetch, and those that would weaken the check of signatures.
 fn settings_of(dump: &str) -> String {
     let ours = [
         "IndexTargets",
@@ -532,10 +532,7 @@ Acquire::Languages:: "none";
         let dir = tempfile::tempdir().unwrap();
         let cache = |name: &str| Cache::open(&dir.path().join(name));
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let source = Source {
             mirror: "http://mirror.example.org/debian".into(),
             settings: "Acquire::http::Proxy \"http://proxy.example.org:3142\";\n".into(),

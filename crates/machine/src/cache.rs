@@ -1,19 +1,19 @@
-//! The cache: fetched kernels, built images and initramfses, each under a name made of its content.
+//! The cache: fetched kernels, built images and initramfses, each under a hash of its content.
 //!
 //! ```text
 //! kernels/ID/    initramfs/ID/    images/ID/     finished entries, never changed
-//! builds/ID/                                     where kernels of a source tree are built, which grows
-//! names/ID.json, ID.name                         what a name such as debian:bookworm/6.1 stood for
-//! used/, runs/                                   who needs which entry (`eviction`)
+//! builds/ID/                                     build directories of kernels, which change
+//! names/ID.json, ID.name                         what a name such as debian:bookworm/6.1 was resolved to
+//! used/, runs/                                   last use of entries, and runs that need them (`eviction`)
 //! apt/SUITE/                                     private apt roots
-//! staging/                                       entries under construction, each under its maker's lock
-//! locks/                                         one maker at a time for what is shared
+//! staging/                                       entries under construction, each locked by its maker
+//! locks/                                         locks of what is shared
 //! ```
-//! An entry is made in `staging` and renamed into its place, so that one that is there is whole. The lock
-//! on a staging falls with its maker, however that ends; whoever comes next clears the staging away.
+//! An entry is made in `staging` and then renamed, so an entry in its place is complete. The lock on a staging directory
+//! ends with its maker, however that ends; the next process that opens the cache removes the directory.
 //!
-//! Nothing of it is used unchecked. Entries are compared with the SHA-256 of their files (`seal`), and kept packages with their
-//! suite's signed index (`packages`). Links are followed nowhere in it.
+//! Everything is checked before use: entries by the SHA-256 of their files (`seal`), kept packages by their suite's
+//! signed index (`packages`). Links are never followed.
 
 pub mod about;
 pub mod eviction;
@@ -41,30 +41,30 @@ use serde::de::DeserializeOwned;
 use crate::program;
 use crate::task::Task;
 
-/// Free space that must remain when something is made: a disk filled to the brim hurts others.
+/// Free space that must remain when something is made: a full disk hurts other programs.
 const SPARE_BYTES: u64 = 64 << 20;
 
-/// Longest of the small files that say what an entry or a name is, in bytes.
+/// Longest file that describes an entry or a name, in bytes.
 pub(crate) const NOTE_BYTES: u64 = 16 << 20;
 
 /// Entries under construction.
 const STAGING: &str = "staging";
 
-/// Tells the staging directories of one process apart.
+/// Numbers the staging directories of this process.
 static NEXT_STAGING: AtomicU32 = AtomicU32::new(0);
 
 /// A cache directory.
 #[derive(Debug, Clone)]
 pub struct Cache {
     root: PathBuf,
-    /// Locks on the entries that this cache and its clones have given out: nobody evicts them.
+    /// Locks on entries that this cache and its clones have returned, which prevent their eviction.
     held: Arc<Mutex<BTreeMap<(String, String), File>>>,
-    /// Entries that this cache and its clones have found as they were finished.
+    /// Entries that this cache and its clones have checked.
     checked: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
 impl Cache {
-    /// Opens the user's cache: `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`. Root is refused one that others can write to.
+    /// Opens the user's cache: `$XDG_CACHE_HOME/bakeoff`, else `~/.cache/bakeoff`. For root, fails if others can write to it.
     pub fn of_user() -> Result<Self> {
         let absolute = |name| {
             std::env::var_os(name)
@@ -80,11 +80,11 @@ impl Cache {
         Ok(Self::open(&root))
     }
 
-    /// Opens a cache at `root` and clears away what interrupted makers left.
+    /// Opens a cache at `root` and removes what interrupted makers left.
     ///
-    /// A cache that cannot be written to is no error yet: what it holds can still be used.
+    /// Also opens a cache that is not writable, because its entries can be used.
     pub fn open(root: &Path) -> Self {
-        // The size of a link is not that of what it leads to.
+        // Else its size would be that of a link.
         let root = root.canonicalize().unwrap_or_else(|_| root.into());
         let cache = Self {
             root,
@@ -95,17 +95,16 @@ impl Cache {
         cache
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// Its files.
     pub(crate) fn tree(&self) -> Tree {
         Tree::at(&self.root)
     }
 
-    /// Fails where there is a cache that cannot be read, such as another user's; none at all is an empty one.
+    /// Fails if the cache exists but cannot be read, such as another user's.
     pub fn refuse_unreadable(&self) -> Result<()> {
         let kinds = fs::read_dir(&self.root).and_then(Iterator::collect::<io::Result<Vec<_>>>);
         let read = kinds.and_then(|kinds| {
@@ -126,14 +125,15 @@ impl Cache {
         }
     }
 
-    /// Bytes on disk of all it holds.
+    /// Bytes on disk of the whole cache.
     pub fn size_bytes(&self) -> u64 {
         size_of(&self.root)
     }
 
-    /// A finished entry, if it is there, and as it was finished. It stays while this cache or a clone of it lives.
+    /// A finished entry, if there is one. It is not evicted while this cache or a clone of it lives. Fails if the entry has
+    /// changed since it was finished.
     pub(crate) fn entry(&self, kind: &str, id: &str) -> Result<Option<PathBuf>> {
-        // Held before it is looked for, or it may be evicted in between.
+        // Locked before the check, or it may be evicted in between.
         self.hold(kind, id);
         let key = (kind.to_string(), id.to_string());
         let place = self.tree().below(kind).below(id);
@@ -153,7 +153,7 @@ impl Cache {
         Ok(Some(place.path()))
     }
 
-    /// A directory that is worked in, if it is there; it stays likewise. What it holds is never the same for long.
+    /// A build directory, if there is one. It is held like an entry, but not checked, because its content changes.
     pub(crate) fn work_dir(&self, kind: &str, id: &str) -> Option<PathBuf> {
         self.hold(kind, id);
         let path = self.peek(kind, id);
@@ -163,13 +163,13 @@ impl Cache {
         path
     }
 
-    /// An entry for a look alone: it is not held, not checked, and does not count as used.
+    /// The path of an entry, which is neither held nor checked, and does not count as used.
     pub(crate) fn peek(&self, kind: &str, id: &str) -> Option<PathBuf> {
         let place = self.tree().below(kind).below(id);
         place.has_dir("").then(|| place.path())
     }
 
-    /// Ids and places of all entries of a kind, likewise for a look alone.
+    /// Ids and paths of all entries of a kind, as `peek` returns them.
     pub(crate) fn entries(&self, kind: &str) -> Vec<(String, PathBuf)> {
         let entries = self.tree().below(kind).list().unwrap_or_default();
         let ids = entries
@@ -187,7 +187,7 @@ impl Cache {
         lock(&self.held).keys().cloned().collect()
     }
 
-    /// A cache that cannot be written to is not evicted from either, so that nothing is lost without the lock.
+    /// Locks an entry. If the cache is not writable, it needs no lock, because nothing can be evicted either.
     fn hold(&self, kind: &str, id: &str) {
         let Ok(file) = self.open_lock(&use_name(kind, id)) else {
             return;
@@ -198,7 +198,7 @@ impl Cache {
         }
     }
 
-    /// Opens a lock of the cache; it is made where it is missing.
+    /// Opens a lock file of the cache, or makes it.
     fn open_lock(&self, name: &str) -> io::Result<File> {
         let tree = self.tree();
         if let Some(dir) = Path::new(name).parent() {
@@ -218,7 +218,7 @@ impl Cache {
             let lock_name = format!("{name}.lock");
             let lock = parent.lock_file(&lock_name);
             let lock = lock.map_err(|why| self.cannot_write(&why))?;
-            // A sweeper may have taken the lock file between its making and our locking it.
+            // Another process may have removed the lock file before this one locked it.
             let named = || parent.metadata(&lock_name).map(|named| named.ino());
             let is_ours = lock.try_lock().is_ok()
                 && named().is_ok_and(|named| lock.metadata().is_ok_and(|held| named == held.ino()));
@@ -233,7 +233,7 @@ impl Cache {
         }
     }
 
-    /// Puts a finished staging into its place; if the entry came into being meanwhile, that one stays.
+    /// Moves a finished staging directory to its place. If another process has made the entry meanwhile, that one stays.
     pub(crate) fn keep(&self, staging: &Staging, kind: &str, id: &str) -> Result<PathBuf> {
         let kinds = self.dir(kind)?;
         seal::close(&staging.tree())?;
@@ -242,7 +242,6 @@ impl Cache {
         let moved = staging.parent.move_to(&staging.name, &kinds, id);
         match moved {
             Ok(()) => {
-                // What has just been written is as it was finished.
                 lock(&self.checked).insert((kind.into(), id.into()));
                 Ok(place)
             }
@@ -256,7 +255,7 @@ impl Cache {
         }
     }
 
-    /// What a name stood for when it was last resolved.
+    /// What a name was last resolved to.
     pub(crate) fn recall<T: DeserializeOwned>(&self, name: &str) -> Option<T> {
         let text = self
             .tree()
@@ -266,15 +265,15 @@ impl Cache {
         serde_json::from_slice(&text).ok()
     }
 
-    /// Notes what a name stands for.
+    /// Saves what a name was resolved to.
     pub(crate) fn remember<T: Serialize>(&self, name: &str, value: &T) -> Result<()> {
         let names = self.dir("names")?;
         let file = file_name(name);
-        let told = Path::new(&file).with_extension("name");
+        let name_file = Path::new(&file).with_extension("name");
         let text = serde_json::to_vec_pretty(value)?;
         self.expect_space(0)?;
         names
-            .replace(told, name.as_bytes())
+            .replace(name_file, name.as_bytes())
             .and_then(|()| names.replace(file, &text))
             .map_err(|why| self.cannot_write(&why))
     }
@@ -284,12 +283,12 @@ impl Cache {
         self.lock_for(name, "waiting for another bakeoff", task)
     }
 
-    /// The same, with words for whom it waits for.
-    pub(crate) fn lock_for(&self, name: &str, words: &str, task: Task<'_>) -> Result<File> {
+    /// The same, with the message to report while it waits.
+    pub(crate) fn lock_for(&self, name: &str, message: &str, task: Task<'_>) -> Result<File> {
         let file = self
             .open_lock(&format!("locks/{}", file_name(name)))
             .map_err(|why| self.cannot_write(&why))?;
-        task.wait_for(&file, words)
+        task.wait_for(&file, message)
             .map_err(|why| match why.downcast::<io::Error>() {
                 Ok(why) => self.cannot_write(&why),
                 Err(why) => why,
@@ -297,14 +296,14 @@ impl Cache {
         Ok(file)
     }
 
-    /// A directory of the cache, made if need be.
+    /// A directory of the cache, which is made if it does not exist.
     pub(crate) fn dir(&self, name: &str) -> Result<Tree> {
         fs::create_dir_all(&self.root)
             .and_then(|()| self.tree().make_dir(name))
             .map_err(|why| self.cannot_write(&why))
     }
 
-    /// Fails when the disk has no room for `need_bytes` more.
+    /// Fails if the disk has no room for `need_bytes` more.
     pub(crate) fn expect_space(&self, need_bytes: u64) -> Result<()> {
         let free = free_bytes(&self.root)?;
         let need = need_bytes + SPARE_BYTES;
@@ -319,7 +318,7 @@ impl Cache {
         );
     }
 
-    /// The one message for a cache that does not take what it is given.
+    /// The error for a failed write to the cache, with a remedy.
     pub(crate) fn cannot_write(&self, why: &io::Error) -> anyhow::Error {
         let remedy = match Errno::from_io_error(why) {
             Some(Errno::NOSPC | Errno::DQUOT) => "free some space",
@@ -332,7 +331,7 @@ impl Cache {
         )
     }
 
-    /// Clears away staging directories whose makers are gone.
+    /// Removes staging directories whose makers are gone.
     fn sweep(&self) {
         let staging = self.tree().below(STAGING);
         for file in staging.list().unwrap_or_default() {
@@ -352,17 +351,17 @@ impl Cache {
     }
 }
 
-/// The name below the cache of the file whose time says when an entry was last used.
+/// The path in the cache of the file whose modification time is the entry's last use.
 fn use_name(kind: &str, id: &str) -> String {
     format!("used/{kind}/{id}")
 }
 
-/// What a panic has left is as good as before.
+/// Locks a mutex, even after a panic, which leaves these maps valid.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// An entry under construction; cleared away when dropped.
+/// An entry under construction; removed when dropped.
 #[derive(Debug)]
 pub(crate) struct Staging {
     /// The directory to fill.
@@ -374,7 +373,6 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// Its files.
     pub(crate) fn tree(&self) -> Tree {
         self.parent.below(&self.name)
     }
@@ -387,7 +385,7 @@ impl Drop for Staging {
     }
 }
 
-/// Removes a directory, files of an ordinary user's subordinate ids included; what resists stays for the
+/// Removes a directory, including files of an ordinary user's subordinate ids. What cannot be removed is left for the
 /// next sweep.
 fn remove(dir: &Tree, name: &str) {
     if dir.remove_all(name).is_ok() {
@@ -424,14 +422,14 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
 
 /// Bytes on disk of a file or of all below a directory.
 pub(crate) fn size_of(path: &Path) -> u64 {
-    let Ok(about) = fs::symlink_metadata(path) else {
+    let Ok(metadata) = fs::symlink_metadata(path) else {
         return 0;
     };
     let below = match fs::read_dir(path) {
-        Ok(files) if about.is_dir() => files.flatten().map(|file| size_of(&file.path())).sum(),
+        Ok(files) if metadata.is_dir() => files.flatten().map(|file| size_of(&file.path())).sum(),
         _ => 0,
     };
-    about.blocks() * 512 + below
+    metadata.blocks() * 512 + below
 }
 
 /// Writes a file and makes sure that it is on disk.
@@ -535,31 +533,28 @@ mod tests {
             }),
         ];
         let stop = std::sync::atomic::AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
-        for (told, change) in changes {
+        let task = Task::silent(&stop);
+        for (fault, change) in changes {
             let (_dir, cache) = after(change);
             let why = cache.entry("kernels", "abc").unwrap_err().to_string();
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(fault), "{why}");
             assert!(why.contains("bakeoff cache verify --remove"), "{why}");
             let again = Cache::open(cache.root());
-            let found = verify::verify(&again, verify::Wrong::Stays, task).unwrap();
-            assert_eq!((found.good, found.findings.len()), (0, 1));
-            assert!(found.findings[0].what.contains(told), "{found:?}");
+            let result = verify::verify(&again, verify::Wrong::Stays, task).unwrap();
+            assert_eq!((result.good, result.findings.len()), (0, 1));
+            assert!(result.findings[0].what.contains(fault), "{result:?}");
             // Whoever uses it would be left without it.
-            let found = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
-            assert!(!found.findings[0].is_removed);
+            let result = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
+            assert!(!result.findings[0].is_removed);
             drop(cache);
-            let found = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
-            assert!(found.findings[0].is_removed);
+            let result = verify::verify(&again, verify::Wrong::IsRemoved, task).unwrap();
+            assert!(result.findings[0].is_removed);
             assert_eq!(again.entry("kernels", "abc").unwrap(), None);
         }
         let (_dir, cache) = after(|_| {});
         assert!(cache.entry("kernels", "abc").unwrap().is_some());
-        let found = verify::verify(&cache, verify::Wrong::Stays, task).unwrap();
-        assert_eq!((found.good, found.findings.len()), (1, 0));
+        let result = verify::verify(&cache, verify::Wrong::Stays, task).unwrap();
+        assert_eq!((result.good, result.findings.len()), (1, 0));
     }
 
     #[test]

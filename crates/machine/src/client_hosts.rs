@@ -1,10 +1,10 @@
-//! Hosts that clients run on, reached by ssh: each gets this program by its hash, and nothing else.
+//! Hosts that clients run on, reached by ssh: each gets only this program, under its hash.
 //!
 //! ```text
 //! this host: agent of the trial --ssh--> host 1: bakeoff clients --hosted ---\
 //!                               --ssh--> host 2: bakeoff clients --hosted ----+--network--> the system
 //! ```
-//! A process of theirs lives as long as its ssh. What stays on a host is the program in its user's cache, for a month.
+//! A process on a host ends with its ssh. The program stays in the user's cache there for a month.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,10 +24,10 @@ use crate::cache::Cache;
 use crate::ssh::session::{Session, quoted};
 use crate::task::Task;
 
-/// The one directory that is made on a host, as its shell reads it.
+/// The only directory that is made on a host, for its shell.
 const DIR: &str = "${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/clients";
 
-/// Longest line of a host's that an error quotes.
+/// Longest line of a host in an error.
 const QUOTED_BYTES: usize = 200;
 
 /// Hosts that are ready for clients.
@@ -35,11 +35,11 @@ const QUOTED_BYTES: usize = 200;
 pub struct ClientHosts {
     commands: Vec<HostCommand>,
     looked: Vec<HostLooked>,
-    /// No other bakeoff of this user's loads them.
+    /// Keeps other runs of this user from using them.
     _locks: Vec<File>,
 }
 
-/// What is kept of a host, to ask it more.
+/// A host that was probed.
 #[derive(Debug)]
 struct HostLooked {
     session: Session,
@@ -52,10 +52,10 @@ struct HostLooked {
 /// Time for one of a box's addresses to answer.
 const REACH_LIMIT: Duration = Duration::from_secs(5);
 
-/// Says which of these cannot be reached from this host. A connection that is refused has reached its kernel.
+/// Fails if one of these addresses cannot be reached from this host. A refused connection has reached the kernel.
 ///
 /// # Errors
-/// The first that cannot, and why.
+/// The first unreachable address, and why.
 pub fn reach(addresses: &[SocketAddr]) -> Result<(), String> {
     for address in addresses {
         match TcpStream::connect_timeout(address, REACH_LIMIT) {
@@ -68,7 +68,7 @@ pub fn reach(addresses: &[SocketAddr]) -> Result<(), String> {
 }
 
 impl ClientHosts {
-    /// Looks at the hosts of a plan in turn and brings `program`, bakeoff's own binary, where it is not yet.
+    /// Probes the hosts of a plan in turn, and copies `program`, which is this program, to those that lack it.
     ///
     /// # Errors
     /// Says why clients cannot run on one of them.
@@ -102,7 +102,7 @@ impl ClientHosts {
         })
     }
 
-    /// Refuses a host that is another name of the system whose kernel has this boot id.
+    /// Fails if a host is the system with this boot id under another name.
     pub(crate) fn refuse_kernel(&self, boot_id: &str) -> Result<()> {
         for (command, own) in self.commands.iter().zip(&self.looked) {
             if own.boot_id == boot_id {
@@ -115,11 +115,11 @@ impl ClientHosts {
         Ok(())
     }
 
-    /// Has each host try to reach these addresses; `told` says what it means that one cannot.
+    /// Has each host try to reach these addresses; `explain` makes the message for a host that cannot.
     pub(crate) fn check_reach(
         &self,
         addresses: &[SocketAddr],
-        told: &dyn Fn(&str, &str) -> String,
+        explain: &dyn Fn(&str, &str) -> String,
         task: Task<'_>,
     ) -> Result<()> {
         let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
@@ -132,27 +132,30 @@ impl ClientHosts {
             );
             let said = own.session.run(&script, task)?;
             if said.trim() != REACHED {
-                bail!(told(&command.host, text::clean_line(said.trim()).as_str()));
+                bail!(explain(
+                    &command.host,
+                    text::clean_line(said.trim()).as_str()
+                ));
             }
         }
         Ok(())
     }
 
-    /// How the agent of a trial starts theirs.
+    /// Commands by which the trial's agent starts the agents there.
     pub(crate) fn commands(&self) -> &[HostCommand] {
         &self.commands
     }
 
-    /// In words, for the machine's line.
+    /// For the machine's description.
     pub(crate) fn names(&self) -> Vec<String> {
         self.commands.iter().map(|own| own.host.clone()).collect()
     }
 }
 
-/// What a host says that reaches all addresses.
+/// The answer of a host that reaches all addresses.
 pub const REACHED: &str = "reached";
 
-/// This program, as it travels.
+/// This program, for upload.
 struct OwnProgram {
     file: PathBuf,
     sha256: String,
@@ -171,7 +174,7 @@ impl OwnProgram {
         })
     }
 
-    /// Says what the host is, and whether it has the program.
+    /// Prints properties of the host, and whether it has the program.
     fn look_script(&self) -> String {
         let name = &self.sha256;
         format!(
@@ -189,7 +192,7 @@ impl OwnProgram {
         )
     }
 
-    /// Checks what was copied, keeps it, and starts it once.
+    /// Checks the copied program, keeps it, and starts it once.
     fn keep_script(&self, dir: &str, part: &str) -> String {
         let name = &self.sha256;
         format!(
@@ -207,7 +210,7 @@ impl OwnProgram {
         )
     }
 
-    /// What the host's shell is given to start the agent there.
+    /// The shell command that starts the agent on the host.
     fn start(&self) -> String {
         let line = format!("exec \"{DIR}/{}\" clients --hosted", self.sha256);
         format!("exec /bin/sh -c {}", quoted(&line))
@@ -224,7 +227,7 @@ impl OwnProgram {
             let path = quoted(&format!("{dir}/{part}"));
             let copied = session.copy(&self.file, &path, task);
             if let Err(why) = copied {
-                // Whatever keeps it from being removed is what is told already.
+                // An error here has the same cause as the reported one.
                 let _ = session.run(&format!("rm -f {path}\n"), task);
                 return Err(why);
             }
@@ -240,7 +243,7 @@ impl OwnProgram {
     }
 }
 
-/// What a host said of itself.
+/// Properties of a host.
 struct Looked {
     values: BTreeMap<String, String>,
     has_program: bool,
@@ -276,7 +279,7 @@ impl Looked {
         self.values.get(key).map_or("", String::as_str)
     }
 
-    /// Whether the program can be there, and run.
+    /// Fails if the program cannot be stored on the host, or cannot run there.
     fn check(&self, host: &str, bytes: u64) -> Result<()> {
         let (system, architecture) = (self.get("system"), self.get("architecture"));
         let own = std::env::consts::ARCH;
@@ -306,11 +309,11 @@ mod tests {
     use super::*;
 
     fn check(said: &str, want: &Expect) {
-        let told = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
+        let explain = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
             Ok(()) => "fits".into(),
             Err(why) => why.to_string(),
         };
-        want.assert_eq(&told);
+        want.assert_eq(&explain);
     }
 
     #[test]

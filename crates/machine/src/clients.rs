@@ -1,4 +1,4 @@
-//! Clients of a guest's servers on this host, outside that guest.
+//! Clients of a guest's servers that run on this host, outside the guest.
 //!
 //! ```text
 //! namespace of the clients (without root: a user namespace around it)      guest
@@ -6,10 +6,10 @@
 //!        |   \------------- record::protocol::clients over virtio-serial ---------------/    |
 //!        \----------------------------- this process --------------------------------/
 //! ```
-//! The clients' agent makes the namespace and the tap, and hands the tap to QEMU. Both end with this process, and the
-//! namespace and the tap with them.
+//! The clients' agent makes the namespace and the tap, and passes the tap to QEMU. Both processes end with this one, and
+//! namespace and tap with them.
 //!
-//! Clients in a guest of their own (`guest`) have the same two lines, and a socket pair between two QEMUs in place of the tap.
+//! Clients in a second guest (`guest`) have the same two channels, and a socket pair between two QEMUs instead of the tap.
 
 pub mod guest;
 
@@ -39,41 +39,42 @@ use crate::host_state::{Lack, fact};
 use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
 use crate::program;
 
-/// Most queues of a guest's network card; one for each virtual CPU up to here.
+/// Most queues of a guest's network card, which has one for each virtual CPU.
 const QUEUES: u32 = 8;
 
-/// Time that the clients' agent has to make its namespace.
+/// Longest wait for the clients' agent to make its namespace.
 const START_LIMIT: Duration = Duration::from_secs(60);
 
-/// Time that the servers' agent has to tell of a failure that the clients have told.
+/// Longest wait for the servers' agent to report a failure that the clients have reported.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// Hardware address of the servers' card, by which their agent knows it.
+/// Hardware address of the servers' card, by which their agent finds it.
 const ADDRESS: &str = "52:54:00:77:00:01";
 
-/// Where KVM's guests may have their packets moved by the kernel instead of QEMU.
+/// The device by which the kernel, instead of QEMU, moves packets of KVM's guests.
 const VHOST: &str = "/dev/vhost-net";
 
-/// Clients on this host, as trials of a plan have them.
+/// Clients on this host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostClients {
-    /// bakeoff's own binary; called as `bakeoff clients` it is the clients' agent.
+    /// The path of this program; called as `bakeoff clients` it is the clients' agent.
     program: PathBuf,
     vhost: Result<(), String>,
 }
 
 impl HostClients {
-    /// Finds out whether this host can have clients of its guests.
+    /// Checks whether this host can run clients of its guests.
     ///
     /// # Errors
-    /// What it lacks, with the remedy.
+    /// What the host lacks, with the remedy.
     pub fn open(program: &Path) -> Result<Self, String> {
         let mut attempt = Command::new(program);
-        let said = attempt.args(["clients", "--try"]).output();
-        let said = said.map_err(|why| format!("{} does not start: {why}", program.display()))?;
-        if !said.status.success() {
-            let why = String::from_utf8_lossy(&said.stderr);
-            return Err(program::last_words(why.trim(), said.status));
+        let output = attempt.args(["clients", "--try"]).output();
+        let output =
+            output.map_err(|why| format!("{} does not start: {why}", program.display()))?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr);
+            return Err(program::last_lines(why.trim(), output.status));
         }
         Ok(Self {
             program: program.into(),
@@ -81,7 +82,7 @@ impl HostClients {
         })
     }
 
-    /// Has packets of guests under KVM moved by the kernel, where that may be.
+    /// Has the kernel move packets of guests under KVM, if this process may open the device.
     #[must_use]
     pub fn under_kvm(self) -> Self {
         let opened = OpenOptions::new().read(true).write(true).open(VHOST);
@@ -89,14 +90,14 @@ impl HostClients {
         Self { vhost, ..self }
     }
 
-    /// What a run records of them.
+    /// Their description in records.
     pub(crate) fn describe(&self) -> ClientsApart {
         ClientsApart::Host {
             vhost: self.vhost.is_ok(),
         }
     }
 
-    /// What keeps packets of guests under KVM from being moved by the kernel.
+    /// Why the kernel cannot move packets of guests under KVM.
     pub fn lack(&self) -> Option<Lack> {
         let found = self.vhost.as_ref().err()?.clone();
         Some(Lack {
@@ -106,7 +107,7 @@ impl HostClients {
         })
     }
 
-    /// Starts the clients of one trial and gives the guest a card that leads to them.
+    /// Starts the clients of a trial and gives the guest a network card that leads to them.
     pub(crate) fn attach(
         &self,
         qemu: &mut Command,
@@ -136,7 +137,7 @@ impl HostClients {
         };
         let taps = match receive(&line, queues) {
             Ok(taps) => taps,
-            Err(why) => bail!("{}", clients.last_words(&why)),
+            Err(why) => bail!("{}", clients.last_lines(&why)),
         };
         let vhosts = match &self.vhost {
             Ok(()) => open_vhosts(taps.len())?,
@@ -196,26 +197,26 @@ fn receive(line: &UnixStream, queues: u32) -> Result<Vec<OwnedFd>, String> {
     Ok(taps)
 }
 
-/// QEMU's part: the card, and the line from one agent to the other.
+/// QEMU's arguments for the card, and for the channel between the two agents.
 fn arguments(line: i32, taps: &[i32], vhosts: &[i32]) -> Vec<String> {
     let list = |files: &[i32]| {
         let words: Vec<_> = files.iter().map(i32::to_string).collect();
         words.join(":")
     };
-    let (one, many) = if taps.len() > 1 {
-        (
-            ("fds", "vhostfds"),
-            format!(",mq=on,vectors={}", 2 * taps.len() + 2),
-        )
-    } else {
-        (("fd", "vhostfd"), String::new())
+    let (plural, multi_queue) = match taps.len() {
+        0 | 1 => ("", String::new()),
+        count => ("s", format!(",mq=on,vectors={}", 2 * count + 2)),
     };
-    let mut netdev = format!("tap,id=card,{}={}", one.0, list(taps));
+    let mut netdev = format!("tap,id=card,fd{plural}={}", list(taps));
     if !vhosts.is_empty() {
-        let _ = write!(netdev, ",vhost=on,{}={}", one.1, list(vhosts));
+        let _ = write!(netdev, ",vhost=on,vhostfd{plural}={}", list(vhosts));
     }
-    // Without its ROM, which only a guest that boots from the network has use for.
-    attached(line, netdev, &format!("mac={ADDRESS},romfile={many}"))
+    // Without its ROM, which is only for booting from the network.
+    attached(
+        line,
+        netdev,
+        &format!("mac={ADDRESS},romfile={multi_queue}"),
+    )
 }
 
 /// The same for any network device and card.
@@ -238,14 +239,14 @@ fn attached(line: i32, netdev: String, card: &str) -> Vec<String> {
 /// The clients of one trial.
 pub(crate) struct ClientsOfTrial {
     agent: ProcessGuest,
-    /// What went wrong, and since when that is known.
+    /// When a failure was noticed, and what it was.
     failed: Option<(Instant, String)>,
-    /// Whether the kernel moves packets; `None` where they never reach it.
+    /// Whether the kernel moves packets; `None` without a network card of QEMU.
     vhost: Option<String>,
 }
 
 impl ClientsOfTrial {
-    /// Those of a process of this host's, which no card of a guest leads to.
+    /// Clients without a network card of QEMU.
     pub(crate) fn without_card(agent: ProcessGuest) -> Self {
         Self {
             agent,
@@ -254,8 +255,8 @@ impl ClientsOfTrial {
         }
     }
 
-    /// What has become of them, if it is nothing good.
-    fn look(&mut self) -> Option<&(Instant, String)> {
+    /// Their failure, if they have failed.
+    fn failure(&mut self) -> Option<&(Instant, String)> {
         while self.failed.is_none() {
             let detail = match self.agent.next(Duration::ZERO) {
                 GuestEvent::Quiet => break,
@@ -271,8 +272,8 @@ impl ClientsOfTrial {
         self.failed.as_ref()
     }
 
-    /// Why they did not come up: their own words, where they have left any.
-    fn last_words(&mut self, otherwise: &str) -> String {
+    /// Why they did not start: their last messages, if there are any.
+    fn last_lines(&mut self, otherwise: &str) -> String {
         let until = Instant::now() + GRACE;
         while Instant::now() < until {
             match self.agent.next(GRACE) {
@@ -289,12 +290,12 @@ impl ClientsOfTrial {
 pub(crate) struct GuestWithClients<G> {
     pub(crate) guest: G,
     pub(crate) clients: ClientsOfTrial,
-    /// Where its servers are reached; none where both agents know it.
+    /// Addresses of its servers; empty if both agents know the address.
     pub(crate) servers: Vec<Ipv4Addr>,
 }
 
 impl<G> GuestWithClients<G> {
-    /// A guest with a card of QEMU's, whose address both agents know.
+    /// A guest with a network card of QEMU, whose address both agents know.
     pub(crate) fn behind_card(guest: G, clients: ClientsOfTrial) -> Self {
         Self {
             guest,
@@ -303,12 +304,12 @@ impl<G> GuestWithClients<G> {
         }
     }
 
-    /// A failure of the guest's is told with what went wrong with the clients, if anything did.
+    /// Adds a failure of the clients to a failure that the guest reports.
     fn explained(&mut self, event: GuestEvent) -> GuestEvent {
         match event {
             GuestEvent::Said(message) => match *message {
                 FromAgent::Failed { reason, mut detail } => {
-                    if let Some((_, why)) = self.clients.look()
+                    if let Some((_, why)) = self.clients.failure()
                         && !detail.contains(why.as_str())
                     {
                         detail = format!("{detail}\n{why}");
@@ -322,21 +323,21 @@ impl<G> GuestWithClients<G> {
     }
 }
 
-/// One agent's part of a job. What an arm changes is the servers' alone.
+/// One agent's part of a job. Changes of an arm apply only to the servers.
 fn part_of(job: &Job, part: Part, servers: &[Ipv4Addr]) -> Job {
-    let own = Job {
+    let part_job = Job {
         part,
         servers: servers.to_vec(),
         ..job.clone()
     };
     match part {
-        Part::Whole | Part::Servers => own,
+        Part::Whole | Part::Servers => part_job,
         Part::Clients => Job {
             cmdline: String::new(),
             sysctl: BTreeMap::new(),
             tuning: Tuning::default(),
             profiling: Profiling::None,
-            ..own
+            ..part_job
         },
     }
 }
@@ -347,18 +348,18 @@ impl<G: Guest> Guest for GuestWithClients<G> {
             ToAgent::Run(job) => ToAgent::Run(Box::new(part_of(job, part, &self.servers))),
             other => other.clone(),
         };
-        // A failure of theirs is known by their end.
+        // If that fails, the clients have ended, which `failure` notices.
         let _ = self.clients.agent.send(&part(Part::Clients));
         self.guest.send(&part(Part::Servers))
     }
 
-    fn next(&mut self, patience: Duration) -> GuestEvent {
-        match self.guest.next(patience) {
+    fn next(&mut self, limit: Duration) -> GuestEvent {
+        match self.guest.next(limit) {
             GuestEvent::Quiet => {}
             event => return self.explained(event),
         }
-        // The guest says it better, if it can: its servers may be why clients failed.
-        match self.clients.look() {
+        // Waits a moment for the guest's report, which is better: clients may have failed because of its servers.
+        match self.clients.failure() {
             Some((since, why)) if since.elapsed() >= GRACE => {
                 let (reason, detail) = (VoidReason::AgentFailed, why.clone());
                 GuestEvent::Said(Box::new(FromAgent::Failed { reason, detail }))
@@ -416,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_that_cannot_be_are_told_in_their_own_words() {
+    fn the_reason_against_clients_is_the_programs_error() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("bakeoff");
         let script = "#!/bin/sh\necho 'no /dev/net/tun (modprobe tun)' >&2\nexit 1\n";

@@ -72,10 +72,10 @@ mod tests {
     #[test]
     fn the_same_work_takes_about_the_same_time() {
         let clock = HostClock::start();
-        let (one, other) = (clock.spin().as_secs_f64(), clock.spin().as_secs_f64());
+        let (first, second) = (clock.spin().as_secs_f64(), clock.spin().as_secs_f64());
         assert!(
-            0.001 < one && one / other < 5.0 && other / one < 5.0,
-            "{one} {other}"
+            0.001 < first && first / second < 5.0 && second / first < 5.0,
+            "{first} {second}"
         );
     }
 }

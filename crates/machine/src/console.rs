@@ -1,7 +1,7 @@
-//! A guest's console: a file that somebody else appends to, read as it grows.
+//! A guest's console: a file that another process appends to, read as it grows.
 //!
-//! QEMU writes it, and a guest may write what it likes and as much: so it is never read whole, a line has an end
-//! here even where it has none there, and what is shown of it has lost what a terminal would obey.
+//! QEMU writes the file, and a guest may write anything, without a limit. So the file is never read whole, lines are
+//! cut, and control characters are removed before anything is shown.
 
 use std::collections::VecDeque;
 use std::fs::{File, Metadata};
@@ -21,28 +21,27 @@ pub const LIMIT_BYTES: u64 = 64 << 20;
 /// A console that has grown longer than this loses its middle.
 const LONG_BYTES: u64 = 16 << 20;
 
-/// What of it is kept at its begin, and at its end.
+/// Bytes that are kept at its begin, and at its end.
 const KEPT_END_BYTES: u64 = 1 << 20;
 
-/// No console is cut more often: who writes faster than that, floods.
+/// Least time between two cuts: a console that fills up faster is a flood.
 const CUT_PERIOD: Duration = Duration::from_secs(60);
 
-/// So much of a line is looked at.
+/// Longest part of a line that is searched.
 const LINE_BYTES: usize = 4 << 10;
 
-/// Read in one go.
+/// Bytes of one read.
 const PIECE_BYTES: usize = 64 << 10;
 
-/// Where the last lines are looked for.
+/// The end of the file in which the last lines are.
 const TAIL_BYTES: u64 = 256 << 10;
 
 /// Longest line that a record keeps, in bytes.
 const KEPT_BYTES: usize = 1 << 10;
 
-/// What a kernel says that has given up.
+/// The begin of a kernel's panic message.
 pub(crate) const PANIC: &str = "Kernel panic - not syncing";
 
-/// The file.
 #[derive(Debug)]
 pub(crate) struct Console {
     path: PathBuf,
@@ -50,8 +49,9 @@ pub(crate) struct Console {
     scan: Scan,
     /// When it was cut last.
     cut: Option<Instant>,
-    /// What was cut out so far, and the length of the line that says so.
+    /// Bytes that were cut out so far.
     cut_bytes: u64,
+    /// Length of the line that reports the cut.
     notice_bytes: u64,
 }
 
@@ -74,25 +74,26 @@ impl Console {
             .is_ok_and(|file| file.len() > LIMIT_BYTES)
     }
 
-    /// The first line of a kernel panic, told once.
+    /// The first line of a kernel panic, returned once.
     pub(crate) fn panic(&mut self) -> Option<String> {
-        // A console that cannot be read has nothing to tell; the agent's silence will.
+        // Without a readable console, the agent's silence shows the panic.
         self.read_new().ok().flatten()
     }
 
-    /// All that the kernel told of its own faults so far.
+    /// Defects that the kernel reported so far.
     pub(crate) fn defects(&mut self) -> Vec<FoundDefect> {
-        // What was written last may not have been read; a panic in it is told as the trial's end.
+        // Reads the last lines; a panic in them was reported as the trial's end.
         let _ = self.read_new();
-        let found = self.scan.defects().into_iter();
-        found
-            .map(|one| FoundDefect::of(DefectSource::Console, one))
+        let defects = self.scan.defects().into_iter();
+        defects
+            .map(|defect| FoundDefect::of(DefectSource::Console, defect))
             .collect()
     }
 
-    /// Cuts the middle out of a long console that grows slowly, and says so in its place. Whoever writes it appends to the file.
+    /// Cuts the middle out of a long console that grows slowly, and leaves a notice there. The writer must append to the
+    /// file.
     pub(crate) fn shorten(&mut self) {
-        // One that is longer still is a flood, which must be seen.
+        // A still longer one is a flood, which `is_flooded` must see.
         let is_long = |file: Metadata| (LONG_BYTES + 1..=LIMIT_BYTES).contains(&file.len());
         let is_due = self.cut.is_none_or(|cut| cut.elapsed() >= CUT_PERIOD);
         if is_due
@@ -101,7 +102,7 @@ impl Console {
                 .is_ok_and(is_long)
         {
             self.cut = Some(Instant::now());
-            // One that cannot be cut goes on to the limit.
+            // If that fails, the console grows to the limit.
             let _ = self.cut_middle();
         }
     }
@@ -115,7 +116,7 @@ impl Console {
         let from = file.metadata()?.len().saturating_sub(KEPT_END_BYTES);
         file.seek(SeekFrom::Start(from))?;
         let mut tail = Vec::new();
-        // What is written between this and the cut is lost: some microseconds of a console that is cut anyway.
+        // Loses what is written before the cut: some microseconds of a console that is cut anyway.
         (&mut file).take(LONG_BYTES).read_to_end(&mut tail)?;
         file.set_len(head.len() as u64)?;
         let length = from + tail.len() as u64;
@@ -167,7 +168,7 @@ impl Console {
     }
 }
 
-/// The file of a console, without a word in it yet. Whoever writes to it appends.
+/// Makes an empty file for a console, opened for appending.
 pub(crate) fn create(path: &Path) -> Result<File> {
     let (dir, name) = Tree::around(path);
     dir.remove_file(name)
@@ -188,12 +189,12 @@ fn last_line_end(bytes: &[u8]) -> Option<usize> {
     bytes.iter().rposition(|byte| *byte == b'\n')
 }
 
-/// Where a line begins, if there is one.
+/// The index after the end of a line, or 0.
 fn after_line(bytes: &[u8], end: fn(&[u8]) -> Option<usize>) -> usize {
     end(bytes).map_or(0, |end| end + 1)
 }
 
-/// The search for defects in a console that comes in pieces, a panic above all.
+/// Searches a console, which comes in pieces, for a panic and other defects.
 #[derive(Debug, Default)]
 pub struct Scan {
     line: Vec<u8>,
@@ -202,9 +203,9 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Takes the next piece; the first line of a kernel panic, once it is whole.
+    /// Takes the next piece. Returns the first line of a kernel panic, once it is complete.
     pub fn feed(&mut self, piece: &[u8]) -> Option<String> {
-        let mut found = None;
+        let mut panic = None;
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             let (words, ends) = match part.strip_suffix(b"\n") {
                 Some(words) => (words, true),
@@ -214,14 +215,14 @@ impl Scan {
             self.line.extend_from_slice(&words[..words.len().min(room)]);
             if ends {
                 self.reader.line(&self.line);
-                found = found.or_else(|| self.panic_in_line());
+                panic = panic.or_else(|| self.panic_in_line());
                 self.line.clear();
             }
         }
-        found
+        panic
     }
 
-    /// What the kernel told of itself so far.
+    /// Defects that the kernel reported so far.
     pub fn defects(&self) -> Vec<Defect> {
         self.reader.defects()
     }
@@ -236,7 +237,7 @@ impl Scan {
     }
 }
 
-/// The last lines of a console's end, oldest first, fit to be shown.
+/// The last lines of a console's end, oldest first, without control characters.
 pub fn tail(end: &[u8], lines: usize) -> Vec<String> {
     let text = String::from_utf8_lossy(end);
     let mut last = VecDeque::new();
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_tells_on_its_console_is_kept_beside_its_panic() {
+    fn defects_on_the_console_are_kept_beside_a_panic() {
         let (_dir, mut file, mut console) = console();
         let lockup = b"[    9.0] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [nginx:812]\n";
         file.write_all(lockup).unwrap();
@@ -300,12 +301,10 @@ mod tests {
             .unwrap();
         assert!(console.panic().is_some());
         file.write_all(lockup).unwrap();
-        let found = console.defects();
-        let told: Vec<_> = found
-            .iter()
-            .map(|one| (one.kind.name(), one.count))
-            .collect();
-        assert_eq!(told, [("panic", 1), ("soft-lockup", 2)]);
+        let defects = console.defects();
+        let counts = defects.iter().map(|found| (found.kind.name(), found.count));
+        let counts: Vec<_> = counts.collect();
+        assert_eq!(counts, [("panic", 1), ("soft-lockup", 2)]);
     }
 
     #[test]

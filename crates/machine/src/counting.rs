@@ -1,4 +1,4 @@
-//! Trials whose instructions are counted: QEMU gets the counter's plugin, and what that wrote becomes an account of the window.
+//! Trials whose instructions are counted: QEMU gets the counter's plugin, whose output becomes counts of the window.
 //!
 //! Like the profiler's, plugin and output are files in memory that QEMU inherits (`profiling`).
 
@@ -15,7 +15,7 @@ use crate::profiling::{ArmSymbols, in_memory, path, refuses};
 use crate::program;
 use crate::task::Task;
 
-/// Counts string instructions of a plan's arms, and who executes what.
+/// Counts string instructions of a plan's arms, by control group.
 #[derive(Debug)]
 pub struct Counter {
     /// Where each arm's kernel has its tasks; nothing of kernels that do not say.
@@ -26,7 +26,9 @@ impl Counter {
     /// For arms with these symbols. A kernel without any is counted too: only not by control group.
     pub fn new(arms: &BTreeMap<String, Result<ArmSymbols, String>>) -> Self {
         let places = arms.iter().map(|(arm, symbols)| {
-            let places = symbols.as_ref().map(|own| counter::arguments(&own.kernel));
+            let places = symbols
+                .as_ref()
+                .map(|symbols| counter::arguments(&symbols.kernel));
             (arm.clone(), places.unwrap_or_default())
         });
         Self {

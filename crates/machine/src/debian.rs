@@ -109,10 +109,10 @@ fn kernel(image: &Package, packages: &[Package]) -> Option<Choice> {
     })
 }
 
-fn newest_first(one: &Choice, other: &Choice) -> Ordering {
-    deb_version::compare_versions(other.version(), one.version())
-        .then_with(|| other.is_cloud().cmp(&one.is_cloud()))
-        .then_with(|| one.release.cmp(&other.release))
+fn newest_first(this: &Choice, other: &Choice) -> Ordering {
+    deb_version::compare_versions(other.version(), this.version())
+        .then_with(|| other.is_cloud().cmp(&this.is_cloud()))
+        .then_with(|| this.release.cmp(&other.release))
 }
 
 /// A prefix matches whole components: `6.1` is `6.1.176-1` but not `6.12.95-1`. A pattern matches the whole.

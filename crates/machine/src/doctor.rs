@@ -1,4 +1,4 @@
-//! What this host has and lacks, each lack with its remedy.
+//! Examines what this host has and lacks, with remedies.
 
 use std::fs;
 use std::path::Path;
@@ -23,41 +23,41 @@ use crate::os_release::OsRelease;
 use crate::program;
 use crate::task::Task;
 
-/// Disk that a first run of two kernels and one image takes, staging included.
+/// Disk space for a first run of two kernels and one image, including staging.
 const WANTED_DISK_BYTES: u64 = 3 << 30;
 
 /// Memory that a guest of 1 GiB and its host need.
 const WANTED_MEMORY_BYTES: u64 = 2 << 30;
 
-/// One thing looked at.
+/// A property of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// What was looked at.
+    /// The property.
     pub what: String,
-    /// What was found: a version, a size, a reason.
+    /// Its value: a version, a size, a reason.
     pub found: String,
-    /// How it stands.
+    /// Its rating.
     pub state: State,
-    /// All that is known, where that is more than fits a line.
+    /// Details that do not fit a line.
     pub detail: Option<String>,
 }
 
-/// How a finding stands.
+/// The rating of a finding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
-    /// As it should be.
+    /// Good.
     Good,
-    /// bakeoff works, but less well; what would help.
+    /// bakeoff works, but less well; the remedy.
     Weak(String),
-    /// bakeoff cannot run without it; what to do.
+    /// bakeoff cannot run without it; the remedy.
     Missing(String),
 }
 
-/// A program that bakeoff calls, and the Debian package that brings it.
+/// A program that bakeoff calls, and its Debian package.
 struct Tool {
     program: &'static str,
     package: &'static str,
-    /// Argument that makes it say its version.
+    /// The argument that prints its version.
     version: &'static str,
 }
 
@@ -89,7 +89,7 @@ const TOOLS: [Tool; 5] = [
     },
 ];
 
-/// Looks at everything. Nothing is changed and nothing is booted: KVM is told as an earlier run found it.
+/// Examines everything without changing or booting anything: the result for KVM is that of an earlier run.
 pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let mut findings = vec![system(&OsRelease::read())];
     findings.extend(emulators(cache, named, task));
@@ -102,7 +102,7 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
     findings
 }
 
-/// Refuses a host that cannot fetch a kernel, build an image and boot, and says all that it lacks. `named` is the
+/// Fails if the host cannot fetch a kernel, build an image and boot, with all that it lacks. `named` is the
 /// QEMU that the user names.
 pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
     let mut findings = vec![system(&OsRelease::read())];
@@ -117,25 +117,25 @@ pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
     Ok(())
 }
 
-/// What is missing, and what is said of the system where something is.
+/// What is missing, and the system's description if something is.
 fn lacks(findings: &[Finding]) -> Vec<String> {
     let is_missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
     if !findings.iter().any(is_missing) {
         return Vec::new();
     }
-    let told = findings.iter().filter_map(|finding| match &finding.state {
+    let lines = findings.iter().filter_map(|finding| match &finding.state {
         State::Good => None,
         State::Weak(remedy) | State::Missing(remedy) => {
             let Finding { what, found, .. } = finding;
             Some(format!("{what}: {found} ({remedy})"))
         }
     });
-    told.collect()
+    lines.collect()
 }
 
-/// What fetching kernels, building images and booting takes.
+/// Requirements of fetching kernels, building images and booting.
 fn needs(task: Task<'_>) -> Vec<Finding> {
-    // A QEMU that is missing is fetched.
+    // A missing QEMU is fetched.
     let mut findings: Vec<_> = TOOLS.iter().map(tool).collect();
     findings.push(keyring());
     if !geteuid().is_root() {
@@ -178,7 +178,7 @@ fn tool(tool: &Tool) -> Finding {
     let Some(path) = program::find(tool.program) else {
         return finding(tool.program, "not found", install(tool.package));
     };
-    // Some tell their version on standard output, some on standard error.
+    // Some print it to standard output, some to standard error.
     let said = Command::new(&path).arg(tool.version).output();
     match said {
         Ok(said) => {
@@ -201,7 +201,7 @@ fn tool(tool: &Tool) -> Finding {
     }
 }
 
-/// The QEMU that would run guests, and the host's own where that is another.
+/// The QEMU that would run guests, and the host's if that is another.
 fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let what = emulator::PROGRAM.0;
     let chosen = match emulator_choice::find(named, cache, task) {
@@ -214,27 +214,27 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding
             return vec![finding(what, &format!("{why:#}"), State::Missing(remedy))];
         }
     };
-    let told = |program: &Program| format!("{} at {}", program.version, program.path.display());
+    let describe = |program: &Program| format!("{} at {}", program.version, program.path.display());
     let state = match chosen.fault() {
         None => State::Good,
         Some(fault) => State::Weak(format!(
             "{fault}: bakeoff qemu fetch brings a release without the fault (`run` does so too, unless --qemu names one)"
         )),
     };
-    let mut findings = vec![finding(what, &told(&chosen), state)];
+    let mut findings = vec![finding(what, &describe(&chosen), state)];
     findings.push(sandbox(&chosen));
     if named.is_none()
         && let Ok(host) = emulator_choice::of_host(task)
         && host.path != chosen.path
     {
         let fault = host.fault().unwrap_or_default();
-        let found = format!("{}: not used, {fault}", told(&host));
+        let found = format!("{}: not used, {fault}", describe(&host));
         findings.push(finding("the host's own QEMU", &found, State::Good));
     }
     findings
 }
 
-/// What holds a guest that has taken over its QEMU.
+/// The confinement of a guest that has taken over its QEMU.
 fn sandbox(program: &Program) -> Finding {
     let mut holds = Vec::new();
     let mut lacks = Vec::new();
@@ -272,7 +272,7 @@ fn keyring() -> Finding {
     )
 }
 
-/// Where kernels and images come from; asked when apt and the keys are there.
+/// The source of kernels and images; examined if apt and the keys are there.
 fn mirror(task: Task<'_>) -> Finding {
     let what = "Debian mirror";
     match Source::of_host(task) {
@@ -297,7 +297,7 @@ fn subordinate_ids() -> Finding {
         Ok(Ok(said)) if said.status.success() => finding(what, "work", State::Good),
         Ok(Ok(said)) => {
             let remedy = "give yourself a line in /etc/subuid and /etc/subgid, or run as root";
-            let why = program::last_words(&String::from_utf8_lossy(&said.stderr), said.status);
+            let why = program::last_lines(&String::from_utf8_lossy(&said.stderr), said.status);
             finding(what, &why, State::Missing(remedy.into()))
         }
         Ok(Err(why)) => finding(what, &why.to_string(), State::Missing("run as root".into())),
@@ -305,7 +305,7 @@ fn subordinate_ids() -> Finding {
     }
 }
 
-/// How KVM stands, and what a host where it may work lacks.
+/// The state of KVM, and what a host that may have it lacks.
 fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let weak = "guests are emulated: figures count instructions, not time".to_string();
     if let Some(why) = kvm::obstacle() {
@@ -419,7 +419,7 @@ fn stock(cache: &Cache) -> Finding {
     }
 }
 
-/// What the cache may grow to, where a user says it and it is no size.
+/// The cache's limit, if the user's setting is not a size.
 fn wrong_limit(limit: Result<u64>) -> Option<Finding> {
     let why = limit.err()?.to_string();
     let (found, remedy) = why.rsplit_once(" (").unwrap_or((&why, ""));
@@ -480,11 +480,11 @@ mod tests {
             ("", "unknown"),
         ];
         for (os_release, name) in others {
-            let told = system_of(os_release);
-            assert_eq!(told.found, name);
+            let system = system_of(os_release);
+            assert_eq!(system.found, name);
             assert!(
-                matches!(&told.state, State::Weak(why) if why.starts_with("made for Debian 12 and 13")),
-                "{told:?}"
+                matches!(&system.state, State::Weak(why) if why.starts_with("made for Debian 12 and 13")),
+                "{system:?}"
             );
         }
     }
@@ -538,10 +538,7 @@ mod tests {
         let file = dir.path().join("file");
         fs::write(&file, "").unwrap();
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let findings = examine(&Cache::open(&file), None, task);
         let cache = findings
             .iter()

@@ -1,4 +1,4 @@
-//! One QEMU: how it is started, what it knows, and where it is known to err.
+//! A QEMU: how it is started, its models and features, its known faults.
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -16,13 +16,13 @@ use crate::profiling;
 use crate::program;
 use crate::task::Task;
 
-/// Name of the emulator, and the Debian package that brings it.
+/// Name of the emulator, and its Debian package.
 pub(crate) const PROGRAM: (&str, &str) = ("qemu-system-x86_64", "qemu-system-x86");
 
-/// The first release that emulates AVX: guests of an older one run other code than guests of all later ones.
+/// The first release that emulates AVX: guests of older releases run other code.
 pub const LEAST: Release = Release { major: 7, minor: 2 };
 
-/// The first release whose `cmpxchg16b` leaves the right flags.
+/// The first release whose `cmpxchg16b` sets the flags correctly.
 ///
 /// Up to 7.2 the instruction was a call of a helper that computed the flags from a condition-code state which the
 /// translator had not yet stored, so an interrupt that came right behind it could save a register's value as flags.
@@ -35,10 +35,10 @@ pub const TELLS_STARTS: Release = Release {
     minor: 0,
 };
 
-/// How long a QEMU may take to say which one it is, on the busiest of hosts.
+/// Longest time that a QEMU may take to print its version, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// More names than a message should list.
+/// Most names that a message lists.
 const MANY_NAMES: usize = 20;
 
 /// Major and minor number of a QEMU.
@@ -68,26 +68,26 @@ impl Release {
     }
 }
 
-/// A QEMU that was found.
+/// A QEMU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Program {
     /// The binary.
     pub path: PathBuf,
-    /// First line of `--version`, without what every version says.
+    /// First line of `--version`, without the part that all versions share.
     pub version: String,
     /// Its numbers.
     pub release: Release,
     /// How it is started.
     pub launch: Launch,
-    /// CPU models that it knows.
+    /// CPU models that it supports.
     pub models: BTreeSet<String>,
-    /// CPU features that it knows by name.
+    /// Names of CPU features that it supports.
     pub features: BTreeSet<String>,
-    /// Whether it was built with seccomp, so that it can give up system calls.
+    /// Whether it was built with seccomp, so that it can drop system calls.
     pub has_seccomp: bool,
 }
 
-/// System calls that QEMU gives up: old ones, those that raise rights, start programs or change priorities.
+/// System calls that QEMU drops: obsolete ones, those that raise rights, start programs or change priorities.
 const SANDBOX: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
 
 /// Devices that QEMU opens.
@@ -97,26 +97,26 @@ pub(crate) fn devices() -> Vec<PathBuf> {
         .to_vec()
 }
 
-/// Where an unpacked tree has its libraries, and their loader's name.
+/// The directory of libraries in an unpacked tree, and the name of their loader.
 const TREE_LIBRARIES: &str = "usr/lib/x86_64-linux-gnu";
 const LOADER: &str = "ld-linux-x86-64.so.2";
 
 /// How a QEMU is started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Launch {
-    /// As the host's system starts it.
+    /// Directly, with the host's libraries.
     Direct,
-    /// From an unpacked tree, with the tree's own loader, libraries, modules and firmware.
+    /// From an unpacked tree, with the tree's loader, libraries, modules and firmware.
     Tree(PathBuf),
 }
 
 impl Launch {
-    /// How a binary that the user names is started: one that lies in an unpacked tree needs the tree's own loader.
+    /// How to start a binary that the user names: one in an unpacked tree needs the tree's loader.
     pub(crate) fn of(path: &Path) -> Self {
         let is_unpacked = |root: &&Path| {
             root.parent().is_some() && root.join(TREE_LIBRARIES).join(LOADER).exists()
         };
-        // usr, bin and the binary itself lie above the root.
+        // The path is ROOT/usr/bin/BINARY.
         match path.ancestors().nth(3).filter(is_unpacked) {
             Some(root) if path == root.join("usr/bin").join(PROGRAM.0) => Self::Tree(root.into()),
             Some(_) | None => Self::Direct,
@@ -131,7 +131,7 @@ impl Launch {
                 let libraries = root.join(TREE_LIBRARIES);
                 let mut command = Command::new(libraries.join(LOADER));
                 command
-                    // The host's list of libraries names none of the tree's.
+                    // The host's list of libraries has none of the tree.
                     .args(["--inhibit-cache", "--library-path"])
                     .arg(&libraries)
                     .arg(path)
@@ -168,7 +168,7 @@ impl Program {
         base::process::confine(qemu, &confinement).context("cannot confine QEMU")
     }
 
-    /// The program itself, its libraries and its firmware.
+    /// The program, its libraries and its firmware.
     fn files(&self) -> Vec<PathBuf> {
         if let Launch::Tree(root) = &self.launch {
             return vec![root.clone()];
@@ -177,7 +177,7 @@ impl Program {
         let mut files = system.map(PathBuf::from).to_vec();
         let libraries = std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default();
         files.extend(std::env::split_paths(&libraries));
-        // One that was built by hand has its libraries and its firmware beside it, or where it was installed.
+        // A QEMU built by the user has libraries and firmware beside it, or where it was installed.
         let program = self.path.canonicalize().unwrap_or_default();
         if let Some(place) = program.parent() {
             files.push(place.into());
@@ -188,7 +188,7 @@ impl Program {
         files
     }
 
-    /// What is wrong with its emulation, in words, and the release that has it right.
+    /// A fault of its emulation, and the first release without it.
     pub fn fault(&self) -> Option<String> {
         if (CMPXCHG16B_MENDED..TELLS_STARTS).contains(&self.release) {
             return Some(format!(
@@ -203,12 +203,12 @@ impl Program {
         })
     }
 
-    /// Says what is wrong with a CPU model, by this QEMU's own lists.
+    /// Fails if this QEMU does not know a CPU model or one of its features.
     pub fn check_model(&self, model: &CpuModel) -> Result<(), String> {
         let words = |known: &BTreeSet<String>, wrong: &str| {
             let known: Vec<&str> = known.iter().map(String::as_str).collect();
             let remedy = remedy_among(wrong, &known);
-            // Hundreds of names help nobody.
+            // A list of hundreds of names is no help.
             if known.len() > MANY_NAMES && !remedy.starts_with("did you mean") {
                 return format!("{} -cpu help lists what it knows", PROGRAM.0);
             }
@@ -235,10 +235,10 @@ impl Program {
     }
 }
 
-/// Asks a QEMU what it is; one that is too old is refused.
+/// Queries a QEMU's version, models and features; fails if it is too old.
 pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Program> {
-    let said = program::run_within(PATIENCE, launch.command(path).arg("--version"), task)?;
-    let line = said.lines().next().unwrap_or_default();
+    let output = program::run_within(PATIENCE, launch.command(path).arg("--version"), task)?;
+    let line = output.lines().next().unwrap_or_default();
     let version = line.replace("emulator version ", "");
     let Some(release) = Release::of(&version) else {
         bail!(
@@ -401,14 +401,11 @@ mod tests {
         );
     }
 
-    /// The host's own QEMU, which the package list brings; it boots nothing.
+    /// The host's QEMU; it boots nothing.
     #[test]
     fn a_confined_qemu_has_given_up_rights_and_system_calls() {
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let path = program::find(PROGRAM.0).expect("qemu-system-x86 is installed");
         let qemu = open(&path, Launch::Direct, task).unwrap();
         let mut command = qemu.command();
@@ -418,7 +415,7 @@ mod tests {
         base::process::bind(&mut command);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
-        // Its monitor greets when all that the command line asks for is done.
+        // The monitor greets once the command line is processed.
         let mut greeting = [0; 4];
         let output = child.stdout.as_mut().unwrap();
         output.read_exact(&mut greeting).unwrap();

@@ -1,10 +1,10 @@
-//! Which QEMU runs the guests.
+//! Chooses the QEMU that runs the guests.
 //!
 //! ```text
-//! --qemu PATH, else $BAKEOFF_QEMU          what the user names is taken, whatever it is
-//! else the host's own                      if it emulates rightly
+//! --qemu PATH, else $BAKEOFF_QEMU          the user's choice, even if it has a known fault
+//! else the host's                          if it has no known fault
 //! else the one fetched into the cache      (`fetched`)
-//! else the host's own, with its fault      told in one line
+//! else the host's, with its fault          reported in one line
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::fetched;
 use crate::program;
 use crate::task::Task;
 
-/// Names the QEMU to use, where the command line names none.
+/// Environment variable with the path of QEMU, if the command line has none.
 pub const VARIABLE: &str = "BAKEOFF_QEMU";
 
 /// The QEMU that a user named by option or by variable; the option wins.
@@ -29,8 +29,8 @@ pub fn named(option: Option<&Path>) -> Option<PathBuf> {
         .or_else(|| variable().map(PathBuf::from))
 }
 
-/// Finds QEMU; the error says what to install. `named` is the user's choice, if any; without one a fetched QEMU is
-/// preferred to a host's own that is missing, too old or known to err.
+/// Finds QEMU; the error says what to install. `named` is the user's choice, if any. Without one, a fetched QEMU is
+/// preferred to a host's that is missing, too old or has a known fault.
 pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     if let Some(path) = named {
         let path = &in_path(path);
@@ -47,7 +47,7 @@ pub fn find(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Progr
     }
 }
 
-/// A name without a directory is looked for where programs lie, so that one binary has one path.
+/// Finds a name without a directory among programs, so that a binary always has the same path.
 fn in_path(named: &Path) -> PathBuf {
     let name = named
         .to_str()
@@ -56,7 +56,7 @@ fn in_path(named: &Path) -> PathBuf {
         .unwrap_or_else(|| named.to_owned())
 }
 
-/// The QEMU that KVM is tried with: its emulation does not matter there, so the host's own will do.
+/// The QEMU that KVM is tried with. Faults of emulation do not matter there.
 pub fn for_kvm(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Program> {
     match named {
         Some(_) => find(named, cache, task),
@@ -64,26 +64,26 @@ pub fn for_kvm(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Pr
     }
 }
 
-/// What is known of the QEMU that will emulate guests.
+/// The QEMU that will emulate guests, and how good it is.
 #[derive(Debug)]
 pub enum Choice {
-    /// It emulates rightly.
+    /// It has no known fault.
     Sound(Program),
-    /// A better one than the host's own is used; what is wrong with the host's.
+    /// It replaces the host's, which has this fault.
     Better(Program, String),
-    /// It has a fault; which one, and why no better one is used.
+    /// It has a fault; the fault, and why no better one is used.
     Faulty(Program, String),
 }
 
 impl Choice {
-    /// The QEMU itself.
+    /// The QEMU.
     pub fn program(&self) -> &Program {
         match self {
             Self::Sound(program) | Self::Better(program, _) | Self::Faulty(program, _) => program,
         }
     }
 
-    /// What the user should know of the choice.
+    /// A notice to the user on the choice.
     pub fn words(&self) -> Option<String> {
         match self {
             Self::Sound(_) => None,
@@ -95,8 +95,8 @@ impl Choice {
     }
 }
 
-/// Chooses the QEMU that emulates guests. Where the user names none and the host's own is missing or known to err, one is
-/// fetched; where that cannot be done, the host's own has to do.
+/// Chooses the QEMU that emulates guests. If the user names none, and the host's is missing or has a known fault, one is
+/// fetched; if that fails, the host's is used.
 pub fn for_emulation(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Result<Choice> {
     if named.is_some() {
         let program = find(named, cache, task)?;
@@ -127,7 +127,7 @@ pub fn for_emulation(named: Option<&Path>, cache: &Cache, task: Task<'_>) -> Res
     }
 }
 
-/// The host's own QEMU.
+/// The host's QEMU.
 pub fn of_host(task: Task<'_>) -> Result<Program> {
     match program::find(PROGRAM.0) {
         Some(path) => emulator::open(&path, Launch::Direct, task),
@@ -147,17 +147,14 @@ mod tests {
 
     use super::*;
 
-    /// A script in the place of QEMU, and what opening it says.
+    /// The result of opening a script as QEMU.
     fn opened(script: &str) -> Result<Program> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("qemu");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         find(Some(&path), &Cache::open(dir.path()), task)
     }
 

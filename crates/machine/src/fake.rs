@@ -1,7 +1,7 @@
-//! A machine that only pretends: arms with a known truth, in simulated time.
+//! A simulated machine: arms with a known truth, in simulated time.
 //!
 //! It lets a test run the whole pipeline - lab, journal, verdict, report - in a second, and know what the
-//! verdict ought to be. Its guests speak the real protocol; waiting for them moves a simulated clock.
+//! verdict should be. Its guests use the real protocol; waiting for them advances a simulated clock.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::Path;
@@ -20,7 +20,7 @@ use record::protocol::{FromAgent, Greeting, Profiling, ToAgent};
 use record::trial::{Phase, VoidReason};
 
 use crate::clock::Clock;
-use crate::guest::{Boot, Guest, GuestEvent, Lost, Machine};
+use crate::guest::{Boot, Guest, GuestEvent, Machine, MachineGone};
 use soak::{Load, Soak};
 use truth::{Truth, done, lie, results, sample};
 
@@ -28,7 +28,7 @@ mod sampled;
 pub mod soak;
 mod truth;
 
-/// Simulated time: moves only when somebody waits. Each thread has its own, so that guests that run side by side take as
+/// Simulated time, which advances only by waits. Each thread has a separate clock, so that guests that run side by side take as
 /// long as they would alone.
 #[derive(Debug, Clone, Default)]
 pub struct FakeClock(Arc<Mutex<HashMap<ThreadId, Duration>>>);
@@ -64,20 +64,20 @@ impl Clock for FakeClock {
     }
 }
 
-/// What one boot does.
+/// The outcome of a boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Behaviour {
     /// Runs the job to its end.
     Measures,
     /// The machine does not start.
     StartFails,
-    /// The machine is not there any more.
+    /// The machine is gone.
     IsLost,
-    /// The kernel boots and the agent never speaks.
+    /// The kernel boots, but the agent sends nothing.
     NeverSpeaks,
     /// The kernel panics while it boots.
     Panics,
-    /// It measures, but waits ten minutes for a CPU before each of its first words.
+    /// It measures, but waits ten minutes for a CPU before each of its first messages.
     Starves,
     /// The agent greets, begins and falls silent.
     FallsSilent,
@@ -85,17 +85,17 @@ pub enum Behaviour {
     Exits,
     /// The service does not start.
     ServiceFails,
-    /// The kernel ejects the arm's scheduler under load, which the agent tells at its end.
+    /// The kernel ejects the arm's scheduler under load, which the agent reports at its end.
     EjectsScheduler,
-    /// The kernel has not what the arm sets.
+    /// The kernel lacks a setting of the arm.
     RefusesSetting,
-    /// The agent's line carries noise.
+    /// The agent's channel has invalid bytes.
     Garbles,
-    /// The agent tells of a latency below zero.
+    /// The agent reports a negative latency.
     Lies,
     /// The agent is of another build.
     Foreign,
-    /// It measures, and has nothing to sample with.
+    /// It measures, but cannot sample.
     Unprofiled,
 }
 
@@ -106,9 +106,9 @@ pub struct FakeArm {
     pub rate_per_s: f64,
     /// Standard deviation of the logarithm of a trial's rate.
     pub noise: f64,
-    /// What is left of its figure with one client fewer; 1 where the server sets it.
+    /// The share of its figure with one client fewer; 1 if the server is the limit.
     pub one_fewer: f64,
-    /// What its boots do, first to last; boots beyond the list measure.
+    /// Outcomes of its boots in order; later boots measure.
     pub boots: Vec<Behaviour>,
 }
 
@@ -150,9 +150,9 @@ impl Machine for FakeMachine {
             bail!("the fake machine does not start");
         }
         if behaviour == Behaviour::IsLost {
-            return Err(Lost("the fake machine is lost".into()).into());
+            return Err(MachineGone("the fake machine is lost".into()).into());
         }
-        // A trial's noise hangs on its place alone, so that a resumed run sees the same world.
+        // A trial's noise depends only on its place, so a resumed run has the same results.
         let mut noise = SplitMix64::new(self.seed ^ fnv1a(place(boot.dir).as_bytes()));
         let is_robbed = self.robbed.contains(&place(boot.dir));
         let left = if is_robbed { 0.5 } else { 1.0 };
@@ -285,11 +285,11 @@ fn drive_from_outside(script: &mut VecDeque<(Duration, GuestEvent)>, left: f64) 
     }
 }
 
-/// What the agent tells of a scheduler that left a task without the CPU for too long.
+/// The agent's message for a scheduler that left a task without the CPU for too long.
 pub const EJECTED: &str =
     "scheduler ejected by the kernel: o1 (runnable task stall: sh[412] failed to run for 30.004s)";
 
-/// What it tells of a setting that its kernel has not.
+/// The agent's message for a setting that its kernel lacks.
 const REFUSED: &str = "this kernel has no sysctl vm.x (remove it from the arm, or load its module)";
 
 /// From the greeting to the window.

@@ -1,4 +1,4 @@
-//! What a bisection asks of a git repository. The user's work tree is never touched.
+//! Git queries for a bisection. The user's work tree is never changed.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use crate::task::Task;
 pub struct Commit {
     /// Its full hash.
     pub hash: String,
-    /// The first twelve digits, as kernel developers write it.
+    /// The first twelve digits of the hash, as is usual for the kernel.
     pub short: String,
     /// Its subject line.
     pub subject: String,
@@ -27,9 +27,9 @@ pub struct Commit {
 /// The commits of a range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Range {
-    /// Its beginning first, which is known to be as before, then each first-parent commit to its end.
+    /// The begin of the range, then each first-parent commit up to its end.
     pub commits: Vec<Commit>,
-    /// How many of them are merges, each of which stands for all that it brings.
+    /// How many of them are merges, each with all its commits.
     pub merges: usize,
 }
 
@@ -102,7 +102,7 @@ pub fn commit(dir: &Path, name: &str, task: Task<'_>) -> Result<Commit> {
     let (parents, subject) = shown.split_once('\n').unwrap_or_default();
     let mut touched = git(dir)?;
     touched.args(["diff-tree", "-r", "--no-commit-id", "--name-only"]);
-    // Of two trees, where there are two: of a merge alone git lists what differs from any of its parents.
+    // Between two trees: for a merge alone, git would list files that differ from any of its parents.
     match parents.split_whitespace().next() {
         Some(first_parent) => touched.args([first_parent, &hash]),
         None => touched.args(["--root", &hash]),
@@ -116,23 +116,23 @@ pub fn commit(dir: &Path, name: &str, task: Task<'_>) -> Result<Commit> {
     })
 }
 
-/// The hash of all files of a commit: two commits with the same files have the same.
+/// The hash of all files of a commit, equal for commits with the same files.
 pub(crate) fn tree_of(dir: &Path, hash: &str, task: Task<'_>) -> Result<String> {
     let mut ask = git(dir)?;
     ask.args(["rev-parse", &format!("{hash}^{{tree}}")]);
     Ok(program::run(&mut ask, task)?.trim().into())
 }
 
-/// Files that differ from the last commit, those that git does not know among them.
+/// Files that differ from the last commit, including untracked ones.
 pub fn changed_files(dir: &Path, task: Task<'_>) -> Result<Vec<String>> {
     let mut ask = git(dir)?;
     ask.args(["status", "--porcelain", "--untracked-files=normal"]);
-    let said = program::run(&mut ask, task)?;
-    let files = said.lines().filter_map(|line| line.get(3..));
+    let output = program::run(&mut ask, task)?;
+    let files = output.lines().filter_map(|line| line.get(3..));
     Ok(files.map(String::from).collect())
 }
 
-/// A work tree of our own at a commit, which takes its objects from the user's repository.
+/// A separate work tree at a commit, which uses the objects of the user's repository.
 pub(crate) fn check_out(repository: &Path, place: &Path, hash: &str, task: Task<'_>) -> Result<()> {
     if !place.join(".git").exists() {
         let mut clone = command("git", "git")?;
@@ -142,7 +142,7 @@ pub(crate) fn check_out(repository: &Path, place: &Path, hash: &str, task: Task<
             .arg(place);
         program::run(&mut clone, task)?;
     }
-    // Of a git that was killed here. Nobody else is at work: the caller holds the lock of the place.
+    // Left by a killed git: the caller holds the lock of the directory, so no git is running.
     match fs::remove_file(place.join(".git/index.lock")) {
         Err(why) if why.kind() != ErrorKind::NotFound => {
             return Err(why).context("cannot remove the lock of a git that was killed");

@@ -14,42 +14,42 @@ use profiler::profile::Profile;
 use record::protocol::code::Code;
 use record::protocol::{FromAgent, ToAgent};
 
-/// What to boot. Nothing in it says which workload will run.
+/// An arm to boot, independent of the workload.
 #[derive(Debug, Clone, Copy)]
 pub struct Boot<'b> {
     /// Name of the arm, for messages.
     pub arm: &'b str,
-    /// The block of the trial, counted from 1; 0 for what is no trial: then nothing is done to systems on the network.
+    /// The block of the trial, counted from 1. 0 if there is no trial: then systems on the network stay unchanged.
     pub block: u32,
     /// The trial's directory; the console goes to `console.log` in it.
     pub dir: &'b Path,
-    /// How much the guest may say to the host in all; see `record::protocol::allowance`.
+    /// Most bytes that the guest may send to the host; see `record::protocol::allowance`.
     pub allowance_bytes: u64,
-    /// Set when the user wants to stop: what the machine waits for then ends.
+    /// Set when the user wants to stop: it ends all waits of the machine.
     pub stop: &'b AtomicBool,
 }
 
-/// The machine is not there any more: no trial can begin, and somebody has to look after it.
+/// The machine is gone: no trial can begin, and it needs manual attention.
 #[derive(Debug)]
-pub struct Lost(pub String);
+pub struct MachineGone(pub String);
 
-impl fmt::Display for Lost {
+impl fmt::Display for MachineGone {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Lost {}
+impl std::error::Error for MachineGone {}
 
 /// A place where arms boot, several at a time.
 pub trait Machine: Sync {
-    /// How it was resolved, in words: emulator version, acceleration, clock, CPUs, memory.
+    /// Its resolved properties: emulator version, acceleration, clock, CPUs, memory.
     fn describe(&self) -> MachineDescription;
 
     /// Guest nanoseconds per executed instruction, when the clock counts instructions.
     fn ns_per_instruction(&self) -> Option<u32>;
 
-    /// The CPU that guests see, as the emulator was asked for it; `None` where nothing is emulated.
+    /// The CPU model that the emulator was asked for; `None` if nothing is emulated.
     fn cpu_model(&self) -> Option<String> {
         None
     }
@@ -59,79 +59,79 @@ pub trait Machine: Sync {
         false
     }
 
-    /// The profile of a trial, from what its guest's profiler wrote (`Guest::profiled`) and where the guest has its code.
+    /// The profile of a trial, from the output of its guest's profiler (`Guest::profiled`) and the places of its code.
     fn profile(&self, arm: &str, _written: &[u8], _code: &Code) -> Result<Profile> {
         anyhow::bail!("no profiler on this machine: arm {arm}")
     }
 
-    /// Leaves the machine as it was found, once no arm is to boot any more; may take as long as a box takes to boot.
+    /// Restores the machine after the last arm; may take as long as a box takes to boot.
     ///
     /// # Errors
-    /// Says what somebody has to do who stands before it.
+    /// Says what to do at the machine.
     fn close(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Boots one arm. The guest is stopped when it is dropped. An error that is a `Lost` ends the run.
+    /// Boots an arm. The guest stops when dropped. An error that is a `MachineGone` ends the run.
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>>;
 }
 
 /// A booted arm.
 pub trait Guest {
-    /// Says something to the agent.
+    /// Sends a message to the agent.
     fn send(&mut self, message: &ToAgent) -> Result<()>;
 
-    /// Waits up to `patience` for the next thing that happens.
-    fn next(&mut self, patience: Duration) -> GuestEvent;
+    /// Waits up to `limit` for the next event.
+    fn next(&mut self, limit: Duration) -> GuestEvent;
 
     /// The last lines of the console, oldest first.
     fn console(&self, lines: usize) -> Vec<String>;
 
-    /// Defects that its kernel told of on its console; none where there is no console of a kernel of its own.
+    /// Defects that its kernel reported on its console; none without a console.
     fn defects(&mut self) -> Vec<FoundDefect> {
         Vec::new()
     }
 
-    /// How long it has waited so far for a CPU of the host that others had: no silence of its own.
+    /// Time so far that it has waited for a CPU of the host, which does not count as its silence.
     fn starved(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// What its profiler has written so far; none where it has no profiler, the error says why not.
+    /// The output of its profiler so far. Fails without a profiler, and says why there is none.
     fn profiled(&mut self) -> Result<Vec<u8>> {
         anyhow::bail!("the guest was not profiled")
     }
 
-    /// What was counted of string instructions in its window; `None` where nothing counts them.
+    /// Counts of string instructions in its window; `None` if nothing counts them.
     ///
     /// # Errors
-    /// What was written is no account of a window.
+    /// The counter's output is invalid.
     fn counted(&mut self) -> Result<Option<Counted>> {
         Ok(None)
     }
 
-    /// Facts of the host that the machine runs on, by their keys, as they are now; none where they are not looked at.
+    /// Present facts of the machine's host, by their keys; none if the machine does not collect them.
     fn host_facts(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 
-    /// What the machine itself, not the guest, complains of; its first line.
+    /// The first line of the machine's standard error, if any.
     fn stderr_line(&mut self) -> Option<String> {
         None
     }
 }
 
-/// What a guest may do next.
+/// An event of a guest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum GuestEvent {
-    /// The agent said something. A guest may say anything: it is to be checked (`record::protocol::session`).
+    /// The agent sent a message. A guest may send anything, so check it (`record::protocol::session`).
     Said(Box<FromAgent>),
-    /// Nothing within the time given.
+    /// Nothing happened within the limit.
     Quiet,
-    /// The kernel panicked; the line that says so.
+    /// The kernel panicked, with this line.
     Panicked(String),
-    /// The machine ended; its status in words.
+    /// The machine ended, with this status.
     Exited(String),
-    /// The guest did what no guest may: what came on the agent's line is no message, or there was too much of it.
+    /// The guest sent an invalid message, or too many bytes.
     Refused(String),
 }

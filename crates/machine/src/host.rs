@@ -1,4 +1,4 @@
-//! The CPUs and the memory of this host: what bakeoff may use, and how a process is kept to some of the CPUs.
+//! The CPUs and the memory of this host that bakeoff may use; binds processes to CPUs.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -8,26 +8,26 @@ use anyhow::{Context, Result};
 use base::input::units::show_bytes;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Numbers of the CPUs that bakeoff itself may run on, lowest first.
+/// Numbers of the CPUs that this process may run on, lowest first.
 pub fn cpus() -> Result<Vec<usize>> {
-    let own = sched_getaffinity(None).context("read the CPUs of this process")?;
+    let allowed = sched_getaffinity(None).context("read the CPUs of this process")?;
     Ok((0..CpuSet::MAX_CPU)
-        .filter(|cpu| own.is_set(*cpu))
+        .filter(|cpu| allowed.is_set(*cpu))
         .collect())
 }
 
-/// The release of the kernel that runs; empty where it does not say.
+/// The release of the running kernel; empty if unknown.
 pub fn release() -> String {
     let text = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     text.trim().to_string()
 }
 
-/// Memory that programs could still get, in bytes; 0 where the kernel does not say.
+/// Available memory in bytes; 0 if the kernel does not show it.
 pub fn available_bytes() -> u64 {
     bytes_in(&meminfo(), "MemAvailable:")
 }
 
-/// Says that a guest would have more memory than this host has.
+/// Fails if a guest would have more memory than is available on this host.
 ///
 /// # Errors
 /// Names both.
@@ -36,7 +36,7 @@ pub fn check_memory(guest_bytes: u64) -> Result<(), String> {
 }
 
 fn check_memory_of(host_bytes: u64, guest_bytes: u64) -> Result<(), String> {
-    // Where the kernel does not say, nothing can be refused.
+    // Unknown: do not refuse anything.
     if host_bytes == 0 || guest_bytes <= host_bytes {
         return Ok(());
     }
@@ -57,7 +57,7 @@ fn bytes_in(meminfo: &str, name: &str) -> u64 {
     number.unwrap_or(0) * 1024
 }
 
-/// Keeps the calling thread, and all that it starts, to these CPUs.
+/// Binds the calling thread, and all that it starts, to these CPUs.
 pub(crate) fn keep_thread_to(cpus: &[usize]) -> Result<()> {
     sched_setaffinity(None, &set_of(cpus)).context("keep a thread to some of the CPUs")
 }
@@ -71,7 +71,7 @@ pub(crate) fn set_of(cpus: &[usize]) -> CpuSet {
     set
 }
 
-/// Keeps a command's process, and all that it starts, to these CPUs.
+/// Binds a command's process, and all that it starts, to these CPUs.
 #[expect(
     unsafe_code,
     reason = "the closure makes one system call and allocates nothing"

@@ -1,7 +1,7 @@
-//! What of this host decides how fast its guests are, beside its CPUs' number: facts of each trial under KVM, and what
+//! Properties of this host that affect the speed of its guests: facts of each trial under KVM, and what
 //! a host lacks, with remedies.
 //!
-//! All is read below one directory, mostly `/`, so that a host can be made up.
+//! All files are read below a root directory, mostly `/`, so that tests can make up a host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,30 +10,30 @@ use std::path::{Path, PathBuf};
 /// Bytes of a page that a host reserves.
 pub(crate) const RESERVED_PAGE_BYTES: u64 = 2 << 20;
 
-/// Something that makes figures of guests worse or less steady.
+/// A property that makes guests slower or their figures less steady.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lack {
-    /// What was looked at.
+    /// The property.
     pub what: &'static str,
-    /// What was found.
+    /// Its value.
     pub found: String,
-    /// What helps.
+    /// The remedy.
     pub remedy: &'static str,
 }
 
-/// What guests' memory is made of.
+/// The pages of guests' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuestMemory {
-    /// Pages of 2 MiB that the host keeps for whoever asks, all of them allocated before the guest begins.
+    /// Reserved pages of 2 MiB, allocated before the guest begins.
     Reserved,
-    /// Pages that the kernel makes huge where it finds room.
+    /// Transparent huge pages, where the kernel finds room.
     Transparent,
     /// Pages of 4 KiB.
     Small,
 }
 
 impl GuestMemory {
-    /// In words, for facts and for the machine's line.
+    /// For facts and for the machine's description.
     pub fn words(self) -> &'static str {
         match self {
             Self::Reserved => "reserved huge pages",
@@ -50,7 +50,7 @@ pub struct HostState {
 }
 
 impl HostState {
-    /// This host, or what lies below another root.
+    /// This host, or a made-up one below another root.
     pub fn at(root: &Path) -> Self {
         Self { root: root.into() }
     }
@@ -65,12 +65,12 @@ impl HostState {
         Some(text.trim().to_string())
     }
 
-    /// Whether the host's CPU says that it is a virtual one.
+    /// Whether the host's CPU is virtual.
     pub(crate) fn is_guest(&self) -> bool {
         self.flags().contains("hypervisor")
     }
 
-    /// Whether the CPU says that it can run guests.
+    /// Whether the CPU can run guests.
     pub(crate) fn has_virtualization(&self) -> bool {
         let flags = self.flags();
         flags.contains("vmx") || flags.contains("svm")
@@ -97,7 +97,7 @@ impl HostState {
             .collect()
     }
 
-    /// Whether CPUs may run faster than their rated clock; `None` where the kernel does not say.
+    /// Whether CPUs may exceed their rated clock; `None` if the kernel does not show it.
     fn has_turbo(&self) -> Option<bool> {
         let no_turbo = self.read("sys/devices/system/cpu/intel_pstate/no_turbo");
         let boost = self.read("sys/devices/system/cpu/cpufreq/boost");
@@ -118,7 +118,7 @@ impl HostState {
         Some(rest.split_once(']')?.0.to_string())
     }
 
-    /// What memory of so many bytes is made of, near the CPUs of a node.
+    /// The pages for memory of this size, near the CPUs of a node.
     pub fn memory(&self, bytes: u64, node: usize) -> GuestMemory {
         if bytes.is_multiple_of(RESERVED_PAGE_BYTES)
             && self.reserved(node) * RESERVED_PAGE_BYTES >= bytes
@@ -126,17 +126,17 @@ impl HostState {
             return GuestMemory::Reserved;
         }
         match self.transparent().as_deref() {
-            // QEMU asks for huge pages itself, so `madvise` is as good.
+            // QEMU requests huge pages, so `madvise` is as good.
             Some("always" | "madvise") => GuestMemory::Transparent,
             Some(_) | None => GuestMemory::Small,
         }
     }
 
-    /// Reserved pages that nobody has.
+    /// Free reserved pages.
     fn reserved(&self, node: usize) -> u64 {
         let pages = "hugepages/hugepages-2048kB";
         let number = |path: &str| self.read(path).and_then(|text| text.parse::<u64>().ok());
-        // The host's count leaves out what is promised to others already; a node's does not know of promises.
+        // Only the host's count excludes pages that are promised to other processes.
         let host = number(&format!("sys/kernel/mm/{pages}/free_hugepages")).unwrap_or(0);
         let promised = number(&format!("sys/kernel/mm/{pages}/resv_hugepages")).unwrap_or(0);
         let near = number(&format!(
@@ -145,7 +145,7 @@ impl HostState {
         host.saturating_sub(promised).min(near.unwrap_or(host))
     }
 
-    /// Facts of the host, by their keys; what it does not tell is left out.
+    /// Facts of the host by their keys, without unknown ones.
     pub fn facts(&self) -> BTreeMap<String, String> {
         let word = |is_on: bool| if is_on { "on" } else { "off" }.to_string();
         let governors: Vec<_> = self.governors().into_iter().collect();
@@ -163,10 +163,10 @@ impl HostState {
             ("smt", self.has_smt().map(word)),
             ("turbo", self.has_turbo().map(word)),
         ];
-        let told = found
+        let messages = found
             .into_iter()
             .filter_map(|(key, value)| Some((fact(key), value?)));
-        told.collect()
+        messages.collect()
     }
 
     /// What a host with working KVM lacks.
@@ -224,7 +224,7 @@ impl HostState {
         lacks
     }
 
-    /// Time that CPUs were taken from the host so far, and time that has passed on them, in ticks.
+    /// Stolen time of CPUs so far, and their total time, in ticks.
     fn stolen(&self, cpus: &[usize]) -> (u64, u64) {
         let text = self.read("proc/stat").unwrap_or_default();
         let mut sum = (0, 0);
@@ -246,8 +246,8 @@ impl HostState {
 
 /// Facts of this host's hardware, and of the kernel that emulates.
 pub(crate) fn hardware() -> BTreeMap<String, String> {
-    let own = base::hardware::facts().into_iter();
-    let mut facts: BTreeMap<String, String> = own
+    let values = base::hardware::facts().into_iter();
+    let mut facts: BTreeMap<String, String> = values
         .map(|(name, value)| (fact(&format!("hardware:{name}")), value))
         .collect();
     facts.insert(fact("kernel"), crate::host::release());
@@ -259,7 +259,7 @@ pub(crate) fn fact(name: &str) -> String {
     format!("host:{name}")
 }
 
-/// How much of some CPUs was taken away from the host while a guest had them.
+/// The time of some CPUs that was stolen from the host during a trial.
 #[derive(Debug)]
 pub(crate) struct StealMeter {
     host: HostState,
@@ -276,7 +276,7 @@ impl StealMeter {
         }
     }
 
-    /// Since the start, in whole percent: `2 %`. Trials of a quiet host say the same.
+    /// The stolen share since the start, in whole percent: `2 %`. So it is the same in all trials of a quiet host.
     pub(crate) fn words(&self) -> String {
         let (stolen, passed) = self.host.stolen(&self.cpus);
         let (stolen, passed) = (

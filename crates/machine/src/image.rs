@@ -6,8 +6,8 @@
 //! images/ID/manifest.txt   what is installed, one name=version a line
 //! images/ID/image.json     recipe, identity, size
 //! ```
-//! The identity of an image is its recipe and the versions of its packages. Building runs inside PID and
-//! mount namespaces of its own, so whatever ends the builder ends its children and its mounts too.
+//! The identity of an image is its recipe and the versions of its packages. The builder runs in separate PID and mount
+//! namespaces, so its children and mounts end with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -42,7 +42,7 @@ const RECIPES: [(&str, &str); 7] = [
     ("web-cgi", include_str!("../../../images/web-cgi.toml")),
 ];
 
-/// Files that recipes of bakeoff's own copy: the recipe's name, the path in its `from`, the content.
+/// Files that bakeoff's recipes copy: the recipe's name, the path in its `from`, the content.
 const FILES: [(&str, &str, &str); 5] = [
     (
         "app",
@@ -71,24 +71,24 @@ const FILES: [(&str, &str, &str); 5] = [
     ),
 ];
 
-/// Raised when the way of building changes, so that older images are not mistaken for new ones.
+/// Version of the builder, part of an image's identity.
 const BUILDER: &str = "image-3";
 
-/// All times in an image, so that the same packages give the same bytes: 2026-01-01.
+/// All times in an image, so that the same packages result in the same bytes: 2026-01-01.
 const DATE: &str = "1767225600";
 
-/// UUID of the file system and seed of its directory hashes: any will do, but always the same.
+/// UUID of the file system and seed of its directory hashes: arbitrary, but constant.
 const UUID: &str = "8c8a5f0e-6f52-4d0c-9a0b-0a4b61d3c2e7";
 
-/// Room that a build needs beside the image: downloads, the unpacked directory, the image itself.
+/// Space that a build needs: downloads, the unpacked directory, the image.
 const BUILD_BYTES: u64 = 1500 << 20;
 
-/// An image at hand.
+/// A built image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// Name of its recipe.
     pub recipe: String,
-    /// Debian suite of its packages; none in an image that was built before this was kept.
+    /// Debian suite of its packages; `None` in an image of an old bakeoff that did not record it.
     pub suite: Option<String>,
     /// The ext4 file system.
     pub path: PathBuf,
@@ -100,42 +100,42 @@ pub struct Image {
     pub bytes: u64,
 }
 
-/// Which image is wanted.
+/// The image to build.
 #[derive(Debug, Clone, Copy)]
 pub struct Request<'r> {
     /// A known name, or the path of a `.toml` file.
     pub recipe: &'r str,
-    /// Debian suite in place of the recipe's.
+    /// Debian suite that replaces the recipe's.
     pub suite: Option<&'r str>,
-    /// Whether to build anew when the mirror has other versions of its packages.
+    /// Whether to rebuild the image if the mirror has other versions of its packages.
     pub refresh: bool,
 }
 
-/// What an image is made of.
+/// The content of an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Recipe {
     /// Debian suite.
     pub suite: String,
-    /// Packages beside the minimal system; `name=version` pins one.
+    /// Packages in addition to the minimal system; `name=version` pins one.
     pub packages: Vec<String>,
     /// Files to copy into it.
     pub copies: Vec<FileCopy>,
-    /// Shell commands to run in it, when packages and files are there.
+    /// Shell commands to run in it, after packages and files are installed.
     pub run: String,
-    /// Room left free in the file system.
+    /// Free space in the file system.
     pub spare_bytes: u64,
 }
 
-/// A file of the host's in an image.
+/// A file to copy from the host into an image.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCopy {
-    /// Where it is, taken from the recipe's directory.
+    /// Path relative to the recipe's directory.
     pub from: String,
     /// Absolute path in the image.
     pub to: String,
 }
 
-/// A file on its way into an image.
+/// A file for an image.
 struct Content {
     to: String,
     bytes: Vec<u8>,
@@ -178,17 +178,15 @@ pub fn list(cache: &Cache) -> Vec<(Image, Option<Origin>)> {
     let mut images: Vec<_> = entries
         .filter_map(|(id, place)| Some((load_from(&place, &id)?, Origin::of(&place))))
         .collect();
-    images.sort_by(|(one, _), (other, _)| {
-        (&one.recipe, &one.sha256).cmp(&(&other.recipe, &other.sha256))
-    });
+    images.sort_by(|(a, _), (b, _)| (&a.recipe, &a.sha256).cmp(&(&b.recipe, &b.sha256)));
     images
 }
 
-/// An image to build: its recipe as read, and by what it is known.
+/// An image to build: its parsed recipe and its identity.
 struct Job {
     recipe: Recipe,
     contents: Vec<Content>,
-    /// All that decides what is in it, but for the versions of its packages.
+    /// Everything that determines its content, except the versions of its packages.
     signature: String,
 }
 
@@ -220,7 +218,7 @@ impl Job {
         })
     }
 
-    /// Adds what another recipe of bakeoff's has; all of those are made of one suite.
+    /// Adds another of bakeoff's recipes, which all have the same suite.
     fn join(&mut self, other: Self) {
         let Recipe {
             packages,
@@ -239,7 +237,7 @@ impl Job {
         self.signature = [self.signature.as_str(), &other.signature].join("\n");
     }
 
-    /// What the cache remembers it by.
+    /// Its name in the cache.
     fn name(&self) -> String {
         format!("image {}", identity(&self.signature, ""))
     }
@@ -257,21 +255,21 @@ pub fn find_built(cache: &Cache, request: Request<'_>) -> Result<Option<Image>> 
     Job::read(request)?.built(cache)
 }
 
-/// Whether the image of a recipe will have a package, as far as that is known before it is built: one of the user's own may have
-/// more than it lists.
+/// Whether the image of a recipe will have a package. `None` if that is unknown before it is built: a user's recipe may
+/// install more packages than it lists.
 pub fn will_have(cache: &Cache, request: Request<'_>, package: &str) -> Result<Option<bool>> {
     let job = Job::read(request)?;
     if let Some(image) = job.built(cache)? {
         return image.has(package).map(Some);
     }
     let listed = job.recipe.packages.iter();
-    let mut names = listed.filter_map(|one| one.split('=').next());
+    let mut names = listed.filter_map(|package| package.split('=').next());
     let is_listed = IN_EVERY_IMAGE.contains(&package) || names.any(|name| name == package);
     let is_users = Path::new(request.recipe).extension().is_some();
     Ok((is_listed || !is_users).then_some(is_listed))
 }
 
-/// Brings the image of a recipe into the cache. Once built it stays as it is, and no network is needed.
+/// Builds the image of a recipe in the cache. A built image does not change, and needs no network.
 pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Image> {
     let job = Job::read(request)?;
     let known = job.built(cache)?;
@@ -290,7 +288,7 @@ pub fn build(cache: &Cache, request: Request<'_>, task: Task<'_>) -> Result<Imag
     Ok(image)
 }
 
-/// Says what is wrong with a recipe: unknown, unreadable, or with mistakes in it.
+/// Fails if a recipe is unknown, unreadable, or has mistakes.
 pub fn check(recipe: &str) -> Result<()> {
     for part in parts(recipe)? {
         read(&part.file, &part.text)?;
@@ -298,22 +296,24 @@ pub fn check(recipe: &str) -> Result<()> {
     Ok(())
 }
 
-/// Packages that workloads ask for and that every Debian system has.
+/// Packages that workloads ask for and every Debian system has.
 const IN_EVERY_IMAGE: [&str; 3] = ["e2fsprogs", "mount", "perl-base"];
 
-/// The recipe of what needs nothing beyond that.
+/// The recipe for workloads that need no other packages.
 const SMALLEST: &str = "web";
 
-/// The recipe of bakeoff's that has all these packages (`one|other` is content with either): the smallest one, else
-/// several as one, `smb+web`. `None` where a package is in no recipe.
+/// The smallest of bakeoff's recipes that has all these packages (`one|other` means either), else a combination such as
+/// `smb+web`. `None` if a package is in no recipe.
 pub fn covering(packages: &[&str]) -> Option<String> {
     let recipes = RECIPES.map(|(name, text)| {
-        let recipe = read(name, text).expect("recipes of bakeoff's own are valid");
+        let recipe = read(name, text).expect("bakeoff's recipes are valid");
         (name, recipe.packages)
     });
     let has = |packages: &[String], wanted: &str| {
-        let mut names = packages.iter().filter_map(|one| one.split('=').next());
-        names.any(|name| wanted.split('|').any(|one| one == name))
+        let mut names = packages
+            .iter()
+            .filter_map(|package| package.split('=').next());
+        names.any(|name| wanted.split('|').any(|choice| choice == name))
     };
     let wanted: Vec<&str> = packages
         .iter()
@@ -323,7 +323,7 @@ pub fn covering(packages: &[&str]) -> Option<String> {
     let smallest = |wanted: &[&str]| {
         let whole = recipes
             .iter()
-            .filter(|(_, packages)| wanted.iter().all(|one| has(packages, one)));
+            .filter(|(_, packages)| wanted.iter().all(|name| has(packages, name)));
         whole
             .min_by_key(|(_, packages)| packages.len())
             .map(|(name, _)| *name)
@@ -334,17 +334,17 @@ pub fn covering(packages: &[&str]) -> Option<String> {
     if let Some(name) = smallest(&wanted) {
         return Some(name.into());
     }
-    let names: Option<BTreeSet<&str>> = wanted.iter().map(|one| smallest(&[one])).collect();
+    let names: Option<BTreeSet<&str>> = wanted.iter().map(|name| smallest(&[name])).collect();
     Some(names?.into_iter().collect::<Vec<_>>().join("+"))
 }
 
-/// Suites that an image can be made of: backports are no whole system.
+/// Suites of images: backports are not a complete system.
 fn suites() -> Vec<&'static str> {
     let is_whole = |suite: &&str| !suite.ends_with("-backports");
     SUITES.into_iter().filter(is_whole).collect()
 }
 
-/// Refuses a suite that no image can be made of.
+/// Fails for a suite that no image can be made of.
 pub fn check_suite(suite: &str) -> Result<()> {
     if suites().contains(&suite) {
         return Ok(());
@@ -360,10 +360,10 @@ fn contents(name: &str, recipe: &Recipe) -> Result<Vec<Content>> {
     let dir = Path::new(name).parent().unwrap_or(Path::new(""));
     let content = |copy: &FileCopy| {
         let FileCopy { from, to } = copy.clone();
-        let own = FILES
+        let built_in = FILES
             .iter()
             .find(|(recipe, path, _)| *recipe == name && *path == from);
-        if let Some((_, _, text)) = own {
+        if let Some((_, _, text)) = built_in {
             return Ok(Content {
                 to,
                 bytes: text.as_bytes().to_vec(),
@@ -381,7 +381,7 @@ fn contents(name: &str, recipe: &Recipe) -> Result<Vec<Content>> {
     recipe.copies.iter().map(content).collect()
 }
 
-/// All that decides what is in an image, but for the versions of its packages.
+/// Everything that determines an image's content, except the versions of its packages.
 fn signature(text: &str, contents: &[Content]) -> String {
     contents.iter().fold(text.to_string(), |text, content| {
         let Content { to, bytes, mode } = content;
@@ -389,10 +389,10 @@ fn signature(text: &str, contents: &[Content]) -> String {
     })
 }
 
-/// A recipe, unread.
+/// The text of a recipe.
 struct RecipeText {
     name: String,
-    /// What mistakes in it are told of.
+    /// Its file in error messages.
     file: String,
     text: String,
 }
@@ -400,7 +400,7 @@ struct RecipeText {
 /// Longest recipe, in bytes.
 const RECIPE_BYTES: u64 = 1 << 20;
 
-/// The recipes that a plan names: a file, or one or several of bakeoff's own, `smb+web`.
+/// The recipes that a plan names: a file, or some of bakeoff's, such as `smb+web`.
 fn parts(recipe: &str) -> Result<Vec<RecipeText>> {
     if Path::new(recipe)
         .extension()
@@ -431,7 +431,7 @@ fn own_recipe(wanted: &str) -> Result<RecipeText> {
     })
 }
 
-/// Reads a recipe; all mistakes are told at once.
+/// Parses a recipe; the error has all mistakes.
 pub fn read(file: &str, text: &str) -> Result<Recipe, Problems> {
     let page = Page::new(file, text);
     let table = page.parse();
@@ -541,7 +541,7 @@ fn make(cache: &Cache, name: &str, job: &Job, task: Task<'_>) -> Result<Image> {
     let mut parts = installed(&manifest, &packages::hashes(&kept.path())?);
     packages::keep(cache, &kept)?;
     let copied = job.contents.iter();
-    parts.extend(copied.map(|one| Part::file(Path::new(&one.to), &cache::hash(&one.bytes))));
+    parts.extend(copied.map(|file| Part::file(Path::new(&file.to), &cache::hash(&file.bytes))));
     let source = format!("recipe {name} ({})", recipe.suite);
     Origin::now(&name, source, parts).write(cache, &entry.path)?;
     let about = About {
@@ -571,16 +571,16 @@ fn installed(manifest: &str, hashes: &BTreeMap<String, String>) -> Vec<Part> {
     packages.map(part).collect()
 }
 
-/// The packages of a recipe's suite, as its signed index has them.
+/// The packages of a recipe's suite, from its signed index.
 fn index(cache: &Cache, recipe: &Recipe, task: Task<'_>) -> Result<Vec<Package>> {
     let _lock = cache.lock(&format!("apt {}", recipe.suite), task)?;
     let suite = Suite::open(cache, &recipe.suite, false, task)?;
     suite.packages(&[""], task)
 }
 
-/// Fills `root` below the staging directory with the packages of the recipe, and writes `manifest` and `size`.
+/// Installs the recipe's packages in `root` of the staging directory, and writes `manifest` and `size`.
 ///
-/// Packages that lie in `packages` are not downloaded, and those that are come to lie there too.
+/// Packages in the directory `packages` are not downloaded; downloaded ones are added to it.
 fn install(
     recipe: &Recipe,
     source: &Source,
@@ -604,22 +604,25 @@ fn install(
         .env("SOURCE", source.line(&recipe.suite))
         .env("PACKAGES", recipe.packages.join(","))
         .env("KEPT", packages);
-    program::run_with(&mut build, task, &mut |said| task.tell(&stage(said), None))?;
+    program::run_with(&mut build, task, &mut |stderr| {
+        task.tell(&stage(stderr), None);
+    })?;
     Ok(())
 }
 
-/// What the builder is at, from its notes.
-fn stage(said: &str) -> String {
-    let note = said.lines().rev().find_map(|line| line.strip_prefix("I: "));
+/// The builder's present stage, from its standard error.
+fn stage(stderr: &str) -> String {
+    let mut lines = stderr.lines().rev();
+    let note = lines.find_map(|line| line.strip_prefix("I: "));
     match note {
         Some(note) => format!("building the image: {}", note.trim_end_matches('.')),
         None => "building the image".into(),
     }
 }
 
-/// Runs in the enclosure. What names this host or this mirror is taken out again, so that an image depends
-/// on recipe and packages alone; documentation is left out as no guest reads it. Java's packages fail without the
-/// directory that their pages would go to, so it is there while they are installed.
+/// Runs in the namespaces. Removes everything that names this host or this mirror, so that an image depends only on recipe
+/// and packages. Omits documentation, which no guest reads; Java's packages fail without the directory of manual pages, so
+/// it exists while they are installed.
 const BUILD_SCRIPT: &str = r#"
 "$MMDEBSTRAP" --mode=root --variant=minbase --format=directory --include="$PACKAGES" \
     --aptopt=apt.conf \
@@ -669,7 +672,7 @@ fn pack(recipe: &Recipe, work: &Staging, task: Task<'_>) -> Result<u64> {
     let (Some(content), Some(files)) = (numbers.next(), numbers.next()) else {
         bail!("size of the installed files cannot be read: {size:?}");
     };
-    // A file fills its last block by half on average, and has an inode of 256 bytes; an eighth for the rest.
+    // On average a file wastes half a block, and has an inode of 256 bytes; an eighth for the rest.
     let needed = content + files * (2048 + 256);
     let bytes = (needed + needed / 8 + recipe.spare_bytes).next_multiple_of(1 << 20);
     let mke2fs = command("mke2fs", "e2fsprogs")?;
@@ -699,11 +702,11 @@ fn pack(recipe: &Recipe, work: &Staging, task: Task<'_>) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Sets all times that nobody can set in a directory tree: mke2fs before 1.47.1 copies when a file was last
-/// read and when its inode changed, and the same packages would give other bytes each time.
+/// Sets times that cannot be set in a directory tree: mke2fs before 1.47.1 copies access and change times, so the same
+/// packages would result in different bytes.
 fn level_times(files: u64, work: &Staging, task: Task<'_>) -> Result<()> {
     let mut script = String::new();
-    // The root is inode 2; what a user put there begins at 11 (ext4's EXT2_GOOD_OLD_FIRST_INO).
+    // The root is inode 2; other files begin at 11 (ext4's EXT2_GOOD_OLD_FIRST_INO).
     for inode in std::iter::once(2).chain(11..=files + 10) {
         for time in ["atime", "ctime", "crtime"] {
             let _ = writeln!(script, "set_inode_field <{inode}> {time} @{DATE}");
@@ -720,7 +723,7 @@ fn level_times(files: u64, work: &Staging, task: Task<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The unpacked files may belong to subordinate ids, which only an enclosed process may remove.
+/// Removes the unpacked files, which may belong to subordinate ids, so that only a process in a user namespace may do it.
 fn discard(root: &Path, task: Task<'_>) -> Result<()> {
     let mut rm: Command = program::enclosed("rm".as_ref())?;
     program::run(rm.arg("-rf").arg(root), task)?;
@@ -777,13 +780,13 @@ mod tests {
 
     #[test]
     fn the_smallest_recipe_that_has_all_packages_is_found_or_several_are_joined() {
-        let found = |packages: &[&str]| covering(packages).unwrap_or_default();
-        assert_eq!(found(&["nginx"]), "web");
-        assert_eq!(found(&["fio"]), "tools");
-        assert_eq!(found(&["mount", "e2fsprogs"]), "web");
-        assert_eq!(found(&["postgresql|postgresql-15"]), "database");
-        assert_eq!(found(&["samba", "nginx", "apache2"]), "smb+web");
-        assert_eq!(found(&["libmariadb-java", "samba"]), "app+smb");
+        let recipe_for = |packages: &[&str]| covering(packages).unwrap_or_default();
+        assert_eq!(recipe_for(&["nginx"]), "web");
+        assert_eq!(recipe_for(&["fio"]), "tools");
+        assert_eq!(recipe_for(&["mount", "e2fsprogs"]), "web");
+        assert_eq!(recipe_for(&["postgresql|postgresql-15"]), "database");
+        assert_eq!(recipe_for(&["samba", "nginx", "apache2"]), "smb+web");
+        assert_eq!(recipe_for(&["libmariadb-java", "samba"]), "app+smb");
         assert_eq!(covering(&["no-such-package"]), None);
     }
 
@@ -804,7 +807,7 @@ mod tests {
             both.recipe
                 .packages
                 .iter()
-                .filter(|one| *one == name)
+                .filter(|other| *other == name)
                 .count()
         };
         assert_eq!(
@@ -853,20 +856,20 @@ mod tests {
                 refresh: false,
             })
         };
-        let own = job(None).unwrap();
-        assert_eq!(own.recipe.suite, "bookworm");
-        assert_eq!(job(Some("bookworm")).unwrap().name(), own.name());
+        let usual = job(None).unwrap();
+        assert_eq!(usual.recipe.suite, "bookworm");
+        assert_eq!(job(Some("bookworm")).unwrap().name(), usual.name());
         let other = job(Some("trixie")).unwrap();
         assert_eq!(other.recipe.suite, "trixie");
-        assert_eq!(other.recipe.packages, own.recipe.packages);
-        assert_ne!(other.name(), own.name());
-        let told = |suite| job(Some(suite)).map(|_| ()).unwrap_err().to_string();
+        assert_eq!(other.recipe.packages, usual.recipe.packages);
+        assert_ne!(other.name(), usual.name());
+        let error = |suite| job(Some(suite)).map(|_| ()).unwrap_err().to_string();
         assert_eq!(
-            told("trixi"),
+            error("trixi"),
             "not a Debian suite for an image: \"trixi\" (did you mean \"trixie\"?)"
         );
         assert_eq!(
-            told("jammy-and-jelly"),
+            error("jammy-and-jelly"),
             "not a Debian suite for an image: \"jammy-and-jelly\" (known: bullseye, bookworm, trixie, forky, sid)"
         );
     }
@@ -894,8 +897,8 @@ mod tests {
 
     #[test]
     fn the_stage_is_the_last_note() {
-        let said = "I: running apt-get update...\nnoise\nI: installing packages...\nmore";
-        assert_eq!(stage(said), "building the image: installing packages");
+        let stderr = "I: running apt-get update...\nnoise\nI: installing packages...\nmore";
+        assert_eq!(stage(stderr), "building the image: installing packages");
         assert_eq!(stage(""), "building the image");
     }
 }

@@ -1,12 +1,12 @@
-//! The initramfs: bakeoff itself as the guest's first process, and the modules it may ask for.
+//! The initramfs: bakeoff as the guest's first process, and the modules that it may load.
 //!
 //! ```text
 //! /init                                the binary
-//! /files/...                           files of the plan's own, for the workload
+//! /files/...                           the plan's files, for the workload
 //! /lib/modules/RELEASE/kernel/...      modules, decompressed
 //! /lib/modules/RELEASE/modules.dep     rewritten for what is there
-//! /lib/modules/RELEASE/modules.builtin as the kernel came with it
-//! /lib/modules/RELEASE/config          as the kernel was built
+//! /lib/modules/RELEASE/modules.builtin copied from the kernel
+//! /lib/modules/RELEASE/config          the kernel's configuration
 //! ```
 
 use std::collections::BTreeSet;
@@ -26,23 +26,23 @@ use crate::modules;
 use crate::modules::{Module, Signed};
 use crate::task::Task;
 
-/// Raised when the layout changes.
+/// Version of the layout, part of the key.
 const LAYOUT: &str = "initramfs-4";
 
-/// What goes into an initramfs beside the kernel's own.
+/// What goes into an initramfs in addition to the kernel's modules.
 #[derive(Debug, Clone, Copy)]
 pub struct Content<'c> {
     /// The first process.
     pub init: &'c Path,
     /// Names of the modules that a guest may load.
     pub modules: &'c [String],
-    /// Files of the plan's own; no two have one name.
+    /// The plan's files, with distinct names.
     pub files: &'c [PathBuf],
-    /// The arm's own part of the kernel's command line: it may ask for signed modules.
+    /// The arm's part of the kernel's command line, which may require signed modules.
     pub cmdline: &'c str,
 }
 
-/// The initramfs of a kernel; made when it is not in the cache.
+/// The initramfs of a kernel, from the cache or new.
 pub fn build(
     cache: &Cache,
     kernel: &Kernel,
@@ -56,12 +56,12 @@ pub fn build(
         ..
     } = content;
     let signed = signed(kernel, content.cmdline)?;
-    let own = Part::file(init, &cache::hash_file(init)?);
+    let agent = Part::file(init, &cache::hash_file(init)?);
     let id = {
         let parts = [
             LAYOUT,
             &kernel.sha256,
-            &own.sha256,
+            &agent.sha256,
             &format!("{signed:?}"),
             &modules.join(" "),
             &own_files
@@ -96,7 +96,7 @@ pub fn build(
         sha256: kernel.sha256.clone(),
     };
     let source = format!("bakeoff and modules of {}", kernel.release);
-    About::now(&kernel.release, source, vec![of_kernel, own]).write(cache, &staging.path)?;
+    About::now(&kernel.release, source, vec![of_kernel, agent]).write(cache, &staging.path)?;
     Ok(cache.keep(&staging, "initramfs", &id)?.join(FILE))
 }
 
@@ -130,7 +130,7 @@ fn signed(kernel: &Kernel, cmdline: &str) -> Result<Signed> {
 
 type Entry = (String, u32, Vec<u8>);
 
-/// What tells one file of the plan's from another: name, mode, content.
+/// The identity of one of the plan's files: name, mode, content.
 fn signature(file: &Path) -> Result<String> {
     let mode = fs::metadata(file)
         .with_context(|| format!("cannot read {}", file.display()))?
@@ -157,7 +157,7 @@ fn module_tree(kernel: &Kernel, modules: Vec<Module>) -> Result<Vec<Entry>> {
         return Ok(Vec::new());
     };
     let home = format!("lib/modules/{}", kernel.release);
-    // A kernel without this list has nothing built in that anyone knows of.
+    // Without this list, no built-in modules are known.
     let builtin = fs::read(dir.join("modules.builtin")).unwrap_or_default();
     let order = modules::dependency_file(&modules).into_bytes();
     let mut files = vec![
@@ -285,10 +285,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let init = dir.path().join("init");
         let kernel = Kernel {
             release: "6.9".into(),

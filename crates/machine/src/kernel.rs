@@ -1,11 +1,11 @@
-//! Kernels: what a plan names becomes files in the cache.
+//! Kernels: resolves names in a plan to files in the cache.
 //!
 //! ```text
 //! kernels/ID/kernel.json              what it is
 //! kernels/ID/vmlinuz, config          the bootable image, its configuration where there is one
 //! kernels/ID/lib/modules/RELEASE/     its modules, when it has any
 //! ```
-//! Every kind is copied into the cache, also one that lies on this machine already: a kernel that is
+//! Every kernel is copied into the cache, including files of this machine, because a kernel that is
 //! rebuilt while a plan runs must not change under it.
 
 pub mod given;
@@ -34,23 +34,23 @@ use crate::program;
 use crate::program::command;
 use crate::task::Task;
 
-/// Raised when the layout of an entry changes, so that older ones are not mistaken for it.
+/// Version of an entry's layout, part of its identity.
 const LAYOUT: &str = "kernel-2";
 
-/// A kernel at hand.
+/// A kernel in the cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
-    /// What `uname -r` will say.
+    /// Its release, as `uname -r` prints it.
     pub release: String,
-    /// Where it is from: package and version, or the path that was named.
+    /// Its source: package and version, or the path in the plan.
     pub package: String,
     /// The bootable image.
     pub vmlinuz: PathBuf,
     /// The directory `lib/modules/RELEASE`, when it has modules.
     pub modules: Option<PathBuf>,
-    /// Its configuration, when it came with it.
+    /// Its configuration, if it was installed with one.
     pub config: Option<PathBuf>,
-    /// Identity of the kernel with all its parts.
+    /// Hash of the kernel with all its parts.
     pub sha256: String,
 }
 
@@ -60,20 +60,18 @@ pub fn cached(cache: &Cache) -> Vec<(Kernel, Option<Origin>)> {
     let mut kernels: Vec<_> = entries
         .filter_map(|(id, place)| Some((load_from(&place, &id)?, Origin::of(&place))))
         .collect();
-    kernels.sort_by(|(one, _), (other, _)| {
-        (&one.release, &one.sha256).cmp(&(&other.release, &other.sha256))
-    });
+    kernels.sort_by(|(a, _), (b, _)| (&a.release, &a.sha256).cmp(&(&b.release, &b.sha256)));
     kernels
 }
 
 /// One kernel that could be fetched.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// What `uname -r` will say.
+    /// Its release, as `uname -r` prints it.
     pub release: String,
     /// The package's version.
     pub version: String,
-    /// What would be downloaded, in bytes.
+    /// Size of the download, in bytes.
     pub bytes: u64,
 }
 
@@ -83,10 +81,10 @@ struct About {
     package: String,
 }
 
-/// Brings a kernel into the cache and says where it is.
+/// Fetches a kernel into the cache.
 ///
-/// What `debian:SUITE/VERSION` stood for is remembered, so that a filled cache needs no network and a plan
-/// gives the same kernel tomorrow; `refresh` looks for a newer one.
+/// The resolution of `debian:SUITE/VERSION` is saved, so that a filled cache needs no network and a plan
+/// always has the same kernel; `refresh` looks for a newer one.
 pub fn fetch(
     cache: &Cache,
     kernel: &KernelRef,
@@ -116,7 +114,7 @@ pub fn fetch(
     .with_context(|| format!("cannot have kernel {kernel}"))
 }
 
-/// Says what is wrong with a kernel's name as far as can be told without the network and without reading whole files.
+/// Fails if a kernel's name is wrong, as far as that shows without the network and without reading whole files.
 pub fn check(kernel: &KernelRef) -> Result<()> {
     match kernel {
         KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
@@ -202,14 +200,14 @@ fn head(path: &Path, bytes: usize) -> Result<Vec<u8>> {
     read().with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Whether a kernel can be had, as far as the cache tells.
+/// Whether a kernel is available, from the cache alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Found {
-    /// It is there, or in the suite's list of packages.
+    /// It is in the cache, or in the suite's list of packages.
     Yes,
-    /// The list has no such kernel: what is wrong, and the remedy.
+    /// The list has no such kernel: the error, with the remedy.
     No(String, String),
-    /// There is no list to look it up in.
+    /// The cache has no list of the suite.
     NotChecked(String),
 }
 
@@ -255,7 +253,7 @@ fn in_index(cache: &Cache, suite: &str, task: Task<'_>) -> Result<Vec<Choice>> {
     Ok(debian::kernels(&index.packages(&debian::PREFIXES, task)?))
 }
 
-/// The kernel that a name of Debian's stands for, where it is in the cache; nothing is fetched.
+/// The kernel that a Debian name was resolved to, if it is in the cache; nothing is fetched.
 pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
     let KernelRef::Debian { suite, version } = kernel else {
         return None;
@@ -265,7 +263,7 @@ pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
 }
 
 /// A kernel that is in the cache, or built in a tree: its release, and its configuration. Nothing is fetched; `None` where
-/// that is needed first, or where nobody knows the configuration.
+/// that would be needed, or if the configuration is unknown.
 pub fn known(cache: &Cache, kernel: &KernelRef, flavour: Flavour) -> Option<(String, String)> {
     match kernel {
         KernelRef::Debian { suite, version } => {
@@ -285,14 +283,14 @@ pub fn known(cache: &Cache, kernel: &KernelRef, flavour: Flavour) -> Option<(Str
 }
 
 impl Kernel {
-    /// Its release and its configuration, where that came with it.
+    /// Its release, and its configuration if it has one.
     pub fn configuration(&self) -> Option<(String, String)> {
         let config = fs::read_to_string(self.config.as_ref()?).ok()?;
         Some((self.release.clone(), config))
     }
 }
 
-/// By what the cache remembers what a name stood for.
+/// The cache's key of a resolved name.
 fn debian_name(suite: &str, version: &str, flavour: Flavour) -> String {
     match flavour {
         Flavour::Cloud => format!("debian:{suite}/{version}"),
@@ -300,16 +298,16 @@ fn debian_name(suite: &str, version: &str, flavour: Flavour) -> String {
     }
 }
 
-/// A kernel that was named by its version alone.
+/// A kernel that was named only by its version.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
     /// The suite that has it.
     pub suite: &'static str,
-    /// What `uname -r` will say.
+    /// Its release, as `uname -r` prints it.
     pub release: String,
 }
 
-/// Where a version is looked for: releases, the newest first, then their backports, then what is being prepared.
+/// Suites in which a version is looked up: releases, the newest first, then their backports, then unreleased ones.
 pub(crate) const LOOKUP_ORDER: [&str; 7] = [
     "trixie",
     "bookworm",
@@ -320,10 +318,10 @@ pub(crate) const LOOKUP_ORDER: [&str; 7] = [
     "sid",
 ];
 
-/// The suite of Debian's that has a kernel of this version. Indexes in the cache are asked first, and the others are
-/// fetched only if none of those has it; `refresh` fetches them all anew.
+/// The Debian suite that has a kernel of this version. Indexes in the cache are searched first, and the others are
+/// fetched only if none of these has it; `refresh` fetches all again.
 ///
-/// Which one that was is remembered, because a version is to stand for one kernel whatever was looked up between.
+/// The result is saved, so that a version always means the same kernel.
 pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
     let name = format!("suite of {version}");
     let known = cache.recall::<String>(&name).filter(|_| !refresh);
@@ -336,7 +334,7 @@ pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Re
         return Ok(Located { suite, release });
     }
     let located = locate_anew(cache, version, refresh, task)?;
-    // A cache that cannot be written to serves all the same.
+    // A read-only cache can still be used.
     let _ = cache.remember(&name, &located.suite);
     Ok(located)
 }
@@ -358,7 +356,7 @@ fn locate_anew(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> R
             Err(_) => newest.extend(
                 kernels
                     .first()
-                    .map(|one| format!("{suite} {}", one.version())),
+                    .map(|choice| format!("{suite} {}", choice.version())),
             ),
         }
     }
@@ -427,7 +425,7 @@ fn download(
         .iter()
         .map(|part| part.bytes + part.installed_bytes)
         .sum();
-    // Packages and what is unpacked from them lie side by side for a while.
+    // Packages and their unpacked files are there together for a while.
     let packages = cache.staging(bytes)?;
     let entry = cache.staging(0)?;
     index.download(&choice.parts, &packages.path, task)?;
@@ -459,7 +457,7 @@ fn from_packages(cache: &Cache, files: &[PathBuf], task: Task<'_>) -> Result<Ker
         return Ok(kernel);
     }
     let bytes: u64 = files.iter().map(|file| cache::size_of(file)).sum();
-    // Kernel packages of the past were packed five to one.
+    // Known kernel packages are compressed at most five to one.
     let unpacked = cache.staging(bytes * 5)?;
     let entry = cache.staging(0)?;
     unpack(files, &unpacked.path, task)?;
@@ -489,13 +487,13 @@ pub(crate) fn unpack(files: &[PathBuf], place: &Path, task: Task<'_>) -> Result<
             .arg(place.join("root"));
         program::run(&mut dpkg, task)?;
     }
-    // A link could name a file of this host, which would then pass for the package's.
+    // A link could name a file of this host, which would then be taken for the package's.
     let root = Tree::at(&place.join("root"));
     root.flatten()
         .with_context(|| format!("cannot clear links out of {}", root.path().display()))
 }
 
-/// The one release that unpacked packages hold a kernel for.
+/// The release of the kernel in unpacked packages, which have exactly one.
 fn release_in(root: &Path) -> Result<String> {
     for place in MODULE_PLACES {
         let mut names: Vec<_> = fs::read_dir(root.join(place))
@@ -555,7 +553,7 @@ fn stage(cache: &Cache, root: &Path, entry: &Staging, about: &About) -> Result<(
     describe(cache, entry, about)
 }
 
-/// What a kernel is made of where it lies.
+/// The files of a kernel.
 struct Files<'f> {
     vmlinuz: &'f Path,
     modules: Option<&'f Path>,
@@ -614,7 +612,7 @@ fn from_files(cache: &Cache, source: String, files: &Files<'_>, task: Task<'_>) 
     keep(cache, &entry, &id)
 }
 
-/// Takes the image of a built tree, and its modules from where they were built: each line of
+/// Takes the image and the modules of a built tree from where they were built: each line of
 /// `modules.order` names one. Nothing is run in the tree, so no `make modules_install` is needed.
 fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
     let vmlinuz = image_in(tree)?;
@@ -658,7 +656,7 @@ fn copy_modules(cache: &Cache, from: &Path, to: &Path, task: Task<'_>) -> Result
 }
 
 fn copy(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
-    // A file that cannot be read is not the cache's fault.
+    // An unreadable source file is no error of the cache.
     fs::metadata(from).with_context(|| format!("cannot read {}", from.display()))?;
     let parent = to.parent().expect("the target lies in a staging");
     fs::create_dir_all(parent).map_err(|why| cache.cannot_write(&why))?;
@@ -666,7 +664,7 @@ fn copy(cache: &Cache, from: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Modules and their lists below a module directory, sorted; `build` and `source` links are left out.
+/// Modules and their lists below a module directory, sorted; without the links `build` and `source`.
 pub(crate) fn module_files(dir: &Path) -> Result<Vec<PathBuf>> {
     let mut files = Vec::new();
     let mut dirs = vec![dir.to_path_buf()];
@@ -750,7 +748,7 @@ fn release_of(image: &[u8]) -> Option<String> {
 }
 
 impl Offer {
-    /// One line for people.
+    /// A line for people.
     pub fn line(&self) -> String {
         format!(
             "{}  {}  {}",
@@ -778,16 +776,7 @@ mod tests {
     fn fetch(cache: &Cache, text: &str, modules: Option<PathBuf>) -> Result<Kernel> {
         let kernel = plan::kernel::read(text, modules).unwrap();
         let stop = AtomicBool::new(false);
-        super::fetch(
-            cache,
-            &kernel,
-            Flavour::Cloud,
-            false,
-            Task {
-                tell: &|_| {},
-                stop: &stop,
-            },
-        )
+        super::fetch(cache, &kernel, Flavour::Cloud, false, Task::silent(&stop))
     }
 
     #[test]
@@ -804,10 +793,7 @@ mod tests {
         let cache = Cache::open(cache.path());
         let kernel = plan::kernel::read("debian:bookworm/9.9", None).unwrap();
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let Found::NotChecked(why) = look_up(&cache, &kernel, task) else {
             panic!("there is no list to look it up in");
         };
@@ -906,10 +892,10 @@ mod tests {
     fn what_is_no_kernel_is_told_before_anything_is_fetched() {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name).display().to_string();
-        let said = |kernel: &str, modules: Option<PathBuf>| {
+        let outcome = |kernel: &str, modules: Option<PathBuf>| {
             let kernel = plan::kernel::read(kernel, modules).unwrap();
-            let said = check(&kernel).map_or_else(|why| format!("{why:#}"), |()| "good".into());
-            said.replace(&*dir.path().to_string_lossy(), "DIR")
+            let outcome = check(&kernel).map_or_else(|why| format!("{why:#}"), |()| "good".into());
+            outcome.replace(&*dir.path().to_string_lossy(), "DIR")
         };
         fs::create_dir_all(dir.path().join("built/arch/x86/boot")).unwrap();
         fs::write(path("built/arch/x86/boot/bzImage"), bz_image("6.9.1 #1")).unwrap();
@@ -941,10 +927,10 @@ mod tests {
             ),
         ];
         for (kernel, want) in cases {
-            assert_eq!(said(&kernel, None), want);
+            assert_eq!(outcome(&kernel, None), want);
         }
         let modules = Some(PathBuf::from(path("passwd")));
-        assert_eq!(said(&image, modules), "not a directory: DIR/passwd");
+        assert_eq!(outcome(&image, modules), "not a directory: DIR/passwd");
     }
 
     #[test]

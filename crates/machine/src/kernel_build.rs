@@ -1,12 +1,12 @@
-//! Kernels built from source: a commit of a git repository, or a tree as it lies there.
+//! Builds kernels from source: from a commit of a git repository, or from a tree.
 //!
 //! ```text
-//! builds/ID/source/        a work tree of our own, at the commit that was built last (the user's is never touched)
-//! builds/ID/CONFIG/        make's output directory: what did not change from the last commit is not compiled again
-//! kernels/SHA/             what came of it, like any other kernel
-//! names/built:KEY          which kernel a tree of files with a configuration and a compiler gave
+//! builds/ID/source/        a separate work tree, at the commit that was built last (the user's is never changed)
+//! builds/ID/CONFIG/        make's output directory: files without changes since the last commit are not compiled again
+//! kernels/SHA/             the result, like any other kernel
+//! names/built:KEY          the kernel that was built from a tree, a configuration and a compiler
 //! ```
-//! The build is reproducible as far as the kernel's is: no time, user, host or count goes into it, so that commits which change no code give
+//! The build is as reproducible as the kernel's: it contains no time, user, host or count. Commits that change no code result in
 //! the same kernel.
 
 use std::fs::{self, File};
@@ -29,13 +29,13 @@ use crate::task::Task;
 use plan::kernel::KernelRef;
 use record::bisect::KernelConfig;
 
-/// The configuration of bakeoff: what its guests need built in, and little else.
+/// bakeoff's configuration: what its guests need is built in, and little else.
 const MINIMAL: &str = include_str!("kernel_build/minimal.config");
 
-/// Raised when kernels are built in another way.
+/// Version of the way of building, part of the key.
 const LAYOUT: &str = "build-1";
 
-/// Programs that a build takes, with Debian's packages.
+/// Programs that a build needs, with their Debian packages.
 const PROGRAMS: [(&str, &str); 6] = [
     ("make", "make"),
     ("gcc", "gcc"),
@@ -45,10 +45,10 @@ const PROGRAMS: [(&str, &str); 6] = [
     ("perl", "perl-base"),
 ];
 
-/// Headers that its own tools take, likewise; the last kernels sign nothing here, so OpenSSL is not among them.
+/// Headers that the kernel's build tools need, with their Debian packages. No OpenSSL, because nothing is signed.
 const HEADERS: [(&str, &str); 1] = [("gelf.h", "libelf-dev")];
 
-/// Options without which no guest of bakeoff's comes up, built in or as modules.
+/// Options that every guest needs, built in or as modules.
 const NEEDED: [&str; 13] = [
     "64BIT",
     "BLK_DEV_INITRD",
@@ -68,13 +68,13 @@ const NEEDED: [&str; 13] = [
 /// How kernels are built.
 #[derive(Debug, Clone, Default)]
 pub struct How {
-    /// A configuration in place of bakeoff's own.
+    /// A configuration that replaces bakeoff's.
     pub config: Option<PathBuf>,
-    /// Compilers at a time; none for one on each CPU.
+    /// Number of parallel compilers; by default one on each CPU.
     pub jobs: Option<u16>,
 }
 
-/// Says what a build would lack on this host, all of it at once.
+/// Lists everything that a build lacks on this host.
 pub fn refuse_lacks() -> Result<()> {
     let mut lacks: Vec<&str> = Vec::new();
     for (program, package) in PROGRAMS {
@@ -101,7 +101,7 @@ pub fn refuse_lacks() -> Result<()> {
     )
 }
 
-/// What kernels are configured by, to tell whether it is still the same.
+/// The hash of the configuration, which shows whether it has changed.
 ///
 /// # Errors
 /// The file cannot be read, or is no configuration.
@@ -114,7 +114,7 @@ pub fn configuration(how: &How) -> Result<KernelConfig> {
     })
 }
 
-/// Builds a commit of a repository, or takes it from the cache: the same files with the same configuration and compiler are built once.
+/// Builds a commit of a repository, unless the cache has a kernel of the same files, configuration and compiler.
 pub fn build_commit(
     cache: &Cache,
     (repository, hash): (&Path, &str),
@@ -148,7 +148,7 @@ pub fn build_commit(
     Ok(kernel)
 }
 
-/// Builds a tree as it lies there. Make finds out what has changed since.
+/// Builds a tree. Make finds what has changed since the last build.
 pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Result<Kernel> {
     refuse_lacks()?;
     let config = Config::read(how)?;
@@ -158,10 +158,10 @@ pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Resu
     make(cache, &tree, &place, &config, how, "the tree", task)
 }
 
-/// Where a tree is built, which nobody else builds or evicts meanwhile.
+/// The build directory of a tree, locked against other builds and eviction.
 struct Place {
     dir: PathBuf,
-    /// Held by make and all that it starts too, so that it is free only when they are gone.
+    /// Also held by make and its children, so that it is free only when they have ended.
     lock: File,
 }
 
@@ -207,7 +207,7 @@ impl Config {
         Ok(Self { text, is_own, id })
     }
 
-    /// Brings it into the output directory; what the kernel does not know or does not allow falls away there.
+    /// Writes it to the output directory, where make drops options that the kernel does not know or allow.
     fn apply(&self, source: &Path, out: &Path, lock: &File, task: Task<'_>) -> Result<()> {
         let wanted = out.join("bakeoff.config");
         fs::write(&wanted, &self.text)?;
@@ -282,7 +282,7 @@ fn make(
     kernel::fetch(cache, &KernelRef::Tree(out), Flavour::Cloud, false, task)
 }
 
-/// Make in an output directory, of low priority, and with nothing in it that another build would have otherwise.
+/// Make in an output directory, at low priority, without anything that would differ between builds.
 fn make_command(source: &Path, out: &Path) -> Result<Command> {
     let mut make = command("nice", "coreutils")?;
     make.args(["-n", "10", "make", "-s", "-C"]).arg(source);
@@ -304,10 +304,10 @@ fn cpus() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
 }
 
-/// The compiler's first words: another one gives another kernel.
+/// The compiler's version line, because another compiler results in another kernel.
 fn compiler(task: Task<'_>) -> Result<String> {
-    let said = program::run(command("gcc", "gcc")?.arg("--version"), task)?;
-    Ok(said.lines().next().unwrap_or_default().into())
+    let output = program::run(command("gcc", "gcc")?.arg("--version"), task)?;
+    Ok(output.lines().next().unwrap_or_default().into())
 }
 
 #[cfg(test)]

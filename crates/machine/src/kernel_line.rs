@@ -1,4 +1,4 @@
-//! The line of kernels that Debian's suites offer between two versions, oldest first.
+//! The series of kernels that Debian's suites offer between two versions, oldest first.
 
 use std::cmp::Ordering;
 
@@ -12,29 +12,29 @@ use crate::flavour::Flavour;
 use crate::kernel::{Kernel, LOOKUP_ORDER, cached};
 use crate::task::Task;
 
-/// A kernel on the line.
+/// A kernel of the series.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Offered {
     /// Its version as kernel.org counts: `6.12.107`.
     pub version: String,
     /// What `uname -r` will say.
     pub release: String,
-    /// What a plan calls it.
+    /// Its name in a plan.
     pub kernel: String,
-    /// What is downloaded for it, in bytes; 0 where it is in the cache.
+    /// Size of its download, in bytes; 0 if it is in the cache.
     pub bytes: u64,
 }
 
-/// An end of the line: the version or its beginning as it was typed, and the suite that it is taken from.
+/// An end of the series: the version or its beginning as typed, and the suite that has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct End<'e> {
     /// As it was typed.
     pub version: &'e str,
-    /// From `kernel::locate`, so that a version stands for one kernel in all commands.
+    /// From `kernel::locate`, so that a version means the same kernel in all commands.
     pub suite: &'e str,
 }
 
-/// Which versions between the ends are on the line.
+/// Which versions between the ends to include.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Density {
     /// The oldest and the newest of each series, as 6.12 is one.
@@ -43,7 +43,7 @@ pub enum Density {
     All,
 }
 
-/// The versions from `ends[0]` to `ends[1]`; indexes are fetched where there are none, or all of them with `refresh`.
+/// The versions from `ends[0]` to `ends[1]`. Fetches missing indexes, or all of them with `refresh`.
 pub fn line(
     cache: &Cache,
     ends: [End<'_>; 2],
@@ -60,15 +60,15 @@ pub fn line(
         all.extend(kernels.into_iter().map(|kernel| (suite, kernel)));
     }
     let mut line = between(&all, ends, density)?;
-    // A kernel may have come by another name of the same package.
+    // A kernel may have been fetched by another name of the same package.
     let kernels = cached(cache);
-    for one in &mut line {
-        let version = one.kernel.rsplit('/').next().unwrap_or_default();
+    for offer in &mut line {
+        let version = offer.kernel.rsplit('/').next().unwrap_or_default();
         let is_it = |kernel: &Kernel| {
-            kernel.release == one.release && kernel.package.ends_with(&format!(" {version}"))
+            kernel.release == offer.release && kernel.package.ends_with(&format!(" {version}"))
         };
         if kernels.iter().any(|(kernel, _)| is_it(kernel)) {
-            one.bytes = 0;
+            offer.bytes = 0;
         }
     }
     Ok(line)
@@ -101,8 +101,8 @@ fn between(
         .filter(|(_, kernel)| kernel.is_cloud() && is_between(kernel))
         .map(|(suite, kernel)| (*suite, kernel))
         .collect();
-    // Stable: of one version the suite that is asked first stays.
-    line.sort_by(|(_, one), (_, other)| by_version(one, other));
+    // A stable sort: of equal versions, the first suite's is kept.
+    line.sort_by(|(_, a), (_, b)| by_version(a, b));
     line.dedup_by(|(_, later), (_, kept)| upstream(later) == upstream(kept));
     let chosen = match density {
         Density::All => line,
@@ -147,8 +147,8 @@ fn series(version: &str) -> &str {
     }
 }
 
-fn by_version(one: &Choice, other: &Choice) -> Ordering {
-    deb_version::compare_versions(upstream(one), upstream(other))
+fn by_version(a: &Choice, b: &Choice) -> Ordering {
+    deb_version::compare_versions(upstream(a), upstream(b))
 }
 
 #[cfg(test)]
@@ -172,20 +172,20 @@ mod tests {
     }
 
     fn all() -> Vec<(&'static str, Choice)> {
-        let one = |suite, version: &str| {
+        let offer = |suite, version: &str| {
             let upstream = version.split('-').next().unwrap_or_default();
             (suite, choice(version, &format!("{upstream}-cloud-amd64")))
         };
         vec![
-            one("trixie", "6.12.107-1"),
-            one("bookworm", "6.1.176-1"),
-            one("bookworm", "6.1.170-3"),
-            one("trixie-backports", "7.2.12-1~bpo13+1"),
-            one("trixie-backports", "7.2.6-1~bpo13+1"),
-            one("trixie-backports", "7.2.9-1~bpo13+1"),
-            one("trixie-backports", "6.17.8-1~bpo13+1"),
-            one("bookworm-backports", "6.12.107-1~bpo12+1"),
-            one("sid", "7.2.12-1"),
+            offer("trixie", "6.12.107-1"),
+            offer("bookworm", "6.1.176-1"),
+            offer("bookworm", "6.1.170-3"),
+            offer("trixie-backports", "7.2.12-1~bpo13+1"),
+            offer("trixie-backports", "7.2.6-1~bpo13+1"),
+            offer("trixie-backports", "7.2.9-1~bpo13+1"),
+            offer("trixie-backports", "6.17.8-1~bpo13+1"),
+            offer("bookworm-backports", "6.12.107-1~bpo12+1"),
+            offer("sid", "7.2.12-1"),
             ("sid", choice("7.2.12-1", "7.2.12-amd64")),
         ]
     }
@@ -202,7 +202,7 @@ mod tests {
 
     fn versions(ends: [&str; 2], suite: &str, density: Density) -> Vec<String> {
         let line = line(ends, suite, density).unwrap();
-        line.into_iter().map(|one| one.kernel).collect()
+        line.into_iter().map(|offer| offer.kernel).collect()
     }
 
     #[test]

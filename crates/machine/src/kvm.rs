@@ -1,7 +1,7 @@
-//! Whether KVM can be used, found out by a short boot.
+//! Finds out by a short boot whether KVM can be used.
 //!
-//! The device may be there and still not run a stock kernel: under some nested hypervisors the guest hangs
-//! and QEMU says "KVM internal error". So nothing but a boot that comes up counts as an answer.
+//! The device may exist and still not run a stock kernel: under some nested hypervisors the guest hangs
+//! and QEMU reports "KVM internal error". So only a completed boot is proof.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -23,18 +23,18 @@ use record::machine::Acceleration;
 use crate::qemu::{BootFiles, Hardware, Qemu};
 use crate::task::Task;
 
-/// How long a guest under working KVM may be silent: it speaks within two seconds, on a busy host within a few.
+/// How long a guest under working KVM may be silent: its first output comes within two seconds, on a busy host within a few.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The same on a host that is a guest itself: each exit of its guests costs several, and unpacking a kernel is silent.
+/// The same on a host that is itself a guest: each exit of its guests costs several, and unpacking a kernel is silent.
 const PATIENCE_OF_A_GUEST: Duration = Duration::from_secs(60);
 
-/// A kernel that still writes to its console is not stuck; but for so many times its patience nobody waits.
+/// A kernel that still writes to its console is not stuck, but the wait ends after this many times the limit.
 const MOST_PATIENCE: u32 = 6;
 
-/// Finds out whether KVM runs this kernel, by booting it unless the answer is known already.
+/// Finds out whether KVM runs this kernel: boots it, unless the answer is known already.
 ///
-/// A sure answer is remembered for this host's kernel, CPU and QEMU; `refresh` asks again.
+/// A certain answer is saved for this host's kernel, CPU and QEMU; `refresh` boots again.
 pub fn probe(
     cache: &Cache,
     program: &Program,
@@ -107,12 +107,12 @@ fn try_boot(
     }
 }
 
-/// What an earlier probe found.
+/// The result of an earlier probe.
 pub fn known(cache: &Cache, program: &Program) -> Option<Kvm> {
     cache.recall(&key(program))
 }
 
-/// Whether it is known, without a boot, that guests are emulated here.
+/// Whether it is known without a boot that guests are emulated here.
 pub fn is_known_to_emulate(cache: &Cache, program: &Program) -> bool {
     obstacle().is_some() || matches!(known(cache, program), Some(Kvm::Broken(_)))
 }
@@ -125,7 +125,7 @@ fn patience() -> Duration {
     }
 }
 
-/// Why KVM cannot even be tried, and what would help.
+/// Why KVM cannot be tried, with the remedy.
 pub fn obstacle() -> Option<String> {
     obstacle_at(Path::new("/"))
 }
@@ -183,7 +183,7 @@ fn watch(mut guest: Box<dyn Guest>, patience: Duration, task: Task<'_>) -> Resul
     Ok(Outcome::Silent)
 }
 
-/// The finding, where a boot under KVM settles it. A kernel may also fail to come up for reasons of its
+/// The result, if a boot under KVM decides it. A kernel may also fail to boot for reasons of its
 /// own, and must not spoil KVM for all others: then only a boot without KVM can tell.
 fn conclude(outcome: &Outcome) -> Option<Kvm> {
     match outcome {

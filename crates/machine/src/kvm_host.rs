@@ -1,4 +1,4 @@
-//! What this host gives to its guests under KVM: CPUs of their own, and memory in large pages.
+//! What this host provides to guests under KVM: dedicated CPUs, and memory in large pages.
 
 use record::machine::{HostOfGuests, Locality};
 use std::collections::BTreeMap;
@@ -16,14 +16,14 @@ pub struct KvmHost {
     state: HostState,
     /// CPUs that bakeoff may use.
     cpus: Vec<usize>,
-    /// Where virtual CPUs run, or why they run anywhere.
+    /// Where virtual CPUs run, or why they are not pinned.
     pub(crate) placement: Result<Placement, String>,
-    /// What guests' memory is made of.
+    /// The pages of guests' memory.
     pub(crate) memory: GuestMemory,
 }
 
 impl KvmHost {
-    /// This host for guests with so many virtual CPUs at most.
+    /// This host, for guests with at most this many virtual CPUs.
     pub fn open(vcpus: u32, memory_bytes: u64) -> Result<Self> {
         let state = HostState::at(Path::new("/"));
         Ok(Self::of(state, host::cpus()?, vcpus, memory_bytes))
@@ -49,7 +49,7 @@ impl KvmHost {
         }
     }
 
-    /// What it gives to guests.
+    /// Its description in records.
     pub(crate) fn describe(&self) -> HostOfGuests {
         HostOfGuests {
             placement: self
@@ -61,7 +61,7 @@ impl KvmHost {
         }
     }
 
-    /// What it lacks for guests of this plan.
+    /// What this host lacks for guests of this plan.
     pub fn lacks(&self) -> Vec<Lack> {
         let mut lacks = self.state.lacks();
         let what = "virtual CPUs";
@@ -91,7 +91,7 @@ impl KvmHost {
         lacks
     }
 
-    /// Facts of one trial, begun now. `pinned` is what became of the placement.
+    /// Begins to record facts of a trial. `pinned` is the result of the placement.
     pub(crate) fn begin_trial(&self, pinned: Option<String>) -> TrialOnHost {
         let mut facts = self.state.facts();
         let pinned = match (&self.placement, pinned) {
@@ -112,7 +112,7 @@ impl KvmHost {
     }
 }
 
-/// What the host was like in a trial.
+/// The host's state during a trial.
 #[derive(Debug)]
 pub(crate) struct TrialOnHost {
     facts: BTreeMap<String, String>,

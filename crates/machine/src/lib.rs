@@ -1,14 +1,14 @@
 //! The host side of an arm: kernels, images, boot, attach, stop.
 //!
-//! It never knows what a workload is. Whatever it starts dies with it: each program runs in a process
-//! group of its own and is killed by the kernel when bakeoff ends, however it ends.
+//! It knows nothing of workloads. All that it starts ends with it: each program runs in a separate process group,
+//! and the kernel kills it when bakeoff ends, however it ends.
 //!
 //! ```text
 //! plan --kernel::fetch--> Kernel --initramfs::build--> cpio --+
 //!      --image::build---> Image (ext4) -----------------------+--> qemu::Qemu --boot--> Guest
 //!      --qemu::settle---> Hardware ---------------------------+
 //!      --------------------------------------------------------> local::Local --boot--> Guest
-//!      --ssh::Looked-----------------------------------------> ssh::SshBox --boot--> Guest
+//!      --ssh::ProbedBox--------------------------------------> ssh::SshBox --boot--> Guest
 //! ```
 
 pub mod acceleration;

@@ -1,9 +1,9 @@
 //! Arms that run on this host, at native speed, one after the other.
 //!
-//! There is no boot: the agent is this very program in PID and mount namespaces and a cgroup made for the trial.
-//! What it does there dies or is forgotten with them. What is the whole host's - sysctls, the cgroup - is put
-//! back by a janitor, a process that waits for the end of bakeoff's line to it: it does so too when bakeoff is killed.
-//! One bakeoff at a time has the host: two would slow each other down, and take the other's sysctls for the host's own.
+//! There is no boot: the agent is this program, in PID and mount namespaces and a cgroup made for the trial.
+//! Its processes and mounts end with them. Changes of the whole host (sysctls, the cgroup) are undone
+//! by a janitor, a process that waits for the end of its pipe from bakeoff, so also when bakeoff is killed.
+//! Only one run at a time uses the host: two would slow each other down, and one would save sysctls that the other has set.
 //!
 //! ```text
 //! bakeoff --line--> sh: the janitor ................................. line ends: cgroup away, sysctls back
@@ -30,7 +30,7 @@ use crate::program;
 use crate::task::Task;
 use base::input::tree::Tree;
 
-/// Waits for the end of its input; then ends what is left, removes the cgroup, and writes back each value.
+/// Waits for the end of its input; then kills what is left, removes the cgroup, and restores each value.
 const JANITOR: &str = r#"
 trap '' INT TERM HUP
 cat > /dev/null
@@ -50,7 +50,7 @@ done
 /// Puts itself in the cgroup and becomes the program.
 const ENTER: &str = r#"echo $$ > "$0/cgroup.procs" && exec "$@""#;
 
-/// Locked by the bakeoff that has the host, and by its janitor until all is put back.
+/// Locked by the run that uses the host, and by its janitor until everything is restored.
 const HOST_LOCK: &str = "/run/bakeoff.lock";
 
 /// This host as a machine.
@@ -60,18 +60,18 @@ pub struct Local {
     cgroups: PathBuf,
     /// Files of each arm's sysctls.
     sysctls: BTreeMap<String, Vec<PathBuf>>,
-    /// All that bakeoff may run on.
+    /// All CPUs that bakeoff may run on.
     cpus: Vec<usize>,
-    /// The plan's own, for the workload.
+    /// The plan's files, for the workload.
     files: Vec<PathBuf>,
-    /// CPUs that each arm is kept to; all, for an arm that is not in here.
+    /// CPUs that arms are bound to; an arm that is missing here uses all.
     bound: BTreeMap<String, Vec<usize>>,
     lock: File,
 }
 
 impl Local {
     /// Finds out whether arms can run here, and waits until no other bakeoff measures on this host. `program` is bakeoff's own binary; called as `bakeoff agent
-    /// CGROUP FILE...` it is the agent. `files` are put where the workload finds them.
+    /// CGROUP FILE...` it is the agent. `files` are copied to the workload's directory.
     ///
     /// # Errors
     /// Says what this host lacks: rights, cgroup2, a sysctl or the CPUs that an arm names.
@@ -95,14 +95,14 @@ impl Local {
             let paths = arm.sysctl.keys().map(String::as_str).map(sysctl_path);
             sysctls.insert(arm.name.clone(), paths.collect::<Vec<_>>());
             if let Some(count) = plan.cpus(arm) {
-                let Some(own) = cpus.get(..count as usize) else {
+                let Some(allowed) = cpus.get(..count as usize) else {
                     bail!(
                         "more CPUs than bakeoff may use on this host ({}): arm {}, cpus = {count} (lower it)",
                         cpus.len(),
                         arm.name
                     );
                 };
-                bound.insert(arm.name.clone(), own.to_vec());
+                bound.insert(arm.name.clone(), allowed.to_vec());
             }
         }
         for (arm, files) in &sysctls {
@@ -138,8 +138,8 @@ impl Local {
 pub fn has(package: &str, task: Task<'_>) -> Result<bool> {
     let mut query = program::command("dpkg-query", "dpkg")?;
     query.args(["-W", "-f", "${db:Status-Status}", package]);
-    // It fails for a package that was never installed.
-    Ok(program::run(&mut query, task).is_ok_and(|said| said == "installed"))
+    // Fails for a package that was never installed.
+    Ok(program::run(&mut query, task).is_ok_and(|output| output == "installed"))
 }
 
 impl Machine for Local {
@@ -156,7 +156,7 @@ impl Machine for Local {
 
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let console = boot.dir.join("console.log");
-        // Appended to, because a long console is shortened while it is written.
+        // For appending, because a long console is shortened while it is written.
         let (dir, name) = Tree::around(&console);
         let log = dir.append(name);
         let log = log.with_context(|| format!("make {}", console.display()))?;
@@ -180,7 +180,7 @@ impl Machine for Local {
         }
         let limits = Limits {
             allowance_bytes: boot.allowance_bytes,
-            // Its servers write what their workload needs.
+            // Servers may write files of any length.
             file_bytes: None,
         };
         Ok(Box::new(LocalGuest {
@@ -214,11 +214,11 @@ impl Guest for LocalGuest {
     }
 }
 
-/// Puts the host back as it was, whatever becomes of bakeoff.
+/// Restores the host, however bakeoff ends.
 struct Janitor(Child);
 
 impl Janitor {
-    /// The janitor writes nothing to its standard output, which is the lock: so it holds that for as long as it lives.
+    /// The janitor's standard output is the lock, which it never writes to, so it holds the lock as long as it lives.
     fn engage(cgroup: &Path, sysctls: &[PathBuf], log: File, lock: File) -> Result<Self> {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", JANITOR, "janitor"]).arg(cgroup);
@@ -227,7 +227,7 @@ impl Janitor {
                 .with_context(|| format!("cannot read {}", file.display()))?;
             command.arg(file).arg(value.trim_end());
         }
-        // A group of its own, so that Ctrl-C at the terminal does not reach it.
+        // In a separate process group, so that Ctrl-C at the terminal does not reach it.
         let child = command
             .process_group(0)
             .stdin(Stdio::piped())

@@ -14,7 +14,7 @@ use profiler::elf;
 
 use crate::kernel::{Kernel, module_files};
 
-/// A module as it goes into a guest.
+/// A module for a guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Module {
     /// Path below `lib/modules/RELEASE`, ending in `.ko`.
@@ -33,19 +33,19 @@ const MOST_MODULES: usize = 2000;
 
 /// The wanted modules that `dir` (a `lib/modules/RELEASE`) has, with all they depend on, sorted by path.
 ///
-/// To check a signature takes an emulated CPU longer than all else that loading a module does, so they are left out.
+/// Without signatures: for an emulated CPU, checking one takes longer than the rest of loading a module.
 pub(crate) fn collect(dir: &Path, wanted: &[String], signed: Signed) -> Result<Vec<Module>> {
     let places: BTreeMap<String, PathBuf> = module_files(dir)?
         .into_iter()
         .filter_map(|path| Some((name_of(path.file_name()?.to_str()?)?, path)))
         .collect();
-    let mut found: BTreeMap<String, Module> = BTreeMap::new();
+    let mut by_name: BTreeMap<String, Module> = BTreeMap::new();
     let mut open: Vec<String> = wanted.iter().map(|name| plain(name)).collect();
     while let Some(name) = open.pop() {
-        let (false, Some(path)) = (found.contains_key(&name), places.get(&name)) else {
+        let (false, Some(path)) = (by_name.contains_key(&name), places.get(&name)) else {
             continue;
         };
-        if found.len() == MOST_MODULES {
+        if by_name.len() == MOST_MODULES {
             bail!("more than {MOST_MODULES} modules are needed: {name} (name fewer)");
         }
         let mut module = read(dir, path)?;
@@ -53,10 +53,10 @@ pub(crate) fn collect(dir: &Path, wanted: &[String], signed: Signed) -> Result<V
             module.body.truncate(unsigned_length(&module.body));
         }
         open.extend(module.depends.iter().map(|name| plain(name)));
-        found.insert(name, module);
+        by_name.insert(name, module);
     }
-    let mut modules: Vec<_> = found.into_values().collect();
-    modules.sort_by(|one, other| one.path.cmp(&other.path));
+    let mut modules: Vec<_> = by_name.into_values().collect();
+    modules.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(modules)
 }
 
@@ -65,11 +65,11 @@ pub(crate) fn collect(dir: &Path, wanted: &[String], signed: Signed) -> Result<V
 pub(crate) enum Signed {
     /// Modules keep their signatures.
     Only,
-    /// They are taken off; the kernel notes that as a taint.
+    /// Signatures are removed; the kernel records that as a taint.
     No,
 }
 
-/// What stands at the end of a signed module.
+/// The end of a signed module.
 const SIGNATURE_MARK: &[u8] = b"~Module signature appended~\n";
 
 /// `struct module_signature` of `include/linux/module_signature.h`; its last four bytes are the signature's length, big endian.
@@ -96,7 +96,7 @@ pub(crate) fn dependency_file(modules: &[Module]) -> String {
     let mut text = String::new();
     for module in modules {
         let mut needed = needs(module, &by_name);
-        // The gathered list has what must load first at its front.
+        // The collected list begins with what must load first.
         needed.reverse();
         text.push_str(&module.path);
         text.push(':');
@@ -109,20 +109,20 @@ pub(crate) fn dependency_file(modules: &[Module]) -> String {
     text
 }
 
-/// What `module` needs, each after what it needs itself. Modules that need each other come in some order: the kernel loads none of them.
+/// The dependencies of `module`, each after its own. Modules in a cycle come in some order: the kernel loads none of them.
 fn needs<'m>(module: &'m Module, by_name: &BTreeMap<String, &'m Module>) -> Vec<&'m str> {
     let (mut seen, mut needed) = (BTreeSet::from([&*module.path]), Vec::new());
-    // Modules whose needs are looked at, with those that are left; a chain of needs may be as long as there are modules.
+    // A stack of modules with their remaining dependencies, because a chain may be as long as the list of modules.
     let mut open = vec![(module, module.depends.iter())];
-    while let Some((own, left)) = open.last_mut() {
+    while let Some((current, left)) = open.last_mut() {
         if let Some(name) = left.next() {
             let other = by_name.get(&plain(name));
             if let Some(other) = other.filter(|other| seen.insert(&*other.path)) {
                 open.push((other, other.depends.iter()));
             }
         } else {
-            if own.path != module.path {
-                needed.push(&*own.path);
+            if current.path != module.path {
+                needed.push(&*current.path);
             }
             open.pop();
         }
@@ -130,7 +130,7 @@ fn needs<'m>(module: &'m Module, by_name: &BTreeMap<String, &'m Module>) -> Vec<
     needed
 }
 
-/// The module of a name, as the kernel writes it, decompressed; nothing where there is none that can be read.
+/// The decompressed module of this name; `None` if there is no readable one.
 pub(crate) fn body(dir: &Path, name: &str) -> Option<Vec<u8>> {
     let files = module_files(dir).ok()?;
     let is_it = |path: &&PathBuf| {

@@ -1,8 +1,9 @@
-//! Virtual CPUs on host CPUs of their own.
+//! Pins virtual CPUs to dedicated host CPUs.
 //!
-//! QEMU is started on the CPUs that are left for other threads, which all that it starts inherits, and with its guest
-//! stopped (`-S`). The thread of bakeoff's that listens to the guest stays on them too. Its monitor (QMP) then tells the thread of each virtual CPU; each is moved to its CPU, and the guest
-//! begins. So no instruction of a guest runs, and no page of its memory is touched, anywhere else.
+//! QEMU starts on the CPUs for other threads, which its threads inherit, with its guest stopped (`-S`). bakeoff's
+//! thread that listens to the guest stays on these CPUs too. QEMU's monitor (QMP) then reports the thread of each virtual
+//! CPU; each is moved to its CPU, and the guest begins. So no instruction of a guest runs, and no page of its memory is
+//! touched, anywhere else.
 //!
 //! ```text
 //! start -S --greeting--> qmp_capabilities -> query-cpus-fast -> sched_setaffinity each -> cont
@@ -25,21 +26,21 @@ use crate::host;
 use crate::topology;
 use crate::topology::Placement;
 
-/// How long QEMU may take for an answer: with memory that it allocates before the guest begins, on a busy host.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Longest wait for an answer: QEMU may allocate memory before the guest begins, on a busy host.
+const ANSWER_LIMIT: Duration = Duration::from_secs(300);
 
-/// More than any answer of QEMU's has, in bytes.
+/// Longest answer of QEMU.
 const ANSWER_BYTES: usize = 1 << 20;
 
-/// The line to QEMU's monitor.
+/// A connection to QEMU's monitor.
 pub(crate) struct Monitor(BufReader<UnixStream>);
 
 impl Monitor {
-    /// Adds the monitor to QEMU's command line; its guest waits for `pin`. The calling thread, which is to start QEMU, stays on
-    /// the CPUs that are left from now on.
+    /// Adds the monitor to QEMU's command line; its guest waits for `pin`. Moves the calling thread, which must start QEMU,
+    /// to the CPUs for other threads.
     pub(crate) fn attach(qemu: &mut Command, placement: &Placement) -> Result<Self> {
         let (ours, theirs) = UnixStream::pair().context("cannot make a socket pair")?;
-        ours.set_read_timeout(Some(PATIENCE))?;
+        ours.set_read_timeout(Some(ANSWER_LIMIT))?;
         let theirs = OwnedFd::from(theirs);
         let socket = format!("socket,id=monitor,fd={}", theirs.as_raw_fd());
         qemu.args(["-S", "-chardev", &socket]);
@@ -51,10 +52,10 @@ impl Monitor {
         Ok(Self(BufReader::new(ours)))
     }
 
-    /// Moves the virtual CPUs of process `qemu` to their places and lets the guest begin. Returns where all threads may run,
-    /// as the kernel says; `None` where QEMU has ended, which its guest tells better.
+    /// Pins the virtual CPUs of process `qemu` and lets the guest begin. Returns where all threads may run, as the kernel
+    /// reports it; `None` if QEMU has ended, which its guest will report.
     pub(crate) fn pin(mut self, qemu: u32, placement: &Placement) -> Result<Option<String>> {
-        // It greets first.
+        // The first line is a greeting.
         if self.line()?.is_none() || self.ask("qmp_capabilities")?.is_none() {
             return Ok(None);
         }
@@ -62,17 +63,17 @@ impl Monitor {
             return Ok(None);
         };
         let threads = threads(&cpus)?;
-        let told = match pin_all(&threads, placement) {
+        let pinned = match pin_all(&threads, placement) {
             Ok(()) => read_back(qemu, &threads),
             Err(why) => format!("none: {why:#}"),
         };
-        Ok(self.ask("cont")?.map(|_| told))
+        Ok(self.ask("cont")?.map(|_| pinned))
     }
 
-    /// What QEMU answers; `None` where it has ended.
+    /// QEMU's answer to a command; `None` if it has ended.
     fn ask(&mut self, command: &str) -> Result<Option<Value>> {
-        let asked = format!("{{\"execute\":\"{command}\"}}\n");
-        if self.0.get_mut().write_all(asked.as_bytes()).is_err() {
+        let request = format!("{{\"execute\":\"{command}\"}}\n");
+        if self.0.get_mut().write_all(request.as_bytes()).is_err() {
             return Ok(None);
         }
         loop {
@@ -82,9 +83,9 @@ impl Monitor {
             if let Some(error) = answer.get("error") {
                 bail!("QEMU's monitor refuses {command}: {error}");
             }
-            // What happens meanwhile is told between the answers.
-            if let Some(said) = answer.get("return") {
-                return Ok(Some(said.clone()));
+            // Other lines report events.
+            if let Some(value) = answer.get("return") {
+                return Ok(Some(value.clone()));
             }
         }
     }
@@ -126,17 +127,17 @@ fn pin_all(threads: &BTreeMap<usize, Pid>, placement: &Placement) -> Result<()> 
     Ok(())
 }
 
-/// Where the threads may run, by the kernel's own account: `vCPU 0 on 2, vCPU 1 on 3, others on 0-1`.
+/// Where the threads may run, from the kernel: `vCPU 0 on 2, vCPU 1 on 3, others on 0-1`.
 fn read_back(qemu: u32, threads: &BTreeMap<usize, Pid>) -> String {
-    let of = |thread: Pid| match sched_getaffinity(Some(thread)) {
+    let cpus_of = |thread: Pid| match sched_getaffinity(Some(thread)) {
         Ok(set) => (0..CpuSet::MAX_CPU)
             .filter(|cpu| set.is_set(*cpu))
             .collect(),
         Err(_) => Vec::new(),
     };
-    let mut told: Vec<String> = threads
+    let mut places: Vec<String> = threads
         .iter()
-        .map(|(vcpu, thread)| format!("vCPU {vcpu} on {}", topology::list(&of(*thread))))
+        .map(|(vcpu, thread)| format!("vCPU {vcpu} on {}", topology::list(&cpus_of(*thread))))
         .collect();
     let tasks = fs::read_dir(format!("/proc/{qemu}/task"))
         .into_iter()
@@ -147,12 +148,12 @@ fn read_back(qemu: u32, threads: &BTreeMap<usize, Pid>) -> String {
         .filter_map(|task| number(&task.file_name().to_string_lossy()));
     let mut others: Vec<usize> = tasks
         .filter(|task| !threads.values().any(|thread| thread == task))
-        .flat_map(of)
+        .flat_map(cpus_of)
         .collect();
     others.sort_unstable();
     others.dedup();
-    told.push(format!("others on {}", topology::list(&others)));
-    told.join(", ")
+    places.push(format!("others on {}", topology::list(&others)));
+    places.join(", ")
 }
 
 #[cfg(test)]
@@ -172,15 +173,15 @@ mod tests {
         }
     }
 
-    /// A monitor that says these lines, each when it is asked; the thread that stands for a virtual CPU waits.
+    /// Pins the calling thread as a virtual CPU, with a monitor that answers each request with the next line.
     fn pin<const N: usize>(lines: [&'static str; N]) -> Result<Option<String>> {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let monitor = Monitor(BufReader::new(ours));
-        let own = rustix::thread::gettid().as_raw_nonzero();
+        let vcpu = rustix::thread::gettid().as_raw_nonzero().to_string();
         let qemu = thread::spawn(move || {
             let mut theirs = BufReader::new(theirs);
             for line in lines {
-                let line = line.replace("THREAD", &own.to_string());
+                let line = line.replace("THREAD", &vcpu);
                 if theirs.get_mut().write_all(line.as_bytes()).is_err() {
                     return;
                 }
@@ -195,14 +196,14 @@ mod tests {
     }
 
     #[test]
-    fn the_emulators_other_threads_and_who_started_it_stay_on_what_is_left() {
-        let own = host::cpus().unwrap();
-        let left = vec![own[own.len() - 1]];
+    fn the_emulators_other_threads_and_its_starter_stay_on_the_other_cpus() {
+        let all = host::cpus().unwrap();
+        let left = vec![all[all.len() - 1]];
         let placement = Placement {
             others: left.clone(),
             ..placement()
         };
-        // A thread of its own: it stays there.
+        // On a new thread, because it stays on these CPUs.
         let (starter, child) = thread::spawn(move || {
             let mut qemu = Command::new("/bin/sh");
             qemu.args(["-c", "grep Cpus_allowed_list /proc/self/status", "sh"]);
@@ -217,29 +218,29 @@ mod tests {
             child.split_whitespace().last(),
             Some(topology::list(&left).as_str())
         );
-        assert_eq!(host::cpus().unwrap(), own, "nobody else is moved");
+        assert_eq!(host::cpus().unwrap(), all, "no other thread is moved");
     }
 
     const GREETING: &str = "{\"QMP\": {}}\n";
     const DONE: &str = "{\"return\": {}}\n";
 
     #[test]
-    fn a_virtual_cpu_is_moved_to_its_own_and_the_kernel_says_so() {
+    fn a_virtual_cpu_is_pinned_and_read_back_from_the_kernel() {
         let cpus =
             "{\"event\": \"RESUME\"}\n{\"return\": [{\"cpu-index\": 0, \"thread-id\": THREAD}]}\n";
-        let told = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
-        let own = placement().vcpus[0];
+        let pinned = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
+        let cpu = placement().vcpus[0];
         assert!(
-            told.starts_with(&format!("vCPU 0 on {own}, others on ")),
-            "{told}"
+            pinned.starts_with(&format!("vCPU 0 on {cpu}, others on ")),
+            "{pinned}"
         );
     }
 
     #[test]
-    fn a_virtual_cpu_too_many_is_told_and_the_guest_begins() {
+    fn a_virtual_cpu_too_many_is_reported_and_the_guest_begins() {
         let cpus = "{\"return\": [{\"cpu-index\": 1, \"thread-id\": THREAD}]}\n";
-        let told = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
-        assert_eq!(told, "none: no host CPU for virtual CPU 1");
+        let pinned = pin([GREETING, DONE, cpus, DONE]).unwrap().unwrap();
+        assert_eq!(pinned, "none: no host CPU for virtual CPU 1");
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! A guest that is a process of this host: QEMU, or an agent in namespaces of its own.
+//! A guest that is a process of this host: QEMU, or an agent in separate namespaces.
 //!
-//! The line to the agent is a socket pair, so there is no path to be too long and no file to be left behind. A
-//! thread of its own starts the process, reads the line, and stays until the guest is dropped, because the kernel
-//! kills the process when that thread ends (see `base::process::bind`).
+//! The channel to the agent is a socket pair, so no path can be too long and no file is left behind. A thread starts the
+//! process, reads the channel, and lives until the guest is dropped, because the kernel kills the process when that
+//! thread ends (see `base::process::bind`).
 //!
 //! ```text
 //! start --> running --Said*--> Exited
 //!              +--> Panicked ---^        (QEMU ends by itself: -no-reboot, panic=-1)
 //!              +--> Refused              (no message, or too much of anything)
 //! ```
-//! Whatever the guest does, this side holds a few messages of it, ends of its texts, and a console that has a limit.
+//! Whatever the guest does, memory is bounded: a few messages, the ends of its output, and a limited console.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -35,61 +35,62 @@ use crate::guest::{Guest, GuestEvent};
 use crate::kvm_host::TrialOnHost;
 use crate::profiling;
 use crate::program;
-use crate::program::{Scratch, last_words};
+use crate::program::{Scratch, last_lines};
 
-/// How often console and process are looked at while nothing is said.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often console and process are checked while no message comes.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Messages that wait to be heard; then the line waits, and the guest with it.
-const WAITING: usize = 4;
+/// Received messages that may wait; then the channel blocks, and the guest with it.
+const QUEUE_LENGTH: usize = 4;
 
-/// Most that the program itself may write to its outputs, in bytes: they are kept in memory.
+/// Most bytes that the program may write to its standard output and error, which are kept in memory.
 const STDERR_BYTES: u64 = 16 << 20;
 
-/// The longest file that a program may write which writes none: its words on standard error are one to the kernel.
+/// Limit of files for a program that writes none: for the kernel, its standard error is a file.
 pub(crate) const ERROR_BYTES: u64 = 1 << 20;
 
-/// What a guest may have of the host.
+/// A guest's limits.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
-    /// What its agent may say in all.
+    /// Most bytes that its agent may send.
     pub(crate) allowance_bytes: u64,
-    /// The longest file that its program may write: the kernel ends it there.
+    /// The longest file that its program may write; the kernel ends it there.
     pub(crate) file_bytes: Option<u64>,
 }
 
-/// What the line brings.
-enum Line {
-    Said(Box<FromAgent>),
-    Garbled(String),
+/// What is received from the channel.
+enum Received {
+    Message(Box<FromAgent>),
+    /// An invalid message, or too many bytes.
+    Invalid(String),
     Closed,
 }
 
 /// A process with an agent at the other end of its standard input.
 pub(crate) struct ProcessGuest {
-    /// What it is called in messages.
+    /// Its name in messages.
     name: &'static str,
     child: Child,
-    line: UnixStream,
-    lines: Receiver<Line>,
-    // Dropping it lets the thread end.
+    channel: UnixStream,
+    received: Receiver<Received>,
+    // Dropping the sender lets the thread end.
     keeper: Option<(Sender<()>, JoinHandle<()>)>,
     console: Console,
     stderr: Scratch,
     exited: Option<String>,
     closed: bool,
-    /// What its profiler writes, or why it has none.
+    /// The output of its profiler, or why it has none.
     profile: Result<File, String>,
-    /// What its counter writes, if it has one.
+    /// The output of its counter, if it has one.
     counts: Option<File>,
-    /// The host that it runs on, where that is looked at.
+    /// The state of its host, if that is recorded.
     on_host: Option<TrialOnHost>,
-    /// The host's hardware, where that is looked at.
+    /// The host's hardware, if that is recorded.
     hardware: BTreeMap<String, String>,
 }
 
 impl ProcessGuest {
-    /// Starts the program; its console, or what stands for it, is a file.
+    /// Starts the program, whose console is a file.
     pub(crate) fn start(
         name: &'static str,
         program: Command,
@@ -99,7 +100,7 @@ impl ProcessGuest {
         Self::start_with(name, program, console, limits, None)
     }
 
-    /// The same; `stdout` is its standard output, where that is not for words.
+    /// The same; `stdout` is its standard output, if that is not for messages to people.
     pub(crate) fn start_with(
         name: &'static str,
         mut program: Command,
@@ -121,19 +122,19 @@ impl ProcessGuest {
                 None => stderr.stdio()?,
             })
             .stderr(stderr.stdio()?);
-        let (say, lines) = sync_channel(WAITING);
+        let (sender, received) = sync_channel(QUEUE_LENGTH);
         let (started, child) = channel();
         let (release, released) = channel::<()>();
         let keeper = thread::Builder::new()
             .name("guest line".into())
             .spawn(move || {
                 let spawned = program.spawn();
-                // Our copy of the program's end goes with the command, so that the line closes with it.
+                // Closes this process's copy of the program's end, so that the channel closes with the program.
                 drop(program);
-                let up = spawned.is_ok();
-                if started.send(spawned).is_ok() && up {
-                    read_line(Inbox::new(reading, limits.allowance_bytes), &say);
-                    // Ends with an error when the guest is dropped: nothing is ever sent.
+                let is_up = spawned.is_ok();
+                if started.send(spawned).is_ok() && is_up {
+                    receive_all(Inbox::new(reading, limits.allowance_bytes), &sender);
+                    // Waits until the guest is dropped: nothing is ever sent.
                     let _ = released.recv();
                 }
             })?;
@@ -143,8 +144,8 @@ impl ProcessGuest {
         Ok(Self {
             name,
             child,
-            line: ours,
-            lines,
+            channel: ours,
+            received,
             keeper: Some((release, keeper)),
             console: Console::new(console),
             stderr,
@@ -157,38 +158,34 @@ impl ProcessGuest {
         })
     }
 
-    /// Number of its process.
+    /// Its process id.
     pub(crate) fn process(&self) -> u32 {
         self.child.id()
     }
 
-    /// Writes what is for the program itself, before anything is said to the agent.
+    /// Writes text for the program itself, before the first message to the agent.
     pub(crate) fn hand_over(&mut self, text: &str) -> Result<()> {
-        let told = self.line.write_all(text.as_bytes());
-        told.with_context(|| format!("cannot speak to {}", self.name))
+        let written = self.channel.write_all(text.as_bytes());
+        written.with_context(|| format!("cannot speak to {}", self.name))
     }
 
-    /// Has its host's facts noted.
     pub(crate) fn set_host(&mut self, on_host: TrialOnHost) {
         self.on_host = Some(on_host);
     }
 
-    /// Has facts of its host's hardware noted.
     pub(crate) fn set_hardware(&mut self, facts: BTreeMap<String, String>) {
         self.hardware = facts;
     }
 
-    /// Has a counter, or not.
     pub(crate) fn set_counts(&mut self, counts: Option<File>) {
         self.counts = counts;
     }
 
-    /// Has a profiler, or not, and why.
     pub(crate) fn set_profile(&mut self, profile: Result<File, String>) {
         self.profile = profile;
     }
 
-    /// Whether there is more of something than any guest has to say.
+    /// Whether console or output have exceeded their limits.
     fn flood(&self) -> Option<GuestEvent> {
         let what = if self.console.is_flooded() {
             format!("console longer than {}", show_bytes(console::LIMIT_BYTES))
@@ -201,27 +198,27 @@ impl ProcessGuest {
         Some(GuestEvent::Refused(what))
     }
 
-    fn hear(&mut self, line: Line) -> Option<GuestEvent> {
-        self.closed = !matches!(line, Line::Said(_));
-        match line {
-            Line::Said(message) => Some(GuestEvent::Said(message)),
-            Line::Garbled(why) => Some(GuestEvent::Refused(why)),
-            Line::Closed => None,
+    fn event(&mut self, received: Received) -> Option<GuestEvent> {
+        self.closed = !matches!(received, Received::Message(_));
+        match received {
+            Received::Message(message) => Some(GuestEvent::Said(message)),
+            Received::Invalid(why) => Some(GuestEvent::Refused(why)),
+            Received::Closed => None,
         }
     }
 
-    /// What was said before the end, then a panic, then the end itself.
+    /// After the end: first the remaining messages, then a panic, then the end itself.
     fn last_event(&mut self) -> Option<GuestEvent> {
-        // The kernel ends who writes on and on, maybe before anybody looked.
+        // The kernel may have ended a program that wrote too much before this noticed it.
         if let Some(flood) = self.flood() {
             return Some(flood);
         }
-        // The thread may still be reading what lies in the socket.
+        // The thread may still be reading the socket.
         if !self.closed
-            && let Ok(line) = self.lines.recv_timeout(GLANCE * 10)
-            && let Some(happening) = self.hear(line)
+            && let Ok(received) = self.received.recv_timeout(POLL_INTERVAL * 10)
+            && let Some(event) = self.event(received)
         {
-            return Some(happening);
+            return Some(event);
         }
         if let Some(panic) = self.console.panic() {
             return Some(GuestEvent::Panicked(panic));
@@ -241,50 +238,43 @@ impl ProcessGuest {
                 return;
             }
         };
-        let said = self.stderr_text();
-        self.exited = Some(match said.as_str() {
-            "" => format!("{} ended: {status}", self.name),
-            said => format!(
-                "{} ended: {status}: {}",
-                self.name,
-                last_words(said, status)
-            ),
+        let name = self.name;
+        self.exited = Some(match self.stderr_text().as_str() {
+            "" => format!("{name} ended: {status}"),
+            stderr => format!("{name} ended: {status}: {}", last_lines(stderr, status)),
         });
     }
 
-    /// The program's own words, without QEMU's warnings: emulation always lacks some CPU feature or other.
+    /// The program's standard error without QEMU's warnings: emulation always lacks some CPU feature.
     fn stderr_text(&mut self) -> String {
-        let said = text::clean(&self.stderr.ends().unwrap_or_default());
-        let told: Vec<_> = said
-            .lines()
-            .filter(|line| !line.contains("warning:"))
-            .collect();
-        told.join("\n")
+        let text = text::clean(&self.stderr.ends().unwrap_or_default());
+        let lines = text.lines().filter(|line| !line.contains("warning:"));
+        lines.collect::<Vec<_>>().join("\n")
     }
 }
 
 impl Guest for ProcessGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        record::protocol::send(&mut self.line, message).context("cannot speak to the agent")
+        record::protocol::send(&mut self.channel, message).context("cannot speak to the agent")
     }
 
-    fn next(&mut self, patience: Duration) -> GuestEvent {
-        let until = Instant::now() + patience;
+    fn next(&mut self, limit: Duration) -> GuestEvent {
+        let until = Instant::now() + limit;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            // Looked at first: an agent that never stops talking must not hide it.
+            // First, so that an agent that sends all the time cannot hide it.
             if let Some(flood) = self.flood() {
                 return flood;
             }
-            match self.lines.recv_timeout(left.min(GLANCE)) {
-                Ok(line) => {
-                    if let Some(happening) = self.hear(line) {
-                        return happening;
+            match self.received.recv_timeout(left.min(POLL_INTERVAL)) {
+                Ok(received) => {
+                    if let Some(event) = self.event(received) {
+                        return event;
                     }
                 }
                 Err(RecvTimeoutError::Timeout) => {}
-                // The thread stays until we are dropped, so this is a thread that panicked.
-                Err(RecvTimeoutError::Disconnected) => thread::sleep(left.min(GLANCE)),
+                // The thread lives until this is dropped, unless it panics.
+                Err(RecvTimeoutError::Disconnected) => thread::sleep(left.min(POLL_INTERVAL)),
             }
             if let Some(panic) = self.console.panic() {
                 return GuestEvent::Panicked(panic);
@@ -292,9 +282,9 @@ impl Guest for ProcessGuest {
             self.console.shorten();
             self.note_exit();
             if self.exited.is_some()
-                && let Some(happening) = self.last_event()
+                && let Some(event) = self.last_event()
             {
-                return happening;
+                return event;
             }
             if left.is_zero() {
                 return GuestEvent::Quiet;
@@ -340,42 +330,37 @@ impl Guest for ProcessGuest {
     }
 
     fn stderr_line(&mut self) -> Option<String> {
-        let said = self.stderr_text();
-        said.lines()
-            .find(|line| !line.trim().is_empty())
-            .map(String::from)
+        let text = self.stderr_text();
+        let mut lines = text.lines().filter(|line| !line.trim().is_empty());
+        lines.next().map(String::from)
     }
 }
 
 impl Drop for ProcessGuest {
     fn drop(&mut self) {
         base::process::end(&mut self.child);
-        // The thread may wait to hand over a message that nobody wants any more.
-        drop(std::mem::replace(&mut self.lines, channel().1));
+        // The thread may be blocked on the full queue.
+        drop(std::mem::replace(&mut self.received, channel().1));
         if let Some((release, keeper)) = self.keeper.take() {
             drop(release);
-            // A thread that panicked has nothing more to tell.
+            // Ignores a panic of the thread.
             let _ = keeper.join();
         }
     }
 }
 
-fn read_line(mut line: Inbox<UnixStream>, say: &SyncSender<Line>) {
+/// Receives messages until the channel closes or has an invalid one.
+fn receive_all(mut inbox: Inbox<UnixStream>, sender: &SyncSender<Received>) {
     loop {
-        let heard = match line.receive() {
-            Ok(message) => Line::Said(message),
-            Err(end)
-                if matches!(
-                    end.kind(),
-                    ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset
-                ) =>
-            {
-                Line::Closed
-            }
-            Err(why) => Line::Garbled(format!("the agent's line is garbled: {why}")),
+        let received = match inbox.receive() {
+            Ok(message) => Received::Message(message),
+            Err(why) => match why.kind() {
+                ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset => Received::Closed,
+                _ => Received::Invalid(format!("the agent's line is garbled: {why}")),
+            },
         };
-        let goes_on = matches!(heard, Line::Said(_));
-        if say.send(heard).is_err() || !goes_on {
+        let is_last = !matches!(received, Received::Message(_));
+        if sender.send(received).is_err() || is_last {
             return;
         }
     }
@@ -407,22 +392,22 @@ mod tests {
     }
 
     #[test]
-    fn the_last_words_come_before_the_end() {
+    fn the_last_messages_come_before_the_end() {
         let dir = tempfile::tempdir().unwrap();
         let console = dir.path().join("console.log");
-        // The length, then the message, on the line that is standard input.
+        // The length, then the message, on standard input.
         let script = r#"printf '\026\0\0\0{"phase":"measuring"}\n' >&0; echo broken >&2; exit 3"#;
         let mut guest = guest(script, &console);
         let first = guest.next(Duration::from_secs(60));
-        let said = FromAgent::Phase(record::trial::Phase::Measuring);
-        assert_eq!(first, GuestEvent::Said(Box::new(said)));
+        let message = FromAgent::Phase(record::trial::Phase::Measuring);
+        assert_eq!(first, GuestEvent::Said(Box::new(message)));
         let end = GuestEvent::Exited("QEMU ended: exit status: 3: broken".into());
         assert_eq!(guest.next(Duration::from_secs(60)), end);
         assert_eq!(guest.next(Duration::from_secs(60)), end);
     }
 
     #[test]
-    fn a_panic_is_told_once_and_before_the_exit() {
+    fn a_panic_is_reported_once_and_before_the_exit() {
         let dir = tempfile::tempdir().unwrap();
         let console = dir.path().join("console.log");
         let script = r#"echo '[    1.2] Kernel panic - not syncing: no init' > "$CONSOLE"; exit 0"#;
@@ -435,7 +420,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_garbage_are_told_apart() {
+    fn silence_and_garbage_are_different_events() {
         let dir = tempfile::tempdir().unwrap();
         let console = dir.path().join("console.log");
         let mut silent = guest("sleep 600", &console);

@@ -1,7 +1,7 @@
-//! Trials that are profiled: QEMU gets the plugin and a guest memory that it can read, and what it wrote becomes a profile.
+//! Profiled trials: QEMU gets the plugin and a guest memory that the plugin can read; its output becomes a profile.
 //!
-//! Nothing of it has a path: plugin, setup, memory and what the plugin writes are files in memory that QEMU inherits, so that
-//! nothing is left of them however it ends.
+//! Plugin, setup, guest memory and output are files in memory that QEMU inherits: without a path, so that
+//! nothing is left of them, however QEMU ends.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -29,16 +29,16 @@ use crate::modules;
 use crate::program;
 use crate::task::Task;
 
-/// Raised when what is kept of a kernel changes.
+/// Version of the cached symbols of a kernel.
 const LAYOUT: &str = "symbols-3";
 
-/// Most that a plugin may have written: what is more, no guest has done.
+/// Longest output of a plugin, more than any guest needs.
 const MOST_BYTES: u64 = 64 << 20;
 
-/// How long a QEMU may take to load the plugin and end, on the busiest of hosts.
+/// Longest time that a QEMU may take to load the plugin and end, on a busy host.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is known of the code of one arm's kernel.
+/// Symbols of an arm's kernel.
 #[derive(Debug)]
 pub struct ArmSymbols {
     pub(crate) kernel: KernelSymbols,
@@ -46,7 +46,7 @@ pub struct ArmSymbols {
     modules: Option<PathBuf>,
 }
 
-/// Reads the symbols of arms' kernels. A kernel that has none is remembered with the reason.
+/// Reads the symbols of the arms' kernels; for a kernel without symbols, the result has the reason.
 ///
 /// # Errors
 /// The user has stopped it.
@@ -55,7 +55,7 @@ pub fn read_symbols(
     cache: &Cache,
     task: Task<'_>,
 ) -> Result<BTreeMap<String, Result<ArmSymbols, String>>> {
-    let mut found = BTreeMap::new();
+    let mut by_arm = BTreeMap::new();
     for (arm, kernel) in arms {
         task.go_on()?;
         task.tell("reading the kernel's symbols", None);
@@ -63,9 +63,9 @@ pub fn read_symbols(
             kernel: symbols,
             modules: kernel.modules.clone(),
         });
-        found.insert(arm.clone(), symbols.map_err(|why| format!("{why:#}")));
+        by_arm.insert(arm.clone(), symbols.map_err(|why| format!("{why:#}")));
     }
-    Ok(found)
+    Ok(by_arm)
 }
 
 /// Profiles trials of a plan's arms.
@@ -74,11 +74,11 @@ pub struct Profiler {
     arms: BTreeMap<String, Result<ArmSymbols, String>>,
     /// The guests' root file system.
     image: PathBuf,
-    /// bakeoff's own binary, a guest's `/init`.
+    /// The path of this program, a guest's `/init`.
     init: PathBuf,
-    /// Why QEMU cannot profile, if it cannot: then no trial has a profile.
+    /// Why QEMU cannot profile, if so: then no trial has a profile.
     refused: Option<String>,
-    /// Functions by file, of programs and modules; what has been read once is kept.
+    /// Functions of programs and modules by file, each read once.
     functions: Mutex<BTreeMap<String, Arc<Vec<FileFunction>>>>,
 }
 
@@ -201,7 +201,7 @@ impl Profiler {
         };
         let functions = self.known(file.path.clone(), read);
         let name = file.path.rsplit('/').next().unwrap_or_default();
-        // Nobody can give bakeoff's own program symbols, nor does its work differ by the arm.
+        // This program has no symbols, and its work is the same in all arms.
         if functions.is_empty() && name != "[vdso]" && file.path != OWN {
             lacks.push(format!("no symbols in {}: known as one program", file.path));
         }
@@ -233,10 +233,10 @@ impl Profiler {
     }
 }
 
-/// What is said where so large a share of what was executed is user code of no known file.
+/// The warning for a large share of user code of unknown files.
 const UNKNOWN: f64 = 0.01;
 
-/// Code is looked for when the window has closed; of a program that has ended by then nothing is found.
+/// Code is collected after the window; that of a program which has ended by then is missing.
 fn unknown_programs(profile: &Profile) -> Option<String> {
     let counts = profile.windows.iter().flat_map(|window| &window.counts);
     let is_unknown = |node: u32| {
@@ -258,7 +258,7 @@ fn unknown_programs(profile: &Profile) -> Option<String> {
     })
 }
 
-/// bakeoff's own program in a guest.
+/// This program in a guest.
 const OWN: &str = "/init";
 
 /// Why this QEMU cannot profile, if it cannot: not every one is built to load plugins, and one that is not ends at once. It
@@ -283,14 +283,14 @@ pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
     }))
 }
 
-/// Why a QEMU refuses what `add` puts on its command line, if it does.
+/// Why a QEMU refuses the arguments that `add` adds, if it does.
 pub(crate) fn refuses(
     program: &Program,
     task: Task<'_>,
     add: impl FnOnce(&mut Command) -> Result<()>,
 ) -> Result<Option<String>> {
     let mut qemu = program.command();
-    // With a monitor that is told to quit QEMU ends as soon as it has loaded what it was given.
+    // The monitor gets a quit, so QEMU ends as soon as it has loaded the plugin.
     qemu.args(["-machine", "none", "-display", "none", "-nodefaults", "-S"]);
     qemu.args(["-monitor", "stdio"]);
     add(&mut qemu)?;
@@ -341,12 +341,12 @@ fn add_plugin(kernel: &KernelSymbols, hardware: &Hardware, qemu: &mut Command) -
     Ok(written)
 }
 
-/// Where a QEMU that inherits a file finds it.
+/// The path of an inherited file for QEMU.
 pub(crate) fn path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }
 
-/// What the plugin must know of a machine.
+/// Properties of a machine that the plugin needs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Hardware {
     pub(crate) qemu_major: u32,
@@ -354,7 +354,7 @@ pub(crate) struct Hardware {
     pub(crate) ns_per_instruction: u32,
 }
 
-/// All that was written so far.
+/// The output so far.
 pub(crate) fn read(mut written: &File) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     written.seek(SeekFrom::Start(0))?;
@@ -389,18 +389,15 @@ fn symbols(cache: &Cache, kernel: &Kernel) -> Result<KernelSymbols> {
 
 const FILE: &str = "symbols.json";
 
-/// A file of a guest's root file system; nothing where it is not there, or cannot be read.
+/// A file of a guest's root file system; `None` if it cannot be read.
 fn from_image(image: &Path, path: &str) -> Option<Vec<u8>> {
-    // debugfs splits its command at spaces and knows quotes; no server has such a name.
+    // debugfs splits its command at spaces and interprets quotes; no server has such a name.
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._+-@".contains(c);
     if !path.starts_with('/') || !path.chars().all(is_plain) {
         return None;
     }
     let stop = AtomicBool::new(false);
-    let task = Task {
-        tell: &|_| {},
-        stop: &stop,
-    };
+    let task = Task::silent(&stop);
     let body = program::in_memory("bakeoff-file").ok()?;
     let to = format!("/proc/{}/fd/{}", std::process::id(), body.as_raw_fd());
     let mut debugfs = program::command("debugfs", "e2fsprogs").ok()?;
@@ -446,10 +443,7 @@ pub(crate) mod tests {
             has_seccomp: true,
         };
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         refusal(&program, task).unwrap()
     }
 
@@ -496,7 +490,7 @@ pub(crate) mod tests {
             name: String::new(),
             image: image.into(),
         };
-        let told = |unknown| {
+        let has_warning = |unknown| {
             let count = |node, instructions| Count {
                 node,
                 instructions,
@@ -518,8 +512,8 @@ pub(crate) mod tests {
             };
             unknown_programs(&profile).is_some()
         };
-        assert!(told(500));
-        assert!(!told(5));
+        assert!(has_warning(500));
+        assert!(!has_warning(5));
     }
 
     #[test]

@@ -1,7 +1,7 @@
-//! Running other programs so that none of them survives us.
+//! Runs other programs so that none of them survives bakeoff.
 //!
-//! A program is bound to the thread that starts it (`base::process::bind`); what it starts in turn is held by a pipe to it, or
-//! shut in a PID namespace (`enclosed`), or ended with its process group (`run_group`).
+//! A program is bound to the thread that starts it (`base::process::bind`). Its descendants end because a pipe closes, with a PID
+//! namespace (`enclosed`), or with their process group (`run_group`).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,22 +17,22 @@ use rustix::process::geteuid;
 
 use crate::task::Task;
 
-/// How often a running program is looked at.
-const PULSE: Duration = Duration::from_millis(50);
+/// How often a running program is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Where system programs lie that an ordinary user's `PATH` may lack.
-const MORE_PLACES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
+/// Directories of system programs, which an ordinary user's `PATH` may lack.
+const SYSTEM_DIRECTORIES: [&str; 3] = ["/usr/sbin", "/sbin", "/usr/local/sbin"];
 
-/// Finds a program in `PATH` or where system programs lie.
+/// Finds a program in `PATH` or among system programs.
 pub(crate) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)
-        .chain(MORE_PLACES.map(PathBuf::from))
+        .chain(SYSTEM_DIRECTORIES.map(PathBuf::from))
         .map(|dir| dir.join(name))
         .find(|file| file.is_file())
 }
 
-/// A command of a program that must be there; `package` is the Debian package that brings it.
+/// A command of a required program; `package` is the Debian package that contains it.
 pub(crate) fn command(name: &str, package: &str) -> Result<Command> {
     match find(name) {
         Some(path) => Ok(Command::new(path)),
@@ -40,10 +40,10 @@ pub(crate) fn command(name: &str, package: &str) -> Result<Command> {
     }
 }
 
-/// A command whose whole offspring dies with it, mounts included: it runs in PID and mount namespaces.
+/// A command in PID and mount namespaces, which end with it, so that its descendants and mounts do too.
 ///
-/// As an ordinary user it also gets a user namespace in which it is root and has that user's subordinate
-/// ids, which needs `newuidmap` and a line in `/etc/subuid`.
+/// For an ordinary user it also gets a user namespace in which it is root and has that user's subordinate ids. This
+/// needs `newuidmap` and a line in `/etc/subuid`.
 pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
     let mut enclosure = command("unshare", "util-linux")?;
     if !geteuid().is_root() {
@@ -59,36 +59,46 @@ pub(crate) fn enclosed(program: &OsStr) -> Result<Command> {
     Ok(enclosure)
 }
 
-/// Runs a program to its end and returns what it printed; a failure carries its last words.
+/// Runs a program to its end and returns its output; an error has the last lines of its standard error.
 pub(crate) fn run(command: &mut Command, task: Task<'_>) -> Result<String> {
     run_with(command, task, &mut |_| {})
 }
 
-/// The same for a program that anybody may have named; one that has not ended by `limit` is no such program.
+/// Like `run`, but fails if the program has not ended within `limit`.
 pub(crate) fn run_within(limit: Duration, command: &mut Command, task: Task<'_>) -> Result<String> {
-    run_to(Some(limit), (command, Stdio::null()), task, &mut |_| {})
+    let name = name_of(command);
+    run_named(
+        &name,
+        Some(limit),
+        command,
+        Stdio::null(),
+        task,
+        &mut |_| {},
+    )
 }
 
-/// The same for a program that reads `input`.
+/// Like `run_within`, for a program that reads `input`.
 pub(crate) fn run_fed(
     limit: Duration,
     command: &mut Command,
     input: File,
     task: Task<'_>,
 ) -> Result<String> {
-    run_to(Some(limit), (command, input.into()), task, &mut |_| {})
+    let name = name_of(command);
+    run_named(&name, Some(limit), command, input.into(), task, &mut |_| {})
 }
 
-/// The same; `pulse` is called while it runs with what it has said on its error output so far.
+/// Like `run`; calls `on_poll` again and again with the program's standard error so far.
 pub(crate) fn run_with(
     command: &mut Command,
     task: Task<'_>,
-    pulse: &mut dyn FnMut(&str),
+    on_poll: &mut dyn FnMut(&str),
 ) -> Result<String> {
-    run_to(None, (command, Stdio::null()), task, pulse)
+    let name = name_of(command);
+    run_named(&name, None, command, Stdio::null(), task, on_poll)
 }
 
-/// In a program's process group: waits for the end of its input, which comes when bakeoff is gone, however it went, and ends the group.
+/// A guard in a program's process group: ends the group at the end of its input, which comes when bakeoff is gone.
 const GUARD: &str = r#"
 exec 3<&0 < /dev/null
 (read -r _ <&3; kill -KILL 0) &
@@ -96,15 +106,15 @@ exec 3<&-
 exec "$@"
 "#;
 
-/// The same for a program that starts others which read nothing of it, such as make: bound to us it would end alone when we are killed.
-/// All of them hold `lock` until they are gone.
+/// Like `run_with`, for a program such as make, whose children would survive if it were killed alone. All of them hold
+/// `lock` until they end.
 pub(crate) fn run_group(
     command: &Command,
     lock: &File,
     task: Task<'_>,
-    pulse: &mut dyn FnMut(&str),
+    on_poll: &mut dyn FnMut(&str),
 ) -> Result<String> {
-    let (input, held) = std::io::pipe().context("cannot make a pipe")?;
+    let (input, open_end) = std::io::pipe().context("cannot make a pipe")?;
     let mut guarded = Command::new("/bin/sh");
     guarded.args(["-c", GUARD, "sh"]);
     guarded.arg(command.get_program()).args(command.get_args());
@@ -115,33 +125,20 @@ pub(crate) fn run_group(
         };
     }
     base::process::inherit(&mut guarded, lock.try_clone()?.into());
-    let said = run_named(
-        &name_of(command),
-        None,
-        (&mut guarded, input.into()),
-        task,
-        pulse,
-    );
-    // The guard goes too, and with it what the program may have left.
-    drop(held);
-    said
-}
-
-fn run_to(
-    limit: Option<Duration>,
-    input: (&mut Command, Stdio),
-    task: Task<'_>,
-    pulse: &mut dyn FnMut(&str),
-) -> Result<String> {
-    run_named(&name_of(input.0), limit, input, task, pulse)
+    let name = name_of(command);
+    let output = run_named(&name, None, &mut guarded, input.into(), task, on_poll);
+    // Ends the guard, and with it what the program may have left.
+    drop(open_end);
+    output
 }
 
 fn run_named(
     name: &str,
     limit: Option<Duration>,
-    (command, input): (&mut Command, Stdio),
+    command: &mut Command,
+    input: Stdio,
     task: Task<'_>,
-    pulse: &mut dyn FnMut(&str),
+    on_poll: &mut dyn FnMut(&str),
 ) -> Result<String> {
     let began = Instant::now();
     let mut out = Scratch::new()?;
@@ -163,12 +160,11 @@ fn run_named(
         if let Some(limit) = limit.filter(|limit| began.elapsed() > *limit) {
             bail!("{name} did not end within {} s", limit.as_secs());
         }
-        pulse(&err.text()?);
-        thread::sleep(PULSE);
+        on_poll(&err.text()?);
+        thread::sleep(POLL_INTERVAL);
     };
     if !status.success() {
-        let said = err.text()?;
-        bail!("{name} failed: {}", last_words(&said, status));
+        bail!("{name} failed: {}", last_lines(&err.text()?, status));
     }
     out.text()
 }
@@ -181,21 +177,21 @@ fn name_of(command: &Command) -> String {
         .into_owned()
 }
 
-/// The lines of an error output that matter, joined; the status when there are none.
-pub(crate) fn last_words(said: &str, status: ExitStatus) -> String {
-    let lines: Vec<_> = said
+/// The important lines of a standard error, joined; the status if there are none.
+pub(crate) fn last_lines(stderr: &str, status: ExitStatus) -> String {
+    let lines: Vec<_> = stderr
         .lines()
         .map(str::trim)
         .filter(|l| !l.is_empty())
         .collect();
-    // Debian's tools mark errors with E:, and a dozen notes may follow the one that tells.
+    // Debian's tools mark errors with E:, and a dozen notes may follow the error.
     let errors: Vec<_> = lines
         .iter()
         .copied()
         .filter(|l| l.starts_with("E:"))
         .collect();
-    let telling = if errors.is_empty() { lines } else { errors };
-    match telling.as_slice() {
+    let important = if errors.is_empty() { lines } else { errors };
+    match important.as_slice() {
         [] => status.to_string(),
         lines => lines[lines.len().saturating_sub(4)..].join("; "),
     }
@@ -212,14 +208,13 @@ impl Drop for Running {
     }
 }
 
-/// How long the one of a process's threads that waited most has waited for a CPU that others had; nothing where the
-/// kernel does not say.
+/// The longest time that a thread of the process has waited for a CPU; zero if the kernel does not count it.
 pub(crate) fn starved(process: u32) -> Duration {
     let threads = std::fs::read_dir(format!("/proc/{process}/task"));
     let threads = threads.into_iter().flatten().flatten();
     let waits = threads.filter_map(|thread| {
-        let account = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        run_delay(&account)
+        let schedstat = std::fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        run_delay(&schedstat)
     });
     waits.max().unwrap_or_default()
 }
@@ -230,14 +225,14 @@ fn run_delay(schedstat: &str) -> Option<Duration> {
     field.parse().ok().map(Duration::from_nanos)
 }
 
-/// A file without a path or a disk; `name` is what `/proc` shows of it.
+/// A file in memory; `name` is its name in `/proc`.
 pub(crate) fn in_memory(name: &str) -> Result<File> {
     let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
         .context("cannot make a file in memory")?;
     Ok(File::from(fd))
 }
 
-/// A file in memory that a program writes to and we read: no path, no disk, no pipe to fill up.
+/// A file in memory for a program's output: unlike a pipe, it cannot fill up.
 pub(crate) struct Scratch(File);
 
 impl Scratch {
@@ -245,9 +240,9 @@ impl Scratch {
         Ok(Self(in_memory("bakeoff")?))
     }
 
-    /// The end to give to a program.
+    /// The program's end.
     pub(crate) fn stdio(&self) -> Result<Stdio> {
-        // A duplicate would share our offset, and reading would move where the program writes.
+        // A duplicate would share the offset, so that reading would move where the program writes.
         let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&self.0));
         let file = File::options()
             .append(true)
@@ -256,12 +251,12 @@ impl Scratch {
         Ok(file.into())
     }
 
-    /// How much was written so far.
+    /// Number of bytes written so far.
     pub(crate) fn bytes(&self) -> Result<u64> {
         Ok(self.0.metadata()?.len())
     }
 
-    /// Beginning and end of what was written so far; all of it where it is not much.
+    /// Beginning and end of the output so far; all of it if it is short.
     pub(crate) fn ends(&mut self) -> Result<String> {
         const END_BYTES: u64 = 64 << 10;
         let length = self.bytes()?;
@@ -276,7 +271,7 @@ impl Scratch {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// All that was written so far.
+    /// The output so far.
     pub(crate) fn text(&mut self) -> Result<String> {
         let mut bytes = Vec::new();
         self.0.seek(SeekFrom::Start(0))?;
@@ -293,10 +288,7 @@ mod tests {
 
     fn shell(script: &str, stop: bool) -> Result<String> {
         let stop = AtomicBool::new(stop);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         run(Command::new("/bin/sh").args(["-c", script]), task)
     }
 
@@ -306,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_carries_the_last_words() {
+    fn an_error_has_the_last_lines() {
         let failure = shell("echo note >&2; echo 'E: no such thing' >&2; exit 3", false);
         assert_eq!(
             failure.unwrap_err().to_string(),
@@ -327,10 +319,7 @@ mod tests {
     #[test]
     fn a_program_that_does_not_end_is_ended() {
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let mut sleep = Command::new("/bin/sh");
         sleep.args(["-c", "sleep 600"]);
         let why = run_within(Duration::ZERO, &mut sleep, task).unwrap_err();
@@ -342,7 +331,7 @@ mod tests {
         let account = "1035000000 72000000 4711\n";
         assert_eq!(run_delay(account), Some(Duration::from_millis(72)));
         assert_eq!(run_delay(""), None);
-        // Nobody can have waited longer than the process is old, and nobody is a process of this number.
+        // A thread cannot have waited for longer than its process exists, and there is no process of this number.
         let began = Instant::now();
         let mut sleep = Command::new("sleep").arg("600").spawn().unwrap();
         let waited = starved(sleep.id());

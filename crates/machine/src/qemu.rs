@@ -1,7 +1,7 @@
 //! Arms that boot in QEMU.
 //!
-//! One guest is one QEMU process with a console that goes to a file and a line to the agent that is standard
-//! input (`process_guest`).
+//! A guest is a QEMU process whose console goes to a file. Its standard input is the channel to the agent
+//! (`process_guest`).
 
 use record::machine::{Acceleration, Choice, ClientsApart, GuestClock, Guests, MachineDescription};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use crate::clients::{ClientsOfTrial, GuestWithClients, HostClients};
 use crate::console;
 use crate::counting::Counter;
 use crate::emulator::Program;
-use crate::guest::{Boot, Guest, Lost, Machine};
+use crate::guest::{Boot, Guest, Machine, MachineGone};
 use crate::host_state;
 use crate::host_state::GuestMemory;
 use crate::kvm_host::KvmHost;
@@ -37,11 +37,11 @@ use crate::profiling::Profiler;
 /// `-icount shift=1`: each instruction takes two nanoseconds of guest time.
 const ICOUNT_SHIFT: u32 = 1;
 
-/// Longest file that QEMU itself may write, where it is given no disk: the kernel ends it there, should bakeoff be
-/// too late to see a flood on the console.
+/// Longest file that QEMU may write if it has no disk: the kernel ends it there, in case bakeoff notices a flood on the
+/// console too late.
 const FILE_BYTES: u64 = 2 * console::LIMIT_BYTES;
 
-/// Numbers under which QEMU knows files that it inherits.
+/// QEMU's numbers of files that it inherits.
 mod file_set {
     pub(super) const DISK: u32 = 1;
     pub(super) const CONSOLE: u32 = 2;
@@ -54,30 +54,30 @@ pub struct Hardware {
     pub program: Program,
     /// What executes the guest's instructions.
     pub accel: Acceleration,
-    /// Virtual CPUs of an arm that has no number of its own.
+    /// Virtual CPUs of an arm that does not set their number.
     pub cpus: u32,
     /// Guest memory.
     pub memory_bytes: u64,
     /// `Wall` or `Instructions`.
     pub clock: Clock,
-    /// What was decided for the user; empty when all is as the plan says.
+    /// What was decided for the user; empty if everything is as the plan says.
     pub choices: Vec<Choice>,
-    /// A disk for the workload alone, empty at each boot.
+    /// A disk reserved for the workload, empty at each boot.
     pub disk: Option<Disk>,
     /// The CPU that guests see.
     pub cpu: CpuModel,
-    /// What the host gives to guests under KVM; nothing is arranged without it.
+    /// CPUs and memory of the host for guests under KVM.
     pub host: Option<KvmHost>,
-    /// Clients outside the guest; `None` where they are in it.
+    /// Clients outside the guest; `None` if they are in it.
     pub clients: Option<ClientsPlace>,
 }
 
-/// Where clients are that are not beside the servers.
+/// Where clients run that are not in the servers' guest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ClientsPlace {
     /// In a namespace of this host.
     Host(HostClients),
-    /// In a guest of their own that boots these files.
+    /// In a second guest.
     Guest {
         /// What it boots.
         files: Box<BootFiles>,
@@ -97,12 +97,12 @@ impl ClientsPlace {
     }
 }
 
-/// A disk for the workload alone.
+/// A disk reserved for the workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Disk {
     /// Its size.
     pub bytes: u64,
-    /// How slow it is made.
+    /// Its limits of speed.
     pub speed: DiskSpeed,
 }
 
@@ -113,7 +113,7 @@ pub fn settle(
     program: &Program,
     kvm: &Kvm,
 ) -> Result<Hardware> {
-    // A disk takes the host's time, whatever the guest's clock says.
+    // Disk accesses take the host's time, which counted instructions do not include.
     let asked = match plan.clock {
         Clock::Auto if disk_bytes > 0 => Clock::Wall,
         clock => clock,
@@ -154,18 +154,18 @@ pub fn settle(
     })
 }
 
-/// Set by who measures what fast strings do: guests of counted instructions lack them then.
+/// Environment variable that removes fast strings from guests of counted instructions, to measure their effect.
 pub const NO_FAST_STRINGS: &str = "BAKEOFF_NO_FAST_STRINGS";
 
-/// The CPU that guests see. Where instructions are counted it has all fast strings that the emulator knows, as a server of today. Under
-/// KVM it has the host's performance monitoring unit, so that guests can count what their CPUs execute.
+/// The CPU that guests see. With counted instructions it has all fast strings that the emulator knows, like a current
+/// server. Under KVM it has the host's performance monitoring unit, so that guests can count events.
 fn settle_cpu(
     plan: &MachinePlan,
     program: &Program,
     accel: Acceleration,
     clock: Clock,
 ) -> Result<CpuModel> {
-    // `max` has the fewest mitigations, as a server bought today has; others are "vulnerable" to what no such server is.
+    // `max` has the fewest mitigations, like a current server; other models are "vulnerable" where no such server is.
     let usual = match accel {
         Acceleration::Kvm => "host",
         Acceleration::Tcg => "max",
@@ -178,7 +178,7 @@ fn settle_cpu(
         }
     };
     if accel == Acceleration::Kvm {
-        // "host" comes with one, the models of single CPUs without.
+        // "host" has one by default, other models do not.
         if cpu.asks_for(PERFORMANCE_MONITORING).is_none() {
             let pmu = (PERFORMANCE_MONITORING.into(), Presence::Present);
             cpu.features.push(pmu);
@@ -198,29 +198,29 @@ fn settle_cpu(
         let known = FAST_STRING_FEATURES
             .into_iter()
             .filter(|feature| program.features.contains(*feature));
-        let unsaid: Vec<_> = known
+        let unspecified: Vec<_> = known
             .filter(|feature| cpu.asks_for(feature).is_none())
             .map(|feature| (feature.to_string(), presence))
             .collect();
-        cpu.features.extend(unsaid);
+        cpu.features.extend(unspecified);
     }
     Ok(cpu)
 }
 
-/// What one arm boots.
+/// The files that an arm boots, and its settings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootFiles {
     /// The bootable image.
     pub kernel: PathBuf,
-    /// The archive with the agent in it.
+    /// The archive that contains the agent.
     pub initramfs: PathBuf,
-    /// The arm's own part of the command line.
+    /// The arm's part of the command line.
     pub cmdline: String,
-    /// The arm's own number of virtual CPUs.
+    /// The arm's number of virtual CPUs, if it sets one.
     pub cpus: Option<u32>,
 }
 
-/// QEMU as a place where arms boot.
+/// QEMU as a machine.
 #[derive(Debug)]
 pub struct Qemu {
     hardware: Hardware,
@@ -246,25 +246,25 @@ impl Qemu {
         }
     }
 
-    /// Has string instructions of every trial counted.
+    /// Counts string instructions of every trial.
     #[must_use]
-    pub fn counted_by(self, counter: Counter) -> Self {
+    pub fn with_counter(self, counter: Counter) -> Self {
         Self {
             counter: Some(counter),
             ..self
         }
     }
 
-    /// Has every trial profiled.
+    /// Profiles every trial.
     #[must_use]
-    pub fn profiled_by(self, profiler: Profiler) -> Self {
+    pub fn with_profiler(self, profiler: Profiler) -> Self {
         Self {
             profiler: Some(profiler),
             ..self
         }
     }
 
-    /// Adds the profiler to QEMU's command line; what it will write, or why there is none.
+    /// Adds the profiler to QEMU's command line. Returns the file that it will write, or why there is none.
     fn attach_profiler(&self, arm: &str, qemu: &mut Command) -> Result<File, String> {
         let profiler = self.profiler.as_ref().ok_or("the guest was not profiled")?;
         let Some(ns_per_instruction) = self.ns_per_instruction() else {
@@ -279,8 +279,8 @@ impl Qemu {
         attached.map_err(|why| format!("{why:#}"))
     }
 
-    /// Starts a guest for the clients, of the same hardware but for the disk and the host's CPUs and memory that are kept for
-    /// the servers'.
+    /// Starts a guest for the clients, of the same hardware. The disk, and the CPUs and memory that the host reserves, are
+    /// for the servers' guest only.
     fn attach_guest(
         &self,
         files: &BootFiles,
@@ -302,7 +302,7 @@ impl Qemu {
         })
     }
 
-    /// A whole command, confined to the files of a guest.
+    /// Confines a complete command to the files of a guest.
     fn confined(&self, mut qemu: Command, files: &BootFiles) -> Result<Command> {
         let mut guest: Vec<&Path> = vec![&files.kernel, &files.initramfs];
         guest.extend(self.image.as_deref());
@@ -310,14 +310,14 @@ impl Qemu {
         Ok(qemu)
     }
 
-    /// Numbers of virtual CPUs that arms have.
+    /// Numbers of virtual CPUs of all arms.
     fn cpus(&self) -> BTreeSet<u32> {
-        let usual = self.hardware.cpus;
-        let own = |files: &BootFiles| files.cpus.unwrap_or(usual);
+        let default = self.hardware.cpus;
         if self.arms.is_empty() {
-            return [usual].into();
+            return [default].into();
         }
-        self.arms.values().map(own).collect()
+        let cpus = |files: &BootFiles| files.cpus.unwrap_or(default);
+        self.arms.values().map(cpus).collect()
     }
 }
 
@@ -401,7 +401,7 @@ impl Machine for Qemu {
         let monitor = placement
             .map(|placement| Monitor::attach(&mut qemu, placement))
             .transpose()?;
-        // After the monitor: clients too stay on the CPUs that are left.
+        // After the monitor, so that clients also stay on the CPUs without a virtual CPU.
         let vcpus = files.cpus.unwrap_or(self.hardware.cpus);
         let clients = match &self.hardware.clients {
             None => None,
@@ -434,7 +434,7 @@ impl Machine for Qemu {
 }
 
 impl Disk {
-    /// Gives QEMU a file without a name, so that nothing is left of it whatever ends QEMU.
+    /// Gives QEMU an unnamed file, which disappears however QEMU ends.
     fn attach(self, qemu: &mut Command, dir: &Path) -> Result<()> {
         let unnamed = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
         let file = rustix::fs::open(dir, unnamed, Mode::RUSR | Mode::WUSR)
@@ -478,26 +478,26 @@ impl Disk {
 }
 
 impl Hardware {
-    /// Arranges CPUs and memory of this host for the guests of these arms, where they run under KVM.
+    /// Reserves CPUs and memory of this host for the guests of these arms, if they run under KVM.
     pub fn settle_host(&mut self, arms: &BTreeMap<String, BootFiles>) -> Result<()> {
         if self.accel == Acceleration::Kvm {
-            let own = arms.values().map(|files| files.cpus.unwrap_or(self.cpus));
-            let most = own.max().unwrap_or(self.cpus);
+            let cpus = arms.values().map(|files| files.cpus.unwrap_or(self.cpus));
+            let most = cpus.max().unwrap_or(self.cpus);
             self.host = Some(KvmHost::open(most, self.memory_bytes)?);
         }
         Ok(())
     }
 
-    /// Decides where clients are: where the plan says, else on this host where they can be and the clock is the wall's.
-    /// `own` is bakeoff's binary; `inside` names a workload whose clients cannot leave the guest.
+    /// Decides where clients run: where the plan says, else on this host if that is possible with the wall clock.
+    /// `inside` names a workload whose clients cannot leave the guest; `bakeoff` is the path of this program.
     ///
     /// # Errors
-    /// The plan asks for what cannot be.
+    /// The plan's choice is not possible.
     pub fn settle_clients(
         &mut self,
         asked: Option<Clients>,
         inside: Option<&str>,
-        own: &Path,
+        bakeoff: &Path,
     ) -> Result<()> {
         if self.clock == Clock::Instructions {
             if let Some(asked @ (Clients::Host | Clients::Guest2)) = asked {
@@ -509,18 +509,17 @@ impl Hardware {
             }
             return Ok(());
         }
-        // A guest of their own comes with its kernel.
+        // The caller adds a second guest, because it needs a kernel.
         if let Some(Clients::Guest | Clients::Guest2) = asked {
             return Ok(());
         }
-        let open = || HostClients::open(own);
-        let found = match inside {
-            None => open(),
+        let opened = match inside {
+            None => HostClients::open(bakeoff),
             Some(workload) => Err(format!(
                 "those of workload {workload} are programs of its image"
             )),
         };
-        match (found, asked) {
+        match (opened, asked) {
             (Ok(clients), _) if self.accel == Acceleration::Kvm => {
                 self.clients = Some(ClientsPlace::Host(clients.under_kvm()));
             }
@@ -536,7 +535,7 @@ impl Hardware {
         host.map_or(GuestMemory::Small, |host| host.memory)
     }
 
-    /// Longest file that QEMU may need to write; memory in reserved pages is one.
+    /// Longest file that QEMU may write; memory in reserved pages is a file.
     fn file_bytes(&self) -> u64 {
         let disk_bytes = self.disk.map_or(0, |disk| disk.bytes);
         let memory_bytes = match self.memory() {
@@ -556,7 +555,7 @@ impl Hardware {
         if self.clock == Clock::Instructions {
             let icount = format!("shift={ICOUNT_SHIFT},sleep=off");
             arguments.extend(["-icount".into(), icount]);
-            // The same date at every boot: what a server does may depend on it.
+            // The same date at every boot, because servers may depend on it.
             let date = "base=2026-01-01T00:00:00,clock=vm";
             arguments.extend(["-rtc".into(), date.into()]);
         }
@@ -569,16 +568,16 @@ impl Hardware {
             // On a busy host the emulated timer may miss the check's deadline, and the kernel panics.
             words.push("no_timer_check");
             if cpus > 1 {
-                // 7.2's clocksource watchdog asks another CPU, interrupts off, and measures its timeout in jiffies while
-                // the kernel boots. A CPU that waits in stop_machine does not answer, nobody counts jiffies, and the boot hangs.
+                // 7.2's clocksource watchdog waits for another CPU with interrupts off, and its timeout counts jiffies
+                // while the kernel boots. If that CPU waits in stop_machine, jiffies stop, and the boot hangs.
                 words.push("tsc=nowatchdog");
             }
         }
         if self.clock == Clock::Instructions {
-            // With random places 2 of 12 boots of one kernel served 0.8 and 3.4 % fewer pages than their twins,
-            // steadily so for the whole of the window; with fixed ones none did. Why was not traced.
+            // With random addresses, 2 of 12 boots of one kernel served 0.8 and 3.4 % fewer pages than the others, during
+            // the whole window; with fixed ones none did. The cause is unknown.
             words.extend(["nokaslr", "norandmaps"]);
-            // The kernel's tests of its own cryptography are no part of any figure.
+            // Self-tests of the kernel's cryptography belong to no figure.
             words.push("cryptomgr.notests");
         }
         if !arm.is_empty() {
@@ -589,7 +588,7 @@ impl Hardware {
 
     /// QEMU with a guest of these files, whose console is a new file at `console`.
     fn command(&self, files: &BootFiles, image: Option<&Path>, console: &Path) -> Result<Command> {
-        // QEMU gets it open: no file that it may write has a name.
+        // QEMU inherits the open file: it may open no file for writing by name.
         let file = console::create(console)?;
         let mut qemu = self.program.command();
         qemu.args(self.arguments(files, image, file.as_raw_fd()));
@@ -610,7 +609,7 @@ impl Hardware {
                 );
                 add("-machine", "q35,usb=off,vmport=off,memory-backend=ram");
             }
-            // QEMU itself asks for huge pages.
+            // QEMU requests huge pages by default.
             GuestMemory::Transparent | GuestMemory::Small => {
                 add("-machine", "q35,usb=off,vmport=off");
             }
@@ -634,7 +633,7 @@ impl Hardware {
             &format!("file,id=console,append=on,path={path}"),
         );
         add("-serial", "chardev:console");
-        // The agent's line is standard input: an inherited socket.
+        // The channel to the agent is standard input, an inherited socket.
         add("-chardev", "socket,id=agent,fd=0");
         add("-device", "virtio-serial-pci");
         add(
@@ -646,7 +645,7 @@ impl Hardware {
         );
         if let Some(image) = image {
             let image = escaped(image);
-            // Several guests may read one image at a time; the lock would refuse the second.
+            // Several guests may read one image at a time, which QEMU's lock would prevent.
             let file = format!("file,filename={image},locking=off,node-name=file,read-only=on");
             add("-blockdev", &format!("driver={file}"));
             add(
@@ -661,12 +660,12 @@ impl Hardware {
     }
 }
 
-/// QEMU takes a comma in an option's value for its end, unless it is doubled.
+/// Doubles commas, because a single comma ends an option's value.
 fn escaped(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }
 
-/// Too little of it is no arm's fault, and the next trial has no more.
+/// Fails without enough disk space. The error ends the run: it is no arm's fault, and the next trial has no more.
 fn expect_space(dir: &Path, need_bytes: u64) -> Result<()> {
     let free = crate::cache::free_bytes(dir)?;
     if free < need_bytes {
@@ -676,7 +675,7 @@ fn expect_space(dir: &Path, need_bytes: u64) -> Result<()> {
             show_bytes(need_bytes),
             show_bytes(free)
         );
-        return Err(Lost(lack).into());
+        return Err(MachineGone(lack).into());
     }
     Ok(())
 }
@@ -757,7 +756,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         expect_space(dir.path(), 1).unwrap();
         let why = expect_space(dir.path(), u64::MAX).unwrap_err();
-        assert!(why.is::<Lost>());
+        assert!(why.is::<MachineGone>());
         let what = format!("not enough disk space at {}: need ", dir.path().display());
         assert!(why.to_string().starts_with(&what), "{why}");
     }
@@ -869,10 +868,10 @@ mod tests {
         );
         assert_eq!(machine.ns_per_instruction(), None);
         let cmdline = |cpus| machine.hardware.cmdline("quiet", cpus);
-        let one = "console=ttyS0 panic=-1 loglevel=6 no_timer_check quiet";
-        assert_eq!(cmdline(1), one);
-        let two = one.replace("quiet", "tsc=nowatchdog quiet");
-        assert_eq!(cmdline(2), two);
+        let one_cpu = "console=ttyS0 panic=-1 loglevel=6 no_timer_check quiet";
+        assert_eq!(cmdline(1), one_cpu);
+        let two_cpus = one_cpu.replace("quiet", "tsc=nowatchdog quiet");
+        assert_eq!(cmdline(2), two_cpus);
     }
 
     #[test]
@@ -936,18 +935,19 @@ mod tests {
         assert_eq!(machine.hardware.choices, []);
     }
 
-    /// Where clients are, in the machine's words, on a host that can have them or not.
+    /// Where clients run, on a host that can have them or not.
     fn clients(
-        (clock, kvm): (Clock, &Kvm),
+        clock: Clock,
+        kvm: &Kvm,
         asked: Option<Clients>,
         inside: Option<&str>,
-        can: bool,
+        is_able: bool,
     ) -> String {
-        let program = Path::new(if can { "/bin/true" } else { "/bin/false" });
+        let program = Path::new(if is_able { "/bin/true" } else { "/bin/false" });
         let mut hardware = machine(clock, 1, kvm).hardware;
         match hardware.settle_clients(asked, inside, program) {
             Ok(()) => match &hardware.clients {
-                // Whether it has vhost is the test's host's.
+                // With vhost or without, which depends on the test's host.
                 Some(_) => "host".into(),
                 None => format!("guest, {:?}", hardware.choices),
             },
@@ -957,16 +957,20 @@ mod tests {
 
     #[test]
     fn clients_leave_a_guest_that_goes_by_the_wall_clock_where_they_can() {
-        let kvm = (Clock::Auto, &Kvm::Works);
-        assert_eq!(clients(kvm, None, None, true), "host");
-        assert_eq!(clients((Clock::Wall, &broken()), None, None, true), "host");
-        assert_eq!(clients(kvm, Some(Clients::Guest), None, true), "guest, []");
+        let under_kvm =
+            |asked, inside, is_able| clients(Clock::Auto, &Kvm::Works, asked, inside, is_able);
+        assert_eq!(under_kvm(None, None, true), "host");
+        let emulated = clients(Clock::Wall, &broken(), None, None, true);
+        assert_eq!(emulated, "host");
+        let in_guest = under_kvm(Some(Clients::Guest), None, true);
+        assert_eq!(in_guest, "guest, []");
         expect![[r#"guest, [ClientsInGuest { obstacle: "exit status: 1" }]"#]]
-            .assert_eq(&clients(kvm, None, None, false));
+            .assert_eq(&under_kvm(None, None, false));
         expect![[r#"guest, [ClientsInGuest { obstacle: "those of workload smb are programs of its image" }]"#]]
-            .assert_eq(&clients(kvm, None, Some("smb"), true));
+            .assert_eq(&under_kvm(None, Some("smb"), true));
         expect![[r#"guest, [NoKvm { obstacle: "no /dev/kvm" }]"#]].assert_eq(&clients(
-            (Clock::Auto, &broken()),
+            Clock::Auto,
+            &broken(),
             None,
             None,
             true,
@@ -977,8 +981,8 @@ mod tests {
     fn clients_that_are_asked_for_and_cannot_be_had_are_refused() {
         let host = Some(Clients::Host);
         expect![[r#"clients "host" on a host that cannot have them: exit status: 1"#]]
-            .assert_eq(&clients((Clock::Auto, &Kvm::Works), host, None, false));
+            .assert_eq(&clients(Clock::Auto, &Kvm::Works, host, None, false));
         expect![[r#"clients "host" where instructions are counted (write clock = "wall", or clients = "guest": such a guest has a time of its own)"#]]
-            .assert_eq(&clients((Clock::Auto, &broken()), host, None, true));
+            .assert_eq(&clients(Clock::Auto, &broken(), host, None, true));
     }
 }

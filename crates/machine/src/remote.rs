@@ -1,10 +1,10 @@
-//! Systems on the network as arms: nothing boots, the agent is this program with the clients on this host.
+//! Systems on the network as arms: nothing boots, and the agent is this program, with the clients on this host.
 //!
 //! ```text
-//! swap command, where the systems are not where the block wants them
-//! --> the arm's own command --> agent (clients) --network--> the system
+//! swap command, if the systems are not at the addresses that the block needs
+//! --> the arm's command --> agent (clients) --network--> the system
 //! ```
-//! One bakeoff at a time has a system: two would be each other's load, and find it exchanged by the other's swap command.
+//! Only one run at a time uses a system: two would load it together, and swap it against each other.
 
 use record::machine::MachineDescription;
 use std::collections::BTreeSet;
@@ -29,7 +29,7 @@ use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
 use crate::program;
 use crate::task::Task;
 
-/// Longest time that a command of the plan's may take.
+/// Longest time of a command in the plan.
 const COMMAND_LIMIT: Duration = Duration::from_secs(1800);
 
 /// The systems of a plan.
@@ -37,25 +37,25 @@ const COMMAND_LIMIT: Duration = Duration::from_secs(1800);
 pub struct Remote {
     program: PathBuf,
     plan: Plan,
-    /// Where the plan lies; its commands run there.
+    /// The plan's directory, in which its commands run.
     base: PathBuf,
-    /// Whether the systems have each other's address, as far as is known.
+    /// Whether the systems are swapped; `None` if unknown.
     is_swapped: Mutex<Option<bool>>,
-    /// The hosts that clients are on; `None` where they are on this one.
+    /// The hosts that clients run on; `None` if they run on this one.
     hosts: Option<ClientHosts>,
-    /// No other bakeoff of this user's measures them.
+    /// Keeps other runs of this user from using the systems.
     _locks: SystemLocks,
 }
 
-/// Systems that one run has to itself, until this is dropped.
+/// Systems that are locked for a run, until this is dropped.
 #[derive(Debug)]
 pub struct SystemLocks {
     _files: Vec<File>,
 }
 
 impl SystemLocks {
-    /// Waits until no other bakeoff of this user's has one of the systems that answer at these addresses. They are taken in
-    /// one order, so that no two runs wait for each other.
+    /// Waits until no other run of this user has one of the systems at these addresses. They are locked in
+    /// a fixed order, so that no two runs wait for each other.
     pub fn take(places: &BTreeSet<SocketAddr>, cache: &Cache, task: Task<'_>) -> Result<Self> {
         let take = |place: &SocketAddr| {
             let words = format!("waiting for another bakeoff that measures {place}");
@@ -67,7 +67,7 @@ impl SystemLocks {
 }
 
 impl Remote {
-    /// `program` is bakeoff's own binary; called as `bakeoff agent` it is the agent. Commands of the plan begin at `base`.
+    /// `program` is this program; called as `bakeoff agent` it is the agent. Commands of the plan run in `base`.
     pub fn new(program: PathBuf, plan: &Plan, base: &Path, locks: SystemLocks) -> Self {
         Self {
             program,
@@ -79,7 +79,7 @@ impl Remote {
         }
     }
 
-    /// Has the clients on other hosts.
+    /// Runs the clients on other hosts.
     #[must_use]
     pub fn with_clients_on(self, hosts: ClientHosts) -> Self {
         Self {
@@ -88,14 +88,14 @@ impl Remote {
         }
     }
 
-    /// Has the systems exchanged, or put back, where they are not as they are wanted.
+    /// Swaps the systems, or swaps them back, if necessary.
     fn place(&self, wanted: bool, stop: &AtomicBool) -> Result<()> {
         let swap = &self.plan.machine.swap;
         let mut is_swapped = self.is_swapped.lock().expect("nobody panics with it");
         if swap.is_empty() || *is_swapped == Some(wanted) {
             return Ok(());
         }
-        // Until it is done nobody knows where they are.
+        // Unknown while the command runs.
         *is_swapped = None;
         let mut command = self.command(swap);
         command.arg(if wanted { "swapped" } else { "straight" });
@@ -104,7 +104,7 @@ impl Remote {
         Ok(())
     }
 
-    /// A command of the plan's.
+    /// A command of the plan.
     fn command(&self, words: &[String]) -> Command {
         let mut command = Command::new(place_of(&words[0], &self.base));
         command.args(&words[1..]);
@@ -115,7 +115,7 @@ impl Remote {
     }
 }
 
-/// Where a program of the plan's is: a name is found in `PATH`; a path begins at the plan, wherever bakeoff was started.
+/// The place of a program of the plan: a name is found in `PATH`; a path is relative to the plan.
 pub(crate) fn place_of(program: &str, base: &Path) -> PathBuf {
     let path = Path::new(program);
     if path.components().count() > 1 {
@@ -125,7 +125,7 @@ pub(crate) fn place_of(program: &str, base: &Path) -> PathBuf {
     }
 }
 
-/// Says what is wrong with a program of a plan that lies at `base`.
+/// Fails if a program of a plan in directory `base` cannot be run.
 pub fn check_program(program: &str, base: &Path) -> Result<(), String> {
     let path = place_of(program, base);
     if !path.is_absolute() {
@@ -160,7 +160,7 @@ impl Machine for Remote {
                 .as_ref()
                 .map_or_else(Vec::new, ClientHosts::names),
             release: host::release(),
-            cpus: host::cpus().map_or(0, |own| own.len()),
+            cpus: host::cpus().map_or(0, |cpus| cpus.len()),
         }
     }
 
@@ -169,12 +169,12 @@ impl Machine for Remote {
     }
 
     fn close(&self) -> Result<()> {
-        // Where a command was interrupted nobody knows where they are, and another one may do harm.
+        // After an interrupted command the state is unknown, and another command may do harm.
         let is_swapped = *self.is_swapped.lock().expect("nobody panics with it");
         if is_swapped != Some(true) {
             return Ok(());
         }
-        // The user may have asked to stop: the systems are to stand as they are named all the same.
+        // Swap the systems back even if the user has asked to stop.
         let stop = AtomicBool::new(false);
         self.place(false, &stop)
             .context("the systems are left exchanged (run the plan's swap command with: straight)")
@@ -228,10 +228,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(dir.path());
         let stop = AtomicBool::new(false);
-        let told = RefCell::new(Vec::new());
-        // Whoever has to wait is stopped.
+        let steps = RefCell::new(Vec::new());
+        // A run that has to wait is stopped.
         let tell = |progress: crate::task::Progress<'_>| {
-            told.borrow_mut().push(progress.what.to_string());
+            steps.borrow_mut().push(progress.what.to_string());
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         };
         let task = Task {
@@ -249,7 +249,7 @@ mod tests {
         let why = SystemLocks::take(&other, &cache, task).unwrap_err();
         assert!(why.to_string().starts_with("interrupted"), "{why}");
         assert_eq!(
-            *told.borrow(),
+            *steps.borrow(),
             ["waiting for another bakeoff that measures 10.0.0.2:80"]
         );
         drop(held);

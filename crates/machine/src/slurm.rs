@@ -1,8 +1,8 @@
-//! Jobs of a Slurm cluster, by the programs that it has for users: sbatch, squeue, scancel, sinfo.
+//! Jobs of a Slurm cluster, through its programs for users: sbatch, squeue, scancel, sinfo.
 //!
-//! Their library is no promise between releases and their REST service is seldom installed; what these programs print with a format of
-//! the caller's own has been the same since Slurm 15. Nothing here knows what a job does, nor whether it has done it: sacct, which
-//! could say, needs a database that small clusters do not have.
+//! Slurm's library changes between releases, and its REST service is seldom installed; the output of these programs with an
+//! explicit format has been the same since Slurm 15. Nothing here knows what a job does, nor whether it has succeeded: sacct,
+//! which would know, needs a database that small clusters lack.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -11,25 +11,25 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{Context, Result, anyhow, bail};
 use base::input::text::shell_word;
 
-/// Tasks of one array at the most: a cluster allows 1000 where nobody has changed `MaxArraySize`.
+/// Most tasks of an array: the default of `MaxArraySize` is 1000.
 pub const MOST_TASKS: u32 = 500;
 
-/// What to submit: one task for each of a row of numbers.
+/// An array to submit: one task for each number.
 #[derive(Debug, Clone)]
 pub struct Array {
     /// Name of the job, by which it is found again.
     pub name: String,
-    /// The numbers, as the script sees them; from 1 to `MOST_TASKS`.
+    /// The numbers of the tasks, from 1 to `MOST_TASKS`.
     pub tasks: Vec<u32>,
-    /// Tasks that may run at a time; `None` for as many as there are nodes.
+    /// Most simultaneous tasks; `None` for the number of nodes.
     pub width: Option<u32>,
     /// The partition; `None` for the cluster's default.
     pub partition: Option<String>,
     /// Nodes that it must not run on.
     pub excluded: Vec<String>,
-    /// Where its tasks' outputs go: a directory that all nodes see.
+    /// Directory for the tasks' outputs, visible on all nodes.
     pub outputs: PathBuf,
-    /// Where they run.
+    /// Working directory of the tasks.
     pub directory: PathBuf,
     /// The shell script of each task.
     pub script: String,
@@ -44,22 +44,22 @@ pub struct Job {
     pub task: u32,
     /// The name of its array.
     pub name: String,
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// The node that it is on; empty while it waits.
     pub node: String,
-    /// Why it waits, as Slurm says it.
+    /// Why it waits, from Slurm.
     pub reason: String,
 }
 
-/// What a task does.
+/// The state of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It waits.
     Pending,
     /// It is on a node.
     Running,
-    /// Anything else, by Slurm's word.
+    /// Any other state, by Slurm's name.
     Other(String),
 }
 
@@ -68,7 +68,7 @@ pub enum State {
 pub struct NodeState {
     /// Its name.
     pub name: String,
-    /// What Slurm says of it: `idle`, `drained`, `down*`.
+    /// Its state: `idle`, `drained`, `down*`.
     pub state: String,
 }
 
@@ -85,7 +85,10 @@ pub fn nodes(partition: Option<&str>) -> Result<Vec<NodeState>> {
         None => name.ends_with('*'),
     };
     let mut nodes: Vec<NodeState> = Vec::new();
-    for [_, name, state] in lines.iter().filter(|[own, ..]| is_wanted(own)) {
+    for [_, name, state] in lines
+        .iter()
+        .filter(|[partition_name, ..]| is_wanted(partition_name))
+    {
         if nodes.iter().all(|known| known.name != *name) {
             nodes.push(NodeState {
                 name: (*name).into(),
@@ -121,11 +124,11 @@ pub fn expand(list: &str) -> Result<Vec<String>> {
 /// Submits an array, and returns its number.
 ///
 /// # Errors
-/// What sbatch says.
+/// The error of sbatch.
 pub fn submit(array: &Array) -> Result<String> {
     let mut command = Command::new("sbatch");
     command.args(options(array));
-    // What the submitter's shell was told of another job is none of these jobs' business.
+    // Variables of another job must not affect these jobs.
     for (name, _) in std::env::vars_os() {
         if name.to_string_lossy().starts_with("SLURM_") && name != "SLURM_CONF" {
             command.env_remove(name);
@@ -138,7 +141,7 @@ pub fn submit(array: &Array) -> Result<String> {
         .spawn()
         .map_err(|why| missing("sbatch", &why))?;
     let mut stdin = child.stdin.take().context("sbatch has no input")?;
-    // Where it ends before it has read all, its own words say why.
+    // If it ends before it has read everything, its standard error says why.
     let _ = stdin.write_all(array.script.as_bytes());
     drop(stdin);
     let text = text_of("sbatch", &child.wait_with_output()?)?;
@@ -224,10 +227,10 @@ fn read_jobs(text: &str, beginning: &str) -> Vec<Job> {
     text.lines().filter_map(job).collect()
 }
 
-/// Takes tasks out of the queue that wait; those that run are left alone.
+/// Removes waiting tasks from the queue; running ones continue.
 ///
 /// # Errors
-/// What scancel says.
+/// The error of scancel.
 pub fn cancel_pending(ids: &[String]) -> Result<()> {
     for some in ids.chunks(200) {
         let mut args = vec!["--state=PENDING", "--quiet"];
@@ -243,7 +246,7 @@ pub fn output(outputs: &Path, id: &str) -> PathBuf {
     outputs.join(format!("slurm-{id}.log"))
 }
 
-/// A script that runs a command; its words are quoted, but for `$block`, which is the task's number after `offset`.
+/// A script that runs a command. Its words are quoted, except `$block`, which is the task's number plus `offset`.
 #[must_use]
 pub fn script(words: &[String], offset: u32) -> String {
     let word = |word: &String| match word.as_str() {
@@ -262,7 +265,7 @@ fn fields<const N: usize>(line: &str) -> Option<[&str; N]> {
     fields.try_into().ok()
 }
 
-/// What a program of Slurm's prints.
+/// The output of a Slurm program.
 fn ask(program: &str, args: &[&str]) -> Result<String> {
     let output = Command::new(program)
         .args(args)
@@ -283,8 +286,11 @@ fn text_of(program: &str, output: &Output) -> Result<String> {
     if output.status.success() {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let lines = said.lines().map(str::trim).filter(|line| !line.is_empty());
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines = stderr
+        .lines()
+        .map(str::trim)
+        .filter(|line| !line.is_empty());
     let lines: Vec<&str> = lines.map(|line| strip(program, line)).collect();
     bail!(
         "Slurm refused: {program}: {} (sinfo says how the cluster is)",

@@ -1,14 +1,14 @@
-//! Arms that boot on a box of their own, which needs sshd and kexec-tools and gets nothing but a cache directory.
+//! Arms that boot on a box, a dedicated computer. It needs sshd and kexec-tools, and gets only a cache directory.
 //!
 //! ```text
 //! this host: lab -> relay ==TCP, a secret of this boot==> agent on the box
 //!                <- UDP, netconsole <-------------------- the arm's kernel
 //!
-//! own operating system --ssh: kexec--> arm: agent, job --restart--> own operating system (new boot id) -> ...
+//! host OS --ssh: kexec--> arm: agent, job --restart--> host OS (new boot id) -> ...
 //! ```
-//! An arm always starts from the box's own operating system, never from another arm. Whatever becomes of an arm brings the box
-//! home: the agent restarts it at its end and when this host is gone, a panic restarts it, its watchdog ends a hang, and the
-//! plan's power command what is left.
+//! The host OS is the box's installed operating system. Every arm starts from it, never from another arm, and however an
+//! arm ends, the box returns to it: the agent restarts the box at its end and when this host is gone, a panic restarts
+//! it, the watchdog ends a hang, and the plan's power command is the last resort.
 
 mod clients;
 mod doctor;
@@ -47,66 +47,65 @@ use crate::process_guest::{Limits, ProcessGuest};
 use crate::qemu::BootFiles;
 use crate::task::Task;
 
-use self::clients::Line;
+use self::clients::ClientsRelay;
 use self::facts::{BoxFacts, Card, Link};
 use self::home::Away;
 use self::netconsole::Netconsole;
-use self::payload::Parcel;
+use self::payload::Upload;
 use self::session::Session;
 use self::start::Files;
 
 pub use self::clients::ClientsOfBox;
 pub use self::doctor::examine;
 
-/// Memory that an arm needs beside what is unpacked there.
+/// Memory that an arm needs in addition to its unpacked files.
 const SPARE_MEMORY_BYTES: u64 = 256 << 20;
 
 /// A box as a machine.
 #[derive(Debug)]
 pub struct SshBox {
     plan: SshPlan,
-    /// Where the plan lies; its power commands run there.
+    /// The plan's directory, in which its power commands run.
     base: PathBuf,
     session: Session,
     program: PathBuf,
     arms: BTreeMap<String, ArmFiles>,
-    image: Parcel,
+    image: Upload,
     description: MachineDescription,
-    /// Where the clients of its servers are.
     clients: ClientsOfBox,
-    /// Set while the box is not in its own operating system, as far as is known.
+    /// Set while the box may be outside its host OS.
     away: Mutex<Option<Away>>,
-    /// No other bakeoff of this user's has the box.
+    /// Keeps other runs of this user from using the box.
     _lock: File,
 }
 
 #[derive(Debug)]
 struct ArmFiles {
-    kernel: Parcel,
-    initramfs: Parcel,
+    kernel: Upload,
+    initramfs: Upload,
     cmdline: String,
     cpus: Option<u32>,
 }
 
-/// A box that has been looked at, and can be used.
+/// A box that was probed, and can be used.
 #[derive(Debug)]
-pub struct Looked {
+pub struct ProbedBox {
     session: Session,
     facts: BoxFacts,
     link: Link,
-    /// The cards that serve clients elsewhere.
+    /// The cards for remote clients.
     cards: Vec<Card>,
     lock: File,
 }
 
-impl Looked {
-    /// Looks at a box.
+impl ProbedBox {
+    /// Probes a box.
     ///
     /// # Errors
     /// Says why arms cannot boot there, with all that the box lacks.
-    pub fn at(plan: &SshPlan, cache: &Cache, task: Task<'_>) -> Result<Self> {
+    pub fn probe(plan: &SshPlan, cache: &Cache, task: Task<'_>) -> Result<Self> {
         let lock = cache.lock(&format!("box {}", plan.host), task)?;
-        let session = Session::of(plan);
+        let session = Session::new(&plan.host, plan.config.as_deref());
         task.tell("looking at the box", None);
         let facts = BoxFacts::parse(&session.run(facts::SCRIPT, task)?)?;
         let lacks = facts::lacks(&facts, plan.boot == BootWay::Kexec);
@@ -125,15 +124,14 @@ impl Looked {
         })
     }
 
-    /// Refuses clients that the box's servers would not be reached from, before anything is loaded.
+    /// Fails if the clients cannot reach the box's servers. Checked before anything is loaded.
     pub fn check_clients(&self, clients: &ClientsOfBox, task: Task<'_>) -> Result<()> {
         task.tell("trying the way from the clients to the box", None);
         let facts = &self.facts;
-        let box_ = (facts.get("boot-id"), &self.cards[..], facts.ssh_port());
-        clients.check(box_, task)
+        clients.check(facts.get("boot-id"), &self.cards, facts.ssh_port(), task)
     }
 
-    /// Names of the modules that an arm's kernel needs on this box, beside those of its jobs.
+    /// Names of the modules that an arm's kernel needs on this box, in addition to those of its jobs.
     pub fn modules(&self) -> Vec<String> {
         let drivers = self.link.drivers.iter().cloned();
         let cards = self.cards.iter().flat_map(|card| card.drivers.clone());
@@ -143,15 +141,15 @@ impl Looked {
         names
     }
 
-    /// Refuses a kernel that would not find its way back to this host, or not to its files.
+    /// Fails if a kernel could not unpack its files, or lacks the driver of a network card.
     pub fn check_kernel(&self, kernel: &Kernel) -> Result<()> {
         payload::check_kernel(kernel)?;
         let cards = self.cards.iter();
         let cards = cards.map(|card| (&card.interface, &card.drivers));
         let link = [(&self.link.interface, &self.link.drivers)];
         for (interface, drivers) in link.into_iter().chain(cards) {
-            let own = drivers.first();
-            let Some(driver) = own.filter(|driver| driver.is_module) else {
+            let driver = drivers.first();
+            let Some(driver) = driver.filter(|driver| driver.is_module) else {
                 continue;
             };
             if !modules::is_known(kernel, &driver.name)? {
@@ -167,36 +165,37 @@ impl Looked {
     }
 }
 
-/// All that arms of a plan boot with.
+/// The files of all arms of a plan.
 pub struct Arms<'a> {
-    /// By name, as for an emulated machine.
+    /// By the arms' names, as for an emulated machine.
     pub files: &'a BTreeMap<String, BootFiles>,
-    /// Their one user land.
+    /// The user land, which all arms share.
     pub image: &'a Path,
-    /// bakeoff's own binary.
+    /// The path of this program.
     pub program: PathBuf,
-    /// Where the plan lies.
+    /// The plan's directory.
     pub base: &'a Path,
 }
 
 impl SshBox {
-    /// Makes ready what travels to the box.
+    /// Prepares all files for the box.
     pub fn new(
         plan: &SshPlan,
-        (looked, clients): (Looked, ClientsOfBox),
+        probed: ProbedBox,
+        clients: ClientsOfBox,
         arms: Arms<'_>,
         cache: &Cache,
         task: Task<'_>,
     ) -> Result<Self> {
-        let Looked {
+        let ProbedBox {
             session,
             facts,
             link,
             cards,
             lock,
-        } = looked;
-        let image = Parcel::image(cache, arms.image, task)?;
-        let mut own = BTreeMap::new();
+        } = probed;
+        let image = Upload::image(cache, arms.image, task)?;
+        let mut arm_files = BTreeMap::new();
         for (name, files) in arms.files {
             if let Some(cpus) = files.cpus.filter(|cpus| u64::from(*cpus) > facts.cpus()) {
                 bail!(
@@ -205,20 +204,20 @@ impl SshBox {
                 );
             }
             let files = ArmFiles {
-                kernel: Parcel::plain(&files.kernel)?,
-                initramfs: Parcel::initramfs(cache, &files.initramfs, task)?,
+                kernel: Upload::plain(&files.kernel)?,
+                initramfs: Upload::initramfs(cache, &files.initramfs, task)?,
                 cmdline: files.cmdline.clone(),
                 cpus: files.cpus,
             };
-            own.insert(name.clone(), files);
+            arm_files.insert(name.clone(), files);
         }
         let machine = Self {
-            description: describe(plan, &facts, &link, (&cards, &clients)),
+            description: describe(plan, &facts, &link, &cards, &clients),
             plan: plan.clone(),
             base: arms.base.into(),
             session,
             program: arms.program,
-            arms: own,
+            arms: arm_files,
             image,
             clients,
             away: Mutex::new(None),
@@ -259,15 +258,15 @@ impl SshBox {
         Ok(())
     }
 
-    /// Copies what the box does not have yet, checked after the copy.
-    fn bring(&self, facts: &BoxFacts, files: &Files<'_>, task: Task<'_>) -> Result<()> {
+    /// Copies files that the box does not have yet, and checks the copies.
+    fn upload(&self, facts: &BoxFacts, files: &Files<'_>, task: Task<'_>) -> Result<()> {
         let missing = self.session.run(&start::missing_script(files), task)?;
-        let missing: Vec<&Parcel> = files
+        let missing: Vec<&Upload> = files
             .all()
             .into_iter()
-            .filter(|parcel| missing.lines().any(|name| name == parcel.sha256))
+            .filter(|upload| missing.lines().any(|name| name == upload.sha256))
             .collect();
-        let bytes: u64 = missing.iter().map(|parcel| parcel.bytes).sum();
+        let bytes: u64 = missing.iter().map(|upload| upload.bytes).sum();
         let need = bytes + files.initrd_bytes();
         if facts.cache_free_bytes() < need {
             bail!(
@@ -278,36 +277,30 @@ impl SshBox {
                 show_bytes(facts.cache_free_bytes())
             );
         }
-        for parcel in missing {
+        for upload in missing {
             self.session
-                .copy(&parcel.file, &start::part_path(parcel), task)?;
-            self.session.run(&start::keep_script(parcel), task)?;
+                .copy(&upload.file, &start::part_path(upload), task)?;
+            self.session.run(&start::keep_script(upload), task)?;
         }
         Ok(())
     }
 
-    /// The cards that serve clients elsewhere.
-    fn cards(&self, facts: &BoxFacts, link: &Link) -> Result<Vec<Card>> {
-        if self.clients.are_apart() {
-            cards_of(&self.plan, facts, link)
-        } else {
-            Ok(Vec::new())
-        }
-    }
-
-    /// Starts the arm; the line to it is there when this returns, the agent is not yet.
-    fn depart(&self, boot: &Boot<'_>, arm: &ArmFiles, task: Task<'_>) -> Result<Departed> {
-        let said = self.session.run(facts::SCRIPT, task)?;
-        let facts = BoxFacts::parse(&said)?;
+    /// Starts the arm's kernel. The relay is running when this returns; the agent may not be up yet.
+    fn boot_arm(&self, boot: &Boot<'_>, arm: &ArmFiles, task: Task<'_>) -> Result<BootedArm> {
+        let facts = BoxFacts::parse(&self.session.run(facts::SCRIPT, task)?)?;
         let link = facts::choose_link(&facts, self.plan.interface.as_deref())?;
-        let cards = self.cards(&facts, &link)?;
+        let cards = if self.clients.are_remote() {
+            cards_of(&self.plan, &facts, &link)?
+        } else {
+            Vec::new()
+        };
         let files = self.files(arm);
         self.check_room(&facts, &files)?;
-        self.bring(&facts, &files, task)?;
+        self.upload(&facts, &files, task)?;
         let path = boot.dir.join("console.log");
         console::create(&path)?;
         let console = Netconsole::listen(&path)?;
-        let cmdline = start::Line {
+        let cmdline = start::CommandLine {
             link: &link,
             cards: &cards,
             facts: &facts,
@@ -323,8 +316,8 @@ impl SshBox {
             &cmdline.text(),
             &payload::secret_archive(&secret)?,
         );
-        let own = link.address.to_string();
-        let address = self.plan.address.as_deref().unwrap_or(&own);
+        let link_address = link.address.to_string();
+        let address = self.plan.address.as_deref().unwrap_or(&link_address);
         let address = format!("{address}:{}", self.plan.port);
         let mut relay = Command::new(&self.program);
         relay.args(["relay", &address]);
@@ -332,7 +325,7 @@ impl SshBox {
             allowance_bytes: boot.allowance_bytes,
             file_bytes: None,
         };
-        // Noted first: whatever happens from here on, the box may be away.
+        // Set first: whatever happens from here on, the box may be away.
         *self.away.lock().expect("nobody panics with it") = Some(Away {
             boot_id: facts.get("boot-id").into(),
             dir: boot.dir.into(),
@@ -341,25 +334,24 @@ impl SshBox {
         self.session
             .run(&archive, task)
             .context("cannot start the arm's kernel")?;
-        let mut relayed = ProcessGuest::start("the line to the box", relay, path, limits)?;
-        relayed.hand_over(&format!("{secret}\n"))?;
-        let end = (address.as_str(), secret.as_str());
-        let (clients, second) = self
-            .clients
-            .start(&self.program, end, boot.allowance_bytes)?;
+        let mut relay = ProcessGuest::start("the line to the box", relay, path, limits)?;
+        relay.hand_over(&format!("{secret}\n"))?;
+        let (clients, clients_relay) =
+            self.clients
+                .start(&self.program, &address, &secret, boot.allowance_bytes)?;
         let guest = BoxGuest {
-            line: relayed,
-            second,
+            relay,
+            clients_relay,
             session: self.session.clone(),
             dir: boot.dir.into(),
             boot_id: facts.get("boot-id").into(),
             heard: Instant::now(),
             preparing: Duration::ZERO,
             facts: host_facts(&self.plan, &facts, &link, &cards),
-            left: String::new(),
+            pstore: String::new(),
             _console: console,
         };
-        Ok(Departed {
+        Ok(BootedArm {
             guest,
             clients,
             servers: clients::addresses(&cards),
@@ -378,17 +370,14 @@ impl Machine for SshBox {
 
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let began = Instant::now();
-        let task = Task {
-            tell: &|_| {},
-            stop: boot.stop,
-        };
-        self.come_home(task)?;
+        let task = Task::silent(boot.stop);
+        self.return_to_host_os(task)?;
         let arm = self.arms.get(boot.arm).context("unknown arm")?;
-        let Departed {
+        let BootedArm {
             mut guest,
             clients,
             servers,
-        } = self.depart(&boot, arm, task)?;
+        } = self.boot_arm(&boot, arm, task)?;
         guest.preparing = began.elapsed();
         Ok(match clients {
             None => Box::new(guest),
@@ -401,28 +390,25 @@ impl Machine for SshBox {
     }
 
     fn close(&self) -> Result<()> {
-        // The user may have asked to stop: the box is to come home all the same.
+        // The box must return even if the user has asked to stop.
         let stop = AtomicBool::new(false);
         let is_away = self.away.lock().expect("nobody panics with it").is_some();
         if is_away {
-            let task = Task {
-                tell: &|_| {},
-                stop: &stop,
-            };
-            self.come_home(task)?;
+            let task = Task::silent(&stop);
+            self.return_to_host_os(task)?;
         }
         Ok(())
     }
 }
 
-/// An arm that the box has left for, with the clients of its servers where they are elsewhere.
-struct Departed {
+/// An arm whose kernel was started, and its remote clients.
+struct BootedArm {
     guest: BoxGuest,
     clients: Option<ClientsOfTrial>,
     servers: Vec<Ipv4Addr>,
 }
 
-/// The cards that serve: the plan's, else the one by which the box is reached.
+/// The cards for the load: the plan's, else the one that leads to this host.
 fn cards_of(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> Result<Vec<Card>> {
     if plan.interfaces.is_empty() {
         return Ok(vec![Card::of_link(link)]);
@@ -430,74 +416,68 @@ fn cards_of(plan: &SshPlan, facts: &BoxFacts, link: &Link) -> Result<Vec<Card>> 
     facts::choose_cards(facts, &plan.interfaces)
 }
 
-/// An arm on a box. Fields are dropped in their order: first the line ends, which the agent takes for the end.
+/// An arm on a box. Fields are dropped in their order: the relay first, at whose end the agent restarts the box.
 struct BoxGuest {
-    line: ProcessGuest,
-    /// That of the clients' agent.
-    second: Line,
+    relay: ProcessGuest,
+    /// The connection from the clients' agent.
+    clients_relay: ClientsRelay,
     session: Session,
-    /// The trial's.
+    /// The trial's directory.
     dir: PathBuf,
-    /// Of the operating system that the box left for this arm.
+    /// Of the host OS before this arm.
     boot_id: String,
-    /// When the arm said something last, or was asked for.
+    /// When the arm sent its last message, or the box was last checked.
     heard: Instant,
-    /// Time until the arm's kernel was started: the box's, not the arm's.
+    /// Time until the arm's kernel was started, which is not the arm's.
     preparing: Duration,
     facts: BTreeMap<String, String>,
-    /// What its kernel has left in pstore, once the box was found at home.
-    left: String,
+    /// What its kernel has left in pstore, once the box has returned.
+    pstore: String,
     _console: Netconsole,
 }
 
-/// An arm that has said nothing for so long may be no more: a connection does not always tell.
-const ASK_AFTER: Duration = Duration::from_secs(20);
+/// An arm that is silent for longer may have ended: a connection does not always show that.
+const CHECK_AFTER: Duration = Duration::from_secs(20);
 
-const AT_HOME: &str = "the box is in its own operating system again";
+const RETURNED: &str = "the box is in its own operating system again";
 
 impl BoxGuest {
-    /// Whether another boot of the box's own operating system answers; an arm has no sshd.
-    fn is_home(&self) -> bool {
+    /// Whether another boot of the host OS answers; an arm has no sshd.
+    fn has_returned(&self) -> bool {
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let boot_id = home::boot_id(&self.session, task);
         boot_id.is_ok_and(|boot_id| boot_id != self.boot_id)
     }
 
-    /// A kernel whose panic did not come by the network may have left it in the firmware.
-    fn end_at_home(&mut self) -> GuestEvent {
+    /// How the arm has ended: a panic that the network did not transmit may be in pstore.
+    fn end_of_arm(&mut self) -> GuestEvent {
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
-        self.left = pstore::take(&self.session, &self.dir, task);
-        match pstore::panic_in(&self.left) {
+        let task = Task::silent(&stop);
+        self.pstore = pstore::take(&self.session, &self.dir, task);
+        match pstore::panic_in(&self.pstore) {
             Some(line) => GuestEvent::Panicked(line),
-            None => GuestEvent::Exited(AT_HOME.into()),
+            None => GuestEvent::Exited(RETURNED.into()),
         }
     }
 }
 
 impl Guest for BoxGuest {
     fn send(&mut self, message: &ToAgent) -> Result<()> {
-        self.line.send(message)?;
+        self.relay.send(message)?;
         if matches!(message, ToAgent::Run(_)) {
-            self.second.dial()?;
+            self.clients_relay.start()?;
         }
         Ok(())
     }
 
-    fn next(&mut self, patience: Duration) -> GuestEvent {
-        let event = self.line.next(patience);
+    fn next(&mut self, limit: Duration) -> GuestEvent {
+        let event = self.relay.next(limit);
         if event != GuestEvent::Quiet {
             self.heard = Instant::now();
-        } else if self.heard.elapsed() > ASK_AFTER {
-            if self.is_home() {
-                return self.end_at_home();
+        } else if self.heard.elapsed() > CHECK_AFTER {
+            if self.has_returned() {
+                return self.end_of_arm();
             }
             self.heard = Instant::now();
         }
@@ -505,17 +485,17 @@ impl Guest for BoxGuest {
     }
 
     fn console(&self, lines: usize) -> Vec<String> {
-        self.line.console(lines)
+        self.relay.console(lines)
     }
 
-    /// Those of the console, and of what the kernel left where the console told none of that kind.
+    /// Defects on the console, and those in pstore of kinds that the console does not have.
     fn defects(&mut self) -> Vec<FoundDefect> {
-        let mut all = self.line.defects();
-        let is_told = |kind| all.iter().any(|one: &FoundDefect| one.kind == kind);
-        let left = pstore::defects_in(&self.left).into_iter();
-        let more: Vec<_> = left
-            .filter(|one| !is_told(one.kind))
-            .map(|one| FoundDefect::of(DefectSource::Console, one))
+        let mut all = self.relay.defects();
+        let is_known = |kind| all.iter().any(|found: &FoundDefect| found.kind == kind);
+        let in_pstore = pstore::defects_in(&self.pstore).into_iter();
+        let more: Vec<_> = in_pstore
+            .filter(|defect| !is_known(defect.kind))
+            .map(|defect| FoundDefect::of(DefectSource::Console, defect))
             .collect();
         all.extend(more);
         all
@@ -534,7 +514,8 @@ fn describe(
     plan: &SshPlan,
     facts: &BoxFacts,
     link: &Link,
-    (cards, clients): (&[Card], &ClientsOfBox),
+    cards: &[Card],
+    clients: &ClientsOfBox,
 ) -> MachineDescription {
     let driver = link.drivers.first();
     let card = |card: &Card| BoxCard {
@@ -559,21 +540,22 @@ fn describe(
     }
 }
 
-/// What is known of the box beside what the arm's kernel says.
+/// Facts of the box that the arm's kernel does not report.
 fn host_facts(
     plan: &SshPlan,
     facts: &BoxFacts,
     link: &Link,
     cards: &[Card],
 ) -> BTreeMap<String, String> {
-    let drivers: Vec<&str> = link.drivers.iter().map(|one| one.name.as_str()).collect();
+    let drivers = link.drivers.iter().map(|driver| driver.name.as_str());
+    let drivers: Vec<&str> = drivers.collect();
     let watchdog = match facts.get("watchdog-identity") {
         "" => "none",
         identity => identity,
     };
     let known = [
         ("box:kernel", facts.get("kernel")),
-        // An arm's kernel by kexec keeps what the one before has loaded.
+        // After kexec, an arm's kernel keeps the microcode of the previous kernel.
         ("box:microcode", facts.get("microcode")),
         ("box:boot", plan.boot.word()),
         ("box:interface", &link.interface),

@@ -1,4 +1,4 @@
-//! Long work that can be watched and ended: fetching, building, probing.
+//! Progress and interruption of long work: fetching, building, probing.
 
 use std::error::Error;
 use std::fmt;
@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-/// How far a piece of work is.
+/// Progress of a piece of work.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Progress<'p> {
-    /// What is being done, a lowercase fragment.
+    /// The present step, a lowercase fragment.
     pub what: &'p str,
-    /// Share done, 0 to 1, where it is known.
+    /// Share done, 0 to 1, if known.
     pub share: Option<f64>,
 }
 
-/// Why work ended that was asked to stop.
+/// The error of work that was asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -30,13 +30,23 @@ impl fmt::Display for Interrupted {
 
 impl Error for Interrupted {}
 
-/// Who watches a piece of work and may end it.
+/// How a piece of work reports progress, and how to stop it.
 #[derive(Clone, Copy)]
 pub struct Task<'t> {
-    /// Told of progress, several times a second at most.
+    /// Receives progress, at most several times a second.
     pub tell: &'t dyn Fn(Progress<'_>),
-    /// Set by someone else to end the work soon.
+    /// Set by the caller to stop the work soon.
     pub stop: &'t AtomicBool,
+}
+
+impl<'t> Task<'t> {
+    /// A task that reports no progress.
+    pub(crate) fn silent(stop: &'t AtomicBool) -> Self {
+        Self {
+            tell: &|_| {},
+            stop,
+        }
+    }
 }
 
 impl Task<'_> {
@@ -44,12 +54,11 @@ impl Task<'_> {
         (self.tell)(Progress { what, share });
     }
 
-    /// Whether it was asked to stop.
     pub(crate) fn is_stopped(self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Locks a file for itself; while another has it, says what it waits for.
+    /// Locks a file. While another process has the lock, reports `what` as the present step.
     pub(crate) fn wait_for(self, file: &File, what: &str) -> Result<()> {
         loop {
             match file.try_lock() {
@@ -64,7 +73,7 @@ impl Task<'_> {
         }
     }
 
-    /// Ends the work with an error when it was asked to stop.
+    /// Fails if the work was asked to stop.
     pub fn go_on(self) -> Result<()> {
         if self.is_stopped() {
             return Err(Interrupted.into());

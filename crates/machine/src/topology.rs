@@ -1,7 +1,7 @@
-//! Which CPUs of this host virtual CPUs run on, one to one.
+//! Chooses a CPU of this host for each virtual CPU.
 //!
-//! Chosen are whole cores below one last-level cache, where there are enough of them, then of one NUMA node, then of the
-//! host; threads that share a core only where the host has too few cores. The kernel's own work and interrupts gather on
+//! It chooses whole cores below one last-level cache if there are enough of them, else of one NUMA node, else of the
+//! host; threads that share a core only if the host has too few cores. The kernel's work and interrupts gather on
 //! the CPUs of low numbers, so cores of high numbers go first.
 
 use record::machine;
@@ -32,7 +32,7 @@ pub struct Topology(Vec<Cpu>);
 pub struct Placement {
     /// CPU of each virtual CPU. An arm with fewer has the first of them.
     pub vcpus: Vec<usize>,
-    /// CPUs of all other threads of the emulator; empty where none is left for them, so that they run anywhere.
+    /// CPUs of all other threads of the emulator; empty if none is left, so that they run anywhere.
     pub others: Vec<usize>,
     /// What the virtual CPUs have in common.
     pub locality: Locality,
@@ -69,7 +69,7 @@ impl Topology {
     /// Chooses CPUs for so many virtual ones.
     ///
     /// # Errors
-    /// Where there are more virtual CPUs than CPUs; then they have to take turns.
+    /// There are more virtual CPUs than CPUs.
     pub fn place(&self, vcpus: usize) -> Result<Placement, String> {
         let cores = first_threads(&self.0);
         for (cpus, shares_cores) in [(&cores, false), (&self.0, true)] {
@@ -86,8 +86,8 @@ impl Topology {
     }
 
     fn placement(&self, chosen: &[Cpu], locality: Locality, shares_cores: bool) -> Placement {
-        let is_near = |cpu: &Cpu| chosen.iter().any(|one| one.node == cpu.node);
-        let is_beside = |cpu: &Cpu| chosen.iter().any(|one| one.core == cpu.core);
+        let is_near = |cpu: &Cpu| chosen.iter().any(|other| other.node == cpu.node);
+        let is_beside = |cpu: &Cpu| chosen.iter().any(|other| other.core == cpu.core);
         let is_taken = |cpu: &Cpu| chosen.contains(cpu);
         // Near, so that memory which the emulator itself touches first is near too.
         let tiers: [&dyn Fn(&Cpu) -> bool; 3] = [
@@ -99,7 +99,10 @@ impl Topology {
             let fitting = self.0.iter().filter(|cpu| fits(cpu));
             fitting.map(|cpu| cpu.number).collect()
         };
-        let others = tiers.iter().map(numbers).find(|found| !found.is_empty());
+        let others = tiers
+            .iter()
+            .map(numbers)
+            .find(|numbers| !numbers.is_empty());
         Placement {
             vcpus: chosen.iter().map(|cpu| cpu.number).collect(),
             others: others.unwrap_or_default(),
@@ -111,7 +114,7 @@ impl Topology {
 }
 
 impl Placement {
-    /// Where it is, for whoever looks for a better one: `on host CPUs 2-3, of one NUMA node`.
+    /// The place for messages: `on host CPUs 2-3, of one NUMA node`.
     pub(crate) fn spread(&self) -> String {
         let locality = match self.locality {
             Locality::Cache => "below one cache",
@@ -145,7 +148,7 @@ fn first_threads(cpus: &[Cpu]) -> Vec<Cpu> {
     firsts.into_values().collect()
 }
 
-/// So many CPUs that have something in common: of the group that keeps one to spare for the emulator, where there is one.
+/// Chooses `count` CPUs of one group, preferably of one that has another CPU for the emulator.
 fn choose(cpus: &[Cpu], locality: Locality, count: usize) -> Option<Vec<Cpu>> {
     let mut groups: BTreeMap<usize, Vec<Cpu>> = BTreeMap::new();
     for cpu in cpus {
@@ -165,8 +168,8 @@ fn choose(cpus: &[Cpu], locality: Locality, count: usize) -> Option<Vec<Cpu>> {
     Some(chosen)
 }
 
-fn lowest(shared: &[usize], own: usize) -> usize {
-    shared.iter().copied().min().unwrap_or(own)
+fn lowest(shared: &[usize], default: usize) -> usize {
+    shared.iter().copied().min().unwrap_or(default)
 }
 
 /// The CPUs below a CPU's cache of the highest level.
@@ -220,7 +223,7 @@ pub(crate) fn list(numbers: &[usize]) -> String {
         let run = rest
             .iter()
             .zip(*first..)
-            .take_while(|(one, next)| **one == *next)
+            .take_while(|(number, next)| **number == *next)
             .count();
         let separator = if text.is_empty() { "" } else { "," };
         let _ = match run {
@@ -254,21 +257,21 @@ mod tests {
             let cpu = format!("cpu/cpu{number}");
             write(
                 format!("{cpu}/topology/thread_siblings_list"),
-                sharing(&|one| one.2 == *core),
+                sharing(&|place| place.2 == *core),
             );
             write(format!("{cpu}/cache/index0/level"), "1\n".into());
             write(
                 format!("{cpu}/cache/index0/shared_cpu_list"),
-                sharing(&|one| one.2 == *core),
+                sharing(&|place| place.2 == *core),
             );
             write(format!("{cpu}/cache/index3/level"), "3\n".into());
             write(
                 format!("{cpu}/cache/index3/shared_cpu_list"),
-                sharing(&|one| one.1 == *cache),
+                sharing(&|place| place.1 == *cache),
             );
             write(
                 format!("node/node{node}/cpulist"),
-                sharing(&|one| one.0 == *node),
+                sharing(&|place| place.0 == *node),
             );
         }
         dir
@@ -284,7 +287,7 @@ mod tests {
     }
 
     fn check(sys: &Path, allowed: &[usize], vcpus: usize, want: &Expect) {
-        let said = match Topology::read(sys, allowed).place(vcpus) {
+        let result = match Topology::read(sys, allowed).place(vcpus) {
             Ok(placement) => format!(
                 "{}; others on {}",
                 placement.spread(),
@@ -292,7 +295,7 @@ mod tests {
             ),
             Err(why) => why,
         };
-        want.assert_eq(&said);
+        want.assert_eq(&result);
     }
 
     #[test]
@@ -342,22 +345,22 @@ mod tests {
     fn a_cpuset_smaller_than_the_host_is_kept_to() {
         let server = server();
         // Both threads of cores 2 and 3, one of core 0.
-        let own = [0, 2, 3, 10, 11];
+        let allowed = [0, 2, 3, 10, 11];
         check(
             server.path(),
-            &own,
+            &allowed,
             2,
             &expect!["on host CPUs 2-3, below one cache; others on 0"],
         );
         check(
             server.path(),
-            &own,
+            &allowed,
             3,
             &expect!["on host CPUs 0,2-3, of one NUMA node; others on 10-11"],
         );
         check(
             server.path(),
-            &own,
+            &allowed,
             4,
             &expect!["on host CPUs 2-3,10-11, below one cache, some on one core; others on 0"],
         );
@@ -365,15 +368,15 @@ mod tests {
 
     #[test]
     fn one_cpu_is_shared_with_the_emulator() {
-        let one = sys(&[(0, 0, 0)]);
+        let single = sys(&[(0, 0, 0)]);
         check(
-            one.path(),
+            single.path(),
             &[0],
             1,
             &expect!["on host CPUs 0, below one cache; others on "],
         );
         check(
-            one.path(),
+            single.path(),
             &[0],
             2,
             &expect!["2 virtual CPUs on 1 host CPUs"],

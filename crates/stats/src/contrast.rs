@@ -69,6 +69,7 @@ impl Contrasts {
     }
 
     /// The contrasts of the first blocks.
+    #[must_use]
     pub fn first(&self, blocks: usize) -> Self {
         Self {
             values: self.values[..blocks].to_vec(),

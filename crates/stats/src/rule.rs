@@ -45,6 +45,7 @@ pub struct Series<'s> {
 
 impl<'s> Series<'s> {
     /// Its first blocks.
+    #[must_use]
     pub fn first(&self, blocks: usize) -> Series<'s> {
         Series {
             pairs: &self.pairs[..blocks.min(self.pairs.len())],

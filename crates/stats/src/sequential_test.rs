@@ -90,6 +90,7 @@ impl TestSetup {
     }
 
     /// The same up to some look.
+    #[must_use]
     pub fn until(&self, blocks: usize) -> Self {
         let mut so_far = self.clone();
         so_far.looks.retain(|look| look.blocks <= blocks);

@@ -1,8 +1,9 @@
-//! `accept`: many tasks wait for connections on one socket; does a connection wake one of them or all?
+//! `accept`: many tasks wait for connections on one socket. Does a connection wake one task or all?
 //!
-//! In 1999 Linux woke all that were in `accept`, and spent 18 % of its time in the scheduler. Today `accept` wakes one;
-//! tasks that wait in epoll, each with a set of its own, are still woken all. Both are measured in each trial, with the
-//! same clients: tasks woken, and CPU time of the waiting tasks, for each connection.
+//! In 1999 Linux woke all tasks in `accept`, and spent 18 % of its time in the scheduler. Today
+//! `accept` wakes one. Tasks that wait in epoll, each with its own instance, are still all woken.
+//! Each trial measures both with the same clients: wake-ups, and CPU time of the waiting tasks, per
+//! connection.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
@@ -20,11 +21,11 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "accept",
@@ -57,23 +58,23 @@ pub(crate) const KIND: Kind = Kind {
 struct Options {
     /// Waiting tasks of each step, rising.
     waiters: Vec<u64>,
-    /// Time for each step with each of the two ways.
+    /// Time for each step in each of the two modes.
     window_ns: u64,
 }
 
 /// How tasks wait for a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
-    /// In `accept`, whose waiters are exclusive: one is woken.
-    One,
-    /// In epoll, each with its own set: all are woken, and all but one find nothing.
-    All,
+enum Mode {
+    /// In `accept`, which wakes one task.
+    WakeOne,
+    /// In epoll, each with its own instance. All tasks are woken, and all but one find nothing.
+    WakeAll,
 }
 
-/// Time that a connection which tells a waiter of the end may take.
-const PATIENCE: Duration = Duration::from_millis(100);
+/// Time limit of the connections that release waiters at the end.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Waiters keep little on their stacks.
+/// Waiters need little stack.
 const STACK_BYTES: usize = 64 << 10;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
@@ -108,8 +109,8 @@ impl Workload for Options {
         let window = Duration::from_nanos(self.window_ns);
         let mut steps = Vec::new();
         for waiters in &self.waiters {
-            let one = herd(Way::One, *waiters, window, (stop, &mut ticker))?;
-            let all = herd(Way::All, *waiters, window, (stop, &mut ticker))?;
+            let one = measure(Mode::WakeOne, *waiters, window, stop, &mut ticker)?;
+            let all = measure(Mode::WakeAll, *waiters, window, stop, &mut ticker)?;
             steps.push((*waiters, one, all));
         }
         Ok(Driven {
@@ -118,24 +119,20 @@ impl Workload for Options {
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
-/// What one step with one way came to.
+/// Result of a step in one mode.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Herd {
+struct Measurement {
     connections: u64,
-    /// Sleeps that ended, with a connection or for nothing.
+    /// Wake-ups of all waiters, with or without a connection.
     wakeups: u64,
     /// CPU time of all waiters.
     cpu_ns: u64,
     seconds: f64,
 }
 
-impl Herd {
+impl Measurement {
     fn wakeups_each(&self) -> f64 {
         self.wakeups as f64 / self.connections as f64
     }
@@ -145,7 +142,7 @@ impl Herd {
     }
 }
 
-/// What all waiters write to.
+/// State shared by all waiters.
 #[derive(Default)]
 struct Shared {
     over: AtomicBool,
@@ -155,15 +152,16 @@ struct Shared {
     cpu_ns: AtomicU64,
 }
 
-/// Waiters wait in one way while a client connects, again and again, until the window is over.
-fn herd(
-    way: Way,
+/// Starts waiters and connects to them repeatedly until the window is over.
+fn measure(
+    mode: Mode,
     waiters: u64,
     window: Duration,
-    (stop, ticker): (&AtomicBool, &mut Ticker<'_>),
-) -> Result<Herd> {
+    stop: &AtomicBool,
+    ticker: &mut Ticker<'_>,
+) -> Result<Measurement> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("listen")?;
-    listener.set_nonblocking(way == Way::All)?;
+    listener.set_nonblocking(mode == Mode::WakeAll)?;
     let address = listener.local_addr()?;
     let shared = Shared::default();
     thread::scope(|scope| {
@@ -173,7 +171,7 @@ fn herd(
                 .name("waiter".into())
                 .stack_size(STACK_BYTES);
             let (listener, shared) = (&listener, &shared);
-            let waiter = builder.spawn_scoped(scope, move || wait(way, listener, shared));
+            let waiter = builder.spawn_scoped(scope, move || wait(mode, listener, shared));
             match waiter {
                 Ok(waiter) => threads.push(waiter),
                 Err(why) => {
@@ -182,7 +180,7 @@ fn herd(
                 }
             }
         }
-        let seen = connect(address, (waiters, window), &shared, (stop, ticker));
+        let seen = connect(address, waiters, window, &shared, stop, ticker);
         release(&shared, address, threads.len());
         for waiter in threads {
             let ended = waiter.join().expect("waiting does not panic");
@@ -194,7 +192,7 @@ fn herd(
             let what = format!("connections made: {connections}, accepted: {accepted}");
             return Err(Wrong(what).into());
         }
-        Ok(Herd {
+        Ok(Measurement {
             connections,
             wakeups: shared.wakeups.load(Ordering::Relaxed),
             cpu_ns: shared.cpu_ns.load(Ordering::Relaxed),
@@ -203,24 +201,25 @@ fn herd(
     })
 }
 
-/// Connects, reads the waiter's one byte, closes, and again; connections and seconds.
+/// Connects, reads the waiter's byte and closes, repeatedly. Returns the number of connections and
+/// the time in seconds.
 fn connect(
     address: SocketAddr,
-    (waiters, window): (u64, Duration),
+    waiters: u64,
+    window: Duration,
     shared: &Shared,
-    (stop, ticker): (&AtomicBool, &mut Ticker<'_>),
+    stop: &AtomicBool,
+    ticker: &mut Ticker<'_>,
 ) -> Result<(u64, f64)> {
     while shared.ready.load(Ordering::Relaxed) < waiters {
         thread::sleep(Duration::from_millis(1));
     }
-    // From being ready to being asleep is a few instructions.
+    // Waiters need a few more instructions before they sleep.
     thread::sleep(Duration::from_millis(10));
     let began = Instant::now();
     let mut connections = 0;
     while began.elapsed() < window {
-        if stop.load(Ordering::Relaxed) {
-            bail!("stopped by the host");
-        }
+        check_stop(stop)?;
         let mut stream = TcpStream::connect(address).context("connect to a waiting task")?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
         let mut byte = [0];
@@ -233,18 +232,18 @@ fn connect(
     Ok((connections, began.elapsed().as_secs_f64()))
 }
 
-/// Tells all waiters that it is over: those in `accept` by a connection each, those in epoll by any of them.
+/// Ends all waiters. In `accept` each needs a connection; in epoll any connection wakes all.
 fn release(shared: &Shared, address: SocketAddr, waiters: usize) {
     shared.over.store(true, Ordering::Relaxed);
     for _ in 0..waiters {
-        let _ = TcpStream::connect_timeout(&address, PATIENCE);
+        let _ = TcpStream::connect_timeout(&address, RELEASE_TIMEOUT);
     }
 }
 
-/// A waiter's life.
-fn wait(way: Way, listener: &TcpListener, shared: &Shared) -> std::io::Result<()> {
+/// Runs a waiter.
+fn wait(mode: Mode, listener: &TcpListener, shared: &Shared) -> std::io::Result<()> {
     let set = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    if way == Way::All {
+    if mode == Mode::WakeAll {
         let data = epoll::EventData::new_u64(0);
         epoll::add(&set, listener, data, epoll::EventFlags::IN)?;
     }
@@ -253,10 +252,10 @@ fn wait(way: Way, listener: &TcpListener, shared: &Shared) -> std::io::Result<()
     shared.ready.fetch_add(1, Ordering::Relaxed);
     let mut accepted = 0;
     loop {
-        if way == Way::All {
+        if mode == Mode::WakeAll {
             events.clear();
             epoll::wait(&set, rustix::buffer::spare_capacity(&mut events), None)?;
-            // The connection that ends it stays where it is, so that everybody finds it.
+            // The last connection is not accepted, so it wakes all waiters.
             if shared.over.load(Ordering::Relaxed) {
                 break;
             }
@@ -275,14 +274,14 @@ fn wait(way: Way, listener: &TcpListener, shared: &Shared) -> std::io::Result<()
     shared
         .cpu_ns
         .fetch_add(cpu_after - cpu_before, Ordering::Relaxed);
-    // The last sleep is the one that the end woke it from.
+    // The last wake-up is that of the end.
     let wakeups = (sleeps_after - sleeps_before).saturating_sub(1);
     shared.wakeups.fetch_add(wakeups, Ordering::Relaxed);
     Ok(())
 }
 
-/// How often the calling thread has gone to sleep, and so was woken. Being woken for nothing inside epoll does not
-/// return to the program: only the kernel can count it.
+/// How often the calling thread has slept, and so was woken. Spurious wake-ups within `epoll_wait`
+/// do not return to the program, so only the kernel can count them.
 fn sleeps() -> std::io::Result<u64> {
     let status = std::fs::read_to_string("/proc/thread-self/status")?;
     let line = status
@@ -300,14 +299,15 @@ fn cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-type Step = (u64, Herd, Herd);
+/// Number of waiters, and the results of `WakeOne` and `WakeAll`.
+type Step = (u64, Measurement, Measurement);
 
 /// The figures of the step with the most waiters.
 fn figures(steps: &[Step]) -> Vec<Figure> {
     let (_, one, all) = steps.last().expect("there is a step");
     let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
-    let rate = |herd: &Herd| herd.connections as f64 / herd.seconds;
-    // What is beyond waking one is spent on waking and running tasks that find nothing.
+    let rate = |step: &Measurement| step.connections as f64 / step.seconds;
+    // The excess over waking one is spent on tasks that find nothing.
     let beyond = 1.0 - one.cpu_us_each() / all.cpu_us_each();
     let primary = "throughput-wake-all";
     vec![

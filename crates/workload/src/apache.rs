@@ -1,9 +1,9 @@
-//! Apache with a configuration of its own: nothing of Debian's sites, its limits set by the clients.
+//! Apache with bakeoff's configuration, whose limits depend on the clients.
 //!
-//! The population of workers is fixed from the start. Otherwise Apache forks and reaps by the second,
-//! and a trial measures how far that had come when the window opened.
+//! The number of workers is fixed. Otherwise Apache would start and end workers every second, and a
+//! trial would depend on the number when the window opens.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
@@ -11,16 +11,16 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::config::{self, Target};
 use crate::context::WorkloadContext;
-use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
+use crate::web::SetUp;
 
-/// How Apache spreads connections over processes and threads.
+/// Multi-processing module: how Apache assigns connections to processes and threads.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
-pub enum Mpm {
+pub(crate) enum Mpm {
     /// Threads; idle connections hold none.
     Event,
     /// Threads; every connection holds one.
@@ -30,27 +30,10 @@ pub enum Mpm {
 }
 
 impl Mpm {
-    /// Its name in plans and in module files.
+    /// Name in plans and in module files.
     pub(crate) fn word(self) -> &'static str {
         self.into()
     }
-}
-
-/// What an Apache is to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Apache {
-    /// Its multi-processing module.
-    pub mpm: Mpm,
-    /// Connections that it must hold at once.
-    pub connections: u32,
-    /// Whether a connection serves more than one request.
-    pub keep_alive: bool,
-    /// The files it serves.
-    pub root: PathBuf,
-    /// A directory of CGI programs, served below `/cgi-bin/`.
-    pub programs: Option<PathBuf>,
-    /// Lines of the workload's.
-    pub extra: String,
 }
 
 pub(crate) const PROGRAM: &str = "/usr/sbin/apache2";
@@ -59,16 +42,16 @@ pub(crate) const MODULES: &str = "/usr/lib/apache2/modules";
 /// Room for the probe and for connections that are still closing.
 const SPARE: u32 = 8;
 
-/// Writes the configuration; the service answers once `probe` is content.
-pub fn service(context: &WorkloadContext, apache: &Apache, probe: Probe) -> Result<Service> {
+/// Writes the configuration.
+pub(crate) fn service(context: &WorkloadContext, mpm: Mpm, set_up: SetUp) -> Result<Service> {
     context.make_dir("apache2")?;
     let target = Target {
         service: "apache2",
         address: context.at(80),
         dir: &context.dir.join("apache2"),
-        places: vec![("{root}", apache.root.display().to_string())],
+        places: vec![("{root}", set_up.root.display().to_string())],
     };
-    let text = config::settle(&context.config, &target, &configure(context, apache))?;
+    let text = config::render(&context.config, &target, &configure(context, mpm, &set_up))?;
     let configuration = context.write("apache2/apache2.conf", text)?;
     let file = configuration.to_string_lossy();
     Ok(Service {
@@ -76,26 +59,23 @@ pub fn service(context: &WorkloadContext, apache: &Apache, probe: Probe) -> Resu
         command: words(&[PROGRAM, "-f", &file, "-DFOREGROUND"]),
         logs: vec![context.dir.join("apache2/error.log")],
         configuration: vec![configuration],
-        probe,
+        probe: set_up.probe,
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
     })
 }
 
-/// The whole configuration. Access log off: at these rates it would measure the disk.
-fn configure(context: &WorkloadContext, apache: &Apache) -> String {
-    let mpm = apache.mpm.word();
+/// The configuration. There is no access log, because writing it would dominate at these rates.
+fn configure(context: &WorkloadContext, mpm: Mpm, set_up: &SetUp) -> String {
     let place = context.dir.join("apache2");
-    let (place, root) = (place.display(), apache.root.display());
-    let keep_alive = if apache.keep_alive { "On" } else { "Off" };
+    let (place, root) = (place.display(), set_up.root.display());
+    let keep_alive = if set_up.keep_alive { "On" } else { "Off" };
     let address = context.at(80);
-    let limits = limits(apache.mpm, apache.connections + SPARE);
-    let programs = apache.programs.as_deref();
-    let programs = programs.map_or_else(String::new, |dir| {
-        configure_programs(context, apache.mpm, dir)
-    });
-    let extra = &apache.extra;
-    // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
+    let limits = limits(mpm, set_up.connections + SPARE);
+    let programs = set_up.programs.as_deref();
+    let programs = programs.map_or_else(String::new, |dir| configure_programs(context, mpm, dir));
+    let (mpm, extra) = (mpm.word(), &set_up.extra);
+    // The largest backlog, so that net.core.somaxconn is the limit.
     format!(
         "\
 LoadModule mpm_{mpm}_module {MODULES}/mod_mpm_{mpm}.so
@@ -132,8 +112,8 @@ DocumentRoot {root}
     )
 }
 
-/// CGI programs, each started anew for its request: by the worker itself, or, where workers are threads, by a process
-/// of Apache's that does nothing else.
+/// Configuration of CGI programs. They are started by the worker, or by a separate process if
+/// workers are threads.
 fn configure_programs(context: &WorkloadContext, mpm: Mpm, dir: &Path) -> String {
     let (place, dir) = (context.dir.join("apache2"), dir.display());
     let module = match mpm {
@@ -155,7 +135,7 @@ LoadModule alias_module {MODULES}/mod_alias.so
     )
 }
 
-/// Workers for `wanted` connections, all of them started at once and never ended for idleness.
+/// Limits for a fixed number of workers, enough for `wanted` connections.
 fn limits(mpm: Mpm, wanted: u32) -> String {
     match mpm {
         Mpm::Prefork => format!(
@@ -166,7 +146,7 @@ fn limits(mpm: Mpm, wanted: u32) -> String {
              MaxRequestWorkers {wanted}\n"
         ),
         Mpm::Event | Mpm::Worker => {
-            // 25 threads a process is Apache's default, 64 the most without raising ThreadLimit.
+            // 25 threads per process are Apache's default; 64 are the maximum without ThreadLimit.
             let threads = if wanted <= 2500 { 25 } else { 64 };
             let processes = wanted.div_ceil(threads);
             let workers = processes * threads;

@@ -1,13 +1,15 @@
-//! `app-trade`: on-line stock brokerage on an application server with a database.
+//! `app-trade`: an online stock broker on an application server with a database.
 //!
-//! After IBM's Trade3, which the Linux Technology Center's web serving reports of 2004 drove: log in, look at quotes and the
-//! portfolio, buy, sell, log out. Tomcat serves it, `MariaDB` keeps it; sessions by cookie, each trade one transaction.
+//! After IBM's Trade3, used by the Linux Technology Center's web serving reports of 2004: visitors
+//! log in, view quotes and their portfolio, buy, sell and log out. Tomcat runs the application,
+//! `MariaDB` stores its data. Sessions use cookies; each trade is a transaction.
 //!
 //! ```text
 //! visitors --HTTP, cookies--> Tomcat: Trade, Broker (images/app) --JDBC--> MariaDB
 //!                                                 afterwards:  audit ------^
 //! ```
-//! The check is conservation: no trade makes or loses a cent or a share, and none that was confirmed is gone.
+//! The audit checks conservation: no trade creates or loses a cent or a share, and no confirmed
+//! trade is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -80,7 +82,7 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    /// Visitors at once, each with one request under way.
+    /// Number of visitors at once, each with one request under way.
     clients: u32,
     accounts: u32,
     symbols: u32,
@@ -88,7 +90,8 @@ struct Options {
     rest: Rest,
     heap_bytes: u64,
     jit: Jit,
-    /// Requests before the warm-up, so that the virtual machine has compiled the same on every arm.
+    /// Requests before the warm-up, so that the virtual machine has compiled the same code on every
+    /// arm.
     warmup_requests: u64,
     warmup_ns: u64,
     window_ns: u64,
@@ -102,13 +105,13 @@ struct Options {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 enum Jit {
-    /// With all its compilers, which go on for minutes of load.
+    /// With all compilers, which run for minutes of load.
     Full,
-    /// With the quick one alone, at once: it has soon done its work.
+    /// With the quick compiler only, which soon finishes.
     Quick,
 }
 
-/// Most accounts of a plan: each has a visit of its own, of some 5 KiB.
+/// Largest number of accounts; each needs about 5 KiB for its visit.
 const ACCOUNTS: u64 = 10_000;
 
 /// Memory of the Java heap.
@@ -162,20 +165,18 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.warmup_ns),
-            window: Duration::from_nanos(self.window_ns),
-        }
+        Timing::from_ns(self.warmup_ns, self.window_ns)
     }
 
-    /// The tables are filled when the database is up; so Tomcat is asked for a page that needs none.
+    /// The tables are filled only when the database runs, so the probe of Tomcat requests a page
+    /// without data.
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         let tomcat = Tomcat {
             clients: self.clients,
             heap_bytes: self.heap_bytes,
             jit: self.jit,
         };
-        // What an arm changes without a server's name is the database's; Tomcat's virtual machine has its environment.
+        // Changes of an arm without a server's name are for the database.
         let tomcat = tomcat.service(&context.with_named_config())?;
         Ok(vec![database::service(Server::Mariadb, context)?, tomcat])
     }
@@ -192,7 +193,7 @@ impl Workload for Options {
             .context("fill the tables")?;
         let traffic = self.traffic(context, &opening);
         if self.warmup_requests > 0 {
-            // What goes wrong here goes wrong in the window too, and is told there.
+            // Failures here also occur in the window, where they are reported.
             let warmup = Traffic {
                 warmup: Duration::ZERO,
                 end: End::Count(self.warmup_requests),
@@ -202,7 +203,7 @@ impl Workload for Options {
             load::run::run(&warmup, stop, &mut |_| {}).context("warm-up requests")?;
         }
         let mut driven = web::drive(&traffic, stop, watcher)?;
-        let market_close = MarketClose::ring(context, stop)?;
+        let market_close = MarketClose::request(context, stop)?;
         opening.audit(&market_close, &mut database(context)?)?;
         let repeated = market_close.repeated as f64;
         let repeated = guard("repeated", "transactions", Direction::Lower, repeated);
@@ -212,10 +213,10 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::web(seen, NAME)?;
-        let load = figures::believe(seen)?;
+        let load = figures::checked_load(seen)?;
         figures[0].spec.name = "transactions".into();
         figures[0].spec.unit = "transactions/s".into();
-        // Visitors who rest fix the rate; what the server decides then is how long they wait.
+        // Think times set the rate, so the server is judged by its latency.
         if !self.rest.think().is_none() {
             figures = figures::decided_by(figures, "latency-mean");
         }
@@ -243,7 +244,7 @@ impl Options {
             .accounts
             .iter()
             .map(|account| visit(account.id, &account.password, self.symbols, &mut stream));
-        let visits = Mix::Sessions(Script::among(visits.collect()));
+        let visits = Mix::Sessions(Script::from_visits(visits.collect()));
         Traffic {
             host: "bakeoff".into(),
             schedule: Schedule::Closed {
@@ -260,10 +261,11 @@ impl Options {
     }
 }
 
-/// What the visitor of one account does, in 12 to 14 requests. Quotes are most of them, as in Trade3's mix; each visitor
-/// sells what it has bought, so that visits can go on for days.
+/// The visit of an account, in 12 to 14 requests. Most are quotes, as in Trade3's mix. Visitors
+/// sell what they have bought, so that a run can last for days.
 ///
-/// Every page is known by its title. Those that hold nothing but what the request says are known to the last byte.
+/// Every page is checked by its title. Pages that depend only on the request are checked
+/// completely.
 fn visit(account: u32, password: &str, symbols: u32, stream: &mut SplitMix64) -> Vec<Exchange> {
     let begins = |title: &str| Expect::begins(head(title).into_bytes());
     let symbol = |stream: &mut SplitMix64| 1 + stream.below(symbols.into());
@@ -316,12 +318,12 @@ fn post(path: &str, form: &str, expect: Expect) -> Exchange {
     }
 }
 
-/// How `Page.java` begins a page.
+/// The beginning of a page, as in `Page.java`.
 fn head(title: &str) -> String {
     format!("<!DOCTYPE html>\n<html><head><title>Trade: {title}</title></head><body>\n")
 }
 
-/// A page of a single line.
+/// A complete page with a single line.
 fn whole(title: &str, line: &str) -> Expect {
     let foot =
         "<hr><a href=\"/home\">Home</a> <a href=\"/portfolio\">Portfolio</a>\n</body></html>\n";

@@ -1,8 +1,10 @@
-//! Tasks that want the CPU while something is measured. All are there, and have run, before the first begins: a scheduler that
-//! shares a parent's time with its children, as 2.4's does, would otherwise have the one that starts them, and those that began
-//! without any, wait among them, for half a minute beside 500. A thread of
-//! its own starts them: under 2.6.0's scheduler each fork costs the parent some of its credit for sleep, and after eight of them
-//! whoever measures would no longer be interactive.
+//! Tasks that compete for the CPU during a measurement.
+//!
+//! All tasks have started and run once before the first begins its work. A scheduler such as 2.4's
+//! divides a parent's time slice among its children. Otherwise the parent and its last children
+//! would wait for the first ones, for half a minute with 500 tasks. A separate thread starts the
+//! tasks: under 2.6.0 each fork reduces the parent's sleep average, and after eight forks the
+//! measuring thread would no longer count as interactive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{RwLock, mpsc};
@@ -10,43 +12,44 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-/// They keep little on their stacks.
+/// Tasks need little stack.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Does `work` while a task of this name runs for each of `each`, until it is told that it is enough.
-pub(crate) fn among<T: Sync, R>(
-    (name, each): (&str, &[T]),
+/// Does `work` while a task with this name runs for each item. Tasks must end when the flag is set.
+pub(crate) fn run_beside<T: Sync, R>(
+    name: &str,
+    items: &[T],
     task: impl Fn(&T, &AtomicBool) + Sync,
     work: impl FnOnce() -> R,
 ) -> Result<R> {
-    let enough = AtomicBool::new(false);
+    let stop = AtomicBool::new(false);
     let gate = RwLock::new(());
     thread::scope(|scope| {
-        let (gate, enough, task) = (&gate, &enough, &task);
+        let (gate, stop, task) = (&gate, &stop, &task);
         let closed = gate.write().expect("nobody panics while holding the gate");
         let (arrived, arrivals) = mpsc::channel();
         let parent = scope.spawn(move || {
-            each.iter().try_for_each(|own| {
+            items.iter().try_for_each(|item| {
                 let builder = thread::Builder::new()
                     .name(name.into())
                     .stack_size(STACK_BYTES);
                 let arrived = arrived.clone();
                 let spawned = builder.spawn_scoped(scope, move || {
-                    // Nobody listens any more where another one could not be started.
+                    // Fails only if another task could not be started.
                     let _ = arrived.send(());
                     drop(gate.read());
-                    task(own, enough);
+                    task(item, stop);
                 });
                 spawned.map(drop).context("create a task")
             })
         });
         let started = parent.join().expect("starting tasks does not panic");
         if started.is_ok() {
-            arrivals.iter().take(each.len()).for_each(drop);
+            arrivals.iter().take(items.len()).for_each(drop);
         }
         drop(closed);
         let result = started.map(|()| work());
-        enough.store(true, Ordering::Relaxed);
+        stop.store(true, Ordering::Relaxed);
         result
     })
 }
@@ -60,20 +63,23 @@ mod tests {
     #[test]
     fn all_tasks_run_until_the_work_is_done() {
         let counts = [AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0)];
-        let count = |own: &AtomicU64, enough: &AtomicBool| {
-            while !enough.load(Ordering::Relaxed) {
-                own.fetch_add(1, Ordering::Relaxed);
+        let count = |count: &AtomicU64, stop: &AtomicBool| {
+            while !stop.load(Ordering::Relaxed) {
+                count.fetch_add(1, Ordering::Relaxed);
                 thread::yield_now();
             }
         };
-        let done = among(("count", &counts), count, || {
-            while counts.iter().any(|own| own.load(Ordering::Relaxed) == 0) {
+        let done = run_beside("count", &counts, count, || {
+            while counts
+                .iter()
+                .any(|count| count.load(Ordering::Relaxed) == 0)
+            {
                 thread::yield_now();
             }
             "done"
         });
         assert_eq!(done.unwrap(), "done");
-        let alone = among(("none", &[] as &[()]), |(), _| {}, || 7);
+        let alone = run_beside("none", &[] as &[()], |(), _| {}, || 7);
         assert_eq!(alone.unwrap(), 7);
     }
 }

@@ -1,10 +1,9 @@
-//! A workload's traffic against a null server: what its clients could measure of a server that costs nothing.
+//! A workload's traffic against a null server: the ceiling of what its clients can measure.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use load::exchange::Exchange;
 use load::null_server;
 use load::schedule::{Schedule, Think};
 use load::server::Server;
@@ -16,27 +15,28 @@ use crate::context::WorkloadContext;
 use crate::figures::{self, Seen};
 use crate::{Driven, Timing, Watcher, Workload, web};
 
-/// Longest warm-up and window: a null server has nothing to warm up, and one rate to find.
+/// Longest warm-up and window; a null server needs little of either.
 const WARMUP: Duration = Duration::from_secs(1);
 const WINDOW: Duration = Duration::from_secs(3);
 
-/// The null server of a workload whose own server speaks without TLS.
+/// Reaches the null server of a workload without TLS.
 pub(crate) fn reach(null_server: &str) -> Result<Server> {
-    Server::of(null_server, || Ok(Trust::Any))
+    Server::from_url(null_server, || Ok(Trust::Any))
 }
 
-/// Traffic that asks a null server for as many bytes as `traffic` asks its server for, as fast as it answers. `None` where
-/// nobody knows how many those are, or where clients follow a script or read slowly by design.
+/// Traffic that requests as many bytes from a null server as `traffic` from its server, in a closed
+/// loop. `None` if the number of bytes is unknown, or if clients follow a script or read slowly.
 pub(crate) fn traffic(traffic: Traffic, null_server: &Server) -> Option<Traffic> {
-    let each = |exchanges: &[Exchange]| -> Option<Vec<Exchange>> {
-        exchanges.iter().map(null_server::exchange).collect()
-    };
     let mix = match &traffic.mix {
-        Mix::Round(exchanges) => Mix::Round(each(exchanges)?),
+        Mix::Round(exchanges) => {
+            let exchanges = exchanges.iter().map(null_server::exchange);
+            Mix::Round(exchanges.collect::<Option<_>>()?)
+        }
         Mix::Weighted(weighted) => {
-            let own =
-                |(weight, one): &(u32, Exchange)| Some((*weight, null_server::exchange(one)?));
-            Mix::Weighted(weighted.iter().map(own).collect::<Option<_>>()?)
+            let weighted = weighted.iter();
+            let weighted = weighted
+                .map(|(weight, exchange)| Some((*weight, null_server::exchange(exchange)?)));
+            Mix::Weighted(weighted.collect::<Option<_>>()?)
         }
         Mix::Sessions(_) => return None,
     };
@@ -58,7 +58,7 @@ pub(crate) fn traffic(traffic: Traffic, null_server: &Server) -> Option<Traffic>
     })
 }
 
-/// How long the ceiling of a workload of one load takes, for who does not reach the null server.
+/// Timing of the ceiling of a workload with a single load.
 pub fn timing(workload: &dyn Workload) -> Timing {
     let Timing { warmup, window } = workload.timing();
     Timing {
@@ -67,15 +67,15 @@ pub fn timing(workload: &dyn Workload) -> Timing {
     }
 }
 
-/// The ceiling of a workload, as a workload: no service, no figure but throughput.
+/// The ceiling of a workload as a workload without services.
 pub struct CeilingLoad(Traffic);
 
 impl CeilingLoad {
-    /// That of `workload` against the null server at a URL, which must be there.
+    /// The ceiling of `workload` against the null server at a URL.
     ///
     /// # Errors
-    /// Says why it has none.
-    pub fn of(
+    /// The null server is not reachable, or the workload has no ceiling.
+    pub fn new(
         workload: &dyn Workload,
         context: &WorkloadContext,
         null_server: &str,

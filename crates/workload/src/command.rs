@@ -1,21 +1,22 @@
-//! `command`: any program of the image as a workload; its metrics are found in what it says.
+//! `command`: any program of the image as a workload. Metrics are extracted from its output.
 //!
 //! ```toml
 //! [[workload]]
 //! kind = "command"
 //! command = ["fio", "--name=read", "--rw=randread", "--size=64m", "--directory={dir}", "--output-format=json"]
-//! adapter = "fio"                    # ready metrics; or metrics of one's own:
+//! adapter = "fio"                    # predefined metrics; or define metrics:
 //! [[workload.metric]]
 //! name = "read-rate"
 //! unit = "IO/s"
 //! better = "higher"
 //! json = "/jobs/0/read/iops"         # JSON pointer (RFC 6901); or: pattern = "rate: ([0-9.]+)"
 //! ```
-//! The first metric decides. A program that fails, says nothing, or says no number where one was looked for voids the
-//! trial with its last lines. `before` lists commands that set things up, uncounted; `service` is a server that runs
-//! beside the program. `files` are the user's own, put into the directory that the program runs in; `modules` are of the
-//! arm's kernel, and loaded where it has them; `disk` is a disk to itself, with the arm's file system. In all commands
-//! `{dir}`, `{disk}`, `{server}`, `{client}`, `{cpus}` and `{seed}` stand for the context's, and the arm's `env` is in their environment.
+//! The first metric is the primary one. If the program fails or a metric is missing, the trial is
+//! void, and the reason has the last lines of output. `before` lists set-up commands, which are not
+//! measured. `service` is a server that runs beside the program. `files` are host files that are
+//! copied to the working directory. `modules` are loaded if the arm's kernel has them. `disk` is a
+//! separate disk with the arm's file system. Commands may contain `{dir}`, `{disk}`, `{server}`,
+//! `{client}`, `{cpus}` and `{seed}`. Their environment includes the arm's `env`.
 
 pub mod adapter;
 mod metric;
@@ -31,14 +32,14 @@ use base::input::problem::remedy_among;
 use base::input::units;
 use plan::Traits;
 use plan::fields::Fields;
-use record::metric::{Direction, Figure, Role};
+use record::metric::{Direction, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::command::adapter::Adapter;
 use crate::command::metric::Metric;
 use crate::context::{FILES, WorkloadContext};
 use crate::disk;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::probe::Probe;
@@ -90,14 +91,14 @@ struct Options {
     command: Vec<String>,
     metrics: Vec<Metric>,
     packages: Vec<String>,
-    /// The user's own, on the host.
+    /// Paths on the host.
     files: Vec<String>,
     /// Kernel modules.
     modules: Vec<String>,
-    /// Commands that set things up, in their order.
+    /// Set-up commands.
     before: Vec<Vec<String>>,
     service: Option<Server>,
-    /// What it may write to a disk of its own, 0 for none.
+    /// Bytes that the program may write to its disk; 0 for no disk.
     disk_bytes: u64,
     limit_ns: u64,
 }
@@ -106,15 +107,15 @@ struct Options {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Server {
     command: Vec<String>,
-    /// A program that ends with status 0 when the server serves.
+    /// A program that exits with status 0 if the server works.
     ready: Vec<String>,
 }
 
 /// Name of the service.
 const SERVICE: &str = "service";
 
-/// Where programs are looked for that are not named by their path; as `context::command` has it.
-const PLACES: [&str; 6] = [
+/// Search path of programs, as in `context::command`.
+const SEARCH_PATH: [&str; 6] = [
     "/usr/local/sbin",
     "/usr/local/bin",
     "/usr/sbin",
@@ -164,10 +165,10 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(checked)
 }
 
-/// What may be written to a disk.
+/// Range of `disk`.
 const DISK_BYTES: std::ops::RangeInclusive<u64> = (8 << 20)..=(1 << 40);
 
-/// `expect`: what the program will take, for forecasts alone.
+/// `expect`: the expected duration, used for forecasts only.
 fn read_expected(fields: &Fields<'_>) -> Option<Duration> {
     let expected = fields.read("expect", units::duration)?;
     if expected.is_zero() {
@@ -197,13 +198,14 @@ fn read_command(fields: &Fields<'_>, key: &str, has_disk: bool) -> Option<Vec<St
     Some(words.into_iter().map(String::from).collect())
 }
 
-/// Stands for where the disk is mounted.
+/// Placeholder for the mount point of the disk.
 const DISK: &str = "{disk}";
 
-/// What is filled into commands.
+/// Names of all placeholders.
 const PLACEHOLDERS: [&str; 6] = ["dir", "disk", "server", "client", "cpus", "seed"];
 
-/// A word in braces that is almost one that is filled in. Other braces belong to the program: awk and JSON have them too.
+/// A misspelt placeholder and the correct one. Other braces belong to the program, such as awk or
+/// JSON.
 fn misspelt(word: &str) -> Option<(String, String)> {
     let inside = word
         .split('{')
@@ -222,7 +224,7 @@ fn misspelt(word: &str) -> Option<(String, String)> {
     None
 }
 
-/// `files`: paths, taken from the plan file's directory. In the guest there are only their names.
+/// `files`: paths relative to the plan file. In the guest only their names are used.
 fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
     if !fields.takes("files") {
         return Some(Vec::new());
@@ -242,15 +244,15 @@ fn read_files(fields: &Fields<'_>) -> Option<Vec<String>> {
     Some(files.into_iter().map(String::from).collect())
 }
 
-/// `modules`: by name. Which of them a kernel has is its own matter: one may be built in.
+/// `modules`: by name. A kernel may lack some, because they are built in.
 fn read_modules(fields: &Fields<'_>) -> Option<Vec<String>> {
     if !fields.takes("modules") {
         return Some(Vec::new());
     }
     let modules = fields.texts("modules")?;
     let is_name = |name: &str| {
-        let good = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
-        !name.is_empty() && name.bytes().all(good)
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+        !name.is_empty() && name.bytes().all(is_valid)
     };
     for name in modules.iter().filter(|name| !is_name(name)) {
         let what = format!("not the name of a kernel module: {name:?}");
@@ -259,7 +261,7 @@ fn read_modules(fields: &Fields<'_>) -> Option<Vec<String>> {
     Some(modules.into_iter().map(String::from).collect())
 }
 
-/// `[[workload.before]]`: one command each.
+/// `[[workload.before]]`: tables with a command each.
 fn read_before(fields: &Fields<'_>, has_disk: bool) -> Option<Vec<Vec<String>>> {
     let read = |step: &Fields<'_>| {
         if !step.has("command") {
@@ -298,7 +300,7 @@ fn read_service(fields: &Fields<'_>, has_disk: bool) -> Result<Option<Server>, (
     }
 }
 
-/// From the program's start to its end.
+/// Time from start to exit of the program.
 const TOTAL_TIME: &str = "total-time";
 
 impl Workload for Options {
@@ -330,10 +332,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::ZERO,
-            window: Duration::from_nanos(self.limit_ns),
-        }
+        Timing::from_ns(0, self.limit_ns)
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
@@ -374,24 +373,24 @@ impl Workload for Options {
             disk::forget_cached()?;
         }
         let mut ticker = Ticker::begin(watcher, Duration::ZERO);
-        let said = self
+        let output = self
             .tool(&self.command, context)
-            .run_well(stop, &mut || ticker.tick(0))?;
-        let last_lines = || tool::last_lines(&said.out, &said.err);
+            .run_successfully(stop, &mut || ticker.tick(0))?;
+        let last_lines = || tool::last_lines(&output.stdout, &output.stderr);
         let mut figures = Vec::new();
         for metric in &self.metrics {
-            let found = metric.find(&said.out, &said.err);
-            let found = found
+            let figure = metric.find(&output.stdout, &output.stderr);
+            let figure = figure
                 .map_err(|why| Wrong(format!("metric {}: {why}{}", metric.name, last_lines())))?;
-            figures.extend(found);
+            figures.extend(figure);
         }
         if figures.is_empty() && !self.metrics.is_empty() {
-            let what = format!("none of its metrics was said{}", last_lines());
+            let what = format!("none of its metrics in its output{}", last_lines());
             return Err(Wrong(what).into());
         }
-        // A program that says nothing worth knowing may still be fast or slow. One that times itself knows better.
+        // The time is always a figure, unless the program reports it more precisely.
         if figures.iter().all(|figure| figure.spec.name != TOTAL_TIME) {
-            let took = said.took.as_secs_f64();
+            let took = output.took.as_secs_f64();
             figures.push(guard(TOTAL_TIME, "s", Direction::Lower, took));
         }
         figures[0].spec.role = Role::Primary;
@@ -399,10 +398,6 @@ impl Workload for Options {
             figures,
             ..Driven::default()
         })
-    }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
     }
 }
 
@@ -417,7 +412,7 @@ impl Options {
     }
 }
 
-/// Puts the context's values in the places of their names.
+/// Replaces placeholders with the values of the context.
 fn fill(command: &[String], context: &WorkloadContext) -> Vec<String> {
     let values = [
         ("{dir}", context.dir.join("work").display().to_string()),
@@ -435,14 +430,11 @@ fn fill(command: &[String], context: &WorkloadContext) -> Vec<String> {
     command.iter().map(fill).collect()
 }
 
-/// The same command with its program's path.
+/// Replaces the program with its absolute path.
 fn located(mut command: Vec<String>) -> Vec<String> {
     if let Some(program) = command.first_mut().filter(|program| !program.contains('/')) {
-        let paths = PLACES.iter().map(|place| format!("{place}/{program}"));
-        if let Some(path) = paths
-            .into_iter()
-            .find(|path| std::fs::exists(path).unwrap_or(false))
-        {
+        let mut paths = SEARCH_PATH.iter().map(|dir| format!("{dir}/{program}"));
+        if let Some(path) = paths.find(|path| Path::new(path).exists()) {
             *program = path;
         }
     }
@@ -451,17 +443,18 @@ fn located(mut command: Vec<String>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fmt::Write as _;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::Nobody;
-    use crate::testing::{check_mistakes, read};
+    use crate::NullWatcher;
+    use crate::testing::{check_mistakes, options, read};
     use expect_test::expect;
+    use record::metric::Figure;
 
     /// Figures of a plan's workload on this host, or why there are none.
     fn drive(text: &str) -> Result<String, String> {
-        let plan = read(text)?;
-        let options = Options::deserialize(&plan.options).unwrap();
+        let options: Options = options(text)?;
         let dir = tempfile::tempdir().unwrap();
         let context = WorkloadContext {
             dir: dir.path().into(),
@@ -475,23 +468,19 @@ mod tests {
         options
             .prepare(&context)
             .map_err(|why| format!("{why:#}"))?;
-        let driven = options.drive(&context, &AtomicBool::new(false), &mut Nobody);
+        let driven = options.drive(&context, &AtomicBool::new(false), &mut NullWatcher);
         let driven = driven.map_err(|why| format!("{why:#}"))?;
-        let known = driven
-            .figures
-            .iter()
-            .filter(|one| one.spec.name != TOTAL_TIME || one.spec.role == Role::Primary);
-        Ok(known.fold(String::new(), |text, one| {
-            let spec = &one.spec;
-            text + &format!(
-                "{} {} {} {:?}\n",
-                spec.name, one.value, spec.unit, spec.role
-            )
-        }))
+        let mut text = String::new();
+        for Figure { spec, value, .. } in &driven.figures {
+            if spec.name != TOTAL_TIME || spec.role == Role::Primary {
+                writeln!(text, "{} {value} {} {:?}", spec.name, spec.unit, spec.role).unwrap();
+            }
+        }
+        Ok(text)
     }
 
     #[test]
-    fn a_program_that_times_itself_is_believed() {
+    fn the_time_that_a_program_reports_is_used() {
         let text = r#"
             kind = "command"
             adapter = "hackbench"
@@ -504,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn files_of_the_users_own_lie_where_the_program_runs() {
+    fn host_files_are_in_the_working_directory() {
         let dir = tempfile::tempdir().unwrap();
         let program = dir.path().join("mine");
         fs::write(&program, "#!/bin/sh\ncat data\n").unwrap();
@@ -527,11 +516,9 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_of_its_own_has_room_and_tools_for_its_file_system() {
-        let options = |text: &str| {
-            let plan = read(&format!("kind = \"command\"\n{text}")).unwrap();
-            Options::deserialize(&plan.options).unwrap()
-        };
+    fn a_disk_has_room_and_tools_for_its_file_system() {
+        let options =
+            |text: &str| -> Options { options(&format!("kind = \"command\"\n{text}")).unwrap() };
         let with = options("command = [\"ls\", \"{disk}\"]\ndisk = \"64MiB\"");
         assert_eq!(with.disk_bytes(), (64 << 20) + disk::SPARE_BYTES);
         assert_eq!(with.packages(), disk::PACKAGES);
@@ -542,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_on_a_disk_that_there_is_not_is_refused_in_every_command() {
+    fn the_disk_placeholder_is_refused_without_a_disk() {
         check_mistakes(
             "kind = \"command\"\ncommand = [\"ls\", \"{disk}/a\"]\n[[before]]\ncommand = [\"mkdir\", \"{disk}/a\"]\n\
              [service]\ncommand = [\"serve\", \"--dir={disk}\"]\nready = [\"test\", \"-e\", \"{dir}/ready\"]",
@@ -554,9 +541,8 @@ mod tests {
     }
 
     #[test]
-    fn what_an_arm_adds_to_the_environment_reaches_the_program() {
-        let plan = read("kind = \"command\"\ncommand = [\"true\"]").unwrap();
-        let options = Options::deserialize(&plan.options).unwrap();
+    fn the_arms_environment_reaches_the_program() {
+        let options: Options = options("kind = \"command\"\ncommand = [\"true\"]").unwrap();
         let context = WorkloadContext {
             env: [("ENGINE".to_string(), "libaio".to_string())].into(),
             ..WorkloadContext::example()
@@ -566,7 +552,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_known_to_plans_where_there_is_one() {
+    fn a_plan_knows_the_service_of_a_command() {
         let alone = read("kind = \"command\"\ncommand = [\"true\"]").unwrap();
         assert!(crate::services(&alone).is_empty());
         let served = read(
@@ -576,11 +562,9 @@ mod tests {
     }
 
     #[test]
-    fn modules_are_named_and_no_paths() {
-        let plan =
-            read("kind = \"command\"\ncommand = [\"a\"]\nmodules = [\"null_blk\", \"kvm-amd\"]")
-                .unwrap();
-        let options = Options::deserialize(&plan.options).unwrap();
+    fn modules_are_names_and_not_paths() {
+        let text = "kind = \"command\"\ncommand = [\"a\"]\nmodules = [\"null_blk\", \"kvm-amd\"]";
+        let options: Options = options(text).unwrap();
         assert_eq!(Workload::modules(&options), ["null_blk", "kvm-amd"]);
         check_mistakes(
             "kind = \"command\"\ncommand = [\"a\"]\nmodules = [\"./null_blk.ko\", \"\"]",
@@ -591,7 +575,7 @@ mod tests {
     }
 
     #[test]
-    fn a_misspelt_placeholder_is_refused_and_braces_of_programs_are_not() {
+    fn misspelt_placeholders_are_refused_and_other_braces_are_not() {
         check_mistakes(
             "kind = \"command\"\ncommand = [\"cat\", \"{dri}/said\", \"{clients}\"]",
             &expect![[r"
@@ -603,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_is_expected_to_take_is_not_its_limit() {
+    fn the_expected_duration_is_not_the_limit() {
         let plan = read("kind = \"command\"\ncommand = [\"true\"]\nexpect = \"10s\"").unwrap();
         assert_eq!(plan.expected, Some(Duration::from_secs(10)));
         assert_eq!(plan.length, Duration::from_secs(600));
@@ -635,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_fails_or_is_silent_gives_no_figure() {
+    fn failures_and_missing_metrics_give_no_figure() {
         let metric = "[[metric]]\nname = \"n\"\nunit = \"1\"\nbetter = \"higher\"\n";
         let text = format!(
             "kind = \"command\"\ncommand = [\"sh\", \"-c\", \"echo no disk >&2; exit 3\"]\n{metric}pattern = \"n=(.*)\""
@@ -646,7 +630,7 @@ mod tests {
         .assert_eq(&drive(&text).unwrap_err());
         let text =
             format!("kind = \"command\"\ncommand = [\"true\"]\n{metric}pattern = \"n=(.*)\"");
-        expect!["metric n: nothing was said that matches n=(.*)"]
+        expect!["metric n: nothing in the output matches n=(.*)"]
             .assert_eq(&drive(&text).unwrap_err());
         let text = format!(
             "kind = \"command\"\ncommand = [\"echo\", \"n=many\"]\n{metric}pattern = \"n=(.*)\""
@@ -664,7 +648,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported() {
         check_mistakes(
             "kind = \"command\"\ncommand = []\nadapter = \"fioo\"\n[[metric]]\nname = \"a b\"\njson = \"x\"\npattern = \"(\"\n[service]\ncommand = [\"x\"]",
             &expect![[r#"

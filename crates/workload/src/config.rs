@@ -1,12 +1,13 @@
-//! What an arm changes in the configuration of a server: what it sets takes the place of what bakeoff sets.
+//! An arm's changes to the configuration of servers. The arm's directives override those of
+//! bakeoff.
 //!
 //! ```text
-//! bakeoff's own text, or the arm's `config_file`  --+
-//!                                                   +-- merged by directive --> the file that the server reads
-//! the arm's `config`                              --+
+//! bakeoff's configuration, or the arm's `config_file`  --+
+//!                                                        +-- merged by directive --> the server's file
+//! the arm's `config`                                   --+
 //! ```
-//! `merge` has the rules, `grammar` what is special about each server. What bakeoff itself sets (address, documents,
-//! directories) is refused when the plan is checked.
+//! `merge` has the rules, `grammar` the properties of each server. The check of a plan refuses
+//! directives that only bakeoff may set: address, documents, directories.
 
 mod grammar;
 mod merge;
@@ -21,20 +22,20 @@ use plan::{ConfigChange, Tuning, WorkloadPlan};
 
 use self::grammar::{FORMS, Form};
 
-/// What an arm changes in the configuration of its servers.
+/// An arm's changes to the configuration of its servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ArmConfig {
-    /// For a workload's first server.
+    /// Changes for a workload's first server.
     first: ConfigChange,
-    /// For servers that are named.
+    /// Changes for named servers.
     named: BTreeMap<String, ConfigChange>,
-    /// Files that a process may have open, where the arm says so: then no server raises its own limit.
+    /// The arm's limit of open files; if set, servers must not raise their limits.
     pub(crate) nofile: Option<u32>,
 }
 
 impl ArmConfig {
     /// The changes of an arm.
-    pub fn of(tuning: &Tuning) -> Self {
+    pub fn from_tuning(tuning: &Tuning) -> Self {
         Self {
             first: ConfigChange {
                 directives: tuning.config.clone(),
@@ -45,7 +46,7 @@ impl ArmConfig {
         }
     }
 
-    /// The same without what is meant for the first server.
+    /// Only the changes for named servers.
     pub(crate) fn named_only(&self) -> Self {
         Self {
             first: ConfigChange::default(),
@@ -64,11 +65,13 @@ impl ArmConfig {
 }
 
 fn form(service: &str) -> &'static Form {
-    let found = FORMS.iter().find(|form| form.service == service);
-    found.expect("every server that writes a configuration is in FORMS")
+    let mut forms = FORMS.iter();
+    forms
+        .find(|form| form.service == service)
+        .expect("every server that writes a configuration is in FORMS")
 }
 
-/// Says what is wrong with an arm's change to a server, as far as can be told before the server runs.
+/// Checks an arm's change to a server as far as possible without running it.
 fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
     let form = form(service);
     if let Some(file) = &change.file {
@@ -96,7 +99,7 @@ fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
     target.merge(&base, &directives).map(|_| ())
 }
 
-/// Says what is wrong with what an arm changes in the servers of its plan's workloads.
+/// Checks an arm's changes to the servers of its plan's workloads.
 pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), String> {
     if !tuning.has_config() {
         return Ok(());
@@ -112,9 +115,9 @@ pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), S
     if all.is_empty() {
         return Err("config without a workload whose server has one (remove it)".into());
     }
-    let config = ArmConfig::of(tuning);
-    let known = |service: &&String| !all.contains(&service.as_str());
-    if let Some(service) = config.named.keys().find(known) {
+    let config = ArmConfig::from_tuning(tuning);
+    let is_unknown = |service: &&String| !all.contains(&service.as_str());
+    if let Some(service) = config.named.keys().find(is_unknown) {
         let remedy = remedy_among(service, &all);
         return Err(format!(
             "config of a server that no workload has: {service:?} ({remedy})"
@@ -139,19 +142,19 @@ pub fn check_tuning(tuning: &Tuning, workloads: &[WorkloadPlan]) -> Result<(), S
     Ok(())
 }
 
-/// A server that is about to be configured.
+/// A server to configure.
 pub(crate) struct Target<'t> {
     pub(crate) service: &'static str,
     pub(crate) address: SocketAddr,
-    /// The server's own directory.
+    /// Directory of the server.
     pub(crate) dir: &'t Path,
-    /// Values of further names in braces, such as `{root}`.
+    /// Values of further placeholders, such as `{root}`.
     pub(crate) places: Vec<(&'static str, String)>,
 }
 
 impl Target<'_> {
-    /// The arm's file, or bakeoff's own text, and the arm's directives.
-    fn fill(&self, change: &ConfigChange, own: &str) -> (String, String) {
+    /// Fills placeholders. Returns the arm's file or bakeoff's text, and the arm's directives.
+    fn fill(&self, change: &ConfigChange, default: &str) -> (String, String) {
         let mut names = vec![
             ("{address}", self.address.to_string()),
             ("{ip}", self.address.ip().to_string()),
@@ -164,7 +167,7 @@ impl Target<'_> {
                 text.replace(name, value)
             })
         };
-        let base = change.file.as_ref().map_or(own, |file| &file.text);
+        let base = change.file.as_ref().map_or(default, |file| &file.text);
         (fill(base), fill(&change.directives))
     }
 
@@ -176,9 +179,9 @@ impl Target<'_> {
     }
 }
 
-/// The text that a server reads: bakeoff's own, changed as the arm says.
-pub(crate) fn settle(arm: &ArmConfig, target: &Target<'_>, own: &str) -> Result<String> {
-    let (base, directives) = target.fill(&arm.change(target.service), own);
+/// The configuration of a server: bakeoff's text with the arm's changes.
+pub(crate) fn render(arm: &ArmConfig, target: &Target<'_>, default: &str) -> Result<String> {
+    let (base, directives) = target.fill(&arm.change(target.service), default);
     if directives.trim().is_empty() {
         return Ok(base);
     }
@@ -193,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// What a plan on this host says of `arm` beside workloads of those kinds.
+    /// Checks a plan with this arm and these workloads.
     fn check(arm: &str, workloads: &[&str], expected: &Expect) {
         let tables = workloads.iter().enumerate().map(|(number, workload)| {
             format!("[[workload]]\nname = \"w{number}\"\nwindow = \"1s\"\n{workload}\n")
@@ -215,18 +218,18 @@ mod tests {
             tuning: &check_tuning,
             ..Checks::of_the_past(&crate::check)
         };
-        let said = match plan::read("plan.toml", &text, Path::new(""), checks) {
+        let result = match plan::read("plan.toml", &text, Path::new(""), checks) {
             Ok(plan) => format!("{:?}", plan.arms[1].tuning.config),
             Err(problems) => problems.to_string(),
         };
-        expected.assert_eq(&said);
+        expected.assert_eq(&result);
     }
 
     const NGINX: &str = "kind = \"web-static\"\nserver = \"nginx\"\nconnections = 1";
     const TRADE: &str = "kind = \"app-trade\"\nclients = 1";
 
     #[test]
-    fn lines_may_be_a_list_and_servers_may_be_named() {
+    fn config_may_be_a_list_or_by_server() {
         check(
             "config = [\"gzip on;\", \"sendfile off;\"]",
             &[NGINX],
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_config_that_fits_no_server_is_refused_with_its_line() {
+    fn invalid_config_is_refused_with_its_line() {
         let cases = [
             (
                 "config = \"gzip on;\"",
@@ -287,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_file_must_name_what_bakeoff_fills_in() {
+    fn a_config_file_must_have_all_placeholders() {
         check("config_file = \"good.conf\"", &[NGINX], &expect![[r#""""#]]);
         check(
             "config_file = { tomcat = \"good.conf\" }",
@@ -304,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_filled_in_and_then_changed_by_directives() {
+    fn a_config_file_is_filled_in_and_merged_with_directives() {
         let file = plan::ConfigFile {
             path: "mine.conf".into(),
             text: "http { sendfile on; server { listen {address}; root {root}; } }".into(),
@@ -314,14 +317,14 @@ mod tests {
             config_file: Some(file),
             ..Tuning::default()
         };
-        let config = ArmConfig::of(&tuning);
+        let config = ArmConfig::from_tuning(&tuning);
         let target = Target {
             service: "nginx",
             address: ([10, 77, 0, 1], 80).into(),
             dir: Path::new("/context/nginx"),
             places: vec![("{root}", "/context/site".into())],
         };
-        let text = settle(&config, &target, "bakeoff's own").unwrap();
+        let text = render(&config, &target, "bakeoff's own").unwrap();
         expect![[r"
             http {
                 sendfile off;
@@ -332,7 +335,7 @@ mod tests {
             }
         "]]
         .assert_eq(&text);
-        let other = settle(&config.named_only(), &target, "own").unwrap();
+        let other = render(&config.named_only(), &target, "own").unwrap();
         assert_eq!(other, "own", "it is meant for the first server alone");
     }
 }

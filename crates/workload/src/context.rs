@@ -1,4 +1,4 @@
-//! Where a workload plays: its directory, its addresses, its seed.
+//! The environment of a workload: directory, addresses, seed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,64 +12,55 @@ use plan::FileSystem;
 
 use crate::config::ArmConfig;
 
-/// The network of the clients' further addresses: 4094 of them, `SOURCES_PREFIX` bits long.
+/// Network of the clients' further 4094 addresses.
 pub const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 77, 16, 0);
-/// Length of that network's prefix, in bits.
+/// Prefix length of `SOURCES`, in bits.
 pub const SOURCES_PREFIX: u8 = 20;
 
-/// Below the context's directory: files of the plan's own, by their names.
+/// Subdirectory of the context's directory with the host files of the plan.
 pub const FILES: &str = "files";
 
-/// What a workload is given to play on. Nothing in it differs between arms but `config`, `env` and `file_system`.
+/// The environment of a workload. Between arms only `config`, `env` and `file_system` differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadContext {
     /// Empty directory for data, configuration, logs and sockets.
     pub dir: PathBuf,
-    /// Address of the server's side.
+    /// Address of the server.
     pub server: Ipv4Addr,
-    /// Address of the clients' side.
+    /// Address of the clients.
     pub client: Ipv4Addr,
-    /// CPUs online.
+    /// Number of online CPUs.
     pub cpus: u32,
     /// Seed of all data and schedules.
     pub seed: u64,
-    /// The block device of a workload that asks for a disk to itself.
+    /// Block device of a workload with a separate disk.
     pub disk: Option<PathBuf>,
-    /// What the arm changes in the configuration of servers.
+    /// The arm's changes to the configuration of servers.
     pub config: ArmConfig,
-    /// What the arm adds to the environment of programs.
+    /// The arm's environment variables.
     pub env: BTreeMap<String, String>,
-    /// What the arm makes of that block device.
+    /// The arm's file system for `disk`.
     pub file_system: FileSystem,
-    /// The URL of the server, where it is one that was there before.
+    /// URL of the server, if it is a remote system.
     pub target: Option<String>,
-    /// Addresses of the server's side that connections go to in turn; with none, what the URL's host stands for, or `server`.
+    /// Server addresses that connections use in turn; if empty, that of the URL, or `server`.
     pub addresses: Vec<IpAddr>,
-    /// Whether the clients do with one thread fewer.
+    /// Whether clients use one thread fewer.
     pub one_fewer: bool,
 }
 
 impl WorkloadContext {
-    /// A context for tests; nothing is there.
+    /// A context for tests.
     #[cfg(test)]
     pub(crate) fn example() -> Self {
         Self {
-            dir: "/stage".into(),
             server: [10, 77, 0, 1].into(),
             client: [10, 77, 0, 2].into(),
-            cpus: 2,
-            seed: 7,
-            disk: None,
-            config: ArmConfig::default(),
-            env: BTreeMap::new(),
-            file_system: FileSystem::default(),
-            target: None,
-            addresses: Vec::new(),
-            one_fewer: false,
+            ..Self::without_server("/stage".into(), 2, 7)
         }
     }
 
-    /// A context for clients alone.
+    /// A context for clients without a server.
     pub fn without_server(dir: PathBuf, cpus: u32, seed: u64) -> Self {
         Self {
             dir,
@@ -87,7 +78,7 @@ impl WorkloadContext {
         }
     }
 
-    /// The same for a server that is not the workload's first: only changes that name it are meant for it.
+    /// A context for a workload's further servers, with only those changes that name a server.
     pub(crate) fn with_named_config(&self) -> Self {
         Self {
             config: self.config.named_only(),
@@ -95,25 +86,25 @@ impl WorkloadContext {
         }
     }
 
-    /// Client threads where so many are asked for, or one for each CPU, and there are so many connections.
+    /// Number of client threads: as configured, or one per CPU; at most one per connection.
     pub(crate) fn client_threads(&self, asked: Option<u32>, connections: u32) -> u32 {
         let threads = asked.unwrap_or(self.cpus).min(connections);
         threads.saturating_sub(self.one_fewer.into()).max(1)
     }
 
-    /// A port of the server's side.
+    /// A port at the server's address.
     pub fn at(&self, port: u16) -> SocketAddr {
         SocketAddr::from((self.server, port))
     }
 
-    /// The same port at the further addresses of the server's side.
+    /// A port at the further addresses of the server.
     pub(crate) fn more_at(&self, port: u16) -> Vec<SocketAddr> {
         let more = self.addresses.iter().skip(1);
         more.map(|address| SocketAddr::from((*address, port)))
             .collect()
     }
 
-    /// So many addresses of the clients' side beside `client`; each can be bound, and the server knows the way back.
+    /// Further addresses of the clients. They can be bound, and the server has a route to them.
     pub fn sources(&self, count: u32) -> Vec<IpAddr> {
         let first = u32::from(SOURCES) + 1;
         (first..first + count)
@@ -121,7 +112,7 @@ impl WorkloadContext {
             .collect()
     }
 
-    /// Makes a directory that servers which drop their rights can still read.
+    /// Makes a directory that unprivileged servers can read.
     pub fn make_dir(&self, name: &str) -> Result<PathBuf> {
         let dir = self.dir.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("make {}", dir.display()))?;
@@ -132,7 +123,7 @@ impl WorkloadContext {
         Ok(dir)
     }
 
-    /// Writes a file that everybody may read, and returns its path.
+    /// Writes a world-readable file, and returns its path.
     pub fn write(&self, name: &str, content: impl AsRef<[u8]>) -> Result<PathBuf> {
         let path = self.dir.join(name);
         fs::write(&path, content).with_context(|| format!("write {}", path.display()))?;
@@ -142,7 +133,7 @@ impl WorkloadContext {
     }
 }
 
-/// A command with a known environment: the same in every guest, whatever started the agent.
+/// A command with a fixed environment, independent of that of the agent.
 pub fn command(program: impl AsRef<Path>) -> Command {
     let mut command = Command::new(program.as_ref());
     command.env_clear().envs([

@@ -1,9 +1,8 @@
-//! Data from a seed: the same bytes on every machine and in every year, because their hashes are compared between arms
-//! and runs.
+//! Seeded data. They must never change, because their hashes are compared between arms and runs.
 
 use record::prng::{SplitMix64, fnv1a};
 
-/// The generator of one seed for one purpose, so that purposes do not share numbers.
+/// A generator for a seed and a purpose. Different purposes get different numbers.
 pub fn stream(seed: u64, purpose: &str) -> SplitMix64 {
     SplitMix64::new(seed ^ fnv1a(purpose.as_bytes()))
 }
@@ -36,7 +35,7 @@ pub fn page(seed: u64, length: usize, images: &[&str]) -> Vec<u8> {
         }
         page += &paragraph;
     }
-    // What is left after the last whole paragraph is filled with a comment.
+    // A comment fills the rest after the last paragraph.
     let filling = ".".repeat(end - page.len());
     page.extend(["<!--", &filling, "-->\n", END]);
     assert_eq!(page.len(), length, "the comment fills the rest exactly");
@@ -51,7 +50,7 @@ fn paragraph(stream: &mut SplitMix64) -> String {
     format!("<p>{}.</p>\n", words.join(" "))
 }
 
-/// Bytes that look like a JPEG file to whoever sniffs its ends, and do not compress.
+/// Incompressible bytes with the start and end of a JPEG file.
 pub fn image(seed: u64, length: usize, name: &str) -> Vec<u8> {
     const START: &[u8] = b"\xff\xd8\xff\xe0\x00\x10JFIF\x00\x01\x01\x00\x00\x01\x00\x01\x00\x00";
     const END: &[u8] = b"\xff\xd9";
@@ -83,18 +82,22 @@ mod tests {
 
     #[test]
     fn data_of_a_seed_never_changes() {
-        check_hash(
-            &page(7, 22_016, &["a.jpg"]),
-            &expect!["22016 bytes cfba0cf06fbb7403"],
-        );
-        check_hash(
-            &image(7, 25_600, "a.jpg"),
-            &expect!["25600 bytes 6c64e037053d8256"],
-        );
-        check_hash(
-            &image(8, 25_600, "a.jpg"),
-            &expect!["25600 bytes 03127d81e6d15187"],
-        );
+        for (data, expected) in [
+            (
+                page(7, 22_016, &["a.jpg"]),
+                expect!["22016 bytes cfba0cf06fbb7403"],
+            ),
+            (
+                image(7, 25_600, "a.jpg"),
+                expect!["25600 bytes 6c64e037053d8256"],
+            ),
+            (
+                image(8, 25_600, "a.jpg"),
+                expect!["25600 bytes 03127d81e6d15187"],
+            ),
+        ] {
+            check_hash(&data, &expected);
+        }
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! `database`: the eight procedures of `MySQL`'s `sql-bench`, written anew after their published descriptions, against
-//! `MariaDB` or `PostgreSQL`.
+//! `database`: the eight procedures of `MySQL`'s `sql-bench`, reimplemented from their published
+//! descriptions, against `MariaDB` or `PostgreSQL`.
 //!
 //! ```text
-//! seed, scale --new--> procedure --fill--> tables --ask--> answers, each of them checked; tables dropped
-//!                                |------ its time -------|      total-time: the sum of all procedures
+//! seed, scale --new--> procedure --fill--> tables --query--> results, all checked; tables dropped
+//!                                |------- its time --------|      total-time: the sum of all procedures
 //! ```
-//! The figures are `InfoWorld`'s of 30 January 2004: `MySQL` 3.23.58, Linux 2.6.0 against 2.4.23. The client is bakeoff
-//! itself, with one connection over TCP from the clients' network namespace.
+//! The figures are `InfoWorld`'s of 30 January 2004: `MySQL` 3.23.58, Linux 2.6.0 against 2.4.23.
+//! The client is bakeoff itself, with one connection over TCP from the clients' network namespace.
 
 mod alter_table;
 mod atis;
@@ -45,7 +45,7 @@ use crate::figures::{Seen, guard};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "database",
@@ -89,19 +89,19 @@ pub(crate) fn service(server: Server, context: &WorkloadContext) -> Result<Servi
     }
 }
 
-/// One of the eight: what it does is decided by scale and seed, and made before its time begins.
+/// A procedure. Its data depend on scale and seed, and are made before its time starts.
 trait Procedure: Send {
-    /// Makes its tables.
+    /// Makes and fills the tables.
     fn fill(&self, client: &mut Client) -> Result<()>;
 
-    /// Asks, changes, and leaves no table behind.
-    fn ask(&self, client: &mut Client) -> Result<()>;
+    /// Runs queries and updates, and drops the tables.
+    fn query(&self, client: &mut Client) -> Result<()>;
 }
 
 /// Makes a procedure for a scale and a seed.
 type New = fn(Scale, u64) -> Box<dyn Procedure>;
 
-/// All procedures, in the order in which they run.
+/// All procedures in their order.
 const PROCEDURES: [(&str, New); 8] = [
     ("alter-table", |scale, _| {
         Box::new(alter_table::AlterTable::new(scale))
@@ -125,32 +125,32 @@ const PROCEDURES: [(&str, New); 8] = [
     }),
 ];
 
-/// Share of the old sizes that is taken where the plan says nothing: minutes under emulation.
+/// Default scale, which takes minutes under emulation.
 const SCALE: f64 = 0.01;
 
-/// Time that all procedures together may take where the plan says nothing.
+/// Default time limit of all procedures together.
 const LIMIT: Duration = Duration::from_secs(1800);
 
-/// How often who waits for the procedures looks up.
+/// Interval of ticks.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The share of the old sizes that is taken.
+/// Ratio to the sizes of `sql-bench`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Scale(f64);
 
 impl Scale {
-    /// How many of what were `full` once, `least` at the fewest.
-    fn of(self, full: u64, least: u64) -> u64 {
+    /// Scales `full`, to at least `least`.
+    fn scaled(self, full: u64, least: u64) -> u64 {
         ((full as f64 * self.0).round() as u64).max(least)
     }
 }
 
-/// The options of a plan, found right.
+/// Options of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Options {
     server: Server,
     scale: Scale,
-    /// Places in `PROCEDURES`, rising.
+    /// Indices in `PROCEDURES`, rising.
     procedures: Vec<usize>,
     limit_ns: u64,
 }
@@ -199,7 +199,7 @@ fn read_procedures(fields: &Fields<'_>) -> Option<Vec<usize>> {
         };
         places.push(place);
     }
-    // Their order is part of what is measured, so it is always the same.
+    // The order affects the figures, so it is always the same.
     places.sort_unstable();
     places.dedup();
     Some(places)
@@ -219,18 +219,15 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::ZERO,
-            window: Duration::from_nanos(self.limit_ns),
-        }
+        Timing::from_ns(0, self.limit_ns)
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         Ok(vec![service(self.server, context)?])
     }
 
-    /// The client works on a thread of its own, so that this one can tell the time and hear `stop` while a statement
-    /// runs. Where it ends early, that thread ends with its server, which the agent ends next.
+    /// The client runs on another thread, so that this one can tick and check `stop` during
+    /// statements. If the drive ends early, that thread ends when the agent stops the server.
     fn drive(
         &self,
         context: &WorkloadContext,
@@ -238,19 +235,19 @@ impl Workload for Options {
         watcher: &mut dyn Watcher,
     ) -> Result<Driven> {
         let progress = Arc::<Progress>::default();
-        let play = Play {
+        let job = ClientJob {
             server: self.server,
             address: self.server.address(context),
             procedures: self.procedures(context.seed),
             progress: Arc::clone(&progress),
         };
-        let (tell, told) = channel();
+        let (sender, receiver) = channel();
         watcher.begins();
         thread::spawn(move || {
-            // Nobody listens any more if the drive has ended early.
-            let _ = tell.send(play.perform());
+            // Fails only if the drive has ended early.
+            let _ = sender.send(job.perform());
         });
-        let times = self.wait(&told, &progress, stop, watcher)?;
+        let times = self.wait(&receiver, &progress, stop, watcher)?;
         Ok(Driven {
             figures: figures(&times, &progress),
             ..Driven::default()
@@ -267,12 +264,12 @@ impl Workload for Options {
     }
 }
 
-/// The words of all procedures, which are metrics.
+/// Names of all procedures, which are also metrics.
 pub(crate) fn procedure_words() -> impl Iterator<Item = &'static str> {
     PROCEDURES.iter().map(|(word, _)| *word)
 }
 
-/// A procedure's word and the time that it took.
+/// Names of procedures, and their times.
 type Times = Vec<(&'static str, Duration)>;
 
 impl Options {
@@ -283,10 +280,10 @@ impl Options {
             .collect()
     }
 
-    /// Waits for the client's end, at most until the limit, and ticks.
+    /// Waits for the client, at most until the limit, and ticks.
     fn wait(
         &self,
-        told: &Receiver<Result<Times>>,
+        receiver: &Receiver<Result<Times>>,
         progress: &Progress,
         stop: &AtomicBool,
         watcher: &mut dyn Watcher,
@@ -295,24 +292,22 @@ impl Options {
         let mut second = 1;
         loop {
             let next = (began + SECOND * second).min(began + limit);
-            match told.recv_timeout(next.saturating_duration_since(Instant::now())) {
+            match receiver.recv_timeout(next.saturating_duration_since(Instant::now())) {
                 Ok(result) => return result,
-                Err(RecvTimeoutError::Disconnected) => bail!("the client ended without a word"),
+                Err(RecvTimeoutError::Disconnected) => bail!("the client ended without a result"),
                 Err(RecvTimeoutError::Timeout) => {}
             }
-            if stop.load(Ordering::Relaxed) {
-                bail!("stopped by the host");
-            }
-            let right = progress.right.load(Ordering::Relaxed);
+            check_stop(stop)?;
+            let ok = progress.ok.load(Ordering::Relaxed);
             if began.elapsed() >= limit {
                 let at = self.procedures[progress.procedure.load(Ordering::Relaxed)];
                 let (word, limit) = (PROCEDURES[at].0, show_duration(limit));
-                let what = format!("no end in {limit}: in {word}, after {right} successful calls");
+                let what = format!("no end in {limit}: in {word}, after {ok} successful calls");
                 return Err(Wrong(what).into());
             }
             watcher.ticks(Tick {
                 second,
-                ok: right,
+                ok,
                 faults: progress.errors.load(Ordering::Relaxed),
                 latency: Packed::default(),
                 counting: true,
@@ -323,16 +318,17 @@ impl Options {
     }
 }
 
-/// What the client's thread is to do.
-struct Play {
+/// The work of the client's thread.
+struct ClientJob {
     server: Server,
     address: SocketAddr,
     procedures: Vec<(&'static str, Box<dyn Procedure>)>,
     progress: Arc<Progress>,
 }
 
-impl Play {
-    /// Each procedure with a connection of its own, as each was a program of its own.
+impl ClientJob {
+    /// Runs each procedure with a new connection, because in `sql-bench` each is a separate
+    /// program.
     fn perform(self) -> Result<Times> {
         let mut times = Times::new();
         for (place, (word, procedure)) in self.procedures.into_iter().enumerate() {
@@ -342,7 +338,7 @@ impl Play {
             client
                 .and_then(|mut client| {
                     procedure.fill(&mut client)?;
-                    procedure.ask(&mut client)
+                    procedure.query(&mut client)
                 })
                 .context(word)?;
             times.push((word, began.elapsed()));

@@ -1,4 +1,4 @@
-//! Figures that workloads share: from what clients saw and what the system used meanwhile.
+//! Figures that workloads share, from the results of clients and the resource use of the system.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,28 +10,28 @@ use record::metric::{Direction, Figure, Role};
 
 use crate::Driven;
 
-/// The metric that a sampled profile sums to.
+/// Metric of the CPU time in a sampled profile.
 pub const CPU_TIME: &str = "cpu-time";
 
-/// The metric of what a request costs the server's own processes.
+/// Metric of the CPU time of the server's processes per request.
 pub(crate) const SERVER_CPU: &str = "server-cpu";
 
-/// All that figures are made of.
+/// The inputs of figures.
 #[derive(Debug, Clone, Copy)]
 pub struct Seen<'s> {
-    /// What the drive yielded.
+    /// Result of the drive.
     pub driven: &'s Driven,
-    /// What the system used in the window.
+    /// Resource use in the window.
     pub meter: &'s Meter,
-    /// The system second by second, warm-up included.
+    /// Samples of each second, including the warm-up.
     pub samples: &'s [Sample],
-    /// Guest nanoseconds per executed instruction, when the clock counts instructions.
+    /// Guest nanoseconds per instruction, if the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
 }
 
 impl Seen<'_> {
-    /// CPU time of a service. `None` where the clock counts instructions: the kernel charges by its ticks, and with so few tasks that
-    /// take turns at them a kernel charges its servers up to a tenth too much or too little, the same in every trial.
+    /// CPU time of a service. `None` if the clock counts instructions: then CPU time is sampled at
+    /// timer ticks, with errors of up to a tenth that are the same in every trial.
     pub(crate) fn cpu(&self, service: &str) -> Option<Duration> {
         match self.ns_per_instruction {
             Some(_) => None,
@@ -40,20 +40,20 @@ impl Seen<'_> {
     }
 }
 
-/// What the system used between the window's two ends, read exactly there.
+/// Resource use of the system within the window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Meter {
-    /// From one reading to the other.
+    /// Time between the two readings.
     pub window: Duration,
-    /// Time that all CPUs together were not idle; see the agent's sampler for its source.
+    /// Busy time of all CPUs together; see the agent's sampler for the source.
     pub busy: Duration,
-    /// CPU time of each service, ended processes included.
+    /// CPU time of each service, including ended processes.
     pub services: BTreeMap<String, Duration>,
 }
 
-/// What clients saw, if it can be believed: some answers were right and none had wrong content.
-/// Other faults are figures, not grounds to throw a trial away.
-pub fn believe<'s>(seen: &Seen<'s>) -> Result<&'s LoadResult, String> {
+/// The load result, if some responses were correct and none had wrong content. Other faults are
+/// figures and do not void a trial.
+pub fn checked_load<'s>(seen: &Seen<'s>) -> Result<&'s LoadResult, String> {
     let load = seen.driven.load.as_ref().ok_or("the clients saw nothing")?;
     let wrong = load.faults.get(&Fault::BadContent).copied().unwrap_or(0);
     if wrong > 0 {
@@ -68,20 +68,17 @@ pub fn believe<'s>(seen: &Seen<'s>) -> Result<&'s LoadResult, String> {
 }
 
 fn show_faults(load: &LoadResult) -> String {
-    let faults: Vec<_> = load
-        .faults
-        .iter()
-        .map(|(fault, count)| format!("{} {count}", fault.name()))
-        .collect();
-    match faults.as_slice() {
-        [] => format!("{} requests begun, no fault seen", load.planned),
-        some => some.join(", "),
+    if load.faults.is_empty() {
+        return format!("{} requests begun, no fault seen", load.planned);
     }
+    let faults = load.faults.iter();
+    let faults = faults.map(|(fault, count)| format!("{} {count}", fault.name()));
+    faults.collect::<Vec<_>>().join(", ")
 }
 
 /// The figures of every web workload in a closed loop, throughput first.
 pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
-    let load = believe(seen)?;
+    let load = checked_load(seen)?;
     if load.ok_in_window == 0 {
         return Err(format!(
             "no successful request ended within the window: {} ended later (measure for longer)",
@@ -104,8 +101,8 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
         guard("latency-p99", "us", latency(0.99)),
     ];
     if let Some(cpu) = seen.cpu(server) {
-        // The server's processes only. What the kernel does in the clients' context, such as delivering
-        // to the server's socket, is in instructions per request.
+        // The server's processes only. What the kernel does in the clients' context, such as
+        // delivering to the server's socket, is in instructions per request.
         let per_request = cpu.as_nanos() as f64 / load.ok_in_window as f64;
         figures.push(guard(SERVER_CPU, "us/request", us(per_request)));
     }
@@ -116,16 +113,16 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
     Ok(figures)
 }
 
-/// What a system on the network used in the window, as it told; what it did not tell is absent.
+/// Resource use that a remote system reported; missing values are `None`.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct RemoteUse {
-    /// CPUs that were busy, on average.
+    /// Average number of busy CPUs.
     pub busy_cpus: Option<f64>,
     /// Memory in use at the end, in bytes.
     pub memory_bytes: Option<f64>,
 }
 
-/// The figures of a system on the network.
+/// Figures of a remote system.
 pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
     let lower = |name, unit, value: Option<f64>| {
         value.map(|value| guard(name, unit, Direction::Lower, value))
@@ -146,12 +143,12 @@ pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
     figures.into_iter().flatten().collect()
 }
 
-/// A figure that does not decide.
+/// A figure that is not primary.
 pub fn guard(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
     Figure::new(name, unit, direction, Role::Guard, value)
 }
 
-/// The same figures with another one to decide, which comes first then.
+/// Makes the figure `name` the primary one and moves it to the front.
 pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
     for figure in &mut figures {
         figure.spec.role = if figure.spec.name == name {
@@ -164,7 +161,7 @@ pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
     figures
 }
 
-/// The figures of clients that may have a rate: then the wait is what a server can be good at, and decides.
+/// Makes latency the primary figure if clients have a rate.
 pub(crate) fn at_rate(rate_per_s: Option<u32>, web: Vec<Figure>) -> Vec<Figure> {
     match rate_per_s {
         Some(_) => decided_by(web, "latency-p99"),
@@ -172,7 +169,7 @@ pub(crate) fn at_rate(rate_per_s: Option<u32>, web: Vec<Figure>) -> Vec<Figure> 
     }
 }
 
-/// What a ramp of which more is better comes to, its peak first.
+/// The figures of a ramp, its peak first.
 pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
     let higher = |name, unit, value| guard(name, unit, Direction::Higher, value);
     let shape = curve
@@ -192,10 +189,10 @@ pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
     ])
 }
 
-/// CPU time that a sampled profile stands for, per right answer; nothing where none was served.
+/// CPU time in a sampled profile per successful response; `None` without responses.
 pub fn cpu_time(seen: &Seen<'_>, used: Duration) -> Option<Figure> {
     let load = seen.driven.load.as_ref()?;
-    // Both sides per nanosecond, as of instructions.
+    // Both rates per nanosecond, as in `instructions`.
     let per_ns = load.ok_in_window as f64 / load.window_ns as f64;
     let per_request = used.as_nanos() as f64 / (per_ns * seen.meter.window.as_nanos() as f64);
     per_request
@@ -203,22 +200,16 @@ pub fn cpu_time(seen: &Seen<'_>, used: Duration) -> Option<Figure> {
         .then(|| guard(CPU_TIME, "ns/request", Direction::Lower, per_request))
 }
 
-/// Path length: all instructions but those of the idle loop, clients and sampler included, per right
-/// answer. The clock advances by a fixed time per instruction, so busy time counts instructions.
+/// Instructions per successful response, including clients and sampler, but not the idle loop. The
+/// clock advances by a fixed time per instruction, so busy time counts instructions.
 fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
     let per_instruction = f64::from(seen.ns_per_instruction?);
     let executed = seen.meter.busy.as_nanos() as f64 / per_instruction;
-    // Both sides per nanosecond: the clients' window and the meter's may differ by a thread's start.
+    // Both rates per nanosecond, because the windows of clients and meter may differ slightly.
     let per_ns = load.ok_in_window as f64 / load.window_ns as f64;
     let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
     let unit = "instructions/request";
-    Some(Figure::new(
-        "instructions",
-        unit,
-        Direction::Lower,
-        Role::Guard,
-        per_request,
-    ))
+    Some(guard("instructions", unit, Direction::Lower, per_request))
 }
 
 #[cfg(test)]
@@ -237,15 +228,8 @@ mod tests {
             planned: ok + faults.values().sum::<u64>(),
             ok,
             ok_in_window: ok,
-            unsent: 0,
             faults,
-            connections_asked: 1,
-            connections_opened: 1,
-            body_bytes: 0,
             latency,
-            timeline: Vec::new(),
-            client_cpu_ns: Vec::new(),
-            engine: "epoll".into(),
             ..LoadResult::default()
         }
     }
@@ -276,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_are_per_right_answer() {
+    fn figures_are_per_successful_response() {
         let text = show(load(100, &[(Fault::Reset, 25)]), Some(2));
         expect![[r#"
             throughput 50.00 requests/s
@@ -290,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_costs_instructions_where_they_are_counted_and_else_cpu_time() {
+    fn the_cost_of_a_request_is_instructions_or_cpu_time() {
         let [counted, timed] = [Some(2), None].map(|clock| show(load(100, &[]), clock));
         assert!(timed.contains("server-cpu 5000.00 us/request") && !timed.contains("instructions"));
         assert!(counted.contains("instructions 5000000.00") && !counted.contains("server-cpu"));
@@ -303,13 +287,13 @@ mod tests {
     }
 
     #[test]
-    fn no_right_answer_voids_a_trial_and_says_what_came_instead() {
+    fn a_trial_without_success_is_void_with_its_faults() {
         let text = show(load(0, &[(Fault::BadStatus, 3)]), None);
         expect!["no answer was right: bad-status 3"].assert_eq(&text);
     }
 
     #[test]
-    fn answers_after_the_window_are_no_throughput() {
+    fn responses_after_the_window_do_not_count_as_throughput() {
         let late = LoadResult {
             ok_in_window: 40,
             ..load(100, &[])
@@ -328,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_primary_figure_comes_first_and_is_the_only_one() {
+    fn only_the_first_figure_is_primary() {
         let driven = Driven {
             load: Some(load(3, &[])),
             ..Driven::default()

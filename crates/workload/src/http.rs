@@ -1,7 +1,7 @@
-//! `http`: requests to a server that is there already, a system on the network.
+//! `http`: requests to a remote system.
 //!
-//! Before the load each path is asked for twice; from then on every response must be the same as those, so a server that sheds
-//! load by shorter pages or kind words serves nothing.
+//! Before the load each path is requested twice. All later responses must be the same, so error
+//! pages and shortened pages of an overloaded server do not count as successes.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,7 +53,7 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
-/// How a plan says what is expected of a response.
+/// Keys of a plan that set expectations.
 const SPELLING: Spelling = Spelling {
     status: "status =",
     length: "the server",
@@ -61,7 +61,7 @@ const SPELLING: Spelling = Spelling {
     status_alone: "content = false",
 };
 
-/// Whom Debian trusts.
+/// Debian's CA bundle.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,16 +69,16 @@ struct Options {
     paths: Vec<String>,
     connections: u32,
     keep_alive: bool,
-    /// Client threads; absent for one per CPU.
+    /// Client threads; `None` for one per CPU.
     threads: Option<u32>,
-    /// Requests per second; absent for as many as are answered.
+    /// Rate of an open loop in requests per second; `None` for a closed loop.
     rate_per_s: Option<u32>,
-    /// Value of the `Host` header, where it is not that of the URL.
+    /// Value of the `Host` field, if it is not that of the URL.
     host: Option<String>,
     status: u16,
-    /// Whether the content of responses is checked.
+    /// Whether bodies are checked.
     content: bool,
-    /// Whether any certificate will do.
+    /// Whether any certificate is accepted.
     insecure: bool,
     warmup_ns: u64,
     window_ns: u64,
@@ -115,10 +115,10 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-/// What is sent as `Host`, as it stands: what is no part of a name or an address would end the header's line, or the header.
+/// Value of the `Host` field. Control characters and blanks could end the field or the head.
 fn read_host(fields: &Fields<'_>) -> Option<String> {
     let host = fields.text("host")?;
-    if host.is_empty() || !host.chars().all(|one| one.is_ascii_graphic()) {
+    if host.is_empty() || !host.chars().all(|c| c.is_ascii_graphic()) {
         let what = format!("not a host: {host:?}");
         let remedy = "write a name in ASCII, such as host = \"www.example.org\"";
         fields.wrong("host", what, remedy);
@@ -149,7 +149,7 @@ fn read_paths(fields: &Fields<'_>) -> Option<Vec<String>> {
 }
 
 impl Options {
-    /// Whose word is taken for a server's name.
+    /// Certificates to trust.
     fn trust(&self) -> Result<Trust> {
         if self.insecure {
             Ok(Trust::Any)
@@ -162,24 +162,26 @@ impl Options {
     fn reach(&self, context: &WorkloadContext) -> Result<Server> {
         let target = context.target.as_deref();
         let target = target.context("workload http without a system on the network")?;
-        let mut server = Server::of(target, || self.trust())?;
+        let mut server = Server::from_url(target, || self.trust())?;
         if let Some(host) = &self.host {
             server.host.clone_from(host);
         }
         Ok(server)
     }
 
-    /// All addresses that connections go to; one where the plan names none.
+    /// The server at all configured addresses, or at its default address.
     fn servers(&self, context: &WorkloadContext) -> Result<Vec<Server>> {
         let server = self.reach(context)?;
         if context.addresses.is_empty() {
             return Ok(vec![server]);
         }
         let addresses = context.addresses.iter();
-        addresses.map(|address| server.beside(*address)).collect()
+        addresses
+            .map(|address| server.at_address(*address))
+            .collect()
     }
 
-    /// What is asked for, as all addresses answer it.
+    /// The exchanges, whose responses must be the same at all addresses.
     fn learn_all(&self, servers: &[Server]) -> Result<(Vec<Exchange>, BTreeMap<String, String>)> {
         let (first, others) = servers.split_first().expect("a server has an address");
         let (exchanges, facts) = self.learn(first)?;
@@ -195,7 +197,7 @@ impl Options {
         Ok((exchanges, facts))
     }
 
-    /// What is asked for, with what right responses look like; and that in words, by path.
+    /// The exchanges with their expected responses, and descriptions of these by path.
     fn learn(&self, server: &Server) -> Result<(Vec<Exchange>, BTreeMap<String, String>)> {
         let expected = Expected {
             status: self.status,
@@ -207,24 +209,21 @@ impl Options {
         let (mut exchanges, mut facts) = (Vec::new(), BTreeMap::new());
         for path in &self.paths {
             let mut exchange = Exchange::get(path.clone(), Expect::status(self.status));
-            let (expect, words) = probe::learn(server, &exchange, &expected)?;
+            let (expect, description) = probe::learn(server, &exchange, &expected)?;
             exchange.expect = expect;
             exchanges.push(exchange);
-            facts.insert(format!("remote:response {path}"), words);
+            facts.insert(format!("remote:response {path}"), description);
         }
         Ok((exchanges, facts))
     }
-}
 
-impl Options {
-    /// The load.
     fn traffic(
         &self,
         context: &WorkloadContext,
         mut servers: Vec<Server>,
         exchanges: Vec<Exchange>,
     ) -> Traffic {
-        let more_servers = servers[1..].iter().map(|own| own.address).collect();
+        let more_servers = servers[1..].iter().map(|server| server.address).collect();
         let server = servers.swap_remove(0);
         let Timing { warmup, window } = self.timing();
         Traffic {
@@ -254,10 +253,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.warmup_ns),
-            window: Duration::from_nanos(self.window_ns),
-        }
+        Timing::from_ns(self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -277,15 +273,15 @@ impl Workload for Options {
 
     fn ceiling(&self, context: &WorkloadContext, null_server: &str) -> Result<Option<Traffic>> {
         let server = self.reach(context)?;
-        // What is asked for has a length, whether or not its content is checked.
+        // The lengths of bodies are needed even if bodies are not checked.
         let known = Self {
             content: true,
             ..self.clone()
         };
         let (exchanges, _) = known.learn(&server)?;
-        let own = self.traffic(context, vec![server], exchanges);
-        let null_server = Server::of(null_server, || self.trust())?;
-        Ok(ceiling::traffic(own, &null_server))
+        let traffic = self.traffic(context, vec![server], exchanges);
+        let null_server = Server::from_url(null_server, || self.trust())?;
+        Ok(ceiling::traffic(traffic, &null_server))
     }
 
     fn has_ceiling(&self) -> bool {
@@ -324,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_another_header_is_no_host_and_no_path() {
+    fn hosts_and_paths_cannot_inject_header_fields() {
         let read = |line: &str| {
             let text = format!("kind = \"http\"\n{line}\nconnections = 1\nwindow = \"2s\"");
             crate::testing::read(&text).map(|plan| plan.options["host"].clone())
@@ -345,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rate_has_the_wait_decide() {
+    fn the_rate_is_optional() {
         let options = |text: &str| Options::deserialize(&read(text).unwrap().options).unwrap();
         let closed = options("kind = \"http\"\nconnections = 8\nwindow = \"2s\"");
         assert_eq!((closed.rate_per_s, closed.paths), (None, vec!["/".into()]));

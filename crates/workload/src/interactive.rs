@@ -1,14 +1,14 @@
-//! `interactive`: how late short work begins while more and more tasks want the CPU.
+//! `interactive`: wake-up latency while a rising number of tasks competes for the CPU.
 //!
-//! After the tests of 2.6's O(1) scheduler: its latency should not grow with the number of runnable tasks. One task
-//! wakes every 10 ms, as a person's input would have it, and does a little work; `tasks` others only compute, or make long system
-//! calls: those are what a preemptible kernel is about.
+//! After the tests of 2.6's O(1) scheduler, whose latency should not grow with the number of
+//! runnable tasks. One task wakes every 10 ms, as on user input, and does a little work. Others
+//! compute, or make long system calls, which a preemptible kernel can interrupt.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
@@ -19,13 +19,13 @@ use rustix::thread::{name as thread_name, set_name};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::busy_tasks::among;
+use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "interactive",
@@ -57,7 +57,7 @@ pub(crate) const KIND: Kind = Kind {
 struct Options {
     /// Other tasks of each step, rising.
     tasks: Vec<u64>,
-    /// What they do.
+    /// What these tasks do.
     beside: Beside,
     warmup_ns: u64,
     window_ns: u64,
@@ -70,20 +70,20 @@ struct Options {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 enum Beside {
-    /// Compute, outside the kernel.
+    /// Compute in user space.
     #[default]
     Computing,
-    /// Ask poll(2) about `POLLED` files at a time: one system call in which the kernel never offers to switch.
+    /// Call poll(2) for `POLLED` files, a system call without voluntary preemption points.
     SystemCalls,
 }
 
-/// Files of a system call; the same one, over and over.
+/// Number of files of a poll(2) call; all are the same file.
 const POLLED: usize = 50_000;
 
-/// Time between two wake-ups.
-const BEAT: Duration = Duration::from_millis(10);
+/// Interval of wake-ups.
+const INTERVAL: Duration = Duration::from_millis(10);
 
-/// Work after each: rounds of arithmetic, some tens of microseconds on a CPU of today.
+/// Work after each wake-up, in rounds of arithmetic: some tens of microseconds on a current CPU.
 const WORK_ROUNDS: u64 = 20_000;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
@@ -105,7 +105,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::of_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
+        Timing::for_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -116,18 +116,18 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
         let before = thread_name();
-        // A profile tells tasks by their names; where it cannot be had, one task is called as its process.
+        // Profiles distinguish tasks by name. On failure the task keeps the name of its process.
         let _ = set_name(c"waker");
         let mut steps = Vec::new();
         for tasks in &self.tasks {
             let others = vec![(); *tasks as usize];
-            let beat = || self.beat(stop, &mut ticker);
-            let beside = |(): &(), enough: &AtomicBool| match self.beside {
-                Beside::Computing => compute_on(enough),
-                Beside::SystemCalls => call_on(enough),
+            let measure = || self.measure(stop, &mut ticker);
+            let beside = |(): &(), stop: &AtomicBool| match self.beside {
+                Beside::Computing => compute_until(stop),
+                Beside::SystemCalls => poll_until(stop),
             };
-            let waits = among((self.others(), &others), beside, beat)??;
-            steps.push((*tasks, waits));
+            let latencies = run_beside(self.task_name(), &others, beside, measure)??;
+            steps.push((*tasks, latencies));
         }
         if let Ok(before) = before {
             let _ = set_name(&before);
@@ -144,36 +144,31 @@ impl Workload for Options {
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
 impl Options {
-    /// What the other tasks are called.
-    fn others(&self) -> &'static str {
+    /// Name of the other tasks.
+    fn task_name(&self) -> &'static str {
         match self.beside {
             Beside::Computing => "compute",
             Beside::SystemCalls => "system-calls",
         }
     }
 
-    /// Wakes on every beat until the window is over; how late each wake-up in the window was.
-    fn beat(&self, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<Latency> {
+    /// Wakes at regular intervals until the window is over. Returns the latencies of wake-ups in
+    /// the window.
+    fn measure(&self, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<Latency> {
         let began = Instant::now();
         let opens = Duration::from_nanos(self.warmup_ns);
         let closes = opens + Duration::from_nanos(self.window_ns);
         let mut waits = Latency::new();
         for number in 1.. {
-            let due = BEAT * number;
+            let due = INTERVAL * number;
             if due > closes {
                 break;
             }
-            if stop.load(Ordering::Relaxed) {
-                bail!("stopped by the host");
-            }
-            // A beat that work before it has run into is due at once, and late.
+            check_stop(stop)?;
+            // If the previous work took too long, the wake-up is due at once.
             thread::sleep(due.saturating_sub(began.elapsed()));
             let late = began.elapsed().saturating_sub(due);
             if due > opens {
@@ -186,28 +181,26 @@ impl Options {
     }
 }
 
-/// Computes for as long as it is to.
-fn compute_on(enough: &AtomicBool) {
-    while !enough.load(Ordering::Relaxed) {
+fn compute_until(stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
         compute(WORK_ROUNDS);
     }
 }
 
-/// Makes long system calls for as long as it is to.
-fn call_on(enough: &AtomicBool) {
-    // Of a pipe that nobody writes to there is nothing to tell.
+fn poll_until(stop: &AtomicBool) {
+    // The pipe never becomes readable.
     let (silent, _held) =
         std::io::pipe().expect("the agent may open as many files as there can be");
     let mut polled: Vec<_> = (0..POLLED)
         .map(|_| PollFd::new(&silent, PollFlags::IN))
         .collect();
-    while !enough.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         let ready = poll(&mut polled, Some(&Timespec::default()));
         assert_eq!(ready, Ok(0), "poll of {POLLED} files that are silent");
     }
 }
 
-/// Arithmetic that no compiler can leave out.
+/// Arithmetic that the compiler cannot remove.
 fn compute(rounds: u64) {
     static SINK: AtomicU64 = AtomicU64::new(0);
     let sum = (0..rounds).fold(1, |sum: u64, round| {
@@ -217,6 +210,7 @@ fn compute(rounds: u64) {
     SINK.store(sum, Ordering::Relaxed);
 }
 
+/// Number of other tasks, and wake-up latencies.
 type Step = (u64, Latency);
 
 fn figures(steps: &[Step]) -> Vec<Figure> {
@@ -232,7 +226,7 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
         guard("wakeup-mean", "us", lower, all.mean_ns() / 1e3),
         guard("wakeup-max", "us", lower, us(&all, 1.0)),
     ];
-    // Flat for a scheduler whose latency does not depend on the number of tasks.
+    // 1 if the latency does not depend on the number of tasks.
     if let [(_, first), .., (_, last)] = steps
         && first.mean_ns() > 0.0
     {
@@ -258,21 +252,16 @@ fn curve(name: &str, quantile: f64, steps: &[Step]) -> Curve {
 
 #[cfg(test)]
 mod tests {
-    use plan::fields::Page;
-
     use super::*;
+    use crate::testing;
 
     fn beside(line: &str) -> Result<Beside, String> {
         let text = format!("kind = \"interactive\"\ntasks = [0, 1]\nwindow = \"1s\"\n{line}");
-        let page = Page::new("plan.toml", &text);
-        let table = page.parse();
-        let checked = crate::check(&Fields::top(&page, &table));
-        let plan = page.close(checked).map_err(|why| why.to_string())?;
-        Ok(Options::deserialize(&plan.options).unwrap().beside)
+        testing::options::<Options>(&text).map(|options| options.beside)
     }
 
     #[test]
-    fn others_compute_unless_the_plan_says_otherwise() {
+    fn other_tasks_compute_by_default() {
         assert_eq!(beside(""), Ok(Beside::Computing));
         assert_eq!(beside("beside = \"computing\""), Ok(Beside::Computing));
         assert_eq!(beside("beside = \"system-calls\""), Ok(Beside::SystemCalls));

@@ -1,7 +1,8 @@
-//! `io-mix`: a large file is read while somebody else streams writes to the same disk.
+//! `io-mix`: reads a large file while other tasks stream writes to the same disk.
 //!
-//! After `InfoWorld`'s words on 2.6's I/O schedulers, 30 January 2004: a 500 MB file, and writes of 1 MB blocks beside it; reading
-//! took 37 s under 2.4 and 3.9 s under 2.6. The I/O scheduler is the arm's (`io_scheduler`, `queue`), the disk the machine's.
+//! After `InfoWorld`'s report on 2.6's I/O schedulers of 30 January 2004: a 500 MB file beside
+//! writes of 1 MB blocks; reading took 37 s under 2.4 and 3.9 s under 2.6. The arm sets the I/O
+//! scheduler (`io_scheduler`, `queue`), the machine the disk.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
@@ -19,12 +20,12 @@ use serde::{Deserialize, Serialize};
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::disk;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "io-mix",
@@ -70,29 +71,29 @@ pub(crate) const KIND: Kind = Kind {
 struct Options {
     /// Size of the file that is read; a multiple of `BLOCK`.
     file_bytes: u64,
-    /// Writers beside the reader; none measures reading alone.
+    /// Number of writers; 0 measures reading alone.
     writers: u64,
-    /// What each writer writes before it begins again at the front; a multiple of `BLOCK`.
+    /// Bytes that each writer writes before it starts over; a multiple of `BLOCK`.
     #[serde(default = "stream_bytes")]
     stream_bytes: u64,
-    /// What the reader asks for at a time; `BLOCK` at the most.
+    /// Size of the reader's requests; at most `BLOCK`.
     #[serde(default = "block_bytes")]
     read_bytes: u64,
-    /// Time that the writers have before the read.
+    /// Time between the start of the writers and the read.
     #[serde(default)]
     lead_ns: u64,
     limit_ns: u64,
 }
 
-/// What readers and writers take at a time.
+/// Size of a block of reader and writers.
 const BLOCK: usize = 1 << 20;
 
-/// What a writer writes where the plan does not say.
+/// Default of `stream_bytes`.
 fn stream_bytes() -> u64 {
     512 << 20
 }
 
-/// What a reader asks for where the plan does not say.
+/// Default of `read_bytes`.
 fn block_bytes() -> u64 {
     BLOCK as u64
 }
@@ -121,7 +122,7 @@ fn read_lead(fields: &Fields<'_>) -> Option<Duration> {
         return Some(Duration::ZERO);
     }
     let lead = fields.read("lead", base::input::units::duration)?;
-    if lead > LONGEST_LEAD {
+    if lead > MAX_LEAD {
         let what = format!(
             "lead out of range: {}",
             base::input::units::show_duration(lead)
@@ -132,8 +133,8 @@ fn read_lead(fields: &Fields<'_>) -> Option<Duration> {
     Some(lead)
 }
 
-/// More than any page cache takes to fill.
-const LONGEST_LEAD: Duration = Duration::from_secs(3600);
+/// Longer than it takes to fill any page cache.
+const MAX_LEAD: Duration = Duration::from_secs(3600);
 
 impl Workload for Options {
     fn packages(&self) -> Vec<&str> {
@@ -145,16 +146,13 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.lead_ns),
-            window: Duration::from_nanos(self.limit_ns),
-        }
+        Timing::from_ns(self.lead_ns, self.limit_ns)
     }
 
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
         let dir = disk::mount(context, 1 + self.writers)?;
         let file = dir.join(FILE);
-        // Directories of their own lie apart from each other on the disk, and with them their files.
+        // File systems place directories apart on the disk, together with their files.
         fs::create_dir(dir.join(READ_DIR)).context("make a directory for the file")?;
         for number in 0..self.writers {
             fs::create_dir(dir.join(write_dir(number))).context("make a directory for a stream")?;
@@ -183,20 +181,16 @@ impl Workload for Options {
                     scope.spawn(move || write_stream(&file, self.stream_bytes, seed, writing))
                 })
                 .collect();
-            let is_stopped = || stop.load(Ordering::Relaxed);
-            wait(lead, &mut || {
-                ticker.tick(0);
-                !is_stopped()
-            });
+            wait(lead, stop, &mut ticker);
             let before = writing.bytes.load(Ordering::Relaxed);
-            let limits = (
-                self.read_bytes as usize,
-                Duration::from_nanos(self.limit_ns),
-            );
-            let read = read_file(&dir.join(FILE), context.seed, limits, &mut |blocks| {
-                ticker.tick(blocks);
-                !is_stopped()
-            });
+            let limit = Duration::from_nanos(self.limit_ns);
+            let request_bytes = self.read_bytes as usize;
+            let mut on_block = || {
+                ticker.tick(1);
+                check_stop(stop)
+            };
+            let file = dir.join(FILE);
+            let read = read_file(&file, context.seed, request_bytes, limit, &mut on_block);
             let written = writing.bytes.load(Ordering::Relaxed) - before;
             writing.over.store(true, Ordering::Relaxed);
             for writer in writers {
@@ -211,25 +205,17 @@ impl Workload for Options {
         }
         let seconds = read.took.as_secs_f64();
         let mib_per_s = |bytes: u64| bytes as f64 / f64::from(1 << 20) / seconds;
-        let worst = read.worst.as_secs_f64() * 1e3;
+        let (lower, higher) = (Direction::Lower, Direction::Higher);
+        let max_block_ms = read.max_block_time.as_secs_f64() * 1e3;
         Ok(Driven {
             figures: vec![
-                Figure::new("read-time", "s", Direction::Lower, Role::Primary, seconds),
-                guard(
-                    "read-rate",
-                    "MiB/s",
-                    Direction::Higher,
-                    mib_per_s(read.bytes),
-                ),
-                guard("write-rate", "MiB/s", Direction::Higher, mib_per_s(written)),
-                guard("read-block-max", "ms", Direction::Lower, worst),
+                Figure::new("read-time", "s", lower, Role::Primary, seconds),
+                guard("read-rate", "MiB/s", higher, mib_per_s(read.bytes)),
+                guard("write-rate", "MiB/s", higher, mib_per_s(written)),
+                guard("read-block-max", "ms", lower, max_block_ms),
             ],
             ..Driven::default()
         })
-    }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
     }
 }
 
@@ -242,21 +228,17 @@ fn write_dir(number: u64) -> String {
     format!("write-{number}")
 }
 
-/// Lets a time pass, unless `go_on` ends it, which is asked ten times a second.
-fn wait(time: Duration, go_on: &mut dyn FnMut() -> bool) {
+/// Waits for some time, or until `stop`.
+fn wait(time: Duration, stop: &AtomicBool, ticker: &mut Ticker<'_>) {
     let began = Instant::now();
-    while let Some(left) = time
-        .checked_sub(began.elapsed())
-        .filter(|left| !left.is_zero())
-    {
+    while began.elapsed() < time && !stop.load(Ordering::Relaxed) {
+        let left = time.saturating_sub(began.elapsed());
         thread::sleep(left.min(Duration::from_millis(100)));
-        if !go_on() {
-            return;
-        }
+        ticker.tick(0);
     }
 }
 
-/// A block's bytes: the seed's, with its own number in front, so that no two are equal.
+/// Blocks of seeded bytes with the block's number in front, so that all blocks differ.
 struct Pattern(Vec<u8>);
 
 impl Pattern {
@@ -266,7 +248,7 @@ impl Pattern {
         Self(words.take(BLOCK / 8).flatten().collect())
     }
 
-    /// The block of that number.
+    /// The block with this number.
     fn block(&mut self, number: u64) -> &[u8] {
         self.0[..8].copy_from_slice(&number.to_le_bytes());
         &self.0
@@ -282,31 +264,32 @@ fn write_file(path: &Path, bytes: u64, seed: u64) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// What a reader came to.
+/// Result of reading a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Reading {
     bytes: u64,
     took: Duration,
-    /// Longest time for one block.
-    worst: Duration,
+    /// Longest time for a block.
+    max_block_time: Duration,
 }
 
-/// Reads the file from front to back, so many bytes at a time, and compares every byte; `go_on` is told of each block and may end it.
+/// Reads the file sequentially and compares every byte. Calls `on_block` after each block.
 fn read_file(
     path: &Path,
     seed: u64,
-    (at_a_time, limit): (usize, Duration),
-    go_on: &mut dyn FnMut(u64) -> bool,
+    request_bytes: usize,
+    limit: Duration,
+    on_block: &mut dyn FnMut() -> Result<()>,
 ) -> Result<Reading> {
     let mut pattern = Pattern::new(seed);
     let mut file = File::open(path).context("open the file to be read")?;
     let mut block = vec![0; BLOCK];
     let began = Instant::now();
-    let (mut number, mut worst) = (0, Duration::ZERO);
+    let (mut number, mut max_block_time) = (0, Duration::ZERO);
     loop {
         let before = began.elapsed();
-        let length = fill(&mut file, &mut block, at_a_time).context("read the file")?;
-        worst = worst.max(began.elapsed().saturating_sub(before));
+        let length = fill(&mut file, &mut block, request_bytes).context("read the file")?;
+        max_block_time = max_block_time.max(began.elapsed().saturating_sub(before));
         if length == 0 {
             break;
         }
@@ -315,9 +298,7 @@ fn read_file(
             return Err(Wrong(what).into());
         }
         number += 1;
-        if !go_on(1) {
-            bail!("stopped by the host");
-        }
+        on_block()?;
         if began.elapsed() > limit {
             let limit = base::input::units::show_duration(limit);
             return Err(Wrong(format!("the file was not read in {limit}")).into());
@@ -326,15 +307,15 @@ fn read_file(
     Ok(Reading {
         bytes: number * BLOCK as u64,
         took: began.elapsed(),
-        worst,
+        max_block_time,
     })
 }
 
-/// Reads until the block is full or the file has ended.
-fn fill(file: &mut File, block: &mut [u8], at_a_time: usize) -> std::io::Result<usize> {
+/// Reads until the block is full or the file ends.
+fn fill(file: &mut File, block: &mut [u8], request_bytes: usize) -> std::io::Result<usize> {
     let mut length = 0;
     while length < block.len() {
-        let end = block.len().min(length + at_a_time);
+        let end = block.len().min(length + request_bytes);
         match file.read(&mut block[length..end])? {
             0 => break,
             more => length += more,
@@ -343,14 +324,14 @@ fn fill(file: &mut File, block: &mut [u8], at_a_time: usize) -> std::io::Result<
     Ok(length)
 }
 
-/// What writers share.
+/// State shared by all writers.
 #[derive(Debug, Default)]
 struct Writing {
     over: AtomicBool,
     bytes: AtomicU64,
 }
 
-/// Streams blocks into a file until it is over; from its front again when it has filled its room.
+/// Writes blocks to a file until `writing.over`, and starts over after `stream_bytes`.
 fn write_stream(
     path: &Path,
     stream_bytes: u64,
@@ -383,8 +364,9 @@ mod tests {
 
     fn read(path: &Path) -> Result<u64, String> {
         let limit = Duration::from_secs(60);
-        let reading = read_file(path, 7, (5000, limit), &mut |_| true);
-        reading.map(|one| one.bytes).map_err(|why| why.to_string())
+        let reading = read_file(path, 7, 5000, limit, &mut || Ok(()));
+        let bytes = reading.map(|reading| reading.bytes);
+        bytes.map_err(|why| why.to_string())
     }
 
     #[test]
@@ -400,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn two_blocks_that_changed_places_are_seen() {
+    fn swapped_blocks_are_detected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         write_file(&path, 2 << 20, 7).unwrap();

@@ -1,21 +1,21 @@
-//! Workloads: a server, its data, its clients, its metrics and how answers are checked.
+//! Workloads: a server, its data, its clients, its metrics and the checks of its responses.
 //!
 //! ```text
 //! [[workload]] --check--> options (JSON, in the plan and the job) --from_options--> Workload
 //!                                       in the guest:  prepare -> services -> drive -> figures
 //! ```
-//! One file per workload. A new one is that file and one line in `KINDS`; nothing else names a
-//! workload. It may use what is shared here: servers (`apache`, `nginx`), data from a seed, figures.
+//! Each workload has a file and a line in `KINDS`; nothing else names it. Workloads share servers
+//! (`apache`, `nginx`), seeded data and figures.
 
 mod accept;
-pub mod apache;
+mod apache;
 mod app_trade;
 mod busy_tasks;
 pub mod ceiling;
 pub mod command;
 pub mod config;
 pub mod context;
-pub mod data;
+mod data;
 mod database;
 mod disk;
 pub mod figures;
@@ -25,7 +25,7 @@ mod io_mix;
 mod limits;
 mod locks;
 pub mod metric_names;
-pub mod nginx;
+mod nginx;
 mod options;
 pub mod overview;
 pub mod probe;
@@ -37,7 +37,7 @@ mod smb_ramp;
 mod testing;
 mod threads;
 mod ticker;
-pub mod tool;
+mod tool;
 mod web;
 mod web_browse;
 mod web_cgi;
@@ -48,10 +48,10 @@ mod web_slow;
 mod web_soak;
 mod web_static;
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use base::input::problem::remedy_among;
 use load::part::Part;
 use load::traffic::Traffic;
@@ -68,7 +68,7 @@ use crate::figures::Seen;
 use crate::overview::Overview;
 use crate::service::Service;
 
-/// All workloads there are.
+/// All kinds of workloads.
 pub(crate) const KINDS: &[Kind] = &[
     accept::KIND,
     app_trade::KIND,
@@ -96,33 +96,33 @@ pub(crate) const KINDS: &[Kind] = &[
 /// Programs of the image that a workload runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Programs {
-    /// Nobody knows which: all that the image has.
+    /// Unknown: all programs of the image.
     All,
-    /// Programs, with the libraries that they are linked with, and directories, by absolute paths.
+    /// Absolute paths of directories, and of programs, whose libraries are included.
     These(&'static [&'static str]),
 }
 
-/// How a workload is found by the word that plans write.
+/// A kind of workload.
 pub(crate) struct Kind {
-    /// The word: `web-static`.
+    /// Name in plans: `web-static`.
     pub(crate) word: &'static str,
-    /// What an author of plans is told.
+    /// Description for authors of plans.
     pub(crate) overview: Overview,
-    /// What it is to other crates, by its options.
+    /// Traits for other crates, given the options.
     pub(crate) traits: fn(&serde_json::Value) -> Traits,
-    /// Reads the kind's own keys; notes mistakes and returns `None` if there are any.
+    /// Reads the kind's keys. Records mistakes and returns `None` if there are any.
     pub(crate) check: fn(&Fields<'_>) -> Option<Checked>,
-    /// Brings the options that `check` wrote back to life.
+    /// Rebuilds the workload from the options that `check` wrote.
     pub(crate) from_options: fn(&serde_json::Value) -> serde_json::Result<Box<dyn Workload>>,
 }
 
-/// A kind's own keys, found right.
+/// The checked keys of a kind.
 pub(crate) struct Checked {
-    /// What `from_options` will be given.
+    /// Options for `from_options`.
     pub(crate) options: serde_json::Value,
-    /// How long it loads the server.
+    /// How long the workload loads the server.
     pub(crate) timing: Timing,
-    /// How long it is expected to take, where `timing` is only what it may take.
+    /// Expected duration, if `timing` is only a limit.
     pub(crate) expected: Option<Duration>,
 }
 
@@ -147,11 +147,18 @@ pub struct Timing {
 }
 
 impl Timing {
-    /// That of so many steps one after another, each with a warm-up of its own; only the first one's is not counted.
-    pub(crate) fn of_steps(steps: usize, warmup_ns: u64, window_ns: u64) -> Self {
-        let warmup = Duration::from_nanos(warmup_ns);
-        let step = warmup + Duration::from_nanos(window_ns);
-        let all = step.saturating_mul(u32::try_from(steps).unwrap_or(u32::MAX));
+    pub(crate) fn from_ns(warmup_ns: u64, window_ns: u64) -> Self {
+        Self {
+            warmup: Duration::from_nanos(warmup_ns),
+            window: Duration::from_nanos(window_ns),
+        }
+    }
+
+    /// Timing of successive steps, each with a warm-up. Only the first warm-up is not counted.
+    pub(crate) fn for_steps(steps: usize, warmup_ns: u64, window_ns: u64) -> Self {
+        let Self { warmup, window } = Self::from_ns(warmup_ns, window_ns);
+        let steps = u32::try_from(steps).unwrap_or(u32::MAX);
+        let all = (warmup + window).saturating_mul(steps);
         Self {
             warmup,
             window: all.saturating_sub(warmup),
@@ -159,8 +166,14 @@ impl Timing {
     }
 }
 
-/// What a driver returns when answers or data are wrong: the trial is void for what it served, not for what
-/// the agent could not do.
+/// Fails if the host has stopped the trial.
+pub(crate) fn check_stop(stop: &AtomicBool) -> Result<()> {
+    ensure!(!stop.load(Ordering::Relaxed), "stopped by the host");
+    Ok(())
+}
+
+/// Error of a drive whose responses or data are wrong. It voids the trial because of the server,
+/// not because of the agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wrong(pub String);
 
@@ -172,55 +185,56 @@ impl std::fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
-/// When clients that share a load with those of other hosts begin, and which part of it is theirs.
+/// This host's part of a load that several hosts share, and the common start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Meeting {
-    /// The part.
+pub struct SharedStart {
+    /// Part of the load.
     pub part: Part,
-    /// An instant of `load::clock` that lies ahead.
+    /// A future instant of `load::clock`.
     pub start_ns: u64,
 }
 
-/// A watcher for tests that look at nothing but what a drive yields.
+/// A watcher for tests that only check the result of a drive.
 #[cfg(test)]
-pub(crate) struct Nobody;
+pub(crate) struct NullWatcher;
 
 #[cfg(test)]
-impl Watcher for Nobody {
+impl Watcher for NullWatcher {
     fn begins(&mut self) {}
     fn ticks(&mut self, _: Tick) {}
 }
 
-/// Who watches a drive.
+/// Observes a drive.
 pub trait Watcher {
-    /// Called once by a drive of one load, when all is ready for it; `None` where nobody shares it.
+    /// Called once by a drive of a single load, when it is ready. Returns `None` if the load is not
+    /// shared.
     ///
     /// # Errors
-    /// The others are not there any more.
-    fn meet(&mut self) -> Result<Option<Meeting>> {
+    /// The other hosts have gone.
+    fn shared_start(&mut self) -> Result<Option<SharedStart>> {
         Ok(None)
     }
 
-    /// Called once, at the instant from which `Timing` counts: preparations of the drive are over.
+    /// Called once after preparations, at the instant from which `Timing` counts.
     fn begins(&mut self);
 
-    /// Called as each step of a ramp begins, the first one included.
+    /// Called at the start of each step of a ramp.
     fn steps(&mut self) {}
 
-    /// Called once a second from then on.
+    /// Called once per second after `begins`.
     fn ticks(&mut self, tick: Tick);
 }
 
-/// A server, its data, its clients, its metrics and how answers are checked.
+/// A server, its data, its clients, its metrics and the checks of its responses.
 ///
-/// Everything it does is decided by its options and the context's seed, so two arms get the same.
+/// A workload depends only on its options and on the context's seed, so all arms get the same one.
 pub trait Workload: Send + Sync {
-    /// Debian packages that the image must have; `one|other` is content with either.
+    /// Debian packages that the image must have; `a|b` means either.
     fn packages(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// What of the image a guest reads into memory before it starts anything.
+    /// Programs that a guest reads into memory before it starts services.
     fn programs(&self) -> Programs {
         if self.packages().is_empty() {
             Programs::These(&[])
@@ -229,47 +243,51 @@ pub trait Workload: Send + Sync {
         }
     }
 
-    /// Servers whose configuration an arm may change; the first one is meant where none is named.
+    /// Servers whose configuration an arm may change; the first is the default.
     fn configurable(&self) -> Vec<&'static str> {
         Vec::new()
     }
 
-    /// Names of the services that `prepare` yields.
+    /// Names of the services that `prepare` returns.
     fn services(&self) -> Vec<&'static str> {
         self.configurable()
     }
 
-    /// Kernel modules that it needs beyond the agent's own.
+    /// Kernel modules that it needs beyond those of the agent.
     fn modules(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Size of the disk that it needs to itself, empty at the start, as `WorkloadContext::disk`; 0 for none.
+    /// Size of the empty disk that it needs, `WorkloadContext::disk`; 0 for none.
     fn disk_bytes(&self) -> u64 {
         0
     }
 
-    /// Files of the host's, as the plan names them; they are put into `context::FILES` below the context's directory.
+    /// Host files, as named in the plan. They are copied to `context::FILES` below the context's
+    /// directory.
     fn files(&self) -> Vec<&str> {
         Vec::new()
     }
 
-    /// Whether `drive` needs nothing of the servers' system but their addresses, so that it may be called on another one.
+    /// Whether `drive` needs only the addresses of the servers, so that it can run on another
+    /// system.
     fn is_driven_from_outside(&self) -> bool {
         false
     }
 
-    /// Whether its clients go on for the whole window after requests have failed, so that the system may be disturbed meanwhile.
+    /// Whether clients continue for the whole window after failed requests, so that disturbances
+    /// are allowed.
     fn can_be_disturbed(&self) -> bool {
         false
     }
 
-    /// Whether hosts can share its load: `drive` does nothing but send one load, which all of them begin together (`Watcher::meet`).
+    /// Whether hosts can share its load: `drive` only sends a single load, which all hosts start
+    /// together (`Watcher::shared_start`).
     fn is_shareable(&self) -> bool {
         false
     }
 
-    /// Whether its connections can go to several addresses of the server's.
+    /// Whether its connections can use several addresses of the server.
     fn takes_addresses(&self) -> bool {
         false
     }
@@ -277,7 +295,7 @@ pub trait Workload: Send + Sync {
     /// How long `drive` loads the server.
     fn timing(&self) -> Timing;
 
-    /// Writes data and configuration below `context.dir`; the services are started in their order.
+    /// Writes data and configuration below `context.dir`. Returns the services in starting order.
     fn prepare(&self, _context: &WorkloadContext) -> Result<Vec<Service>> {
         Ok(Vec::new())
     }
@@ -291,34 +309,38 @@ pub trait Workload: Send + Sync {
         watcher: &mut dyn Watcher,
     ) -> Result<Driven>;
 
-    /// What `drive` would send, as requests to the null server at a URL for as many bytes each; `None` where nothing can be learnt
-    /// from that. Called where `drive` is, but no service of the workload's runs.
+    /// The traffic of `drive`, as requests to a null server for as many bytes each; `None` if that
+    /// says nothing about the clients. Called where `drive` is, but without services.
     fn ceiling(&self, _context: &WorkloadContext, _null_server: &str) -> Result<Option<Traffic>> {
         Ok(None)
     }
 
-    /// Whether `ceiling` knows an answer.
+    /// Whether `ceiling` returns traffic.
     fn has_ceiling(&self) -> bool {
         false
     }
 
-    /// The figures, the primary one first, or why the trial says nothing: answers were wrong, or
-    /// none was right.
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String>;
+    /// The figures, the primary one first. By default those that `drive` returned.
+    ///
+    /// # Errors
+    /// The trial is void: responses were wrong, or none was correct.
+    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
+        Ok(seen.driven.figures.clone())
+    }
 }
 
-/// Whether a plan can lengthen what is measured of each trial: it has a window, and does not run to an end of its own.
+/// Whether a plan can set the length of the measurement: the workload has a window.
 pub fn has_window(workload: &WorkloadPlan) -> bool {
     let kind = overview::find(&workload.kind);
     kind.is_ok_and(|(_, overview)| overview.keys.iter().any(|key| key.name == "window"))
 }
 
-/// Checks one `[[workload]]` table of a plan; notes mistakes and returns `None` if there are any.
+/// Checks a `[[workload]]` table of a plan. Records mistakes and returns `None` if there are any.
 pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     if !fields.has("kind") {
         fields.missing("kind", "\"web-static\"");
     }
-    // Of a table of unknown kind nobody can say which keys belong in it, so no key is called wrong.
+    // The keys of an unknown kind are unknown, so none is reported.
     let word = fields.text("kind")?;
     let Some(kind) = KINDS.iter().find(|kind| kind.word == word) else {
         let words: Vec<_> = KINDS.iter().map(|kind| kind.word).collect();
@@ -349,10 +371,10 @@ pub fn check(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     })
 }
 
-/// Whether a workload fits a machine of this kind; why not, with the remedy.
+/// Checks that a workload fits a machine of this kind. The error has a remedy.
 pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), String> {
     let WorkloadPlan { id, kind: word, .. } = workload;
-    let is_of_network = overview::find(word).is_ok_and(|(_, own)| own.is_of_network());
+    let is_of_network = overview::find(word).is_ok_and(|(_, overview)| overview.is_of_network());
     match (is_of_network, kind) {
         (true, MachineKind::Url)
         | (false, MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local) => Ok(()),
@@ -367,52 +389,56 @@ pub fn check_machine(workload: &WorkloadPlan, kind: MachineKind) -> Result<(), S
     }
 }
 
-/// Whether a workload's length is only what it may take.
-pub fn runs_to_its_end(workload: &WorkloadPlan) -> bool {
+/// Whether a workload's length is only a limit.
+pub fn runs_to_completion(workload: &WorkloadPlan) -> bool {
     workload.options.get("limit_ns").is_some()
 }
 
-/// Whether a workload's clients can be on another system than its servers.
-pub fn is_driven_from_outside(workload: &WorkloadPlan) -> bool {
-    // Options come from `check`, so that they always come to life.
-    from_plan(workload).is_ok_and(|own| own.is_driven_from_outside())
+// Options of a plan come from `check`, so `from_plan` only fails if another version wrote them.
+
+/// See `Workload::is_driven_from_outside`.
+pub fn is_driven_from_outside(plan: &WorkloadPlan) -> bool {
+    from_plan(plan).is_ok_and(|workload| workload.is_driven_from_outside())
 }
 
-/// Whether a workload's clients go on for the whole window after requests have failed.
-pub fn can_be_disturbed(workload: &WorkloadPlan) -> bool {
-    // Options come from `check`, so that they always come to life.
-    from_plan(workload).is_ok_and(|own| own.can_be_disturbed())
+/// See `Workload::can_be_disturbed`.
+pub fn can_be_disturbed(plan: &WorkloadPlan) -> bool {
+    from_plan(plan).is_ok_and(|workload| workload.can_be_disturbed())
 }
 
-/// Whether hosts can share a workload's load.
-pub fn is_shareable(workload: &WorkloadPlan) -> bool {
-    from_plan(workload).is_ok_and(|own| own.is_shareable())
+/// See `Workload::is_shareable`.
+pub fn is_shareable(plan: &WorkloadPlan) -> bool {
+    from_plan(plan).is_ok_and(|workload| workload.is_shareable())
 }
 
-/// Whether a workload's clients can use several addresses of the servers' system.
-pub fn takes_addresses(workload: &WorkloadPlan) -> bool {
-    from_plan(workload).is_ok_and(|own| own.takes_addresses())
+/// See `Workload::takes_addresses`.
+pub fn takes_addresses(plan: &WorkloadPlan) -> bool {
+    from_plan(plan).is_ok_and(|workload| workload.takes_addresses())
 }
 
-/// The servers of a workload whose configuration an arm may change, the first one first.
-fn servers(workload: &WorkloadPlan) -> Vec<&'static str> {
-    // Options come from `check`, so that they always come to life.
-    from_plan(workload).map_or_else(|_| Vec::new(), |own| own.configurable())
+/// See `Workload::has_ceiling`.
+pub fn has_ceiling(plan: &WorkloadPlan) -> bool {
+    from_plan(plan).is_ok_and(|workload| workload.has_ceiling())
 }
 
-/// The services that a workload starts, by the names that plans know them by.
-pub fn services(workload: &WorkloadPlan) -> Vec<&'static str> {
-    from_plan(workload).map_or_else(|_| Vec::new(), |own| own.services())
+/// See `Workload::configurable`.
+fn servers(plan: &WorkloadPlan) -> Vec<&'static str> {
+    from_plan(plan).map_or_else(|_| Vec::new(), |workload| workload.configurable())
 }
 
-/// The files of the user's own that a workload needs, as the plan names them.
-pub fn own_files(workload: &WorkloadPlan) -> Vec<String> {
-    // Options come from `check`, so that they always come to life.
-    let files = |own: Box<dyn Workload>| own.files().into_iter().map(String::from).collect();
-    from_plan(workload).map_or_else(|_| Vec::new(), files)
+/// See `Workload::services`.
+pub fn services(plan: &WorkloadPlan) -> Vec<&'static str> {
+    from_plan(plan).map_or_else(|_| Vec::new(), |workload| workload.services())
 }
 
-/// The name that the reports use: `name` where there is one, the kind otherwise.
+/// See `Workload::files`.
+pub fn host_files(plan: &WorkloadPlan) -> Vec<String> {
+    let workload = from_plan(plan).ok();
+    let files = workload.iter().flat_map(|workload| workload.files());
+    files.map(String::from).collect()
+}
+
+/// The name in reports: `name`, or else the kind.
 fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
     if !fields.takes("name") {
         return Some(kind.into());
@@ -427,12 +453,7 @@ fn read_id(fields: &Fields<'_>, kind: &str) -> Option<String> {
     Some(name.into())
 }
 
-/// Whether what a workload's clients could measure at the most can be found out with a null server.
-pub fn has_ceiling(workload: &WorkloadPlan) -> bool {
-    from_plan(workload).is_ok_and(|own| own.has_ceiling())
-}
-
-/// Brings a workload of a plan to life.
+/// Builds the workload of a plan.
 pub fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn Workload>> {
     from_options(&WorkloadJob {
         kind: workload.kind.clone(),
@@ -440,7 +461,7 @@ pub fn from_plan(workload: &WorkloadPlan) -> Result<Box<dyn Workload>> {
     })
 }
 
-/// Brings a workload back to life from the options that `check` wrote.
+/// Rebuilds a workload from the options that `check` wrote.
 pub fn from_options(job: &WorkloadJob) -> Result<Box<dyn Workload>> {
     let kind = KINDS.iter().find(|kind| kind.word == job.kind);
     let kind = kind.with_context(|| format!("unknown kind of workload: {:?}", job.kind))?;

@@ -1,9 +1,10 @@
-//! `limits`: how far a kernel goes where those of 2004 met limits, and what each thing more costs there.
+//! `limits`: how many objects of a kind a kernel supports, and what each costs.
 //!
-//! 2.4 had PIDs up to 32,767, block devices by 256 numbers of a major one, and file systems up to 2 TiB; 2.6 lifted all of
-//! these. Each kind of thing is made one after the other, up to the number that the plan wants or to the first that the
-//! kernel refuses; all of them exist at once, and then each is used: a process answers, a file is read, a socket carries a
-//! byte each way. What was reached is a figure and no failure; a thing that does not work is one.
+//! 2.4 had PIDs up to 32,767, 256 block devices for each major number, and file systems up to 2
+//! TiB; 2.6 raised all these limits. Objects of each kind are made one after the other, up to the
+//! number in the plan or until the kernel refuses one. All exist at once. Then each is used: a
+//! process answers, a file is read, a socket transfers a byte each way. Fewer objects than wanted
+//! are a figure, not a failure. An object that does not work is a failure.
 
 mod devices;
 mod file_system;
@@ -26,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
 use crate::disk;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::limits::growth::{Grown, Growth};
 use crate::options;
 use crate::overview::{Key, Overview};
@@ -65,7 +66,7 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    /// How many of each are wanted; 0 leaves a kind out.
+    /// Wanted number of each kind; 0 for none.
     processes: u64,
     threads: u64,
     files: u64,
@@ -76,16 +77,16 @@ struct Options {
     limit_ns: u64,
 }
 
-/// The most PIDs that a kernel of 64 bits has (`PID_MAX_LIMIT`).
-const MOST_PIDS: u64 = 4 << 20;
+/// Most PIDs of a 64-bit kernel (`PID_MAX_LIMIT`).
+const MAX_PIDS: u64 = 4 << 20;
 
-/// File systems from here to the largest file of ext4 with blocks of 4 KiB.
+/// Sizes of file systems; the maximum is the largest file of ext4 with blocks of 4 KiB.
 const SIZES: std::ops::RangeInclusive<u64> = (1 << 30)..=(16 << 40);
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let count = |key, most| options::count(fields, key, 0..=most, 0);
-    let processes = count("processes", MOST_PIDS);
-    let threads = count("threads", MOST_PIDS);
+    let processes = count("processes", MAX_PIDS);
+    let threads = count("threads", MAX_PIDS);
     // The agent may open 2^20 files, and needs some itself.
     let files = count("files", 1_000_000);
     let sockets = count("sockets", 1_000_000);
@@ -110,11 +111,11 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
     Some(Checked::new(&options, options.timing()))
 }
 
-/// A kind of thing of which there may be many.
+/// Makes and uses objects of a kind.
 type Reach = fn(&WorkloadContext, &mut Growth<'_>, u64) -> Result<Grown>;
 
 impl Options {
-    /// The kinds that are wanted, and how many of each.
+    /// The wanted kinds, and the wanted number of each.
     fn wanted(&self) -> Vec<(Reach, u64)> {
         let all: [(Reach, u64); 6] = [
             (processes::reach, self.processes),
@@ -124,8 +125,7 @@ impl Options {
             (devices::reach, self.devices),
             (file_system::reach, self.file_system_bytes),
         ];
-        let wanted = all.into_iter().filter(|(_, most)| 0 < *most);
-        wanted.collect()
+        all.into_iter().filter(|(_, wanted)| *wanted > 0).collect()
     }
 
     fn has_devices(&self) -> bool {
@@ -151,10 +151,7 @@ impl Workload for Options {
     }
 
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::ZERO,
-            window: Duration::from_nanos(self.limit_ns),
-        }
+        Timing::from_ns(0, self.limit_ns)
     }
 
     fn drive(
@@ -166,8 +163,8 @@ impl Workload for Options {
         let limit = Duration::from_nanos(self.limit_ns);
         let mut growth = Growth::begin(watcher, limit, stop);
         let mut all = Vec::new();
-        for (reach, most) in self.wanted() {
-            all.push(reach(context, &mut growth, most)?);
+        for (reach, wanted) in self.wanted() {
+            all.push(reach(context, &mut growth, wanted)?);
         }
         Ok(Driven {
             figures: figures(&all),
@@ -176,28 +173,20 @@ impl Workload for Options {
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
-/// What was reached of what was wanted decides; beside it, how many of each kind and what each of the last of them cost.
+/// The mean share of wanted objects that were reached; and by kind, the number of objects and their
+/// cost.
 fn figures(all: &[Grown]) -> Vec<Figure> {
     let shares = all.iter().map(Grown::share);
     let reached = shares.sum::<f64>() / all.len() as f64;
     let higher = Direction::Higher;
-    let mut figures = vec![Figure::new(
-        "reached",
-        "share",
-        higher,
-        Role::Primary,
-        reached,
-    )];
-    for one in all {
-        let name = one.kind;
-        figures.push(guard(name, one.unit, higher, one.reached));
-        for (what, unit, value) in &one.costs {
+    let primary = Figure::new("reached", "share", higher, Role::Primary, reached);
+    let mut figures = vec![primary];
+    for grown in all {
+        let name = grown.kind;
+        figures.push(guard(name, grown.unit, higher, grown.reached));
+        for (what, unit, value) in &grown.costs {
             let name = format!("{name}-{what}");
             figures.push(guard(&name, unit, Direction::Lower, *value));
         }
@@ -206,53 +195,47 @@ fn figures(all: &[Grown]) -> Vec<Figure> {
 }
 
 fn curves(all: &[Grown]) -> Vec<Curve> {
-    let grown = all.iter().filter(|one| !one.points.is_empty());
-    let curve = |one: &Grown| Curve {
-        name: format!("{}-time", one.kind),
+    let with_points = all.iter().filter(|grown| !grown.points.is_empty());
+    let curve = |grown: &Grown| Curve {
+        name: format!("{}-time", grown.kind),
         unit: "us".into(),
         direction: Direction::Lower,
-        axis: one.kind.into(),
-        points: one.points.clone(),
+        axis: grown.kind.into(),
+        points: grown.points.clone(),
     };
-    grown.map(curve).collect()
+    with_points.map(curve).collect()
 }
 
-/// Why there were no more, where the kernel refused one; and what else is worth knowing.
+/// The kernel's reasons for refusals, and further facts.
 fn facts(all: &[Grown]) -> BTreeMap<String, String> {
-    let told = all.iter().flat_map(|one| {
-        let refused = one.refused.iter().map(|why| ("refused", why.clone()));
-        let own = one.facts.iter().map(|(name, value)| (*name, value.clone()));
-        let named = |(name, value)| (format!("limits:{}-{name}", one.kind), value);
-        refused.chain(own).map(named).collect::<Vec<_>>()
-    });
-    told.collect()
+    let mut facts = BTreeMap::new();
+    for grown in all {
+        let refused = grown.refused.iter().map(|why| ("refused", why));
+        let others = grown.facts.iter().map(|(name, value)| (*name, value));
+        for (name, value) in refused.chain(others) {
+            facts.insert(format!("limits:{}-{name}", grown.kind), value.clone());
+        }
+    }
+    facts
 }
 
 #[cfg(test)]
 mod tests {
-    use expect_test::{Expect, expect};
+    use expect_test::expect;
 
     use super::*;
-    use crate::Nobody;
-
-    fn options(text: &str) -> Result<Options, String> {
-        let plan = crate::testing::read(text)?;
-        Ok(Options::deserialize(&plan.options).unwrap())
-    }
-
-    fn check_mistake(text: &str, want: &Expect) {
-        want.assert_eq(&options(text).unwrap_err());
-    }
+    use crate::NullWatcher;
+    use crate::testing::{self, check_mistakes};
 
     #[test]
     fn nothing_wanted_and_too_much_are_refused() {
-        check_mistake(
+        check_mistakes(
             "kind = \"limits\"",
             &expect![
                 "plan.toml:1: no limit to look for (write processes, threads, files, sockets, devices or file_system)"
             ],
         );
-        check_mistake(
+        check_mistakes(
             "kind = \"limits\"\nfiles = 2000000\nfile_system = \"17TiB\"",
             &expect![[r"
                 plan.toml:2: files out of range: 2000000 (write 0 to 1000000)
@@ -260,34 +243,21 @@ mod tests {
         );
     }
 
-    /// In this process's own system: few of each kind.
+    /// A few objects of each kind on this system.
     #[test]
-    fn each_is_made_used_and_counted() {
-        let options =
-            options("kind = \"limits\"\nprocesses = 50\nthreads = 40\nfiles = 60\nsockets = 20");
+    fn objects_of_each_kind_are_made_used_and_counted() {
+        let text = "kind = \"limits\"\nprocesses = 50\nthreads = 40\nfiles = 60\nsockets = 20";
+        let options: Options = testing::options(text).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let context = WorkloadContext::without_server(dir.path().into(), 1, 7);
         let stop = AtomicBool::new(false);
-        let driven = options
-            .unwrap()
-            .drive(&context, &stop, &mut Nobody)
-            .unwrap();
-        let counts = driven
-            .figures
-            .iter()
-            .filter(|one| one.spec.direction == Direction::Higher);
-        let told: Vec<_> = counts
-            .map(|one| format!("{} {}", one.spec.name, one.value))
-            .collect();
+        let driven = options.drive(&context, &stop, &mut NullWatcher).unwrap();
+        let is_count = |figure: &&Figure| figure.spec.direction == Direction::Higher;
+        let counts = driven.figures.iter().filter(is_count);
+        let counts = counts.map(|figure| format!("{} {}", figure.spec.name, figure.value));
         assert_eq!(
-            told,
-            [
-                "reached 1",
-                "processes 50",
-                "threads 40",
-                "files 60",
-                "sockets 20"
-            ]
+            counts.collect::<Vec<_>>().join(", "),
+            "reached 1, processes 50, threads 40, files 60, sockets 20"
         );
         assert_eq!(driven.curves.len(), 4);
     }
@@ -308,23 +278,20 @@ mod tests {
             grown("processes", 50.0, 200.0),
             grown("threads", 10.0, 10.0),
         ];
-        let told: Vec<_> = figures(&all)
+        let figures = figures(&all);
+        let values: Vec<_> = figures
             .iter()
-            .map(|one| (one.spec.name.clone(), one.value))
+            .map(|figure| (figure.spec.name.as_str(), figure.value))
             .collect();
-        let named = |name: &str, value| (name.to_string(), value);
-        let want = [
-            named("reached", 0.625),
-            named("processes", 50.0),
-            named("processes-time", 4.0),
-            named("threads", 10.0),
-            named("threads-time", 4.0),
+        let expected = [
+            ("reached", 0.625),
+            ("processes", 50.0),
+            ("processes-time", 4.0),
+            ("threads", 10.0),
+            ("threads-time", 4.0),
         ];
-        assert_eq!(told, want);
-        let want = [(
-            "limits:processes-refused".to_string(),
-            "no room".to_string(),
-        )];
-        assert_eq!(facts(&all), want.into());
+        assert_eq!(values, expected);
+        let expected = [("limits:processes-refused".into(), "no room".into())];
+        assert_eq!(facts(&all), expected.into());
     }
 }

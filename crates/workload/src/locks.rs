@@ -1,16 +1,17 @@
-//! `locks`: what it costs to take a lock and to give it back, alone and against others, by how the waiting is done.
+//! `locks`: the cost of locking and unlocking, with and without contention, by kind of lock.
 //!
-//! After the claim for 2.6's futex(2): a lock that nobody else wants is taken without the kernel. Before it, threads waited in
-//! something that the kernel keeps, of which a pipe with one byte in it is the plainest. `futex_waitv(2)`, the first of the calls
-//! called futex2, waits for the same words of memory. Every number counted under a lock is checked: a lock that let two in
-//! would lose some.
+//! After the claim for 2.6's futex(2): an uncontended lock is taken without a system call. Before
+//! that, threads waited in kernel objects, such as a pipe with one byte in it. `futex_waitv(2)`,
+//! the first of the futex2 calls, waits for the same words of memory. A counter under the lock is
+//! checked: a lock that admits two tasks at once would lose counts.
 
 use std::io::{PipeReader, PipeWriter, Read as _, Write as _, pipe};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
@@ -19,15 +20,15 @@ use rustix::thread::futex::{self, Wait, WaitFlags, WaitPtr, WaitvFlags};
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-use crate::busy_tasks::among;
+use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Timing, Watcher, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: crate::Kind = crate::Kind {
     word: "locks",
     traits: |_| Traits::default(),
     overview: Overview {
@@ -50,7 +51,7 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    /// Tasks that want the lock at once.
+    /// Number of tasks that compete for the lock.
     tasks: u64,
     warmup_ns: u64,
     window_ns: u64,
@@ -70,27 +71,27 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 /// How a task waits for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
-enum Way {
-    /// For the byte in a pipe: every lock and unlock enters the kernel.
+enum Kind {
+    /// For the byte in a pipe: every lock and unlock is a system call.
     Pipe,
-    /// By `FUTEX_WAIT`, once another has it.
+    /// By `FUTEX_WAIT` if the lock is taken.
     Futex,
-    /// By `futex_waitv`, once another has it.
+    /// By `futex_waitv` if the lock is taken.
     Futex2,
 }
 
-impl Way {
+impl Kind {
     fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// A way, the time for each lock and unlock alone, and among the tasks, in nanoseconds.
-type Cost = (Way, f64, f64);
+/// A kind, and the time per lock and unlock in nanoseconds: uncontended and contended.
+type Cost = (Kind, f64, f64);
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::of_steps(2 * Way::VARIANTS.len(), self.warmup_ns, self.window_ns)
+        Timing::for_steps(2 * Kind::VARIANTS.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -101,68 +102,60 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
         let mut costs = Vec::new();
-        for &way in Way::VARIANTS {
-            if way == Way::Futex2 && !has_futex2() {
+        for &kind in Kind::VARIANTS {
+            if kind == Kind::Futex2 && !has_futex2() {
                 continue;
             }
-            let alone_ns = self.run(way, 1, stop, &mut ticker)?;
-            let contended_ns = self.run(way, self.tasks, stop, &mut ticker)?;
-            costs.push((way, alone_ns, contended_ns));
+            let alone_ns = self.run(kind, 1, stop, &mut ticker)?;
+            let contended_ns = self.run(kind, self.tasks, stop, &mut ticker)?;
+            costs.push((kind, alone_ns, contended_ns));
         }
         Ok(Driven {
             figures: figures(&costs),
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
 impl Options {
-    /// Time for each lock and unlock in the window, in nanoseconds.
-    fn run(&self, way: Way, tasks: u64, stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<f64> {
-        let lock = Lock::of(way)?;
+    /// Time per lock and unlock in the window, in nanoseconds.
+    fn run(
+        &self,
+        kind: Kind,
+        tasks: u64,
+        stop: &AtomicBool,
+        ticker: &mut Ticker<'_>,
+    ) -> Result<f64> {
+        let lock = Lock::new(kind)?;
         let shared = Shared::default();
-        let takers: Vec<AtomicU64> = (0..tasks).map(|_| AtomicU64::new(0)).collect();
-        let sum = || {
-            takers
+        let counts: Vec<AtomicU64> = (0..tasks).map(|_| AtomicU64::new(0)).collect();
+        let sum = || -> u64 {
+            counts
                 .iter()
-                .map(|one| one.load(Ordering::Relaxed))
-                .sum::<u64>()
+                .map(|count| count.load(Ordering::Relaxed))
+                .sum()
         };
-        let take = |taken: &AtomicU64, enough: &AtomicBool| {
-            if let Err(why) = take_often(&lock, &shared, (taken, tasks), enough) {
-                *shared
-                    .failed
-                    .lock()
-                    .expect("nobody panics while holding it") = Some(why);
+        let take = |taken: &AtomicU64, stop: &AtomicBool| {
+            if let Err(why) = take_repeatedly(&lock, &shared, taken, tasks, stop) {
+                *shared.failed() = Some(why);
             }
         };
-        let (took, count) = among(("locks", &takers), take, || {
+        let (took, count) = run_beside("locks", &counts, take, || {
             thread::sleep(Duration::from_nanos(self.warmup_ns));
             let (began, before) = (Instant::now(), sum());
             thread::sleep(Duration::from_nanos(self.window_ns));
             (began.elapsed(), sum() - before)
         })?;
-        if stop.load(Ordering::Relaxed) {
-            bail!("stopped by the host");
-        }
+        check_stop(stop)?;
         ticker.tick(count);
-        if let Some(why) = shared
-            .failed
-            .lock()
-            .expect("nobody panics while holding it")
-            .take()
-        {
-            return Err(why).with_context(|| format!("take a lock by {}", way.word()));
+        if let Some(why) = shared.failed().take() {
+            return Err(why).with_context(|| format!("take a lock by {}", kind.word()));
         }
         let (all, counted) = (sum(), shared.counted.load(Ordering::Relaxed));
         if count == 0 || all != counted {
             let what = format!(
                 "{} with {tasks} tasks: taken {all} times, counted {counted}, {count} in the window",
-                way.word()
+                kind.word()
             );
             return Err(Wrong(what).into());
         }
@@ -170,58 +163,65 @@ impl Options {
     }
 }
 
-/// What the lock protects, and what became of those who took it.
+/// The counter that the lock protects, and the first failure.
 #[derive(Debug, Default)]
 struct Shared {
     counted: AtomicU64,
-    failed: std::sync::Mutex<Option<std::io::Error>>,
+    failed: Mutex<Option<std::io::Error>>,
 }
 
-/// Takes the lock, counts, and gives it back, until it is enough. Against others it gives way while it has the lock, so that each of
-/// them finds it taken, also on one CPU.
-fn take_often(
+impl Shared {
+    fn failed(&self) -> MutexGuard<'_, Option<std::io::Error>> {
+        self.failed.lock().expect("no task panics while holding it")
+    }
+}
+
+/// Takes the lock, counts and releases it, repeatedly. With other tasks it yields while it has the
+/// lock, so that they find it taken even on a single CPU.
+fn take_repeatedly(
     lock: &Lock,
     shared: &Shared,
-    (taken, tasks): (&AtomicU64, u64),
-    enough: &AtomicBool,
+    taken: &AtomicU64,
+    tasks: u64,
+    stop: &AtomicBool,
 ) -> std::io::Result<()> {
-    while !enough.load(Ordering::Relaxed) {
+    while !stop.load(Ordering::Relaxed) {
         lock.take()?;
-        // Read and written apart: two at once would lose a count.
+        // Not an atomic increment: two tasks at once would lose a count.
         let counted = shared.counted.load(Ordering::Relaxed);
         if 1 < tasks {
             thread::yield_now();
         }
         shared.counted.store(counted + 1, Ordering::Relaxed);
-        lock.give()?;
+        lock.release()?;
         taken.fetch_add(1, Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// A lock of one way.
+/// A lock.
 #[derive(Debug)]
 enum Lock {
-    /// Whoever has read the byte has the lock.
+    /// The task that has read the byte has the lock.
     Pipe(PipeReader, PipeWriter),
-    /// 0: free; 1: taken; 2: taken, and somebody may wait.
+    /// 0: free; 1: taken; 2: taken, and tasks may wait.
     Word(AtomicU32, fn(&AtomicU32) -> rustix::io::Result<()>),
 }
 
 impl Lock {
-    fn of(way: Way) -> Result<Self> {
-        Ok(match way {
-            Way::Pipe => {
+    fn new(kind: Kind) -> Result<Self> {
+        Ok(match kind {
+            Kind::Pipe => {
                 let (reader, mut writer) = pipe().context("make a pipe")?;
                 writer.write_all(&[0]).context("write to a pipe")?;
                 Self::Pipe(reader, writer)
             }
-            Way::Futex => Self::Word(AtomicU32::new(0), wait_futex),
-            Way::Futex2 => Self::Word(AtomicU32::new(0), wait_futex2),
+            Kind::Futex => Self::Word(AtomicU32::new(0), wait_futex),
+            Kind::Futex2 => Self::Word(AtomicU32::new(0), wait_futex2),
         })
     }
 
-    /// As in Drepper's "Futexes Are Tricky", the third mutex.
+    /// The third mutex of Drepper's "Futexes Are Tricky".
     fn take(&self) -> std::io::Result<()> {
         let (word, wait) = match self {
             Self::Pipe(reader, _) => return (&*reader).read_exact(&mut [0]),
@@ -233,7 +233,7 @@ impl Lock {
         }
         while word.swap(2, acquire) != 0 {
             match wait(word) {
-                // The word had changed, or a signal came: look again.
+                // The word has changed, or a signal came: check again.
                 Ok(()) | Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(why) => return Err(why.into()),
             }
@@ -241,7 +241,7 @@ impl Lock {
         Ok(())
     }
 
-    fn give(&self) -> std::io::Result<()> {
+    fn release(&self) -> std::io::Result<()> {
         match self {
             Self::Pipe(_, writer) => (&*writer).write_all(&[0]),
             Self::Word(word, _) => {
@@ -259,17 +259,18 @@ fn wait_futex(word: &AtomicU32) -> rustix::io::Result<()> {
     futex::wait(word, futex::Flags::PRIVATE, 2, None)
 }
 
-/// The same by the newer call.
+/// Like `wait_futex`, by the newer call.
 fn wait_futex2(word: &AtomicU32) -> rustix::io::Result<()> {
-    let mut one = Wait::new();
-    one.val = 2;
-    one.uaddr = WaitPtr::new(word.as_ptr().cast());
-    one.flags = WaitFlags::PRIVATE | WaitFlags::SIZE_U32;
+    let mut wait = Wait::new();
+    wait.val = 2;
+    wait.uaddr = WaitPtr::new(word.as_ptr().cast());
+    wait.flags = WaitFlags::PRIVATE | WaitFlags::SIZE_U32;
     let clock = futex::ClockId::Monotonic;
-    futex::waitv(&[one], WaitvFlags::empty(), None, clock).map(drop)
+    futex::waitv(&[wait], WaitvFlags::empty(), None, clock).map(drop)
 }
 
-/// Whether the kernel has `futex_waitv`, of 5.16: waiting for nothing is refused by those that have it, too, but in other words.
+/// Whether the kernel has `futex_waitv`, added in 5.16. Kernels that have it also refuse to wait
+/// for
 fn has_futex2() -> bool {
     let clock = futex::ClockId::Monotonic;
     let said = futex::waitv(&[], WaitvFlags::empty(), None, clock);
@@ -279,23 +280,17 @@ fn has_futex2() -> bool {
 fn figures(costs: &[Cost]) -> Vec<Figure> {
     let lower = Direction::Lower;
     let mut figures = Vec::new();
-    for (way, alone_ns, contended_ns) in costs {
-        let name = format!("{}-contended", way.word());
-        match way {
-            Way::Futex => {
-                figures.insert(
-                    0,
-                    Figure::new(&name, "ns", lower, Role::Primary, *contended_ns),
-                );
+    for (kind, alone_ns, contended_ns) in costs {
+        let name = format!("{}-contended", kind.word());
+        match kind {
+            Kind::Futex => {
+                let primary = Figure::new(&name, "ns", lower, Role::Primary, *contended_ns);
+                figures.insert(0, primary);
             }
-            Way::Pipe | Way::Futex2 => figures.push(guard(&name, "ns", lower, *contended_ns)),
+            Kind::Pipe | Kind::Futex2 => figures.push(guard(&name, "ns", lower, *contended_ns)),
         }
-        figures.push(guard(
-            &format!("{}-alone", way.word()),
-            "ns",
-            lower,
-            *alone_ns,
-        ));
+        let name = format!("{}-alone", kind.word());
+        figures.push(guard(&name, "ns", lower, *alone_ns));
     }
     figures
 }
@@ -303,9 +298,9 @@ fn figures(costs: &[Cost]) -> Vec<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Nobody;
+    use crate::NullWatcher;
 
-    /// Whatever the machine does meanwhile, no count is lost, or the drive would say so.
+    /// `drive` fails if a count is lost.
     #[test]
     fn no_count_is_lost_by_any_lock() {
         let options = Options {
@@ -315,12 +310,9 @@ mod tests {
         };
         let context = WorkloadContext::example();
         let stop = AtomicBool::new(false);
-        let driven = options.drive(&context, &stop, &mut Nobody).unwrap();
-        let names: Vec<_> = driven
-            .figures
-            .iter()
-            .map(|one| one.spec.name.as_str())
-            .collect();
+        let driven = options.drive(&context, &stop, &mut NullWatcher).unwrap();
+        let figures = driven.figures.iter();
+        let names: Vec<_> = figures.map(|figure| figure.spec.name.as_str()).collect();
         let always = [
             "futex-contended",
             "pipe-contended",
@@ -331,13 +323,14 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_is_free_again_when_it_was_given_back() {
-        let lock = Lock::of(Way::Futex).unwrap();
+    fn a_released_lock_is_free() {
+        let lock = Lock::new(Kind::Futex).unwrap();
+        let Lock::Word(word, _) = &lock else {
+            panic!("a futex has a word")
+        };
         lock.take().unwrap();
-        let is =
-            |want| matches!(&lock, Lock::Word(word, _) if word.load(Ordering::Relaxed) == want);
-        assert!(is(1));
-        lock.give().unwrap();
-        assert!(is(0));
+        assert_eq!(word.load(Ordering::Relaxed), 1);
+        lock.release().unwrap();
+        assert_eq!(word.load(Ordering::Relaxed), 0);
     }
 }

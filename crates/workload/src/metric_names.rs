@@ -1,13 +1,12 @@
-//! Names of the metrics that a workload's trials can have, known before any trial.
-//!
-//! A name with `*` at its beginning stands for all that end like it.
+//! Names of the metrics that trials of a workload can have. A leading `*` in a name matches
+//! anything.
 
 use plan::WorkloadPlan;
 use record::hardware_counters;
 
 use crate::database::procedure_words;
 
-/// What every kind of load over HTTP measures.
+/// Metrics of every load over HTTP.
 const WEB: &[&str] = &[
     "capacity",
     "throughput",
@@ -24,7 +23,7 @@ const WEB: &[&str] = &[
 
 const RAMP: &[&str] = &["peak", "peak-at", "knee", "kept-of-peak"];
 
-/// Names by the word of a kind. Of kinds that are not here nobody knows them before a trial.
+/// Names by kind. Other kinds have names that are unknown before a trial.
 const NAMES: &[(&str, &[&[&str]])] = &[
     (
         "accept",
@@ -101,25 +100,21 @@ const NAMES: &[(&str, &[&[&str]])] = &[
     ("web-static", &[WEB]),
 ];
 
-/// Names of the metrics that a workload can have, those of hardware counters last; `None` where nobody knows them before a trial.
-pub fn of(workload: &WorkloadPlan) -> Option<Vec<String>> {
-    let mut names = of_kind(workload)?;
+/// Names of the metrics that a workload can have, those of hardware counters last; `None` if they
+/// are unknown before a trial.
+pub fn known(workload: &WorkloadPlan) -> Option<Vec<String>> {
+    let mut names = without_counters(workload)?;
     names.extend(hardware_counters::metrics().map(String::from));
     Some(names)
 }
 
-fn of_kind(workload: &WorkloadPlan) -> Option<Vec<String>> {
+fn without_counters(workload: &WorkloadPlan) -> Option<Vec<String>> {
     match workload.kind.as_str() {
         "command" => Some(of_command(workload)),
         "database" => {
-            let others = ["total-time", "errors", "server-cpu"];
-            Some(
-                others
-                    .into_iter()
-                    .chain(procedure_words())
-                    .map(String::from)
-                    .collect(),
-            )
+            let others = ["total-time", "errors", "server-cpu"].into_iter();
+            let names = others.chain(procedure_words());
+            Some(names.map(String::from).collect())
         }
         kind => {
             let (_, lists) = NAMES.iter().find(|(word, _)| *word == kind)?;
@@ -128,21 +123,21 @@ fn of_kind(workload: &WorkloadPlan) -> Option<Vec<String>> {
     }
 }
 
-/// The metrics that its plan names, or its adapter; else how long it runs.
+/// The time, and the metrics in the plan or of the adapter.
 fn of_command(workload: &WorkloadPlan) -> Vec<String> {
     let metrics = workload.options["metrics"].as_array();
     let metrics = metrics.into_iter().flatten();
-    let names = metrics.filter_map(|one| one["name"].as_str().map(String::from));
+    let names = metrics.filter_map(|metric| metric["name"].as_str().map(String::from));
     std::iter::once("total-time".into()).chain(names).collect()
 }
 
-/// Whether a workload can have a metric, as far as that is known before a trial.
+/// Whether a workload can have a metric, as far as known before a trial.
 pub fn has(workload: &WorkloadPlan, metric: &str) -> bool {
-    let is_it = |name: &String| match name.strip_prefix('*') {
+    let matches = |name: &String| match name.strip_prefix('*') {
         Some(end) => metric.ends_with(end),
         None => name == metric,
     };
-    of(workload).is_none_or(|names| names.iter().any(is_it))
+    known(workload).is_none_or(|names| names.iter().any(matches))
 }
 
 #[cfg(test)]
@@ -163,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_can_have_the_metric_that_decides_it() {
+    fn every_kind_can_have_its_primary_metric() {
         for (kind, overview) in overview::all() {
             assert!(has(&plan(kind), overview.primary), "{kind}");
         }
@@ -174,9 +169,9 @@ mod tests {
 
     #[test]
     fn a_command_has_the_metrics_that_its_plan_names() {
-        let mut own = plan("command");
-        own.options = serde_json::json!({ "metrics": [{ "name": "iops" }] });
-        assert_eq!(of_kind(&own).unwrap(), ["total-time", "iops"]);
-        assert!(has(&own, "cpi") && !has(&own, "server-cpu"));
+        let mut plan = plan("command");
+        plan.options = serde_json::json!({ "metrics": [{ "name": "iops" }] });
+        assert_eq!(without_counters(&plan).unwrap(), ["total-time", "iops"]);
+        assert!(has(&plan, "cpi") && !has(&plan, "server-cpu"));
     }
 }

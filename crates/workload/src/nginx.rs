@@ -1,72 +1,57 @@
-//! nginx with a configuration of its own: what Debian ships, its limits set by the clients.
-
-use std::path::PathBuf;
+//! nginx of Debian with bakeoff's configuration, whose limits depend on the clients.
 
 use anyhow::Result;
 
 use crate::config::{self, Target};
 use crate::context::WorkloadContext;
-use crate::probe::Probe;
 use crate::service::{PATIENCE, Service, words};
-
-/// What an nginx is to serve.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Nginx {
-    /// Connections that it must hold at once.
-    pub connections: u32,
-    /// Whether a connection serves more than one request.
-    pub keep_alive: bool,
-    /// The files it serves.
-    pub root: PathBuf,
-    /// Directives of the workload's for all that is served.
-    pub extra: String,
-}
+use crate::web::SetUp;
 
 pub(crate) const PROGRAM: &str = "/usr/sbin/nginx";
 pub(crate) const MODULES: &str = "/usr/lib/nginx/modules";
 
-/// Descriptors of a worker that are not its clients': listener, logs, event queue, files served.
+/// Descriptors of a worker beside clients: listener, logs, event queue, served files.
 const SPARE: u32 = 64;
 
-/// Writes the configuration; the service answers once `probe` is content.
-pub fn service(context: &WorkloadContext, nginx: &Nginx, probe: Probe) -> Result<Service> {
+/// Writes the configuration.
+pub(crate) fn service(context: &WorkloadContext, set_up: SetUp) -> Result<Service> {
     let place = context.make_dir("nginx")?;
     let target = Target {
         service: "nginx",
         address: context.at(80),
         dir: &place,
-        places: vec![("{root}", nginx.root.display().to_string())],
+        places: vec![("{root}", set_up.root.display().to_string())],
     };
-    let text = config::settle(&context.config, &target, &configure(context, nginx))?;
+    let text = config::render(&context.config, &target, &configure(context, &set_up))?;
     let configuration = context.write("nginx/nginx.conf", text)?;
     let (file, place) = (configuration.to_string_lossy(), place.to_string_lossy());
     let log = format!("{place}/error.log");
     Ok(Service {
         name: "nginx".into(),
-        // The log is named here too, or nginx opens the one compiled in before it reads a line.
+        // Without -e, nginx opens the default log before it reads the configuration.
         command: words(&[PROGRAM, "-p", &place, "-c", &file, "-e", &log]),
         logs: vec![log.into()],
         configuration: vec![configuration],
-        probe,
+        probe: set_up.probe,
         patience: PATIENCE,
         version: words(&[PROGRAM, "-v"]),
     })
 }
 
-/// The whole configuration. One worker may get all connections, so each has room for all.
-fn configure(context: &WorkloadContext, nginx: &Nginx) -> String {
+/// The configuration. A single worker may get all connections.
+fn configure(context: &WorkloadContext, set_up: &SetUp) -> String {
     let place = context.dir.join("nginx");
-    let (place, root) = (place.display(), nginx.root.display());
-    let (cpus, extra) = (context.cpus, &nginx.extra);
+    let (place, root) = (place.display(), set_up.root.display());
+    let (cpus, extra) = (context.cpus, &set_up.extra);
     let address = context.at(80);
-    let seats = nginx.connections + SPARE;
+    let connections = set_up.connections + SPARE;
     let files = match context.config.nofile {
         Some(_) => String::new(),
-        None => format!("worker_rlimit_nofile {};\n", 2 * seats),
+        None => format!("worker_rlimit_nofile {};\n", 2 * connections),
     };
-    // nginx's word for a connection per request is a time-out of zero.
-    let keep_alive = if nginx.keep_alive { 300 } else { 0 };
-    // The backlog is asked for as large as can be, so that net.core.somaxconn alone decides.
+    // A time-out of zero disables keep-alive.
+    let keep_alive = if set_up.keep_alive { 300 } else { 0 };
+    // The largest backlog, so that net.core.somaxconn is the limit.
     format!(
         "\
 daemon off;
@@ -75,7 +60,7 @@ worker_processes {cpus};
 {files}pid {place}/nginx.pid;
 error_log {place}/error.log warn;
 events {{
-    worker_connections {seats};
+    worker_connections {connections};
 }}
 http {{
     access_log off;
@@ -106,29 +91,34 @@ http {{
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::probe::Probe;
 
     fn configuration(keep_alive: bool) -> String {
         configuration_in(&WorkloadContext::example(), keep_alive)
     }
 
     fn configuration_in(context: &WorkloadContext, keep_alive: bool) -> String {
-        let nginx = Nginx {
+        let set_up = SetUp {
             connections: 100,
             keep_alive,
             root: "/context/site".into(),
+            programs: None,
             extra: "gzip on;".into(),
+            probe: Probe::Program {
+                command: Vec::new(),
+            },
         };
-        configure(context, &nginx)
+        configure(context, &set_up)
     }
 
     #[test]
-    fn an_arm_s_limit_of_open_files_is_not_raised() {
+    fn an_arms_limit_of_open_files_is_not_raised() {
         let tuning = plan::Tuning {
             nofile: Some(64),
             ..plan::Tuning::default()
         };
         let context = WorkloadContext {
-            config: config::ArmConfig::of(&tuning),
+            config: config::ArmConfig::from_tuning(&tuning),
             ..WorkloadContext::example()
         };
         assert!(!configuration_in(&context, true).contains("worker_rlimit_nofile"));
@@ -143,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_workload_adds_stands_in_the_http_block() {
+    fn additional_lines_are_in_the_http_block() {
         let text = configuration(true);
         let added = text.find("gzip on;").unwrap();
         assert!(text.find("http {").unwrap() < added && added < text.find("server {").unwrap());

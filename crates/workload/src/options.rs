@@ -1,4 +1,4 @@
-//! Options that workloads share, read from a plan.
+//! Reads options that workloads share.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timing;
 
-/// Deadlines that make sense for a request; latencies above an hour are not told apart.
+/// Range of deadlines; latencies above an hour are recorded as an hour.
 const DEADLINES: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(3600);
 
-/// A whole number that must be there; `example` is what the remedy proposes.
+/// A required whole number; `example` is for the remedy.
 pub(crate) fn required_count(
     fields: &Fields<'_>,
     key: &str,
@@ -26,7 +26,7 @@ pub(crate) fn required_count(
     fields.count(key, limits)
 }
 
-/// A whole number that may be left out.
+/// An optional whole number.
 pub(crate) fn count(
     fields: &Fields<'_>,
     key: &str,
@@ -40,15 +40,15 @@ pub(crate) fn count(
     }
 }
 
-/// Highest rate of a plan, in requests per second: what one client thread can be asked for.
+/// Highest rate of a plan, in requests per second: that of a client thread.
 pub(crate) const RATE: u64 = THREAD_RATE_PER_S as u64;
 
-/// Requests per second, which may be left out: then as many are sent as are answered.
+/// The optional rate of an open loop, in requests per second.
 pub(crate) fn rate(fields: &Fields<'_>) -> Option<u32> {
     fields.count("rate", 1..=RATE).map(|rate| rate as u32)
 }
 
-/// Requests at a rate come at random, whether the server keeps up or not; without one there is no pause.
+/// An open loop with random arrivals at a rate, or else a closed loop without think time.
 pub(crate) fn schedule(rate_per_s: Option<u32>) -> Schedule {
     match rate_per_s {
         Some(rate) => Schedule::Open {
@@ -59,7 +59,7 @@ pub(crate) fn schedule(rate_per_s: Option<u32>) -> Schedule {
     }
 }
 
-/// A flag that may be left out.
+/// An optional flag.
 pub(crate) fn flag(fields: &Fields<'_>, key: &str, default: bool) -> Option<bool> {
     if fields.takes(key) {
         fields.flag(key)
@@ -68,7 +68,7 @@ pub(crate) fn flag(fields: &Fields<'_>, key: &str, default: bool) -> Option<bool
     }
 }
 
-/// A duration that may be left out.
+/// An optional duration.
 pub(crate) fn time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<Duration> {
     if fields.takes(key) {
         fields.read(key, units::duration)
@@ -77,7 +77,7 @@ pub(crate) fn time(fields: &Fields<'_>, key: &str, default: Duration) -> Option<
     }
 }
 
-/// Time between an answer and a client's next request: none, always the same, or at random between two times.
+/// Range of think times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rest {
     least_ns: u64,
@@ -85,7 +85,7 @@ pub(crate) struct Rest {
 }
 
 impl Rest {
-    /// Reads `think`, which may be left out.
+    /// Reads the optional `think`.
     pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
         let (least, most) = if fields.takes("think") {
             fields.read("think", units::durations)?
@@ -106,7 +106,7 @@ impl Rest {
     }
 }
 
-/// A size in bytes that may be left out, within limits.
+/// An optional size in bytes, within limits.
 pub(crate) fn bytes(
     fields: &Fields<'_>,
     key: &str,
@@ -145,7 +145,7 @@ pub(crate) fn timing(fields: &Fields<'_>) -> Option<Timing> {
     Some(Timing { warmup, window })
 }
 
-/// `deadline`: the time that a request may take.
+/// `deadline`: the time limit of a request.
 pub(crate) fn deadline(fields: &Fields<'_>) -> Option<Duration> {
     let deadline = time(fields, "deadline", Duration::from_secs(10))?;
     if DEADLINES.contains(&deadline) {
@@ -156,7 +156,7 @@ pub(crate) fn deadline(fields: &Fields<'_>) -> Option<Duration> {
     None
 }
 
-/// `limit`: the time that a workload which runs to its end may take; its window.
+/// `limit`: the time limit of a workload that runs to completion; used as its window.
 pub(crate) fn limit(fields: &Fields<'_>, default: Duration) -> Option<Timing> {
     let window = time(fields, "limit", default)?;
     if window < Duration::from_secs(1) {
@@ -170,7 +170,7 @@ pub(crate) fn limit(fields: &Fields<'_>, default: Duration) -> Option<Timing> {
     })
 }
 
-/// Steps of a ramp: whole numbers that rise.
+/// Steps of a ramp: rising whole numbers.
 pub(crate) fn steps(
     fields: &Fields<'_>,
     key: &str,

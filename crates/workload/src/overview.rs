@@ -1,55 +1,54 @@
-//! What an author of plans is told of a workload: a line about it, what decides it, and keys to begin with.
-//!
-//! `bakeoff new` and `bakeoff compare` write plans from this; each workload's file has its own.
+//! Descriptions of workloads, from which `bakeoff new` and `bakeoff compare` write plans. Each
+//! workload's file has its own.
 
 use base::input::problem::remedy_among;
 
 use crate::KINDS;
 
-/// A workload as its kind describes it.
+/// Description of a kind of workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overview {
-    /// What it does, in a line.
+    /// One-line summary.
     pub summary: &'static str,
-    /// The metric that decides.
+    /// The primary metric.
     pub primary: &'static str,
-    /// What its plan says in `[machine]` beyond the usual.
+    /// Further keys of `[machine]`.
     pub machine: &'static [Key],
-    /// What its plan says in `[[workload]]` below `kind`.
+    /// Keys of `[[workload]]` after `kind`.
     pub keys: &'static [Key],
 }
 
 impl Overview {
-    /// Whether its server is a system on the network, which it does not start.
+    /// Whether its server is a remote system, which is not started.
     pub fn is_of_network(&self) -> bool {
         self.machine.iter().any(|key| key.name == "kind")
     }
 }
 
-/// A key of a plan with a value that suits a first run.
+/// A key of a plan, with a value for a first run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// Its value as TOML; on a live host the first one whose packages are there.
+    /// TOML values; on a live host the first one with installed packages is used.
     pub values: &'static [&'static str],
-    /// What a comment beside it says; empty where the name says all.
+    /// Comment; may be empty.
     pub note: &'static str,
-    /// Whether a plan needs it.
+    /// Whether a generated plan has the key.
     pub given: Given,
 }
 
-/// Whether a generated plan has a key, or only shows it.
+/// Whether a generated plan has a key, or only a comment about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Given {
-    /// It stands in the plan.
+    /// Written as a key.
     Written,
-    /// It stands in a comment: the value is an example, what holds without it is in the note.
+    /// Written as a comment with an example value. The note describes the default.
     Shown,
 }
 
 impl Key {
-    /// A key that stands in the plan.
+    /// A key that is written.
     pub(crate) const fn new(
         name: &'static str,
         values: &'static [&'static str],
@@ -63,7 +62,7 @@ impl Key {
         }
     }
 
-    /// A key that is only shown.
+    /// A key that is only shown in a comment.
     pub(crate) const fn shown(
         name: &'static str,
         values: &'static [&'static str],
@@ -76,15 +75,18 @@ impl Key {
     }
 }
 
-/// All workloads by the words that plans write.
+/// All workloads, with their names in plans.
 pub fn all() -> impl Iterator<Item = (&'static str, &'static Overview)> {
     KINDS.iter().map(|kind| (kind.word, &kind.overview))
 }
 
-/// The workload of a word; or what is wrong with the word.
+/// The workload with this name.
+///
+/// # Errors
+/// The name is unknown; the message proposes similar names.
 pub fn find(word: &str) -> Result<(&'static str, &'static Overview), String> {
-    let found = all().find(|(kind, _)| *kind == word);
-    found.ok_or_else(|| {
+    let kind = all().find(|(kind, _)| *kind == word);
+    kind.ok_or_else(|| {
         let words: Vec<&str> = all().map(|(kind, _)| kind).collect();
         format!(
             "unknown kind of workload: {word:?} ({})",
@@ -93,25 +95,25 @@ pub fn find(word: &str) -> Result<(&'static str, &'static Overview), String> {
     })
 }
 
-// What several kinds say alike.
+// Keys that several kinds share.
 
 /// Either server.
 pub(crate) const SERVER: Key = Key::new("server", &["\"nginx\"", "\"apache\""], "or \"apache\"");
 
-/// Either server, Apache where nothing speaks against it.
+/// Either server, preferably Apache.
 pub(crate) const APACHE: Key = Key::new("server", &["\"apache\"", "\"nginx\""], "or \"nginx\"");
 
-/// How often clients ask, where that is the plan's to say.
+/// The rate of an open loop.
 pub(crate) const RATE: Key = Key::shown(
     "rate",
     &["500"],
     "requests per second, whether the server keeps up or not; left out, as many as it answers",
 );
 
-/// The warm-up of a guest that has nothing to fill.
+/// A short warm-up.
 pub(crate) const WARMUP: Key = Key::new("warmup", &["\"500ms\""], "load that is not counted");
 
-/// Time enough for a slow guest to answer all that was begun.
+/// A deadline for slow guests.
 pub(crate) const DEADLINE: Key = Key::new(
     "deadline",
     &["\"60s\""],
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_to_begin_with_are_valid_and_so_are_those_that_are_only_shown() {
+    fn written_and_shown_keys_are_valid() {
         for (word, overview) in all() {
             for nth in 0..2 {
                 let written = table(word, overview, |key| key.given == Given::Written, nth);
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_about_plans_names_the_same_deciding_metric() {
+    fn the_documentation_names_the_same_primary_metric() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md");
         let page = std::fs::read_to_string(path).unwrap();
         for (word, overview) in all() {
@@ -173,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_word_is_told_with_the_nearest_one() {
+    fn an_unknown_name_is_reported_with_the_nearest_one() {
         assert_eq!(
             find("web-sttic").unwrap_err(),
             "unknown kind of workload: \"web-sttic\" (did you mean \"web-static\"?)"

@@ -1,5 +1,5 @@
-//! A probe asks a server a real question and checks the answer, so that load never meets a server
-//! that is up but wrong.
+//! Probes send a real request to a server and check the response, so that load starts only on a
+//! working server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -8,40 +8,40 @@ use std::time::Duration;
 
 use crate::tool;
 
-/// A question that only a working server answers rightly.
+/// A request that only a working server answers correctly.
 #[derive(Debug, Clone)]
 pub enum Probe {
-    /// A page with a known content.
+    /// A page with known content.
     Http {
-        /// The server.
+        /// Address of the server.
         server: SocketAddr,
         /// Path and query.
         path: String,
-        /// The right body; its status is 200.
+        /// Expected body; the expected status is 200.
         body: Arc<[u8]>,
     },
-    /// A program that ends with status 0 if the server serves, such as `pg_isready`.
+    /// A program that exits with status 0 if the server works, such as `pg_isready`.
     Program {
         /// Program and arguments; the program is an absolute path.
         command: Vec<String>,
     },
-    /// A question in a protocol of the workload's own.
-    Own {
-        /// The server.
+    /// A request in another protocol.
+    Custom {
+        /// Address of the server.
         server: SocketAddr,
-        /// Asks once; says what was wrong with the answer.
+        /// Sends one request. The error describes a wrong response.
         ask: fn(SocketAddr) -> Result<(), String>,
     },
 }
 
-/// Longest time for one question.
+/// Time limit of a request.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Most that an answer may hold beyond what was expected: status line and headers.
+/// Largest head of a response.
 const HEAD_LIMIT: u64 = 64 << 10;
 
 impl Probe {
-    /// Asks once; says what was wrong with the answer.
+    /// Sends one request. The error describes a wrong response.
     pub fn ask(&self) -> Result<(), String> {
         match self {
             Self::Http { server, path, body } => {
@@ -51,20 +51,20 @@ impl Probe {
                     .and_then(|answer| check(body_of(&answer)?, body))
                     .map_err(|why| format!("GET http://{server}{path}: {why}"))
             }
-            Self::Program { command } => tool::ask(command, PATIENCE),
-            Self::Own { server, ask } => ask(*server),
+            Self::Program { command } => tool::check_program(command, PATIENCE),
+            Self::Custom { server, ask } => ask(*server),
         }
     }
 }
 
-/// A short page that only the server knows.
+/// Fetches a short page whose content is not known in advance.
 pub(crate) fn page(server: SocketAddr, path: &str) -> Result<String, String> {
     let answer = get(server, path, 0).map_err(|why| why.to_string());
     let text = answer.and_then(|answer| Ok(String::from_utf8_lossy(body_of(&answer)?).into()));
     text.map_err(|why| format!("GET http://{server}{path}: {why}"))
 }
 
-/// One request with one connection; the answer ends where the server closes.
+/// Sends a request on a new connection, and reads until the server closes it.
 fn get(server: SocketAddr, path: &str, length: u64) -> std::io::Result<Vec<u8>> {
     let mut stream = TcpStream::connect_timeout(&server, PATIENCE)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -79,13 +79,12 @@ fn get(server: SocketAddr, path: &str, length: u64) -> std::io::Result<Vec<u8>> 
     Ok(answer)
 }
 
-/// The body of an answer whose status is 200.
+/// The body of a response with status 200.
 fn body_of(answer: &[u8]) -> Result<&[u8], String> {
-    let gap = answer.windows(4).position(|four| four == b"\r\n\r\n");
-    let (head, body) = match gap {
-        Some(gap) => (&answer[..gap], &answer[gap + 4..]),
-        None => return Err(format!("answer without a head of {} bytes", answer.len())),
+    let Some(end) = answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+        return Err(format!("answer without a head of {} bytes", answer.len()));
     };
+    let (head, body) = (&answer[..end], &answer[end + 4..]);
     let status = String::from_utf8_lossy(head);
     let status = status.lines().next().unwrap_or_default();
     if status.split(' ').nth(1) != Some("200") {
@@ -94,11 +93,11 @@ fn body_of(answer: &[u8]) -> Result<&[u8], String> {
     Ok(body)
 }
 
-fn check(body: &[u8], right: &[u8]) -> Result<(), String> {
-    if body.len() != right.len() {
-        return Err(format!("length is not {}: {}", right.len(), body.len()));
+fn check(body: &[u8], expected: &[u8]) -> Result<(), String> {
+    if body.len() != expected.len() {
+        return Err(format!("length is not {}: {}", expected.len(), body.len()));
     }
-    if body != right {
+    if body != expected {
         return Err(format!("wrong content of {} bytes", body.len()));
     }
     Ok(())
@@ -114,20 +113,19 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_checked_by_status_length_and_content() {
-        assert_eq!(
-            verdict("HTTP/1.1 200 OK\r\nServer: x\r\n\r\nhello"),
-            "right"
-        );
-        assert_eq!(
-            verdict("HTTP/1.1 404 Not Found\r\n\r\nhello"),
-            "status is not 200: HTTP/1.1 404 Not Found"
-        );
-        assert_eq!(verdict("HTTP/1.1 200 OK\r\n\r\nhell"), "length is not 5: 4");
-        assert_eq!(
-            verdict("HTTP/1.1 200 OK\r\n\r\nhallo"),
-            "wrong content of 5 bytes"
-        );
-        assert_eq!(verdict("hello"), "answer without a head of 5 bytes");
+    fn responses_are_checked_by_status_length_and_content() {
+        let ok = "HTTP/1.1 200 OK\r\n";
+        for (answer, expected) in [
+            (format!("{ok}Server: x\r\n\r\nhello"), "right"),
+            (
+                "HTTP/1.1 404 No\r\n\r\nhello".into(),
+                "status is not 200: HTTP/1.1 404 No",
+            ),
+            (format!("{ok}\r\nhell"), "length is not 5: 4"),
+            (format!("{ok}\r\nhallo"), "wrong content of 5 bytes"),
+            ("hello".into(), "answer without a head of 5 bytes"),
+        ] {
+            assert_eq!(verdict(&answer), expected);
+        }
     }
 }

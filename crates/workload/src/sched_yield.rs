@@ -1,26 +1,26 @@
-//! `sched-yield`: what it costs a kernel to choose the next task among more and more that could run.
+//! `sched-yield`: the cost of choosing the next task among a rising number of runnable tasks.
 //!
-//! After the claim for 2.6's O(1) scheduler: 2.4 looked at every runnable task, and its cost grew with their number. Here
-//! `tasks` do nothing but give way, so that nearly all time goes into choosing.
+//! After the claim for 2.6's O(1) scheduler: 2.4 examined every runnable task, so its cost grew
+//! with their number. Here tasks only yield, so nearly all time is spent in the scheduler.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
-use crate::busy_tasks::among;
+use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "sched-yield",
@@ -64,7 +64,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::of_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
+        Timing::for_steps(self.tasks.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -85,7 +85,7 @@ impl Workload for Options {
                 });
                 self.step(&done, stop, ticker)
             };
-            let cost_ns = among(("yield", &done), give_way, measure)??;
+            let cost_ns = run_beside("yield", &done, yield_repeatedly, measure)??;
             steps.push((*tasks, cost_ns));
         }
         Ok(Driven {
@@ -94,23 +94,21 @@ impl Workload for Options {
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
 impl Options {
-    /// Time for each time that a task gave way in the window, in nanoseconds.
+    /// Time per yield in the window, in nanoseconds.
     fn step(&self, done: &[Count], stop: &AtomicBool, ticker: &mut Ticker<'_>) -> Result<f64> {
-        let sum = || -> u64 { done.iter().map(|own| own.0.load(Ordering::Relaxed)).sum() };
+        let sum = || -> u64 {
+            done.iter()
+                .map(|count| count.0.load(Ordering::Relaxed))
+                .sum()
+        };
         thread::sleep(Duration::from_nanos(self.warmup_ns));
         let (began, before) = (Instant::now(), sum());
         thread::sleep(Duration::from_nanos(self.window_ns));
         let (took, count) = (began.elapsed(), sum() - before);
-        if stop.load(Ordering::Relaxed) {
-            bail!("stopped by the host");
-        }
+        check_stop(stop)?;
         ticker.tick(count);
         if count == 0 {
             let tasks = done.len();
@@ -120,28 +118,27 @@ impl Options {
     }
 }
 
-/// How often a task gave way, alone on its cache line.
+/// Number of yields of a task, on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Count(AtomicU64);
 
-/// Waits until each task has given way once: a scheduler may let those that run already go before those that have yet to begin.
+/// Waits until each task has yielded once, because schedulers may prefer running tasks to new ones.
 fn wait_for_all(done: &[Count], stop: &AtomicBool) {
-    let is_waiting = |own: &Count| own.0.load(Ordering::Relaxed) == 0;
+    let is_waiting = |count: &Count| count.0.load(Ordering::Relaxed) == 0;
     while done.iter().any(is_waiting) && !stop.load(Ordering::Relaxed) {
         thread::sleep(Duration::from_millis(1));
     }
 }
 
-/// Gives way again and again.
-fn give_way(count: &Count, enough: &AtomicBool) {
-    while !enough.load(Ordering::Relaxed) {
+fn yield_repeatedly(count: &Count, stop: &AtomicBool) {
+    while !stop.load(Ordering::Relaxed) {
         thread::yield_now();
         count.0.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Tasks of a step, and what it cost one of them to give way, in nanoseconds.
+/// Number of tasks, and the time per yield in nanoseconds.
 type Step = (u64, f64);
 
 fn figures(steps: &[Step]) -> Vec<Figure> {
@@ -150,7 +147,7 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
         return Vec::new();
     };
     let mut figures = vec![Figure::new("yield-last", "ns", lower, Role::Primary, *last)];
-    // Flat where the cost does not depend on the number of tasks.
+    // 1 if the cost does not depend on the number of tasks.
     if let [(_, first), .., _] = steps {
         figures.push(guard("yield-first", "ns", lower, *first));
         figures.push(guard("growth", "ratio", lower, last / first));
@@ -177,21 +174,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_last_step_costs_decides_and_growth_is_against_the_first() {
-        let told = |steps: &[Step]| -> Vec<(String, f64)> {
+    fn the_last_step_is_primary_and_growth_is_relative_to_the_first() {
+        let values = |steps: &[Step]| -> Vec<(String, f64)> {
             let figures = figures(steps).into_iter();
             figures
                 .map(|figure| (figure.spec.name, figure.value))
                 .collect()
         };
         let named = |name: &str, value| (name.to_string(), value);
-        assert_eq!(told(&[]), []);
-        assert_eq!(told(&[(2, 100.0)]), [named("yield-last", 100.0)]);
+        assert_eq!(values(&[]), []);
+        assert_eq!(values(&[(2, 100.0)]), [named("yield-last", 100.0)]);
         let many = [
             named("yield-last", 800.0),
             named("yield-first", 100.0),
             named("growth", 8.0),
         ];
-        assert_eq!(told(&[(2, 100.0), (8, 200.0), (512, 800.0)]), many);
+        assert_eq!(values(&[(2, 100.0), (8, 200.0), (512, 800.0)]), many);
     }
 }

@@ -1,4 +1,4 @@
-//! A service: a server program, how it is started, and how to know that it serves.
+//! Services: server programs, and how to start and probe them.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,29 +6,29 @@ use std::time::Duration;
 use crate::probe::Probe;
 
 /// A server program that stays in the foreground. The agent starts it in the server's network
-/// namespace and in a cgroup of its own, so that all its processes are counted.
+/// namespace and in a separate cgroup, which measures all its processes.
 #[derive(Debug, Clone)]
 pub struct Service {
     /// Name in samples and messages: `apache2`.
     pub name: String,
     /// Program and arguments; the program is an absolute path.
     pub command: Vec<String>,
-    /// Files that its log goes to besides standard output and error.
+    /// Log files besides standard output and error.
     pub logs: Vec<PathBuf>,
-    /// Files of its configuration, hashed for the record.
+    /// Configuration files, which are hashed for the record.
     pub configuration: Vec<PathBuf>,
-    /// How to know that it serves; asked from the clients' side.
+    /// Checks whether it serves; run on the clients' side.
     pub probe: Probe,
-    /// Guest time until it must answer.
+    /// Time limit to start, in guest time.
     pub patience: Duration,
-    /// A command that prints its version, empty if there is none.
+    /// Command that prints the version; empty if there is none.
     pub version: Vec<String>,
 }
 
-/// Time that a server may take to start: slow emulators and thousands of workers included.
+/// Time limit of a server's start, even with thousands of workers on a slow emulator.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An argument list from plain words.
+/// An owned argument list.
 pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
 }

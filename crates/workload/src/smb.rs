@@ -1,11 +1,11 @@
-//! `smb`: a Samba server under the load of office clients, as `NetBench` drew it up.
+//! `smb`: a Samba server under the load of office applications, after `NetBench`.
 //!
-//! The figure is `InfoWorld`'s of 30 January 2004: Samba 3.0.1 under smbtorture with 12 clients, Linux 2.6.0 against
-//! 2.4.23. What `smb-ramp` needs too is in `Smb`:
+//! The figure is `InfoWorld`'s of 30 January 2004: Samba 3.0.1 under smbtorture with 12 clients,
+//! Linux 2.6.0 against 2.4.23. `Smb` is shared with `smb-ramp`:
 //! ```text
-//! plan --Smb::read--> Smb --service--> smbd at work          (prepare)
-//!                         --step-----> smbtorture, to its end (drive)
-//!                     deposit: a file goes to the share before the load, and comes back whole after it
+//! plan --Smb::read--> Smb --service--> smbd                (prepare)
+//!                         --drive----> smbtorture          (drive)
+//!                     deposit: a file is put on the share before the load, and must be unchanged after it
 //! ```
 
 mod deposit;
@@ -60,10 +60,10 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
-/// Most clients of a plan: each is a process, and has one of smbd's.
+/// Largest number of clients; each needs a process, and one of smbd.
 pub(crate) const CLIENTS: u64 = 1000;
 
-/// The options of a plan, found right.
+/// Options of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
@@ -116,7 +116,7 @@ impl Workload for Options {
             lower("latency-mean", "us", report.operation_us()),
         ];
         figures.extend(profile::read(context, stop)?);
-        figures.push(lower("errors", "operations", report.odd as f64));
+        figures.push(lower("errors", "operations", report.unexpected as f64));
         Ok(Driven {
             figures,
             ..Driven::default()
@@ -144,16 +144,16 @@ pub(crate) const PACKAGES: [&str; 4] = ["samba", "samba-testsuite", "smbclient",
 /// Options of both workloads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Smb {
-    /// Whose part of the load file is played; none for all of it.
+    /// Applications whose part of the load file is used; empty for all.
     applications: Vec<String>,
     warmup_s: u64,
     window_s: u64,
-    /// Time that the clients of one step may take, set-up and clearing away included.
+    /// Time limit of the clients of a step, including set-up and clean-up.
     limit_s: u64,
 }
 
 impl Smb {
-    /// Reads the keys that both workloads have.
+    /// Reads the keys of both workloads.
     pub(crate) fn read(fields: &Fields<'_>) -> Option<Self> {
         let applications = read_applications(fields);
         let timing = options::timing(fields);
@@ -177,7 +177,7 @@ impl Smb {
         })
     }
 
-    /// The time of steps with so many clients each, one after the other.
+    /// Timing of successive steps with these numbers of clients.
     pub(crate) fn timing(&self, steps: &[u32]) -> Timing {
         let timings = steps.iter().map(|clients| self.run(*clients).timing());
         let all: Duration = timings.map(|step| step.warmup + step.window).sum();
@@ -195,7 +195,8 @@ impl Smb {
         Ok(service)
     }
 
-    /// Plays steps with so many clients each, between the deposit's way to the share and its way back.
+    /// Runs steps with these numbers of clients, after putting the deposit on the share, and then
+    /// checks it.
     pub(crate) fn drive(
         &self,
         steps: &[u32],
@@ -205,11 +206,11 @@ impl Smb {
     ) -> Result<Vec<Report>> {
         deposit::put(context, stop)?;
         let mut ticker = Ticker::begin(watcher, self.timing(steps).warmup);
-        let mut play = |clients: &u32| {
+        let mut reports = Vec::new();
+        for clients in steps {
             let run = self.run(*clients);
-            run.perform(context, stop, &mut || ticker.tick(0))
-        };
-        let reports = steps.iter().map(&mut play).collect::<Result<_>>()?;
+            reports.push(run.perform(context, stop, &mut || ticker.tick(0))?);
+        }
         deposit::check(context, stop)?;
         Ok(reports)
     }
@@ -241,7 +242,7 @@ fn read_applications(fields: &Fields<'_>) -> Option<Vec<String>> {
     Some(words.into_iter().map(String::from).collect())
 }
 
-/// smbtorture counts in whole seconds.
+/// smbtorture takes whole seconds only.
 fn whole_seconds(fields: &Fields<'_>, key: &str, time: Duration) -> Option<u64> {
     if time.subsec_nanos() == 0 {
         return Some(time.as_secs());
@@ -262,10 +263,10 @@ mod tests {
     use expect_test::expect;
 
     #[test]
-    fn a_plan_survives_the_way_into_the_guest() {
+    fn options_are_rebuilt_in_the_guest() {
         let text = "kind = \"smb\"\nclients = 12\nwindow = \"40s\"\napplications = [\"EXCEL\"]";
         let plan = read(text).unwrap();
-        // Two seconds of the plan's warm-up and two that smbtorture itself takes of 42.
+        // 40 s, 2 s of the plan's warm-up, and 2 s of smbtorture's own warm-up.
         assert_eq!(plan.length.as_secs(), 44);
         expect![[
             r#"{"applications":["EXCEL"],"clients":12,"limit_s":600,"warmup_s":2,"window_s":40}"#
@@ -279,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_at_once() {
+    fn all_mistakes_are_reported() {
         check_mistakes(
             "kind = \"smb\"\nclients = 0\nwindow = \"1500ms\"\napplications = [\"EXCELL\"]\nspeed = 1",
             &expect![[r#"

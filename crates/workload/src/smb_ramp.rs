@@ -1,7 +1,7 @@
-//! `smb-ramp`: clients rise step by step; the curve shows the knee, and what is kept past it.
+//! `smb-ramp`: a rising number of clients. The curve shows the knee, and what remains beyond it.
 //!
-//! After `NetBench` 5.01 in Mindcraft's report of April 1999: 1 to 144 clients. NT 4.0 climbed to 286.7 Mbit/s, Linux
-//! 2.2.2 with Samba to 114.6; up to 30 clients Linux was 20 to 25 % ahead.
+//! After `NetBench` 5.01 in Mindcraft's report of April 1999: 1 to 144 clients. NT 4.0 climbed to
+//! 286.7 Mbit/s, Linux 2.2.2 with Samba to 114.6; up to 30 clients Linux was 20 to 25 % ahead.
 
 use std::sync::atomic::AtomicBool;
 
@@ -93,8 +93,8 @@ impl Workload for Options {
                 at: f64::from(*clients),
                 value: report.megabytes_per_s * 8.0,
             });
-        let odd: u64 = reports.iter().map(|report| report.odd).sum();
-        let errors = guard("errors", "operations", Direction::Lower, odd as f64);
+        let unexpected: u64 = reports.iter().map(|report| report.unexpected).sum();
+        let errors = guard("errors", "operations", Direction::Lower, unexpected as f64);
         Ok(Driven {
             figures: vec![errors],
             curves: vec![Curve {

@@ -1,9 +1,18 @@
-//! What tests of workloads share.
+//! Helpers for tests of workloads.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use expect_test::Expect;
 use plan::fields::{Fields, Page};
+use serde::de::DeserializeOwned;
 
-/// The workload of a plan's table, or what is wrong with it.
+use crate::service::Service;
+
+/// Reads a `[[workload]]` table. The error has all mistakes.
 pub(crate) fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
     let page = Page::new("plan.toml", text);
     let table = page.parse();
@@ -11,6 +20,34 @@ pub(crate) fn read(text: &str) -> Result<plan::WorkloadPlan, String> {
     page.close(plan).map_err(|problems| problems.to_string())
 }
 
+/// Reads the options of a workload from a table.
+pub(crate) fn options<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+    let plan = read(text)?;
+    Ok(serde_json::from_value(plan.options).unwrap())
+}
+
 pub(crate) fn check_mistakes(text: &str, expected: &Expect) {
     expected.assert_eq(&read(text).unwrap_err());
+}
+
+/// Starts a service on this host and waits until it serves. Its output goes to a file in `dir`.
+pub(crate) fn start_service(service: &Service, dir: &Path) -> Child {
+    let log = dir.join(format!("{}.log", service.name));
+    let file = File::create(&log).unwrap();
+    let mut process = crate::context::command(&service.command[0])
+        .args(&service.command[1..])
+        .stdout(file.try_clone().unwrap())
+        .stderr(file)
+        .spawn()
+        .unwrap();
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while let Err(why) = service.probe.ask() {
+        let has_ended = process.try_wait().unwrap().is_some();
+        if has_ended || deadline <= Instant::now() {
+            let _ = process.kill();
+            panic!("{why}\n{}", fs::read_to_string(&log).unwrap());
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    process
 }

@@ -1,6 +1,7 @@
-//! `threads`: how long it takes to create and end very many threads, few at a time.
+//! `threads`: the time to create and end many threads, few at a time.
 //!
-//! After the figures that came with NPTL: 100,000 threads, at most 50 at once, in 2.3 s on two Pentium II of 450 MHz.
+//! After the figures published with NPTL: 100,000 threads, at most 50 at once, in 2.3 s on two
+//! Pentium II of 450 MHz.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,18 +9,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use plan::Traits;
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
 pub(crate) const KIND: Kind = Kind {
     word: "threads",
@@ -39,18 +40,18 @@ pub(crate) const KIND: Kind = Kind {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
-    /// Threads to create.
+    /// Number of threads to create.
     count: u64,
-    /// Most of them alive at a time.
+    /// Most threads alive at a time.
     at_once: usize,
     limit_ns: u64,
 }
 
-/// Threads do nothing but count, so the smallest stack that every libc accepts will do.
+/// Stack of the threads, which only count.
 const STACK_BYTES: usize = 64 << 10;
 
-/// Threads between two looks at the clock.
-const GLANCE: u64 = 256;
+/// Number of threads between two checks of the clock.
+const CHECK_INTERVAL: u64 = 256;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
     let count = options::count(fields, "count", 1..=100_000_000, 100_000);
@@ -66,10 +67,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::ZERO,
-            window: Duration::from_nanos(self.limit_ns),
-        }
+        Timing::from_ns(0, self.limit_ns)
     }
 
     fn drive(
@@ -87,9 +85,9 @@ impl Workload for Options {
                 join(alive.pop_front())?;
             }
             alive.push_back(spawn(&lived)?);
-            // Not for each: that would be part of the figure.
-            if number % GLANCE == GLANCE - 1 {
-                ticker.tick(GLANCE);
+            // Not for each thread, because it would add to the measured time.
+            if number % CHECK_INTERVAL == CHECK_INTERVAL - 1 {
+                ticker.tick(CHECK_INTERVAL);
                 self.check_end(began, stop)?;
             }
         }
@@ -111,17 +109,11 @@ impl Workload for Options {
             ..Driven::default()
         })
     }
-
-    fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
-        Ok(seen.driven.figures.clone())
-    }
 }
 
 impl Options {
     fn check_end(&self, began: Instant, stop: &AtomicBool) -> Result<()> {
-        if stop.load(Ordering::Relaxed) {
-            bail!("stopped by the host");
-        }
+        check_stop(stop)?;
         if began.elapsed() > Duration::from_nanos(self.limit_ns) {
             let limit = base::input::units::show_duration(Duration::from_nanos(self.limit_ns));
             let what = format!("{} threads took more than {limit}", self.count);

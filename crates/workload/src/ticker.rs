@@ -1,4 +1,4 @@
-//! The seconds of a drive that has no clients of `load`'s to count them.
+//! Reports the seconds of a drive without clients of `load`.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use record::load::Tick;
 
 use crate::Watcher;
 
-/// Tells the watcher of each second that has passed.
+/// Reports each second to the watcher.
 pub(crate) struct Ticker<'w> {
     watcher: &'w mut dyn Watcher,
     began: Instant,
@@ -17,7 +17,7 @@ pub(crate) struct Ticker<'w> {
 }
 
 impl<'w> Ticker<'w> {
-    /// The drive begins now; what it does counts when the warm-up is over.
+    /// Starts the drive. Its work counts after the warm-up.
     pub(crate) fn begin(watcher: &'w mut dyn Watcher, warmup: Duration) -> Self {
         watcher.begins();
         Self {
@@ -29,7 +29,7 @@ impl<'w> Ticker<'w> {
         }
     }
 
-    /// So much more has been done; tells the watcher if a second has passed.
+    /// Adds `more` operations, and reports if a second has passed.
     pub(crate) fn tick(&mut self, more: u64) {
         self.done += more;
         let elapsed = self.began.elapsed();

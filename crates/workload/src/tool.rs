@@ -1,7 +1,7 @@
-//! Programs that a workload runs to their end: benchmarks, tools that set data up, probes.
+//! Programs that a workload runs to completion: benchmarks, set-up tools, probes.
 //!
-//! A program runs where the calling thread is: in the clients' network namespace during a drive. Its output is kept
-//! up to a limit; what it says last stands in the message if it fails.
+//! A program runs in the namespaces of the calling thread: during a drive, those of the clients.
+//! Its output is kept up to a limit. If it fails, the message has the last lines of its output.
 
 use std::io::Read;
 use std::path::PathBuf;
@@ -19,43 +19,43 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use crate::Wrong;
 use crate::context;
 
-/// Most that is kept of each of a program's two outputs.
+/// Most bytes kept of standard output, and of standard error.
 const OUTPUT_BYTES: usize = 4 << 20;
 
-/// Lines of output that a message shows.
+/// Number of lines of output in a message.
 const LAST_LINES: usize = 20;
 
-/// How often somebody looks whether a program that runs is to be stopped. Its end is seen at once.
-const GLANCE: Duration = Duration::from_millis(50);
+/// How often to check whether a running program must be stopped. Its exit is noticed at once.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A program to run to its end.
+/// A program to run to completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
     /// Program and arguments.
     pub command: Vec<String>,
-    /// Added to the environment.
+    /// Additional environment variables.
     pub env: Vec<(String, String)>,
-    /// Where it runs; the root where nothing is said.
+    /// Working directory; by default the root.
     pub dir: Option<PathBuf>,
-    /// Time that it may take.
+    /// Time limit.
     pub limit: Duration,
 }
 
-/// What a program that ended said.
+/// Result of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Said {
-    /// How it ended.
+pub struct ToolOutput {
+    /// Exit status.
     pub status: ExitStatus,
-    /// Its standard output, lossily as text.
-    pub out: String,
-    /// Its standard error.
-    pub err: String,
-    /// From its start to its end.
+    /// Standard output, lossily converted to text.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+    /// Time from start to exit.
     pub took: Duration,
 }
 
 impl Tool {
-    /// A program with its arguments that may take so long.
+    /// A program with arguments and a time limit.
     pub fn new(command: &[&str], limit: Duration) -> Self {
         Self {
             command: command.iter().map(ToString::to_string).collect(),
@@ -65,19 +65,21 @@ impl Tool {
         }
     }
 
-    /// Runs it; it and all that it started are ended at `stop`, at its limit, and with the calling thread.
+    /// Runs the program. It and its children are killed at `stop`, at the limit, and with the
+    /// calling thread. `on_poll` is called regularly.
     ///
-    /// Errors are a program that cannot be started and a stop; one that takes too long is `Wrong`.
-    pub fn run(&self, stop: &AtomicBool, on_glance: &mut dyn FnMut()) -> Result<Said> {
-        self.run_with_glances(GLANCE, stop, on_glance)
+    /// # Errors
+    /// The program cannot be started or was stopped. Exceeding the limit is `Wrong`.
+    pub fn run(&self, stop: &AtomicBool, on_poll: &mut dyn FnMut()) -> Result<ToolOutput> {
+        self.run_polling(POLL_INTERVAL, stop, on_poll)
     }
 
-    fn run_with_glances(
+    fn run_polling(
         &self,
-        glance: Duration,
+        interval: Duration,
         stop: &AtomicBool,
-        on_glance: &mut dyn FnMut(),
-    ) -> Result<Said> {
+        on_poll: &mut dyn FnMut(),
+    ) -> Result<ToolOutput> {
         let began = Instant::now();
         let mut child = self.spawn()?;
         let watched = watch_end(&child);
@@ -93,44 +95,48 @@ impl Tool {
             if began.elapsed() > self.limit {
                 break Err(Some(show_duration(self.limit)));
             }
-            on_glance();
-            pause(watched.as_ref(), glance);
+            on_poll();
+            pause(watched.as_ref(), interval);
         };
         let took = began.elapsed();
-        // What it left behind would be part of what comes next.
+        // Remaining children would disturb later work.
         base::process::end(&mut child);
-        let (out, err) = (text(out), text(err));
+        let (stdout, stderr) = (text(out), text(err));
         match end {
-            Ok(status) => Ok(Said {
+            Ok(status) => Ok(ToolOutput {
                 status,
-                out,
-                err,
+                stdout,
+                stderr,
                 took,
             }),
             Err(None) => bail!("stopped by the host"),
             Err(Some(limit)) => {
                 let what = format!("{} did not end in {limit}", self.name());
-                Err(Wrong(what + &last_lines(&out, &err)).into())
+                Err(Wrong(what + &last_lines(&stdout, &stderr)).into())
             }
         }
     }
 
-    /// As `run`; a status other than 0 is `Wrong`, with the last lines of what it said.
-    pub fn run_well(&self, stop: &AtomicBool, on_glance: &mut dyn FnMut()) -> Result<Said> {
-        let said = self.run(stop, on_glance)?;
-        if !said.status.success() {
-            let what = format!("{} ended with {}", self.name(), said.status);
-            return Err(Wrong(what + &last_lines(&said.out, &said.err)).into());
+    /// Like `run`. A status other than 0 is `Wrong`, with the last lines of output.
+    pub fn run_successfully(
+        &self,
+        stop: &AtomicBool,
+        on_poll: &mut dyn FnMut(),
+    ) -> Result<ToolOutput> {
+        let output = self.run(stop, on_poll)?;
+        if !output.status.success() {
+            let what = format!("{} ended with {}", self.name(), output.status);
+            return Err(Wrong(what + &last_lines(&output.stdout, &output.stderr)).into());
         }
-        Ok(said)
+        Ok(output)
     }
 
-    /// Runs it for its effect, before there is a drive.
-    pub fn set_up(&self) -> Result<Said> {
-        self.run_well(&AtomicBool::new(false), &mut || {})
+    /// Runs the program during set-up, when there is no stop.
+    pub fn set_up(&self) -> Result<ToolOutput> {
+        self.run_successfully(&AtomicBool::new(false), &mut || {})
     }
 
-    /// What messages call it: the program's name.
+    /// Name of the program in messages.
     fn name(&self) -> &str {
         let program = self.command.first().map_or("", String::as_str);
         program.rsplit('/').next().unwrap_or(program)
@@ -158,23 +164,21 @@ impl Tool {
     }
 }
 
-/// Asks by a program; says how it failed.
-pub(crate) fn ask(command: &[String], patience: Duration) -> Result<(), String> {
+/// Runs a program. The error describes its failure.
+pub(crate) fn check_program(command: &[String], limit: Duration) -> Result<(), String> {
     let tool = Tool {
         command: command.to_vec(),
         env: Vec::new(),
         dir: None,
-        limit: patience,
+        limit,
     };
-    match tool.set_up() {
-        Ok(_) => Ok(()),
-        Err(why) => Err(format!("{why:#}")),
-    }
+    tool.set_up().map(drop).map_err(|why| format!("{why:#}"))
 }
 
-/// The last lines that a program said, indented; its errors if there are any.
-pub(crate) fn last_lines(out: &str, err: &str) -> String {
-    let text = if err.trim().is_empty() { out } else { err };
+/// The last lines of standard error, or of standard output if that is empty; indented.
+pub(crate) fn last_lines(stdout: &str, stderr: &str) -> String {
+    let is_silent = stderr.trim().is_empty();
+    let text = if is_silent { stdout } else { stderr };
     let lines: Vec<_> = text.lines().collect();
     let first = lines.len().saturating_sub(LAST_LINES);
     lines[first..]
@@ -182,28 +186,28 @@ pub(crate) fn last_lines(out: &str, err: &str) -> String {
         .fold(String::new(), |text, line| text + "\n  " + line)
 }
 
-/// What becomes readable when a program ends; kernels before 5.3 have no such thing.
+/// A descriptor that becomes readable when a program exits; kernels before 5.3 have none.
 fn watch_end(child: &Child) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(child.id()).ok()?)?;
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Sleeps until a program has ended, for a time at most.
+/// Sleeps until a program has exited, at most for `longest`.
 ///
-/// What a program took is a figure. Whoever looks at it in steps makes the figure one of these steps, and under counted
-/// instructions it is the same one in every trial, so that arms that differ by less seem equal.
+/// The time of a program is a figure. Polling in steps would round it to a step, so that arms with
+/// smaller differences would seem equal.
 fn pause(watched: Option<&OwnedFd>, longest: Duration) {
     let Some(watched) = watched else {
         return thread::sleep(longest);
     };
     let longest = Timespec::try_from(longest).ok();
-    // Interrupted or out of memory, it comes back early, and the program is looked at once more.
+    // On an error it returns early, and the program is checked again.
     let _ = poll(&mut [PollFd::new(watched, PollFlags::IN)], longest.as_ref());
 }
 
 type Drain = Option<JoinHandle<Vec<u8>>>;
 
-/// Reads to the end, so that the program never waits for a reader, and keeps the beginning.
+/// Reads to the end, so that the program never blocks, and keeps the beginning.
 fn drain(pipe: Option<impl Read + Send + 'static>) -> Drain {
     let mut pipe = pipe?;
     Some(thread::spawn(move || {
@@ -227,7 +231,7 @@ mod tests {
     use super::*;
     use expect_test::expect;
 
-    fn run(script: &str, limit: Duration) -> Result<Said, String> {
+    fn run(script: &str, limit: Duration) -> Result<ToolOutput, String> {
         let tool = Tool::new(&["/bin/sh", "-c", script], limit);
         tool.set_up().map_err(|why| {
             assert!(why.downcast_ref::<Wrong>().is_some(), "{why:#}");
@@ -236,13 +240,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_says_is_kept_apart() {
-        let said = run("echo right; echo odd >&2", Duration::from_secs(60)).unwrap();
-        assert_eq!((said.out.as_str(), said.err.as_str()), ("right\n", "odd\n"));
+    fn standard_output_and_error_are_separate() {
+        let output = run("echo right; echo odd >&2", Duration::from_secs(60)).unwrap();
+        assert_eq!(
+            (output.stdout.as_str(), output.stderr.as_str()),
+            ("right\n", "odd\n")
+        );
     }
 
     #[test]
-    fn a_program_that_fails_is_told_with_its_last_words() {
+    fn the_error_of_a_failed_program_has_its_last_lines() {
         let why = run("echo no such table >&2; exit 3", Duration::from_secs(60)).unwrap_err();
         expect![[r#"
             sh ended with exit status: 3
@@ -251,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_without_end_is_ended_with_its_children() {
+    fn a_program_beyond_its_limit_is_killed_with_its_children() {
         let began = Instant::now();
         let why = run("echo begun; sleep 600 & wait", Duration::from_secs(3)).unwrap_err();
         expect![[r#"
@@ -262,23 +269,23 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_program_is_seen_between_two_glances() {
+    fn the_exit_of_a_program_is_noticed_between_polls() {
         let tool = Tool::new(&["/bin/sleep", "0.2"], Duration::from_secs(7200));
-        let mut glances = 0;
-        let said = tool
-            .run_with_glances(
+        let mut polls = 0;
+        let output = tool
+            .run_polling(
                 Duration::from_secs(3600),
                 &AtomicBool::new(false),
-                &mut || glances += 1,
+                &mut || polls += 1,
             )
             .unwrap();
-        assert!(said.status.success());
-        assert!(said.took < Duration::from_secs(3600), "{:?}", said.took);
-        assert!(glances <= 1, "{glances}");
+        assert!(output.status.success());
+        assert!(output.took < Duration::from_secs(3600), "{:?}", output.took);
+        assert!(polls <= 1, "{polls}");
     }
 
     #[test]
-    fn a_program_that_is_to_be_stopped_is_stopped() {
+    fn a_program_is_stopped_on_request() {
         let stop = AtomicBool::new(false);
         let tool = Tool::new(&["/bin/sleep", "3600"], Duration::from_secs(7200));
         let ended = tool.run(&stop, &mut || stop.store(true, Ordering::Relaxed));

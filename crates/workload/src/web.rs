@@ -1,10 +1,11 @@
-//! What the web workloads share: a server, a site of a page with two images, clients that check every answer.
+//! Shared by web workloads: a server, a site of a page with two images, and clients that check
+//! every response.
 //!
 //! ```text
-//! plan --Web::read--> Web --service--> the server at work      (prepare)
-//!                         --traffic--> clients for its site    (drive)
+//! plan --Web::read--> Web --service--> the server              (prepare)
+//!                         --traffic--> clients of its site     (drive)
 //! ```
-//! A workload changes the traffic as it needs: its schedule, its mix, its addresses.
+//! Workloads adapt the traffic: schedule, mix, addresses.
 
 pub(crate) mod site_workload;
 
@@ -30,42 +31,42 @@ use record::load_path::LoadPath;
 use record::metric::Direction;
 use serde::{Deserialize, Serialize};
 
-use crate::apache::{self, Apache, Mpm};
+use crate::apache::{self, Mpm};
 use crate::context::WorkloadContext;
-use crate::nginx::{self, Nginx};
+use crate::nginx;
 use crate::probe::Probe;
 use crate::service::Service;
-use crate::{Driven, Meeting, Timing, Watcher, data, options};
+use crate::{Driven, SharedStart, Timing, Watcher, data, options};
 
 /// Options of every web workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Web {
     pub(crate) server: Server,
     pub(crate) keep_alive: bool,
-    /// Client threads; absent for one per CPU.
+    /// Client threads; `None` for one per CPU.
     threads: Option<u32>,
-    /// Addresses that clients come from; none for one.
+    /// Number of source addresses; 0 for the default address.
     addresses: u32,
     warmup_ns: u64,
     window_ns: u64,
     deadline_ns: u64,
 }
 
-/// What a server is to serve.
+/// What a server has to serve.
 pub(crate) struct SetUp {
-    /// Connections that it must hold at once.
+    /// Number of connections at once.
     pub(crate) connections: u32,
-    /// The files.
+    pub(crate) keep_alive: bool,
+    /// Directory of the files.
     pub(crate) root: PathBuf,
-    /// CGI programs; nginx runs none.
+    /// Directory of CGI programs, served below `/cgi-bin/`; ignored by nginx.
     pub(crate) programs: Option<PathBuf>,
-    /// Lines of configuration that the workload adds.
+    /// Additional lines of configuration.
     pub(crate) extra: String,
-    /// How to know that it serves.
     pub(crate) probe: Probe,
 }
 
-/// Which server, and how it is set up.
+/// The server program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Server {
@@ -82,7 +83,7 @@ impl Server {
         }
     }
 
-    /// What it runs of the image.
+    /// Programs and modules that it uses.
     fn programs(self) -> &'static [&'static str] {
         match self {
             Self::Apache(_) => &[apache::PROGRAM, apache::MODULES],
@@ -91,14 +92,14 @@ impl Server {
     }
 }
 
-/// Most connections of a plan.
+/// Largest number of connections of a plan.
 pub(crate) const CONNECTIONS: u64 = 10_000;
 
-/// Most addresses of a plan: what the wire routes to clients, and `WorkloadContext::sources` gives.
+/// Largest number of source addresses, limited by `WorkloadContext::sources`.
 const ADDRESSES: u64 = 4000;
 
 impl Web {
-    /// Reads the keys that all web workloads have; `connections` is the most that there will be at once.
+    /// Reads the keys of all web workloads; `connections` is the maximum number of connections.
     pub(crate) fn read(fields: &Fields<'_>, connections: Option<u64>) -> Option<Self> {
         let server = read_server(fields);
         let keep_alive = options::flag(fields, "keep_alive", true);
@@ -136,23 +137,15 @@ impl Web {
     }
 
     pub(crate) fn timing(&self) -> Timing {
-        Timing {
-            warmup: Duration::from_nanos(self.warmup_ns),
-            window: Duration::from_nanos(self.window_ns),
-        }
+        Timing::from_ns(self.warmup_ns, self.window_ns)
     }
 
-    /// The time of a ramp of so many steps, each with a warm-up of its own.
+    /// Timing of a ramp with this many steps.
     pub(crate) fn timing_of(&self, steps: usize) -> Timing {
-        let Timing { warmup, window } = self.timing();
-        let all = (warmup + window).saturating_mul(steps as u32);
-        Timing {
-            warmup,
-            window: all.saturating_sub(warmup),
-        }
+        Timing::for_steps(steps, self.warmup_ns, self.window_ns)
     }
 
-    /// Writes the site and the server's configuration: room for so many connections, and `extra` lines.
+    /// Writes the site and the server's configuration.
     pub(crate) fn service(
         &self,
         context: &WorkloadContext,
@@ -171,6 +164,7 @@ impl Web {
         };
         let set_up = SetUp {
             connections,
+            keep_alive: self.keep_alive,
             root,
             programs: None,
             extra,
@@ -179,41 +173,16 @@ impl Web {
         self.service_of(context, set_up)
     }
 
-    /// Writes the server's configuration for files, and programs where Apache is to run some.
+    /// Writes the server's configuration.
     pub(crate) fn service_of(&self, context: &WorkloadContext, set_up: SetUp) -> Result<Service> {
-        let SetUp {
-            connections,
-            root,
-            programs,
-            extra,
-            probe,
-        } = set_up;
-        let keep_alive = self.keep_alive;
         match self.server {
-            Server::Apache(mpm) => {
-                let apache = Apache {
-                    mpm,
-                    connections,
-                    keep_alive,
-                    root,
-                    programs,
-                    extra,
-                };
-                apache::service(context, &apache, probe)
-            }
-            Server::Nginx => {
-                let nginx = Nginx {
-                    connections,
-                    keep_alive,
-                    root,
-                    extra,
-                };
-                nginx::service(context, &nginx, probe)
-            }
+            Server::Apache(mpm) => apache::service(context, mpm, set_up),
+            Server::Nginx => nginx::service(context, set_up),
         }
     }
 
-    /// A closed loop without pauses: each of `connections` clients fetches the page and its images in turn.
+    /// A closed loop without think time: each of `connections` clients fetches page and images in
+    /// turn.
     pub(crate) fn traffic(&self, context: &WorkloadContext, connections: u32) -> Traffic {
         let exchanges = site(context.seed)
             .into_iter()
@@ -235,17 +204,17 @@ impl Web {
     }
 }
 
-/// Runs one load; what its clients saw is what the drive yields.
+/// Runs a single load.
 pub(crate) fn drive(
     traffic: &Traffic,
     stop: &AtomicBool,
     watcher: &mut dyn Watcher,
 ) -> Result<Driven> {
-    let (traffic, start_ns) = match watcher.meet()? {
+    let (traffic, start_ns) = match watcher.shared_start()? {
         None => (Cow::Borrowed(traffic), clock::now_ns()),
-        Some(Meeting { part, start_ns }) => {
-            let (own, delay) = merge::host_part(traffic, part);
-            (Cow::Owned(own), start_ns + delay.as_nanos() as u64)
+        Some(SharedStart { part, start_ns }) => {
+            let (host_traffic, delay) = merge::host_part(traffic, part);
+            (Cow::Owned(host_traffic), start_ns + delay.as_nanos() as u64)
         }
     };
     watcher.begins();
@@ -262,7 +231,7 @@ pub(crate) fn drive(
     })
 }
 
-/// Runs the levels of a ramp one after the other, each with a warm-up of its own.
+/// Runs the levels of a ramp one after the other, each with its own warm-up.
 pub(crate) fn ramp(
     traffic: &Traffic,
     levels: &[Level],
@@ -282,8 +251,10 @@ pub(crate) fn ramp(
             before.add(&now);
             from_ms += step_ms;
         }
-        // The windows of the steps follow upon each other, as in the result.
-        tick.ended.iter_mut().for_each(|one| one.at_ms += from_ms);
+        // The windows of the steps are joined, as in the result.
+        tick.ended
+            .iter_mut()
+            .for_each(|second| second.at_ms += from_ms);
         now = Progress {
             second: tick.second,
             ok: tick.ok,
@@ -293,17 +264,17 @@ pub(crate) fn ramp(
             second: before.second + tick.second,
             ok: before.ok + tick.ok,
             faults: before.faults + tick.faults,
-            // The first step's warm-up is the ramp's; from then on all of it is in the figures.
+            // Only the warm-up of the first step does not count.
             counting: tick.counting || before.second > 0,
             ..tick
         });
     };
-    // Both are called in turns, on this thread.
+    // Both closures are called on this thread, never at the same time.
     let mut on_step = || watcher.borrow_mut().steps();
-    load::ramp::run_steps(traffic, levels, stop, (&mut on_step, &mut on_tick))
+    load::ramp::run(traffic, levels, stop, &mut on_step, &mut on_tick)
 }
 
-/// What the ticks of one step have counted.
+/// Counts of a step so far.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
     second: u32,
@@ -321,7 +292,9 @@ impl Progress {
 
 /// A curve over the steps of a ramp.
 pub(crate) fn curve(
-    (name, unit, direction): (&str, &str, Direction),
+    name: &str,
+    unit: &str,
+    direction: Direction,
     axis: &str,
     steps: &[Step],
     value: impl Fn(&LoadResult) -> f64,
@@ -344,19 +317,24 @@ pub(crate) fn curve(
 
 /// Successful requests a second over the steps of a ramp.
 pub(crate) fn throughput(axis: &str, steps: &[Step]) -> Curve {
-    let spec = ("throughput", "requests/s", Direction::Higher);
-    curve(spec, axis, steps, LoadResult::ok_per_s)
+    let ok_per_s = LoadResult::ok_per_s;
+    curve(
+        "throughput",
+        "requests/s",
+        Direction::Higher,
+        axis,
+        steps,
+        ok_per_s,
+    )
 }
 
-/// The latency that one request of a hundred exceeds, over the steps of a ramp.
+/// The 99th percentile of latency over the steps of a ramp.
 pub(crate) fn latency_p99(axis: &str, steps: &[Step]) -> Curve {
-    let spec = ("latency-p99", "us", Direction::Lower);
-    curve(spec, axis, steps, |step| {
-        step.latency.quantile_ns(0.99) as f64 / 1e3
-    })
+    let p99_us = |step: &LoadResult| step.latency.quantile_ns(0.99) as f64 / 1e3;
+    curve("latency-p99", "us", Direction::Lower, axis, steps, p99_us)
 }
 
-/// All steps of a ramp as one result.
+/// Adds up all steps of a ramp.
 pub(crate) fn chain(steps: &[Step]) -> LoadResult {
     let results: Vec<_> = steps.iter().map(|step| step.result.clone()).collect();
     merge::chain(&results)
@@ -385,8 +363,8 @@ pub(crate) const IMAGES: [&str; 2] = ["left.jpg", "right.jpg"];
 const PAGE_BYTES: usize = 22_016;
 const IMAGE_BYTES: usize = 25_600;
 
-/// A file of the site and its content, the page first: 21.5 KB and twice 25 KB, the sizes of `InfoWorld`'s site of
-/// 30 January 2004.
+/// Names and contents of the site's files, the page first: 21.5 KB and twice 25 KB, the sizes of
+/// `InfoWorld`'s site of 30 January 2004.
 pub(crate) fn site(seed: u64) -> Vec<(&'static str, Vec<u8>)> {
     let mut site = vec![(PAGE, data::page(seed, PAGE_BYTES, &IMAGES))];
     site.extend(IMAGES.map(|name| (name, data::image(seed, IMAGE_BYTES, name))));
@@ -399,7 +377,7 @@ mod tests {
     use load::expect::Content;
 
     #[test]
-    fn every_client_asks_for_the_page_and_both_images() {
+    fn every_client_requests_the_page_and_both_images() {
         let web = Web {
             server: Server::Nginx,
             keep_alive: true,
@@ -413,16 +391,16 @@ mod tests {
         let Mix::Round(exchanges) = &traffic.mix else {
             panic!("each client goes round")
         };
-        let asked = exchanges.iter().map(|one| match &one.expect.content {
-            Content::Bytes(body) => (one.path.as_str(), body.len()),
-            Content::Any | Content::Hash { .. } | Content::Begins(_) => (one.path.as_str(), 0),
+        let requested = exchanges.iter().map(|get| match &get.expect.content {
+            Content::Bytes(body) => (get.path.as_str(), body.len()),
+            Content::Any | Content::Hash { .. } | Content::Begins(_) => (get.path.as_str(), 0),
         });
         let right = [
             ("/page.html", 22_016),
             ("/left.jpg", 25_600),
             ("/right.jpg", 25_600),
         ];
-        assert_eq!(asked.collect::<Vec<_>>(), right);
+        assert_eq!(requested.collect::<Vec<_>>(), right);
         assert_eq!((traffic.threads, traffic.sources.len()), (2, 3));
     }
 

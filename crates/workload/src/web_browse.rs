@@ -1,6 +1,7 @@
-//! `web-browse`: scripted browsers, each a visitor after the other: a page and its images, time to think, a cookie, a form.
+//! `web-browse`: scripted visitors: a page and its images, think times, a cookie, a form.
 //!
-//! After `PagePoker`: several clients that play the same sessions, under stress or at their leisure.
+//! After `PagePoker`: several clients that play the same sessions, under stress or at their
+//! leisure.
 
 use std::sync::atomic::AtomicBool;
 
@@ -46,7 +47,7 @@ struct Options {
     script: String,
 }
 
-/// What a visitor does if the plan says nothing else.
+/// The default script.
 const SCRIPT: &str = "\
 visit /page.html
 fetch /left.jpg /right.jpg
@@ -97,7 +98,7 @@ impl SiteWorkload for Options {
         true
     }
 
-    /// A cookie for each visitor, and an answer to forms: the page that they were sent to.
+    /// Sets a cookie for each visitor, and answers forms with the page.
     fn extra(&self) -> &'static str {
         match self.web.server {
             Server::Apache(_) => {
@@ -127,9 +128,9 @@ impl SiteWorkload for Options {
     }
 
     fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
-        let load = figures::believe(seen)?;
+        let load = figures::checked_load(seen)?;
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
-        // Visitors think for most of their time, so what the server decides is how long they wait.
+        // Visitors think most of the time, so the server is judged by its latency.
         let mut figures = figures::decided_by(web, "latency-mean");
         figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
         Ok(figures)
@@ -141,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_script_that_comes_along_is_sound() {
+    fn the_default_script_is_valid() {
         Script::read("script", SCRIPT).unwrap();
     }
 }

@@ -1,7 +1,8 @@
-//! `web-cgi`: a page that a program makes of a database's answer, anew for each request.
+//! `web-cgi`: a page that a program makes from a database for each request.
 //!
-//! After `InfoWorld`, 30 January 2004: Apache, a Perl CGI program and `MySQL` on one host under `ab`; one select of 97 rows with 8
-//! columns, one of them an image. Linux 2.6.0 served 14 to 22 % more requests a second than 2.4.23.
+//! After `InfoWorld`, 30 January 2004: Apache, a Perl CGI program and `MySQL` on one host under
+//! `ab`; one select of 97 rows with 8 columns, one of them an image. Linux 2.6.0 served 14 to 22 %
+//! more requests a second than 2.4.23.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -115,16 +116,16 @@ impl Workload for Options {
         self.web.timing()
     }
 
-    /// The table is filled when the database is up; so Apache is asked for a file, and the page is looked at by the
-    /// first client.
+    /// The table is filled only when the database runs, so the probe of Apache requests a file.
     fn prepare(&self, context: &WorkloadContext) -> Result<Vec<Service>> {
-        // What an arm changes without a server's name is the web server's.
+        // Changes of an arm without a server's name are for the web server.
         let others = context.with_named_config();
         let database = database::service(Server::Mariadb, &others)?;
         let root = context.make_dir("site")?;
         context.write("site/up.html", UP)?;
         let set_up = SetUp {
             connections: self.connections,
+            keep_alive: self.web.keep_alive,
             root,
             programs: Some(write_program(context)?),
             extra: String::new(),
@@ -159,7 +160,7 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::web(seen, self.web.server.name())?;
-        let load = figures::believe(seen)?;
+        let load = figures::checked_load(seen)?;
         if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
             figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
@@ -168,7 +169,7 @@ impl Workload for Options {
     }
 }
 
-/// What Apache is asked for before the database has a table.
+/// Content of the file for the probe.
 const UP: &str = "up\n";
 
 /// Rows of the table, as in 2004.
@@ -206,11 +207,11 @@ fn goods(seed: u64) -> Vec<Good> {
     (1..=ROWS).map(&mut good).collect()
 }
 
-/// Makes the table and fills it; what is there before the load begins is what the page must show.
+/// Makes and fills the table.
 fn fill(context: &WorkloadContext, goods: &[Good]) -> Result<()> {
     let address = Server::Mariadb.address(context);
     let mut client = Client::connect(Server::Mariadb, address, Arc::default())?;
-    client.define(
+    client.execute(
         "create table goods (id int primary key, name varchar(20), maker varchar(20), \
          price decimal(8,2), stock int, added date, note varchar(40), picture blob)",
     )?;
@@ -221,12 +222,12 @@ fn fill(context: &WorkloadContext, goods: &[Good]) -> Result<()> {
             hex
         });
         let sql = format!("insert into goods values ('{cells}', x'{picture}')");
-        client.change(&sql, 1)?;
+        client.expect_affected(&sql, 1)?;
     }
     Ok(())
 }
 
-/// The program: it connects, asks, and ends, as CGI programs did.
+/// The CGI program, which connects for each request.
 const PROGRAM: &str = r#"#!/usr/bin/perl
 use strict;
 use warnings;
@@ -246,7 +247,7 @@ $page .= "</table></body></html>\n";
 print "Content-Type: text/html\r\nContent-Length: ", length($page), "\r\n\r\n", $page;
 "#;
 
-/// What the program answers while nobody touches the table.
+/// The page of the program.
 fn page(goods: &[Good]) -> Vec<u8> {
     let mut page = String::from("<html><body><table>\n");
     for good in goods {

@@ -1,4 +1,4 @@
-//! `web-many`: many users at once, each from an address of its own, each resting between two requests.
+//! `web-many`: many users with different addresses, who think between requests.
 //!
 //! After Hammerhead 2: 256 and more users simulated from IP aliases of one machine.
 
@@ -94,7 +94,7 @@ impl SiteWorkload for Options {
     }
 
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
-        // Users who rest fix the rate; what the server decides then is how long they wait.
+        // Think times set the rate, so the server is judged by its latency.
         Ok(if self.rest.think().is_none() {
             web
         } else {

@@ -1,7 +1,7 @@
-//! `web-open`: requests come at a rate that the server cannot slow down, step by step up a ladder of rates.
+//! `web-open`: an open loop with rising rates.
 //!
-//! After httperf: the client fixes the rate and the number of connections, and counts time-outs. Latency runs from the
-//! instant at which a request was due, so a server that falls behind shows it.
+//! After httperf: the client sets the rate and the number of connections, and counts time-outs.
+//! Latency counts from the scheduled send time, so it shows a server that falls behind.
 
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +11,7 @@ use load::schedule::{Arrivals, Schedule};
 use load::traffic::Traffic;
 use plan::Traits;
 use plan::fields::Fields;
+use record::load::LoadResult;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
@@ -109,30 +110,26 @@ impl SiteWorkload for Options {
         let rates = self.rates.iter();
         let levels: Vec<_> = rates.map(|rate| Level::RatePerS(*rate as f64)).collect();
         let steps = web::ramp(&traffic, &levels, stop, watcher)?;
-        let lower = |name, unit| (name, unit, Direction::Lower);
-        let axis = "requests/s";
+        let backlog = |step: &LoadResult| step.backlog_growth_per_s().max(0.0);
+        let failed =
+            |step: &LoadResult| (step.planned - step.ok) as f64 / step.planned.max(1) as f64;
+        let (axis, lower) = ("requests/s", Direction::Lower);
         Ok(Driven {
             load: Some(web::chain(&steps)),
             curves: vec![
                 web::latency_p99(axis, &steps),
                 web::throughput(axis, &steps),
-                // Above zero the server does not keep up: the longer the step, the longer requests wait.
-                web::curve(
-                    lower("backlog-growth", "requests/s"),
-                    axis,
-                    &steps,
-                    |step| step.backlog_growth_per_s().max(0.0),
-                ),
-                web::curve(lower("failed", "share"), axis, &steps, |step| {
-                    (step.planned - step.ok) as f64 / step.planned.max(1) as f64
-                }),
+                // Above zero the server falls behind, and latency depends on the length of the
+                // step.
+                web::curve("backlog-growth", "requests/s", lower, axis, &steps, backlog),
+                web::curve("failed", "share", lower, axis, &steps, failed),
             ],
             ..Driven::default()
         })
     }
 
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
-        // The client fixes the rate, so what the server decides is how long it takes.
+        // The client sets the rate, so the server is judged by its latency.
         Ok(figures::decided_by(web, "latency-p99"))
     }
 }

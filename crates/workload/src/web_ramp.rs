@@ -1,7 +1,9 @@
-//! `web-ramp`: clients rise step by step; the curve shows the knee, and whether the server collapses past it.
+//! `web-ramp`: a rising number of clients. The curve shows the knee, and whether the server
+//! collapses beyond it.
 //!
-//! After `WebBench` 2.0 in Mindcraft's report of April 1999: 1 to 288 client threads in a closed loop. NT 4.0 climbed to
-//! 3771 requests/s; Linux 2.2.2 peaked at about 1000/s and 160 threads, and fell to 7 % of it.
+//! After `WebBench` 2.0 in Mindcraft's report of April 1999: 1 to 288 client threads in a closed
+//! loop. NT 4.0 climbed to 3771 requests/s; Linux 2.2.2 peaked at about 1000/s and 160 threads, and
+//! fell to 7 % of it.
 
 use std::sync::atomic::AtomicBool;
 
@@ -10,6 +12,7 @@ use load::ramp::Level;
 use load::traffic::Traffic;
 use plan::Traits;
 use plan::fields::Fields;
+use record::load::LoadResult;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
@@ -86,14 +89,13 @@ impl SiteWorkload for Options {
         let levels: Vec<_> = steps.map(Level::Connections).collect();
         let steps = web::ramp(&traffic, &levels, stop, watcher)?;
         let axis = "connections";
-        let transfer = ("transfer", "Mbit/s", Direction::Higher);
+        let mbit_per_s = |step: &LoadResult| step.body_bytes as f64 * 8e3 / step.window_ns as f64;
+        let higher = Direction::Higher;
         Ok(Driven {
             load: Some(web::chain(&steps)),
             curves: vec![
                 web::throughput(axis, &steps),
-                web::curve(transfer, axis, &steps, |step| {
-                    step.body_bytes as f64 * 8e3 / step.window_ns as f64
-                }),
+                web::curve("transfer", "Mbit/s", higher, axis, &steps, mbit_per_s),
                 web::latency_p99(axis, &steps),
             ],
             ..Driven::default()
@@ -102,11 +104,9 @@ impl SiteWorkload for Options {
 
     fn conclude(&self, seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         let mut figures = figures::ramp(&seen.driven.curves[0])?;
-        // The mean over all steps says nothing that the curve does not say better.
-        figures.extend(
-            web.into_iter()
-                .filter(|figure| figure.spec.name != "throughput"),
-        );
+        // The mean throughput over all steps adds nothing to the curve.
+        let others = web.into_iter();
+        figures.extend(others.filter(|figure| figure.spec.name != "throughput"));
         Ok(figures)
     }
 }

@@ -1,8 +1,9 @@
-//! `web-slow`: hundreds of clients at once, each behind a modem, on a mix of files and programs.
+//! `web-slow`: hundreds of clients with modems, and a mix of files and programs.
 //!
-//! After the idea of `SPECweb99`, which Linuxove noviny of September 1999 held against Mindcraft's fast clients: 500 to 1000
-//! connections of 28.8 or 56 kbit/s, dynamic pages in the mix, more files than memory. A connection conforms as far as its answers
-//! come at four fifths of its line's speed, the server's time included.
+//! After `SPECweb99`, which Linuxove noviny of September 1999 proposed instead of Mindcraft's fast
+//! clients: 500 to 1000 connections of 28.8 or 56 kbit/s, dynamic pages, and more files than
+//! memory. A response conforms if it has at least four fifths of its line's speed, including the
+//! server's time.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -72,13 +73,13 @@ struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
-    /// Speeds in bits per second; connections have them in turn.
+    /// Speeds in bits per second, which connections use in turn.
     lines: Vec<u32>,
     /// Share of requests that a program answers.
     dynamic: f64,
-    /// Files in all.
+    /// Number of files.
     files: u64,
-    /// Whether they lie on a disk of their own; in memory otherwise.
+    /// Whether the files are on a disk; otherwise in memory.
     is_on_disk: bool,
 }
 
@@ -88,11 +89,11 @@ const FILE_BYTES: u64 = 12_800;
 /// Files in one directory.
 const DIRECTORY: u64 = 1000;
 
-/// Different pages that the program makes.
+/// Number of different pages of the program.
 const PAGES: u32 = 16;
 
-/// An answer conforms if it came, from its request on, at this share of its line's speed at the least: `SPECweb99` asks for 320
-/// of a line's 400 kbit/s.
+/// Least share of the line's speed of a conforming response, counted from its request, in
+/// millionths. `SPECweb99` requires 320 of 400 kbit/s.
 const CONFORMING_PPM: u64 = 800_000;
 
 fn check(fields: &Fields<'_>) -> Option<Checked> {
@@ -135,15 +136,12 @@ fn read_dynamic(fields: &Fields<'_>, web: Option<&Web>) -> Option<f64> {
 
 impl Workload for Options {
     fn packages(&self) -> Vec<&str> {
-        let own = if self.is_on_disk {
-            &disk::PACKAGES[..]
-        } else {
-            &[]
-        };
-        // The program needs nothing but the perl that every Debian has.
-        let perl = (self.dynamic > 0.0).then_some("perl-base");
-        let packages = self.web.packages().into_iter();
-        packages.chain(own.iter().copied()).chain(perl).collect()
+        let mut packages = self.web.packages();
+        if self.is_on_disk {
+            packages.extend(disk::PACKAGES);
+        }
+        packages.extend((self.dynamic > 0.0).then_some("perl-base"));
+        packages
     }
 
     fn disk_bytes(&self) -> u64 {
@@ -190,6 +188,7 @@ impl Workload for Options {
         let programs = programs.transpose()?;
         let set_up = SetUp {
             connections: self.connections,
+            keep_alive: self.web.keep_alive,
             root,
             programs,
             extra: String::new(),
@@ -216,7 +215,7 @@ impl Workload for Options {
 
     fn figures(&self, seen: &Seen<'_>) -> Result<Vec<Figure>, String> {
         let web = figures::web(seen, self.web.server.name())?;
-        let load = figures::believe(seen)?;
+        let load = figures::checked_load(seen)?;
         let share = conforming(load);
         let count = share * load.connections_held as f64;
         let higher = Direction::Higher;
@@ -225,15 +224,10 @@ impl Workload for Options {
             guard("conforming-share", "share", higher, share),
         ];
         if let Some(bytes) = memory_each(seen, load) {
-            let kib = bytes / 1024.0;
-            figures.push(guard(
-                "memory-each",
-                "KiB/connection",
-                Direction::Lower,
-                kib,
-            ));
+            let (unit, lower) = ("KiB/connection", Direction::Lower);
+            figures.push(guard("memory-each", unit, lower, bytes / 1024.0));
         }
-        // Throughput is what the lines carry: it decides nothing.
+        // Throughput depends on the lines, so it is not primary.
         let guards = figures::decided_by(web, "");
         figures.extend(guards);
         Ok(figures)
@@ -256,7 +250,7 @@ impl Options {
         Ok(())
     }
 
-    /// Every file equally often, and programs as often as asked.
+    /// All files with equal weights, and programs with the configured share.
     fn mix(&self, seed: u64) -> Vec<(u32, Exchange)> {
         let mut files = Files::new(seed);
         let files = (0..self.files).map(|number| {
@@ -265,7 +259,7 @@ impl Options {
         });
         let files: Vec<_> = files.collect();
         let count = files.len() as f64;
-        // Weights are whole numbers, and all together must fit in one.
+        // Weights are whole numbers, and their sum must fit in one.
         let unit = (f64::from(1 << 30) / count.max(1.0)).min(1e6);
         let each = (unit * (1.0 - self.dynamic)).round() as u32;
         let page = (unit * self.dynamic * count / f64::from(PAGES)).round() as u32;
@@ -294,7 +288,7 @@ fn path(number: u64) -> String {
     format!("/{:05}/{:03}.html", number / DIRECTORY, number % DIRECTORY)
 }
 
-/// The files' contents: bytes of the seed's, each file's own number in front.
+/// Contents of the files: seeded bytes, with the file's number in front.
 struct Files(Vec<u8>);
 
 impl Files {
@@ -310,7 +304,7 @@ impl Files {
     }
 }
 
-/// A page that depends on what is asked for, as a program of a dozen lines makes it.
+/// A CGI program whose page depends on the query.
 const PROGRAM: &str = r#"#!/usr/bin/perl
 my $number = int($ENV{QUERY_STRING});
 my $page = "<html><body>\n";
@@ -321,7 +315,7 @@ $page .= "</body></html>\n";
 print "Content-Type: text/html\r\nContent-Length: ", length($page), "\r\n\r\n", $page;
 "#;
 
-/// What the program answers.
+/// The page of the program.
 fn dynamic_page(number: u32) -> Vec<u8> {
     let number = u64::from(number);
     let rows = (0..200).map(|row| {
@@ -340,7 +334,7 @@ fn write_program(context: &WorkloadContext) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Share of all answers, faults among them, that conform.
+/// Share of all responses, including faults, that conform.
 fn conforming(load: &LoadResult) -> f64 {
     let right = load.line_share_ppm.recorded();
     let right = right.iter().filter(|(ppm, _)| CONFORMING_PPM <= *ppm);
@@ -348,7 +342,7 @@ fn conforming(load: &LoadResult) -> f64 {
     right as f64 / (load.ok + load.fault_count()).max(1) as f64
 }
 
-/// Memory that the system used at its most beyond what it used when the load began, for each connection.
+/// Growth of memory use from the start of the load to its maximum, per connection in bytes.
 fn memory_each(seen: &Seen<'_>, load: &LoadResult) -> Option<f64> {
     let available = |sample: &record::evidence::Sample| sample.extremes().least_available_bytes;
     let first = seen.samples.first().map(available)?;
@@ -360,21 +354,16 @@ fn memory_each(seen: &Seen<'_>, load: &LoadResult) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::fields::Page;
     use record::load::Fault;
     use std::process::Command;
 
     #[test]
-    fn there_may_be_no_dynamic_pages_and_of_nginx_there_are_none() {
+    fn dynamic_pages_are_optional_and_refused_with_nginx() {
         let wrong = |server: &str, dynamic: &str| {
             let keys = "connections = 5\nfiles = \"16MiB\"\nwindow = \"2s\"";
             let text =
                 format!("kind = \"web-slow\"\nserver = \"{server}\"\n{keys}\ndynamic = {dynamic}");
-            let page = Page::new("plan.toml", &text);
-            let table = page.parse();
-            let checked = crate::check(&Fields::top(&page, &table));
-            let closed = page.close(checked).map(drop);
-            closed.map_err(|why| why.to_string()).err()
+            crate::testing::read(&text).err()
         };
         for server in ["apache", "nginx"] {
             assert_eq!(wrong(server, "0"), None);
@@ -387,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_conforms_at_four_fifths_of_its_lines_speed() {
+    fn a_response_conforms_at_four_fifths_of_its_lines_speed() {
         let mut load = LoadResult {
             ok: 3,
             ok_in_window: 3,
@@ -406,12 +395,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("page");
         fs::write(&path, PROGRAM).unwrap();
-        let said = Command::new("perl")
-            .arg(&path)
-            .env("QUERY_STRING", "11")
-            .output();
-        let said = said.unwrap().stdout;
-        let gap = said.windows(4).position(|four| four == b"\r\n\r\n");
-        assert_eq!(&said[gap.unwrap() + 4..], dynamic_page(11));
+        let mut perl = Command::new("perl");
+        let output = perl.arg(&path).env("QUERY_STRING", "11").output();
+        let response = output.unwrap().stdout;
+        let end = response.windows(4).position(|four| four == b"\r\n\r\n");
+        assert_eq!(&response[end.unwrap() + 4..], dynamic_page(11));
     }
 }

@@ -1,8 +1,10 @@
-//! `web-soak`: hours to days under the same load; does the server stay as fast, and does anything fail or grow?
+//! `web-soak`: the same load for hours or days. Does the server stay as fast, and does anything
+//! fail or grow?
 //!
-//! After the Linux Technology Center's report of 10 February 2004: Apache 2.0.47, 30 virtual clients of two threads each,
-//! 24 hours (also 96 hours, 7 and 14 days) on 8 CPUs. Linux 2.6.0-test5 served 53.8 million pages, 2.4.18 8.8 million;
-//! CPU user to system 39:60 and 7:93; mean 57.7 and 294.4 ms; no connection failed.
+//! After the Linux Technology Center's report of 10 February 2004: Apache 2.0.47, 30 virtual
+//! clients of two threads each, 24 hours (also 96 hours, 7 and 14 days) on 8 CPUs. Linux
+//! 2.6.0-test5 served 53.8 million pages, 2.4.18 8.8 million; CPU user to system 39:60 and 7:93;
+//! mean 57.7 and 294.4 ms; no connection failed.
 
 use std::sync::atomic::AtomicBool;
 
@@ -48,7 +50,7 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
-/// Those of `web-static`, for longer.
+/// Options of `web-static`, and a rate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Options {
     #[serde(flatten)]
@@ -98,7 +100,7 @@ impl SiteWorkload for Options {
 
     /// The table of the report of 2004.
     fn conclude(&self, seen: &Seen<'_>, mut web: Vec<Figure>) -> Result<Vec<Figure>, String> {
-        let load = figures::believe(seen)?;
+        let load = figures::checked_load(seen)?;
         let usage = Usage::over(seen.samples);
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
         let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
@@ -117,7 +119,7 @@ impl SiteWorkload for Options {
     }
 }
 
-/// Most points of the curve over time: more cannot be told apart on a screen.
+/// Largest number of points of the curve, limited by the resolution of a screen.
 const POINTS: u64 = 240;
 
 /// Pages per second against the seconds since the window opened.
@@ -127,7 +129,7 @@ fn over_time(load: &LoadResult) -> Curve {
     let steps = load
         .timeline
         .chunk_by(|one, next| one.at_ms / step_ms == next.at_ms / step_ms);
-    // The last step counts only if it is whole: a part of one would look like a fall.
+    // An incomplete last step would look like a drop.
     let is_whole = |seconds: &&[Second]| {
         let begin_ms = seconds[0].at_ms / step_ms * step_ms;
         begin_ms + step_ms <= whole_ms
@@ -145,7 +147,7 @@ fn over_time(load: &LoadResult) -> Curve {
     }
 }
 
-/// Throughput of the last quarter by that of the first; `None` for windows too short to have quarters.
+/// Throughput of the last quarter divided by that of the first; `None` for very short windows.
 fn kept(timeline: &[Second]) -> Option<f64> {
     let whole_ms = length_ms(timeline);
     let quarter_ms = whole_ms / 4 / 1000 * 1000;
@@ -159,7 +161,7 @@ fn kept(timeline: &[Second]) -> Option<f64> {
     (first > 0.0).then(|| last / first)
 }
 
-/// Of all seconds together.
+/// Length of all seconds together.
 fn length_ms(timeline: &[Second]) -> u64 {
     timeline.iter().map(Second::length_ms).sum()
 }
@@ -175,9 +177,8 @@ fn rate<'s>(seconds: impl IntoIterator<Item = &'s Second>) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use plan::fields::Page;
-
     use super::*;
+    use crate::testing;
 
     fn timeline(rates: &[u64]) -> Vec<Second> {
         let seconds = rates.iter().zip(0..).map(|(ok, second)| Second {
@@ -192,11 +193,7 @@ mod tests {
         let text = format!(
             "kind = \"web-soak\"\nserver = \"apache\"\nconnections = 8\nwindow = \"24h\"\n{more}"
         );
-        let page = Page::new("plan.toml", &text);
-        let table = page.parse();
-        let plan = crate::check(&Fields::top(&page, &table));
-        let plan = page.close(plan).unwrap();
-        serde_json::from_value(plan.options).unwrap()
+        testing::options(&text).unwrap()
     }
 
     #[test]
@@ -211,25 +208,21 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_tires_is_seen() {
+    fn a_server_that_slows_down_is_detected() {
         let tired = timeline(&[100, 100, 90, 80, 70, 60, 50, 50]);
         assert_eq!(kept(&tired), Some(0.5));
         assert_eq!(kept(&timeline(&[1, 2, 3])), None);
     }
 
     #[test]
-    fn a_day_has_as_many_points_as_a_screen_shows() {
+    fn a_day_has_a_limited_number_of_points() {
         let load = LoadResult {
             timeline: timeline(&vec![7; 86_400]),
             ..LoadResult::default()
         };
         let curve = over_time(&load);
         assert_eq!(curve.points.len() as u64, POINTS);
-        assert!(
-            curve
-                .points
-                .iter()
-                .all(|point| (point.value - 7.0).abs() < 1e-9)
-        );
+        let mut points = curve.points.iter();
+        assert!(points.all(|point| (point.value - 7.0).abs() < 1e-9));
     }
 }

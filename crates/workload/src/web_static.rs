@@ -1,6 +1,7 @@
 //! `web-static`: a page of 21.5 KB with two images of 25 KB, served from memory.
 //!
-//! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against 2.4.23.
+//! The figures are `InfoWorld`'s of 30 January 2004: Apache 2.0.48 under `ab`, Linux 2.6.0 against
+//! 2.4.23.
 
 use plan::Traits;
 use plan::fields::Fields;
@@ -47,18 +48,18 @@ pub(crate) const KIND: Kind = Kind {
     from_options: |options| Ok(Box::new(Options::deserialize(options)?)),
 };
 
-/// The options of a plan, found right.
+/// Options of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Options {
     #[serde(flatten)]
     web: Web,
     connections: u32,
-    /// `None` for throughput, and then left out.
+    /// `None` for throughput; omitted then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     decided_by: Option<Decider>,
 }
 
-/// The figure that decides.
+/// The primary figure.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
@@ -66,7 +67,7 @@ pub(crate) struct Options {
 #[strum(serialize_all = "kebab-case")]
 enum Decider {
     Throughput,
-    /// What a request costs the server's own processes; where instructions are counted, its instructions.
+    /// CPU time of the server's processes per request.
     ServerCpu,
 }
 
@@ -134,7 +135,7 @@ mod tests {
         "kind = \"web-static\"\nserver = \"apache\"\nconnections = 60\nwindow = \"10s\"";
 
     #[test]
-    fn a_plan_survives_the_way_into_the_guest() {
+    fn options_are_rebuilt_in_the_guest() {
         let text = format!("{GOOD}\nmpm = \"prefork\"\nname = \"pre\"\nkeep_alive = false");
         let plan = read(&text).unwrap();
         assert_eq!((plan.id.as_str(), plan.length.as_secs()), ("pre", 12));
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_cost_may_decide() {
+    fn server_cpu_can_be_primary() {
         let primary = |text: &str, ns_per_instruction: Option<u32>| -> Result<String, String> {
             let workload = crate::from_plan(&read(text).unwrap()).unwrap();
             let mut load = record::load::LoadResult {
@@ -227,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn several_mistakes_are_told_at_once() {
+    fn several_mistakes_are_reported_at_once() {
         let text = "kind = \"web-static\"\nserver = \"nginx\"\nmpm = \"event\"\nconnections = 4\n\
                     threads = 8\nkeep_alive = \"yes\"\nwarmup = \"2\"\nwindow = \"10s\"\n\
                     deadline = \"0s\"\nname = \"a b\"";

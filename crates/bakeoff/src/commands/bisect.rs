@@ -162,7 +162,7 @@ fn refuse_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
     if metric_names::has(workload, metric) {
         return Ok(());
     }
-    let known = metric_names::of(workload).unwrap_or_default();
+    let known = metric_names::known(workload).unwrap_or_default();
     bail!(
         "{}: workload {} has no metric {metric:?} (name one of {})",
         args.plan.display(),

@@ -76,7 +76,7 @@ pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
     let mut run = None;
     let mut lengths = Vec::new();
     for workload in &plan.workloads {
-        let length = match (workload.expected, workload::runs_to_its_end(workload)) {
+        let length = match (workload.expected, workload::runs_to_completion(workload)) {
             (Some(expected), _) => Length::Known(expected),
             (None, false) => Length::Known(workload.length),
             (None, true) => {

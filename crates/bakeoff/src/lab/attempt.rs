@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use base::input::text;
 use base::input::units::show_duration;
 use machine::clock::Clock;
-use machine::guest::{Boot, Guest, GuestEvent, Lost, Machine};
+use machine::guest::{Boot, Guest, GuestEvent, Machine, MachineGone};
 use plan::{Arm, DisturbedBlocks, MachineKind, Plan, PlannedDisturbance, WorkloadPlan};
 use profiler::format;
 use profiler::profile::Profile;
@@ -143,7 +143,7 @@ pub(crate) fn run(
     }) {
         Ok(guest) => guest,
         Err(_) if bench.is_stopped() => return Ok(None),
-        Err(why) if why.is::<Lost>() => return Err(why),
+        Err(why) if why.is::<MachineGone>() => return Err(why),
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
             return Ok(Some(Attempted::without_evidence(outcome)));

@@ -126,7 +126,7 @@ pub(crate) fn read(args: &LoadArgs) -> Result<Job> {
             Engine::Epoll => EngineChoice::Epoll,
         },
         cpus: if args.own_cpus {
-            Cpus::Own
+            Cpus::Exclusive
         } else {
             Cpus::Shared
         },

@@ -129,7 +129,7 @@ impl WorkerSpec {
             epoll: traffic.engine == EngineChoice::Epoll,
             cpus: match traffic.cpus {
                 Cpus::Shared => CpusSpec::Shared,
-                Cpus::Own => CpusSpec::Own,
+                Cpus::Exclusive => CpusSpec::Own,
             },
         }
     }
@@ -182,7 +182,7 @@ impl WorkerSpec {
             },
             cpus: match self.cpus {
                 CpusSpec::Shared => Cpus::Shared,
-                CpusSpec::Own => Cpus::Own,
+                CpusSpec::Own => Cpus::Exclusive,
             },
         })
     }
@@ -355,7 +355,7 @@ mod tests {
             seed: u64::MAX,
             stamps: true,
             engine: EngineChoice::Fastest,
-            cpus: Cpus::Own,
+            cpus: Cpus::Exclusive,
         };
         check(&base, None);
         let script = "visit /\nthink 1s\n";

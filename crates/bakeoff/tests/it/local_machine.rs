@@ -325,7 +325,7 @@ fn a_pattern_that_matches_on_no_arm_stops_the_run_after_its_first_block() {
     let first = said();
     let (_, last) = first.split_once("bakeoff: ").unwrap();
     expect_test::expect![[r#"
-        block 1: no figure on any arm of command, each attempt failed the same way: check failed: drive the load: metric rate: nothing was said that matches rate: ([0-9.]+)
+        block 1: no figure on any arm of command, each attempt failed the same way: check failed: drive the load: metric rate: nothing in the output matches rate: ([0-9.]+)
           first
           speed 12
         (mend the plan and begin a new run with --out DIR; or mend the machine, and the same command goes on)

@@ -275,7 +275,7 @@ fn counters(instructions: u64, cycles: u64) -> HardwareCounters {
             (Scope::Service("nginx".into()), server),
         ],
     };
-    let mut counting = Counting::by(Ok(Box::new(source)));
+    let mut counting = Counting::new(Ok(Box::new(source)));
     counting.begins();
     counting.ends();
     counting.finish()

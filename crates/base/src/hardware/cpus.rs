@@ -11,8 +11,8 @@ pub(crate) fn collect(system: &System, facts: &mut Facts) {
     let info = system.read("proc/cpuinfo").unwrap_or_default();
     let field = |name: &str| {
         let lines = info.lines().filter_map(|line| line.split_once(':'));
-        let mut its = lines.filter(|(key, _)| key.trim() == name);
-        its.next().map(|(_, value)| value.trim().to_string())
+        let mut values = lines.filter(|(key, _)| key.trim() == name);
+        values.next().map(|(_, value)| value.trim().to_string())
     };
     let mut add = |name: &str, value: Option<String>| {
         keep(facts, name, value.as_deref().unwrap_or_default());
@@ -82,7 +82,7 @@ fn topology(system: &System) -> Option<(usize, usize, usize)> {
 /// `L1d 48K, L1i 32K, L2 1024K, L3 32768K for CPUs 0-7`, of the first CPU.
 fn caches(system: &System) -> Option<String> {
     let place = format!("{CPUS}/cpu0/cache");
-    let mut told = Vec::new();
+    let mut caches = Vec::new();
     for name in system.names(&place) {
         let part = |part: &str| system.read(&format!("{place}/{name}/{part}"));
         let (Some(level), Some(size)) = (part("level"), part("size")) else {
@@ -95,12 +95,12 @@ fn caches(system: &System) -> Option<String> {
         };
         let shared = part("shared_cpu_list").filter(|list| list.contains([',', '-']));
         let shared = shared.map(|list| format!(" for CPUs {list}"));
-        told.push(format!(
+        caches.push(format!(
             "L{level}{kind} {size}{}",
             shared.unwrap_or_default()
         ));
     }
-    (!told.is_empty()).then(|| told.join(", "))
+    (!caches.is_empty()).then(|| caches.join(", "))
 }
 
 /// What the frequency policies say, each value once.
@@ -148,6 +148,6 @@ fn nodes(system: &System) -> Vec<Node> {
     nodes
 }
 
-fn joined(nodes: &[Node], told: impl Fn(&Node) -> String) -> Option<String> {
-    (!nodes.is_empty()).then(|| nodes.iter().map(told).collect::<Vec<_>>().join(", "))
+fn joined(nodes: &[Node], describe: impl Fn(&Node) -> String) -> Option<String> {
+    (!nodes.is_empty()).then(|| nodes.iter().map(describe).collect::<Vec<_>>().join(", "))
 }

@@ -95,10 +95,11 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
 /// Numbers of a card's interrupts. A card on a virtio bus has none below its own device: its queues' are called
 /// `virtio2-input.0` in `/proc/interrupts`; they are of the PCI device that the bus is on.
 fn interrupts(system: &System, place: &str) -> Vec<String> {
-    let own = system.names(&format!("{place}/device/msi_irqs"));
+    let numbers = system.names(&format!("{place}/device/msi_irqs"));
     let device = system.target(&format!("{place}/device"));
-    let Some(device) = device.filter(|name| own.is_empty() && name.starts_with("virtio")) else {
-        return own;
+    let Some(device) = device.filter(|name| numbers.is_empty() && name.starts_with("virtio"))
+    else {
+        return numbers;
     };
     let table = system.read("proc/interrupts").unwrap_or_default();
     let lines = table.lines().filter_map(|line| line.split_once(':'));

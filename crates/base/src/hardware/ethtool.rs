@@ -1,4 +1,4 @@
-//! What no file tells of a network card: the kernel's ethtool calls, see ethtool(8) and linux/ethtool.h.
+//! Properties of network cards that no file has, from the kernel's ethtool calls: see ethtool(8) and linux/ethtool.h.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd as _;
 /// Reads driver, its version, and the firmware's.
 const GET_DRIVER: u32 = 0x3;
 
-/// Where the firmware's version stands in the answer, and its length.
+/// Offset and length of the firmware's version in the answer.
 const FIRMWARE: (usize, usize) = (4 + 32 + 32, 32);
 
-/// What a card does in place of the CPU: the call that reads it, and its name in ethtool(8).
+/// Offloads of a card: the call that reads one, and its name in ethtool(8).
 const OFFLOADS: [(u32, &str); 6] = [
     (0x14, "rx"),
     (0x16, "tx"),
@@ -36,7 +36,7 @@ const LENGTH: usize = 256;
 /// The words of an answer, the call's number first.
 type Words = [u32; LENGTH / 4];
 
-/// Firmware, offloads, rings, coalescing and the like of a card, as far as its driver tells.
+/// Firmware, offloads, rings, coalescing and the like of a card, as far as its driver reports them.
 pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
     // Any socket will do.
     let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
@@ -66,12 +66,12 @@ pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
     let on = states.iter().flatten().filter(|(_, is_on)| *is_on);
     let on: Vec<&str> = on.map(|(name, _)| *name).collect();
     if states.iter().any(Option::is_some) {
-        let told = if on.is_empty() {
+        let offloads = if on.is_empty() {
             "none".into()
         } else {
             on.join(" ")
         };
-        facts.push(("offloads", told));
+        facts.push(("offloads", offloads));
     }
     for (command, name, tell) in SETTINGS {
         if let Some(answer) = ask(&socket, card, command) {
@@ -121,12 +121,12 @@ fn pause(words: &Words) -> String {
 /// Whether the link sleeps between packets (`struct ethtool_eee`): waking takes microseconds.
 fn energy_efficient_ethernet(words: &Words) -> String {
     let [_, _, _, _, is_active, is_enabled, ..] = words;
-    let told = match (is_enabled, is_active) {
+    let state = match (is_enabled, is_active) {
         (0, _) => "off",
         (_, 0) => "on, not agreed with the peer",
         _ => "on",
     };
-    told.into()
+    state.into()
 }
 
 /// The answer to one call, which begins with its number; `None` where the driver does not know it.

@@ -1,12 +1,14 @@
-//! What the clients' side used and lost in the window: its CPUs, its network stack, the way to the guest.
+//! Counters of the clients' side over the window: CPU time, network stack, network devices.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::time::Duration;
 
 use crate::cpus;
+use crate::path::softnet_dropped;
+use crate::proc;
+use crate::proc::text_of;
 
-/// What keys of facts of the clients' side begin with.
+/// The prefix of keys of facts of the clients' side.
 pub(crate) const PREFIX: &str = "clients:";
 
 /// The key of a fact of the clients' side.
@@ -14,23 +16,25 @@ pub(crate) fn key(name: &str) -> String {
     format!("{PREFIX}{name}")
 }
 
-/// Counters that only grow, or by how much they grew. What cannot be read is absent.
+/// Counters that only grow, or their increases. A counter that cannot be read is absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Counters(BTreeMap<&'static str, u64>);
 
-/// In which parts of 10 ms (`USER_HZ`) `/proc/stat` counts; the same on all architectures that bakeoff runs on.
+/// Ticks of `/proc/stat` in a second (`USER_HZ`); the same on all architectures that bakeoff runs on.
 const TICKS_PER_S: f64 = 100.0;
 
 impl Counters {
-    /// As they are now.
+    /// The counters now.
     pub(crate) fn read() -> Self {
-        let text = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let own = cpus::numbers().unwrap_or_default();
+        let cpus = cpus::numbers().unwrap_or_default();
         let mut all = BTreeMap::new();
-        all.extend(cpu(&text("/proc/stat"), &own));
-        all.extend(softnet(&text("/proc/net/softnet_stat")));
-        all.extend(device(&text("/proc/self/net/dev")));
-        all.extend(retransmitted(&text("/proc/self/net/snmp")));
+        all.extend(cpu(&text_of("/proc/stat"), &cpus));
+        let softnet = text_of("/proc/net/softnet_stat");
+        all.extend((!softnet.is_empty()).then(|| ("softnet-drops", softnet_dropped(&softnet))));
+        all.extend(device(&text_of("/proc/self/net/dev")));
+        let snmp = text_of("/proc/self/net/snmp");
+        let retransmitted = proc::tcp(&snmp).find(|(name, _)| name == "TcpRetransSegs");
+        all.extend(retransmitted.map(|(_, count)| ("retransmits", count)));
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used_us = used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000;
         all.insert("cpu-us", used_us);
@@ -45,14 +49,14 @@ impl Counters {
         Self(self.0.iter().filter_map(grown).collect())
     }
 
-    /// By so much they grew in a window of that length on so many CPUs.
+    /// Increases over a window on that many CPUs, as facts.
     pub(crate) fn facts(&self, window: Duration, cpus: usize) -> BTreeMap<String, String> {
-        let of = |name: &str| self.0.get(name).copied();
+        let count = |name: &str| self.0.get(name).copied();
         let seconds = window.as_secs_f64();
         let ticks = seconds * TICKS_PER_S * cpus as f64;
-        let share = |name| Some(format!("{:.3}", of(name)? as f64 / ticks));
-        let plain = |name| Some(of(name)?.to_string());
-        let busy = of("cpu-us").map(|us| format!("{:.3}", us as f64 / 1e6 / seconds));
+        let share = |name| Some(format!("{:.3}", count(name)? as f64 / ticks));
+        let plain = |name| Some(count(name)?.to_string());
+        let busy = count("cpu-us").map(|us| format!("{:.3}", us as f64 / 1e6 / seconds));
         let facts = [
             ("cpus-used", busy),
             ("idle", share("idle")),
@@ -69,8 +73,8 @@ impl Counters {
     }
 }
 
-/// What does not change.
-pub(crate) fn of_side(cpus: &[u32], place: &str) -> BTreeMap<String, String> {
+/// Facts of the clients' side that do not change.
+pub(crate) fn constant_facts(cpus: &[u32], place: &str) -> BTreeMap<String, String> {
     let uname = rustix::system::uname();
     let list: Vec<_> = cpus.iter().map(u32::to_string).collect();
     [
@@ -82,13 +86,13 @@ pub(crate) fn of_side(cpus: &[u32], place: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-/// Ticks of some CPUs: idle, and in softirq.
-fn cpu(stat: &str, own: &[u32]) -> BTreeMap<&'static str, u64> {
+/// Idle and softirq ticks of these CPUs.
+fn cpu(stat: &str, cpus: &[u32]) -> BTreeMap<&'static str, u64> {
     let mut ticks = BTreeMap::new();
     for line in stat.lines() {
         let mut words = line.split_ascii_whitespace();
         let number = words.next().and_then(cpus::number);
-        if number.is_none_or(|number| !own.contains(&number)) {
+        if number.is_none_or(|number| !cpus.contains(&number)) {
             continue;
         }
         // user nice system idle iowait irq softirq (proc_stat(5))
@@ -100,17 +104,7 @@ fn cpu(stat: &str, own: &[u32]) -> BTreeMap<&'static str, u64> {
     ticks
 }
 
-/// Packets that a CPU's queue had no room for: the second column, in hexadecimal, a line for each CPU.
-fn softnet(text: &str) -> Option<(&'static str, u64)> {
-    let drops = text.lines().map(|line| {
-        let word = line.split_ascii_whitespace().nth(1)?;
-        u64::from_str_radix(word, 16).ok()
-    });
-    let drops: u64 = drops.sum::<Option<u64>>()?;
-    (!text.is_empty()).then_some(("softnet-drops", drops))
-}
-
-/// Bytes and drops of all network devices but the loopback, both ways: a tap in a namespace of its own, or a host's cards.
+/// Bytes and drops of all network devices but the loopback, in both directions.
 fn device(text: &str) -> BTreeMap<&'static str, u64> {
     let mut sums = BTreeMap::new();
     for line in text.lines() {
@@ -129,15 +123,6 @@ fn device(text: &str) -> BTreeMap<&'static str, u64> {
     sums
 }
 
-/// TCP segments that were sent again.
-fn retransmitted(snmp: &str) -> Option<(&'static str, u64)> {
-    let mut lines = snmp.lines().filter(|line| line.starts_with("Tcp:"));
-    let (names, values) = (lines.next()?, lines.next()?);
-    let place = names.split(' ').position(|name| name == "RetransSegs")?;
-    let value = values.split(' ').nth(place)?;
-    Some(("retransmits", value.parse().ok()?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,19 +135,12 @@ mod tests {
     }
 
     #[test]
-    fn drops_and_retransmits_are_found_by_their_columns() {
-        assert_eq!(
-            softnet("00ff 0000000a 1\n0001 00000001 2\n"),
-            Some(("softnet-drops", 11))
-        );
-        assert_eq!(softnet(""), None);
+    fn bytes_and_drops_of_devices_are_found_by_their_columns() {
         let dev = "Inter-| Receive\n face |bytes\n    lo: 1 1 0 0 0 0 0 0 1 1 0 0 0 0 0 0\n guest: 100 2 0 3 0 0 0 0 \
                    1000 4 0 5 0 0 0 0\n";
-        let found = device(dev);
-        assert_eq!(found, [("device-bytes", 1100), ("device-drops", 8)].into());
+        let sums = [("device-bytes", 1100), ("device-drops", 8)].into();
+        assert_eq!(device(dev), sums);
         assert!(device("").is_empty());
-        let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 42 0\n";
-        assert_eq!(retransmitted(snmp), Some(("retransmits", 42)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The clients' side: drives the load against servers on another system, and tells their agent.
+//! The clients' side: drives the load against servers on another system, and reports to their agent.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -23,73 +23,74 @@ use super::counters::{self, Counters};
 use super::failure;
 use super::follow::Follower;
 use super::hosts::Hosts;
+use crate::UNPOISONED;
 use crate::channel::Channel;
 use crate::job::raise_open_files;
 use crate::netns::{CLIENT, Netns, SERVER};
 use crate::path::{PathSeen, PathWatch};
 use crate::{ceiling, cpus, remote};
 
-/// Questions by which the way to the servers' agent and back is measured; the median counts.
+/// Messages by which the round trip to the servers' agent is measured; the median counts.
 const PINGS: usize = 9;
 
-/// Where the clients are.
+/// Where the clients run.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'p> {
-    /// In this process; the word is a fact.
+    /// In this process; the name is a fact.
     Here(&'static str),
-    /// On hosts that share them, led by this process, which is of this build.
+    /// On hosts that share them, led by this process; with the build id of this program.
     Hosts(&'p [HostCommand], &'p str),
 }
 
-/// Drives the job's load as soon as the servers are ready. What fails is told to their agent too.
+/// Drives the job's load as soon as the servers are ready. Reports a failure to their agent too.
 pub(crate) fn perform(
     job: &Job,
     place: Place<'_>,
     servers: Channel,
     stop: &AtomicBool,
 ) -> Result<()> {
-    let line = Line::new(servers)?;
+    let servers = Servers::new(servers)?;
     let driven = match place {
-        Place::Here(word) => drive(job, word, &line, stop),
-        Place::Hosts(commands, build) => lead(job, commands, build, &line, stop),
+        Place::Here(name) => drive(job, name, &servers, stop),
+        Place::Hosts(commands, build) => lead(job, commands, build, &servers, stop),
     };
     match driven {
         Ok(driven) => {
             for message in driven.messages() {
-                line.say(&FromClients::Drive(message))?;
+                servers.send(&FromClients::Drive(message))?;
             }
             Ok(())
         }
         Err(why) => {
-            // They may be gone, which is then what is wrong.
-            let _ = line.say(&FromClients::Drive(failure::failed(&why)));
+            // Fails too if the failure is that they are gone.
+            let _ = servers.send(&FromClients::Drive(failure::to_message(&why)));
             Err(why)
         }
     }
 }
 
-fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<Driven> {
+fn drive(job: &Job, place: &str, servers: &Arc<Servers>, stop: &AtomicBool) -> Result<Driven> {
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
-    line.wait_until_ready()?;
-    let round_trip = line.round_trip()?;
-    let job = &told_of_null_server(job);
+    servers.wait_until_ready()?;
+    let round_trip = servers.round_trip()?;
+    let job = &with_null_server_address(job);
     let context = context_of(job, cpus.len() as u32);
     let workload = remote::load_of(job, &context)?;
-    // Behind a card of QEMU's the clients' side is in the facts, and nothing is judged of it.
+    // Behind QEMU's network card the clients' side is recorded as facts, but not judged.
     let is_judged = !job.servers.is_empty();
-    let ends = [(Side::Clients, &Netns::own())];
+    let ends = [(Side::Clients, &Netns::current())];
     let watch = is_judged.then(|| PathWatch::open(&ends)).transpose()?;
-    let mut teller = Teller {
-        line: Arc::clone(line),
+    let mut reporter = Reporter {
+        servers: Arc::clone(servers),
         timing: workload.timing(),
         watch,
         window: None,
     };
-    let mut driven = workload.drive(&context, stop, &mut teller)?;
-    let window = teller.window.take();
+    let mut driven = workload.drive(&context, stop, &mut reporter)?;
+    let window = reporter.window.take();
     let window = window.context("a drive that never began")?.end()?;
-    driven.facts.extend(counters::of_side(&cpus, place));
+    driven.facts.extend(counters::constant_facts(&cpus, place));
     driven.facts.extend(window.facts(round_trip, &cpus));
     driven.path = driven
         .path
@@ -98,32 +99,32 @@ fn drive(job: &Job, place: &str, line: &Arc<Line>, stop: &AtomicBool) -> Result<
     Ok(driven)
 }
 
-/// Has hosts drive it.
+/// Has hosts drive the load.
 fn lead(
     job: &Job,
     commands: &[HostCommand],
     build: &str,
-    line: &Arc<Line>,
+    servers: &Arc<Servers>,
     stop: &AtomicBool,
 ) -> Result<Driven> {
-    let job = told_of_null_server(job);
-    let (commands, job) = remote::shared_out(&job, commands);
-    // They log in while the servers start.
+    let job = with_null_server_address(job);
+    let (commands, job) = remote::one_fewer(&job, commands);
+    // Connects to the hosts while the servers start.
     let mut hosts = Hosts::start(commands)?;
-    line.wait_until_ready()?;
-    let round_trip = line.round_trip()?;
+    servers.wait_until_ready()?;
+    let round_trip = servers.round_trip()?;
     let workload = workload::from_options(&job.workload)?;
     let timing = match &job.ceiling {
-        // The hosts reach the null server; this one may not.
+        // Only the hosts are known to reach the null server.
         Some(_) => workload::ceiling::timing(&*workload),
         None => workload.timing(),
     };
-    let mut teller = LeadTeller {
-        line: Arc::clone(line),
+    let mut reporter = LeadReporter {
+        servers: Arc::clone(servers),
         edges: [Ok(Duration::ZERO), Ok(Duration::ZERO)],
     };
-    let mut driven = hosts.lead(&job, (build, timing), stop, &mut teller)?;
-    let [opening, closing] = teller.edges;
+    let mut driven = hosts.lead(&job, build, timing, stop, &mut reporter)?;
+    let [opening, closing] = reporter.edges;
     driven.facts.extend(times(round_trip, opening?, closing?));
     Ok(driven)
 }
@@ -140,8 +141,8 @@ pub(crate) fn context_of(job: &Job, cpus: u32) -> WorkloadContext {
     }
 }
 
-/// A null server that the servers' agent starts is at the servers' address.
-fn told_of_null_server(job: &Job) -> Job {
+/// Adds the address of the null server that the servers' agent starts: it is the servers'.
+fn with_null_server_address(job: &Job) -> Job {
     let mut job = job.clone();
     if job.ceiling == Some(CeilingJob::Own) {
         let address = job.servers.first().copied().unwrap_or(SERVER);
@@ -153,141 +154,137 @@ fn told_of_null_server(job: &Job) -> Job {
     job
 }
 
-/// The line to the servers' agent. Several threads speak; one at a time listens.
-struct Line {
-    speak: Mutex<Channel>,
-    listen: Mutex<Channel>,
+/// The servers' agent at the other end of a channel. Several threads send; one at a time receives.
+struct Servers {
+    sender: Mutex<Channel>,
+    receiver: Mutex<Channel>,
 }
 
-const UNPOISONED: &str = "who holds the lock does not panic";
-
-impl Line {
+impl Servers {
     fn new(channel: Channel) -> Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            speak: Mutex::new(channel.try_clone()?),
-            listen: Mutex::new(channel),
+            sender: Mutex::new(channel.try_clone()?),
+            receiver: Mutex::new(channel),
         }))
     }
 
-    fn say(&self, message: &FromClients) -> Result<()> {
-        let mut channel = self.speak.lock().expect(UNPOISONED);
+    fn send(&self, message: &FromClients) -> Result<()> {
+        let mut channel = self.sender.lock().expect(UNPOISONED);
         record::protocol::send(&mut *channel, message).context("cannot speak to the servers' agent")
     }
 
-    fn wait_until_ready(&self) -> Result<()> {
-        match self.hear().context("wait for the servers")? {
-            ToClients::Ready => Ok(()),
-            ToClients::Noted => bail!("the servers answered what nobody had asked"),
-        }
-    }
-
-    fn hear(&self) -> Result<ToClients> {
-        let mut channel = self.listen.lock().expect(UNPOISONED);
+    fn receive(&self) -> Result<ToClients> {
+        let mut channel = self.receiver.lock().expect(UNPOISONED);
         record::protocol::receive(&mut *channel).context("the servers' agent is gone")
     }
 
-    /// Says what a drive goes on without.
-    fn tell(&self, message: &FromClients) {
-        if let Err(why) = self.say(message) {
-            // The drive goes on; its end cannot be told either, and that ends the job.
+    fn wait_until_ready(&self) -> Result<()> {
+        match self.receive().context("wait for the servers")? {
+            ToClients::Ready => Ok(()),
+            ToClients::Noted => bail!("unexpected answer of the servers' agent"),
+        }
+    }
+
+    /// Sends a message that the drive does not depend on.
+    fn notify(&self, message: &FromClients) {
+        if let Err(why) = self.send(message) {
+            // The drive continues. Its end cannot be reported either, which ends the job.
             eprintln!("bakeoff clients: {why:#}");
         }
     }
 
-    fn tell_tick(&self, tick: Tick) {
+    fn notify_tick(&self, tick: Tick) {
         for part in tick_in_parts(tick) {
-            self.tell(&FromClients::Drive(Drive::Tick(part)));
+            self.notify(&FromClients::Drive(Drive::Tick(part)));
         }
     }
 
-    /// Says something that is to be noted; the time until it was.
-    fn ask(&self, message: &FromClients) -> Result<Duration> {
-        let asked = Instant::now();
-        self.say(message)?;
-        match self.hear()? {
-            ToClients::Noted => Ok(asked.elapsed()),
+    /// Sends a message and waits until it is acknowledged; the time that this took.
+    fn request(&self, message: &FromClients) -> Result<Duration> {
+        let sent = Instant::now();
+        self.send(message)?;
+        match self.receive()? {
+            ToClients::Noted => Ok(sent.elapsed()),
             ToClients::Ready => bail!("the servers were ready twice"),
         }
     }
 
-    /// The median time to the other agent and back, without load.
+    /// The median round trip to the other agent, without load.
     fn round_trip(&self) -> Result<Duration> {
         let mut times = (0..PINGS)
-            .map(|_| self.ask(&FromClients::Ping))
+            .map(|_| self.request(&FromClients::Ping))
             .collect::<Result<Vec<_>>>()?;
         times.sort_unstable();
         Ok(times[PINGS / 2])
     }
 }
 
-/// Tells the servers' agent how the drive goes.
-struct Teller {
-    line: Arc<Line>,
+/// Reports progress of the drive to the servers' agent.
+struct Reporter {
+    servers: Arc<Servers>,
     timing: Timing,
     watch: Option<PathWatch>,
     window: Option<Window>,
 }
 
-impl Watcher for Teller {
+impl Watcher for Reporter {
     fn begins(&mut self) {
-        self.tell(&FromClients::Begins);
-        let watch = self.watch.take();
-        self.window = Some(Window::begin(Arc::clone(&self.line), self.timing, watch));
+        self.servers.notify(&FromClients::Begins);
+        let servers = Arc::clone(&self.servers);
+        self.window = Some(Window::begin(servers, self.timing, self.watch.take()));
     }
 
     fn steps(&mut self) {
-        self.tell(&FromClients::Step);
+        self.servers.notify(&FromClients::Step);
     }
 
     fn ticks(&mut self, tick: Tick) {
-        self.line.tell_tick(tick);
+        self.servers.notify_tick(tick);
     }
 }
 
-impl Teller {
-    fn tell(&self, message: &FromClients) {
-        self.line.tell(message);
-    }
-}
-
-/// Tells the servers' agent how hosts go on with theirs.
-struct LeadTeller {
-    line: Arc<Line>,
-    /// Times until it had noted that the window opens, and that it closes.
+/// Reports to the servers' agent the progress of hosts that share the load.
+struct LeadReporter {
+    servers: Arc<Servers>,
+    /// Times until the agent acknowledged the opening and the closing of the window.
     edges: [Result<Duration>; 2],
 }
 
-impl Follower for LeadTeller {
+impl Watcher for LeadReporter {
     fn begins(&mut self) {
-        self.line.tell(&FromClients::Begins);
+        self.servers.notify(&FromClients::Begins);
     }
 
     fn steps(&mut self) {
-        self.line.tell(&FromClients::Step);
+        self.servers.notify(&FromClients::Step);
     }
 
     fn ticks(&mut self, tick: Tick) {
-        self.line.tell_tick(tick);
+        self.servers.notify_tick(tick);
     }
+}
 
+impl Follower for LeadReporter {
     fn opens(&mut self) {
-        self.edges[0] = self.line.ask(&FromClients::Opens);
+        self.edges[0] = self.servers.request(&FromClients::Opens);
     }
 
     fn closes(&mut self) {
-        self.edges[1] = self.line.ask(&FromClients::Closes);
+        self.edges[1] = self.servers.request(&FromClients::Closes);
     }
 }
 
-/// The window, told on a thread of its own so that load never makes it late.
+/// A thread that reports the window's two ends, so that load never delays them.
 struct Window {
-    thread: JoinHandle<Result<Told>>,
+    thread: JoinHandle<Result<WindowReport>>,
     over: Sender<()>,
 }
 
-/// A window that is past.
-struct Told {
+/// A window that has closed.
+struct WindowReport {
+    /// Time until the other agent acknowledged the opening.
     opening: Duration,
+    /// The same for the closing.
     closing: Duration,
     length: Duration,
     counters: Counters,
@@ -295,35 +292,35 @@ struct Told {
 }
 
 impl Window {
-    fn begin(line: Arc<Line>, timing: Timing, watch: Option<PathWatch>) -> Self {
+    fn begin(servers: Arc<Servers>, timing: Timing, watch: Option<PathWatch>) -> Self {
         let began = Instant::now();
         let (over, is_over) = channel();
         let thread =
-            thread::spawn(move || tell_window(&line, watch.as_ref(), timing, began, &is_over));
+            thread::spawn(move || report_window(&servers, watch.as_ref(), timing, began, &is_over));
         Self { thread, over }
     }
 
-    /// Ends a window that is still open, with its drive.
-    fn end(self) -> Result<Told> {
+    /// Closes a window that is still open because the drive has ended.
+    fn end(self) -> Result<WindowReport> {
         drop(self.over);
-        let told = self.thread.join();
-        told.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let report = self.thread.join();
+        report.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-fn tell_window(
-    line: &Line,
+fn report_window(
+    servers: &Servers,
     watch: Option<&PathWatch>,
     timing: Timing,
     began: Instant,
     is_over: &Receiver<()>,
-) -> Result<Told> {
+) -> Result<WindowReport> {
     let wait = |instant: Duration| {
         let left = (began + instant).saturating_duration_since(Instant::now());
         is_over.recv_timeout(left) != Err(RecvTimeoutError::Disconnected)
     };
     let Timing { warmup, window } = timing;
-    // A window without a warm-up opens as the load begins, which has been told.
+    // A window without a warm-up opens as the load begins, which has been reported.
     if !wait(warmup) {
         bail!("the load ended before its window opened");
     }
@@ -332,13 +329,13 @@ fn tell_window(
     let opening = if warmup.is_zero() {
         Duration::ZERO
     } else {
-        line.ask(&FromClients::Opens)?
+        servers.request(&FromClients::Opens)?
     };
     wait(warmup + window);
     let (length, close, last) = (opened.elapsed(), path(), Counters::read());
-    let closing = line.ask(&FromClients::Closes)?;
+    let closing = servers.request(&FromClients::Closes)?;
     let ends = open.zip(close);
-    Ok(Told {
+    Ok(WindowReport {
         opening,
         closing,
         length,
@@ -349,7 +346,7 @@ fn tell_window(
     })
 }
 
-impl Told {
+impl WindowReport {
     fn facts(&self, round_trip: Duration, cpus: &[u32]) -> BTreeMap<String, String> {
         let mut facts = self.counters.facts(self.length, cpus.len());
         facts.extend(times(round_trip, self.opening, self.closing));
@@ -357,7 +354,7 @@ impl Told {
     }
 }
 
-/// How far the two agents are from each other, as facts.
+/// Round trips between the two agents, as facts.
 fn times(
     round_trip: Duration,
     opening: Duration,
@@ -370,10 +367,4 @@ fn times(
     ];
     let fact = |(name, time): (&str, Duration)| (counters::key(name), time.as_micros().to_string());
     times.into_iter().map(fact)
-}
-
-impl std::fmt::Debug for Line {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str("Line")
-    }
 }

@@ -1,19 +1,19 @@
-//! A drive that failed, as a message and as an error.
+//! Failures of a drive between messages and errors.
 
 use record::protocol::drive::Drive;
 use record::validate;
 use workload::Wrong;
 
-/// A drive that failed, for whoever waits for it.
-pub(super) fn failed(why: &anyhow::Error) -> Drive {
+/// A failure of this process's drive, as a message.
+pub(super) fn to_message(why: &anyhow::Error) -> Drive {
     Drive::Failed {
         is_wrong: why.is::<Wrong>(),
         detail: validate::detail(&format!("{why:#}")),
     }
 }
 
-/// A drive that failed elsewhere, as an error here.
-pub(super) fn failure(is_wrong: bool, detail: String) -> anyhow::Error {
+/// A failure of another process's drive, as an error.
+pub(super) fn to_error(is_wrong: bool, detail: String) -> anyhow::Error {
     if is_wrong {
         Wrong(detail).into()
     } else {

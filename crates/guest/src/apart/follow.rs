@@ -1,21 +1,18 @@
-//! The servers' side of a drive that happens elsewhere: told, not done.
+//! The servers' side of a drive by clients on another system.
 
 use anyhow::{Context, Result};
-use record::load::Tick;
 use record::protocol::clients::{FromClients, ToClients};
 use record::protocol::drive::{Drive, Driven};
+use workload::Watcher;
 
 use super::failure;
 use crate::channel::Channel;
 
-/// What clients elsewhere tell of while they drive.
-pub(crate) trait Follower {
-    fn begins(&mut self);
-    fn steps(&mut self);
-    fn ticks(&mut self, tick: Tick);
-    /// The window opens; returns when what is read there has been read.
+/// Watches a drive whose clients decide when the window opens and closes.
+pub(crate) trait Follower: Watcher {
+    /// The window opens. Returns when all counters are read.
     fn opens(&mut self);
-    /// The window closes, in the same way.
+    /// The window closes. Returns when all counters are read.
     fn closes(&mut self);
 }
 
@@ -44,9 +41,9 @@ pub(crate) fn follow(channel: &mut Channel, follower: &mut dyn Follower) -> Resu
             FromClients::Drive(Drive::Seconds(part)) => seconds.extend(part),
             FromClients::Drive(Drive::Driven(driven)) => return Ok(driven.with_timeline(seconds)),
             FromClients::Drive(Drive::Failed { is_wrong, detail }) => {
-                // What was served wrong is the servers' matter, whoever saw it.
-                let by = if is_wrong { "" } else { "the clients: " };
-                return Err(failure::failure(is_wrong, format!("{by}{detail}")));
+                // A wrong answer is the servers' failure, although the clients report it.
+                let source = if is_wrong { "" } else { "the clients: " };
+                return Err(failure::to_error(is_wrong, format!("{source}{detail}")));
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The agent of a host that clients are on: does its part of a load for the agent of a trial, at the other end of an `ssh`.
+//! The agent of a host that has clients: does its part of a load for the trial's agent at the other end of an `ssh`.
 //!
-//! Nothing on the host is changed and nothing listens there. The process ends when that agent hangs up or is silent.
+//! It changes nothing on the host and does not listen there. It ends when the trial's agent hangs up or is silent.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -17,67 +17,67 @@ use record::protocol::drive::{Drive, Driven, tick_in_parts};
 use record::protocol::hosts::{FromHost, HostJob, ToHost};
 use record::protocol::{Greeting, PROTOCOL};
 use workload::context::WorkloadContext;
-use workload::{Meeting, Timing, Watcher};
+use workload::{SharedStart, Timing, Watcher};
 
 use super::counters::{self, Counters};
 use super::driver;
 use super::failure;
+use crate::UNPOISONED;
 use crate::channel::Channel;
 use crate::cpus;
 use crate::job::raise_open_files;
 use crate::netns::Netns;
 use crate::path::{PathSeen, PathWatch};
 use crate::remote;
-use crate::session::{SAID, UNSAID};
+use crate::session;
+use crate::session::{REPORTED, UNREPORTED};
 
-/// An agent of a trial that has said nothing for so long is gone, though the connection does not tell.
-const SILENCE: Duration = Duration::from_secs(30);
+/// A trial's agent that is silent for longer is gone, even if the connection is still open.
+const SILENCE_LIMIT: Duration = Duration::from_secs(30);
 
-/// How often that is looked at.
-const GLANCE: Duration = Duration::from_secs(1);
+/// How often to check for silence.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-const UNPOISONED: &str = "who holds the lock does not panic";
-
-/// Serves the agent of one trial; the exit status.
-pub(crate) fn serve(build: &str) -> i32 {
-    let opened = Channel::given().and_then(|input| Ok((input, Channel::given_for_servers()?)));
-    let (input, output) = match opened {
+/// Runs the agent of a host that has clients, for the trial's agent at the other end of standard input and
+/// output. Returns the exit status.
+pub fn hosted(build: &str) -> i32 {
+    let (input, output) = match super::std_channels() {
         Ok(channels) => channels,
         Err(why) => {
             eprintln!("{why:#}");
-            return UNSAID;
+            return UNREPORTED;
         }
     };
-    let line = Arc::new(Line(Mutex::new(output)));
-    match serve_over(input, &line, build) {
-        Ok(()) => SAID,
+    let trial = Arc::new(TrialAgent(Mutex::new(output)));
+    match serve(input, &trial, build) {
+        Ok(()) => REPORTED,
         Err(why) => {
-            let told = line.say(&FromHost::Drive(failure::failed(&why)));
-            if told.is_ok() { SAID } else { UNSAID }
+            let sent = trial.send(&FromHost::Drive(failure::to_message(&why)));
+            if sent.is_ok() { REPORTED } else { UNREPORTED }
         }
     }
 }
 
-/// What is said goes out whole, whichever thread says it.
-struct Line(Mutex<Channel>);
+/// The trial's agent, to which several threads send.
+struct TrialAgent(Mutex<Channel>);
 
-impl Line {
-    fn say(&self, message: &FromHost) -> Result<()> {
+impl TrialAgent {
+    fn send(&self, message: &FromHost) -> Result<()> {
         let mut channel = self.0.lock().expect(UNPOISONED);
         record::protocol::send(&mut *channel, message)
             .context("cannot speak to the agent of the trial")
     }
 }
 
-fn serve_over(mut input: Channel, line: &Arc<Line>, build: &str) -> Result<()> {
+fn serve(mut input: Channel, trial: &Arc<TrialAgent>, build: &str) -> Result<()> {
     let mine = Greeting {
         protocol: PROTOCOL,
         build: build.into(),
     };
-    line.say(&FromHost::Hello(mine.clone()))?;
+    trial.send(&FromHost::Hello(mine.clone()))?;
     match record::protocol::receive(&mut input).context("wait for a greeting")? {
         ToHost::Hello(theirs) => {
-            record::protocol::recognise(&theirs, &mine).map_err(anyhow::Error::msg)?
+            record::protocol::recognise(&theirs, &mine).map_err(anyhow::Error::msg)?;
         }
         other => bail!("no greeting: {other:?}"),
     }
@@ -85,56 +85,56 @@ fn serve_over(mut input: Channel, line: &Arc<Line>, build: &str) -> Result<()> {
     else {
         bail!("no job");
     };
-    let starts = listen(input, Arc::clone(line));
-    let driven = drive(&job, line, starts)?;
+    let starts = listen(input, Arc::clone(trial));
+    let driven = drive(&job, trial, starts)?;
     for message in driven.messages() {
-        line.say(&FromHost::Drive(message))?;
+        trial.send(&FromHost::Drive(message))?;
     }
-    // The clocks are compared once more; who is done hangs up, and that ends the process.
+    // The trial's agent compares the clocks once more, then hangs up, which ends the process.
     loop {
         thread::park();
     }
 }
 
-/// Answers to pings and hands on the start. The process ends with the agent of the trial.
-fn listen(mut input: Channel, line: Arc<Line>) -> Receiver<u64> {
+/// Answers pings on a thread, and returns where the start will come. The process ends with the trial's agent.
+fn listen(mut input: Channel, trial: Arc<TrialAgent>) -> Receiver<u64> {
     let (start, starts) = channel();
     let heard_ns = Arc::new(AtomicU64::new(clock::now_ns()));
     let last = Arc::clone(&heard_ns);
     thread::spawn(move || {
         loop {
-            thread::sleep(GLANCE);
+            thread::sleep(CHECK_INTERVAL);
             let silent = clock::now_ns().saturating_sub(last.load(Ordering::Relaxed));
-            if Duration::from_nanos(silent) > SILENCE {
-                std::process::exit(UNSAID);
+            if Duration::from_nanos(silent) > SILENCE_LIMIT {
+                session::exit();
             }
         }
     });
     thread::spawn(move || {
         loop {
             let Ok(message) = record::protocol::receive(&mut input) else {
-                std::process::exit(UNSAID);
+                session::exit();
             };
             heard_ns.store(clock::now_ns(), Ordering::Relaxed);
-            let said = match message {
-                ToHost::Ping => line.say(&FromHost::Pong {
+            let done = match message {
+                ToHost::Ping => trial.send(&FromHost::Pong {
                     at_ns: clock::now_ns(),
                 }),
                 ToHost::Start { at_ns } => start.send(at_ns).context("started twice"),
                 ToHost::Still => Ok(()),
                 other @ (ToHost::Hello(_) | ToHost::Prepare(_)) => {
-                    Err(anyhow::anyhow!("not a word for a running job: {other:?}"))
+                    Err(anyhow::anyhow!("unexpected message: {other:?}"))
                 }
             };
-            if said.is_err() {
-                std::process::exit(UNSAID);
+            if done.is_err() {
+                session::exit();
             }
         }
     });
     starts
 }
 
-fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<Driven> {
+fn drive(job: &HostJob, trial: &Arc<TrialAgent>, starts: Receiver<u64>) -> Result<Driven> {
     let HostJob { job, index, count } = job;
     raise_open_files().context("raise the limit of open files")?;
     let cpus = cpus::numbers()?;
@@ -142,13 +142,13 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<Drive
     let context = match &job.target {
         Some(target) => WorkloadContext {
             one_fewer: job.one_fewer,
-            ..remote::context_of(target, (count_of_cpus, job.seed))
+            ..remote::context_of(target, count_of_cpus, job.seed)
         },
         None => driver::context_of(job, count_of_cpus),
     };
     let workload = remote::load_of(job, &context)?;
-    let mut teller = Teller {
-        line: Arc::clone(line),
+    let mut reporter = Reporter {
+        trial: Arc::clone(trial),
         timing: workload.timing(),
         part: Part {
             index: *index,
@@ -157,12 +157,12 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<Drive
         starts,
         window: None,
     };
-    let mut driven = workload.drive(&context, &AtomicBool::new(false), &mut teller)?;
-    let window = teller.window.take();
+    let mut driven = workload.drive(&context, &AtomicBool::new(false), &mut reporter)?;
+    let window = reporter.window.take();
     let window = window.context("a load that hosts cannot share: it never met the others")?;
     let (seen, facts) = window.end()?;
     driven.facts.extend(facts);
-    driven.facts.extend(counters::of_side(&cpus, "ssh"));
+    driven.facts.extend(counters::constant_facts(&cpus, "ssh"));
     let load = driven.load.as_ref().context("clients that saw nothing")?;
     driven
         .facts
@@ -171,23 +171,23 @@ fn drive(job: &HostJob, line: &Arc<Line>, starts: Receiver<u64>) -> Result<Drive
     Ok(driven)
 }
 
-/// Meets the other hosts, and tells how the drive goes.
-struct Teller {
-    line: Arc<Line>,
+/// Waits for the common start of all hosts, and reports progress of the drive.
+struct Reporter {
+    trial: Arc<TrialAgent>,
     timing: Timing,
     part: Part,
     starts: Receiver<u64>,
     window: Option<Window>,
 }
 
-impl Watcher for Teller {
-    fn meet(&mut self) -> Result<Option<Meeting>> {
-        self.line.say(&FromHost::Ready)?;
+impl Watcher for Reporter {
+    fn shared_start(&mut self) -> Result<Option<SharedStart>> {
+        self.trial.send(&FromHost::Ready)?;
         let start_ns = self.starts.recv().context("no start")?;
         let late_ns = clock::now_ns().saturating_sub(start_ns);
         ensure!(late_ns == 0, "too late for the start by {late_ns} ns");
         self.window = Some(Window::begin(start_ns, self.timing)?);
-        Ok(Some(Meeting {
+        Ok(Some(SharedStart {
             part: self.part,
             start_ns,
         }))
@@ -197,13 +197,13 @@ impl Watcher for Teller {
 
     fn ticks(&mut self, tick: Tick) {
         for part in tick_in_parts(tick) {
-            // An agent that is gone is noticed by the listener.
-            let _ = self.line.say(&FromHost::Drive(Drive::Tick(part)));
+            // If the trial's agent is gone, the listener notices.
+            let _ = self.trial.send(&FromHost::Drive(Drive::Tick(part)));
         }
     }
 }
 
-/// What is read of this host at the window's two ends, on a thread of its own so that load never makes it late.
+/// A thread that reads this host's counters at the window's two ends, so that load never delays it.
 struct Window {
     thread: JoinHandle<Result<(PathSeen, Facts)>>,
     over: Sender<()>,
@@ -213,13 +213,13 @@ type Facts = std::collections::BTreeMap<String, String>;
 
 impl Window {
     fn begin(start_ns: u64, timing: Timing) -> Result<Self> {
-        let path = PathWatch::open(&[(Side::Clients, &Netns::own())])?;
+        let path = PathWatch::open(&[(Side::Clients, &Netns::current())])?;
         let (over, is_over) = channel();
         let thread = thread::spawn(move || watch(start_ns, timing, &path, &is_over));
         Ok(Self { thread, over })
     }
 
-    /// Closes a window that is still open, with its drive.
+    /// Closes a window that is still open because the drive has ended.
     fn end(self) -> Result<(PathSeen, Facts)> {
         drop(self.over);
         let seen = self.thread.join();

@@ -1,10 +1,10 @@
-//! Clients that several hosts share out, each reached by an `ssh` of its own: made ready, begun at one instant, merged.
+//! Clients shared by several hosts, each reached by an `ssh`: prepared, started at one instant, merged.
 //!
 //! ```text
 //! start the sshs -> greet -> all ready -> compare clocks -> one start instant -> ticks -> results -> compare clocks again
 //! ```
-//! What is said travels through ssh, which encrypts it and knows the host by its key; nothing listens on the network. A host that
-//! is lost ends the load of all: less load than was asked for is another experiment.
+//! All messages go through ssh, which encrypts them and knows the host by its key; nothing listens on the network. The
+//! loss of a host ends the load of all: less load than asked for is another experiment.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -28,40 +28,38 @@ use workload::{Timing, Wrong};
 use super::counters;
 use super::failure;
 use super::follow::Follower;
+use crate::UNPOISONED;
 
-/// From the last word of preparation to the start.
-const LEAD: Duration = Duration::from_millis(500);
+/// Time from sending the start to the start.
+const START_DELAY: Duration = Duration::from_millis(500);
 
-/// Longest wait for a host that logs in, or learns what is served.
+/// Longest wait for a host to log in and get ready.
 const READY_LIMIT: Duration = Duration::from_secs(120);
 
-/// A host at work speaks every second; one that is silent for so long is lost.
-const SILENCE: Duration = Duration::from_secs(20);
+/// A host at work sends a message every second; one that is silent for longer is lost.
+const SILENCE_LIMIT: Duration = Duration::from_secs(20);
 
-/// How often it is looked whether there is something to tell.
-const GLANCE: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// What is kept of an `ssh`'s words on standard error.
-const WORDS_BYTES: u64 = 16 << 10;
+/// Bytes kept of an `ssh`'s standard error.
+const STDERR_BYTES: u64 = 16 << 10;
 
-/// CPUs of a host are numbered from a thousand times its place in the plan: host 2 has 1000, 1001, ...
-const CPUS_OF_A_HOST: u32 = 1000;
+/// The CPUs of a host are numbered from a thousand times its index: the second host has 1000, 1001, ...
+const CPUS_PER_HOST: u32 = 1000;
 
-const UNPOISONED: &str = "who holds the lock does not panic";
-
-/// The hosts of a trial. What runs there ends when this is dropped.
+/// The hosts of a trial. Dropping it ends what runs there.
 pub(crate) struct Hosts {
     all: Vec<Host>,
-    heard: Receiver<(usize, Result<FromHost>)>,
+    messages: Receiver<(usize, Result<FromHost>)>,
+    /// When each host sent its last message.
     last: Vec<Instant>,
 }
 
-/// One of them.
 struct Host {
     name: String,
     ssh: Child,
     input: ChildStdin,
-    words: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
 }
 
 impl Drop for Host {
@@ -71,18 +69,18 @@ impl Drop for Host {
 }
 
 impl Hosts {
-    /// Starts the agents of all hosts; to be called from a thread that outlives them.
+    /// Starts the agents of all hosts. Call it from a thread that outlives them.
     pub(crate) fn start(commands: &[HostCommand]) -> Result<Self> {
-        let (say, heard) = channel();
+        let (sender, messages) = channel();
         let hosts: Vec<Host> = commands
             .iter()
             .enumerate()
-            .map(|(index, command)| Host::start(command, index, say.clone()))
+            .map(|(index, command)| Host::start(command, index, sender.clone()))
             .collect::<Result<_>>()?;
         Ok(Self {
             last: vec![Instant::now(); hosts.len()],
             all: hosts,
-            heard,
+            messages,
         })
     }
 
@@ -90,23 +88,23 @@ impl Hosts {
     pub(crate) fn lead(
         &mut self,
         job: &Job,
-        (build, timing): (&str, Timing),
+        build: &str,
+        timing: Timing,
         stop: &AtomicBool,
         follower: &mut dyn Follower,
     ) -> Result<Driven> {
         self.prepare(job, build, stop)?;
         let before = self.compare_clocks(stop)?;
-        let start_ns = clock::now_ns() + LEAD.as_nanos() as u64;
+        let start_ns = clock::now_ns() + START_DELAY.as_nanos() as u64;
         for (host, offset) in self.all.iter_mut().zip(&before) {
             let at_ns = u64::try_from(i128::from(start_ns) + offset.ns);
             let at_ns = at_ns.context("a clock before its zero")?;
-            host.say(&ToHost::Start { at_ns })?;
+            host.send(&ToHost::Start { at_ns })?;
         }
         let all = self.watch(start_ns, timing, stop, follower)?;
         let after = self.compare_clocks(stop)?;
         let names: Vec<&str> = self.all.iter().map(|host| host.name.as_str()).collect();
-        let skew = Skew::of(&before, &after);
-        merged(&names, all, skew)
+        merge(&names, all, Skew::from_offsets(&before, &after))
     }
 
     fn prepare(&mut self, job: &Job, build: &str, stop: &AtomicBool) -> Result<()> {
@@ -116,8 +114,8 @@ impl Hosts {
         };
         let count = self.all.len() as u32;
         for (index, host) in (0..).zip(&mut self.all) {
-            host.say(&ToHost::Hello(mine.clone()))?;
-            host.say(&ToHost::Prepare(Box::new(HostJob {
+            host.send(&ToHost::Hello(mine.clone()))?;
+            host.send(&ToHost::Prepare(Box::new(HostJob {
                 job: job.clone(),
                 index,
                 count,
@@ -126,29 +124,29 @@ impl Hosts {
         let mut waiting = self.all.len();
         self.last.fill(Instant::now());
         while waiting > 0 {
-            match self.hear(READY_LIMIT, stop)? {
+            match self.receive(READY_LIMIT, stop)? {
                 (_, FromHost::Hello(theirs)) => {
                     record::protocol::recognise(&mine, &theirs).map_err(anyhow::Error::msg)?;
                 }
                 (_, FromHost::Ready) => waiting -= 1,
-                (index, _) => bail!("{}: out of turn", self.name(index)),
+                (index, _) => bail!("{}: unexpected message", self.name(index)),
             }
         }
         Ok(())
     }
 
-    /// Each host's clock less this one's. Nothing else is to be said meanwhile.
+    /// Each host's clock minus this one's. Hosts must send no other messages meanwhile.
     fn compare_clocks(&mut self, stop: &AtomicBool) -> Result<Vec<Offset>> {
         let mut offsets = Vec::new();
         for index in 0..self.all.len() {
             let mut offset = Offset::UNKNOWN;
             for _ in 0..PINGS {
                 let sent_ns = clock::now_ns();
-                self.all[index].say(&ToHost::Ping)?;
+                self.all[index].send(&ToHost::Ping)?;
                 self.last.fill(Instant::now());
-                let at_ns = match self.hear(SILENCE, stop)? {
+                let at_ns = match self.receive(SILENCE_LIMIT, stop)? {
                     (from, FromHost::Pong { at_ns }) if from == index => at_ns,
-                    (from, _) => bail!("{}: out of turn", self.name(from)),
+                    (from, _) => bail!("{}: unexpected message", self.name(from)),
                 };
                 offset.add(sent_ns, at_ns, clock::now_ns());
             }
@@ -157,7 +155,7 @@ impl Hosts {
         Ok(offsets)
     }
 
-    /// From the start to the results of all.
+    /// Follows the hosts from the start until all have sent their results.
     fn watch(
         &mut self,
         start_ns: u64,
@@ -168,28 +166,28 @@ impl Hosts {
         let mut edges = Edges::new(start_ns, timing);
         let mut ticks = Ticks::new(self.all.len());
         let mut results: Vec<_> = self.all.iter().map(|_| Collected::default()).collect();
-        let mut still = Instant::now();
-        self.last.fill(Instant::now() + LEAD);
+        let mut keep_alive = Instant::now();
+        self.last.fill(Instant::now() + START_DELAY);
         while results.iter().any(|host| host.driven.is_none()) {
-            edges.tell(clock::now_ns(), follower);
-            if still.elapsed() >= Duration::from_secs(1) {
-                still = Instant::now();
+            edges.notify(clock::now_ns(), follower);
+            if keep_alive.elapsed() >= Duration::from_secs(1) {
+                keep_alive = Instant::now();
                 for host in &mut self.all {
-                    host.say(&ToHost::Still)?;
+                    host.send(&ToHost::Still)?;
                 }
             }
-            let Some((index, message)) = self.glance(edges.patience(), stop)? else {
-                let busy = results.iter().zip(&self.last);
-                let lost = busy
-                    .enumerate()
-                    .find(|(_, (host, last))| host.driven.is_none() && last.elapsed() > SILENCE);
-                if let Some((index, _)) = lost {
-                    bail!("{}: silent for {} s", self.name(index), SILENCE.as_secs());
+            let Some((index, message)) = self.poll(edges.time_to_next(), stop)? else {
+                let is_lost = |index: &usize| {
+                    results[*index].driven.is_none() && self.last[*index].elapsed() > SILENCE_LIMIT
+                };
+                if let Some(index) = (0..self.all.len()).find(is_lost) {
+                    let silent_s = SILENCE_LIMIT.as_secs();
+                    bail!("{}: silent for {silent_s} s", self.name(index));
                 }
                 continue;
             };
             let FromHost::Drive(drive) = message else {
-                bail!("{}: out of turn", self.name(index));
+                bail!("{}: unexpected message", self.name(index));
             };
             match drive {
                 Drive::Tick(tick) => {
@@ -204,20 +202,21 @@ impl Hosts {
                 }
             }
         }
-        edges.tell_rest(follower);
+        // The load may have ended before its time.
+        edges.notify(u64::MAX, follower);
         let whole = |host: Collected| {
-            let driven = host.driven.expect("all have handed in their results");
+            let driven = host.driven.expect("all hosts have sent their results");
             driven.with_timeline(host.seconds)
         };
         Ok(results.into_iter().map(whole).collect())
     }
 
-    /// What is said next, and by which host.
-    fn hear(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(usize, FromHost)> {
+    /// The next message, and the index of its host.
+    fn receive(&mut self, limit: Duration, stop: &AtomicBool) -> Result<(usize, FromHost)> {
         let until = Instant::now() + limit;
         loop {
-            if let Some(heard) = self.glance(GLANCE, stop)? {
-                return Ok(heard);
+            if let Some(received) = self.poll(POLL_INTERVAL, stop)? {
+                return Ok(received);
             }
             ensure!(
                 Instant::now() < until,
@@ -227,14 +226,10 @@ impl Hosts {
         }
     }
 
-    /// The same, if it is said soon. A host that has failed or gone is an error.
-    fn glance(
-        &mut self,
-        patience: Duration,
-        stop: &AtomicBool,
-    ) -> Result<Option<(usize, FromHost)>> {
+    /// The next message if it comes within `limit`. Fails if a host has failed or gone.
+    fn poll(&mut self, limit: Duration, stop: &AtomicBool) -> Result<Option<(usize, FromHost)>> {
         ensure!(!stop.load(Ordering::Relaxed), "stopped by the host");
-        match self.heard.recv_timeout(patience) {
+        match self.messages.recv_timeout(limit) {
             Ok((index, Ok(FromHost::Drive(Drive::Failed { is_wrong, detail })))) => {
                 Err(self.failure(index, is_wrong, &detail))
             }
@@ -249,7 +244,7 @@ impl Hosts {
     }
 
     fn failure(&self, index: usize, is_wrong: bool, detail: &str) -> anyhow::Error {
-        failure::failure(is_wrong, format!("{}: {detail}", self.name(index)))
+        failure::to_error(is_wrong, format!("{}: {detail}", self.name(index)))
     }
 
     fn name(&self, index: usize) -> String {
@@ -261,7 +256,7 @@ impl Host {
     fn start(
         command: &HostCommand,
         index: usize,
-        say: Sender<(usize, Result<FromHost>)>,
+        sender: Sender<(usize, Result<FromHost>)>,
     ) -> Result<Self> {
         let HostCommand { host, words } = command;
         let (program, arguments) = words.split_first().context("no command for a host")?;
@@ -273,26 +268,25 @@ impl Host {
         base::process::bind(&mut ssh);
         let mut ssh = ssh.spawn().with_context(|| format!("start {program}"))?;
         let pipes = (ssh.stdin.take(), ssh.stdout.take(), ssh.stderr.take());
-        let (Some(input), Some(mut output), Some(error)) = pipes else {
+        let (Some(input), Some(mut output), Some(mut error)) = pipes else {
             bail!("no pipes to {program}");
         };
         thread::spawn(move || {
             loop {
                 let message = record::protocol::receive(&mut output).map_err(anyhow::Error::from);
                 let is_last = message.is_err();
-                if say.send((index, message)).is_err() || is_last {
+                if sender.send((index, message)).is_err() || is_last {
                     return;
                 }
             }
         });
-        let words = Arc::new(Mutex::new(String::new()));
-        let kept = Arc::clone(&words);
+        let stderr = Arc::new(Mutex::new(String::new()));
+        let kept = Arc::clone(&stderr);
         thread::spawn(move || {
-            let mut error = error;
             let mut piece = [0; 1024];
             while let Ok(length @ 1..) = error.read(&mut piece) {
                 let mut kept = kept.lock().expect(UNPOISONED);
-                if (kept.len() as u64) < WORDS_BYTES {
+                if (kept.len() as u64) < STDERR_BYTES {
                     kept.push_str(&String::from_utf8_lossy(&piece[..length]));
                 }
             }
@@ -301,60 +295,54 @@ impl Host {
             name: host.clone(),
             ssh,
             input,
-            words,
+            stderr,
         })
     }
 
-    fn say(&mut self, message: &ToHost) -> Result<()> {
+    fn send(&mut self, message: &ToHost) -> Result<()> {
         record::protocol::send(&mut self.input, message).map_err(|why| self.gone(&why.into()))
     }
 
-    /// Why it is not there any more: its `ssh`'s own words, where there are some.
+    /// Why the host has gone: the messages of its `ssh`, if there are any, else `why`.
     fn gone(&mut self, why: &anyhow::Error) -> anyhow::Error {
-        // They may come after the end of what it said.
+        // They may come after the end of its output.
         let until = Instant::now() + Duration::from_secs(2);
         while Instant::now() < until && matches!(self.ssh.try_wait(), Ok(None)) {
-            thread::sleep(GLANCE);
+            thread::sleep(POLL_INTERVAL);
         }
-        thread::sleep(GLANCE);
-        let said = self
-            .words
-            .lock()
-            .expect(UNPOISONED)
-            .trim()
-            .replace('\n', "; ");
-        let what = if said.is_empty() {
-            why.to_string()
-        } else {
-            said
+        thread::sleep(POLL_INTERVAL);
+        let stderr = self.stderr.lock().expect(UNPOISONED);
+        let what = match stderr.trim() {
+            "" => why.to_string(),
+            lines => lines.replace('\n', "; "),
         };
         anyhow!("host of clients {} has gone: {what}", self.name)
     }
 }
 
-/// What a host has handed in.
+/// Results of a host so far.
 #[derive(Default)]
 struct Collected {
     seconds: Vec<record::load::Second>,
     driven: Option<Driven>,
 }
 
-/// Tells of an instant.
-type TellEdge = fn(&mut dyn Follower);
+/// Notifies the follower of an instant.
+type NotifyEdge = fn(&mut dyn Follower);
 
 /// The ends of the window by this clock; the hosts have the same by theirs.
 struct Edges {
     /// Instants that are still to come, the next one last.
-    due: Vec<(u64, TellEdge)>,
+    due: Vec<(u64, NotifyEdge)>,
 }
 
 impl Edges {
     fn new(start_ns: u64, Timing { warmup, window }: Timing) -> Self {
         let at = |time: Duration| start_ns + time.as_nanos() as u64;
-        let mut due: Vec<(u64, TellEdge)> = vec![
-            (at(warmup + window), |own| own.closes()),
-            (at(warmup), |own| own.opens()),
-            (start_ns, |own| own.begins()),
+        let mut due: Vec<(u64, NotifyEdge)> = vec![
+            (at(warmup + window), |follower| follower.closes()),
+            (at(warmup), |follower| follower.opens()),
+            (start_ns, |follower| follower.begins()),
         ];
         if warmup.is_zero() {
             // A window without a warm-up opens as the load begins.
@@ -363,26 +351,23 @@ impl Edges {
         Self { due }
     }
 
-    fn tell(&mut self, now_ns: u64, follower: &mut dyn Follower) {
-        while let Some((_, tell)) = self.due.pop_if(|(at_ns, _)| *at_ns <= now_ns) {
-            tell(follower);
+    /// Notifies the follower of instants that have come.
+    fn notify(&mut self, now_ns: u64, follower: &mut dyn Follower) {
+        while let Some((_, notify)) = self.due.pop_if(|(at_ns, _)| *at_ns <= now_ns) {
+            notify(follower);
         }
     }
 
-    /// How long nothing needs to be told.
-    fn patience(&self) -> Duration {
+    /// Time until the next instant, at most `POLL_INTERVAL`.
+    fn time_to_next(&self) -> Duration {
         let next = self.due.last();
         let left = next.map(|(at_ns, _)| at_ns.saturating_sub(clock::now_ns()));
-        left.map_or(GLANCE, Duration::from_nanos).min(GLANCE)
-    }
-
-    /// The load has ended before its time.
-    fn tell_rest(&mut self, follower: &mut dyn Follower) {
-        self.tell(u64::MAX, follower);
+        left.map_or(POLL_INTERVAL, Duration::from_nanos)
+            .min(POLL_INTERVAL)
     }
 }
 
-/// The most by which the windows of two hosts can lie apart.
+/// The most by which the windows of two hosts can differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Skew {
     start_ns: u64,
@@ -390,15 +375,15 @@ struct Skew {
 }
 
 impl Skew {
-    /// At the start the two clocks whose offsets are known worst; at the end what they have moved since besides.
-    fn of(before: &[Offset], after: &[Offset]) -> Self {
+    /// At the start, the sum of the two largest errors of offsets; at the end, of errors plus drifts.
+    fn from_offsets(before: &[Offset], after: &[Offset]) -> Self {
         if before.len() < 2 {
             return Self {
                 start_ns: 0,
                 end_ns: 0,
             };
         }
-        let mut start: Vec<u64> = before.iter().map(|own| own.error_ns).collect();
+        let mut start: Vec<u64> = before.iter().map(|offset| offset.error_ns).collect();
         let moved = before.iter().zip(after).map(|(before, after)| {
             let moved = (after.ns - before.ns).unsigned_abs();
             u64::try_from(moved)
@@ -406,36 +391,37 @@ impl Skew {
                 .saturating_add(after.error_ns)
         });
         let mut end: Vec<u64> = moved.collect();
-        let worst_two = |all: &mut Vec<u64>| {
+        let largest_two = |all: &mut Vec<u64>| {
             all.sort_unstable();
             all.iter().rev().take(2).sum()
         };
         Self {
-            start_ns: worst_two(&mut start),
-            end_ns: worst_two(&mut end),
+            start_ns: largest_two(&mut start),
+            end_ns: largest_two(&mut end),
         }
     }
 }
 
-/// One result of all hosts'.
-fn merged(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
+/// Merges the results of all hosts into one.
+fn merge(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
     let mut driven = Driven::default();
     let (mut load, mut path) = (LoadResult::default(), LoadPath::default());
-    let mut found_first = None;
+    let mut first_pages = None;
     for (index, (name, host)) in (0..).zip(names.iter().zip(all)) {
-        let (of_host, found): (BTreeMap<_, _>, BTreeMap<_, _>) = host
+        // Other facts are the pages that the host was served.
+        let (host_facts, pages): (BTreeMap<_, _>, BTreeMap<_, _>) = host
             .facts
             .into_iter()
             .partition(|(key, _)| key.starts_with(counters::PREFIX));
-        let first = found_first.get_or_insert_with(|| found.clone());
-        if found != *first {
+        let first = first_pages.get_or_insert_with(|| pages.clone());
+        if pages != *first {
             return Err(Wrong(format!(
-                "hosts of clients are served unlike pages: {} and {name}: {first:?} and {found:?}",
+                "hosts of clients are served different pages: {} and {name}: {first:?} and {pages:?}",
                 names[0]
             ))
             .into());
         }
-        for (key, value) in of_host {
+        for (key, value) in host_facts {
             let key = key.trim_start_matches(counters::PREFIX);
             driven
                 .facts
@@ -444,7 +430,7 @@ fn merged(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
         let seen = host.path.unwrap_or_default();
         path.pace = worse(path.pace, seen.pace);
         path.cpus.extend(seen.cpus.into_iter().map(|mut cpu| {
-            cpu.cpu += index * CPUS_OF_A_HOST;
+            cpu.cpu += index * CPUS_PER_HOST;
             cpu
         }));
         path.ends.extend(seen.ends.into_iter().map(|mut end| {
@@ -456,7 +442,7 @@ fn merged(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
         driven.figures.extend(host.figures);
         load.add(&host.load.context("clients that saw nothing")?);
     }
-    driven.facts.extend(found_first.context("no host")?);
+    driven.facts.extend(first_pages.context("no host")?);
     let us = |ns: u64| ns.div_ceil(1000).to_string();
     driven.facts.extend(
         [
@@ -473,7 +459,7 @@ fn merged(names: &[&str], all: Vec<Driven>, skew: Skew) -> Result<Driven> {
     Ok(driven)
 }
 
-/// The pace of the host that kept up less.
+/// The worse pace of two hosts.
 fn worse(first: LoadPace, second: LoadPace) -> LoadPace {
     let rank = |pace: &LoadPace| match pace {
         LoadPace::Closed => 0,
@@ -488,6 +474,7 @@ fn worse(first: LoadPace, second: LoadPace) -> LoadPace {
 #[cfg(test)]
 mod tests {
     use record::load::Tick;
+    use workload::Watcher;
 
     use super::*;
 
@@ -516,7 +503,7 @@ mod tests {
             start_ns: 1500,
             end_ns: 0,
         };
-        let merged = merged(&["one", "two"], vec![driven(3), driven(4)], skew).unwrap();
+        let merged = merge(&["one", "two"], vec![driven(3), driven(4)], skew).unwrap();
         let load = merged.load.unwrap();
         assert_eq!((load.ok, load.planned), (7, 7));
         let facts: Vec<_> = merged
@@ -547,19 +534,19 @@ mod tests {
     }
 
     #[test]
-    fn hosts_that_are_served_unlike_pages_are_no_one_load() {
+    fn hosts_that_are_served_different_pages_fail() {
         let mut other = driven(4);
         other.facts.clear();
         let skew = Skew {
             start_ns: 0,
             end_ns: 0,
         };
-        let why = merged(&["one", "two"], vec![driven(3), other], skew).map(|_| ());
+        let why = merge(&["one", "two"], vec![driven(3), other], skew).map(|_| ());
         assert!(why.unwrap_err().is::<Wrong>());
     }
 
     #[test]
-    fn two_windows_can_lie_apart_by_the_two_worst_errors() {
+    fn two_windows_can_differ_by_the_two_largest_errors() {
         let offset = |ns, error_ns| Offset { ns, error_ns };
         let before = [offset(10, 5), offset(-900, 40), offset(0, 7)];
         let after = [offset(10, 5), offset(-880, 30), offset(100, 7)];
@@ -567,24 +554,25 @@ mod tests {
             start_ns: 47,
             end_ns: 157,
         };
-        assert_eq!(Skew::of(&before, &after), want);
+        assert_eq!(Skew::from_offsets(&before, &after), want);
         let none = Skew {
             start_ns: 0,
             end_ns: 0,
         };
-        assert_eq!(Skew::of(&before[..1], &after[..1]), none);
+        assert_eq!(Skew::from_offsets(&before[..1], &after[..1]), none);
     }
 
     #[test]
-    fn the_window_is_told_in_its_order_even_when_the_load_ends_early() {
+    fn edges_come_in_their_order_even_when_the_load_ends_early() {
         #[derive(Default)]
         struct Noted(Vec<&'static str>);
-        impl Follower for Noted {
+        impl Watcher for Noted {
             fn begins(&mut self) {
                 self.0.push("begins");
             }
-            fn steps(&mut self) {}
             fn ticks(&mut self, _tick: Tick) {}
+        }
+        impl Follower for Noted {
             fn opens(&mut self) {
                 self.0.push("opens");
             }
@@ -598,14 +586,14 @@ mod tests {
         };
         let mut noted = Noted::default();
         let mut edges = Edges::new(100, timing(1));
-        edges.tell(99, &mut noted);
+        edges.notify(99, &mut noted);
         assert!(noted.0.is_empty());
-        edges.tell(100, &mut noted);
+        edges.notify(100, &mut noted);
         assert_eq!(noted.0, ["begins"]);
-        edges.tell_rest(&mut noted);
+        edges.notify(u64::MAX, &mut noted);
         assert_eq!(noted.0, ["begins", "opens", "closes"]);
         let mut noted = Noted::default();
-        Edges::new(100, timing(0)).tell_rest(&mut noted);
+        Edges::new(100, timing(0)).notify(u64::MAX, &mut noted);
         assert_eq!(noted.0, ["begins", "closes"]);
     }
 }

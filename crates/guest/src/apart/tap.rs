@@ -1,7 +1,7 @@
 //! The clients' network namespace on this host, and in it the host's end of a guest's network card (a tap).
 //!
-//! Without root a user namespace around it gives the right to make them. Nothing has a name outside: the namespace ends with
-//! the process that is in it, the tap with the last that holds its descriptor.
+//! Without root, a user namespace gives the right to make both. Neither has a name outside: the namespace ends with
+//! its process, the tap with the last holder of its descriptor.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice};
@@ -24,14 +24,14 @@ pub(crate) const QUEUES: usize = 8;
 
 const TUN: &str = "/dev/net/tun";
 
-/// Moves this process into a namespace of its own, with a tap in it that has the clients' address. A descriptor for each queue.
+/// Moves this process into a new namespace, with a tap that has the clients' address. Returns the tap's queues.
 pub(crate) fn make(queues: u32) -> Result<Vec<OwnedFd>> {
     enter_namespace()?;
     let count = (queues.max(1) as usize).min(QUEUES);
     let queues = (0..count)
         .map(|_| open_queue(count > 1))
         .collect::<Result<_>>()?;
-    Netns::own().ip(&netns::client_side(NAME))?;
+    Netns::current().ip(&netns::client_side(NAME))?;
     Ok(queues)
 }
 
@@ -45,7 +45,7 @@ fn enter_namespace() -> Result<()> {
     if geteuid().is_root() && unshare(UnshareFlags::NEWNET).is_ok() {
         return Ok(());
     }
-    // Asked before: inside, nobody is anybody until the maps are written.
+    // Read before: inside, the process has no identity until the maps are written.
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     if let Err(why) = unshare(UnshareFlags::NEWUSER | UnshareFlags::NEWNET) {
         bail!(
@@ -60,12 +60,12 @@ fn enter_namespace() -> Result<()> {
     write("setgroups", "deny".into())?;
     write("uid_map", format!("0 {user} 1"))?;
     write("gid_map", format!("0 {group} 1"))?;
-    // The kernel takes it away where rights grow.
+    // The kernel clears it when a process gains rights.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     Ok(())
 }
 
-/// One queue of the tap; all of them are one network device.
+/// Opens a queue of the tap; all queues are one network device.
 fn open_queue(is_one_of_several: bool) -> Result<OwnedFd> {
     let file = OpenOptions::new().read(true).write(true).open(TUN);
     let file = file.map_err(|why| match why.kind() {
@@ -91,7 +91,7 @@ fn open_queue(is_one_of_several: bool) -> Result<OwnedFd> {
     }
 }
 
-#[expect(unsafe_code, reason = "no safe form of TUNSETIFF is to be had")]
+#[expect(unsafe_code, reason = "TUNSETIFF has no safe form")]
 fn set_interface(file: &File, flags: libc::c_int) -> io::Result<()> {
     // SAFETY: all zeros are a request without name and flags.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -106,8 +106,8 @@ fn set_interface(file: &File, flags: libc::c_int) -> io::Result<()> {
     }
 }
 
-/// Hands the queues to whoever is at the other end of a socket, with one byte.
-pub(crate) fn hand_over(socket: BorrowedFd<'_>, queues: &[OwnedFd]) -> Result<()> {
+/// Sends the queues to the other end of a socket, with one byte.
+pub(crate) fn send_queues(socket: BorrowedFd<'_>, queues: &[OwnedFd]) -> Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(QUEUES))];
     let mut rights = SendAncillaryBuffer::new(&mut space);
     let queues: Vec<_> = queues.iter().map(|queue| queue.as_fd()).collect();

@@ -1,6 +1,6 @@
-//! Kernel modules from the initramfs: dependencies first, as `modules.dep` says. The host has unpacked them.
+//! Loads kernel modules from the initramfs, where the host has unpacked them: dependencies first, by `modules.dep`.
 //!
-//! Nobody else loads modules in a guest: there is no modprobe for the kernel to call.
+//! Nothing else loads modules in a guest: there is no modprobe for the kernel to call.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
@@ -26,12 +26,12 @@ pub(crate) struct Modules {
 struct Module {
     /// Below the directory.
     path: String,
-    /// Names of the modules that must be there before it.
+    /// Names of the modules that must be loaded before it.
     needs: Vec<String>,
 }
 
 impl Modules {
-    /// Reads what `/lib/modules` has for the kernel that runs. A kernel without modules has none.
+    /// Reads what `/lib/modules` has for the running kernel: nothing, for a kernel without modules.
     pub(crate) fn of_this_kernel() -> Self {
         let dir = Path::new("/lib/modules").join(release());
         let dep = text_of(dir.join("modules.dep"));
@@ -55,8 +55,8 @@ impl Modules {
         }
     }
 
-    /// Loads modules with their dependencies. Returns those that are neither files nor known to be built
-    /// in; what is missing shows in what they would have made possible. Errors are files that do not load.
+    /// Loads modules with their dependencies. Returns those that are neither files nor known to be built in: an
+    /// error only if something later needs them. Fails where a file does not load.
     pub(crate) fn load_all(&self, names: &[&str]) -> Result<Vec<String>> {
         let mut missing = Vec::new();
         for wanted in names {
@@ -72,7 +72,7 @@ impl Modules {
         Ok(missing)
     }
 
-    /// The files to load for a module, dependencies first; none if it is not a file.
+    /// Modules to load for this one, dependencies first; none if it is not a file.
     fn order(&self, wanted: &str) -> Result<Vec<&Module>> {
         let mut order = Vec::new();
         let mut above = Vec::new();
@@ -89,7 +89,7 @@ impl Modules {
         let Some(module) = self.known.get(wanted) else {
             return Ok(());
         };
-        if above.iter().any(|one| one == wanted) {
+        if above.iter().any(|name| name == wanted) {
             bail!(
                 "modules.dep goes in a circle: {} -> {wanted}",
                 above.join(" -> ")
@@ -107,7 +107,7 @@ impl Modules {
         Ok(())
     }
 
-    /// Loads one module with options, its dependencies without; an error where it is not a file.
+    /// Loads a module with options, and its dependencies without. Fails if it is not a file.
     pub(crate) fn load_with(&self, wanted: &str, options: &str) -> Result<()> {
         let order = self.order(wanted)?;
         let Some((last, before)) = order.split_last() else {
@@ -135,14 +135,14 @@ impl Modules {
             Err(why) => return Err(why).with_context(|| format!("open {}", path.display())),
         };
         match finit_module(&file, options, 0) {
-            // NODEV: a driver for hardware that is not here, such as a CPU's own checksum instruction. KVM's drivers say
+            // NODEV: a driver for missing hardware, such as a CPU's checksum instruction. KVM's drivers return
             // OPNOTSUPP where the CPU cannot run guests.
             Ok(()) | Err(Errno::EXIST | Errno::NODEV | Errno::OPNOTSUPP) => Ok(()),
             Err(why) => Err(why).with_context(|| path.display().to_string()),
         }
     }
 
-    /// The configuration that some distributions, or the host, put beside the modules.
+    /// The kernel's configuration, which some distributions, or the host, put beside the modules.
     pub(crate) fn kernel_config(&self) -> Option<String> {
         let boot = PathBuf::from(format!("/boot/config-{}", release()));
         [self.dir.join("config"), boot]
@@ -151,7 +151,7 @@ impl Modules {
     }
 }
 
-/// A module's name from its path; the kernel does not tell `-` from `_`.
+/// A module's name from its path; the kernel treats `-` and `_` alike.
 fn name(path: &str) -> String {
     let path = path.trim();
     let file = path.rsplit('/').next().unwrap_or(path);

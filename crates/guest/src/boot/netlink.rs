@@ -1,5 +1,4 @@
-//! An address for a network card without the program `ip`, which is in the image and not in the initramfs: the few
-//! messages of rtnetlink(7) that it takes.
+//! Configures a network card by rtnetlink(7): the program `ip` is in the image and not in the initramfs.
 
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
@@ -15,9 +14,9 @@ const NEW_ROUTE: u16 = 24;
 const ERROR: u16 = 2;
 
 /// `NLM_F_REQUEST | NLM_F_ACK`.
-const ASK: u16 = 0x1 | 0x4;
+const REQUEST: u16 = 0x1 | 0x4;
 /// `NLM_F_CREATE | NLM_F_REPLACE`.
-const MAKE: u16 = 0x400 | 0x100;
+const REPLACE: u16 = 0x400 | 0x100;
 
 /// `IFF_UP`.
 const UP: u32 = 1;
@@ -28,7 +27,7 @@ const IFA_LOCAL: u16 = 2;
 const RTA_OIF: u16 = 4;
 const RTA_GATEWAY: u16 = 5;
 
-/// A socket to the kernel's network settings.
+/// Opens an rtnetlink socket.
 pub(crate) fn open() -> Result<OwnedFd> {
     let flags = SocketFlags::CLOEXEC;
     // Protocol 0 is NETLINK_ROUTE.
@@ -42,10 +41,10 @@ pub(crate) fn set_up(socket: &OwnedFd, index: u32) -> Result<()> {
     for value in [index, UP, UP] {
         body.extend(value.to_ne_bytes());
     }
-    ask(socket, &message(NEW_LINK, ASK, &body))
+    request(socket, &message(NEW_LINK, REQUEST, &body))
 }
 
-/// Gives it an address.
+/// Gives an interface an address.
 pub(crate) fn add_address(socket: &OwnedFd, index: u32, address: IpAddr, prefix: u8) -> Result<()> {
     let bytes = octets(address);
     // struct ifaddrmsg: family, prefix, flags, scope, index.
@@ -53,10 +52,10 @@ pub(crate) fn add_address(socket: &OwnedFd, index: u32, address: IpAddr, prefix:
     body.extend(index.to_ne_bytes());
     body.extend(attribute(IFA_LOCAL, &bytes));
     body.extend(attribute(IFA_ADDRESS, &bytes));
-    ask(socket, &message(NEW_ADDRESS, ASK | MAKE, &body))
+    request(socket, &message(NEW_ADDRESS, REQUEST | REPLACE, &body))
 }
 
-/// Sends what is for other networks to a gateway.
+/// Routes traffic to other networks through a gateway.
 pub(crate) fn add_default_route(socket: &OwnedFd, index: u32, gateway: IpAddr) -> Result<()> {
     const MAIN_TABLE: u8 = 254;
     const BOOT: u8 = 3;
@@ -76,7 +75,7 @@ pub(crate) fn add_default_route(socket: &OwnedFd, index: u32, gateway: IpAddr) -
     body.extend(0u32.to_ne_bytes());
     body.extend(attribute(RTA_OIF, &index.to_ne_bytes()));
     body.extend(attribute(RTA_GATEWAY, &octets(gateway)));
-    ask(socket, &message(NEW_ROUTE, ASK | MAKE, &body))
+    request(socket, &message(NEW_ROUTE, REQUEST | REPLACE, &body))
 }
 
 fn family(address: IpAddr) -> u8 {
@@ -93,7 +92,7 @@ fn octets(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// struct rtattr: length, type; then the value, to a multiple of four.
+/// struct rtattr: length, type; then the value, padded to a multiple of four.
 fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
     let length = 4 + value.len();
     let mut bytes = (length as u16).to_ne_bytes().to_vec();
@@ -113,14 +112,15 @@ fn message(kind: u16, flags: u16, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-fn ask(socket: &OwnedFd, message: &[u8]) -> Result<()> {
+/// Sends a message and waits for its acknowledgement.
+fn request(socket: &OwnedFd, message: &[u8]) -> Result<()> {
     send(socket, message, SendFlags::empty()).context("cannot ask the kernel")?;
     let mut answer = [0u8; 4096];
     let (_, length) = recv(socket, &mut answer, RecvFlags::empty()).context("no answer")?;
     read_answer(&answer[..length.min(answer.len())])
 }
 
-/// An answer to a message is always an error, whose number is 0 where all is well.
+/// Reads an acknowledgement: an error message whose number is 0 for success.
 fn read_answer(answer: &[u8]) -> Result<()> {
     let kind = answer.get(4..6).and_then(|bytes| bytes.try_into().ok());
     let number = answer.get(16..20).and_then(|bytes| bytes.try_into().ok());

@@ -1,10 +1,10 @@
-//! The way to the host from an arm on a box: by the box's own network card, where a guest has a line of QEMU's.
+//! How an arm on a box reaches the host: by the box's network card, where a guest has a virtio-serial port.
 //!
 //! ```text
 //! kernel's log for errors -> watchdog fed -> driver, address, route -> netconsole -> listen -> secret proved -> channel
 //! ```
-//! What the box is like stands on the kernel's command line, put there by the host; the secret of this boot is a file. Nothing here
-//! waits for ever: an agent that nobody dials restarts the box.
+//! The host describes the box on the kernel's command line, and puts the secret of this boot into a file. No wait
+//! is endless: if no host connects, the agent restarts the box.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -24,22 +24,22 @@ use crate::boot::netlink;
 use crate::channel::Channel;
 use crate::proc::text_of;
 
-/// Time for a network card to appear, and again for its link: switches take seconds to let packets through.
+/// Longest wait for a network card, and for its link: switches take seconds to forward packets.
 const CARD_LIMIT: Duration = Duration::from_secs(60);
 
-/// Time for the host to dial and prove the secret, which it tries every few seconds; then it is gone, and the box goes home.
-const DIAL_LIMIT: Duration = Duration::from_secs(90);
+/// Longest wait for the host to connect and prove the secret, which it tries every few seconds. Then the box
+/// restarts into its installed operating system.
+const CONNECT_LIMIT: Duration = Duration::from_secs(90);
 
-/// Time between looks for one who dials.
-const PACE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Where the host puts the secret.
+/// The file into which the host puts the secret.
 const SECRET: &str = "/secret";
 
-/// The port that the kernel's messages leave from.
+/// The source port of the kernel's messages.
 const CONSOLE_SOURCE: u16 = 6665;
 
-/// What the host says of the box.
+/// The host's description of the box.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Parameters {
     mac: String,
@@ -47,16 +47,16 @@ pub(crate) struct Parameters {
     prefix: u8,
     gateway: Option<Ipv4Addr>,
     port: u16,
-    /// Of the network card and what it hangs on; what comes last must be there first.
+    /// For the network card and the devices above it, in reverse order of loading.
     modules: Vec<String>,
     watchdog: Vec<String>,
-    /// Cards that serve beside that by which the host is reached.
+    /// Cards for the load, in addition to the one that leads to the host.
     cards: Vec<Card>,
-    /// `PORT@ADDRESS/MAC` of who takes the kernel's messages.
+    /// `PORT@ADDRESS/MAC` of the receiver of the kernel's messages.
     netconsole: Option<String>,
 }
 
-/// A network card that serves, with the address that it has in the box's own operating system.
+/// A network card for the load, with its address under the box's installed operating system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Card {
     mac: String,
@@ -65,7 +65,7 @@ struct Card {
 }
 
 impl Card {
-    /// From `MAC@ADDRESS/PREFIX`.
+    /// Parses `MAC@ADDRESS/PREFIX`.
     fn parse(text: &str) -> Result<Self> {
         let parts = text.split_once('@').and_then(|(mac, rest)| {
             let (address, prefix) = rest.split_once('/')?;
@@ -140,20 +140,20 @@ pub(crate) fn reach_host(modules: &Modules) -> Result<(Channel, BoxNetwork)> {
     feed_watchdog();
     load(modules, &parameters.modules)?;
     let interface = wait_for_card(&parameters.mac)?;
-    let address = (parameters.address, parameters.prefix);
-    bring_up(&interface, address, parameters.gateway)?;
+    let (address, prefix) = (parameters.address, parameters.prefix);
+    bring_up(&interface, address, prefix, parameters.gateway)?;
     start_netconsole(modules, &interface, &parameters);
     let secret = fs::read_to_string(SECRET).context("no secret in the initramfs")?;
     let secret = secret.trim_end().to_string();
-    let channel = wait_for_line(parameters.port, &Secret::of(&secret))?;
+    let channel = wait_for_connection(parameters.port, &Secret::of(&secret))?;
     Ok((channel, BoxNetwork { parameters, secret }))
 }
 
-/// What an arm on a box knows of the network while its job runs.
+/// The network of a box while its job runs.
 #[derive(Clone, PartialEq, Eq)]
 pub struct BoxNetwork {
     parameters: Parameters,
-    /// Of this boot, for the line to the clients' agent.
+    /// Of this boot, for the connection from the clients' agent.
     secret: String,
 }
 
@@ -164,32 +164,31 @@ impl std::fmt::Debug for BoxNetwork {
 }
 
 impl BoxNetwork {
-    /// Brings up the cards that serve beside that by which the host is reached.
+    /// Brings up the cards for the load.
     pub(crate) fn bring_up_cards(&self) -> Result<()> {
         for card in &self.parameters.cards {
             let path = wait_for_card(&card.mac)?;
-            bring_up(&path, (card.address, card.prefix), None)
+            bring_up(&path, card.address, card.prefix, None)
                 .with_context(|| format!("card {} of {}", path.display(), card.address))?;
         }
         Ok(())
     }
 
-    /// Waits for the agent of the clients, which dials as the host has done and knows the same secret.
+    /// Waits for the clients' agent, which connects like the host and knows the same secret.
     pub(crate) fn wait_for_clients(&self) -> Result<Channel> {
         let secret = Secret::of(&self.secret);
-        wait_for_line(self.parameters.port, &secret).context("the clients' agent")
+        wait_for_connection(self.parameters.port, &secret).context("the clients' agent")
     }
 
-    /// Has cards take over the queueing discipline that new devices get: they were up before it was set.
+    /// Gives cards the default queueing discipline, which was set after they came up.
     pub(crate) fn renew_queues(&self) -> Result<()> {
         let cards = self.parameters.cards.iter();
         let macs = cards.map(|card| &card.mac).chain([&self.parameters.mac]);
         for mac in macs {
             let path = wait_for_card(mac)?;
             let name = path.file_name().unwrap_or_default();
-            // Whatever is there gives way to one that is named; without that the default comes.
-            for words in [["replace", "pfifo"], ["del", ""]] {
-                let [verb, kind] = words;
+            // Only a named discipline can be deleted; the default then takes its place.
+            for [verb, kind] in [["replace", "pfifo"], ["del", ""]] {
                 let mut tc = workload::context::command("tc");
                 tc.args(["qdisc", verb, "dev"]).arg(name).arg("root");
                 tc.args((!kind.is_empty()).then_some(kind));
@@ -204,50 +203,50 @@ impl BoxNetwork {
     }
 }
 
-/// What a process of this boot says to its error output is a message of the kernel's from now on, so that netconsole has it.
+/// Redirects standard error to the kernel's log, so that netconsole has it.
 fn log_to_kernel() {
     if let Ok(log) = File::options().write(true).open("/dev/kmsg") {
         let _ = rustix::stdio::dup2_stderr(log.as_fd());
     }
 }
 
-/// Says something as one message: each write is one.
-fn tell(words: &str) {
-    let line = format!("bakeoff agent: {words}\n");
+/// Logs a message in one write, so that the kernel keeps it as one.
+fn log(message: &str) {
+    let line = format!("bakeoff agent: {message}\n");
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
-/// Drivers of what a device hangs on come before its own.
+/// Loads modules, the last one first.
 fn load(modules: &Modules, names: &[String]) -> Result<()> {
     let names: Vec<&str> = names.iter().rev().map(String::as_str).collect();
     modules.load_all(&names).map(drop)
 }
 
-/// Feeds the watchdog for as long as this process lives. A box without one is left to its power command.
+/// Feeds the watchdog for as long as this process lives. Without one, only a power command can restart the box.
 fn feed_watchdog() {
     let until = Instant::now() + Duration::from_secs(2);
     let mut watchdog = loop {
         match File::options().write(true).open("/dev/watchdog") {
             Ok(watchdog) => break watchdog,
-            Err(_) if Instant::now() < until => thread::sleep(PACE),
-            Err(why) => return tell(&format!("no watchdog: {why}")),
+            Err(_) if Instant::now() < until => thread::sleep(POLL_INTERVAL),
+            Err(why) => return log(&format!("no watchdog: {why}")),
         }
     };
     let timeout = text_of("/sys/class/watchdog/watchdog0/timeout");
     let timeout_s: u64 = timeout.trim().parse().unwrap_or(10);
-    tell(&format!(
-        "the watchdog is fed, it bites after {timeout_s} s"
+    log(&format!(
+        "the watchdog is fed, its timeout is {timeout_s} s"
     ));
     let pause = Duration::from_millis(timeout_s.max(1) * 1000 / 4);
     thread::spawn(move || {
-        // Dropped without the letter V, it goes on counting.
+        // Closed without the letter V, the watchdog continues to count.
         while watchdog.write_all(b".").is_ok() {
             thread::sleep(pause);
         }
     });
 }
 
-/// The card by its address, which is the same under every kernel; its name is not.
+/// Waits for the card with a hardware address; its name may differ between kernels. Returns its path in sysfs.
 fn wait_for_card(mac: &str) -> Result<PathBuf> {
     let until = Instant::now() + CARD_LIMIT;
     loop {
@@ -256,22 +255,18 @@ fn wait_for_card(mac: &str) -> Result<PathBuf> {
             .flatten()
             .flatten();
         let cards: Vec<PathBuf> = cards.map(|card| card.path()).collect();
-        let is_it = |card: &&PathBuf| text_of(card.join("address")).trim() == mac;
-        if let Some(card) = cards.iter().find(is_it) {
+        let has_mac = |card: &&PathBuf| text_of(card.join("address")).trim() == mac;
+        if let Some(card) = cards.iter().find(has_mac) {
             return Ok(card.clone());
         }
         if Instant::now() >= until {
             bail!("no network card {mac} among {}: {cards:?}", cards.len());
         }
-        thread::sleep(PACE);
+        thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn bring_up(
-    card: &Path,
-    (address, prefix): (Ipv4Addr, u8),
-    gateway: Option<Ipv4Addr>,
-) -> Result<()> {
+fn bring_up(card: &Path, address: Ipv4Addr, prefix: u8, gateway: Option<Ipv4Addr>) -> Result<()> {
     let number = |path: &Path| -> Result<u32> {
         let text = text_of(path.join("ifindex"));
         text.trim().parse().context("a network card without number")
@@ -287,7 +282,7 @@ fn bring_up(
         if Instant::now() >= until {
             bail!("no link on {} (is its cable in?)", card.display());
         }
-        thread::sleep(PACE);
+        thread::sleep(POLL_INTERVAL);
     }
     if let Some(gateway) = gateway {
         netlink::add_default_route(&socket, index, IpAddr::V4(gateway)).context("route")?;
@@ -295,7 +290,7 @@ fn bring_up(
     Ok(())
 }
 
-/// A console is a help and not a need.
+/// Starts netconsole if the host asks for it; the job continues without it.
 fn start_netconsole(modules: &Modules, card: &Path, parameters: &Parameters) {
     let Some(target) = &parameters.netconsole else {
         return;
@@ -306,23 +301,22 @@ fn start_netconsole(modules: &Modules, card: &Path, parameters: &Parameters) {
         parameters.address
     );
     if let Err(why) = modules.load_with("netconsole", &options) {
-        tell(&format!("no netconsole: {why:#}"));
+        log(&format!("no netconsole: {why:#}"));
     }
 }
 
-/// Takes the first who proves the secret, and nobody after him.
-fn wait_for_line(port: u16, secret: &Secret) -> Result<Channel> {
+/// Waits for the first peer that proves the secret, and rejects all others.
+fn wait_for_connection(port: u16, secret: &Secret) -> Result<Channel> {
     let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))
         .with_context(|| format!("listen on port {port}"))?;
     listener.set_nonblocking(true)?;
-    tell(&format!("waiting on port {port}"));
+    log(&format!("waiting on port {port}"));
     let mut lobby = Lobby::new(handshake::LINE_BYTES);
     let begin = Instant::now();
-    while begin.elapsed() < DIAL_LIMIT {
+    while begin.elapsed() < CONNECT_LIMIT {
         while let Ok((stream, from)) = listener.accept() {
-            let entered = greet(stream, from, &mut lobby, begin.elapsed());
-            if let Err(why) = entered {
-                tell(&format!("{from} is not let in: {why:#}"));
+            if let Err(why) = greet(stream, from, &mut lobby, begin.elapsed()) {
+                log(&format!("{from} is not let in: {why:#}"));
             }
         }
         for heard in lobby.look(begin.elapsed()) {
@@ -336,13 +330,14 @@ fn wait_for_line(port: u16, secret: &Secret) -> Result<Channel> {
                 }
                 Heard::LetGo(peer, why) => (peer.from, why.into()),
             };
-            tell(&format!("{from} is not let in: {why}"));
+            log(&format!("{from} is not let in: {why}"));
         }
-        thread::sleep(PACE);
+        thread::sleep(POLL_INTERVAL);
     }
-    bail!("no host has dialled within {} s", DIAL_LIMIT.as_secs())
+    bail!("no host has dialled within {} s", CONNECT_LIMIT.as_secs())
 }
 
+/// Sends a new connection a nonce; the lobby reads the answer.
 fn greet(
     mut stream: TcpStream,
     from: SocketAddr,
@@ -351,26 +346,27 @@ fn greet(
 ) -> Result<()> {
     stream.set_nonblocking(true)?;
     stream.set_nodelay(true)?;
-    let own = base::secret::nonce()?;
-    stream.write_all(handshake::greeting(&own).as_bytes())?;
-    if let Some(Heard::LetGo(peer, why)) = lobby.enter(stream, from, own, now) {
-        tell(&format!("{} is not let in: {why}", peer.from));
+    let nonce = base::secret::nonce()?;
+    stream.write_all(handshake::greeting(&nonce).as_bytes())?;
+    if let Some(Heard::LetGo(peer, why)) = lobby.enter(stream, from, nonce, now) {
+        log(&format!("{} is not let in: {why}", peer.from));
     }
     Ok(())
 }
 
+/// Checks the peer's proof of the secret, and proves it in turn.
 fn admit(peer: Peer<TcpStream>, secret: &Secret) -> Result<Channel> {
     let answer = handshake::answer(secret, &peer.nonce, &peer.line)?;
     let mut stream = peer.stream;
     stream.set_nonblocking(false)?;
     stream.write_all(answer.as_bytes())?;
-    // A host that cannot be reached any more is gone within half a minute, and the box goes home.
+    // An unreachable host is given up within half a minute, and the box restarts.
     sockopt::set_socket_keepalive(&stream, true)?;
     sockopt::set_tcp_keepidle(&stream, Duration::from_secs(10))?;
     sockopt::set_tcp_keepintvl(&stream, Duration::from_secs(5))?;
     sockopt::set_tcp_keepcnt(&stream, 4)?;
     sockopt::set_tcp_user_timeout(&stream, 30_000)?;
-    Ok(Channel::over(stream))
+    Ok(Channel::from_tcp(stream))
 }
 
 #[cfg(test)]
@@ -390,7 +386,7 @@ mod tests {
         assert!(parameters.cards.is_empty());
         let card = |text: &str| {
             let line = line.replace("quiet", &format!("bakeoff.cards={text}"));
-            Parameters::parse(&line).map(|own| own.cards)
+            Parameters::parse(&line).map(|parameters| parameters.cards)
         };
         let cards = card("02:00:00:00:00:02@10.1.0.1/16,02:00:00:00:00:03@10.2.0.1/24").unwrap();
         assert_eq!(cards[1].address, Ipv4Addr::new(10, 2, 0, 1));

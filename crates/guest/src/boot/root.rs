@@ -1,4 +1,4 @@
-//! File systems of a guest: first what the kernel shows, then the image under a layer of memory.
+//! File systems of a guest: first those of the kernel, then the image under a layer in memory.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,8 +14,7 @@ use rustix::mount::{MountFlags, mount, mount_move};
 use rustix::process::{chdir, chroot};
 use rustix::system::sethostname;
 
-/// Where workloads run. In memory and outside the overlay, so that serving a file does not measure
-/// overlayfs.
+/// Where workloads run: in memory and outside the overlay, so that serving files does not measure overlayfs.
 pub(crate) const STAGE: &str = "/srv/bakeoff";
 
 /// The image: the guest's first disk.
@@ -24,58 +23,49 @@ const DISK: &str = "/dev/vda";
 /// The image on a box: a file of the initramfs.
 const FILE: &str = "/image.ext4";
 
-/// The workload's own disk, where it has one.
+/// The disk reserved for the workload, if the guest has one.
 pub(crate) const SECOND_DISK: &str = "/dev/vdb";
 
 /// Guest time for the disk to appear after its driver is loaded.
-const PATIENCE: Duration = Duration::from_secs(10);
+const DISK_LIMIT: Duration = Duration::from_secs(10);
 
 struct Mount {
     kind: &'static str,
-    place: &'static str,
+    path: &'static str,
     options: &'static str,
-    /// Whether a guest without it can still do its job.
-    spare: bool,
+    /// Whether a guest can do its job without it.
+    is_optional: bool,
 }
 
-const fn must(kind: &'static str, place: &'static str, options: &'static str) -> Mount {
+const fn required(kind: &'static str, path: &'static str, options: &'static str) -> Mount {
     Mount {
         kind,
-        place,
+        path,
         options,
-        spare: false,
+        is_optional: false,
     }
 }
 
-const fn may(kind: &'static str, place: &'static str, options: &'static str) -> Mount {
+const fn optional(kind: &'static str, path: &'static str) -> Mount {
     Mount {
-        kind,
-        place,
-        options,
-        spare: true,
+        is_optional: true,
+        ..required(kind, path, "")
     }
 }
 
-/// What the initramfs needs.
-const FIRST: [Mount; 3] = [
-    must("proc", "/proc", ""),
-    must("sysfs", "/sys", ""),
-    must("devtmpfs", "/dev", "mode=755"),
-];
-
-/// What programs of the image expect, in the order of mounting.
-const SECOND: [Mount; 11] = [
-    must("proc", "/proc", ""),
-    must("sysfs", "/sys", ""),
-    must("devtmpfs", "/dev", "mode=755"),
-    must("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
-    must("tmpfs", "/dev/shm", "mode=1777"),
-    must("tmpfs", "/run", "mode=755"),
-    must("tmpfs", "/tmp", "mode=1777"),
-    must("tmpfs", STAGE, "mode=755"),
-    must("cgroup2", "/sys/fs/cgroup", ""),
-    may("securityfs", "/sys/kernel/security", ""),
-    may("tracefs", "/sys/kernel/tracing", ""),
+/// What programs of the image expect, in the order of mounting. The initramfs needs the first three.
+const MOUNTS: [Mount; 11] = [
+    required("proc", "/proc", ""),
+    required("sysfs", "/sys", ""),
+    required("devtmpfs", "/dev", "mode=755"),
+    required("devpts", "/dev/pts", "mode=620,ptmxmode=666"),
+    required("tmpfs", "/dev/shm", "mode=1777"),
+    required("tmpfs", "/run", "mode=755"),
+    required("tmpfs", "/tmp", "mode=1777"),
+    required("tmpfs", STAGE, "mode=755"),
+    required("cgroup2", "/sys/fs/cgroup", ""),
+    optional("securityfs", "/sys/kernel/security"),
+    optional("tracefs", "/sys/kernel/tracing"),
 ];
 
 /// Directories that a service manager would have made.
@@ -95,9 +85,8 @@ const LINKS: [(&str, &str); 4] = [
 
 /// Mounts what an initramfs needs to reach anything else.
 pub(crate) fn mount_first() -> Result<()> {
-    FIRST
-        .iter()
-        .try_for_each(|one| mount_at(Path::new("/"), one))
+    let mut mounts = MOUNTS[..3].iter();
+    mounts.try_for_each(|mount| mount_at(Path::new("/"), mount))
 }
 
 /// Makes the image, read-only under a writable layer in memory, the root of this process and of all that
@@ -124,16 +113,16 @@ pub(crate) fn switch() -> Result<()> {
     let layers = c"lowerdir=/image,upperdir=/layer/upper,workdir=/layer/work";
     mount("root", NEW, "overlay", MountFlags::empty(), Some(layers))
         .context("mount the overlay")?;
-    SECOND
-        .iter()
-        .try_for_each(|one| mount_at(Path::new(NEW), one))?;
-    bring_files(Path::new("/files"), &Path::new(NEW).join(&STAGE[1..]))?;
+    for mount in &MOUNTS {
+        mount_at(Path::new(NEW), mount)?;
+    }
+    move_files(Path::new("/files"), &Path::new(NEW).join(&STAGE[1..]))?;
     enter(NEW)?;
-    furnish()
+    make_directories_and_links()
 }
 
-/// Moves the plan's own files from the initramfs to the workload's directory: both are memory, so one copy is enough.
-fn bring_files(from: &Path, stage: &Path) -> Result<()> {
+/// Moves the plan's files from the initramfs to the workload's directory: both are memory, so one copy is enough.
+fn move_files(from: &Path, stage: &Path) -> Result<()> {
     if !from.exists() {
         return Ok(());
     }
@@ -149,8 +138,7 @@ fn bring_files(from: &Path, stage: &Path) -> Result<()> {
     Ok(())
 }
 
-/// As `switch_root(8)` does: the new root is moved over the old one, so that it is a root in the eyes of
-/// programs that make namespaces of their own.
+/// Moves the new root over the old one, like `switch_root(8)`: programs that make namespaces need a real root.
 fn enter(new: &str) -> Result<()> {
     chdir(new).context("enter the new root")?;
     mount_move(".", "/").context("move the new root")?;
@@ -158,7 +146,8 @@ fn enter(new: &str) -> Result<()> {
     chdir("/").context("enter the root")
 }
 
-fn furnish() -> Result<()> {
+/// Makes what a service manager and udev would have made.
+fn make_directories_and_links() -> Result<()> {
     for (place, mode) in DIRECTORIES {
         fs::create_dir_all(place).with_context(|| format!("make {place}"))?;
         fs::set_permissions(place, fs::Permissions::from_mode(mode))
@@ -180,7 +169,7 @@ fn image_disk() -> Result<PathBuf> {
     Ok(DISK.into())
 }
 
-/// Makes a file a block device that is only read (loop(4)).
+/// Makes a file a read-only block device (loop(4)).
 #[expect(unsafe_code, reason = "these two requests have no safe form")]
 fn loop_device(file: &Path) -> Result<PathBuf> {
     const LOOP_SET_FD: libc::c_ulong = 0x4c00;
@@ -192,7 +181,7 @@ fn loop_device(file: &Path) -> Result<PathBuf> {
         return Err(io::Error::last_os_error()).context("no free loop device");
     }
     let path = PathBuf::from(format!("/dev/loop{number}"));
-    // A device that is opened for reading is one for reading.
+    // A loop device takes its mode from this descriptor: read-only.
     let device = File::open(&path).with_context(|| format!("open {}", path.display()))?;
     let image = File::open(file)?;
     // SAFETY: the request takes a descriptor, which is open; the kernel holds the file itself from then on.
@@ -204,9 +193,9 @@ fn loop_device(file: &Path) -> Result<PathBuf> {
 }
 
 fn wait_for_disk() -> Result<()> {
-    let patience_ends = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + DISK_LIMIT;
     while !Path::new(DISK).exists() {
-        if Instant::now() >= patience_ends {
+        if Instant::now() >= deadline {
             let disks = crate::sampler::whole_disks().join(", ");
             anyhow::bail!("no disk {DISK} among: {disks}");
         }
@@ -215,25 +204,25 @@ fn wait_for_disk() -> Result<()> {
     Ok(())
 }
 
-fn mount_at(root: &Path, one: &Mount) -> Result<()> {
-    let place = root.join(one.place.trim_start_matches('/'));
-    let made = fs::create_dir_all(&place);
-    let flags = match one.kind {
+fn mount_at(root: &Path, entry: &Mount) -> Result<()> {
+    let path = root.join(entry.path.trim_start_matches('/'));
+    let made = fs::create_dir_all(&path);
+    let flags = match entry.kind {
         "proc" | "sysfs" | "cgroup2" | "securityfs" | "tracefs" => {
             MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC
         }
         _ => MountFlags::NOSUID,
     };
-    let options = std::ffi::CString::new(one.options).expect("mount options hold no zero byte");
+    let options = std::ffi::CString::new(entry.options).expect("mount options hold no zero byte");
     let done = made.map_err(anyhow::Error::from).and_then(|()| {
-        match mount(one.kind, &place, one.kind, flags, Some(options.as_c_str())) {
+        match mount(entry.kind, &path, entry.kind, flags, Some(&*options)) {
             // The kernel may have mounted it before it started the first process.
             Ok(()) | Err(Errno::BUSY) => Ok(()),
             Err(why) => Err(why.into()),
         }
     });
     match done {
-        Err(_) if one.spare => Ok(()),
-        done => done.with_context(|| format!("mount {} at {}", one.kind, place.display())),
+        Err(_) if entry.is_optional => Ok(()),
+        done => done.with_context(|| format!("mount {} at {}", entry.kind, path.display())),
     }
 }

@@ -1,9 +1,9 @@
-//! How long a drive takes: its head, its platters and its memory, in simulated time.
+//! A model of a drive's head, platters and memory in simulated time, which computes how long commands take.
 //!
-//! Commands are done in their order. A read ends when its last byte has passed the head and the interface; then the drive
-//! reads on into its read-ahead, until something else needs the head. A write into the write cache ends when the interface has
-//! carried it; the drive writes it behind, in the order of arrival, when no command needs the head, and a write that finds
-//! the cache full waits for room. A flush ends when nothing is left in the cache.
+//! Commands are executed in order. A read ends when its last byte has passed the head and the interface; then the drive
+//! reads ahead, until another command needs the head. A write to the write cache ends when the interface has transferred
+//! it. The drive writes the cache to the platters in the order of arrival, when no command needs the head. A write that
+//! finds the cache full waits for room. A flush ends when the cache is empty.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use plan::SeekDisk;
 
 use crate::disk::geometry::Geometry;
 
-/// What is asked of a drive.
+/// A command to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Command {
     Read(Extent),
@@ -19,7 +19,7 @@ pub(crate) enum Command {
     Flush,
 }
 
-/// Bytes that follow each other.
+/// A range of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Extent {
     pub(crate) start: u64,
@@ -36,14 +36,14 @@ impl Extent {
     }
 }
 
-/// What a drive has done.
+/// Statistics of a drive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Work {
     /// Moves of the head to another track.
     pub(crate) seeks: u64,
-    /// Reads that the read-ahead had, or was about to have.
+    /// Reads that the read-ahead served.
     pub(crate) hits: u64,
-    /// Time in which the head seeks, waits for the platter or reads and writes; reading ahead is no part of it.
+    /// Time in which the head seeks, waits for the platter, reads or writes, without reading ahead.
     pub(crate) busy_ns: u64,
 }
 
@@ -56,11 +56,12 @@ pub(crate) struct Drive {
     write_cache: u64,
     /// End of the last command.
     done_ns: u64,
-    /// When the head is free, and the byte that is under it then.
+    /// When the head is free.
     free_ns: u64,
+    /// The byte under the head at `free_ns`.
     head: u64,
     ahead: Option<Ahead>,
-    /// Written to the cache and not begun, with the times of their arrival.
+    /// Writes in the cache that the head has not begun, with the times of their arrival.
     pending: VecDeque<(u64, Extent)>,
     pending_bytes: u64,
     /// Bytes of the cache that are being written until `free_ns`.
@@ -68,13 +69,13 @@ pub(crate) struct Drive {
     pub(crate) work: Work,
 }
 
-/// What is read on after a read: from `start` to the head's place, which was `from` at `since_ns`.
+/// The read-ahead after a read: from `start` to the head's position, which was `from` at `since_ns`.
 #[derive(Debug, Clone, Copy)]
 struct Ahead {
     start: u64,
     from: u64,
     since_ns: u64,
-    /// Where it pauses for want of room.
+    /// Where it pauses because its memory is full.
     limit: u64,
     /// When the head left.
     left_ns: Option<u64>,
@@ -83,7 +84,7 @@ struct Ahead {
 impl Drive {
     pub(crate) fn new(disk: &SeekDisk) -> Self {
         Self {
-            geometry: Geometry::of(disk),
+            geometry: Geometry::new(disk),
             interface_bytes_per_ns: disk.interface_bytes_per_s as f64 / 1e9,
             read_ahead: disk.read_ahead_bytes,
             write_cache: disk.write_cache_bytes,
@@ -98,7 +99,7 @@ impl Drive {
         }
     }
 
-    /// When a command ends that arrives now. Time never runs back from one call to the next.
+    /// When a command ends that arrives now. `now_ns` must not decrease from call to call.
     pub(crate) fn serve(&mut self, now_ns: u64, command: Command) -> u64 {
         let begins = now_ns.max(self.done_ns);
         self.write_behind(begins);
@@ -130,7 +131,7 @@ impl Drive {
         end.max(carried)
     }
 
-    /// When the read-ahead has all of an extent, if it begins within it.
+    /// When the read-ahead has all of an extent; `None` if the extent does not begin in it.
     fn read_ahead_has(&mut self, now_ns: u64, extent: Extent) -> Option<u64> {
         let mut ahead = self.ahead?;
         let reached = self.reached(&ahead, now_ns);
@@ -142,7 +143,7 @@ impl Drive {
             self.ahead = Some(ahead);
             return Some(now_ns);
         }
-        // The head must still be there, and the drive have room for it.
+        // The head must still be reading ahead, and the extent must fit into the memory.
         if ahead.left_ns.is_some() || extent.bytes > self.read_ahead {
             return None;
         }
@@ -153,7 +154,7 @@ impl Drive {
         Some((ahead.since_ns + passed).max(now_ns))
     }
 
-    /// The host has taken what lies before `taken`: there is room to read on, after a turn if the head had paused.
+    /// The host has taken everything before `taken`, so the drive reads further ahead, after a rotation if the head had paused.
     fn extend(&self, ahead: &mut Ahead, now_ns: u64, taken: u64) {
         let limit = ahead.limit.max(taken + self.read_ahead);
         if ahead.left_ns.is_none() && self.reached(ahead, now_ns) == ahead.limit {
@@ -165,7 +166,7 @@ impl Drive {
         ahead.limit = limit;
     }
 
-    /// How far the drive has read on at an instant.
+    /// How far the drive has read ahead at an instant.
     fn reached(&self, ahead: &Ahead, now_ns: u64) -> u64 {
         let until = ahead.left_ns.unwrap_or(now_ns).min(now_ns);
         let passed = until.saturating_sub(ahead.since_ns) as f64;
@@ -196,7 +197,7 @@ impl Drive {
         carried.max(room_ns)
     }
 
-    /// Begins what of the cache the head would have begun before an instant.
+    /// Begins all cached writes that the head would have begun before an instant.
     fn write_behind(&mut self, now_ns: u64) {
         loop {
             if self.free_ns <= now_ns {
@@ -212,7 +213,7 @@ impl Drive {
         }
     }
 
-    /// Ends what is being written, and begins the next.
+    /// Ends the present write from the cache, and begins the next.
     fn write_behind_until_room(&mut self) {
         self.begun_bytes = 0;
         if !self.pending.is_empty() {
@@ -227,7 +228,7 @@ impl Drive {
         self.begun_bytes = extent.bytes;
     }
 
-    /// Moves the head to an extent and lets it pass; when it has.
+    /// Moves the head to an extent and lets it pass; returns when it has passed.
     fn access(&mut self, now_ns: u64, extent: Extent) -> u64 {
         let begins = now_ns.max(self.free_ns);
         let from = self.leave_ahead(begins);
@@ -242,7 +243,7 @@ impl Drive {
         end
     }
 
-    /// Ends reading ahead; where the head is.
+    /// Ends reading ahead; returns the head's position.
     fn leave_ahead(&mut self, now_ns: u64) -> u64 {
         match self.ahead {
             Some(mut ahead) if ahead.left_ns.is_none() => {

@@ -1,11 +1,11 @@
-//! Where data lie on the platters, and how long the head takes from one place to another.
+//! Where data are on the platters, and how long the head takes from one place to another.
 //!
 //! Seeks take `least + a * sqrt(x) + b * x`, x being the share of the tracks crossed: the three-point curve of Lee and
 //! Katz ("An Analytic Performance Model of Disk Arrays", 1993). Over two random places sqrt(x) has the mean 8/15, and x
 //! 1/3, so that a and b follow from the average and the full stroke. `plan` refuses times that no such curve fits.
 //!
-//! Tracks lie in `ZONES` zones of as many tracks each; a track of a zone has as many bytes as the platter carries past the
-//! head in a turn. Tracks are skewed, so that reading on needs no wait at a track's end.
+//! Tracks are in `ZONES` zones with equal numbers of tracks; a track has as many bytes as pass the head in a rotation at
+//! the zone's rate. Tracks are skewed, so that a sequential read does not wait at a track's end.
 
 use plan::SeekDisk;
 
@@ -16,10 +16,10 @@ const ZONES: u32 = 16;
 const SECOND: f64 = 1e9;
 const MINUTE: f64 = 60e9;
 
-/// As close to the place as this share of a turn, the head is there: times are whole nanoseconds.
-const THERE: f64 = 1e-5;
+/// Tolerance of angles, as a share of a rotation, because times are whole nanoseconds.
+const TOLERANCE: f64 = 1e-5;
 
-/// What follows from a data sheet.
+/// The geometry of a drive, from its data sheet.
 #[derive(Debug, Clone)]
 pub(crate) struct Geometry {
     zones: Vec<Zone>,
@@ -47,20 +47,20 @@ struct Seek {
 pub(crate) struct Place {
     /// The track, counted from outside.
     track: f64,
-    /// How far into it, as a share of a turn.
+    /// Position in the track, as a share of a rotation.
     angle: f64,
-    /// Bytes that pass in a nanosecond.
+    /// Bytes that pass the head in a nanosecond.
     bytes_per_ns: f64,
 }
 
 impl Geometry {
-    pub(crate) fn of(disk: &SeekDisk) -> Self {
+    pub(crate) fn new(disk: &SeekDisk) -> Self {
         let turn_ns = MINUTE / f64::from(disk.rpm);
         let (outer, inner) = (disk.outer_bytes_per_s as f64, disk.inner_bytes_per_s as f64);
         let share = |zone: u32| f64::from(zone) / f64::from(ZONES - 1);
         let track_bytes = |zone| (outer - (outer - inner) * share(zone)) * turn_ns / SECOND;
-        let bytes_of_one_each: f64 = (0..ZONES).map(track_bytes).sum();
-        let tracks_each = disk.bytes as f64 / bytes_of_one_each;
+        let bytes_per_track_of_all: f64 = (0..ZONES).map(track_bytes).sum();
+        let tracks_each = disk.bytes as f64 / bytes_per_track_of_all;
         let mut start = 0.0;
         let zones = (0..ZONES).map(|number| {
             let zone = Zone {
@@ -75,7 +75,7 @@ impl Geometry {
             zones: zones.collect(),
             turn_ns,
             tracks: tracks_each * f64::from(ZONES),
-            seek: Seek::of(disk),
+            seek: Seek::new(disk),
         }
     }
 
@@ -91,7 +91,7 @@ impl Geometry {
         }
     }
 
-    /// Time of a seek, none on one track.
+    /// Time of a seek; 0 on the same track.
     pub(crate) fn seek_ns(&self, from: Place, to: Place) -> u64 {
         let crossed = (from.track - to.track).abs();
         if crossed < 1.0 {
@@ -105,7 +105,7 @@ impl Geometry {
     pub(crate) fn rotation_ns(&self, at_ns: u64, to: Place) -> u64 {
         let now = (at_ns as f64 / self.turn_ns).fract();
         let wait = (to.angle - now).rem_euclid(1.0);
-        if wait > 1.0 - THERE {
+        if wait > 1.0 - TOLERANCE {
             return 0;
         }
         (wait * self.turn_ns).round() as u64
@@ -113,14 +113,14 @@ impl Geometry {
 }
 
 impl Place {
-    /// Time in which so many bytes pass under the head.
+    /// Time in which this many bytes pass the head.
     pub(crate) fn transfer_ns(&self, bytes: u64) -> u64 {
         (bytes as f64 / self.bytes_per_ns).round() as u64
     }
 }
 
 impl Seek {
-    fn of(disk: &SeekDisk) -> Self {
+    fn new(disk: &SeekDisk) -> Self {
         let ns = |time: std::time::Duration| time.as_nanos() as f64;
         let least_ns = ns(disk.track_to_track);
         let average = ns(disk.average_seek) - least_ns;
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     fn geometry() -> Geometry {
-        Geometry::of(&SeekDisk::default())
+        Geometry::new(&SeekDisk::default())
     }
 
     #[test]
@@ -174,7 +174,7 @@ mod tests {
                 average_seek: std::time::Duration::from_micros(average_us),
                 ..SeekDisk::default()
             };
-            let seek = Seek::of(&disk);
+            let seek = Seek::new(&disk);
             let times: Vec<f64> = (0..=1000).map(|x| seek.ns(f64::from(x) / 1000.0)).collect();
             assert!(times.is_sorted(), "{average_us}");
         }

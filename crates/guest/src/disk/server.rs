@@ -1,4 +1,4 @@
-//! The thread that serves a disk: requests in, results out when the drive would have them.
+//! The thread that serves a drive: receives requests, and returns results when the drive would have them.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -16,16 +16,16 @@ use crate::disk::drive::{Command, Drive, Extent};
 use crate::disk::store::{Refusal, Store};
 use crate::disk::ublk::{Control, FLUSH, Queue, READ, WRITE};
 
-/// Priority among real-time tasks: a drive waits for nobody's CPU.
+/// Real-time priority: a drive does not wait for a CPU.
 const PRIORITY: i32 = 50;
 
-/// `PR_SET_IO_FLUSHER` of `include/uapi/linux/prctl.h`, which libc has not.
+/// `PR_SET_IO_FLUSHER` of `include/uapi/linux/prctl.h`, which libc lacks.
 const SET_IO_FLUSHER: libc::c_int = 57;
 
-/// Blocks that file systems have; a drive is a whole number of them.
+/// Block size of file systems; a drive has a whole number of blocks.
 const BLOCK: u64 = 4096;
 
-/// What the thread tells about itself.
+/// Statistics that the thread updates.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     reads: AtomicU64,
@@ -41,22 +41,22 @@ pub(crate) struct Shared {
 
 impl Shared {
     pub(crate) fn counts(&self) -> Counts {
-        let of = |one: &AtomicU64| one.load(Ordering::Relaxed);
+        let load = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
-            reads: of(&self.reads),
-            writes: of(&self.writes),
-            flushes: of(&self.flushes),
-            seeks: of(&self.seeks),
-            hits: of(&self.hits),
-            busy_ns: of(&self.busy_ns),
-            deepest: of(&self.deepest),
-            kept_bytes: of(&self.kept_bytes),
-            refused: of(&self.refused),
+            reads: load(&self.reads),
+            writes: load(&self.writes),
+            flushes: load(&self.flushes),
+            seeks: load(&self.seeks),
+            hits: load(&self.hits),
+            busy_ns: load(&self.busy_ns),
+            deepest: load(&self.deepest),
+            kept_bytes: load(&self.kept_bytes),
+            refused: load(&self.refused),
         }
     }
 }
 
-/// The block device and what is told of it.
+/// Makes the block device and starts its thread; returns the device and its statistics.
 pub(crate) fn start(plan: &SeekDisk) -> Result<(PathBuf, Arc<Shared>)> {
     let bytes = plan.bytes / BLOCK * BLOCK;
     let mut control = Control::add(plan.depth, bytes, plan.write_cache_bytes > 0)?;
@@ -70,7 +70,7 @@ pub(crate) fn start(plan: &SeekDisk) -> Result<(PathBuf, Arc<Shared>)> {
     };
     let (ready, is_ready) = mpsc::channel();
     let serve = move || {
-        let mut queue = match own_priority().and_then(|()| Queue::open(device, depth)) {
+        let mut queue = match raise_priority().and_then(|()| Queue::open(device, depth)) {
             Ok(queue) => queue,
             Err(why) => {
                 let _ = ready.send(Err(why));
@@ -78,7 +78,7 @@ pub(crate) fn start(plan: &SeekDisk) -> Result<(PathBuf, Arc<Shared>)> {
             }
         };
         let _ = ready.send(Ok(()));
-        // The disk is gone then: whoever waits for it learns that from the kernel.
+        // The kernel removes the device and fails its requests.
         if let Err(why) = server.serve(&mut queue) {
             eprintln!("bakeoff agent: disk: {why:#}");
         }
@@ -90,10 +90,10 @@ pub(crate) fn start(plan: &SeekDisk) -> Result<(PathBuf, Arc<Shared>)> {
     Ok((format!("/dev/ublkb{device}").into(), shared))
 }
 
-/// Makes the thread one that nothing keeps waiting, and whose own memory is never found by writing to this very disk
+/// Gives the thread real-time priority, and keeps the kernel from writing to this disk to find memory for the thread
 /// (`PR_SET_IO_FLUSHER`).
 #[expect(unsafe_code, reason = "neither call has a safe form for one thread")]
-fn own_priority() -> Result<()> {
+fn raise_priority() -> Result<()> {
     let parameter = libc::sched_param {
         sched_priority: PRIORITY,
     };
@@ -111,7 +111,7 @@ fn own_priority() -> Result<()> {
 struct Server {
     drive: Drive,
     store: Store,
-    /// Requests under way in their order, each with its end and result.
+    /// Pending requests in order: end, tag, result.
     due: VecDeque<(u64, u16, i32)>,
     shared: Arc<Shared>,
 }
@@ -134,19 +134,19 @@ impl Server {
             for tag in came.drain(..) {
                 self.take(queue, tag, now);
             }
-            self.tell();
+            self.update_counts();
         }
     }
 
-    /// Reads or writes now, and answers when the drive would have: the order is the same.
+    /// Reads or writes now, and schedules the answer. Answers come in the order of requests.
     fn take(&mut self, queue: &mut Queue, tag: u16, now: u64) {
-        let (asked, buffer) = queue.request(tag);
+        let (request, buffer) = queue.request(tag);
         let extent = Extent {
-            start: asked.start_byte(),
-            bytes: asked.bytes(),
+            start: request.start_byte(),
+            bytes: request.bytes(),
         };
         let length = extent.bytes as usize;
-        let done = match (asked.operation(), buffer.get_mut(..length)) {
+        let done = match (request.operation(), buffer.get_mut(..length)) {
             (READ, Some(buffer)) => {
                 count(&self.shared.reads);
                 let read = self.store.read(extent.start, buffer);
@@ -180,7 +180,7 @@ impl Server {
         self.due.push_back((end, tag, result));
     }
 
-    fn tell(&self) {
+    fn update_counts(&self) {
         let Shared {
             seeks,
             hits,
@@ -202,7 +202,7 @@ fn count(place: &AtomicU64) {
     place.fetch_add(1, Ordering::Relaxed);
 }
 
-/// The guest's clock: it also says where the platter is.
+/// The guest's clock, which also determines the platter's angle.
 fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64

@@ -1,15 +1,15 @@
-//! What was written to a drive: kept in memory where it is not zero, up to a limit.
+//! The content of a drive: kept in memory where it is not zero, up to a limit.
 
 use std::collections::BTreeMap;
 
-/// Memory is taken in pieces of this size.
+/// Memory is allocated in pieces of this size.
 const PIECE: usize = 16 << 10;
 
 /// A drive's content; what was never written is zero.
 #[derive(Debug)]
 pub(crate) struct Store {
     pieces: BTreeMap<u64, Box<[u8]>>,
-    /// How many it may have.
+    /// Most pieces.
     most: usize,
     size: u64,
 }
@@ -19,12 +19,12 @@ pub(crate) struct Store {
 pub(crate) enum Refusal {
     /// Beyond the end of the drive.
     Beyond,
-    /// No memory is left of what the plan gave it; what fitted was written.
+    /// The plan's limit of memory is reached; a part may have been written.
     Full,
 }
 
 impl Store {
-    /// Of a drive of `size` bytes that keeps up to `limit`.
+    /// The store of a drive of `size` bytes, with at most `limit` bytes of memory.
     pub(crate) fn new(size: u64, limit: u64) -> Self {
         Self {
             pieces: BTreeMap::new(),
@@ -79,7 +79,7 @@ impl Store {
     }
 }
 
-/// The pieces that an extent touches: their numbers, where in them it begins, and which of its bytes they have.
+/// The pieces that an extent touches: number, offset in the piece, and range of the extent's bytes.
 fn parts(start: u64, length: usize) -> impl Iterator<Item = (u64, usize, std::ops::Range<usize>)> {
     let mut done = 0;
     std::iter::from_fn(move || {

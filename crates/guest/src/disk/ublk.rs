@@ -190,8 +190,8 @@ impl Control {
 
     /// Shows the block device to the system; waits for its server to have fetched all tags.
     pub(crate) fn start(&mut self) -> Result<()> {
-        let own = u64::from(std::process::id());
-        self.send(START_DEV, 0, 0, own)
+        let pid = u64::from(std::process::id());
+        self.send(START_DEV, 0, 0, pid)
             .context("start the ublk device")
     }
 
@@ -206,8 +206,8 @@ impl Control {
         };
         let mut bytes = [0; 80];
         // SAFETY: a command is plain data of 32 bytes without padding, fewer than there is room for.
-        let own = unsafe { std::mem::transmute::<ControlCommand, [u8; 32]>(command) };
-        bytes[..own.len()].copy_from_slice(&own);
+        let command = unsafe { std::mem::transmute::<ControlCommand, [u8; 32]>(command) };
+        bytes[..command.len()].copy_from_slice(&command);
         let entry = opcode::UringCmd80::new(Fd(self.file.as_raw_fd()), operation)
             .cmd(bytes)
             .build();

@@ -1,4 +1,4 @@
-//! A SYN flood: connections asked for from addresses that nobody has, so that the server waits for their makers in vain.
+//! A SYN flood: connection requests from unused addresses, so that the server waits for answers that never come.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::OwnedFd;
@@ -9,15 +9,15 @@ use rustix::net::{
     AddressFamily, SendFlags, SocketFlags, SocketType, ipproto, sendto, socket_with,
 };
 
-use super::{Felt, Ongoing, Site, TICK};
+use super::{Impact, Ongoing, Site, TICK};
 use crate::netns::{CLIENT, SERVER};
 use crate::proc;
 
-/// The addresses that are asked from. The clients' side is no router, so that answers to them end there.
-const NOBODY: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 0);
-const NOBODY_PREFIX: u8 = 16;
+/// The source addresses. The clients' side does not forward, so answers to them end there.
+const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 0);
+const SOURCES_PREFIX: u8 = 16;
 
-/// State of a connection that was asked for and not made, in `/proc/net/tcp`; and of one that is waited for.
+/// States of sockets in `/proc/net/tcp`.
 const SYN_RECEIVED: &str = "03";
 const LISTENING: &str = "0A";
 
@@ -26,7 +26,7 @@ struct Flood {
     ports: Vec<u16>,
     rate_per_s: u32,
     random: SplitMix64,
-    /// Parts of a SYN that are due still, of as many as ticks are in a second.
+    /// SYNs that are due, times the ticks in a second.
     due: u64,
     sent: u64,
     cookies: u64,
@@ -50,9 +50,9 @@ pub(super) fn begin(rate_per_s: u32, site: &Site) -> Result<Box<dyn Ongoing>> {
     };
     let socket = site.client.within(open)?.context("no raw socket")?;
     let cookies = cookies(site)?;
-    let (nobody, via) = (format!("{NOBODY}/{NOBODY_PREFIX}"), CLIENT.to_string());
+    let (sources, via) = (format!("{SOURCES}/{SOURCES_PREFIX}"), CLIENT.to_string());
     site.server
-        .run("ip", &["route", "replace", &nobody, "via", &via])?;
+        .run("ip", &["route", "replace", &sources, "via", &via])?;
     Ok(Box::new(Flood {
         socket,
         ports,
@@ -66,15 +66,13 @@ pub(super) fn begin(rate_per_s: u32, site: &Site) -> Result<Box<dyn Ongoing>> {
 }
 
 fn cookies(site: &Site) -> Result<u64> {
-    let counters = site.server.within(proc::own_tcp)??;
+    let counters = site.server.within(proc::thread_tcp)??;
     Ok(counters.get("TcpExtSyncookiesSent").copied().unwrap_or(0))
 }
 
 /// Sockets of the calling thread's namespace: local port and state.
 fn sockets() -> Vec<(u16, String)> {
-    let read = |name: &str| {
-        std::fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
-    };
+    let read = |name: &str| proc::text_of(format!("/proc/thread-self/net/{name}"));
     let text = read("tcp") + &read("tcp6");
     let parse = |line: &str| {
         let mut words = line.split_ascii_whitespace().skip(1);
@@ -107,10 +105,10 @@ impl Ongoing for Flood {
         self.due += u64::from(self.rate_per_s);
         for _ in 0..self.due / ticks_per_s {
             let bits = self.random.bits();
-            let source = Ipv4Addr::from(u32::from(NOBODY) | (bits as u32 & 0xffff));
-            let own_port = 1024 | (bits >> 16) as u16;
+            let source = Ipv4Addr::from(u32::from(SOURCES) | (bits as u32 & 0xffff));
+            let source_port = 1024 | (bits >> 16) as u16;
             let port = self.ports[(bits >> 32) as usize % self.ports.len()];
-            let packet = syn(source, own_port, SERVER, port, (bits >> 32) as u32);
+            let packet = syn(source, source_port, SERVER, port, (bits >> 32) as u32);
             let to = SocketAddrV4::new(SERVER, 0);
             let sent = sendto(&self.socket, &packet, SendFlags::DONTWAIT, &to);
             self.sent += u64::from(sent.is_ok());
@@ -118,19 +116,19 @@ impl Ongoing for Flood {
         self.due %= ticks_per_s;
     }
 
-    fn end(&mut self, site: &Site) -> Result<Felt> {
+    fn end(&mut self, site: &Site) -> Result<Impact> {
         self.most_half_open = site.server.within(half_open)?;
         let cookies = cookies(site)?.saturating_sub(self.cookies);
-        let nobody = format!("{NOBODY}/{NOBODY_PREFIX}");
-        site.server.run("ip", &["route", "del", &nobody])?;
-        Ok(Felt::by("waited-for", self.most_half_open + cookies)
-            .beside("sent", self.sent)
-            .beside("cookies", cookies))
+        let sources = format!("{SOURCES}/{SOURCES_PREFIX}");
+        site.server.run("ip", &["route", "del", &sources])?;
+        Ok(Impact::new("waited-for", self.most_half_open + cookies)
+            .with("sent", self.sent)
+            .with("cookies", cookies))
     }
 }
 
-/// An IPv4 packet without options that asks for a connection. The kernel fills in its length and its header's checksum.
-fn syn(source: Ipv4Addr, own_port: u16, server: Ipv4Addr, port: u16, sequence: u32) -> [u8; 40] {
+/// A SYN packet without options. The kernel fills in the length and the checksum of the IPv4 header.
+fn syn(source: Ipv4Addr, source_port: u16, server: Ipv4Addr, port: u16, sequence: u32) -> [u8; 40] {
     const SYN: u8 = 2;
     let mut packet = [0; 40];
     // Version 4 and five words; 40 bytes; time to live; TCP.
@@ -139,7 +137,7 @@ fn syn(source: Ipv4Addr, own_port: u16, server: Ipv4Addr, port: u16, sequence: u
     (packet[8], packet[9]) = (64, 6);
     packet[12..16].copy_from_slice(&source.octets());
     packet[16..20].copy_from_slice(&server.octets());
-    packet[20..22].copy_from_slice(&own_port.to_be_bytes());
+    packet[20..22].copy_from_slice(&source_port.to_be_bytes());
     packet[22..24].copy_from_slice(&port.to_be_bytes());
     packet[24..28].copy_from_slice(&sequence.to_be_bytes());
     // Five words; the flag; the window.
@@ -151,7 +149,7 @@ fn syn(source: Ipv4Addr, own_port: u16, server: Ipv4Addr, port: u16, sequence: u
     packet
 }
 
-/// The Internet's checksum (RFC 1071) over parts of an even length.
+/// The Internet checksum (RFC 1071) over parts of an even length.
 fn checksum(parts: &[&[u8]]) -> u16 {
     let words = parts.iter().flat_map(|part| part.chunks_exact(2));
     let words = words.map(|two| u32::from(u16::from_be_bytes([two[0], two[1]])));

@@ -1,9 +1,8 @@
-//! Memory that somebody else uses: a process in a cgroup of its own, which the kernel ends before any other if none is left.
+//! Memory pressure: a process in a separate cgroup takes memory. Out of memory, the kernel kills it first.
 
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,23 +11,23 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, kill_process};
 use workload::context::command;
 
-use super::{Felt, Ongoing, Site};
+use super::{Impact, Ongoing, Site};
 use crate::cgroup::{Cgroup, Cgroups};
 
-/// Time for what was killed to go.
-const PACE: Duration = Duration::from_millis(5);
-const PATIENCE: u32 = 400;
+/// Between two checks whether killed processes are gone.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+const MOST_POLLS: u32 = 400;
 
-struct Eater {
+struct MemoryHog {
     shell: Child,
     cgroup: Cgroup,
     most_bytes: u64,
 }
 
-/// Has `tail` keep so many bytes until it is told that there are no more of them, which it never is.
+/// Starts a `tail` that keeps `bytes` bytes in memory while it waits for the end of its input, which never comes.
 #[expect(unsafe_code, reason = "entering a cgroup between fork and exec")]
 pub(super) fn begin(bytes: u64, site: &Site) -> Result<Box<dyn Ongoing>> {
-    let cgroup = cgroup(&site.cgroup)?;
+    let cgroup = Cgroups::make(&site.cgroup)?.child("disturbance")?;
     let procs = cgroup.procs_file()?;
     let script = format!(
         "echo 1000 >/proc/self/oom_score_adj; (head -c {bytes} /dev/zero; exec sleep infinity) | exec tail -c {bytes}"
@@ -45,48 +44,40 @@ pub(super) fn begin(bytes: u64, site: &Site) -> Result<Box<dyn Ongoing>> {
     }
     base::process::bind(&mut shell);
     let shell = shell.spawn().context("start what takes memory")?;
-    Ok(Box::new(Eater {
+    Ok(Box::new(MemoryHog {
         shell,
         cgroup,
         most_bytes: 0,
     }))
 }
 
-fn cgroup(base: &Path) -> Result<Cgroup> {
-    Cgroups::make(base)?.child("disturbance")
-}
-
-impl Ongoing for Eater {
+impl Ongoing for MemoryHog {
     fn tick(&mut self, _site: &Site) {
-        let bytes = self
-            .cgroup
-            .processes()
-            .into_iter()
-            .map(resident_bytes)
-            .sum();
+        let processes = self.cgroup.processes().into_iter();
+        let bytes = processes.map(resident_bytes).sum();
         self.most_bytes = self.most_bytes.max(bytes);
     }
 
-    fn end(&mut self, site: &Site) -> Result<Felt> {
+    fn end(&mut self, site: &Site) -> Result<Impact> {
         self.tick(site);
-        for _ in 0..PATIENCE {
+        for _ in 0..MOST_POLLS {
             let left = self.cgroup.processes();
             if left.is_empty() {
                 break;
             }
             for pid in left.into_iter().filter_map(Pid::from_raw) {
-                // One that has ended meanwhile is what was wanted.
+                // Fails if the process has ended meanwhile.
                 let _ = kill_process(pid, Signal::KILL);
             }
             let _ = self.shell.try_wait();
-            thread::sleep(PACE);
+            thread::sleep(POLL_INTERVAL);
         }
         let _ = self.shell.wait();
-        Ok(Felt::by("resident-mib", self.most_bytes >> 20))
+        Ok(Impact::new("resident-mib", self.most_bytes >> 20))
     }
 }
 
-/// `VmRSS:    1234 kB` of `proc_pid_status(5)`.
+/// The line `VmRSS:    1234 kB` of `proc_pid_status(5)`.
 fn resident_bytes(pid: i32) -> u64 {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));

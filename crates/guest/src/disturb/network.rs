@@ -1,17 +1,17 @@
 //! The network between clients and servers: the kernel's network emulator (`sch_netem`) on both ends, and the link itself.
 //!
-//! An end of the pair of devices sees what leaves it, so that each direction has its own emulator.
+//! An emulator sees only what leaves its device, so both ends have one: one for each direction.
 
 use anyhow::{Context, Result};
 use plan::DisturbanceKind;
 use workload::context::{SOURCES, SOURCES_PREFIX};
 
-use super::{Felt, Ongoing, Site};
+use super::{Impact, Ongoing, Site};
 use crate::netns::{CLIENT, CLIENT_END, Netns, SERVER_END};
 use crate::proc;
 
-/// Packets that an emulator holds at the most: so many that none is lost for want of room.
-const HELD: u32 = 100_000;
+/// Most packets in an emulator: enough that none is lost because the queue is full.
+const LIMIT: u32 = 100_000;
 
 /// The two ends of the network.
 fn ends(site: &Site) -> [(&Netns, &'static str); 2] {
@@ -20,20 +20,20 @@ fn ends(site: &Site) -> [(&Netns, &'static str); 2] {
 
 struct Netem {
     kind: DisturbanceKind,
-    before: Noticed,
+    before: TcpEvents,
 }
 
 pub(super) fn begin_netem(kind: &DisturbanceKind, site: &Site) -> Result<Box<dyn Ongoing>> {
     let words = words(kind);
-    let before = Noticed::read(site)?;
+    let before = TcpEvents::read(site)?;
     for (netns, device) in ends(site) {
-        let held = HELD.to_string();
+        let limit = LIMIT.to_string();
         let mut arguments = vec![
-            "qdisc", "replace", "dev", device, "root", "netem", "limit", &held,
+            "qdisc", "replace", "dev", device, "root", "netem", "limit", &limit,
         ];
         arguments.extend(words.split(' '));
         if let Err(why) = netns.run("tc", &arguments) {
-            take_out(site);
+            remove_netem(site);
             return Err(why);
         }
     }
@@ -43,7 +43,7 @@ pub(super) fn begin_netem(kind: &DisturbanceKind, site: &Site) -> Result<Box<dyn
     }))
 }
 
-/// What `tc` calls it.
+/// Arguments of `tc` for an emulator.
 fn words(kind: &DisturbanceKind) -> String {
     let percent = |share: f64| format!("{:.4}%", share * 100.0);
     match *kind {
@@ -65,57 +65,57 @@ fn words(kind: &DisturbanceKind) -> String {
         | DisturbanceKind::KillWorker
         | DisturbanceKind::SynFlood { .. }
         | DisturbanceKind::SlowClients { .. }
-        | DisturbanceKind::Descriptors => unreachable!("it is no matter of the emulator's"),
+        | DisturbanceKind::Descriptors => unreachable!("the emulator does not do this"),
     }
 }
 
-/// Takes the emulators out; an end that has none is as it should be.
-fn take_out(site: &Site) {
+/// Removes the emulators from both ends, if there are any.
+fn remove_netem(site: &Site) {
     for (netns, device) in ends(site) {
         let _ = netns.run("tc", &["qdisc", "del", "dev", device, "root"]);
     }
 }
 
 impl Ongoing for Netem {
-    fn end(&mut self, site: &Site) -> Result<Felt> {
-        let passed = Passed::read(site);
-        take_out(site);
-        let (passed, noticed) = (passed?, Noticed::read(site)?.since(self.before));
-        let felt = match self.kind {
-            DisturbanceKind::Loss { .. } => Felt::by("lost", passed.dropped),
-            DisturbanceKind::Reorder { .. } => Felt::by("overtaking", passed.requeued),
-            DisturbanceKind::Duplicate { .. } => Felt::by("seen-twice", noticed.duplicates),
-            DisturbanceKind::Corrupt { .. } => Felt::by("bad-checksums", noticed.bad_checksums),
-            _ => Felt::by("delayed", passed.packets),
+    fn end(&mut self, site: &Site) -> Result<Impact> {
+        let counts = NetemCounts::read(site);
+        remove_netem(site);
+        let (counts, tcp) = (counts?, TcpEvents::read(site)?.since(self.before));
+        let impact = match self.kind {
+            DisturbanceKind::Loss { .. } => Impact::new("lost", counts.dropped),
+            DisturbanceKind::Reorder { .. } => Impact::new("overtaking", counts.requeued),
+            DisturbanceKind::Duplicate { .. } => Impact::new("seen-twice", tcp.duplicates),
+            DisturbanceKind::Corrupt { .. } => Impact::new("bad-checksums", tcp.bad_checksums),
+            _ => Impact::new("delayed", counts.packets),
         };
-        Ok(felt
-            .beside("packets", passed.packets)
-            .beside("retransmitted", noticed.retransmitted))
+        Ok(impact
+            .with("packets", counts.packets)
+            .with("retransmitted", tcp.retransmitted))
     }
 }
 
-/// What went through both emulators.
+/// Counts of both emulators together.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Passed {
+struct NetemCounts {
     packets: u64,
     dropped: u64,
     requeued: u64,
 }
 
-impl Passed {
+impl NetemCounts {
     fn read(site: &Site) -> Result<Self> {
         let mut sum = Self::default();
         for (netns, device) in ends(site) {
             let text = netns.run("tc", &["-s", "qdisc", "show", "dev", device])?;
-            let one = Self::parse(&text).context("tc tells no counts of the emulator")?;
-            sum.packets += one.packets;
-            sum.dropped += one.dropped;
-            sum.requeued += one.requeued;
+            let end = Self::parse(&text).context("tc shows no counts of the emulator")?;
+            sum.packets += end.packets;
+            sum.dropped += end.dropped;
+            sum.requeued += end.requeued;
         }
         Ok(sum)
     }
 
-    /// ` Sent 5660 bytes 12 pkt (dropped 3, overlimits 0 requeues 1)`, below the line of the emulator.
+    /// Parses ` Sent 5660 bytes 12 pkt (dropped 3, overlimits 0 requeues 1)`, below the line of the emulator.
     fn parse(text: &str) -> Option<Self> {
         let mut lines = text.lines();
         lines.find(|line| line.starts_with("qdisc netem"))?;
@@ -140,23 +140,23 @@ impl Passed {
     }
 }
 
-/// What the TCP of both sides noticed.
+/// TCP counters, summed over both sides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Noticed {
+struct TcpEvents {
     retransmitted: u64,
     duplicates: u64,
     bad_checksums: u64,
 }
 
-impl Noticed {
+impl TcpEvents {
     fn read(site: &Site) -> Result<Self> {
         let mut sum = Self::default();
         for (netns, _) in ends(site) {
-            let counters = netns.within(proc::own_tcp)??;
-            let of = |name: &str| counters.get(name).copied().unwrap_or(0);
-            sum.retransmitted += of("TcpRetransSegs");
-            sum.duplicates += of("TcpExtTCPDSACKOldSent") + of("TcpExtTCPDSACKOfoSent");
-            sum.bad_checksums += of("TcpInCsumErrors");
+            let counters = netns.within(proc::thread_tcp)??;
+            let count = |name: &str| counters.get(name).copied().unwrap_or(0);
+            sum.retransmitted += count("TcpRetransSegs");
+            sum.duplicates += count("TcpExtTCPDSACKOldSent") + count("TcpExtTCPDSACKOfoSent");
+            sum.bad_checksums += count("TcpInCsumErrors");
         }
         Ok(sum)
     }
@@ -172,12 +172,12 @@ impl Noticed {
 
 struct LinkDown {
     is_down: bool,
-    before: Noticed,
+    before: TcpEvents,
 }
 
-/// Takes down the servers' end, so that clients meet what they meet when a cable is pulled: silence.
+/// Takes down the servers' end, so that clients get no answers, as with a pulled cable.
 pub(super) fn begin_link_down(site: &Site) -> Result<Box<dyn Ongoing>> {
-    let before = Noticed::read(site)?;
+    let before = TcpEvents::read(site)?;
     site.server
         .run("ip", &["link", "set", SERVER_END, "down"])?;
     let shown = site
@@ -188,16 +188,16 @@ pub(super) fn begin_link_down(site: &Site) -> Result<Box<dyn Ongoing>> {
 }
 
 impl Ongoing for LinkDown {
-    fn end(&mut self, site: &Site) -> Result<Felt> {
+    fn end(&mut self, site: &Site) -> Result<Impact> {
         site.server.run("ip", &["link", "set", SERVER_END, "up"])?;
-        // Routes through a device go with it.
+        // The kernel has removed the device's routes.
         let sources = format!("{SOURCES}/{SOURCES_PREFIX}");
         let via = CLIENT.to_string();
         site.server
             .run("ip", &["route", "replace", &sources, "via", &via])?;
-        let noticed = Noticed::read(site)?.since(self.before);
+        let tcp = TcpEvents::read(site)?.since(self.before);
         let down = u64::from(self.is_down);
-        Ok(Felt::by("links-down", down).beside("retransmitted", noticed.retransmitted))
+        Ok(Impact::new("links-down", down).with("retransmitted", tcp.retransmitted))
     }
 }
 
@@ -208,15 +208,15 @@ mod tests {
     #[test]
     fn counts_are_those_of_the_emulator() {
         let text = "qdisc noqueue 0: root refcnt 2\n Sent 0 bytes 0 pkt (dropped 0, overlimits 0 requeues 0)\n";
-        assert_eq!(Passed::parse(text), None);
+        assert_eq!(NetemCounts::parse(text), None);
         let text = "qdisc netem 8001: root refcnt 5 limit 1000 loss 1%\n Sent 5660 bytes 12 pkt (dropped 3, overlimits 0 \
                     requeues 1) \n backlog 0b 0p requeues 1\n";
-        let passed = Passed {
+        let counts = NetemCounts {
             packets: 12,
             dropped: 3,
             requeued: 1,
         };
-        assert_eq!(Passed::parse(text), Some(passed));
+        assert_eq!(NetemCounts::parse(text), Some(counts));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Clients that ask for pages and hardly read them: each takes a byte a second, so that the server keeps what it has for them.
+//! Slow clients: each requests pages and reads one byte a second, so that the server must hold its answers.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,20 +10,21 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
 use workload::probe::Probe;
 
-use super::{Felt, Ongoing, Site};
+use super::{Impact, Ongoing, Site};
 
-/// Bytes that the kernel keeps for such a client; it makes that its least, some two thousand.
+/// Receive buffer of a client; the kernel raises it to its minimum, some two thousand bytes.
 const BUFFER_BYTES: usize = 1;
 
-/// Requests of each, one after the other: so many that their answers fill what lies between server and client.
+/// Pipelined requests of each client: their answers fill all buffers between server and client.
 const REQUESTS: usize = 500;
 
 const SECOND: Duration = Duration::from_secs(1);
 
 struct SlowClients {
     clients: Vec<TcpStream>,
-    /// What each has to send, and how much of it each has sent.
+    /// The bytes that each client sends.
     requests: Vec<u8>,
+    /// How many of them each client has sent.
     sent: Vec<usize>,
     last_read: Instant,
     ended: u64,
@@ -57,15 +58,15 @@ pub(super) fn begin(connections: u32, site: &Site) -> Result<Box<dyn Ongoing>> {
 fn page(service: &super::ServicePlace) -> Option<(SocketAddr, String)> {
     match &service.probe {
         Probe::Http { server, path, .. } => Some((*server, path.clone())),
-        Probe::Program { .. } | Probe::Own { .. } => None,
+        Probe::Program { .. } | Probe::Custom { .. } => None,
     }
 }
 
-/// A connection that is being made, with next to no room.
+/// Begins to connect, with the smallest receive buffer.
 fn slow(server: SocketAddr) -> Result<TcpStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::INET, SocketType::STREAM, flags, None)?;
-    // Before it connects, because the first packet says how much room there is.
+    // Before it connects, because the first packet announces the window.
     set_socket_recv_buffer_size(&socket, BUFFER_BYTES)?;
     match connect(&socket, &server) {
         Ok(()) | Err(Errno::INPROGRESS) => Ok(socket.into()),
@@ -101,11 +102,11 @@ impl Ongoing for SlowClients {
         }
     }
 
-    fn end(&mut self, _site: &Site) -> Result<Felt> {
-        // Only who has sent something has been let in.
+    fn end(&mut self, _site: &Site) -> Result<Impact> {
+        // A client that has sent something was accepted.
         let held = self.sent.iter().filter(|sent| **sent > 0).count() as u64;
         self.clients.clear();
-        Ok(Felt::by("held", held).beside("closed-by-server", self.ended))
+        Ok(Impact::new("held", held).with("closed-by-server", self.ended))
     }
 }
 

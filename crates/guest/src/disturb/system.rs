@@ -1,4 +1,4 @@
-//! What the kernel gives: room on the file system, CPUs, the time of day.
+//! Disturbs the system: fills the file system, takes a CPU offline, steps the clock.
 
 use std::ffi::CString;
 use std::fs::{self, File};
@@ -10,18 +10,18 @@ use rustix::fs::{statfs, statvfs};
 use rustix::mount::{MountFlags, mount_remount};
 use rustix::time::{ClockId, Timespec, clock_gettime, clock_settime};
 
-use super::{Felt, Ongoing, Site};
+use super::{Impact, Ongoing, Site};
 
 /// `TMPFS_MAGIC` of `linux/magic.h`.
 const TMPFS: i64 = 0x0102_1994;
 
-/// A file that takes what is left.
+/// A file that takes the remaining space.
 const FILLER: &str = ".disturbance";
 
-/// Bytes that are tried at once.
+/// Bytes of one write.
 const PIECE: [u8; 4096] = [0; 4096];
 
-/// Pieces that are tried at the most until one is refused.
+/// Most writes in one tick.
 const PIECES: usize = 256;
 
 struct DiskFull {
@@ -31,7 +31,7 @@ struct DiskFull {
     refused: u64,
 }
 
-/// Makes the file system as small as what lies on it: to fill it would take the guest's memory, which is another disturbance.
+/// Shrinks the file system to its content: filling it would take the guest's memory, which is another disturbance.
 pub(super) fn begin_disk_full(site: &Site) -> Result<Box<dyn Ongoing>> {
     let dir = site.dir.clone();
     let kind = statfs(&dir).context("look at the servers' file system")?;
@@ -43,7 +43,7 @@ pub(super) fn begin_disk_full(site: &Site) -> Result<Box<dyn Ongoing>> {
     let whole_bytes = room.f_blocks * room.f_frsize;
     let used = (room.f_blocks - room.f_bfree) * room.f_frsize;
     let fits = |more: u64| resize(&dir, used + more);
-    // Servers write meanwhile.
+    // Servers may write meanwhile.
     fits(0)
         .or_else(|_| fits(64 << 10))
         .context("shrink the servers' file system")?;
@@ -63,7 +63,7 @@ fn resize(dir: &Path, bytes: u64) -> io::Result<()> {
 }
 
 impl Ongoing for DiskFull {
-    /// Takes what has become free, and counts what is refused.
+    /// Takes space that has become free, and counts refused writes.
     fn tick(&mut self, _site: &Site) {
         for _ in 0..PIECES {
             if let Err(why) = self.filler.write_all(&PIECE) {
@@ -73,12 +73,12 @@ impl Ongoing for DiskFull {
         }
     }
 
-    fn end(&mut self, _site: &Site) -> Result<Felt> {
+    fn end(&mut self, _site: &Site) -> Result<Impact> {
         let removed = fs::remove_file(self.dir.join(FILLER));
         resize(&self.dir, self.whole_bytes)
             .context("give the servers' file system its room back")?;
         removed.context("remove what filled the servers' file system")?;
-        Ok(Felt::by("refused-writes", self.refused))
+        Ok(Impact::new("refused-writes", self.refused))
     }
 }
 
@@ -96,15 +96,15 @@ pub(super) fn begin_cpu_offline(cpu: u32) -> Result<Box<dyn Ongoing>> {
 }
 
 impl Ongoing for CpuOffline {
-    fn end(&mut self, _site: &Site) -> Result<Felt> {
+    fn end(&mut self, _site: &Site) -> Result<Impact> {
         let write = fs::write(&self.file, "1");
         write.with_context(|| format!("turn a CPU on again: {}", self.file.display()))?;
-        Ok(Felt::by("cpus-off", u64::from(self.was_off)))
+        Ok(Impact::new("cpus-off", u64::from(self.was_off)))
     }
 }
 
 struct ClockStep {
-    /// Time of day less the time since the boot, before the step.
+    /// Time of day minus monotonic time, before the step.
     offset_ns: i128,
     stepped_ms: u64,
 }
@@ -115,15 +115,15 @@ pub(super) fn begin_clock_step(step_ms: i64) -> Result<Box<dyn Ongoing>> {
     let stepped_ns = (self::offset_ns() - offset_ns).unsigned_abs();
     Ok(Box::new(ClockStep {
         offset_ns,
-        // To the nearest: the two clocks are read one after the other.
+        // Rounded, because the two clocks are read one after the other.
         stepped_ms: ((stepped_ns + 500_000) / 1_000_000) as u64,
     }))
 }
 
 impl Ongoing for ClockStep {
-    fn end(&mut self, _site: &Site) -> Result<Felt> {
+    fn end(&mut self, _site: &Site) -> Result<Impact> {
         set_offset(self.offset_ns).context("set the time of day back")?;
-        Ok(Felt::by("stepped-ms", self.stepped_ms))
+        Ok(Impact::new("stepped-ms", self.stepped_ms))
     }
 }
 

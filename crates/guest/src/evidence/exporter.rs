@@ -10,7 +10,7 @@ use load::url::{Scheme, Url};
 
 use super::{Boot, Reading};
 
-/// What is asked for of `node_exporter`, so that a scrape costs the system 2 ms of CPU time and not 20.
+/// Collectors of `node_exporter` that are queried: a scrape costs the system 2 ms of CPU time, instead of 20 for all.
 const COLLECTORS: [&str; 4] = ["cpu", "meminfo", "stat", "uname"];
 
 pub(super) fn read(url: &str) -> Result<Reading> {
@@ -29,7 +29,7 @@ pub(super) fn read(url: &str) -> Result<Reading> {
     // windows_exporter refuses collectors that it does not have.
     for path in [narrow, url.path.clone()] {
         let exchange = Exchange::get(path, Expect::status(200));
-        let (response, _) = probe::ask(&server, &exchange).context("exporter")?;
+        let (response, _) = probe::request(&server, &exchange).context("exporter")?;
         if response.status == 200 {
             let text = String::from_utf8_lossy(&response.body);
             return parse(&text)
@@ -69,7 +69,7 @@ impl<'t> Sample<'t> {
         })
     }
 
-    /// A label's value, as it is escaped.
+    /// A label's value, with its escapes.
     fn label(&self, name: &str) -> Option<&'t str> {
         let mut rest = self.labels;
         loop {
@@ -114,11 +114,11 @@ fn parse(text: &str) -> Option<Reading> {
 struct Sums {
     busy: f64,
     idle: f64,
-    /// Each CPU tells its idle time once.
+    /// Number of idle times, one per CPU.
     cpus: f64,
     total: Option<f64>,
     free: Option<f64>,
-    /// What Linux has lent to caches, without what programs share through them.
+    /// Reclaimable caches: without shared memory, which Linux counts as cached.
     caches: f64,
     boot: Option<f64>,
     system: Option<String>,
@@ -204,7 +204,7 @@ windows_os_info{major_version="10",product="Microsoft Windows Server 2022",versi
 "#;
         let reading = parse(text).unwrap();
         assert_eq!((reading.cpu, reading.cpus), (Some((10.0, 30.0)), Some(1.0)));
-        // Nobody can be said to be busy for a share of CPUs that are not told.
+        // Without idle times the number of CPUs is unknown.
         let busy = "windows_cpu_time_total{core=\"0,0\",mode=\"user\"} 10\n";
         assert_eq!(parse(busy).unwrap().cpus, None);
         assert_eq!(

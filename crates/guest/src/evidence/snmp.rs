@@ -12,7 +12,7 @@ use self::snapshots::{LEAD, POLL_INTERVAL, SHORTEST_WINDOW, Snapshots, TAIL, Tic
 use super::{Boot, Reading, wait_until};
 
 /// Longest wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 const SYS_DESCR: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 1, 0];
 const SYS_UP_TIME: &[u64] = &[1, 3, 6, 1, 2, 1, 1, 3, 0];
@@ -29,15 +29,15 @@ const CPU_BUSY: [&[u64]; 5] = [
     &[1, 3, 6, 1, 4, 1, 2021, 11, 56, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 61, 0],
 ];
-/// `ssCpuRawIdle`, `Wait`, `Steal`: what is not busy by an exporter either.
+/// `ssCpuRawIdle`, `Wait`, `Steal`: not busy, as for an exporter.
 const CPU_IDLE: [&[u64]; 3] = [
     &[1, 3, 6, 1, 4, 1, 2021, 11, 53, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 54, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 11, 64, 0],
 ];
-/// `memShared`, which is in the cached memory and in use all the same.
+/// `memShared`, which is in use, but counted as cached.
 const MEM_SHARED: &[u64] = &[1, 3, 6, 1, 4, 1, 2021, 4, 13, 0];
-/// `memBuffer` and `memCached`: what programs could have, so that it is not in use.
+/// `memBuffer` and `memCached`: reclaimable, so not in use.
 const CACHES: [&[u64]; 2] = [
     &[1, 3, 6, 1, 4, 1, 2021, 4, 14, 0],
     &[1, 3, 6, 1, 4, 1, 2021, 4, 15, 0],
@@ -74,8 +74,8 @@ pub(super) fn read(address: &str, community: &str) -> Result<Reading> {
     })
 }
 
-/// The CPUs that were busy in a window that opens after `warmup`, on average. `None` where the agent does not tell, or not often
-/// enough for this window.
+/// Average of busy CPUs in a window. `None` if the agent does not count them, or renews its counters too rarely for
+/// this window.
 pub(super) fn busy_cpus(
     address: &str,
     community: &str,
@@ -97,11 +97,11 @@ pub(super) fn busy_cpus(
         }
         let ticks = agent.ticks();
         let answered = begun.elapsed();
-        // An answer that did not come is a gap, in which the counters may have been renewed.
+        // A missing answer is a gap, in which the counters may have been renewed.
         if let Ok(ticks) = ticks
             && answered <= close
         {
-            snapshots.add((asked, answered), ticks);
+            snapshots.add(asked, answered, ticks);
         }
         let next = if snapshots.has_first() && answered + TAIL < close {
             close.saturating_sub(TAIL)
@@ -122,14 +122,14 @@ impl Agent {
         } else {
             format!("{address}:161")
         };
-        let session = SyncSession::new_v2c(&address, community.as_bytes(), Some(PATIENCE), 1)
+        let session = SyncSession::new_v2c(&address, community.as_bytes(), Some(TIMEOUT), 1)
             .with_context(|| {
                 format!("cannot ask an SNMP agent: {address} (write HOST or HOST:PORT)")
             })?;
         Ok(Self(session))
     }
 
-    /// A value; `None` where the agent has none.
+    /// A value; `None` if the agent has none.
     fn get<T>(
         &mut self,
         name: &[u64],
@@ -137,15 +137,15 @@ impl Agent {
     ) -> Result<Option<T>> {
         let name = Oid::from(name).map_err(|why| anyhow!("{why:?}"))?;
         let answer = self.0.get(&name).map_err(|why| match why {
-            snmp2::Error::Receive => anyhow!("no answer within {} s", PATIENCE.as_secs()),
+            snmp2::Error::Receive => anyhow!("no answer within {} s", TIMEOUT.as_secs()),
             why => anyhow!("not an answer that can be read: {why}"),
         })?;
         let mut values = answer.varbinds;
         Ok(values.next().and_then(|(_, value)| take(&value)))
     }
 
-    /// Ticks of all states, asked for at once so that they are of one moment; 0 where the agent has none, or has not looked
-    /// at its CPUs yet.
+    /// Ticks of all states in one query, so that they are of one instant; 0 for a state that the agent does not have, or
+    /// has not read yet.
     fn ticks(&mut self) -> Result<Ticks> {
         let names = CPU_BUSY.iter().chain(&CPU_IDLE);
         let names: Vec<Oid<'_>> = names
@@ -161,7 +161,7 @@ impl Agent {
         Ok(ticks)
     }
 
-    /// CPUs of the system; `None` where it does not list them.
+    /// Number of the system's CPUs; `None` if it does not list them.
     fn cpus(&mut self) -> Option<u64> {
         let table = Oid::from(PROCESSORS).ok()?;
         let mut last = table.to_owned();
@@ -191,7 +191,7 @@ impl Agent {
         })
     }
 
-    /// The sum of those that the agent has; `None` where it has not the first.
+    /// The sum of the values that the agent has; `None` if it lacks the first.
     fn sum(&mut self, names: &[&[u64]]) -> Result<Option<f64>> {
         let mut sum = None;
         for name in names {

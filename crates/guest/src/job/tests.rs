@@ -70,14 +70,15 @@ fn job_of(kind: &str, options: &str) -> Job {
     }
 }
 
-/// Set in a process that runs one test only.
+/// Environment variable of a process that runs one test only.
 const APART: &str = "BAKEOFF_TEST_APART";
 
-/// Runs the calling test in a process apart, because a job moves its whole process into its cgroup. False in that process.
+/// Runs the calling test in a separate process, because a job moves its whole process into its cgroup. `false` in that
+/// process.
 fn ran_apart() -> bool {
     let thread = thread::current();
     let name = thread.name().unwrap();
-    // With one thread for all tests, they run one after the other in the main thread.
+    // With one thread for all tests, each of them runs in the main thread.
     if name == "main" || env::var_os(APART).is_some() {
         return false;
     }
@@ -91,7 +92,7 @@ fn ran_apart() -> bool {
     true
 }
 
-/// A cgroup that no other test has, of this checkout or another.
+/// A cgroup that no other test process has.
 fn unused_cgroup() -> PathBuf {
     let name = format!("bakeoff-test-{}", std::process::id());
     cgroup2().unwrap().join(name)
@@ -115,7 +116,7 @@ fn environment(dir: &Path) -> Environment {
     }
 }
 
-/// What a test does to the workload's directory when a phase begins.
+/// Changes the workload's directory as a phase begins.
 type Disturb<'d> = &'d (dyn Fn(Phase, &Path) + Sync);
 
 fn try_disturbed(
@@ -127,30 +128,31 @@ fn try_disturbed(
         return None;
     }
     let dir = tempfile::tempdir().unwrap();
-    // Servers' own users go through it to their files.
+    // Users of servers must reach their files in it.
     fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let environment = environment(dir.path());
     fs::create_dir(&environment.dir).unwrap();
-    let told = Mutex::new(Vec::new());
-    let tell = |message| {
+    let messages = Mutex::new(Vec::new());
+    let report = |message| {
         if let FromAgent::Phase(phase) = message {
             disturb(phase, &environment.dir);
         }
-        told.lock().unwrap().push(message);
+        messages.lock().unwrap().push(message);
     };
     let result = perform(
         job,
         &environment,
-        (&AtomicBool::new(false), &DefectWatch::default()),
-        &tell,
+        &AtomicBool::new(false),
+        &DefectWatch::default(),
+        &report,
     );
-    // A disk that the test put there, also where the test fails.
+    // A disk that the test has mounted.
     let _ = unmount(&environment.dir, UnmountFlags::DETACH);
     assert!(!environment.cgroup.exists(), "no cgroup is left behind");
-    Some(result.map(|result| (result, told.into_inner().unwrap())))
+    Some(result.map(|result| (result, messages.into_inner().unwrap())))
 }
 
-/// The workload's directory becomes a disk of its own when the job begins.
+/// Mounts a disk of this size at the workload's directory.
 fn mount_disk(workload_context: &Path, size: &CStr) {
     mount(
         "tmpfs",
@@ -162,23 +164,10 @@ fn mount_disk(workload_context: &Path, size: &CStr) {
     .unwrap();
 }
 
-/// What was told of the system.
-fn samples(told: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample> {
-    told.iter().filter_map(|message| match message {
+fn samples(messages: &[FromAgent]) -> impl Iterator<Item = &record::evidence::Sample> {
+    messages.iter().filter_map(|message| match message {
         FromAgent::Sample(sample) => Some(&**sample),
-        FromAgent::Hello(_)
-        | FromAgent::Phase(_)
-        | FromAgent::Tick(_)
-        | FromAgent::Defect(_)
-        | FromAgent::KernelLog(_)
-        | FromAgent::Seconds(_)
-        | FromAgent::Counters(_)
-        | FromAgent::Disturbance(_)
-        | FromAgent::Facts(_)
-        | FromAgent::Code(_)
-        | FromAgent::Profile(_)
-        | FromAgent::Done(_)
-        | FromAgent::Failed { .. } => None,
+        _ => None,
     })
 }
 
@@ -188,13 +177,14 @@ fn check_server(server: &str, service: &str) {
     let Some(result) = try_on_this_host(&job(&options)) else {
         return;
     };
-    let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+    let (result, messages) = result.map_err(|failure| failure.detail).unwrap();
     let load = result.measurement.load.unwrap();
     assert!(load.ok > 0 && load.fault_count() == 0, "{load:?}");
-    assert!(told.contains(&FromAgent::Phase(Phase::Measuring)));
-    let window: Vec<_> = samples(&told).filter(|sample| sample.at_ms > 0).collect();
-    // Each begins where the one before it ends, the first of them at the opening; how late a reading is depends on
-    // what else the host has to do.
+    assert!(messages.contains(&FromAgent::Phase(Phase::Measuring)));
+    let window: Vec<_> = samples(&messages)
+        .filter(|sample| sample.at_ms > 0)
+        .collect();
+    // Each begins where the previous one ends, the first at the opening. How late a reading is depends on the host's load.
     let mut covered_ms = 0_i64;
     for sample in &window {
         assert_eq!(sample.at_ms - sample.interval_ms.cast_signed(), covered_ms);
@@ -290,7 +280,7 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     let Some(result) = try_on_this_host(&job) else {
         return;
     };
-    let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+    let (result, messages) = result.map_err(|failure| failure.detail).unwrap();
     let mut session = record::protocol::session::Session::new(record::protocol::Greeting {
         protocol: record::protocol::PROTOCOL,
         build: String::new(),
@@ -300,7 +290,7 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
         build: String::new(),
     });
     session.accept(greeting).unwrap();
-    for message in told {
+    for message in messages {
         session.accept(message).unwrap();
     }
     assert_eq!(
@@ -309,7 +299,7 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     );
     let bytes = match session.profile() {
         Ok(bytes) => bytes,
-        // Whatever keeps a host from it, the job is done and the remedy told.
+        // Without a profile, the job is done, and the message has the remedy.
         Err(why) => {
             assert!(why.contains("perf_event_open failed"), "{why}");
             base::skip::skip("no right to perf_event_open(2)");
@@ -320,8 +310,8 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     let sampling = profile.sampling.as_ref().unwrap();
     assert!(sampling.samples > 0 && sampling.cpu_ns > 0, "{sampling:?}");
     let names = |kind| {
-        let own = profile.nodes.iter().filter(move |node| node.kind == kind);
-        own.map(|node| node.name.as_str()).collect::<Vec<_>>()
+        let nodes = profile.nodes.iter().filter(move |node| node.kind == kind);
+        nodes.map(|node| node.name.as_str()).collect::<Vec<_>>()
     };
     assert!(names(profiler::profile::Kind::Task).contains(&"nginx"));
     assert!(!names(profiler::profile::Kind::User).is_empty());
@@ -330,21 +320,25 @@ fn a_real_job_is_sampled_and_its_functions_have_names() {
     let last = result.measurement.figures.last().unwrap();
     assert_eq!(last.spec.name, "cpu-time");
     assert!(last.value > 0.0);
-    let has = |name: &str| sampling.counters.iter().any(|one| one.name == name);
+    let has = |name: &str| sampling.counters.iter().any(|counter| counter.name == name);
     assert!(has("interrupts"), "{:?}", sampling.counters);
 }
 
-/// The figures and curves of a short job, as text.
-fn figures_of(kind: &str, options: &str) -> Option<JobResult> {
-    let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
-    let result = try_on_this_host(&job_of(kind, &text))?;
-    let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+fn print_figures(kind: &str, result: &JobResult) {
     for figure in &result.measurement.figures {
         println!(
             "{kind}: {} {} {}",
             figure.spec.name, figure.value, figure.spec.unit
         );
     }
+}
+
+/// The result of a short job of this kind; `None` where this host cannot run it.
+fn run_short(kind: &str, options: &str) -> Option<JobResult> {
+    let text = format!("warmup = \"200ms\"\nwindow = \"1s\"\n{options}");
+    let result = try_on_this_host(&job_of(kind, &text))?;
+    let (result, _) = result.map_err(|failure| failure.detail).unwrap();
+    print_figures(kind, &result);
     for curve in &result.measurement.curves {
         println!(
             "{kind}: {} by {}: {:?}",
@@ -360,7 +354,7 @@ fn a_ramp_gives_a_curve_of_all_its_steps() {
         return;
     }
     let options = "server = \"apache\"\nconnections = [1, 4, 16]";
-    let Some(result) = figures_of("web-ramp", options) else {
+    let Some(result) = run_short("web-ramp", options) else {
         return;
     };
     let steps: Vec<_> = result.measurement.curves[0]
@@ -388,7 +382,7 @@ fn an_open_ladder_plans_the_rate_of_each_step() {
         return;
     }
     let options = "server = \"nginx\"\nconnections = 8\nrates = [50, 200]\narrivals = \"constant\"";
-    let Some(result) = figures_of("web-open", options) else {
+    let Some(result) = run_short("web-open", options) else {
         return;
     };
     let rates: Vec<_> = result.measurement.curves[1]
@@ -411,7 +405,7 @@ fn many_users_come_from_addresses_of_their_own() {
     }
     let options =
         "server = \"nginx\"\nconnections = 300\naddresses = 300\nthink = \"50ms to 150ms\"";
-    let Some(result) = figures_of("web-many", options) else {
+    let Some(result) = run_short("web-many", options) else {
         return;
     };
     let load = result.measurement.load.unwrap();
@@ -426,7 +420,7 @@ fn browsers_play_sessions_with_cookies_and_forms() {
     }
     for server in ["apache", "nginx"] {
         let options = format!("server = {server:?}\nconnections = 10");
-        let Some(result) = figures_of("web-browse", &options) else {
+        let Some(result) = run_short("web-browse", &options) else {
             return;
         };
         let load = result.measurement.load.unwrap();
@@ -447,12 +441,12 @@ fn slow_lines_conform_with_files_and_programs_of_both_kinds_of_worker() {
         let options = format!(
             "server = \"apache\"\nmpm = {mpm:?}\nconnections = 20\nlines = [200000, 400000]"
         );
-        let Some(result) = figures_of("web-slow", &options) else {
+        let Some(result) = run_short("web-slow", &options) else {
             return;
         };
         let load = result.measurement.load.as_ref().unwrap();
         assert!(load.ok > 0 && load.fault_count() == 0, "{:?}", load.faults);
-        // How many answers come as fast as their lines allow is for an idle host to say.
+        // The share depends on how busy the host is.
         assert!((0.0..=1.0).contains(&value(&result, "conforming-share")));
         assert_eq!(load.speed_error_ppm.count(), load.ok);
     }
@@ -467,12 +461,12 @@ fn programs_make_pages_of_what_the_database_says() {
         .arg("-MDBD::MariaDB")
         .arg("-e1")
         .output();
-    let has_driver = driver.is_ok_and(|said| said.status.success());
+    let has_driver = driver.is_ok_and(|output| output.status.success());
     if !Path::new("/usr/sbin/mariadbd").exists() || !has_driver {
         base::skip::skip("no MariaDB, or no DBD::MariaDB for Perl");
         return;
     }
-    let Some(result) = figures_of("web-cgi", "server = \"apache\"\nconnections = 2") else {
+    let Some(result) = run_short("web-cgi", "server = \"apache\"\nconnections = 2") else {
         return;
     };
     let load = result.measurement.load.as_ref().unwrap();
@@ -526,7 +520,7 @@ fn tomcat_and_a_database_trade() {
 }
 
 #[test]
-fn a_tomcat_that_does_not_start_is_told_with_its_log() {
+fn a_tomcat_that_does_not_start_is_reported_with_its_log() {
     if ran_apart() {
         return;
     }
@@ -546,7 +540,7 @@ fn a_soak_has_the_table_of_2004() {
     if ran_apart() {
         return;
     }
-    let Some(result) = figures_of("web-soak", "server = \"apache\"\nconnections = 6") else {
+    let Some(result) = run_short("web-soak", "server = \"apache\"\nconnections = 6") else {
         return;
     };
     let value = |name| value(&result, name);
@@ -573,12 +567,12 @@ fn every_thread_lives_and_ends() {
     let Some(result) = try_on_this_host(&job) else {
         return;
     };
-    let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+    let (result, messages) = result.map_err(|failure| failure.detail).unwrap();
     let (total, each) = (value(&result, "total-time"), value(&result, "per-thread"));
     println!("threads: {total} s, {each} us each");
     // No warm-up: every sample is of the window.
-    assert!(samples(&told).count() > 0);
-    assert!(samples(&told).all(|sample| sample.at_ms > 0));
+    assert!(samples(&messages).count() > 0);
+    assert!(samples(&messages).all(|sample| sample.at_ms > 0));
     assert!((total * 1e6 / 2000.0 - each).abs() < 1e-6 && each > 0.5);
 }
 
@@ -587,14 +581,14 @@ fn short_work_is_timed_among_few_and_many_tasks() {
     if ran_apart() {
         return;
     }
-    let Some(result) = figures_of("interactive", "tasks = [0, 32]") else {
+    let Some(result) = run_short("interactive", "tasks = [0, 32]") else {
         return;
     };
     for curve in &result.measurement.curves {
         let tasks: Vec<_> = curve.points.iter().map(|point| point.at).collect();
         assert_eq!(tasks, [0.0, 32.0], "{}", curve.name);
     }
-    // Which of the two steps waits longer is the scheduler's to say; within a step the order is certain.
+    // The order is certain within a step, but not between steps.
     let [p50, p99, max] = [0, 1, 2].map(|curve| &result.measurement.curves[curve].points);
     for step in 0..2 {
         let waits = [p50[step].value, p99[step].value, max[step].value];
@@ -612,16 +606,14 @@ fn tasks_in_epoll_are_woken_all_and_those_in_accept_one_by_one() {
         return;
     };
     let (result, _) = result.map_err(|failure| failure.detail).unwrap();
-    for figure in &result.measurement.figures {
-        println!(
-            "accept: {} {} {}",
-            figure.spec.name, figure.value, figure.spec.unit
-        );
-    }
-    let one = value(&result, "wakeups-wake-one");
-    let all = value(&result, "wakeups-wake-all");
+    print_figures("accept", &result);
+    let wake_one = value(&result, "wakeups-wake-one");
+    let wake_all = value(&result, "wakeups-wake-all");
     // Tasks of a busy host that have not gone to sleep again need not be woken, so neither number is certain.
-    assert!(one < 1.1 && one < all, "{one} {all}");
+    assert!(
+        wake_one < 1.1 && wake_one < wake_all,
+        "{wake_one} {wake_all}"
+    );
 }
 
 const SMB: &str = "applications = [\"EXCEL\"]\nwarmup = \"1s\"\nwindow = \"3s\"";
@@ -654,12 +646,7 @@ fn samba_serves_a_real_job() {
         return;
     };
     let result = result.map_err(|failure| failure.detail).unwrap();
-    for figure in &result.measurement.figures {
-        println!(
-            "smb: {} {} {}",
-            figure.spec.name, figure.value, figure.spec.unit
-        );
-    }
+    print_figures("smb", &result);
     assert_eq!(result.measurement.figures[0].spec.name, "throughput");
     assert!(value(&result, "throughput") > 0.0);
     assert!(value(&result, "read-mean") > 0.0 && value(&result, "open-mean") > 0.0);
@@ -743,7 +730,7 @@ fn a_full_disk_under_the_share_voids_the_trial() {
 }
 
 #[test]
-fn a_samba_that_does_not_start_is_told_with_its_log() {
+fn a_samba_that_does_not_start_is_reported_with_its_log() {
     if ran_apart() {
         return;
     }
@@ -764,7 +751,7 @@ fn a_samba_that_does_not_start_is_told_with_its_log() {
 }
 
 #[test]
-fn a_service_that_ends_is_told_with_its_log() {
+fn a_service_that_ends_is_reported_with_its_log() {
     if ran_apart() {
         return;
     }
@@ -790,7 +777,7 @@ fn a_service_that_ends_is_told_with_its_log() {
         version: Vec::new(),
     };
     let mut running =
-        services::start(service, &Tuning::default(), (&netns, &cgroups), dir.path()).unwrap();
+        services::start(service, &Tuning::default(), &netns, &cgroups, dir.path()).unwrap();
     let stop = AtomicBool::new(false);
     let why = running.wait_until_it_answers(&netns, &stop).unwrap_err();
     expect![[r#"
@@ -812,14 +799,14 @@ fn a_job_that_is_stopped_says_so_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let environment = environment(dir.path());
     let stop = AtomicBool::new(false);
-    // The host's word comes in the middle of a window of an hour.
-    let tell = |message| {
+    // The host stops the job in the middle of a window of an hour.
+    let report = |message| {
         if message == FromAgent::Phase(Phase::Measuring) {
             stop.store(true, Ordering::Relaxed);
         }
     };
     let job = job("server = \"nginx\"\nconnections = 2\nwarmup = \"100ms\"\nwindow = \"1h\"");
-    let failure = perform(&job, &environment, (&stop, &DefectWatch::default()), &tell).unwrap_err();
+    let failure = perform(&job, &environment, &stop, &DefectWatch::default(), &report).unwrap_err();
     assert_eq!(failure.detail, "stopped by the host");
     assert!(!environment.cgroup.exists(), "no cgroup is left behind");
 }
@@ -868,7 +855,7 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
         let Some(result) = database(server, &program, "max_connections = 90") else {
             continue;
         };
-        let (result, told) = result.map_err(|failure| failure.detail).unwrap();
+        let (result, messages) = result.map_err(|failure| failure.detail).unwrap();
         let figures = result
             .measurement
             .figures
@@ -888,14 +875,14 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
         assert!(figure("errors") < 0.5);
         assert!(figure("server-cpu") > 0.0, "{}", figure("server-cpu"));
         // The samples cover the drive, and end with it instead of with the limit of 5 minutes.
-        let length_ms: u64 = samples(&told).map(|sample| sample.interval_ms).sum();
+        let length_ms: u64 = samples(&messages).map(|sample| sample.interval_ms).sum();
         let total_ms = figure("total-time") * 1e3;
         assert!(
             total_ms - 1000.0 < length_ms as f64 && length_ms < 299_000,
             "{length_ms} {total_ms}"
         );
-        assert!(samples(&told).all(|sample| sample.at_ms > 0));
-        let first = samples(&told).next().unwrap();
+        assert!(samples(&messages).all(|sample| sample.at_ms > 0));
+        let first = samples(&messages).next().unwrap();
         assert_eq!(first.services[1].service, service);
         assert!(
             result
@@ -910,7 +897,7 @@ fn databases_do_a_real_job_that_ends_before_its_limit() {
 }
 
 #[test]
-fn a_database_that_does_not_start_is_told_with_its_log() {
+fn a_database_that_does_not_start_is_reported_with_its_log() {
     if ran_apart() {
         return;
     }

@@ -1,4 +1,4 @@
-//! Counters over the window: what the kernel counts for the trial's tasks, and what the samples of the system show.
+//! Counters over the window: the kernel's for the trial's tasks, and sums over samples of the system.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,19 +11,19 @@ use record::evidence::Sample;
 
 use crate::perf_open::on_cpu;
 
-/// Counters that are open.
+/// Open counters.
 #[derive(Debug)]
 pub(super) struct Counters {
     software: Vec<(&'static str, Vec<perf_event::Counter>)>,
-    /// Waits for the CPU by task, at the begin and at the end; `None` where the kernel does not tell.
+    /// Waits at the begin and at the end of the window; `None` if the kernel does not count them.
     waits: Option<[Waits; 2]>,
 }
 
-/// Nanoseconds that each task waited for the CPU since it began, by its number, with its name.
+/// Name of each task, and nanoseconds that it has waited for a CPU since it began, by its number.
 type Waits = BTreeMap<u32, (String, u64)>;
 
 impl Counters {
-    /// Opens those of a control group, or else of the system, switched off; what cannot be had is told.
+    /// Opens those of a cgroup, or else of the system, disabled; adds to `lacks` what is not available.
     pub(super) fn open(cgroup: Option<&Path>, cpus: &[u32], lacks: &mut Vec<String>) -> Self {
         let wanted = [
             ("context-switches", Software::CONTEXT_SWITCHES),
@@ -53,7 +53,7 @@ impl Counters {
             waits[0] = read_waits();
         }
         for counter in self.software.iter_mut().flat_map(|(_, all)| all) {
-            // One that stays off counts nothing, which is told with the others.
+            // A counter that stays disabled counts 0.
             let _ = counter.enable();
         }
     }
@@ -67,7 +67,7 @@ impl Counters {
         }
     }
 
-    /// What was counted.
+    /// The counts; adds to `lacks` what cannot be read.
     pub(super) fn counted(self, lacks: &mut Vec<String>) -> Vec<Counter> {
         let mut counted = Vec::new();
         for (name, counters) in self.software {
@@ -88,7 +88,7 @@ fn on_cpus(
     cpus: &[u32],
     event: Software,
 ) -> io::Result<Vec<perf_event::Counter>> {
-    // A control group has such counters only once some controller was switched on (a guest's has not): ENOENT.
+    // Fails with ENOENT unless some cgroup controller was enabled once, which is not so in a guest.
     let dir = cgroup.map(File::open).transpose()?;
     let open = |cpu: &u32| on_cpu(event, dir.as_ref(), *cpu).include_hv().build();
     cpus.iter().map(open).collect()
@@ -102,7 +102,7 @@ fn events(name: &str, value: u64) -> Counter {
     }
 }
 
-/// Waits of all tasks that can be seen.
+/// Waits of all visible tasks.
 fn read_waits() -> Waits {
     let mut waits = Waits::new();
     for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -110,7 +110,7 @@ fn read_waits() -> Waits {
         for task in tasks.into_iter().flatten().flatten() {
             let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
             let name = fs::read_to_string(task.path().join("comm")).unwrap_or_default();
-            // Time on the CPU, time of waiting for it, times that it had it (Documentation/scheduler/sched-stats.rst).
+            // Time on the CPU, time waiting for it, number of runs (Documentation/scheduler/sched-stats.rst).
             let waited = text.split_ascii_whitespace().nth(1);
             let waited = waited.and_then(|word| word.parse().ok());
             let number = task.file_name().to_string_lossy().parse();
@@ -122,7 +122,7 @@ fn read_waits() -> Waits {
     waits
 }
 
-/// Waits in the window by name. A task that began in it counts whole, one that ended in it not at all.
+/// Waits in the window by name. A task that began in the window counts fully, one that ended in it not at all.
 fn waited(begin: &Waits, end: &Waits) -> Vec<Counter> {
     let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
     for (task, (name, ns)) in end {
@@ -134,15 +134,15 @@ fn waited(begin: &Waits, end: &Waits) -> Vec<Counter> {
         unit: CounterUnit::Nanoseconds,
         value,
     };
-    let told = sums.into_iter().filter(|(_, ns)| *ns > 0);
-    told.map(counter).collect()
+    let waited = sums.into_iter().filter(|(_, ns)| *ns > 0);
+    waited.map(counter).collect()
 }
 
-/// What samples of the window sum up to: soft interrupts by kind, events of TCP, stalls.
+/// Sums over the samples of the window: soft interrupts by kind, TCP events, stalls.
 pub(super) fn of_samples(samples: &[Sample]) -> Vec<Counter> {
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let mut stalls: BTreeMap<&str, u64> = BTreeMap::new();
-    // Times count from the window's begin, and are those of the samples' ends.
+    // `at_ms` is the end of a sample, from the window's begin on.
     for sample in samples.iter().filter(|sample| sample.at_ms > 0) {
         *sums.entry("interrupts".into()).or_default() += sample.interrupts;
         *sums.entry("forks".into()).or_default() += sample.forks;
@@ -179,8 +179,8 @@ mod tests {
     #[test]
     fn waits_in_the_window_are_summed_by_name() {
         let waits = |all: &[(u32, &str, u64)]| -> Waits {
-            let one = |(task, name, ns): &(u32, &str, u64)| (*task, (name.to_string(), *ns));
-            all.iter().map(one).collect()
+            let wait = |(task, name, ns): &(u32, &str, u64)| (*task, (name.to_string(), *ns));
+            all.iter().map(wait).collect()
         };
         let begin = waits(&[(1, "nginx", 100), (2, "nginx", 50), (3, "ended", 9)]);
         let end = waits(&[
@@ -189,12 +189,12 @@ mod tests {
             (4, "new", 7),
             (5, "idle", 0),
         ]);
-        let told: Vec<_> = waited(&begin, &end)
+        let waited: Vec<_> = waited(&begin, &end)
             .into_iter()
             .map(|counter| (counter.name, counter.value))
             .collect();
         let expected = [("run-queue-wait new", 7), ("run-queue-wait nginx", 35)];
-        assert_eq!(told, expected.map(|(name, ns)| (name.to_string(), ns)));
+        assert_eq!(waited, expected.map(|(name, ns)| (name.to_string(), ns)));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The kernel's events: what is opened on each CPU (`perf_event_open(2)`).
+//! The kernel's events that are opened on each CPU (`perf_event_open(2)`).
 
 use std::io;
 
@@ -12,20 +12,20 @@ use super::locks::Lock;
 use super::processes::{self, Processes};
 use super::ring::{self, Ring};
 
-/// Samples in a second of each CPU: no multiple of the tick's rates, so that what the tick does is not always or never seen. Twice
-/// as many cost an emulated guest a third of what it serves.
+/// Samples a second on each CPU. Not a multiple of the tick's rate, so that the tick's work is sampled in proportion.
+/// Twice the rate slows an emulated guest down by a third.
 pub(super) const FREQUENCY_HZ: u32 = 997;
 
-/// Bytes of a ring: some seconds of deep stacks.
+/// Some seconds of deep stacks.
 const RING_BYTES: usize = 2 << 20;
 
-/// Bytes of a ring of what seldom happens.
+/// For rare records.
 const SMALL_RING_BYTES: usize = 256 << 10;
 
-/// Deepest call path that is kept; the kernel's own limit is 127.
-const DEEPEST: u16 = 100;
+/// Longest call path that is kept; the kernel's limit is 127.
+const MAX_STACK: u16 = 100;
 
-/// All that is open.
+/// All open events.
 #[derive(Debug)]
 pub(super) struct Events {
     pub(super) stacks: Stacks,
@@ -34,25 +34,20 @@ pub(super) struct Events {
     pub(super) processes: Processes,
 }
 
-/// What samples, on every CPU.
+/// The sampling event of every CPU.
 #[derive(Debug)]
 pub(super) struct Stacks(pub(super) Vec<Ring>);
 
 impl Stacks {
-    /// By cycles where they can be counted, else by the kernel's timer.
+    /// Samples by cycles if they can be counted, else by the kernel's timer.
     pub(super) fn open(cpus: &[u32]) -> io::Result<(Self, Clock)> {
-        let cycles: io::Result<Vec<Ring>> = cpus
-            .iter()
-            .map(|cpu| stacks(&mut Builder::new(Hardware::CPU_CYCLES), *cpu))
-            .collect();
-        if let Ok(rings) = cycles {
+        let cycles = |cpu: &u32| stacks(&mut Builder::new(Hardware::CPU_CYCLES), *cpu);
+        if let Ok(rings) = cpus.iter().map(cycles).collect() {
             return Ok((Self(rings), Clock::Cycles));
         }
-        let timer: io::Result<Vec<Ring>> = cpus
-            .iter()
-            .map(|cpu| stacks(&mut Builder::new(Software::CPU_CLOCK), *cpu))
-            .collect();
-        Ok((Self(timer?), Clock::CpuClock))
+        let timer = |cpu: &u32| stacks(&mut Builder::new(Software::CPU_CLOCK), *cpu);
+        let rings: io::Result<_> = cpus.iter().map(timer).collect();
+        Ok((Self(rings?), Clock::CpuClock))
     }
 }
 
@@ -63,21 +58,21 @@ fn stacks(event: &mut Builder<'_>, cpu: u32) -> io::Result<Ring> {
         .include_kernel()
         .include_hv()
         .exclude_idle(true)
-        // Programs are built without frame pointers, so their call paths would be made up.
+        // Programs are built without frame pointers, so their call paths would be wrong.
         .exclude_callchain_user(true)
-        .sample_max_stack(DEEPEST)
+        .sample_max_stack(MAX_STACK)
         .sample(SampleFlag::IP)
         .sample(SampleFlag::TID)
         .sample(SampleFlag::PERIOD)
         .sample(SampleFlag::CALLCHAIN)
-        // Nothing is wanted of it, but a call path without an address may not end a record: the parser would refuse it, and with it
-        // every sample of a program.
+        // Unused, but the parser refuses a record that ends in a call path without an address, as every sample of
+        // a program does.
         .sample(SampleFlag::DATA_SRC)
         .sample_frequency(FREQUENCY_HZ.into());
     Ok(Ring(event.build()?.sampled(RING_BYTES)?))
 }
 
-/// Tells of programs that start, fork and change their names; on from the beginning.
+/// Events of tasks that start, fork, change their names, or map code; enabled from the beginning.
 pub(super) fn news(cpus: &[u32]) -> io::Result<Vec<Ring>> {
     let open = |cpu: &u32| {
         let mut event = Builder::new(Software::DUMMY);
@@ -114,10 +109,10 @@ impl Events {
     }
 }
 
-/// Where the sampled task was; `None` where it is not to be seen from here.
+/// Where the sampled task was; `None` if the task is not visible to this process.
 pub(super) fn stack(sample: &Sample<'_>) -> Option<Stack> {
     let (process, task) = (sample.pid()?, sample.tid()?);
-    if !processes::can_be_seen(process) {
+    if !processes::is_visible(process) {
         return None;
     }
     let kernel = ring::kernel_part(sample.callchain().unwrap_or_default());

@@ -1,4 +1,5 @@
-//! Waits for the kernel's locks, by who wanted the lock (trace points `lock:contention_begin` and `_end`, Linux 5.19).
+//! Waits for the kernel's locks by the function that takes the lock (trace points `lock:contention_begin` and `_end`,
+//! Linux 5.19).
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -14,17 +15,15 @@ use rustix::mount::{MountFlags, mount};
 use super::names::Names;
 use super::ring::{self, Ring};
 
-/// Where the kernel shows its trace points.
 const TRACEFS: &str = "/sys/kernel/tracing";
 
-/// Bytes of a ring.
 const RING_BYTES: usize = 1 << 20;
 
-/// Callers that are told, those that waited longest.
-const TOLD: usize = 10;
+/// Number of callers in the profile, those that waited longest.
+const MOST_CALLERS: usize = 10;
 
-/// Most waits that are kept.
-const MOST: usize = 1 << 20;
+/// Most begins and ends of waits that are kept.
+const MOST_EVENTS: usize = 1 << 20;
 
 /// One trace point on one CPU.
 #[derive(Debug)]
@@ -33,22 +32,21 @@ pub(super) struct Lock {
     begins: bool,
 }
 
-/// What was seen.
 #[derive(Debug, Default)]
 pub(super) struct Contention {
-    seen: Vec<Turn>,
+    events: Vec<Event>,
 }
 
 /// A wait begins or ends.
 #[derive(Debug)]
-struct Turn {
+struct Event {
     time: u64,
     task: u32,
     /// The call path in which a wait begins.
     path: Option<Box<[u64]>>,
 }
 
-/// Both trace points on each CPU, switched off.
+/// Opens both trace points on each CPU, disabled.
 pub(super) fn open(cpus: &[u32]) -> Result<Vec<Lock>> {
     if !Path::new(TRACEFS).join("events").exists() {
         mount("tracefs", TRACEFS, "tracefs", MountFlags::empty(), None)
@@ -84,7 +82,7 @@ pub(super) fn open(cpus: &[u32]) -> Result<Vec<Lock>> {
 }
 
 impl Contention {
-    /// Takes what a ring holds; how many records cannot be read.
+    /// Takes all records of a ring; returns how many of them cannot be read.
     pub(super) fn empty(&mut self, lock: &mut Lock) -> u64 {
         let begins = lock.begins;
         lock.ring.each_record(|record| {
@@ -92,22 +90,22 @@ impl Contention {
                 return;
             };
             if let (Some(time), Some(task)) = (sample.time(), sample.tid())
-                && self.seen.len() < MOST
+                && self.events.len() < MOST_EVENTS
             {
                 let path = || ring::kernel_part(sample.callchain().unwrap_or_default());
                 let path = begins.then(path);
-                self.seen.push(Turn { time, task, path });
+                self.events.push(Event { time, task, path });
             }
         })
     }
 
-    /// How often and how long was waited, by who wanted the lock.
+    /// Number and time of waits, by the function that takes the lock.
     pub(super) fn counted(&self, names: &Names) -> Vec<Counter> {
-        let mut seen: Vec<_> = self.seen.iter().collect();
-        seen.sort_by_key(|turn| (turn.time, turn.task));
+        let mut events: Vec<_> = self.events.iter().collect();
+        events.sort_by_key(|event| (event.time, event.task));
         let mut begun: HashMap<u32, (u64, &[u64])> = HashMap::new();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
-        for Turn { time, task, path } in seen {
+        for Event { time, task, path } in events {
             match path {
                 Some(path) => drop(begun.insert(*task, (*time, path))),
                 None => {
@@ -120,7 +118,8 @@ impl Contention {
         }
         let mut sums: Vec<_> = sums.into_iter().collect();
         sums.sort_by_key(|(_, (_, ns))| std::cmp::Reverse(*ns));
-        let counters = sums.into_iter().take(TOLD).flat_map(|(site, (count, ns))| {
+        let callers = sums.into_iter().take(MOST_CALLERS);
+        let counters = callers.flat_map(|(site, (count, ns))| {
             let counter = |what: &str, unit, value| Counter {
                 name: format!("{what} {site}"),
                 unit,
@@ -135,7 +134,7 @@ impl Contention {
     }
 }
 
-/// How names of what takes locks, and of what traces, begin, without leading underscores.
+/// Prefixes of functions that take locks or trace, without leading underscores.
 const LOCKING: [&str; 16] = [
     "bpf_trace",
     "down_",
@@ -155,7 +154,7 @@ const LOCKING: [&str; 16] = [
     "ww_mutex_",
 ];
 
-/// The innermost function that is not one of the lock itself.
+/// The innermost function that does not belong to the lock.
 fn site(names: &Names, path: &[u64]) -> String {
     let names = path.iter().map(|address| names.at(address - 1).0);
     let is_locking = |name: &str| {

@@ -1,4 +1,4 @@
-//! Addresses to names, and sums of stacks to a call tree.
+//! Turns addresses into names, and sums of stacks into a call tree.
 
 use std::collections::HashMap;
 use std::fs;
@@ -18,7 +18,7 @@ pub(super) struct Names {
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Function {
     address: u64,
-    /// Fewer underscores make the better name.
+    /// Number of leading underscores; of names with one address, the lowest rank is used.
     rank: usize,
     name: String,
     /// Empty for the kernel's own.
@@ -26,10 +26,10 @@ struct Function {
 }
 
 impl Names {
-    /// Reads the kernel's own table.
+    /// Reads the kernel's symbol table.
     pub(super) fn read(lacks: &mut Vec<String>) -> Self {
         let text = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
-        let names = Self::of(&text);
+        let names = Self::parse(&text);
         if names.functions.is_empty() {
             let restrict = fs::read_to_string("/proc/sys/kernel/kptr_restrict");
             lacks.push(format!(
@@ -40,8 +40,8 @@ impl Names {
         names
     }
 
-    /// From lines of address, kind, name and perhaps a module in brackets.
-    fn of(text: &str) -> Self {
+    /// Parses lines of address, kind, name and perhaps a module in brackets.
+    fn parse(text: &str) -> Self {
         let function = |line: &str| {
             let mut words = line.split_ascii_whitespace();
             let address = u64::from_str_radix(words.next()?, 16).ok()?;
@@ -61,17 +61,17 @@ impl Names {
         Self { functions }
     }
 
-    /// The function that an address lies in: its name and its module.
+    /// Name and module of the function at an address; empty if unknown.
     pub(super) fn at(&self, address: u64) -> (&str, &str) {
         let after = self
             .functions
             .partition_point(|function| function.address <= address);
-        let found = after.checked_sub(1).map(|place| &self.functions[place]);
-        found.map_or(("", ""), |function| (&function.name, &function.module))
+        let function = after.checked_sub(1).map(|place| &self.functions[place]);
+        function.map_or(("", ""), |function| (&function.name, &function.module))
     }
 }
 
-/// The call tree, as it grows.
+/// A call tree under construction.
 struct Tree {
     nodes: Vec<Node>,
     places: HashMap<Node, u32>,
@@ -108,17 +108,17 @@ impl Tree {
     }
 }
 
-/// The profile of what was recorded, without what else is known of it.
+/// The profile of the recorded stacks. The caller adds `lacks` and `sampling`.
 pub(super) fn profile(recorded: &Recorded, names: &Names, lacks: &mut Vec<String>) -> Profile {
     let mut tree = Tree::new();
     let mut files = Files::default();
-    // In an order that does not hang on a hash.
+    // Sorted, because the order of a hash map varies.
     let mut sums: Vec<_> = recorded.sums.iter().collect();
     sums.sort_by_key(|(stack, _)| (stack.process, stack.task, stack.kernel.clone(), stack.user));
     for (stack, sum) in sums {
         let task = recorded.processes.name(stack.process, stack.task);
         let mut node = tree.child(0, Kind::Task, task, "");
-        // Outermost first; what was called from an address has it behind its call.
+        // Outermost first. A return address is after its call, perhaps in the next function.
         for (place, address) in stack.kernel.iter().enumerate().rev() {
             let (name, module) = names.at(address - u64::from(place > 0));
             let kind = if module.is_empty() {
@@ -169,19 +169,19 @@ struct Files {
 }
 
 impl Files {
-    /// The function at a place of a file, and the file's name; empty where they are not known.
+    /// Names of the function and of the file at an offset of a file; empty if unknown.
     fn at(&mut self, code: Option<(&str, u64)>) -> (String, String) {
         let Some((path, offset)) = code else {
             return (String::new(), String::new());
         };
-        let functions = self.of(path);
+        let functions = self.functions(path);
         let function = elf::at(&functions, offset);
         let name = function.map_or("", |function| &function.name);
         let image = path.rsplit('/').next().unwrap_or_default();
         (name.into(), image.into())
     }
 
-    fn of(&mut self, path: &str) -> Rc<Vec<FileFunction>> {
+    fn functions(&mut self, path: &str) -> Rc<Vec<FileFunction>> {
         if let Some(known) = self.functions.get(path) {
             return Rc::clone(known);
         }
@@ -214,7 +214,7 @@ ffffffffc0000000 t veth_xmit\t[veth]
 
     #[test]
     fn an_address_is_named_by_the_function_before_it() {
-        let names = Names::of(KALLSYMS);
+        let names = Names::parse(KALLSYMS);
         assert_eq!(names.at(0xffff_ffff_8100_0018), ("ksys_read", ""));
         assert_eq!(names.at(0xffff_ffff_c000_0001), ("veth_xmit", "veth"));
         assert_eq!(names.at(1), ("", ""));
@@ -223,7 +223,7 @@ ffffffffc0000000 t veth_xmit\t[veth]
     #[test]
     fn a_table_that_hides_its_addresses_is_none() {
         let hidden = "0000000000000000 T _text\n0000000000000000 T ksys_read\n";
-        assert!(Names::of(hidden).functions.is_empty());
+        assert!(Names::parse(hidden).functions.is_empty());
     }
 
     #[test]
@@ -239,7 +239,7 @@ ffffffffc0000000 t veth_xmit\t[veth]
         let recorded = Recorded {
             sums: [
                 (stack(&[0xffff_ffff_c000_0004, read + 5], None), sum(3)),
-                // The call is the last of its function, so that what comes after it is the next one's.
+                // The call is the last instruction of its function, so the return address is in the next one.
                 (stack(&[0xffff_ffff_c000_0008, read + 1], None), sum(4)),
                 (stack(&[], Some(0x1234)), sum(5)),
             ]
@@ -247,7 +247,7 @@ ffffffffc0000000 t veth_xmit\t[veth]
             ..Recorded::default()
         };
         let mut lacks = Vec::new();
-        let profile = profile(&recorded, &Names::of(KALLSYMS), &mut lacks);
+        let profile = profile(&recorded, &Names::parse(KALLSYMS), &mut lacks);
         let lines: Vec<String> = profiler::folded::lines(&profile).collect();
         assert_eq!(lines, ["?;[unknown] 5", "?;ksys_read;veth_xmit 7"]);
         assert_eq!(profile.windows[0].instructions, 12);

@@ -1,9 +1,9 @@
-//! The ring of one event: its records, and what of a record's call path is the kernel's (`perf_event_open(2)`).
+//! The ring of one event: its records, and the kernel's part of their call paths (`perf_event_open(2)`).
 
 use perf_event::Sampler;
 use perf_event::data::Record;
 
-/// Marks in a call path of where the kernel's part begins and the program's (`include/uapi/linux/perf_event.h`).
+/// Markers in a call path where the kernel's part or the program's begins (`include/uapi/linux/perf_event.h`).
 const CONTEXT_KERNEL: u64 = -128_i64 as u64;
 const FIRST_CONTEXT: u64 = -4095_i64 as u64;
 
@@ -17,12 +17,12 @@ impl std::fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// Takes all records out; how many of them cannot be read.
-    pub(super) fn each_record(&mut self, mut hear: impl FnMut(Record<'_>)) -> u64 {
+    /// Takes all records; returns how many of them cannot be read.
+    pub(super) fn each_record(&mut self, mut handle: impl FnMut(Record<'_>)) -> u64 {
         let mut unread = 0;
         while let Some(record) = self.0.next_record() {
             match record.parse_record() {
-                Ok(parsed) => hear(parsed),
+                Ok(parsed) => handle(parsed),
                 Err(_) => unread += 1,
             }
         }
@@ -32,10 +32,11 @@ impl Ring {
 
 /// Addresses of the kernel in a call path, innermost first.
 pub(super) fn kernel_part(callchain: &[u64]) -> Box<[u64]> {
-    let begin = callchain.iter().position(|one| *one == CONTEXT_KERNEL);
-    let rest = begin.map_or(&[][..], |begin| &callchain[begin + 1..]);
-    let own = rest.iter().take_while(|one| **one < FIRST_CONTEXT);
-    own.copied().collect()
+    let mut addresses = callchain.iter().copied();
+    let _before = addresses.find(|address| *address == CONTEXT_KERNEL);
+    addresses
+        .take_while(|address| *address < FIRST_CONTEXT)
+        .collect()
 }
 
 #[cfg(test)]

@@ -60,9 +60,9 @@ mod tests {
     fn kernels_that_cannot_are_told_what_they_lack() {
         let with = "CONFIG_X=y\nCONFIG_SCHED_CLASS_EXT=y\n";
         let without = "# CONFIG_SCHED_CLASS_EXT is not set\n";
-        let told = |release, config| kernel_lacks(release, config).map(|lack| lack.what);
+        let lacking = |release, config| kernel_lacks(release, config).map(|lack| lack.what);
         for fine in ["6.19.0", "6.19-rc1", "7.2.12+deb13-cloud-amd64", "10.0"] {
-            assert_eq!(told(fine, with), None);
+            assert_eq!(lacking(fine, with), None);
         }
         for (release, config, missing) in [
             ("6.12.95", without, "CONFIG_SCHED_CLASS_EXT"),
@@ -73,7 +73,7 @@ mod tests {
             ("next", with, "the function scx_bpf_task_set_slice"),
         ] {
             let what = format!("scheduler on a kernel without {missing}: {release}");
-            assert_eq!(told(release, config), Some(what));
+            assert_eq!(lacking(release, config), Some(what));
         }
     }
 }

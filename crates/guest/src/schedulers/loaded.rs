@@ -1,4 +1,4 @@
-//! A scheduler in the kernel that runs, from its loading to its end.
+//! A loaded scheduler of the running kernel.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use plan::Scheduler;
 use crate::schedulers::counters::Counters;
 use crate::schedulers::{OBJECTS, build_lacks};
 
-/// Where the kernel tells which scheduler it runs.
+/// Where the kernel shows the scheduler that it runs.
 const PLACE: &str = "/sys/kernel/sched_ext";
 
 /// The last warnings of libbpf, which say why a program is refused.
@@ -32,10 +32,10 @@ pub struct Loaded {
 }
 
 impl Loaded {
-    /// Hands the scheduler to the kernel, which gives it all ordinary tasks. Needs to be root.
+    /// Loads the scheduler, which gets all ordinary tasks. Needs root.
     ///
     /// # Errors
-    /// Why the kernel does not take it.
+    /// Why the kernel rejects it.
     pub fn load(scheduler: Scheduler) -> Result<Self> {
         let name = scheduler.word();
         if let Some(lack) = build_lacks() {
@@ -60,7 +60,7 @@ impl Loaded {
     /// Whether the kernel still runs it.
     ///
     /// # Errors
-    /// Why it does not, in the kernel's own words.
+    /// Why it does not, from the kernel.
     pub fn check(&self) -> Result<()> {
         let read = |name: &str| fs::read_to_string(Path::new(PLACE).join(name));
         let state = read("state").context("ask for the state of sched_ext")?;
@@ -69,20 +69,20 @@ impl Loaded {
         if state.trim() == "enabled" && ops.trim() == name {
             return Ok(());
         }
-        let told = self.map(".data.ejection").unwrap_or_default();
-        bail!("{}", ejected(name, &told, (state.trim(), ops.trim())))
+        let ejection = self.map(".data.ejection").unwrap_or_default();
+        bail!("{}", ejected(name, &ejection, state.trim(), ops.trim()))
     }
 
-    /// What it has counted.
+    /// Its counters.
     ///
     /// # Errors
-    /// The kernel does not give them.
+    /// They cannot be read.
     pub fn counters(&self) -> Result<Counters> {
         let bytes = self.map(".data.counters")?;
         Counters::parse(&bytes).context("counters of a form of their own")
     }
 
-    /// What the framework tells of itself, by name.
+    /// Counts of `sched_ext`'s events, by name.
     pub fn events(&self) -> Vec<(String, u64)> {
         let text = fs::read_to_string(Path::new(PLACE).join("root/events"));
         events(&text.unwrap_or_default())
@@ -133,9 +133,9 @@ fn warnings() -> String {
     kept.unwrap_or_default()
 }
 
-/// That the kernel ejected it and why, in the kernel's own words where it told any.
-fn ejected(name: &str, told: &[u8], (state, ops): (&str, &str)) -> String {
-    let (reason, message) = ejection(told);
+/// The message for an ejected scheduler, with the kernel's reason if there is one.
+fn ejected(name: &str, bytes: &[u8], state: &str, ops: &str) -> String {
+    let (reason, message) = ejection(bytes);
     let why = match (reason.as_str(), message.as_str()) {
         ("", _) => format!("its state is {state}, of {ops:?}; see the console"),
         (reason, "") => reason.into(),
@@ -154,7 +154,7 @@ fn ejection(bytes: &[u8]) -> (String, String) {
     (text(reason), text(message))
 }
 
-/// Lines of a name and a number; others are left out.
+/// Parses lines of a name and a number; skips others.
 fn events(text: &str) -> Vec<(String, u64)> {
     let pairs = text.lines().filter_map(|line| {
         let (name, count) = line.rsplit_once(' ')?;
@@ -174,36 +174,35 @@ mod tests {
         assert_eq!(ejection(&bytes), (String::new(), String::new()));
         bytes[..20].copy_from_slice(b"runnable task stall\0");
         bytes[128..134].copy_from_slice(b"sh[27]");
-        let told = ("runnable task stall".into(), "sh[27]".into());
-        assert_eq!(ejection(&bytes), told);
+        let expected = ("runnable task stall".into(), "sh[27]".into());
+        assert_eq!(ejection(&bytes), expected);
         assert_eq!(ejection(&bytes[..5]).0, "runna");
     }
 
     #[test]
-    fn an_ejection_is_told_in_the_kernels_words() {
+    fn an_ejection_is_reported_in_the_kernels_words() {
         let mut bytes = vec![0; 128 + 256];
-        let state = ("disabled", "");
         let nothing =
             "scheduler ejected by the kernel: o1 (its state is disabled, of \"\"; see the console)";
-        assert_eq!(ejected("o1", &bytes, state), nothing);
+        assert_eq!(ejected("o1", &bytes, "disabled", ""), nothing);
         bytes[..19].copy_from_slice(b"runnable task stall");
         let reason = "scheduler ejected by the kernel: o1 (runnable task stall)";
-        assert_eq!(ejected("o1", &bytes, state), reason);
+        assert_eq!(ejected("o1", &bytes, "disabled", ""), reason);
         // As the watchdog has it for a task that is never chosen.
         let message = b"beside[412] failed to run for 30.004s";
         bytes[128..128 + message.len()].copy_from_slice(message);
         let both = "scheduler ejected by the kernel: o1 (runnable task stall: beside[412] failed to run for 30.004s)";
-        assert_eq!(ejected("o1", &bytes, state), both);
+        assert_eq!(ejected("o1", &bytes, "disabled", ""), both);
     }
 
     #[test]
     fn events_are_names_and_numbers() {
         let text = "SCX_EV_SELECT_CPU_FALLBACK 3\nSCX_EV_REFILL_SLICE_DFL 0\nelse\nnone x\n";
-        let told = [
+        let expected = [
             ("SCX_EV_SELECT_CPU_FALLBACK".into(), 3),
             ("SCX_EV_REFILL_SLICE_DFL".into(), 0),
         ];
-        assert_eq!(events(text), told);
+        assert_eq!(events(text), expected);
     }
 
     #[test]

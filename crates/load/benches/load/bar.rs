@@ -1,5 +1,5 @@
-//! What the own client alone is asked for: send delay, the stall test, slow lines, new connections,
-//! flat memory.
+//! Measurements of bakeoff's client alone: send delay, a stall of the server, slow lines, new
+//! connections, memory over time.
 
 use std::thread;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use record::load::LoadResult;
 
-use crate::child::{CLIENT_CPU, Cage, Spent};
+use crate::child::{CLIENT_CPU, Runner, Usage};
 use crate::client::{Engine, Part};
 use crate::contest::{File, SCENES, Scene};
-use crate::field::Field;
+use crate::participants::Participants;
 use crate::peers::Tool;
 use crate::ratio;
 use crate::rounds::Effort;
 use crate::server::Server;
 
-/// Open loop: low enough that the client's core is not busy for more than 70 %.
+/// Rate of the open loop: keeps the client's core below 70 % busy.
 const RATE_PER_S: f64 = 10_000.0;
 
-/// The stall test: a constant rate, the server frozen once.
+/// Rate of the stall test, in which the server is stopped once.
 const STALL_RATE_PER_S: f64 = 1000.0;
 const STALL_SECONDS: u64 = 10;
 const STALL_AFTER: Duration = Duration::from_secs(4);
 const STALL: Duration = Duration::from_secs(1);
 
-/// Modems of three generations, and how many of them there are.
+/// Speeds of three generations of modems.
 const MODEMS: [u32; 3] = [28_800, 33_600, 56_000];
 const SLOW_CLIENTS: u32 = 10_000;
 
@@ -39,10 +39,10 @@ pub(crate) struct Bar {
     pub(crate) memory: Option<Memory>,
 }
 
-/// How late requests of an open loop began.
+/// Send delay of an open loop.
 pub(crate) struct Lateness {
     pub(crate) engine: Tool,
-    /// Alone on one CPU, or on both, where it may wait actively.
+    /// One CPU, or both, where it may busy-wait.
     pub(crate) cpus: &'static str,
     /// Share of the window in which the client's thread was busy.
     pub(crate) busy: f64,
@@ -55,21 +55,21 @@ pub(crate) struct Lateness {
 pub(crate) struct Opening {
     pub(crate) engine: Tool,
     pub(crate) per_cpu_s: f64,
-    /// Microseconds of a connection's CPU that were spent in the kernel.
+    /// Microseconds of a connection's CPU spent in the kernel.
     pub(crate) kernel_us: f64,
     pub(crate) failed: u64,
 }
 
 /// Latencies in seconds at the 99th percentile and at most.
 pub(crate) struct Stall {
-    /// What they must be: requests that are due in the freeze wait for its end.
+    /// Theoretical values: requests that are due in the stall wait for its end.
     pub(crate) analytic: (f64, f64),
-    pub(crate) own: (f64, f64),
+    pub(crate) bakeoff: (f64, f64),
     pub(crate) wrk: Option<(f64, f64)>,
     pub(crate) oha: Option<(f64, f64)>,
 }
 
-/// Slow lines: relative error of their speed, and what one costs.
+/// Slow lines: relative error of their speed, and cost.
 pub(crate) struct Slow {
     pub(crate) clients: u32,
     pub(crate) answers: u64,
@@ -81,14 +81,14 @@ pub(crate) struct Slow {
     pub(crate) cpu_s: f64,
 }
 
-/// Resident memory of one run, after a quarter of it and at its end.
+/// Resident memory after a quarter of a run and at its end.
 pub(crate) struct Memory {
     pub(crate) seconds: u64,
     pub(crate) early_kib: u64,
     pub(crate) last_kib: u64,
 }
 
-pub(crate) fn measure(cage: &Cage, field: &Field, effort: Effort) -> Result<Bar> {
+pub(crate) fn measure(runner: &Runner, participants: &Participants, effort: Effort) -> Result<Bar> {
     eprintln!(
         "open loop, new connections{}",
         if effort.long {
@@ -103,17 +103,22 @@ pub(crate) fn measure(cage: &Cage, field: &Field, effort: Effort) -> Result<Bar>
         .into_iter()
         .flat_map(|each| [(each, CLIENT_CPU), (each, "0,1")])
     {
-        lateness.push(open_loop(cage, field, engine, cpus)?);
+        lateness.push(open_loop(runner, participants, engine, cpus)?);
     }
     let mut opening = Vec::new();
     for engine in engines {
-        opening.push(open_connections(cage, field, engine, effort.rounds)?);
+        opening.push(open_connections(
+            runner,
+            participants,
+            engine,
+            effort.rounds,
+        )?);
     }
     let (mut stall_seen, mut slow_seen, mut memory) = (None, None, None);
     if effort.long {
-        stall_seen = Some(stall(cage, field)?);
-        slow_seen = Some(slow(cage, field)?);
-        memory = Some(stay(cage, field)?);
+        stall_seen = Some(stall(runner, participants)?);
+        slow_seen = Some(slow(runner, participants)?);
+        memory = Some(stay(runner, participants)?);
     }
     Ok(Bar {
         lateness,
@@ -124,8 +129,8 @@ pub(crate) fn measure(cage: &Cage, field: &Field, effort: Effort) -> Result<Bar>
     })
 }
 
-fn result(spent: &Spent) -> Result<LoadResult> {
-    serde_json::from_str(&spent.said).context("own client said something strange")
+fn result(usage: &Usage) -> Result<LoadResult> {
+    serde_json::from_str(&usage.stdout).context("unexpected output of the client")
 }
 
 fn tool(engine: Engine) -> Tool {
@@ -135,14 +140,19 @@ fn tool(engine: Engine) -> Tool {
     }
 }
 
-fn open_loop(cage: &Cage, field: &Field, engine: Engine, cpus: &'static str) -> Result<Lateness> {
+fn open_loop(
+    runner: &Runner,
+    participants: &Participants,
+    engine: Engine,
+    cpus: &'static str,
+) -> Result<Lateness> {
     let part = Part {
         rate_per_s: Some(RATE_PER_S),
         warmup_ms: 200,
         window_ms: 2000,
-        ..field.part(&SCENES[0], engine)
+        ..participants.part(&SCENES[0], engine)
     };
-    let result = result(&cage.run_on(cpus, &field.own_words(&part), &mut || {})?)?;
+    let result = result(&runner.run_on(cpus, &participants.client_command(&part), &mut || {})?)?;
     let cpu_ns = result.client_cpu_ns.iter().sum::<u64>();
     let us = |ns: u64| ns as f64 / 1e3;
     Ok(Lateness {
@@ -155,19 +165,24 @@ fn open_loop(cage: &Cage, field: &Field, engine: Engine, cpus: &'static str) -> 
     })
 }
 
-fn open_connections(cage: &Cage, field: &Field, engine: Engine, rounds: u32) -> Result<Opening> {
+fn open_connections(
+    runner: &Runner,
+    participants: &Participants,
+    engine: Engine,
+    rounds: u32,
+) -> Result<Opening> {
     let part = Part {
         keep_alive: false,
         sources: SOURCES,
-        ..field.part(&SCENES[0], engine)
+        ..participants.part(&SCENES[0], engine)
     };
     let (mut rates, mut kernel_us, mut failed) = (Vec::new(), Vec::new(), 0);
     for _ in 0..rounds.min(3) {
-        let spent = cage.run(&field.own_words(&part))?;
-        let result = result(&spent)?;
+        let usage = runner.run(&participants.client_command(&part))?;
+        let result = result(&usage)?;
         let opened = result.connections_opened as f64;
-        rates.push(opened / spent.cpu.as_secs_f64());
-        kernel_us.push(spent.kernel.as_secs_f64() * 1e6 / opened);
+        rates.push(opened / usage.cpu.as_secs_f64());
+        kernel_us.push(usage.kernel.as_secs_f64() * 1e6 / opened);
         failed += result.fault_count();
     }
     Ok(Opening {
@@ -178,43 +193,44 @@ fn open_connections(cage: &Cage, field: &Field, engine: Engine, rounds: u32) -> 
     })
 }
 
-/// The server stands still for a second in ten: of all requests at a constant rate those due in
-/// that second wait for its end, so the quantile `q` of latency is `freeze - (1 - q) * run`.
-fn stall(cage: &Cage, field: &Field) -> Result<Stall> {
+/// The server is stopped for a second in ten. At a constant rate, requests due in that second wait
+/// for its end, so the quantile `q` of latency is `stall - (1 - q) * run`.
+fn stall(runner: &Runner, participants: &Participants) -> Result<Stall> {
     let part = Part {
         rate_per_s: Some(STALL_RATE_PER_S),
         window_ms: STALL_SECONDS * 1000,
-        ..field.part(&SCENES[0], Engine::Uring)
+        ..participants.part(&SCENES[0], Engine::Uring)
     };
-    let (spent, freeze_s) = frozen(cage, field, &field.own_words(&part))?;
-    let result = result(&spent)?;
+    let (usage, freeze_s) = frozen(runner, participants, &participants.client_command(&part))?;
+    let result = result(&usage)?;
     let seconds = |ns: u64| ns as f64 / 1e9;
-    let own = (
+    let bakeoff = (
         seconds(result.latency.quantile_ns(0.99)),
         seconds(result.latency.max_ns()),
     );
-    let wrk = field
-        .command(Tool::Wrk)
+    let wrk = participants
+        .program(Tool::Wrk)
         .map(|command| -> Result<(f64, f64)> {
             let line = format!(
                 "{command} -t1 -c64 -d{STALL_SECONDS}s --latency {}",
-                field.url(File::Tiny)
+                participants.url(File::Tiny)
             );
-            let said = frozen(cage, field, &words(&line))?.0.said;
-            wrk_tail(&said).with_context(|| format!("cannot read the latencies of wrk: {said:?}"))
+            let stdout = frozen(runner, participants, &words(&line))?.0.stdout;
+            wrk_tail(&stdout)
+                .with_context(|| format!("cannot read the latencies of wrk: {stdout:?}"))
         });
-    let oha = field.command(Tool::Oha).map(|command| -> Result<(f64, f64)> {
+    let oha = participants.program(Tool::Oha).map(|command| -> Result<(f64, f64)> {
         let line = format!(
             "{command} --no-tui --output-format json --latency-correction -q {STALL_RATE_PER_S} -c 64 \
              -z {STALL_SECONDS}s {}",
-            field.url(File::Tiny)
+            participants.url(File::Tiny)
         );
-        let said = frozen(cage, field, &words(&line))?.0.said;
-        oha_tail(&said).with_context(|| format!("cannot read the latencies of oha: {said:?}"))
+        let stdout = frozen(runner, participants, &words(&line))?.0.stdout;
+        oha_tail(&stdout).with_context(|| format!("cannot read the latencies of oha: {stdout:?}"))
     });
     Ok(Stall {
         analytic: (freeze_s - 0.01 * STALL_SECONDS as f64, freeze_s),
-        own,
+        bakeoff,
         wrk: wrk.transpose()?,
         oha: oha.transpose()?,
     })
@@ -224,10 +240,11 @@ fn words(line: &str) -> Vec<String> {
     line.split_whitespace().map(str::to_owned).collect()
 }
 
-/// Runs a client while the server stands still for a while; for how long in truth, in seconds.
-fn frozen(cage: &Cage, field: &Field, words: &[String]) -> Result<(Spent, f64)> {
-    let (pid, mut freezer) = (field.server.pid(), None);
-    let spent = cage.run_on(CLIENT_CPU, words, &mut || {
+/// Runs a client while the server is stopped for a while. Also returns the actual length, in
+/// seconds.
+fn frozen(runner: &Runner, participants: &Participants, words: &[String]) -> Result<(Usage, f64)> {
+    let (pid, mut freezer) = (participants.server.pid(), None);
+    let usage = runner.run_on(CLIENT_CPU, words, &mut || {
         freezer = Some(thread::spawn(move || {
             thread::sleep(STALL_AFTER);
             Server::freeze(pid, STALL)
@@ -235,7 +252,7 @@ fn frozen(cage: &Cage, field: &Field, words: &[String]) -> Result<(Spent, f64)> 
     });
     let freezer = freezer.context("client did not start")?;
     let freeze = freezer.join().expect("freezing does not panic");
-    Ok((spent?, freeze.as_secs_f64()))
+    Ok((usage?, freeze.as_secs_f64()))
 }
 
 /// 99th percentile and maximum that wrk prints, in seconds.
@@ -263,14 +280,14 @@ fn seconds(text: &str) -> Option<f64> {
 
 /// 99th percentile and maximum that oha prints, in seconds.
 pub(crate) fn oha_tail(text: &str) -> Option<(f64, f64)> {
-    let said: serde_json::Value = serde_json::from_str(text).ok()?;
+    let stdout: serde_json::Value = serde_json::from_str(text).ok()?;
     Some((
-        said["latencyPercentiles"]["p99"].as_f64()?,
-        said["summary"]["slowest"].as_f64()?,
+        stdout["latencyPercentiles"]["p99"].as_f64()?,
+        stdout["summary"]["slowest"].as_f64()?,
     ))
 }
 
-fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
+fn slow(runner: &Runner, participants: &Participants) -> Result<Slow> {
     let scene = Scene {
         file: File::Image,
         ..SCENES[0]
@@ -279,19 +296,18 @@ fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
         connections: SLOW_CLIENTS,
         bits_per_s: MODEMS.to_vec(),
         window_ms: 4000,
-        ..field.part(&scene, Engine::Epoll)
+        ..participants.part(&scene, Engine::Epoll)
     };
-    // The same program with hardly any connections: what is left is the connections' share.
+    // The same program with few connections, to subtract its base memory.
     let few = Part {
         connections: 3,
         window_ms: 1000,
         ..part.clone()
     };
-    let few = cage.run(&field.own_words(&few))?;
-    let spent = cage.run(&field.own_words(&part))?;
-    let result = result(&spent)?;
-    // From first byte to last: the wait for the first one is the server's and the connecting
-    // crowd's.
+    let few = runner.run(&participants.client_command(&few))?;
+    let usage = runner.run(&participants.client_command(&part))?;
+    let result = result(&usage)?;
+    // From the first byte to the last: the wait for the first one depends on the server.
     let error = |share| result.speed_error_ppm.quantile_ns(share) as f64 / 1e6;
     Ok(Slow {
         clients: result.connections_held as u32,
@@ -300,24 +316,25 @@ fn slow(cage: &Cage, field: &Field) -> Result<Slow> {
         p50_error: error(0.5),
         p99_error: error(0.99),
         max_error: error(1.0),
-        bytes_per_client: spent.peak_kib.saturating_sub(few.peak_kib) as f64 * 1024.0
+        bytes_per_client: usage.peak_kib.saturating_sub(few.peak_kib) as f64 * 1024.0
             / f64::from(SLOW_CLIENTS),
-        cpu_s: spent.cpu.as_secs_f64(),
+        cpu_s: usage.cpu.as_secs_f64(),
     })
 }
 
-fn stay(cage: &Cage, field: &Field) -> Result<Memory> {
+fn stay(runner: &Runner, participants: &Participants) -> Result<Memory> {
     let seconds = 6;
     let scene = Scene {
         seconds,
         ..SCENES[0]
     };
-    let spent = cage.run(&field.own_words(&field.part(&scene, Engine::Uring)))?;
-    let resident = &spent.resident_kib;
+    let usage =
+        runner.run(&participants.client_command(&participants.part(&scene, Engine::Uring)))?;
+    let resident = &usage.resident_kib;
     let early_kib = *resident
         .get(resident.len() / 4)
         .context("client ended at once")?;
-    // The last look may fall into the end of the process, when its memory is being given back.
+    // The last sample may be taken at the end of the process, when its memory is being freed.
     let last_kib = resident
         .iter()
         .rev()

@@ -1,9 +1,9 @@
-//! A server that costs less than any client: the bench's own, a process with CPU 0 for itself.
+//! A server that costs less than any client, alone on CPU 0.
 //!
-//! Against nginx a client waits for the server, is woken for nearly every response, and what is
-//! measured is the wake-up. Here the client is the limit, so what is measured is its work. The
-//! server answers every request with the same bytes, many with one system call, and waits actively
-//! while it has connections, so that nobody pays for waking it.
+//! Against nginx, a client waits for the server and is woken for nearly every response, which
+//! dominates its cost. Against this server the client is the bottleneck, so its work is measured.
+//! The server answers every request with the same bytes, many with one system call. It busy-waits
+//! while it has connections, so clients do not pay for waking it.
 
 use std::hint;
 use std::io::{BufRead as _, BufReader};
@@ -18,31 +18,31 @@ use io_uring::{IoUring, opcode, squeue};
 
 use crate::child::{SERVER_CPU, bound};
 
-/// First argument of the bench when it is to be this server.
+/// First argument of the bench that makes it this server.
 pub(crate) const ROLE: &str = "baseline";
 
-/// Descriptors that it can serve.
+/// Number of descriptors that it can serve.
 const PLACES: usize = 4096;
-/// A request is shorter; the rest of a longer one comes with the next read.
+/// Size of a read; longer requests need several.
 const READ_BYTES: usize = 1024;
-/// What ends a request without a body.
+/// End of a request without a body.
 const END: &[u8] = b"\r\n\r\n";
 
 const ACCEPT: u64 = u64::MAX;
-/// Sending and closing: what ends a connection shows when it is read.
+/// Key of sends and closes, whose results are ignored.
 const LAST: u64 = u64::MAX - 1;
 
-/// A server of the bench's own, running; ends with its owner.
-pub(crate) struct OwnServer {
+/// A server process of the bench; ends when it is dropped.
+pub(crate) struct BenchServer {
     process: Child,
     pub(crate) address: SocketAddr,
 }
 
-impl OwnServer {
-    /// Starts the bench in a role that serves. It prints its address first.
-    pub(crate) fn start(own: &str, role: &str, argument: &str) -> Result<Self> {
-        let words = [own, role, argument].map(str::to_owned);
-        let mut process = bound(SERVER_CPU, &words)
+impl BenchServer {
+    /// Starts the bench in the role of a server, which prints its address first.
+    pub(crate) fn start(program: &str, role: &str, argument: &str) -> Result<Self> {
+        let command = [program, role, argument].map(str::to_owned);
+        let mut process = bound(SERVER_CPU, &command)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .spawn()
@@ -69,7 +69,7 @@ impl OwnServer {
     }
 }
 
-impl Drop for OwnServer {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
@@ -77,7 +77,7 @@ impl Drop for OwnServer {
 }
 
 /// Serves until it is killed.
-pub(crate) fn play(body: &str) -> Result<()> {
+pub(crate) fn serve(body: &str) -> Result<()> {
     let body = std::fs::read(body).with_context(|| format!("cannot read {body}"))?;
     let mut answer = format!(
         "HTTP/1.1 200 OK\r\nConnection: keep-alive\r\nContent-Length: {}\r\n\r\n",
@@ -85,24 +85,24 @@ pub(crate) fn play(body: &str) -> Result<()> {
     );
     answer.push_str(std::str::from_utf8(&body).context("body is not text")?);
     let listener = TcpListener::bind("127.0.0.1:0").context("cannot listen")?;
-    let mut room = Room::new(listener, answer.into_bytes())?;
-    println!("{}", room.listener.local_addr()?);
-    room.serve()
+    let mut server = Server::new(listener, answer.into_bytes())?;
+    println!("{}", server.listener.local_addr()?);
+    server.serve()
 }
 
-/// The ring, and a place for each descriptor.
-struct Room {
+/// The ring, and state for each descriptor.
+struct Server {
     ring: IoUring,
     listener: TcpListener,
     answer: Vec<u8>,
     pieces: Vec<[u8; READ_BYTES]>,
-    /// How much of `END` the last bytes of each connection were.
+    /// How many bytes of `END` each connection has received.
     matched: Vec<u8>,
-    /// Connections.
+    /// Number of connections.
     open: usize,
 }
 
-impl Room {
+impl Server {
     fn new(listener: TcpListener, answer: Vec<u8>) -> Result<Self> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -124,25 +124,20 @@ impl Room {
         self.accept();
         let mut batch = Vec::with_capacity(1024);
         loop {
-            // Without a connection it leaves its CPU to others; with one it never sleeps, and calls
-            // the kernel only when there is something to hand over or to fetch.
+            // Without connections it sleeps; otherwise it calls the kernel only if needed.
             let awaited = usize::from(self.open == 0);
-            self.ring
-                .submit_and_wait(awaited)
-                .context("cannot submit")?;
+            let submitted = self.ring.submit_and_wait(awaited);
+            submitted.context("cannot submit")?;
             hint::spin_loop();
-            batch.extend(
-                self.ring
-                    .completion()
-                    .map(|each| (each.user_data(), each.result())),
-            );
+            let completions = self.ring.completion();
+            batch.extend(completions.map(|each| (each.user_data(), each.result())));
             for (key, result) in batch.drain(..) {
-                self.happened(key, result);
+                self.handle(key, result);
             }
         }
     }
 
-    fn happened(&mut self, key: u64, result: i32) {
+    fn handle(&mut self, key: u64, result: i32) {
         match (key, usize::try_from(result)) {
             (ACCEPT, Ok(place)) if place < PLACES => {
                 self.open += 1;
@@ -186,8 +181,7 @@ impl Room {
         self.push(&entry.user_data(place as u64));
     }
 
-    /// Responses go whole into a socket that is read all the time, so nothing is heard of those
-    /// that succeed.
+    /// Completions of successful sends are suppressed.
     fn send(&mut self, place: usize) {
         let (start, length) = (self.answer.as_ptr(), self.answer.len() as u32);
         let entry = opcode::Send::new(descriptor(place), start, length)

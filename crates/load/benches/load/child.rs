@@ -1,4 +1,4 @@
-//! One client process: where it runs, what it printed, what it cost.
+//! Runs a client process and measures its cost.
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -15,33 +15,33 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::peers;
 
-/// CPUs of the two sides.
+/// CPUs of server and client.
 pub(crate) const SERVER_CPU: &str = "0";
 pub(crate) const CLIENT_CPU: &str = "1";
 
-/// Time between two looks at a client's memory: seldom enough not to disturb the server on its CPU.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of memory samples, long enough not to disturb the server on its CPU.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs clients one at a time, and ends them when the user ends the bench.
-pub(crate) struct Cage {
+pub(crate) struct Runner {
     ended: Arc<AtomicBool>,
     used: Cell<Duration>,
 }
 
-/// What a client process left.
+/// Output and cost of a client process.
 #[derive(Debug)]
-pub(crate) struct Spent {
-    pub(crate) said: String,
+pub(crate) struct Usage {
+    pub(crate) stdout: String,
     /// CPU time of the process and its threads, user and system.
     pub(crate) cpu: Duration,
-    /// The part of it that was spent in the kernel.
+    /// CPU time in the kernel.
     pub(crate) kernel: Duration,
-    /// Resident memory at each look, in KiB.
+    /// Resident memory of each sample, in KiB.
     pub(crate) resident_kib: Vec<u64>,
     pub(crate) peak_kib: u64,
 }
 
-impl Cage {
+impl Runner {
     pub(crate) fn new() -> Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -57,18 +57,18 @@ impl Cage {
         self.used.get()
     }
 
-    /// Runs a client on its CPU to its end.
-    pub(crate) fn run(&self, words: &[String]) -> Result<Spent> {
+    /// Runs a client on its CPU until it exits.
+    pub(crate) fn run(&self, words: &[String]) -> Result<Usage> {
         self.run_on(CLIENT_CPU, words, &mut || {})
     }
 
-    /// The same on other CPUs; `meanwhile` is called once, right after the start.
+    /// Like `run` on other CPUs; `meanwhile` is called once, right after the start.
     pub(crate) fn run_on(
         &self,
         cpus: &str,
         words: &[String],
         meanwhile: &mut dyn FnMut(),
-    ) -> Result<Spent> {
+    ) -> Result<Usage> {
         let before = children_cpu()?;
         let mut child = bound(cpus, words)
             .stdin(Stdio::null())
@@ -83,15 +83,15 @@ impl Cage {
         });
         meanwhile();
         let (resident_kib, peak_kib) = self.attend(&mut child, &words[0])?;
-        let said = reader.join().expect("reading a pipe does not panic")?;
+        let stdout = reader.join().expect("reading a pipe does not panic")?;
         let after = children_cpu()?;
         let (cpu, kernel) = (
             after.0.saturating_sub(before.0),
             after.1.saturating_sub(before.1),
         );
         self.used.set(self.used.get() + cpu);
-        Ok(Spent {
-            said,
+        Ok(Usage {
+            stdout,
             cpu,
             kernel,
             resident_kib,
@@ -112,19 +112,19 @@ impl Cage {
             }
             let status = std::fs::read_to_string(format!("/proc/{}/status", child.id()));
             let status = status.unwrap_or_default();
-            // A process that has just ended has no memory to look at.
+            // A process that has just ended has no memory.
             if let Ok(kib) = peers::after::<u64>(&status, "VmHWM:") {
                 peak_kib = kib;
                 resident_kib.extend(peers::after::<u64>(&status, "VmRSS:").ok());
             }
-            thread::sleep(LOOK);
+            thread::sleep(SAMPLE_INTERVAL);
         };
         ensure!(end.success(), "client failed: {name}: {end}");
         Ok((resident_kib, peak_kib))
     }
 }
 
-/// A command that runs on `cpus` only, and ends when the bench ends, however that happens.
+/// A command that runs on `cpus` only, and is killed if the bench ends.
 pub(crate) fn bound(cpus: &str, words: &[String]) -> Command {
     let mut command = Command::new("setpriv");
     command
@@ -133,12 +133,11 @@ pub(crate) fn bound(cpus: &str, words: &[String]) -> Command {
     command
 }
 
-/// CPU time of all children that have ended, and the part of it that was spent in the kernel.
+/// CPU time of all children that have ended, and the part of it in the kernel.
 fn children_cpu() -> Result<(Duration, Duration)> {
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("cannot read the use of CPU")?;
-    let time = |spent: TimeVal| {
-        Duration::from_micros(u64::try_from(spent.num_microseconds()).unwrap_or(0))
-    };
+    let time =
+        |time: TimeVal| Duration::from_micros(u64::try_from(time.num_microseconds()).unwrap_or(0));
     let kernel = time(usage.system_time());
     Ok((time(usage.user_time()) + kernel, kernel))
 }

@@ -1,5 +1,4 @@
-//! The own engine as a process of its own, so that its cost is counted like that of any other
-//! client.
+//! bakeoff's client as a separate process, so that its cost is measured like that of other clients.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -9,15 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use load::exchange::Exchange;
 use load::expect::Expect;
-use load::run;
 use load::schedule::{Arrivals, Schedule, Think};
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 use serde::{Deserialize, Serialize};
 
-/// First argument of the bench when it is to be a client.
+/// First argument of the bench that makes it a client.
 pub(crate) const ROLE: &str = "client";
 
-/// What a client process has to do, passed as its second argument.
+/// Parameters of a client process, passed as its second argument.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Part {
     pub(crate) server: SocketAddr,
@@ -27,9 +25,9 @@ pub(crate) struct Part {
     pub(crate) connections: u32,
     pub(crate) keep_alive: bool,
     pub(crate) engine: Engine,
-    /// Open loop at this rate; closed loop without it.
+    /// Rate of an open loop; `None` for a closed loop.
     pub(crate) rate_per_s: Option<f64>,
-    /// Speeds of slow lines; none for fast ones.
+    /// Speeds of slow lines; empty for fast ones.
     pub(crate) bits_per_s: Vec<u32>,
     /// How many loopback addresses connections come from; 0 lets the kernel choose.
     pub(crate) sources: u8,
@@ -44,12 +42,12 @@ pub(crate) enum Engine {
 }
 
 /// Runs the part and prints the `LoadResult` as JSON.
-pub(crate) fn play(part: &str) -> Result<()> {
+pub(crate) fn run(part: &str) -> Result<()> {
     let part: Part = serde_json::from_str(part).context("not a client's part")?;
     let body = std::fs::read(&part.body)
         .with_context(|| format!("cannot read the right body: {}", part.body.display()))?;
     let traffic = part.traffic(body);
-    let result = run::run(&traffic, &AtomicBool::new(false), &mut |_| {})?;
+    let result = load::run::run(&traffic, &AtomicBool::new(false), &mut |_| {})?;
     println!("{}", serde_json::to_string(&result)?);
     Ok(())
 }
@@ -85,8 +83,8 @@ impl Part {
                 Engine::Epoll => EngineChoice::Epoll,
                 Engine::Uring => EngineChoice::Fastest,
             },
-            // Where the bench plans instants, the client is bound to CPUs of its own.
-            cpus: Cpus::Own,
+            // The open loop runs on CPUs without the server.
+            cpus: Cpus::Exclusive,
         }
     }
 }

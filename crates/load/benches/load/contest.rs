@@ -1,10 +1,10 @@
-//! What is measured: the scenes, and what each client did in each.
+//! The scenes of the bench, and the results of each client.
 
 use crate::child::{CLIENT_CPU, SERVER_CPU};
 use crate::peers::Tool;
 use crate::ratio::{self, Median};
 
-/// The two files.
+/// A file that the server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum File {
     Tiny,
@@ -20,13 +20,13 @@ impl File {
     }
 }
 
-/// Who serves.
+/// The server of a scene.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Host {
     Nginx,
-    /// The bench's own, which costs less than any client.
+    /// The bench's baseline server, which costs less than any client.
     Baseline,
-    /// The null server, which leaves connections open for a second after the last answer.
+    /// The null server, which closes connections a second after the last response.
     Late,
 }
 
@@ -39,104 +39,78 @@ pub(crate) struct Scene {
     pub(crate) connections: u32,
     pub(crate) keep_alive: bool,
     pub(crate) seconds: u64,
-    /// Where the client runs.
+    /// CPU of the client.
     pub(crate) cpu: &'static str,
     pub(crate) tools: &'static [Tool],
 }
 
-/// h2load 1.52 left no summary when asked to close connections, so it is left out there.
-const CLOSERS: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::Oha];
+/// h2load 1.52 prints no summary without keep-alive.
+const WITHOUT_KEEP_ALIVE: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Ab, Tool::Oha];
 
-/// Those that others compare themselves with. ab waits for the server to close.
+/// ab waits for the server to close connections.
 const LATE: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk, Tool::Oha];
 
-/// One connection shows the wake-up of each client, whatever the peer.
-const FEW: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
+/// With one connection the wake-up dominates, whatever the client.
+const ONE_CONNECTION: &[Tool] = &[Tool::Epoll, Tool::Uring, Tool::Wrk];
+
+/// The first scene: the server is the limit, and the client is woken for each response.
+const BASE: Scene = Scene {
+    title: "78 bytes, 64 connections, keep-alive",
+    host: Host::Nginx,
+    file: File::Tiny,
+    connections: 64,
+    keep_alive: true,
+    seconds: 1,
+    cpu: CLIENT_CPU,
+    tools: &Tool::ALL,
+};
 
 pub(crate) const SCENES: [Scene; 8] = [
-    // The server is the limit, and the client is woken for each response.
-    Scene {
-        title: "78 bytes, 64 connections, keep-alive",
-        host: Host::Nginx,
-        file: File::Tiny,
-        connections: 64,
-        keep_alive: true,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: &Tool::ALL,
-    },
+    BASE,
     // The client is the limit.
     Scene {
         title: "78 bytes, 64 connections, keep-alive, from a server that costs less than the client",
         host: Host::Baseline,
-        file: File::Tiny,
-        connections: 64,
-        keep_alive: true,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: &Tool::ALL,
+        ..BASE
     },
     // Without wake-ups between CPUs.
     Scene {
         title: "78 bytes, 64 connections, keep-alive, client and server share CPU 0",
-        host: Host::Nginx,
-        file: File::Tiny,
-        connections: 64,
-        keep_alive: true,
-        seconds: 1,
         cpu: SERVER_CPU,
-        tools: &Tool::ALL,
+        ..BASE
     },
     Scene {
         title: "25 KB, 64 connections, keep-alive",
-        host: Host::Nginx,
         file: File::Image,
-        connections: 64,
-        keep_alive: true,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: &Tool::ALL,
+        ..BASE
     },
     Scene {
         title: "78 bytes, 1 connection, keep-alive",
-        host: Host::Nginx,
-        file: File::Tiny,
         connections: 1,
-        keep_alive: true,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: FEW,
+        tools: ONE_CONNECTION,
+        ..BASE
     },
     Scene {
         title: "78 bytes, 64 connections, a connection per request",
-        host: Host::Nginx,
-        file: File::Tiny,
-        connections: 64,
         keep_alive: false,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: CLOSERS,
+        tools: WITHOUT_KEEP_ALIVE,
+        ..BASE
     },
     Scene {
         title: "78 bytes, 1 connection, a connection per request",
-        host: Host::Nginx,
-        file: File::Tiny,
         connections: 1,
         keep_alive: false,
-        seconds: 1,
-        cpu: CLIENT_CPU,
-        tools: FEW,
+        tools: ONE_CONNECTION,
+        ..BASE
     },
     // envoyproxy/envoy#5788
     Scene {
         title: "78 bytes, 64 connections, a connection per request, from a server that leaves connections open for a second",
         host: Host::Late,
-        file: File::Tiny,
-        connections: 64,
         keep_alive: false,
         seconds: 2,
-        cpu: CLIENT_CPU,
         tools: LATE,
+        ..BASE
     },
 ];
 
@@ -146,15 +120,15 @@ pub(crate) struct Contest {
     pub(crate) entries: Vec<Entry>,
 }
 
-/// What one client did in a scene: one value per round, and the results of the extra runs.
+/// Results of one client in a scene: one value per round, and those of the extra runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
     pub(crate) tool: Tool,
     /// CPU per request in microseconds.
     pub(crate) cpu_us: Vec<f64>,
-    /// The part of it that was spent in the kernel.
+    /// The part of it spent in the kernel.
     pub(crate) kernel_us: Vec<f64>,
-    /// Requests per second of wall time, as the client says.
+    /// Requests per second of wall time, as reported by the client.
     pub(crate) per_s: Vec<f64>,
     pub(crate) peak_kib: u64,
     pub(crate) failed: u64,

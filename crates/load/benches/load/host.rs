@@ -1,4 +1,4 @@
-//! The machine in words, and what else it was doing.
+//! Description of the machine, and its other load.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 /// Ticks of `/proc/stat` in a second (`USER_HZ`, fixed on x86).
 const TICKS_PER_S: f64 = 100.0;
 
-/// CPUs, their model, and the kernel's version; nothing that names the machine.
+/// CPUs, their model, and the kernel version; nothing that identifies the machine.
 pub(crate) fn describe() -> Result<String> {
     let info = read("/proc/cpuinfo")?;
     let field = |name: &str| {
@@ -37,7 +37,7 @@ pub(crate) fn describe() -> Result<String> {
     ))
 }
 
-/// What a system call that does nothing costs, in nanoseconds; the least of several tries.
+/// Cost of a trivial system call, in nanoseconds; the minimum of several tries.
 pub(crate) fn call_ns() -> f64 {
     const CALLS: u32 = 100_000;
     let once = || {
@@ -50,8 +50,8 @@ pub(crate) fn call_ns() -> f64 {
     (0..10).map(|_| once()).fold(f64::INFINITY, f64::min)
 }
 
-/// The machine's CPU time at an instant.
-pub(crate) struct Glance {
+/// CPU times of the machine at an instant.
+pub(crate) struct HostUsage {
     /// Load average of the last minute.
     pub(crate) load: f64,
     at: Instant,
@@ -69,7 +69,7 @@ pub(crate) struct Others {
     pub(crate) stolen: f64,
 }
 
-impl Glance {
+impl HostUsage {
     pub(crate) fn take(servers: [u32; 3]) -> Result<Self> {
         let stat = read("/proc/stat")?;
         let line = stat.lines().next().context("/proc/stat is empty")?;
@@ -92,7 +92,7 @@ impl Glance {
         })
     }
 
-    /// What others took between an earlier glance and this one, when the clients `used` so much.
+    /// CPU time of others since `before`; `used` is that of the clients.
     pub(crate) fn others_since(&self, before: &Self, used: Duration) -> Others {
         let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let all_s = (self.at - before.at).as_secs_f64() * cpus as f64;

@@ -1,24 +1,23 @@
-//! The load generator beside its peers: same machine, same server, interleaved runs in random
-//! order.
+//! Compares the load generator with its peers: same machine, same server, interleaved runs in
+//! random order.
 //!
 //! ```text
 //! cargo bench -p bakeoff-load --bench load             measure everything, write docs/bench/load.md (make bench-load)
-//! cargo bench -p bakeoff-load --bench load -- --quick  one round of everything, shown and not kept
-//! cargo test  -p bakeoff-load --bench load             the bench's own parts, on a small server, without the peers
+//! cargo bench -p bakeoff-load --bench load -- --quick  one round of everything, printed only
+//! cargo test  -p bakeoff-load --bench load             tests of the bench, without the peers
 //! ```
-//! Every client is a child process, the own engine among them, so that all are counted in the same
-//! way. The server has CPU 0 for itself and the client CPU 1. It must never leave a server or a
-//! file behind.
+//! Every client, including bakeoff's, is a child process, so all are measured in the same way. The
+//! server has CPU 0 and the client CPU 1. The bench must never leave a server or a file behind.
 
 mod bar;
 mod baseline;
 mod child;
 mod client;
 mod contest;
-mod field;
 mod host;
 mod late;
 mod page;
+mod participants;
 mod peers;
 mod ratio;
 mod reach;
@@ -31,20 +30,20 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 
-use crate::child::Cage;
-use crate::field::Field;
+use crate::child::Runner;
+use crate::participants::Participants;
 use crate::rounds::Effort;
 
 fn main() -> Result<()> {
     let typed: Vec<String> = env::args().skip(1).collect();
     let has = |word: &str| typed.iter().any(|each| each == word);
     match typed.first().map(String::as_str) {
-        Some(client::ROLE) => client::play(typed.get(1).context("a client needs its part")?),
+        Some(client::ROLE) => client::run(typed.get(1).context("a client needs its part")?),
         Some(baseline::ROLE) => {
-            baseline::play(typed.get(1).context("the baseline server needs a file")?)
+            baseline::serve(typed.get(1).context("the baseline server needs a file")?)
         }
-        Some(late::ROLE) => late::play(typed.get(1).context("the late server needs a time")?),
-        // Test runners ask for names; there is one test, and it has none.
+        Some(late::ROLE) => late::serve(typed.get(1).context("the late server needs a time")?),
+        // Test runners list test names; this test has none.
         Some("--list") => Ok(()),
         Some(_) if has("--bench") && has("--quick") => {
             let page = measure(Effort::QUICK)?;
@@ -58,19 +57,20 @@ fn main() -> Result<()> {
 
 /// The whole experiment, as a page.
 fn measure(effort: Effort) -> Result<String> {
-    let cage = Cage::new()?;
-    let field = Field::open(&cage)?;
-    let before = host::Glance::take(field.servers())?;
-    let contests = rounds::run_all(&cage, &field, effort)?;
-    let others = host::Glance::take(field.servers())?.others_since(&before, cage.used());
-    let bar = bar::measure(&cage, &field, effort)?;
+    let runner = Runner::new()?;
+    let participants = Participants::open(&runner)?;
+    let before = host::HostUsage::take(participants.servers())?;
+    let contests = rounds::run_all(&runner, &participants, effort)?;
+    let others =
+        host::HostUsage::take(participants.servers())?.others_since(&before, runner.used());
+    let bar = bar::measure(&runner, &participants, effort)?;
     Ok(page::write(&page::Page {
         host: host::describe()?,
         load_before: before.load,
         others,
         effort,
         call_ns: host::call_ns(),
-        peers: &field.peers,
+        peers: &participants.peers,
         contests: &contests,
         bar: &bar,
     }))

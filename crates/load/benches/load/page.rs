@@ -1,4 +1,4 @@
-//! The page that the bench leaves: tables for tables.
+//! Writes the results as a Markdown page.
 
 use std::fmt::Write as _;
 
@@ -6,14 +6,14 @@ use base::input::units::{show_bytes, significant};
 
 use crate::bar::Bar;
 use crate::contest::Contest;
-use crate::field::{self, Peer};
 use crate::host::Others;
+use crate::participants::{self, Peer};
 use crate::peers::Tool;
 use crate::ratio::{self, Median};
 use crate::reach;
 use crate::rounds::Effort;
 
-/// Above these shares of CPU time the machine was not quiet.
+/// Shares of CPU time above which the machine was not quiet.
 const QUIET_TAKEN: f64 = 0.05;
 const QUIET_STOLEN: f64 = 0.01;
 
@@ -22,7 +22,7 @@ pub(crate) struct Page<'p> {
     pub(crate) load_before: f64,
     pub(crate) others: Others,
     pub(crate) effort: Effort,
-    /// What a system call that does nothing costs, in nanoseconds.
+    /// Cost of a trivial system call, in nanoseconds.
     pub(crate) call_ns: f64,
     pub(crate) peers: &'p [Peer],
     pub(crate) contests: &'p [Contest],
@@ -35,7 +35,7 @@ pub(crate) fn write(page: &Page) -> String {
     for contest in page.contests {
         scene(&mut text, contest);
     }
-    own(&mut text, page.bar);
+    bakeoff_alone(&mut text, page.bar);
     reach::write(&mut text, page);
     text
 }
@@ -53,7 +53,9 @@ fn head(text: &mut String, page: &Page) {
     let mut versions = vec![format!("bakeoff {}", record::VERSION)];
     let version = |peer: &Peer| format!("{} {}", peer.tool.name(), peer.version);
     versions.extend(peers.iter().map(version));
-    versions.extend(field::debian("nginx").map(|version| format!("nginx {version} (the server)")));
+    versions.extend(
+        participants::debian("nginx").map(|version| format!("nginx {version} (the server)")),
+    );
     let is_quiet = others.taken <= QUIET_TAKEN && others.stolen <= QUIET_STOLEN;
     let quiet = if is_quiet {
         "It was quiet"
@@ -127,8 +129,8 @@ pub(crate) fn scene(text: &mut String, contest: &Contest) {
     }
 }
 
-/// What is asked of bakeoff alone.
-fn own(text: &mut String, bar: &Bar) {
+/// Measurements of bakeoff alone.
+fn bakeoff_alone(text: &mut String, bar: &Bar) {
     let _ = write!(
         text,
         "\n## Open loop, 10,000 requests/s, 64 connections\n\n\
@@ -157,7 +159,7 @@ fn own(text: &mut String, bar: &Bar) {
         );
         let rows = [
             ("analytic, open loop", Some(stall.analytic)),
-            ("bakeoff, 1000 requests/s", Some(stall.own)),
+            ("bakeoff, 1000 requests/s", Some(stall.bakeoff)),
             ("oha, 1000 requests/s, corrected", stall.oha),
             ("wrk, closed loop", stall.wrk),
         ];

@@ -1,4 +1,4 @@
-//! What other clients say of their run.
+//! Parses the summaries of clients.
 
 use anyhow::{Context as _, Result, bail};
 
@@ -13,7 +13,7 @@ pub(crate) enum Tool {
     Oha,
 }
 
-/// What a client counted.
+/// Counts of a client.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Count {
     pub(crate) requests: u64,
@@ -45,7 +45,7 @@ impl Tool {
     /// Reads the summary that the client printed.
     pub(crate) fn count(self, text: &str) -> Result<Count> {
         let count = match self {
-            Self::Epoll | Self::Uring => own(self, text),
+            Self::Epoll | Self::Uring => bakeoff(self, text),
             Self::Wrk => wrk(text),
             Self::H2load => h2load(text),
             Self::Ab => ab(text),
@@ -55,7 +55,7 @@ impl Tool {
     }
 }
 
-fn own(tool: Tool, text: &str) -> Result<Count> {
+fn bakeoff(tool: Tool, text: &str) -> Result<Count> {
     let result: record::load::LoadResult = serde_json::from_str(text)?;
     if tool == Tool::Uring && result.engine != "io_uring" {
         bail!("io_uring cannot be measured here: {}", result.engine_note);
@@ -98,18 +98,19 @@ fn ab(text: &str) -> Result<Count> {
 }
 
 fn oha(text: &str) -> Result<Count> {
-    let said: serde_json::Value = serde_json::from_str(text)?;
-    let codes = said["statusCodeDistribution"]
+    let output: serde_json::Value = serde_json::from_str(text)?;
+    let codes = output["statusCodeDistribution"]
         .as_object()
         .context("no status codes")?;
-    let of = |right: bool| {
-        let some = codes.iter().filter(|(code, _)| (*code == "200") == right);
-        some.filter_map(|(_, count)| count.as_u64()).sum::<u64>()
+    let sum = |is_ok: bool| {
+        let matching = codes.iter().filter(|(code, _)| (*code == "200") == is_ok);
+        let counts = matching.filter_map(|(_, count)| count.as_u64());
+        counts.sum::<u64>()
     };
-    let per_s = said["summary"]["requestsPerSec"].as_f64();
+    let per_s = output["summary"]["requestsPerSec"].as_f64();
     Ok(Count {
-        requests: of(true),
-        failed: of(false),
+        requests: sum(true),
+        failed: sum(false),
         per_s: per_s.context("no rate")?,
     })
 }

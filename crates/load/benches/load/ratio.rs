@@ -1,6 +1,6 @@
-//! Ratios between runs that stood side by side, with an interval that assumes no law.
+//! Ratios between runs of a round, with distribution-free intervals.
 
-/// A median, and the interval between two order statistics that covers it.
+/// A median, and its interval between two order statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Median {
     pub(crate) middle: f64,
@@ -8,7 +8,7 @@ pub(crate) struct Median {
     pub(crate) high: f64,
 }
 
-/// Least coverage of an interval, if there are rounds enough for it.
+/// Least coverage of an interval, if there are enough rounds.
 const COVERAGE: f64 = 0.95;
 
 /// The median of `values` with its distribution-free interval (David and Nagaraja, Order
@@ -26,7 +26,7 @@ pub(crate) fn median(values: &[f64]) -> Median {
     }
 }
 
-/// Round by round, the one divided by the other.
+/// Median of the ratios within each round.
 pub(crate) fn pairwise(ours: &[f64], theirs: &[f64]) -> Median {
     assert_eq!(ours.len(), theirs.len(), "each round has one run of each");
     let ratios: Vec<f64> = ours
@@ -37,8 +37,8 @@ pub(crate) fn pairwise(ours: &[f64], theirs: &[f64]) -> Median {
     median(&ratios)
 }
 
-/// How many values at either end lie outside of the interval: as many as leave its coverage,
-/// 1 - 2 P(Binomial(count, 1/2) <= cut), at 95 % or more.
+/// Number of values outside the interval at either end: the largest for which the coverage,
+/// 1 - 2 P(Binomial(count, 1/2) <= cut), is at least 95 %.
 fn cut(count: usize) -> usize {
     let mut term = 0.5f64.powf(count as f64);
     let mut tail = term;

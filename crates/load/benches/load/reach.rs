@@ -1,4 +1,4 @@
-//! The bar: what was to be reached, what was, and why not where it was not.
+//! Targets, measured values, and causes of missed targets.
 
 use std::fmt::Write as _;
 
@@ -10,13 +10,13 @@ use crate::page::{Page, interval, percent};
 use crate::peers::Tool;
 use crate::ratio::{self, Median};
 
-/// One row of the bar.
+/// A target.
 struct Row {
     what: &'static str,
     reach: &'static str,
     figure: String,
     is_reached: Option<bool>,
-    /// Shown only where the bar is not reached.
+    /// Shown only if the target is missed.
     cause: String,
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn write(text: &mut String, page: &Page) {
     {
         rows.extend(cpu(contest, page.call_ns));
     }
-    // With a CPU each, the server or the client being the limit, and with one for both.
+    // Separate CPUs, with the server or the client as the bottleneck, and a shared CPU.
     for contest in page.contests.iter().take(3) {
         rows.extend(rate(contest, Tool::Wrk, 1.3));
         rows.extend(rate(contest, Tool::Oha, 2.0));
@@ -78,7 +78,7 @@ fn better(contest: &Contest, peer: Tool) -> Option<(Tool, Median)> {
 
 fn cpu(contest: &Contest, call_ns: f64) -> Option<Row> {
     let (tool, ratio) = better(contest, Tool::Wrk)?;
-    let (own, wrk) = (contest.entry(tool)?, contest.entry(Tool::Wrk)?);
+    let (bakeoff, wrk) = (contest.entry(tool)?, contest.entry(Tool::Wrk)?);
     Some(Row {
         what: "client CPU per keep-alive request against wrk",
         reach: "<= 0.70",
@@ -89,26 +89,26 @@ fn cpu(contest: &Contest, call_ns: f64) -> Option<Row> {
             contest.scene.title
         ),
         is_reached: Some(ratio.middle <= 0.70),
-        cause: kernel_work(own, wrk, call_ns),
+        cause: kernel_work(bakeoff, wrk, call_ns),
     })
 }
 
-/// What the kernel's part leaves to gain, from what was measured.
-fn kernel_work(own: &Entry, wrk: &Entry, call_ns: f64) -> String {
+/// The kernel's share of the CPU time, which limits possible gains.
+fn kernel_work(bakeoff: &Entry, wrk: &Entry, call_ns: f64) -> String {
     let middle = |values: &[f64]| ratio::median(values).middle;
-    let (own_us, wrk_us) = (middle(&own.kernel_us), middle(&wrk.kernel_us));
-    let floor = own_us / middle(&wrk.cpu_us);
+    let (bakeoff_us, wrk_us) = (middle(&bakeoff.kernel_us), middle(&wrk.kernel_us));
+    let floor = bakeoff_us / middle(&wrk.cpu_us);
     let mut text = format!(
         "the kernel's part, mostly TCP: {} of {} µs for bakeoff, {} of {} µs for wrk; with no code of its own at \
          all bakeoff would reach {}",
-        significant(own_us, 3),
-        significant(middle(&own.cpu_us), 3),
+        significant(bakeoff_us, 3),
+        significant(middle(&bakeoff.cpu_us), 3),
         significant(wrk_us, 3),
         significant(middle(&wrk.cpu_us), 3),
         significant(floor, 2),
     );
-    if let (Some(own), Some(wrk)) = (own.calls, wrk.calls) {
-        let saved = wrk - own;
+    if let (Some(bakeoff), Some(wrk)) = (bakeoff.calls, wrk.calls) {
+        let saved = wrk - bakeoff;
         let _ = write!(
             text,
             "; entering the kernel {} times less saves {} µs",
@@ -198,8 +198,8 @@ fn stall(bar: &Bar) -> Option<Row> {
     let stall = bar.stall.as_ref()?;
     let error = |seen: f64, right: f64| (seen / right - 1.0).abs();
     let (p99, most) = (
-        error(stall.own.0, stall.analytic.0),
-        error(stall.own.1, stall.analytic.1),
+        error(stall.bakeoff.0, stall.analytic.0),
+        error(stall.bakeoff.1, stall.analytic.1),
     );
     Some(Row {
         what: "stall test: server frozen 1 s in 10 s, open loop",

@@ -1,5 +1,5 @@
-//! The runs: rounds of all clients in random order, then the extra runs that would disturb a
-//! measured one.
+//! Runs rounds of all clients in random order, then extra runs whose tools would disturb a measured
+//! one.
 
 use std::process::Command;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use record::prng::SplitMix64;
 
-use crate::child::Cage;
+use crate::child::Runner;
 use crate::contest::{Contest, Entry, SCENES, Scene};
-use crate::field::Field;
+use crate::participants::Participants;
 use crate::peers::{self, Count, Tool};
 
-/// How much is done.
+/// Extent of the measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Effort {
     pub(crate) rounds: u32,
-    /// Whether the runs of many seconds are done.
+    /// Whether to include long runs.
     pub(crate) long: bool,
 }
 
@@ -31,7 +31,11 @@ impl Effort {
     };
 }
 
-pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<Contest>> {
+pub(crate) fn run_all(
+    runner: &Runner,
+    participants: &Participants,
+    effort: Effort,
+) -> Result<Vec<Contest>> {
     let mut prng = SplitMix64::new(1);
     let mut contests = Vec::new();
     for (number, scene) in SCENES.iter().enumerate() {
@@ -42,11 +46,11 @@ pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<
             scene.title,
             effort.rounds
         );
-        let mut contest = hold(cage, field, scene, effort.rounds, &mut prng)?;
+        let mut contest = run_contest(runner, participants, scene, effort.rounds, &mut prng)?;
         for entry in &mut contest.entries {
-            entry.calls = count_calls(cage, field, scene, entry.tool)?;
+            entry.calls = count_calls(runner, participants, scene, entry.tool)?;
             if effort.long && number == 0 {
-                entry.instructions = count_instructions(cage, field, scene, entry.tool)?;
+                entry.instructions = count_instructions(runner, participants, scene, entry.tool)?;
             }
         }
         contests.push(contest);
@@ -54,9 +58,9 @@ pub(crate) fn run_all(cage: &Cage, field: &Field, effort: Effort) -> Result<Vec<
     Ok(contests)
 }
 
-fn hold(
-    cage: &Cage,
-    field: &Field,
+fn run_contest(
+    runner: &Runner,
+    participants: &Participants,
     scene: &Scene,
     rounds: u32,
     prng: &mut SplitMix64,
@@ -64,23 +68,23 @@ fn hold(
     let here = scene
         .tools
         .iter()
-        .filter(|tool| field.words(**tool, scene).is_some());
+        .filter(|tool| participants.command_line(**tool, scene).is_some());
     let mut entries: Vec<Entry> = here.map(|tool| Entry::new(*tool)).collect();
     for _ in 0..rounds {
         let mut order: Vec<usize> = (0..entries.len()).collect();
         prng.shuffle(&mut order);
         for index in order {
             let entry = &mut entries[index];
-            let words = field
-                .words(entry.tool, scene)
-                .expect("only clients that are here take part");
-            let spent = cage.run_on(scene.cpu, &words, &mut || {})?;
-            let count = read(entry.tool, &spent.said)?;
+            let words = participants
+                .command_line(entry.tool, scene)
+                .expect("only installed clients take part");
+            let usage = runner.run_on(scene.cpu, &words, &mut || {})?;
+            let count = read(entry.tool, &usage.stdout)?;
             let per_request_us = |time: Duration| time.as_secs_f64() * 1e6 / count.requests as f64;
-            entry.cpu_us.push(per_request_us(spent.cpu));
-            entry.kernel_us.push(per_request_us(spent.kernel));
+            entry.cpu_us.push(per_request_us(usage.cpu));
+            entry.kernel_us.push(per_request_us(usage.kernel));
             entry.per_s.push(count.per_s);
-            entry.peak_kib = entry.peak_kib.max(spent.peak_kib);
+            entry.peak_kib = entry.peak_kib.max(usage.peak_kib);
             entry.failed += count.failed;
         }
     }
@@ -90,21 +94,26 @@ fn hold(
     })
 }
 
-/// Reads a summary that must tell of requests.
-fn read(tool: Tool, said: &str) -> Result<Count> {
-    let count = tool.count(said)?;
+/// Reads a summary, which must have requests.
+fn read(tool: Tool, stdout: &str) -> Result<Count> {
+    let count = tool.count(stdout)?;
     ensure!(
         count.requests > 0,
-        "client did nothing: {} said {said:?}",
+        "client did nothing: {} printed {stdout:?}",
         tool.name()
     );
     Ok(count)
 }
 
-/// System calls per request: counted by the kernel's own trace point where `perf` may, which costs
-/// the client little, else by `strace`, which slows it.
-fn count_calls(cage: &Cage, field: &Field, scene: &Scene, tool: Tool) -> Result<Option<f64>> {
-    let place = field.server.file("calls");
+/// System calls per request, counted by `perf` with little cost, or else by `strace`, which slows
+/// the client down.
+fn count_calls(
+    runner: &Runner,
+    participants: &Participants,
+    scene: &Scene,
+    tool: Tool,
+) -> Result<Option<f64>> {
+    let place = participants.server.file("calls");
     let log = place.to_str().context("temporary path is not UTF-8")?;
     let with_perf = [
         "perf",
@@ -118,9 +127,9 @@ fn count_calls(cage: &Cage, field: &Field, scene: &Scene, tool: Tool) -> Result<
         "--",
     ];
     let with_strace = ["strace", "-f", "-c", "-q", "-o", log, "--"];
-    let words = field
-        .words(tool, scene)
-        .expect("only clients that are here take part");
+    let words = participants
+        .command_line(tool, scene)
+        .expect("only installed clients take part");
     let (before, is_perf) = match (works(&with_perf), works(&with_strace)) {
         (true, _) => (&with_perf[..], true),
         (false, true) => (&with_strace[..], false),
@@ -131,8 +140,8 @@ fn count_calls(cage: &Cage, field: &Field, scene: &Scene, tool: Tool) -> Result<
         .map(|word| (*word).to_owned())
         .chain(words)
         .collect::<Vec<_>>();
-    let spent = cage.run_on(scene.cpu, &all, &mut || {})?;
-    let requests = read(tool, &spent.said)?.requests;
+    let usage = runner.run_on(scene.cpu, &all, &mut || {})?;
+    let requests = read(tool, &usage.stdout)?.requests;
     let text = std::fs::read_to_string(&place)?;
     let calls = if is_perf {
         perf_total(&text)
@@ -165,18 +174,17 @@ pub(crate) fn strace_total(text: &str) -> Option<u64> {
     line.split_whitespace().nth(3)?.parse().ok()
 }
 
-/// Instructions in user space per request, from two runs of different length so that starting up
-/// cancels out. Clients that valgrind cannot run, or whose thousands of requests it stretches too
-/// far, have none.
+/// Instructions in user space per request, from two runs of different length, so that start-up
+/// cancels out. `None` if valgrind cannot run the client.
 fn count_instructions(
-    cage: &Cage,
-    field: &Field,
+    runner: &Runner,
+    participants: &Participants,
     scene: &Scene,
     tool: Tool,
 ) -> Result<Option<f64>> {
-    // Not tried: io_uring, whose rings valgrind must know of, and oha.
+    // Valgrind was not tried with io_uring, whose rings it must know, nor with oha.
     let fit = matches!(tool, Tool::Epoll | Tool::Wrk | Tool::H2load | Tool::Ab);
-    let place = field.server.file("instructions");
+    let place = participants.server.file("instructions");
     let log = format!("--log-file={}", place.display());
     let before = [
         "valgrind",
@@ -190,14 +198,14 @@ fn count_instructions(
     let mut points = Vec::new();
     for seconds in [2, 5] {
         let scene = Scene { seconds, ..*scene };
-        let words = field
-            .words(tool, &scene)
-            .expect("only clients that are here take part");
+        let words = participants
+            .command_line(tool, &scene)
+            .expect("only installed clients take part");
         let all = before.iter().map(|word| (*word).to_owned()).chain(words);
-        let Ok(spent) = cage.run(&all.collect::<Vec<_>>()) else {
+        let Ok(usage) = runner.run(&all.collect::<Vec<_>>()) else {
             return Ok(None);
         };
-        let requests = read(tool, &spent.said)?.requests;
+        let requests = read(tool, &usage.stdout)?.requests;
         let text = std::fs::read_to_string(&place)?;
         points.push((requests as f64, peers::after::<f64>(&text, "Collected :")?));
     }

@@ -1,4 +1,4 @@
-//! The one server of the bench: nginx, one process, a CPU of its own, files that do not outlive it.
+//! nginx as a single process on its own CPU, with temporary files.
 
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -66,7 +66,7 @@ impl Server {
         self.folder.path().join(name)
     }
 
-    /// Stops it for a while; how long it took in truth.
+    /// Stops the server for a while. Returns the actual length.
     pub(crate) fn freeze(pid: u32, time: Duration) -> Duration {
         let pid = Pid::from_raw(pid.cast_signed());
         let since = Instant::now();
@@ -97,7 +97,7 @@ impl Drop for Server {
     }
 }
 
-/// A shell that removes the folder when its input ends, as it does even when the bench is killed.
+/// A shell that removes the folder when its input ends, even if the bench is killed.
 fn janitor(folder: &Path) -> Result<Child> {
     let script = "trap '' INT TERM HUP; cat >/dev/null; rm -rf -- \"$0\"";
     let shell = Command::new("sh")
@@ -108,14 +108,14 @@ fn janitor(folder: &Path) -> Result<Child> {
     shell.context("cannot start sh")
 }
 
-/// The same bytes at each run, and text so that no client takes offence.
+/// The same bytes in each run. Letters, because some clients expect text.
 fn body(length: usize) -> Vec<u8> {
     (0..length)
         .map(|index| b'a' + (index * index % 23) as u8)
         .collect()
 }
 
-/// One process without a master is one to freeze, to pin and to end.
+/// A single process without a master can be stopped, pinned and killed.
 fn config(place: &Path, address: SocketAddr) -> String {
     let place = place.display();
     format!(

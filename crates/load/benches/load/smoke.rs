@@ -1,15 +1,15 @@
-//! The bench's own parts as tests: against a small server, without the peers, in a few seconds.
+//! Tests of the bench itself: with the null server, without peers, in a few seconds.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
+use std::net::SocketAddr;
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 use expect_test::expect;
+use load::null_server::{NullServer, Settings};
 use record::prng::SplitMix64;
 
 use crate::bar;
-use crate::child::Cage;
+use crate::child::Runner;
 use crate::client::{Engine, Part, ROLE};
 use crate::contest::{Contest, Entry, SCENES};
 use crate::page;
@@ -20,31 +20,13 @@ use crate::rounds;
 type Test = (&'static str, fn() -> Result<()>);
 
 const TESTS: [Test; 7] = [
-    (
-        "an own client is run, counted and charged",
-        an_own_client_is_run_counted_and_charged,
-    ),
-    (
-        "a failing client fails the bench",
-        a_failing_client_fails_the_bench,
-    ),
-    ("every peer's summary is read", every_peers_summary_is_read),
-    (
-        "counters are found in their logs",
-        counters_are_found_in_their_logs,
-    ),
-    (
-        "an interval leaves out what chance may",
-        an_interval_leaves_out_what_chance_may,
-    ),
-    (
-        "ratios are taken within a round",
-        ratios_are_taken_within_a_round,
-    ),
-    (
-        "an order is a permutation and changes",
-        an_order_is_a_permutation_and_changes,
-    ),
+    ("client is measured", client_is_measured),
+    ("failing client fails the bench", failing_client_fails),
+    ("summaries are parsed", summaries_are_parsed),
+    ("call counters are parsed", call_counters_are_parsed),
+    ("intervals have their coverage", intervals_have_coverage),
+    ("ratios are within a round", ratios_are_within_a_round),
+    ("orders are random", orders_are_random),
 ];
 
 pub(crate) fn run() -> Result<()> {
@@ -55,32 +37,9 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Serves one successful response after the other; its thread ends with the process.
-fn small_server() -> Result<std::net::SocketAddr> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let address = listener.local_addr()?;
-    thread::spawn(move || {
-        for stream in listener.incoming().flatten() {
-            thread::spawn(move || serve(stream));
-        }
-    });
-    Ok(address)
-}
-
-fn serve(stream: TcpStream) -> Result<()> {
-    let mut lines = BufReader::new(stream.try_clone()?).lines();
-    let mut stream = stream;
-    while let Some(line) = lines.next().transpose()? {
-        if line.is_empty() {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")?;
-        }
-    }
-    Ok(())
-}
-
-fn part(body: &std::path::Path) -> Result<Part> {
-    Ok(Part {
-        server: small_server()?,
+fn part(server: SocketAddr, body: &Path) -> Part {
+    Part {
+        server,
         path: "/".into(),
         body: body.into(),
         connections: 2,
@@ -91,42 +50,46 @@ fn part(body: &std::path::Path) -> Result<Part> {
         sources: 2,
         warmup_ms: 0,
         window_ms: 400,
-    })
+    }
 }
 
-fn own_words(part: &Part) -> Result<Vec<String>> {
-    let own = std::env::current_exe()?.to_string_lossy().into_owned();
-    Ok(vec![own, ROLE.into(), serde_json::to_string(part)?])
+fn client_command(part: &Part) -> Result<Vec<String>> {
+    let program = std::env::current_exe()?.to_string_lossy().into_owned();
+    Ok(vec![program, ROLE.into(), serde_json::to_string(part)?])
 }
 
-fn an_own_client_is_run_counted_and_charged() -> Result<()> {
-    let body = tempfile::NamedTempFile::new()?;
-    std::fs::write(body.path(), "hello")?;
-    let cage = Cage::new()?;
-    let spent = cage.run_on("0", &own_words(&part(body.path())?)?, &mut || {})?;
-    let count = Tool::Epoll.count(&spent.said)?;
-    ensure!((count.requests, count.failed) == (200, 0), "{count:?}");
-    ensure!(!spent.cpu.is_zero() && spent.peak_kib > 500, "{spent:?}");
-    ensure!(cage.used() == spent.cpu);
-    Ok(())
-}
-
-fn a_failing_client_fails_the_bench() -> Result<()> {
-    let nowhere = Part {
-        server: "127.0.0.1:1".parse()?,
-        ..part("/nonexistent".as_ref())?
+fn client_is_measured() -> Result<()> {
+    let settings = Settings {
+        threads: 1,
+        bytes: 5,
+        ..Settings::default()
     };
-    let cage = Cage::new()?;
-    // Its own complaint is for people, not for the log of a test that passes.
-    let quiet = ["sh", "-c", "exec \"$@\" 2>/dev/null", "sh"]
-        .map(str::to_owned)
-        .into_iter();
-    let words: Vec<String> = quiet.chain(own_words(&nowhere)?).collect();
-    ensure!(cage.run_on("0", &words, &mut || {}).is_err());
+    let server = NullServer::start(([127, 0, 0, 1], 0).into(), &settings)?;
+    let body = tempfile::NamedTempFile::new()?;
+    std::fs::write(body.path(), "abejq")?;
+    let runner = Runner::new()?;
+    let command = client_command(&part(server.address(), body.path()))?;
+    let usage = runner.run_on("0", &command, &mut || {})?;
+    let count = Tool::Epoll.count(&usage.stdout)?;
+    ensure!((count.requests, count.failed) == (200, 0), "{count:?}");
+    ensure!(!usage.cpu.is_zero() && usage.peak_kib > 500, "{usage:?}");
+    ensure!(runner.used() == usage.cpu);
     Ok(())
 }
 
-fn every_peers_summary_is_read() -> Result<()> {
+fn failing_client_fails() -> Result<()> {
+    let part = part("127.0.0.1:1".parse()?, Path::new("/nonexistent"));
+    let runner = Runner::new()?;
+    // The client's error message would look like a failure of the test.
+    let mut command = ["sh", "-c", "exec \"$@\" 2>/dev/null", "sh"]
+        .map(str::to_owned)
+        .to_vec();
+    command.extend(client_command(&part)?);
+    ensure!(runner.run_on("0", &command, &mut || {}).is_err());
+    Ok(())
+}
+
+fn summaries_are_parsed() -> Result<()> {
     let check = |tool: Tool, text: &str, requests, failed, per_s| {
         let seen = tool.count(text)?;
         let right = Count {
@@ -164,7 +127,7 @@ fn every_peers_summary_is_read() -> Result<()> {
     Ok(())
 }
 
-fn counters_are_found_in_their_logs() -> Result<()> {
+fn call_counters_are_parsed() -> Result<()> {
     let perf = "# started on Sat Nov 21\n\n29,,raw_syscalls:sys_enter,539756,100.00,,\n";
     ensure!(rounds::perf_total(perf) == Some(29));
     let strace = "% time     seconds  usecs/call     calls    errors syscall\n\
@@ -177,7 +140,7 @@ fn counters_are_found_in_their_logs() -> Result<()> {
     Ok(())
 }
 
-fn an_interval_leaves_out_what_chance_may() -> Result<()> {
+fn intervals_have_coverage() -> Result<()> {
     // Tables of the sign test: at 95 %, 5 values reach no interval, 6 have their range, 10 the
     // second and the ninth, 20 the sixth and the fifteenth.
     for (count, low, high) in [(1, 1, 1), (5, 1, 5), (6, 1, 6), (10, 2, 9), (20, 6, 15)] {
@@ -194,9 +157,9 @@ fn an_interval_leaves_out_what_chance_may() -> Result<()> {
     Ok(())
 }
 
-fn ratios_are_taken_within_a_round() -> Result<()> {
+fn ratios_are_within_a_round() -> Result<()> {
     let entry = |tool, scale: f64| Entry {
-        // A machine that is twice as slow in one round is so for all.
+        // The machine is half as fast in the second round.
         cpu_us: vec![2.0 * scale, 4.0 * scale, 2.1 * scale],
         kernel_us: vec![1.5 * scale, 3.0 * scale, 1.6 * scale],
         per_s: vec![1000.0, 900.0, 1100.0],
@@ -223,7 +186,7 @@ fn ratios_are_taken_within_a_round() -> Result<()> {
     Ok(())
 }
 
-fn an_order_is_a_permutation_and_changes() -> Result<()> {
+fn orders_are_random() -> Result<()> {
     let mut prng = SplitMix64::new(1);
     let mut firsts = [0; 4];
     for _ in 0..400 {

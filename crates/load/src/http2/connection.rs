@@ -1,17 +1,16 @@
-//! One connection, opened when first needed and again when it has ended.
+//! A connection that is opened when needed, and reopened after it has ended.
 
 use std::cell::{Cell, RefCell};
 use std::io;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use anyhow::Result;
 use bytes::Bytes;
 use h2::client::{self, SendRequest};
 use h2::{Reason, RecvStream};
 use record::load::Fault;
+use rustls::AlertDescription;
 use rustls::pki_types::ServerName;
-use rustls::{AlertDescription, ClientConfig};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Mutex;
@@ -25,18 +24,18 @@ use crate::sys;
 use crate::target::Target;
 use crate::tls::{self, Tls};
 
-/// What a server may send before it must wait for this side, on one stream and on all of them: as
-/// much as browsers allow, so that it is never the window that is measured.
+/// Flow-control windows of a stream and of a connection. They are as large as in browsers, so that
+/// they do not limit the server.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 
-/// A server that ends every connection before it has answered anything is not asked for ever.
+/// Most tries of a request if the server closes each connection without a response.
 const MAX_TRIES: u32 = 3;
 
-/// Nor is one that says of every request that it has not touched it.
+/// Most refusals of a request that are answered with another try.
 const MAX_REFUSALS: u32 = 16;
 
-/// How far a request has come.
+/// Phase of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Phase {
     Connecting,
@@ -45,7 +44,7 @@ pub(super) enum Phase {
 }
 
 impl Phase {
-    /// What a deadline that passes then is called.
+    /// The fault if the deadline passes in this phase.
     pub(super) fn time_out(self) -> Fault {
         match self {
             Self::Connecting => Fault::ConnectTimeout,
@@ -55,34 +54,28 @@ impl Phase {
     }
 }
 
-/// How connections are made.
+/// Opens connections.
 pub(super) struct Connector {
     target: Target,
-    secure: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
 impl Connector {
     pub(super) fn new(target: Target, tls: Option<&Tls>) -> Result<Self> {
-        let secure = match tls {
-            None => None,
-            Some(tls) => {
-                let (config, name): (Arc<ClientConfig>, _) = tls::configure(tls, b"h2")?;
-                Some((TlsConnector::from(config), name))
-            }
-        };
-        Ok(Self { target, secure })
+        let configured = tls.map(|tls| tls::configure(tls, b"h2")).transpose()?;
+        let tls = configured.map(|(config, name)| (TlsConnector::from(config), name));
+        Ok(Self { target, tls })
     }
 
-    /// A new connection for the slot `number`.
+    /// Opens connection number `number`.
     pub(super) async fn open(&self, number: u32) -> Result<OpenConnection, ConnectError> {
         let stream = self.connect(number).await.map_err(ConnectError::Connect)?;
-        let Some((connector, name)) = &self.secure else {
+        let Some((connector, name)) = &self.tls else {
             return start(stream).await;
         };
         let stream = connector.connect(name.clone(), stream).await;
-        let stream = stream.map_err(ConnectError::secure)?;
-        // A server that speaks HTTP/1.1 alone either refuses the name of the protocol or passes
-        // over it.
+        let stream = stream.map_err(ConnectError::from_tls)?;
+        // A server that only speaks HTTP/1.1 either rejects ALPN or ignores it.
         match stream.get_ref().1.alpn_protocol() {
             Some(b"h2") => start(stream).await,
             Some(_) | None => Err(ConnectError::Refused),
@@ -107,13 +100,13 @@ async fn start<S>(stream: S) -> Result<OpenConnection, ConnectError>
 where
     S: AsyncRead + AsyncWrite + Unpin + 'static,
 {
-    let shake = client::Builder::new()
+    let handshake = client::Builder::new()
         .enable_push(false)
         .initial_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
         .handshake(stream)
         .await;
-    let (sender, connection) = shake.map_err(ConnectError::Speak)?;
+    let (sender, connection) = handshake.map_err(ConnectError::Http2)?;
     let close_reason = Rc::new(Cell::new(None));
     let reason = Rc::clone(&close_reason);
     let driver = tokio::task::spawn_local(async move {
@@ -135,45 +128,45 @@ where
 #[derive(Debug)]
 pub(super) enum ConnectError {
     Connect(io::Error),
-    Secure(io::Error),
+    Tls(io::Error),
     /// The server offers no HTTP/2 over TLS.
     Refused,
-    Speak(h2::Error),
+    Http2(h2::Error),
 }
 
 impl ConnectError {
-    fn secure(why: io::Error) -> Self {
+    fn from_tls(why: io::Error) -> Self {
         const NO_HTTP2: rustls::Error =
             rustls::Error::AlertReceived(AlertDescription::NoApplicationProtocol);
         let inner = why.get_ref().and_then(|inner| inner.downcast_ref());
         if inner == Some(&NO_HTTP2) {
             Self::Refused
         } else {
-            Self::Secure(why)
+            Self::Tls(why)
         }
     }
 
     fn fault(&self) -> Fault {
         match self {
             Self::Connect(why) => sys::connect_fault(why),
-            Self::Secure(_) | Self::Refused => Fault::ConnectFailed,
-            Self::Speak(why) => fault(why),
+            Self::Tls(_) | Self::Refused => Fault::ConnectFailed,
+            Self::Http2(why) => fault(why),
         }
     }
 }
 
-/// How a connection ended, or that it must not be used again.
+/// Why a connection cannot be used for new requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CloseReason {
-    /// Without a word of why.
+    /// It ended without an error code.
     Silent,
-    /// One of the two sides found fault with the other.
+    /// It ended with a protocol error.
     Failed(Fault),
-    /// This side has put it away.
+    /// The client no longer uses it.
     Forgotten,
 }
 
-/// A connection that is open, as far as is known.
+/// A connection that is open as far as known.
 #[derive(Clone)]
 pub(super) struct OpenConnection {
     pub(super) sender: SendRequest<Bytes>,
@@ -182,7 +175,7 @@ pub(super) struct OpenConnection {
     _driver: Rc<DriverTask>,
 }
 
-/// Ends the connection when nobody uses it any more.
+/// Ends the connection when the last clone is dropped.
 struct DriverTask(tokio::task::JoinHandle<()>);
 
 impl Drop for DriverTask {
@@ -191,28 +184,30 @@ impl Drop for DriverTask {
     }
 }
 
-/// A place for one connection, with many requests under way.
+/// A connection with many requests under way, reopened as needed.
 pub(super) struct Connection {
     number: u32,
     connector: Rc<Connector>,
     open: Mutex<Option<OpenConnection>>,
 }
 
-/// Why one try did not give a response.
+/// Why a try failed.
 struct Failure {
     fault: Fault,
     remedy: Remedy,
 }
 
-/// What can be done about a failure.
+/// Whether and how a failed request is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Remedy {
-    /// The server says that it has not touched the request, and keeps the connection: it may be
-    /// asked again, whatever the method (RFC 9113, section 8.7).
-    AskAgain,
-    /// The server says the same, and takes no more requests on this connection.
-    AskElsewhere,
-    /// A kept connection was closed without a word. Who asks again may be served twice.
+    /// On the same connection. The server has not processed the request, so any method may be sent
+    /// again (RFC 9113, section 8.7).
+    Retry,
+    /// On a new connection. The server has not processed the request, and takes no more requests on
+    /// this connection.
+    RetryElsewhere,
+    /// On a new connection. A reused one was closed without an error code, and the request may have
+    /// been processed.
     Reconnect,
     None,
 }
@@ -226,8 +221,7 @@ impl Connection {
         }
     }
 
-    /// Sends a request and checks its response. A request that the server says it has not touched,
-    /// or that a kept connection took with it unanswered, is sent again.
+    /// Sends a request and checks its response. Tries again as described at `Remedy`.
     pub(super) async fn exchange(
         &self,
         request: &PreparedRequest,
@@ -246,7 +240,7 @@ impl Connection {
                 Err(failure) => failure,
             };
             match failure.remedy {
-                Remedy::AskAgain | Remedy::AskElsewhere if refusals < MAX_REFUSALS => {
+                Remedy::Retry | Remedy::RetryElsewhere if refusals < MAX_REFUSALS => {
                     refusals += 1;
                     counters.borrow_mut().retry_refused(in_flight);
                 }
@@ -254,17 +248,17 @@ impl Connection {
                     tries += 1;
                     counters.borrow_mut().retry(in_flight);
                 }
-                Remedy::AskAgain | Remedy::AskElsewhere | Remedy::Reconnect | Remedy::None => {
+                Remedy::Retry | Remedy::RetryElsewhere | Remedy::Reconnect | Remedy::None => {
                     return Err(failure.fault);
                 }
             }
-            if failure.remedy != Remedy::AskAgain {
+            if failure.remedy != Remedy::Retry {
                 self.forget(&open).await;
             }
         }
     }
 
-    /// The connection, opened if need be; all who need it wait for the one who opens it.
+    /// The open connection. If it must be opened, other requests wait meanwhile.
     async fn open(&self, counters: &RefCell<Counters>) -> Result<OpenConnection, Fault> {
         let mut place = self.open.lock().await;
         if let Some(open) = &*place
@@ -282,7 +276,7 @@ impl Connection {
         Ok(open)
     }
 
-    /// No new request goes over this connection; those under way may end.
+    /// Stops using this connection for new requests; those under way may end.
     async fn forget(&self, open: &OpenConnection) {
         let place = self.open.lock().await;
         if let Some(each) = &*place
@@ -301,8 +295,8 @@ impl OpenConnection {
         phase: &Cell<Phase>,
         is_first: bool,
     ) -> Result<Success, Failure> {
-        let may_be_old = is_first && self.has_served.get();
-        let failure = |why: h2::Error| self.failure(&why, phase.get(), may_be_old);
+        let was_reused = is_first && self.has_served.get();
+        let failure = |why: h2::Error| self.failure(&why, phase.get(), was_reused);
         let mut sender = self.sender.clone().ready().await.map_err(failure)?;
         let is_bodiless = request.body.is_empty();
         let sent = sender.send_request(request.head.clone(), is_bodiless);
@@ -330,15 +324,13 @@ impl OpenConnection {
             service_ns: now_ns().saturating_sub(sent_ns),
         })
     }
-}
 
-impl OpenConnection {
-    /// What an error is called, now that it is known how the connection fares.
+    /// Classifies an error.
     ///
-    /// A request that a `GOAWAY` ended was above the last one that the server takes, whatever the
-    /// reason (RFC 9113, section 6.8). A kept connection, one that `may_be_old`, may be closed
-    /// without a word at any time.
-    fn failure(&self, why: &h2::Error, phase: Phase, may_be_old: bool) -> Failure {
+    /// A request that is ended by `GOAWAY` was not processed, whatever the error code (RFC 9113,
+    /// section 6.8). A connection that `was_reused` may be closed without an error code at any
+    /// time.
+    fn failure(&self, why: &h2::Error, phase: Phase, was_reused: bool) -> Failure {
         let (fault, is_silent) = match self.close_reason.get() {
             Some(CloseReason::Failed(fault)) if !why.is_reset() => (fault, false),
             Some(CloseReason::Failed(_)) => (fault(why), false),
@@ -348,10 +340,10 @@ impl OpenConnection {
         let remedy = if phase != Phase::Awaiting {
             Remedy::None
         } else if why.is_remote() && why.is_go_away() {
-            Remedy::AskElsewhere
+            Remedy::RetryElsewhere
         } else if why.is_remote() && is_refused {
-            Remedy::AskAgain
-        } else if why.is_io() && is_silent && may_be_old {
+            Remedy::Retry
+        } else if why.is_io() && is_silent && was_reused {
             Remedy::Reconnect
         } else {
             Remedy::None
@@ -360,7 +352,7 @@ impl OpenConnection {
     }
 }
 
-/// Takes a body piece by piece, and lets the server send as much again.
+/// Reads a body and returns flow-control capacity to the server.
 pub(super) async fn read(
     mut body: RecvStream,
     mut take: impl FnMut(&[u8]),
@@ -373,7 +365,7 @@ pub(super) async fn read(
     Ok(())
 }
 
-/// Which fault an error of the protocol is.
+/// Maps a protocol error to a fault.
 pub(super) fn fault(why: &h2::Error) -> Fault {
     match why.get_io().map(io::Error::kind) {
         Some(io::ErrorKind::ConnectionReset) => Fault::Reset,

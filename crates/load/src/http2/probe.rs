@@ -1,4 +1,4 @@
-//! One request alone, outside any load: for what must be known before.
+//! Single requests over HTTP/2, for probing a server before the load.
 
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -16,41 +16,41 @@ use crate::exchange::Exchange;
 use crate::target::Target;
 use crate::tls::Tls;
 
-/// A whole response.
+/// A complete response.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Response {
     /// HTTP status.
     pub status: u16,
-    /// All of the body.
+    /// Body.
     pub body: Vec<u8>,
 }
 
-/// Which server to ask, and for how long.
+/// The server of a request, and its limits.
 #[derive(Debug, Clone, Copy)]
 pub struct Server<'s> {
-    /// The server.
+    /// Address of the server.
     pub server: SocketAddr,
-    /// Name that it is asked for.
+    /// Value of the `Host` field.
     pub host: &'s str,
-    /// How the connection is encrypted, if it is.
+    /// TLS settings, if the connection is encrypted.
     pub tls: Option<&'s Tls>,
-    /// Longest time to wait for the whole response.
+    /// Time limit of the whole exchange.
     pub patience: Duration,
-    /// Largest body taken.
+    /// Largest accepted body.
     pub limit_bytes: usize,
 }
 
-/// Sees whether the server takes a connection and, where that is encrypted, can be trusted and
+/// Checks that the server accepts a connection and, over TLS, that its certificate is valid and it
 /// offers HTTP/2.
 pub fn check_reachable(server: Server<'_>) -> Result<()> {
     with_connection(server, async |_| Ok(()))
 }
 
-/// Asks once, over a connection of its own. Errors say what the server did instead of answering.
-pub fn request(server: Server<'_>, wanted: &Exchange) -> Result<Response> {
-    let request = PreparedRequest::new(wanted, server.host, server.tls.is_some())?;
+/// Sends one request over a new connection. Errors describe the server's failure.
+pub fn request(server: Server<'_>, exchange: &Exchange) -> Result<Response> {
+    let request = PreparedRequest::new(exchange, server.host, server.tls.is_some())?;
     with_connection(server, async |open| {
-        exchange(open, &request, server.limit_bytes).await
+        receive(open, &request, server.limit_bytes).await
     })
 }
 
@@ -77,24 +77,24 @@ fn with_connection<T>(
     })
 }
 
-/// Why there is no connection, for a reader who can do something about it.
+/// Explains why there is no connection.
 fn explain(why: ConnectError) -> anyhow::Error {
     match why {
         ConnectError::Connect(why) => anyhow!("server not reachable: {why}"),
-        ConnectError::Secure(why) => anyhow!(
+        ConnectError::Tls(why) => anyhow!(
             "no https with this server over HTTP/2: {why} (name its CA with --ca FILE, or take any \
              certificate with --insecure)"
         ),
         ConnectError::Refused => {
             anyhow!("server offers no HTTP/2 over TLS (leave --http2 out)")
         }
-        ConnectError::Speak(why) => anyhow!("no HTTP/2: {why} ({REMEDY})"),
+        ConnectError::Http2(why) => anyhow!("no HTTP/2: {why} ({REMEDY})"),
     }
 }
 
 const REMEDY: &str = "does the server speak it? without --http2 it is asked over HTTP/1.1";
 
-async fn exchange(
+async fn receive(
     open: OpenConnection,
     request: &PreparedRequest,
     limit_bytes: usize,

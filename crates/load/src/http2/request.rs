@@ -1,4 +1,4 @@
-//! A request as HTTP/2 knows it: fields instead of lines.
+//! Requests in the form of HTTP/2.
 
 use anyhow::{Context as _, Result};
 use bytes::Bytes;
@@ -7,18 +7,17 @@ use http::{Method, Request, Version};
 use crate::exchange::Exchange;
 use crate::expect::Expect;
 
-/// One request and what a successful response looks like.
+/// A request and its expected response.
 #[derive(Debug, Clone)]
 pub(super) struct PreparedRequest {
     pub(super) head: Request<()>,
     pub(super) body: Bytes,
     pub(super) expect: Expect,
-    /// It may be sent twice.
+    /// Whether it may be sent twice.
     pub(super) is_repeatable: bool,
 }
 
-/// Fields that belong to a connection, or that HTTP/2 says in another way (RFC 9113, section
-/// 8.2.2).
+/// Fields that belong to a connection, or that HTTP/2 replaces (RFC 9113, section 8.2.2).
 const NOT_SENT: [&str; 6] = [
     "host",
     "connection",
@@ -37,24 +36,20 @@ impl PreparedRequest {
             body,
             expect,
         } = exchange;
-        let given = |name: &str| {
-            let mut fields = headers.iter();
-            fields.find(|(each, _)| each.eq_ignore_ascii_case(name))
-        };
-        let host = given("host").map_or(host, |(_, value)| value);
+        let host = exchange.header("host").unwrap_or(host);
         let scheme = if is_encrypted { "https" } else { "http" };
         let mut head = Request::builder()
             .version(Version::HTTP_2)
             .method(Method::from_bytes(method.as_bytes())?)
             .uri(format!("{scheme}://{host}{path}"));
         let length = exchange.content_length().unwrap_or_default();
-        let own = [
+        let defaults = [
             ("user-agent", "bakeoff"),
             ("accept", "*/*"),
             ("content-length", &length),
         ];
-        for (name, value) in own {
-            if !value.is_empty() && given(name).is_none() {
+        for (name, value) in defaults {
+            if !value.is_empty() && exchange.header(name).is_none() {
                 head = head.header(name, value);
             }
         }
@@ -78,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_belongs_to_a_connection_is_not_sent() {
+    fn fields_of_a_connection_are_not_sent() {
         let exchange = Exchange {
             headers: vec![
                 ("Host".into(), "b.org".into()),
@@ -101,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_post_without_a_body_says_so() {
+    fn a_post_without_a_body_has_a_length_of_0() {
         for (method, expected) in [("POST", Some("0")), ("PUT", Some("0")), ("DELETE", None)] {
             let exchange = Exchange {
                 method: method.into(),

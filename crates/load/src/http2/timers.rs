@@ -1,5 +1,5 @@
-//! Waking at instants, to the microsecond. The runtime's own timers count milliseconds, which would
-//! show as send delay.
+//! Timers with microsecond precision. The runtime's timers have milliseconds, which would show as
+//! send delay.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,20 +19,21 @@ use tokio::io::unix::AsyncFd;
 use crate::clock::now_ns;
 use crate::stall::STALL_NS;
 
-/// Who waits for which instant; each waits for one at a time.
+/// Timers of all tasks of a thread. Each task, identified by a number, waits for one instant at a
+/// time.
 pub(super) struct Timers {
     timer: AsyncFd<OwnedFd>,
-    /// By instant and by who waits.
+    /// By instant and task.
     waits: RefCell<BTreeMap<(u64, u32), Waker>>,
-    /// When the timer goes off next.
+    /// When the timer expires next.
     armed_ns: Cell<u64>,
 }
 
 impl Timers {
-    /// Made on the runtime that it serves.
+    /// Must be called within the runtime.
     #[expect(
         unsafe_code,
-        reason = "the runtime wants a promise about the descriptor"
+        reason = "the runtime requires a guarantee about the descriptor"
     )]
     pub(super) fn new() -> Result<Self> {
         let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
@@ -46,7 +47,7 @@ impl Timers {
         })
     }
 
-    /// Wakes everybody in time, for ever.
+    /// Wakes tasks when their time has come. Never returns.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             self.wake(now_ns());
@@ -54,37 +55,36 @@ impl Timers {
             let Ok(mut guard) = self.timer.readable().await else {
                 return;
             };
-            // The number of times it went off; that it did is enough.
+            // The number of expirations does not matter.
             let _ = rustix::io::read(self.timer.get_ref(), &mut [0_u8; 8]);
             guard.clear_ready();
         }
     }
 
     /// Waits for an instant; returns early after `wake_all`.
-    pub(super) async fn until(&self, at_ns: u64, who: u32) {
-        let mut rung = false;
+    pub(super) async fn until(&self, at_ns: u64, task: u32) {
+        let mut has_waited = false;
         poll_fn(|context| {
-            if rung || at_ns <= now_ns() {
-                self.waits.borrow_mut().remove(&(at_ns, who));
+            if has_waited || at_ns <= now_ns() {
+                self.waits.borrow_mut().remove(&(at_ns, task));
                 return Poll::Ready(());
             }
-            rung = true;
-            self.wait(at_ns, who, context);
+            has_waited = true;
+            self.wait(at_ns, task, context);
             Poll::Pending
         })
         .await;
     }
 
-    /// What comes of a future, if it does before an instant. A thread that is held up beyond that
-    /// instant reads what has come meanwhile before it gives up.
+    /// Output of a future, or `None` if it is not ready before `at_ns`. If the thread stalled
+    /// beyond that, the future first gets the time to read what has come meanwhile.
     pub(super) async fn within<F: Future>(
         &self,
-        at_ns: u64,
-        who: u32,
+        mut at_ns: u64,
+        task: u32,
         future: F,
     ) -> Option<F::Output> {
         let mut future = pin!(future);
-        let mut at_ns = at_ns;
         let mut was_late = false;
         let outcome = poll_fn(|context| {
             if let Poll::Ready(output) = future.as_mut().poll(context) {
@@ -93,21 +93,21 @@ impl Timers {
             let now_ns = now_ns();
             if at_ns.saturating_add(STALL_NS) <= now_ns && !was_late {
                 was_late = true;
-                self.waits.borrow_mut().remove(&(at_ns, who));
+                self.waits.borrow_mut().remove(&(at_ns, task));
                 at_ns = now_ns + STALL_NS;
             }
             if at_ns <= now_ns {
                 return Poll::Ready(None);
             }
-            self.wait(at_ns, who, context);
+            self.wait(at_ns, task, context);
             Poll::Pending
         })
         .await;
-        self.waits.borrow_mut().remove(&(at_ns, who));
+        self.waits.borrow_mut().remove(&(at_ns, task));
         outcome
     }
 
-    /// Wakes all who wait, due or not.
+    /// Wakes all tasks, due or not.
     pub(super) fn wake_all(&self) {
         self.wake(u64::MAX);
     }
@@ -121,9 +121,9 @@ impl Timers {
         }
     }
 
-    fn wait(&self, at_ns: u64, who: u32, context: &Context<'_>) {
+    fn wait(&self, at_ns: u64, task: u32, context: &Context<'_>) {
         let waker = context.waker().clone();
-        self.waits.borrow_mut().insert((at_ns, who), waker);
+        self.waits.borrow_mut().insert((at_ns, task), waker);
         if at_ns < self.armed_ns.get() {
             self.arm();
         }
@@ -137,20 +137,16 @@ impl Timers {
         if at_ns == u64::MAX {
             return;
         }
-        // Zero would mean never.
+        // Zero would disarm the timer.
         let wait_ns = at_ns.saturating_sub(now_ns()).max(1);
-        let none = Timespec {
-            tv_sec: 0,
-            tv_nsec: 0,
-        };
         let time = Itimerspec {
-            it_interval: none,
+            it_interval: Timespec::default(),
             it_value: Timespec {
                 tv_sec: (wait_ns / 1_000_000_000).cast_signed(),
                 tv_nsec: (wait_ns % 1_000_000_000).cast_signed(),
             },
         };
         timerfd_settime(self.timer.get_ref(), TimerfdTimerFlags::empty(), &time)
-            .expect("a timer takes every time that is not negative");
+            .expect("a timer accepts every non-negative time");
     }
 }

@@ -1,14 +1,14 @@
-//! The clients' own loop against a server of known behaviour, in simulated time: no socket, no
-//! clock, no chance.
+//! Runs the client loop against a simulated server in simulated time, without sockets or clocks.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::io;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
-use record::load::{Fault, LoadResult};
+use record::load::LoadResult;
 
 use super::{Share, Times, budget, client_thread, requests, threads};
 use crate::clients::{Action, Clients, PeerState};
@@ -24,48 +24,47 @@ use crate::traffic::{End, Mix, Traffic};
 /// Body of a successful response.
 pub(crate) const BODY: &[u8] = b"twenty bytes of text";
 
-/// When runs begin: not at zero, so that a wrong difference shows.
+/// Start of runs. It is not zero, so that errors in time differences show.
 const START_NS: u64 = 1_000_000_000_000;
 
-/// Time between two bytes of a head without end.
-const DROP_NS: u64 = 10_000_000;
+/// Time between two bytes of an endless head.
+const DRIP_NS: u64 = 10_000_000;
 
-/// What a server does.
+/// A simulated server.
 #[derive(Debug, Clone)]
 pub(crate) struct Server {
-    /// Requests that are served at once; others wait, first come, first served.
+    /// Number of requests that are served at once; others wait in order.
     pub(crate) workers: usize,
-    /// Time that a request takes when it is served.
+    /// Service time of a request.
     pub(crate) service: Duration,
-    /// The server is frozen between these two, counted from the start: what would be answered then
-    /// is answered at the end.
+    /// Stall of the server, counted from the start of the run: responses are delayed until its end.
     pub(crate) stall: Range<Duration>,
     pub(crate) behaviour: Behaviour,
-    /// The client itself is held up between these two, as the server is in its stall.
+    /// Stall of the client, counted from the start of the run.
     pub(crate) client_stall: Range<Duration>,
 }
 
-/// How a server responses.
+/// How a server responds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Behaviour {
     Correct,
-    /// Nobody listens.
+    /// Refuses connections.
     Refuses,
-    /// The queue of new connections is full.
+    /// Has a full accept queue.
     NeverAccepts,
-    /// It takes requests and says nothing.
+    /// Never responds.
     Silent,
-    /// It stops in the middle of the body.
+    /// Stops in the middle of the body.
     Half,
-    /// A byte of the head every 10 ms, for ever.
+    /// Sends a byte of an endless head every 10 ms.
     Drips,
-    /// Each response is the last one of its connection, which it leaves open for ever.
+    /// Sends `Connection: close` and leaves the connection open.
     LeavesOpen,
 }
 
 impl Server {
-    /// A server that answers `workers / service` requests per second and not one more.
-    pub(crate) fn of(workers: usize, service: Duration) -> Self {
+    /// A server that answers at most `workers / service` requests per second.
+    pub(crate) fn new(workers: usize, service: Duration) -> Self {
         Self {
             workers,
             service,
@@ -75,15 +74,15 @@ impl Server {
         }
     }
 
-    pub(crate) fn that(behaviour: Behaviour) -> Self {
+    pub(crate) fn with_behaviour(behaviour: Behaviour) -> Self {
         Self {
             behaviour,
-            ..Self::of(usize::MAX, Duration::from_micros(100))
+            ..Self::new(usize::MAX, Duration::from_micros(100))
         }
     }
 }
 
-/// Four clients of a closed loop, forty requests and not one more.
+/// Four clients of a closed loop, forty requests.
 pub(crate) fn traffic() -> Traffic {
     let page = Exchange::get("/page", Expect::body(BODY));
     let server = ([127, 0, 0, 1], 1).into();
@@ -95,12 +94,12 @@ pub(crate) fn traffic() -> Traffic {
     }
 }
 
-/// A run that ends by itself.
+/// Runs a load to its end.
 pub(crate) fn run(traffic: &Traffic, server: &Server) -> LoadResult {
     run_until(traffic, server, Duration::MAX).0
 }
 
-/// A run that the user ends at an instant; also how long after the start it was over.
+/// Runs a load that the user stops. Also returns how long after the start it was over.
 pub(crate) fn run_until(
     traffic: &Traffic,
     server: &Server,
@@ -115,7 +114,8 @@ pub(crate) fn run_until(
     let share = Share {
         part: Part::WHOLE,
         times,
-        counters: Counters::new(times.window, budget, recorders.remove(0)).of(traffic.schedule),
+        counters: Counters::new(times.window, budget, recorders.remove(0))
+            .for_schedule(traffic.schedule),
     };
     let clients = client_thread(traffic, &requests, share).unwrap().clients;
     let stop = AtomicBool::new(false);
@@ -155,12 +155,10 @@ struct World<'w> {
     /// When the user ends the run.
     stop_ns: u64,
     timeline: Timeline,
-    /// What will happen, the earliest on top; of two at the same instant the one that was scheduled
-    /// first.
+    /// Future events, the earliest on top; those of the same instant in the order of their numbers.
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
     number: u64,
-    /// Connections that each slot has had, so that an event of an earlier one is not taken for its
-    /// own.
+    /// Number of connections of each slot so far, to recognise events of earlier ones.
     generations: Vec<u32>,
     /// When each worker is free again.
     free_ns: Vec<u64>,
@@ -178,29 +176,28 @@ struct Event {
 enum EventKind {
     Connected,
     Bytes(Vec<u8>),
-    /// The byte of that number of a head without end.
-    Drop(usize),
+    /// The byte with this index of an endless head.
+    Drip(usize),
 }
 
 impl World<'_> {
     fn schedule(&mut self, at_ns: u64, slot: u32, kind: EventKind) {
-        let generation = self.generations[slot as usize];
         self.number += 1;
-        let events = Event {
+        let event = Event {
             slot,
-            generation,
+            generation: self.generations[slot as usize],
             kind,
         };
-        self.events.push(Reverse((at_ns, self.number, events)));
+        self.events.push(Reverse((at_ns, self.number, event)));
     }
 
-    /// A request has come to the server.
+    /// Handles a request.
     fn serve(&mut self, slot: u32) {
         let at_ns = self.service_ns();
         let head = head();
         let answer = match self.server.behaviour {
             Behaviour::Refuses | Behaviour::NeverAccepts | Behaviour::Silent => return,
-            Behaviour::Drips => return self.schedule(at_ns, slot, EventKind::Drop(0)),
+            Behaviour::Drips => return self.schedule(at_ns, slot, EventKind::Drip(0)),
             Behaviour::Correct => [head.as_bytes(), BODY].concat(),
             Behaviour::LeavesOpen => {
                 let last = head.replace("\r\n\r\n", "\r\nConnection: close\r\n\r\n");
@@ -211,14 +208,10 @@ impl World<'_> {
         self.schedule(at_ns, slot, EventKind::Bytes(answer));
     }
 
-    /// When a request that comes now is answered.
+    /// When a request that arrives now is answered.
     fn service_ns(&mut self) -> u64 {
-        let earliest = self
-            .free_ns
-            .iter()
-            .enumerate()
-            .min_by_key(|(_, at_ns)| **at_ns);
-        let worker = match earliest {
+        let workers = self.free_ns.iter().enumerate();
+        let worker = match workers.min_by_key(|(_, at_ns)| **at_ns) {
             Some((worker, at_ns)) if *at_ns <= self.now_ns => worker,
             Some((worker, _)) if self.free_ns.len() >= self.server.workers => worker,
             Some(_) | None => {
@@ -237,20 +230,20 @@ impl World<'_> {
         ends_ns
     }
 
-    fn handle(&mut self, clients: &mut Clients<'_>, events: Event) {
+    fn handle(&mut self, clients: &mut Clients<'_>, event: Event) {
         let Event {
             slot,
             generation,
             kind,
-        } = events;
+        } = event;
         if self.generations[slot as usize] != generation {
             return;
         }
         let action = match kind {
             EventKind::Connected => clients.connected(slot, self.now_ns),
             EventKind::Bytes(bytes) => clients.received(slot, &bytes, PeerState::Open, self.now_ns),
-            EventKind::Drop(number) => {
-                self.schedule(self.now_ns + DROP_NS, slot, EventKind::Drop(number + 1));
+            EventKind::Drip(number) => {
+                self.schedule(self.now_ns + DRIP_NS, slot, EventKind::Drip(number + 1));
                 let byte = head().as_bytes()[number % head().len()];
                 clients.received(slot, &[byte], PeerState::Open, self.now_ns)
             }
@@ -264,43 +257,39 @@ impl Engine for World<'_> {
         self.now_ns
     }
 
-    fn perform(&mut self, clients: &mut Clients<'_>, slot: u32, mut action: Action) {
-        loop {
-            action = match action {
-                Action::Wait => return,
-                Action::Open => match self.server.behaviour {
-                    Behaviour::Refuses => clients.failed(slot, Fault::ConnectFailed, self.now_ns),
-                    Behaviour::NeverAccepts => return,
-                    Behaviour::Correct
-                    | Behaviour::Silent
-                    | Behaviour::Half
-                    | Behaviour::Drips
-                    | Behaviour::LeavesOpen => {
-                        return self.schedule(self.now_ns, slot, EventKind::Connected);
-                    }
-                },
-                Action::Send => {
-                    let bytes = clients.output(slot).len();
-                    self.serve(slot);
-                    clients.wrote(slot, bytes)
-                }
-                Action::Close | Action::PutAside => {
-                    self.generations[slot as usize] += 1;
-                    clients.closed(slot, self.now_ns)
-                }
-            };
+    fn open(&mut self, slot: u32) -> io::Result<()> {
+        match self.server.behaviour {
+            Behaviour::Refuses => return Err(io::ErrorKind::ConnectionRefused.into()),
+            Behaviour::NeverAccepts => {}
+            Behaviour::Correct
+            | Behaviour::Silent
+            | Behaviour::Half
+            | Behaviour::Drips
+            | Behaviour::LeavesOpen => self.schedule(self.now_ns, slot, EventKind::Connected),
         }
+        Ok(())
+    }
+
+    fn send(&mut self, clients: &mut Clients<'_>, slot: u32) -> Option<Action> {
+        let bytes = clients.output(slot).len();
+        self.serve(slot);
+        Some(clients.wrote(slot, bytes))
+    }
+
+    fn close(&mut self, slot: u32) {
+        self.generations[slot as usize] += 1;
+    }
+
+    fn put_aside(&mut self, _: &mut Clients<'_>, slot: u32, _: u64) {
+        self.close(slot);
     }
 
     fn wait(&mut self, clients: &mut Clients<'_>, patience: Duration) -> Result<()> {
-        let next_ns = self
-            .events
-            .peek()
-            .map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
+        let next = self.events.peek();
+        let next_ns = next.map_or(u64::MAX, |Reverse((at_ns, ..))| *at_ns);
         let wake_ns = self.now_ns.saturating_add(clock::ns(patience));
-        self.now_ns = self
-            .now_ns
-            .max(next_ns.min(wake_ns).min(self.stop_ns.max(self.now_ns)));
+        let until_ns = next_ns.min(wake_ns).min(self.stop_ns);
+        self.now_ns = self.now_ns.max(until_ns);
         let stall = &self.server.client_stall;
         let [from_ns, to_ns] = [stall.start, stall.end].map(|at| START_NS + clock::ns(at));
         if from_ns <= self.now_ns && self.now_ns < to_ns {
@@ -314,9 +303,9 @@ impl Engine for World<'_> {
         self.timeline.collect();
         while let Some(Reverse((at_ns, ..))) = self.events.peek()
             && *at_ns <= self.now_ns
-            && let Some(Reverse((.., events))) = self.events.pop()
+            && let Some(Reverse((.., event))) = self.events.pop()
         {
-            self.handle(clients, events);
+            self.handle(clients, event);
         }
         Ok(())
     }

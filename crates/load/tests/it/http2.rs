@@ -1,4 +1,4 @@
-//! HTTP/2 against servers with faults: every request has the one outcome that the server gave it.
+//! HTTP/2 against faulty servers: every request has the outcome that the server caused.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use h2::server::{self, SendResponse};
 use h2::{Reason, RecvStream};
 use http::{Request, Response};
+use load::client_limits::late_count;
 use load::exchange::Exchange;
 use load::expect::Expect;
 use load::http2;
@@ -22,7 +23,7 @@ use tokio::task::LocalSet;
 
 use crate::server::{PATIENCE, wait_until};
 
-/// A server that responses by path; connections accepted and requests taken so far, by path.
+/// A server whose responses depend on the path. Counts accepted connections, and requests by path.
 struct Server {
     address: SocketAddr,
     accepted: Arc<AtomicU64>,
@@ -31,15 +32,15 @@ struct Server {
 
 type Taken = Arc<Mutex<BTreeMap<String, u64>>>;
 
-/// What a server does to a connection after so many requests.
+/// What a server does after a number of requests on a connection.
 #[derive(Debug, Clone, Copy)]
 enum After {
     Nothing,
-    /// Says goodbye in order, and responses what is under way.
-    Goodbye(u64),
-    /// Ends it as if something had broken.
+    /// Sends `GOAWAY` and completes the requests under way.
+    GoAway(u64),
+    /// Ends the connection with an internal error.
     Abort(u64),
-    /// Refuses so many streams, and then none.
+    /// Refuses this many streams, then serves all.
     Refusals(u64),
 }
 
@@ -78,7 +79,7 @@ async fn converse(stream: tokio::net::TcpStream, after: After, all_taken: Taken)
         let path = request.uri().path().to_owned();
         *all_taken.lock().unwrap().entry(path).or_insert(0) += 1;
         match after {
-            After::Goodbye(count) if taken == count => connection.graceful_shutdown(),
+            After::GoAway(count) if taken == count => connection.graceful_shutdown(),
             After::Abort(count) if taken == count => {
                 connection.abrupt_shutdown(Reason::INTERNAL_ERROR);
                 continue;
@@ -87,7 +88,7 @@ async fn converse(stream: tokio::net::TcpStream, after: After, all_taken: Taken)
                 respond.send_reset(Reason::REFUSED_STREAM);
                 continue;
             }
-            After::Nothing | After::Goodbye(_) | After::Abort(_) | After::Refusals(_) => {}
+            After::Nothing | After::GoAway(_) | After::Abort(_) | After::Refusals(_) => {}
         }
         tokio::task::spawn_local(answer(request, respond));
     }
@@ -154,7 +155,7 @@ fn run(traffic: &Traffic) -> LoadResult {
     run::run(traffic, &AtomicBool::new(false), &mut |_| {}).unwrap()
 }
 
-/// Eighty requests for a path, and what became of all of them.
+/// All of eighty requests for a path end with this fault.
 fn check(path: &str, fault: Fault) {
     let server = serve(After::Nothing);
     let result = run(&traffic(server.address, &[path]));
@@ -178,23 +179,12 @@ fn many_requests_share_a_connection() {
 }
 
 #[test]
-fn each_fault_of_a_stream_has_its_class() {
+fn faults_of_streams_are_classified() {
     check("/reset", Fault::Reset);
     check("/amid", Fault::Reset);
     check("/broken", Fault::BadStatus);
     check("/short", Fault::BadLength);
     check("/wrong", Fault::BadContent);
-}
-
-/// Faults of requests that were given up at their deadline, however far they had come by then.
-fn timed_out(result: &LoadResult) -> u64 {
-    let of = |fault| result.faults.get(&fault).copied().unwrap_or(0);
-    let all = [
-        Fault::ConnectTimeout,
-        Fault::FirstByteTimeout,
-        Fault::WholeTimeout,
-    ];
-    all.map(of).iter().sum()
 }
 
 #[test]
@@ -206,7 +196,7 @@ fn a_server_that_is_silent_costs_each_request_its_deadline() {
             ..traffic(server.address, &[path])
         };
         let result = run(&hasty);
-        assert_eq!(timed_out(&result), 80, "{path}: {result:?}");
+        assert_eq!(late_count(&result), 80, "{path}: {result:?}");
         assert_eq!((result.planned, result.ok, result.unsent), (80, 0, 0));
         // Eight at a time, ten times.
         assert!(result.window_ns >= 3_000_000_000, "{path}: {result:?}");
@@ -214,13 +204,13 @@ fn a_server_that_is_silent_costs_each_request_its_deadline() {
 }
 
 #[test]
-fn faults_of_one_stream_are_not_those_of_another() {
+fn faults_of_one_stream_do_not_affect_others() {
     let server = serve(After::Nothing);
     let result = run(&traffic(
         server.address,
         &["/", "/reset", "/wrong", "/broken"],
     ));
-    // Each stream goes round the paths by itself, and which has come further when all are asked for is chance.
+    // Each stream cycles through the paths independently, so the counts vary.
     let taken = server.taken.lock().unwrap();
     assert_eq!((taken.len(), taken.values().sum()), (4, 80_u64));
     let expected = [
@@ -235,7 +225,7 @@ fn faults_of_one_stream_are_not_those_of_another() {
 
 // seanmonstar/reqwest#2081
 #[test]
-fn a_server_that_refuses_everything_is_not_asked_for_ever() {
+fn tries_are_limited_if_a_server_refuses_all_streams() {
     let server = serve(After::Nothing);
     let result = run(&traffic(server.address, &["/refuse"]));
     assert_eq!(
@@ -245,13 +235,13 @@ fn a_server_that_refuses_everything_is_not_asked_for_ever() {
     );
     assert_eq!(result.repeated, 80 * 16);
     assert_eq!(result.incidents.refused_streams, 80 * 16);
-    // A refused stream says nothing against its connection.
+    // Refused streams do not end the connection.
     assert_eq!(server.accepted.load(Ordering::SeqCst), 2);
     assert_eq!(result.connections_opened, 2);
 }
 
 #[test]
-fn a_refused_stream_is_asked_for_again_on_the_same_connection() {
+fn a_refused_stream_is_tried_again_on_the_same_connection() {
     for (method, refused) in [("GET", 1), ("GET", 3), ("POST", 1), ("PATCH", 2)] {
         let server = serve(After::Refusals(refused));
         let exchange = Exchange {
@@ -265,13 +255,13 @@ fn a_refused_stream_is_asked_for_again_on_the_same_connection() {
         let result = run(&refusing);
         assert_eq!((result.ok, result.fault_count()), (80, 0), "{method}");
         assert_eq!(server.accepted.load(Ordering::SeqCst), 2, "{method}");
-        // So many of the first streams of each connection.
+        // The first streams of each connection.
         assert_eq!(result.incidents.refused_streams, 2 * refused, "{method}");
     }
 }
 
 #[test]
-fn streams_above_the_last_one_of_a_goodbye_are_asked_for_elsewhere() {
+fn streams_beyond_a_goaway_are_tried_again_elsewhere() {
     for (method, reason) in [
         ("GET", Reason::NO_ERROR),
         ("POST", Reason::NO_ERROR),
@@ -294,14 +284,15 @@ fn streams_above_the_last_one_of_a_goodbye_are_asked_for_elsewhere() {
             (12, 0),
             "{method} {reason}"
         );
-        // Of each four streams the first one is answered, and the others are above the last.
+        // The first of four streams is answered; the others are beyond `GOAWAY`.
         assert!(result.incidents.refused_streams >= 3, "{method} {reason}");
         assert!(server.1.load(Ordering::SeqCst) >= 2);
     }
 }
 
-/// A server of the bare frames: it waits for so many streams, says goodbye with the first of them as
-/// the last one that it takes, answers that one and closes. Its second connection answers all.
+/// A server on the level of frames. On its first connection it waits for this many streams, sends
+/// `GOAWAY` with the first as the last one, answers that one and closes. Other connections answer
+/// all.
 fn serve_raw(streams: u32, reason: Reason) -> (SocketAddr, Arc<AtomicU64>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -310,8 +301,8 @@ fn serve_raw(streams: u32, reason: Reason) -> (SocketAddr, Arc<AtomicU64>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let is_first = counter.fetch_add(1, Ordering::SeqCst) == 0;
-            let goodbye = is_first.then_some((streams, reason));
-            std::thread::spawn(move || raw_connection(stream, goodbye));
+            let goaway = is_first.then_some((streams, reason));
+            std::thread::spawn(move || raw_connection(stream, goaway));
         }
     });
     (address, accepted)
@@ -322,10 +313,10 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std::io::Result<()> {
+fn raw_connection(mut stream: TcpStream, goaway: Option<(u32, Reason)>) -> std::io::Result<()> {
     stream.read_exact(&mut [0; 24])?;
     stream.write_all(&frame(4, 0, 0, &[]))?;
-    // Status 200 in the static table of HPACK, and the end of the stream with it.
+    // Status 200 from the static table of HPACK, with the end of the stream.
     let answer = |stream: u32| frame(1, 0x5, stream, &[0x88]);
     let mut seen = Vec::new();
     loop {
@@ -339,7 +330,7 @@ fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std:
             (1, _) => seen.push(number),
             _ => continue,
         }
-        match goodbye {
+        match goaway {
             None => {
                 for number in seen.drain(..) {
                     stream.write_all(&answer(number))?;
@@ -350,7 +341,7 @@ fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std:
                 let last = [&seen[0].to_be_bytes()[..], &reason].concat();
                 stream.write_all(&frame(7, 0, 0, &last))?;
                 stream.write_all(&answer(seen[0]))?;
-                // Closing with bytes unread would reset the connection, and overtake the answer.
+                // Closing with unread bytes would reset the connection before the response arrives.
                 stream.shutdown(Shutdown::Write)?;
                 std::io::copy(&mut stream, &mut std::io::sink())?;
                 return Ok(());
@@ -361,15 +352,15 @@ fn raw_connection(mut stream: TcpStream, goodbye: Option<(u32, Reason)>) -> std:
 }
 
 #[test]
-fn a_goodbye_in_order_costs_no_request() {
-    let server = serve(After::Goodbye(10));
+fn a_graceful_goaway_costs_no_request() {
+    let server = serve(After::GoAway(10));
     let result = run(&traffic(server.address, &["/"]));
     assert_eq!((result.planned, result.ok), (80, 80), "{result:?}");
     assert!(server.accepted.load(Ordering::SeqCst) >= 4, "{result:?}");
 }
 
 #[test]
-fn a_connection_that_breaks_takes_along_what_was_under_way() {
+fn an_aborted_connection_fails_its_requests() {
     let server = serve(After::Abort(1));
     let result = run(&traffic(server.address, &["/"]));
     assert_eq!(
@@ -385,7 +376,7 @@ fn a_connection_that_breaks_takes_along_what_was_under_way() {
 }
 
 #[test]
-fn who_does_not_speak_it_is_found_out() {
+fn a_server_without_http2_fails_all_requests() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
@@ -394,7 +385,7 @@ fn who_does_not_speak_it_is_found_out() {
             let mut stream = stream.unwrap();
             let _ = stream.read(&mut [0; 1024]);
             let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n");
-            // Closing could overtake the response.
+            // Closing could reset the connection before the response arrives.
             held.push(stream);
         }
     });
@@ -421,7 +412,7 @@ fn who_does_not_speak_it_is_found_out() {
 }
 
 #[test]
-fn an_open_loop_plans_each_request_and_counts_what_was_not_sent() {
+fn an_open_loop_counts_unsent_requests() {
     let server = serve(After::Nothing);
     for arrivals in [Arrivals::Constant, Arrivals::Poisson] {
         let open = Traffic {
@@ -445,7 +436,7 @@ fn an_open_loop_plans_each_request_and_counts_what_was_not_sent() {
             Arrivals::Constant => assert_eq!(result.planned, 200),
             Arrivals::Poisson => assert!((140..260).contains(&result.planned), "{result:?}"),
         }
-        // Each of the eight seats is held until a deadline, and the next request has little time
+        // Each of the eight streams is busy until a deadline, and the next request has little time
         // left.
         let silent = Traffic {
             mix: Mix::Round(vec![Exchange::get("/silent", Expect::status(200))]),
@@ -454,10 +445,9 @@ fn an_open_loop_plans_each_request_and_counts_what_was_not_sent() {
         };
         let result = run(&silent);
         let late = result.faults.get(&Fault::ClientLate).copied().unwrap_or(0);
-        let sent = result.planned - result.unsent;
         assert_eq!(
-            (result.ok, timed_out(&result) + late),
-            (0, sent),
+            (result.ok, late_count(&result) + late),
+            (0, result.planned),
             "{result:?}"
         );
     }
@@ -478,7 +468,7 @@ fn a_run_that_is_ended_early_adds_up() {
     let server = serve(After::Nothing);
     let result = run_until(&server, 8, "/silent", open);
     assert_eq!((result.ok, result.withdrawn), (0, 8), "{result:?}");
-    // One every 2 ms until the end, whenever that was.
+    // One request every 2 ms until the end.
     let (all, expected) = (
         result.unsent + result.withdrawn,
         result.window_ns / 2_000_000,
@@ -489,7 +479,7 @@ fn a_run_that_is_ended_early_adds_up() {
     );
 }
 
-/// Ends an endless run when the server has taken so many requests.
+/// Ends an endless run when the server has received this many requests.
 fn run_until(server: &Server, taken: u64, path: &str, schedule: Schedule) -> LoadResult {
     let endless = Traffic {
         schedule,
@@ -513,7 +503,7 @@ fn run_until(server: &Server, taken: u64, path: &str, schedule: Schedule) -> Loa
 }
 
 #[test]
-fn a_body_is_sent_and_a_first_response_can_be_had() {
+fn bodies_are_sent_by_probes_and_clients() {
     let server = serve(After::Nothing);
     let long: Vec<u8> = (0..200_000_u32).map(|index| (index % 251) as u8).collect();
     let echo = Exchange {
@@ -544,7 +534,7 @@ fn a_body_is_sent_and_a_first_response_can_be_had() {
 }
 
 #[test]
-fn what_it_has_no_part_in_is_refused() {
+fn unsupported_loads_are_refused() {
     let base = traffic("127.0.0.1:1".parse().unwrap(), &["/"]);
     let refused = |traffic: &Traffic| {
         let error = run::run(traffic, &AtomicBool::new(false), &mut |_| {});

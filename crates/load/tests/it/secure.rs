@@ -1,4 +1,4 @@
-//! HTTPS against a server with a certificate of its own making.
+//! HTTPS with a self-signed certificate.
 
 use std::collections::BTreeMap;
 use std::io::{Read as _, Write as _};
@@ -25,7 +25,7 @@ struct Secure {
     resumed: Arc<AtomicU64>,
 }
 
-/// What becomes of a connection after the last response on it.
+/// What the server does with a connection after the last response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Afterwards {
     Closed,
@@ -134,7 +134,7 @@ fn tls(server: &Secure, name: &str, resumption: bool) -> Tls {
 }
 
 #[test]
-fn encrypted_responses_are_checked_like_others() {
+fn encrypted_responses_are_checked() {
     let server = serve();
     let result = run(&server, true, tls(&server, "bake.test", true));
     assert_eq!(
@@ -150,7 +150,7 @@ fn encrypted_responses_are_checked_like_others() {
 }
 
 #[test]
-fn sessions_are_resumed_only_when_asked() {
+fn sessions_are_resumed_only_if_configured() {
     for (resumption, expected) in [(false, 0), (true, 10)] {
         let server = serve();
         let result = run(&server, false, tls(&server, "bake.test", resumption));
@@ -164,23 +164,23 @@ fn sessions_are_resumed_only_when_asked() {
 }
 
 #[test]
-fn a_server_that_cannot_prove_its_name_is_a_connection_that_failed() {
+fn a_certificate_for_another_name_fails_the_connection() {
     let server = serve();
     let result = run(&server, true, tls(&server, "other.test", true));
     assert_eq!(result.faults, BTreeMap::from([(Fault::ConnectFailed, 12)]));
-    let gullible = Tls {
+    let trusting = Tls {
         trust: Trust::Any,
         ..tls(&server, "other.test", true)
     };
-    assert_eq!(run(&server, true, gullible).ok, 12);
+    assert_eq!(run(&server, true, trusting).ok, 12);
 }
 
 // envoyproxy/envoy#5788
 #[test]
-fn nobody_waits_for_a_server_to_close_an_encrypted_connection_that_is_done() {
+fn clients_do_not_wait_for_a_server_to_close_a_finished_encrypted_connection() {
     let server = serve_then(Afterwards::LeftOpen);
-    // Two clients that wait 100 ms five times take half a second. A busy machine may do so too, but not
-    // five times.
+    // Two clients that wait 100 ms five times take half a second. On a busy machine one run may
+    // take as long, but not five.
     let is_quick = (0..5).any(|_| {
         let result = run(&server, false, tls(&server, "bake.test", true));
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Small servers on loopback that do as they are told, one thread per connection.
+//! Test servers on loopback, with one thread per connection.
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -7,18 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// What a successful response holds.
+/// Body of a successful response.
 pub const BODY: &[u8] = b"twenty bytes of text";
 
-/// Deadlines and waits that only end a hang: no response takes so long, however busy the machine
-/// is.
+/// Limit of deadlines and waits, which ends a hang even on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits for something that is sure to come.
+/// Waits until a condition holds.
 pub fn wait_until(mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < PATIENCE, "waited in vain");
+        assert!(began.elapsed() < PATIENCE, "timed out");
         std::thread::sleep(Duration::from_millis(1));
     }
 }
@@ -37,7 +36,7 @@ struct State {
 }
 
 impl Server {
-    /// Serves each connection with `serve`, on a thread of its own.
+    /// Serves each connection with `serve` on a new thread.
     pub fn start(serve: fn(TcpStream)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -53,10 +52,10 @@ impl Server {
         }
     }
 
-    /// Ends the server; the connections that it has seen.
+    /// Stops the server. Returns the number of connections that it accepted.
     pub fn stop(self) -> u64 {
         self.state.stopping.store(true, Ordering::SeqCst);
-        // The acceptor looks up only when somebody comes.
+        // Wakes the acceptor.
         let _ = TcpStream::connect(self.address);
         self.acceptor.join().unwrap();
         self.state.connections.load(Ordering::SeqCst)
@@ -87,7 +86,7 @@ pub fn wait_for_request(stream: &mut TcpStream) -> bool {
     true
 }
 
-/// Responses all requests of a connection.
+/// Answers all requests of a connection.
 pub fn serve_correctly(mut stream: TcpStream) {
     while wait_for_request(&mut stream) {
         respond(&mut stream, BODY);
@@ -100,15 +99,15 @@ pub fn respond(stream: &mut TcpStream, body: &[u8]) {
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
 }
 
-/// Sends a response that is the last of its connection.
+/// Sends the last response of a connection.
 pub fn respond_and_close(stream: &mut TcpStream, body: &[u8]) {
     let length = body.len();
     let head = format!("HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
     let _ = stream.write_all(&[head.as_bytes(), body].concat());
 }
 
-/// Waits for a request, sends `bytes` and resets the connection: the kernel does so when a socket
-/// is closed with bytes that nobody has read.
+/// Waits for a request and sends `bytes`. The kernel then resets the connection, because it is
+/// closed with unread bytes.
 pub fn reset_after(stream: &TcpStream, bytes: &[u8]) {
     let mut buffer = [0; 1];
     if stream.peek(&mut buffer).is_ok() {
@@ -117,19 +116,18 @@ pub fn reset_after(stream: &TcpStream, bytes: &[u8]) {
     }
 }
 
-/// A listener that nobody serves and whose queue is full, with what fills it.
+/// A listener with a full accept queue, and the connections that fill it.
 pub fn full_backlog() -> (TcpListener, Vec<TcpStream>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let address = listener.local_addr().unwrap();
     let patience = Duration::from_millis(50);
     let fillers = std::iter::from_fn(|| TcpStream::connect_timeout(&address, patience).ok());
-    let fillers = fillers.collect();
-    (listener, fillers)
+    (listener, fillers.collect())
 }
 
-/// Sends a response that is the last of its connection, and leaves that open until the client closes
-/// it. Closing late is what Envoy does by default; others wait for the client.
+/// Sends the last response of a connection and waits for the client to close it. Envoy closes late
+/// by default.
 pub fn respond_and_stay(stream: &mut TcpStream, answer: &[u8]) {
     if stream.write_all(answer).is_ok() {
         let _ = stream.read(&mut [0; 64]);

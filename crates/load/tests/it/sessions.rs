@@ -1,4 +1,4 @@
-//! Visitors: pages in their order, cookies, forms, another connection for another visitor.
+//! Sessions: order of pages, cookies, forms, and a new connection for each visitor.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -12,10 +12,10 @@ use load::traffic::{End, EngineChoice, Mix, Traffic};
 
 use crate::server::{PATIENCE, Server, respond_and_stay, wait_for_request};
 
-/// What each connection asked for, one line per request.
+/// Requests of each connection, one line each.
 static SEEN: Mutex<Vec<Vec<String>>> = Mutex::new(Vec::new());
 
-/// A shop that knows its visitors by a cookie and lets only them buy.
+/// A shop that recognises visitors by a cookie and rejects forms without one.
 fn serve_shop(mut stream: TcpStream) {
     let visitor = {
         let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ fn traffic_on(server: &Server, script: Script) -> Traffic {
 }
 
 #[test]
-fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
+fn visitors_follow_each_other_with_separate_cookies() {
     let server = Server::start(serve_shop);
     let text = "visit /\nfetch /a.png /b.png\nthink 10ms to 20ms\npost /buy item=7&count=1\n";
     let mut script = Script::read("shop.txt", text).unwrap();
@@ -69,7 +69,7 @@ fn visitors_come_one_after_the_other_each_with_cookies_of_its_own() {
         (8, 2, 2),
         "{result:?}"
     );
-    assert!(result.window_ns > 20_000_000, "nobody thought");
+    assert!(result.window_ns > 20_000_000, "no think time");
     let visit = [
         "GET /  known: false",
         "GET /a.png  known: true",
@@ -99,15 +99,15 @@ fn visitors_do_not_wait_for_a_server_that_leaves_connections_open() {
         (30, 30),
         "{result:?}"
     );
-    // Twenty waits of 100 ms would be 2 s; a visitor who leaves never waited.
+    // Twenty waits of 100 ms would take 2 s. A visitor who leaves does not wait.
     assert!(result.window_ns < 1_500_000_000, "{result:?}");
 }
 
-/// What each post was that the server saw.
+/// All posts that the server received.
 static POSTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 #[test]
-fn a_form_without_fields_says_that_it_has_none() {
+fn a_form_without_fields_has_a_length_of_0() {
     let server = Server::start(|mut stream| {
         let mut buffer = [0; 4096];
         while let Ok(length) = stream.read(&mut buffer)

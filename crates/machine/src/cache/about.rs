@@ -63,7 +63,7 @@ impl About {
     pub fn line(&self) -> String {
         let parts = match self.parts.as_slice() {
             [] => String::new(),
-            [one] => format!(", {} {}", one.name, one.version),
+            [part] => format!(", {} {}", part.name, part.version),
             several => format!(", {} parts", several.len()),
         };
         format!(

@@ -136,7 +136,9 @@ pub fn list(cache: &Cache) -> Vec<Entry> {
             },
         ));
     }
-    entries.sort_by(|(one, a), (other, b)| (one, &a.kind, &a.id).cmp(&(other, &b.kind, &b.id)));
+    entries.sort_by(|(a_used, a), (b_used, b)| {
+        (a_used, &a.kind, &a.id).cmp(&(b_used, &b.kind, &b.id))
+    });
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
@@ -305,10 +307,10 @@ fn names(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     let tree = cache.tree().below("names");
     for file in names_in(&tree) {
         let file = Path::new(&file);
-        let told = tree.read_to_string(file.with_extension("name"), NOTE_BYTES);
+        let name_text = tree.read_to_string(file.with_extension("name"), NOTE_BYTES);
         let id = tree.read(file, NOTE_BYTES).ok();
         let id = id.and_then(|text| serde_json::from_slice::<String>(&text).ok());
-        if let (Ok(name), Some(id)) = (told, id)
+        if let (Ok(name), Some(id)) = (name_text, id)
             && file.extension().is_some_and(|ending| ending == "json")
         {
             names.entry(id).or_default().push(name);
@@ -453,8 +455,8 @@ mod tests {
     fn the_least_recently_used_goes_first_and_only_as_much_as_must() {
         let (_dir, cache) = cache();
         assert_eq!(ids(&list(&cache)), ["old", "mid", "new"]);
-        let told = prune(&cache, room(&cache), Named::Stay, Mode::Tell).unwrap();
-        assert_eq!(ids(&told.removed), ["old"]);
+        let planned = prune(&cache, room(&cache), Named::Stay, Mode::Tell).unwrap();
+        assert_eq!(ids(&planned.removed), ["old"]);
         assert!(
             cache.root().join("kernels/old").exists(),
             "it was only told"
@@ -482,14 +484,14 @@ mod tests {
         assert_eq!(ids(&pruned.removed), ["mid", "new"]);
         assert_eq!(ids(&pruned.kept), ["old"]);
         assert!(pruned.kept[0].is_in_use);
-        let said = pruned.lines(Mode::Remove).pop().unwrap();
-        assert!(said.ends_with(": 1 entry of 1.01 MiB in use"), "{said}");
+        let text = pruned.lines(Mode::Remove).pop().unwrap();
+        assert!(text.ends_with(": 1 entry of 1.01 MiB in use"), "{text}");
         drop(other);
         let pruned = prune(&cache, 0, Named::MayGo, Mode::Remove).unwrap();
-        let said = pruned.lines(Mode::Remove).pop().unwrap();
+        let text = pruned.lines(Mode::Remove).pop().unwrap();
         assert!(
-            said.ends_with(": names, locks and what is being made, no entries"),
-            "{said}"
+            text.ends_with(": names, locks and what is being made, no entries"),
+            "{text}"
         );
         assert_eq!(list(&cache), []);
         assert_eq!(cache.entry("kernels", "old").unwrap(), None);
@@ -520,16 +522,16 @@ mod tests {
             (ids(&pruned.removed), ids(&pruned.kept)),
             (vec!["mid", "new"], vec!["old"])
         );
-        let said = pruned.lines(Mode::Remove).join("\n");
+        let text = pruned.lines(Mode::Remove).join("\n");
         assert!(
-            said.contains(": 1 entry of 1.01 MiB named by run directories ("),
-            "{said}"
+            text.contains(": 1 entry of 1.01 MiB named by run directories ("),
+            "{text}"
         );
-        assert!(said.contains("prune --named removes these too"), "{said}");
-        let told = prune(&cache, 0, Named::MayGo, Mode::Tell).unwrap();
-        let said = told.lines(Mode::Tell).join("\n");
-        assert!(said.starts_with("cache: would remove "), "{said}");
-        assert!(said.contains("/run, which cannot go on"), "{said}");
+        assert!(text.contains("prune --named removes these too"), "{text}");
+        let planned = prune(&cache, 0, Named::MayGo, Mode::Tell).unwrap();
+        let text = planned.lines(Mode::Tell).join("\n");
+        assert!(text.starts_with("cache: would remove "), "{text}");
+        assert!(text.contains("/run, which cannot go on"), "{text}");
         fs::remove_file(run.join("journal.jsonl")).unwrap();
         let pruned = prune(&cache, 0, Named::Stay, Mode::Remove).unwrap();
         assert_eq!(ids(&pruned.removed), ["old"]);

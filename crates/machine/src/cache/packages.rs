@@ -32,11 +32,11 @@ pub(crate) fn offer(cache: &Cache, index: &[Package], into: &Tree, task: Task<'_
             to: &mut copy,
         };
         // The copy is what was hashed, whatever becomes of the kept file.
-        let own = hash::sha256_of(read)
+        let actual = hash::sha256_of(read)
             .with_context(|| format!("cannot copy {}", kept.path().join(&file).display()))?;
-        if own != **sum {
+        if actual != **sum {
             bail!(
-                "kept package is not the one of the signed index: {}: SHA-256 {own} (bakeoff cache verify --remove removes it, and the next \
+                "kept package is not the one of the signed index: {}: SHA-256 {actual} (bakeoff cache verify --remove removes it, and the next \
                  build fetches it anew)",
                 kept.path().join(&file).display()
             );
@@ -137,10 +137,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
         let stop = AtomicBool::new(false);
-        let task = Task {
-            tell: &|_| {},
-            stop: &stop,
-        };
+        let task = Task::silent(&stop);
         let fetched = dir.path().join("fetched");
         fs::create_dir(&fetched).unwrap();
         fs::write(fetched.join("nginx_1%3a1.22-9_amd64.deb"), "right").unwrap();
@@ -160,8 +157,8 @@ mod tests {
             offered.map(|()| hashes(&into).unwrap())
         };
         // Neither what the mirror has no more, nor a link.
-        let one = [("nginx_1%3a1.22-9_amd64.deb".into(), index[0].sha256.clone())];
-        assert_eq!(offered("first").unwrap(), one.into());
+        let package = [("nginx_1%3a1.22-9_amd64.deb".into(), index[0].sha256.clone())];
+        assert_eq!(offered("first").unwrap(), package.into());
 
         // Another content of the same size, which apt would install.
         let kept = cache.root().join("packages/nginx_1%3a1.22-9_amd64.deb");

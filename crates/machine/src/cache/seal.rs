@@ -89,10 +89,10 @@ pub(crate) fn faults(entry: &Tree) -> Result<Vec<Fault>> {
             Found::File(name) => faults.push(Fault::Added(name)),
         }
     }
-    let own = hash_all(entry, names)?;
+    let actual = hash_all(entry, names)?;
     for (name, sum) in &sums {
-        match own.get(name) {
-            Some(own) if own == sum => {}
+        match actual.get(name) {
+            Some(actual) if actual == sum => {}
             Some(_) => faults.push(Fault::Changed(name.clone())),
             // What is no regular file any more has been told of.
             None if faults.contains(&Fault::NoFile(name.clone())) => {}
@@ -153,17 +153,17 @@ fn files(entry: &Tree) -> Result<Vec<Found>> {
     while let Some(dir) = dirs.pop() {
         let tree = entry.below(&dir);
         let listed = tree.list();
-        for one in listed.with_context(|| format!("cannot read {}", tree.path().display()))? {
-            let path = Path::new(&dir).join(&one.name);
+        for child in listed.with_context(|| format!("cannot read {}", tree.path().display()))? {
+            let path = Path::new(&dir).join(&child.name);
             let Some(name) = path.to_str().map(String::from) else {
                 bail!(
                     "not a name in UTF-8: {}",
-                    tree.path().join(&one.name).display()
+                    tree.path().join(&child.name).display()
                 );
             };
-            if one.kind.is_dir() {
+            if child.kind.is_dir() {
                 dirs.push(name);
-            } else if one.kind.is_file() {
+            } else if child.kind.is_file() {
                 found.push(Found::File(name));
             } else {
                 found.push(Found::Other(name));

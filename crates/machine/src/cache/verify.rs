@@ -75,8 +75,8 @@ pub fn verify(cache: &Cache, wrong: Wrong, task: Task<'_>) -> Result<Verified> {
         let entry = cache.tree().below(&kind).below(&id);
         let what = if seal::is_closed(&entry) {
             let faults = seal::faults(&entry)?;
-            let told: Vec<String> = faults.iter().map(ToString::to_string).collect();
-            told.join("; ")
+            let lines: Vec<String> = faults.iter().map(ToString::to_string).collect();
+            lines.join("; ")
         } else {
             "it has no list of its files: it was not finished, or another version of bakeoff made it".into()
         };
@@ -106,10 +106,10 @@ fn check_packages(
     task.tell("checking kept packages", None);
     for file in packages::names(&kept) {
         task.go_on()?;
-        let own = kept.open(&file).and_then(record::hash::sha256_of)?;
+        let actual = kept.open(&file).and_then(record::hash::sha256_of)?;
         match sums.get(&file) {
             None => verified.unknown += 1,
-            Some(sum) if *sum == own => verified.good += 1,
+            Some(sum) if *sum == actual => verified.good += 1,
             Some(_) => {
                 let is_removed = wrong == Wrong::IsRemoved;
                 if is_removed {
@@ -117,7 +117,7 @@ fn check_packages(
                 }
                 verified.findings.push(Finding {
                     path: kept.path().join(&file),
-                    what: format!("it is not the package of the signed index: SHA-256 {own}"),
+                    what: format!("it is not the package of the signed index: SHA-256 {actual}"),
                     is_removed,
                 });
             }

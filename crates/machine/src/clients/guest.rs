@@ -1,4 +1,4 @@
-//! Clients in a guest of their own, whose kernel is the same for all arms.
+//! Clients in a second guest, whose kernel is the same for all arms.
 //!
 //! ```text
 //! servers' guest (the arm's kernel)                      clients' guest (one kernel for all arms)
@@ -6,7 +6,7 @@
 //!   servers' agent --- record::protocol::clients, socket pair --- clients' agent
 //!             \------------------ this process -----------------/
 //! ```
-//! No namespace, no tap and no rights: what joins the two is a pair of sockets without a name, which ends with either of them.
+//! Without namespaces, taps or rights: unnamed socket pairs join the two guests, and end with either of them.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -18,13 +18,13 @@ use anyhow::{Context, Result};
 use super::{ADDRESS, ClientsOfTrial, attached};
 use crate::process_guest::{Limits, ProcessGuest};
 
-/// Hardware address of the clients' card, by which their agent knows it.
+/// Hardware address of the clients' card, by which their agent finds it.
 const CLIENT_ADDRESS: &str = "52:54:00:77:00:02";
 
-/// Where the console of the clients' guest goes, in the trial's directory.
+/// The console of the clients' guest, in the trial's directory.
 const CONSOLE: &str = "clients.log";
 
-/// Starts the clients' guest of one trial and gives that of the servers a card that leads to it. `start` makes the command of
+/// Starts the clients' guest of a trial and gives the servers' guest a card that leads to it. `start` makes the command of
 /// the clients' QEMU for a console.
 pub(crate) fn attach(
     servers: &mut Command,
@@ -56,7 +56,7 @@ fn join(qemu: &mut Command, line: UnixStream, card: UnixStream, address: &str) {
 }
 
 fn arguments(line: i32, card: i32, address: &str) -> Vec<String> {
-    // Packets with their lengths before them; known to QEMU 7.2 and 10 alike.
+    // Packets preceded by their lengths; both QEMU 7.2 and 10 support this.
     let netdev = format!("socket,id=card,fd={card}");
     attached(line, netdev, &format!("mac={address},romfile="))
 }

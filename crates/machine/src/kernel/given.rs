@@ -1,4 +1,4 @@
-//! Kernels that a user gives as files: what can be told of them before anything boots.
+//! Kernels that a user gives as files: checks that need no boot.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -32,10 +32,10 @@ pub(super) fn refuse_cut_off(path: &Path, image: &[u8], bytes: u64) -> Result<()
     Ok(())
 }
 
-/// Bytes that the boot loader needs, by the header; `None` where it does not tell.
+/// Bytes that the boot loader needs, from the header; `None` if it does not have them.
 fn least_bytes(image: &[u8]) -> Option<u64> {
     let sectors = match image.get(0x1f1)? {
-        // As the boot protocol has it.
+        // By the boot protocol.
         0 => 4,
         sectors => u64::from(*sectors),
     };
@@ -44,7 +44,7 @@ fn least_bytes(image: &[u8]) -> Option<u64> {
     (paragraphs > 0).then_some((sectors + 1) * 512 + paragraphs * 16)
 }
 
-/// The modules of an image, where they lie as an installation or `make modules_install` leaves them.
+/// The modules of an image, where an installation or `make modules_install` puts them.
 pub fn modules_beside(vmlinuz: &Path) -> Option<PathBuf> {
     let release = release_of(&head(vmlinuz, (1 << 16) + (1 << 10)).ok()?)?;
     let path = absolute(vmlinuz).ok()?;
@@ -66,7 +66,7 @@ fn has_modules(dir: &Path) -> bool {
         || dir.join("kernel").is_dir()
 }
 
-/// What a guest will lack whose kernel is an image without modules; `None` where the kernel has none, or has all built in.
+/// What a guest lacks if its kernel's modules are missing; `None` if the kernel has none, or has all needed ones built in.
 pub fn lacks_modules(kernel: &KernelRef) -> Option<String> {
     let KernelRef::File {
         vmlinuz,
@@ -144,17 +144,17 @@ mod tests {
             vmlinuz: vmlinuz.clone(),
             modules,
         };
-        let told = lacks_modules(&kernel(None)).unwrap();
-        assert!(told.contains("write modules = \"DIR\""), "{told}");
+        let lacks = lacks_modules(&kernel(None)).unwrap();
+        assert!(lacks.contains("write modules = \"DIR\""), "{lacks}");
         let modules = dir.path().join("lib/modules/6.9.1");
         fs::create_dir_all(modules.join("kernel")).unwrap();
         assert_eq!(modules_beside(&vmlinuz), Some(modules.clone()));
         assert_eq!(lacks_modules(&kernel(Some(modules))), None);
         let config = boot.join("config-6.9.1");
         fs::write(&config, "CONFIG_VIRTIO_BLK=y\nCONFIG_EXT4_FS=m\n").unwrap();
-        let told = lacks_modules(&kernel(None)).unwrap();
-        assert!(told.contains("CONFIG_EXT4_FS are modules"), "{told}");
-        assert!(told.contains("lib/modules/6.9.1"), "{told}");
+        let lacks = lacks_modules(&kernel(None)).unwrap();
+        assert!(lacks.contains("CONFIG_EXT4_FS are modules"), "{lacks}");
+        assert!(lacks.contains("lib/modules/6.9.1"), "{lacks}");
         fs::write(&config, "CONFIG_VIRTIO_BLK=y\nCONFIG_EXT4_FS=y\n").unwrap();
         assert_eq!(lacks_modules(&kernel(None)), None);
     }

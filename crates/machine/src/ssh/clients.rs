@@ -4,9 +4,8 @@
 //! lab --socket-- clients' agent (this host) --socket-- relay ==TCP, the secret of this boot==> servers' agent (the box)
 //!                     \--ssh--> host 1, host 2, ...
 //! ```
-//! The second line is dialled when the job is given: the servers' agent takes the first one for the host's.
+//! The relay connects only when the job is sent, because the servers' agent takes its first connection for the host's.
 
-use std::fs::File;
 use std::io::Write as _;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -25,7 +24,7 @@ use crate::host;
 use crate::process_guest::{ERROR_BYTES, Limits, ProcessGuest};
 use crate::task::Task;
 
-/// Where the clients of a box's servers are.
+/// Where the clients of a box's servers run.
 #[derive(Debug)]
 pub enum ClientsOfBox {
     /// On the box, beside the servers.
@@ -37,21 +36,21 @@ pub enum ClientsOfBox {
 }
 
 impl ClientsOfBox {
-    /// Whether the network is between them and the servers.
-    pub(crate) fn are_apart(&self) -> bool {
+    /// Whether they reach the servers by the network.
+    pub(crate) fn are_remote(&self) -> bool {
         match self {
             Self::OnBox => false,
             Self::Here | Self::Hosts(_) => true,
         }
     }
 
-    /// What a run records of them.
+    /// Their description in records.
     pub(crate) fn describe(&self) -> Option<BoxClients> {
         match self {
             Self::OnBox => None,
             Self::Here => Some(BoxClients::Host {
                 release: host::release(),
-                cpus: host::cpus().map_or(0, |own| own.len()),
+                cpus: host::cpus().map_or(0, |cpus| cpus.len()),
             }),
             Self::Hosts(hosts) => Some(BoxClients::Hosts {
                 names: hosts.names(),
@@ -59,11 +58,13 @@ impl ClientsOfBox {
         }
     }
 
-    /// Refuses hosts that are the box itself, and those that do not reach each card: sshd of the box's own operating system
-    /// answers at all of them, or its kernel refuses the connection.
+    /// Fails if a host is the box itself, or does not reach one of its cards. Under the host OS, sshd answers at all cards,
+    /// or the kernel refuses the connection. `port` is that of sshd.
     pub(crate) fn check(
         &self,
-        (boot_id, cards, port): (&str, &[Card], u16),
+        boot_id: &str,
+        cards: &[Card],
+        port: u16,
         task: Task<'_>,
     ) -> Result<()> {
         let addresses = cards.iter().map(|card| (card.address, port).into());
@@ -74,48 +75,49 @@ impl ClientsOfBox {
                 .map_err(|why| anyhow!(unreached("this host", cards, &why))),
             Self::Hosts(hosts) => {
                 hosts.refuse_kernel(boot_id)?;
-                let told = |host: &str, why: &str| unreached(host, cards, why);
-                hosts.check_reach(&addresses, &told, task)
+                let explain = |host: &str, why: &str| unreached(host, cards, why);
+                hosts.check_reach(&addresses, &explain, task)
             }
         }
     }
 
-    /// Starts their agent on this host for a trial, where they are not on the box, and gets the line ready that will lead from it to
-    /// the servers' agent.
+    /// Starts the agent of remote clients on this host for a trial, and prepares its relay to the servers' agent.
     pub(crate) fn start(
         &self,
         program: &Path,
-        (address, secret): (&str, &str),
+        address: &str,
+        secret: &str,
         allowance_bytes: u64,
-    ) -> Result<(Option<ClientsOfTrial>, Line)> {
-        if !self.are_apart() {
-            return Ok((None, Line::None));
+    ) -> Result<(Option<ClientsOfTrial>, ClientsRelay)> {
+        if !self.are_remote() {
+            return Ok((None, ClientsRelay::None));
         }
-        let (line, mut agents) = UnixStream::pair().context("cannot make a socket pair")?;
-        // Whoever relays reads it first.
-        agents.write_all(format!("{secret}\n").as_bytes())?;
-        let mut own = Command::new(program);
-        own.args(["clients", "--of-box"]);
+        let (relay_end, mut agent_end) = UnixStream::pair().context("cannot make a socket pair")?;
+        // The relay reads the secret first.
+        agent_end.write_all(format!("{secret}\n").as_bytes())?;
+        let mut agent = Command::new(program);
+        agent.args(["clients", "--of-box"]);
         if let Self::Hosts(hosts) = self {
             let commands = serde_json::to_string(hosts.commands());
-            own.arg("--hosts")
-                .arg(commands.context("commands are plain data")?);
+            let commands = commands.context("commands are plain data")?;
+            agent.arg("--hosts").arg(commands);
         }
         let limits = Limits {
             allowance_bytes,
             file_bytes: Some(ERROR_BYTES),
         };
         let console = "/dev/null".into();
-        let agent =
-            ProcessGuest::start_with("the clients", own, console, limits, Some(agents.into()))?;
+        let socket = Some(agent_end.into());
+        let agent = ProcessGuest::start_with("the clients", agent, console, limits, socket)?;
         let mut relay = Command::new(program);
-        relay.args(["relay", address]).stdin(OwnedFd::from(line));
+        let relay_end = OwnedFd::from(relay_end);
+        relay.args(["relay", address]).stdin(relay_end);
         let clients = ClientsOfTrial::without_card(agent);
-        Ok((Some(clients), Line::Ready(Box::new(relay))))
+        Ok((Some(clients), ClientsRelay::Ready(Box::new(relay))))
     }
 }
 
-/// A host that a card of the box's cannot be reached from.
+/// The message for a host that does not reach a card of the box.
 fn unreached(host: &str, cards: &[Card], why: &str) -> String {
     let words = |card: &Card| format!("{} {}", card.interface, card.address);
     let cards: Vec<String> = cards.iter().map(words).collect();
@@ -126,14 +128,13 @@ fn unreached(host: &str, cards: &[Card], why: &str) -> String {
     )
 }
 
-/// The line from the clients' agent to the servers'.
+/// The relay from the clients' agent to the servers'.
 #[derive(Debug)]
-pub(crate) enum Line {
-    /// It will be dialled by this.
+pub(crate) enum ClientsRelay {
+    /// This command will start it.
     Ready(Box<Command>),
-    /// It is dialled, or there.
-    Dialled(#[expect(dead_code, reason = "ends when it is dropped")] Relay),
-    /// There is none.
+    Started(#[expect(dead_code, reason = "ends when it is dropped")] Relay),
+    /// There are no remote clients.
     None,
 }
 
@@ -146,16 +147,15 @@ impl Drop for Relay {
     }
 }
 
-impl Line {
-    /// Dials, where that has not been done.
-    pub(crate) fn dial(&mut self) -> Result<()> {
+impl ClientsRelay {
+    /// Starts the relay, unless it runs already.
+    pub(crate) fn start(&mut self) -> Result<()> {
         if let Self::Ready(relay) = self {
-            let nowhere = || File::options().write(true).open("/dev/null");
-            relay.stdout(nowhere()?).stderr(Stdio::null());
+            relay.stdout(Stdio::null()).stderr(Stdio::null());
             base::process::bind(relay);
             let started = relay.spawn().context("start the line to the box")?;
-            // Its end of the socket goes with the command, so that the line closes with the relay.
-            *self = Self::Dialled(Relay(started));
+            // Drops the command with its end of the socket, so that the connection closes with the relay.
+            *self = Self::Started(Relay(started));
         }
         Ok(())
     }

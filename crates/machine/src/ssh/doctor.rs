@@ -1,4 +1,4 @@
-//! What a box can do, before anything is loaded on it.
+//! Examines what a box can do, before anything is loaded on it.
 
 use std::path::Path;
 
@@ -10,16 +10,16 @@ use super::session::Session;
 use crate::doctor::{Finding, State};
 use crate::task::Task;
 
-/// Room for a kernel, an initramfs and an image, packed, and once more while they are loaded.
+/// Space for a packed kernel, initramfs and image, and for a copy while they are loaded.
 const WANTED_CACHE_BYTES: u64 = 512 << 20;
 
 /// Memory for the smallest image, unpacked.
 const WANTED_MEMORY_BYTES: u64 = 1 << 30;
 
-/// Looks at a box without changing anything on it; `config` is a file for `ssh -F`.
+/// Examines a box without changing anything on it; `config` is a file for `ssh -F`.
 pub fn examine(host: &str, config: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
-    let said = Session::new(host, config).run(facts::SCRIPT, task);
-    match said.and_then(|said| BoxFacts::parse(&said)) {
+    let output = Session::new(host, config).run(facts::SCRIPT, task);
+    match output.and_then(|output| BoxFacts::parse(&output)) {
         Ok(facts) => findings(&facts),
         Err(why) => vec![finding(
             "ssh",
@@ -39,16 +39,13 @@ fn finding(what: &str, found: String, state: State) -> Finding {
 }
 
 fn findings(facts: &BoxFacts) -> Vec<Finding> {
-    let own = format!(
-        "Linux {}, {}",
-        facts.get("kernel"),
-        facts.get("architecture")
-    );
+    let (kernel, architecture) = (facts.get("kernel"), facts.get("architecture"));
+    let system = format!("Linux {kernel}, {architecture}");
     let cpus = format!("{}, {}", facts.cpus(), facts.get("cpu"));
     let lacks = facts::lacks(facts, true);
     let ways = boot_ways(facts, lacks.is_empty());
     let mut findings = vec![
-        finding("own system", own, State::Good),
+        finding("own system", system, State::Good),
         finding("CPUs", cpus, State::Good),
         memory(facts),
         interface(facts),
@@ -161,14 +158,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_box_can_do_is_told_line_by_line() {
-        let said = "=== user\n0\n=== architecture\nx86_64\n=== kernel\n6.1.0-50-amd64\n=== cpus\n8\n=== cpu\nXeon\n=== memory\n\
+    fn what_a_box_can_do_is_shown_line_by_line() {
+        let output = "=== user\n0\n=== architecture\nx86_64\n=== kernel\n6.1.0-50-amd64\n=== cpus\n8\n=== cpu\nXeon\n=== memory\n\
                     8000000 kB\n7000000 kB\n=== tools\nip\ndf\nsha256sum\ngrub-reboot\n=== cache\n/dev/sda1 100 50 50 50% /\n=== \
                     watchdog\n module:iTCO_wdt\n=== watchdog-identity\niTCO_wdt\n=== pstore\nefi\nmounted\n=== end\n";
-        let facts = BoxFacts::parse(said).unwrap();
+        let facts = BoxFacts::parse(output).unwrap();
         let lines: Vec<String> = findings(&facts)
             .iter()
-            .map(|one| format!("{}: {} {:?}", one.what, one.found, one.state))
+            .map(|finding| format!("{}: {} {:?}", finding.what, finding.found, finding.state))
             .collect();
         expect![[r#"
             own system: Linux 6.1.0-50-amd64, x86_64 Good
@@ -181,9 +178,10 @@ mod tests {
             shutdown: no service manager: file systems are synced and made read-only Good
             pstore: efi Good
             /var/cache: 50.0 KiB free Weak("arms are kept there: 512 MiB at least")"#]].assert_eq(&lines.join("\n"));
-        let facts = BoxFacts::parse(&said.replace("\ngrub-reboot", "")).unwrap();
+        let facts = BoxFacts::parse(&output.replace("\ngrub-reboot", "")).unwrap();
         let findings = findings(&facts);
-        let boot = findings.iter().find(|one| one.what == "boot").unwrap();
+        let boot = findings.iter().find(|finding| finding.what == "boot");
+        let boot = boot.unwrap();
         assert_eq!(boot.found, "none");
         assert!(matches!(boot.state, State::Missing(_)));
     }

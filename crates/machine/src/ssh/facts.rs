@@ -275,12 +275,12 @@ impl Interface {
     }
 
     fn is(&self, flag: &str) -> bool {
-        self.flags.iter().any(|own| own == flag)
+        self.flags.iter().any(|known| known == flag)
     }
 
     fn addresses(&self) -> impl Iterator<Item = (Ipv4Addr, u8)> {
-        let own = self.addr_info.iter().filter(|one| one.family == "inet");
-        own.filter_map(|one| Some((one.local.as_deref()?.parse().ok()?, one.prefixlen?)))
+        let ipv4 = self.addr_info.iter().filter(|info| info.family == "inet");
+        ipv4.filter_map(|info| Some((info.local.as_deref()?.parse().ok()?, info.prefixlen?)))
     }
 }
 
@@ -290,10 +290,13 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
     let mut words = facts.get("ssh").split_whitespace();
     let controller: Option<Ipv4Addr> = words.next().and_then(|word| word.parse().ok());
     let reached: Option<Ipv4Addr> = words.nth(1).and_then(|word| word.parse().ok());
-    let has_reached = |one: &&Interface| one.addresses().any(|(own, _)| Some(own) == reached);
+    let has_reached = |interface: &&Interface| {
+        let mut addresses = interface.addresses();
+        addresses.any(|(address, _)| Some(address) == reached)
+    };
     let entry = interfaces.iter().find(has_reached);
     let Some(chosen) = (match wanted {
-        Some(name) => interfaces.iter().find(|one| one.ifname == name),
+        Some(name) => interfaces.iter().find(|interface| interface.ifname == name),
         None => entry,
     }) else {
         return Err(no_interface(&interfaces, wanted, facts));
@@ -313,8 +316,8 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
         );
     }
     // A port of a bond has no address; its kernel gets the bond's.
-    let own = chosen.addresses().next();
-    let Some((address, prefix)) = own.or_else(|| entry?.addresses().next()) else {
+    let first = chosen.addresses().next();
+    let Some((address, prefix)) = first.or_else(|| entry?.addresses().next()) else {
         bail!(
             "interface {} has no IPv4 address (give it one)",
             chosen.ifname
@@ -334,8 +337,8 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
     let neighbours: Vec<Neighbour> = json(facts, "neighbours").unwrap_or_default();
     let mac_of = |address: Option<Ipv4Addr>| {
         let address = address?.to_string();
-        let found = neighbours.iter().find(|one| one.dst == address);
-        found?.lladdr.clone()
+        let neighbour = neighbours.iter().find(|neighbour| neighbour.dst == address);
+        neighbour?.lladdr.clone()
     };
     let next = controller.filter(|controller| is_near(*controller, address, prefix));
     Ok(Link {
@@ -353,11 +356,11 @@ pub(crate) fn choose_link(facts: &BoxFacts, wanted: Option<&str>) -> Result<Link
 /// Drivers of an interface; none where it is no hardware's.
 fn drivers_of(facts: &BoxFacts, interface: &str) -> Vec<Driver> {
     let mut lines = facts.get("drivers").lines();
-    let found = lines.find_map(|line| {
+    let value = lines.find_map(|line| {
         let (name, words) = line.split_once(' ')?;
         (name == interface).then(|| drivers(words))
     });
-    found.unwrap_or_default()
+    value.unwrap_or_default()
 }
 
 /// The cards of these names, which are to serve: all that is wrong with any of them is one error.
@@ -377,7 +380,7 @@ pub(crate) fn choose_cards(facts: &BoxFacts, names: &[String]) -> Result<Vec<Car
 }
 
 fn choose_card(facts: &BoxFacts, interfaces: &[Interface], name: &str) -> Result<Card> {
-    let Some(chosen) = interfaces.iter().find(|one| one.ifname == name) else {
+    let Some(chosen) = interfaces.iter().find(|interface| interface.ifname == name) else {
         return Err(no_interface(interfaces, Some(name), facts));
     };
     if let Some(kind) = chosen.made_of_others() {
@@ -414,14 +417,17 @@ fn choose_card(facts: &BoxFacts, interfaces: &[Interface], name: &str) -> Result
 }
 
 /// Whether an address is of the same network.
-fn is_near(one: Ipv4Addr, other: Ipv4Addr, prefix: u8) -> bool {
+fn is_near(a: Ipv4Addr, b: Ipv4Addr, prefix: u8) -> bool {
     let shift = 32 - u32::from(prefix.min(32));
     let network = |address: Ipv4Addr| u32::from(address).checked_shr(shift).unwrap_or(0);
-    network(one) == network(other)
+    network(a) == network(b)
 }
 
 fn no_interface(interfaces: &[Interface], wanted: Option<&str>, facts: &BoxFacts) -> anyhow::Error {
-    let names: Vec<_> = interfaces.iter().map(|one| one.ifname.as_str()).collect();
+    let names: Vec<_> = interfaces
+        .iter()
+        .map(|interface| interface.ifname.as_str())
+        .collect();
     let names = names.join(", ");
     match wanted {
         Some(name) => anyhow::anyhow!("no such interface: {name} (there are: {names})"),

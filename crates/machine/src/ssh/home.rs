@@ -1,4 +1,4 @@
-//! Home: the box's own operating system. Nothing begins before the box is there, and no run ends.
+//! Waits until the box is in its host OS, before an arm begins and before a run ends.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,45 +10,44 @@ use base::input::units::show_duration;
 
 use super::session::{Session, Trouble, trouble};
 use super::{SshBox, pstore, start};
-use crate::guest::Lost;
+use crate::guest::MachineGone;
 use crate::program;
 use crate::remote;
 use crate::task::Task;
 
-/// How often a box is asked whether it is home.
-const PACE: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A box that nothing takes down, in the boot that it was to leave, has not left at all after so long.
-const STILL_THERE: Duration = Duration::from_secs(60);
+/// A box that stays this long in the boot that it should have left, while nothing shuts it down, has never left.
+const STAY_LIMIT: Duration = Duration::from_secs(60);
 
 /// Longest time that a power command may take.
 const POWER_LIMIT: Duration = Duration::from_secs(120);
 
-/// An arm for which the box has left.
+/// A box that has left its host OS for an arm.
 #[derive(Debug, Clone)]
 pub(super) struct Away {
-    /// Of the operating system that it left.
+    /// Of the host OS that it left.
     pub(super) boot_id: String,
     /// The trial's directory.
     pub(super) dir: PathBuf,
     pub(super) since: Instant,
 }
 
-/// Which boot of its own operating system a box is in.
+/// The id of the box's present boot.
 pub(super) fn boot_id(session: &Session, task: Task<'_>) -> Result<String> {
-    let said = session.run("cat /proc/sys/kernel/random/boot_id", task)?;
-    Ok(said.trim().into())
+    let output = session.run("cat /proc/sys/kernel/random/boot_id", task)?;
+    Ok(output.trim().into())
 }
 
-/// What a box says of the boot that it is in.
+/// A box's answer about its present boot.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Said {
+struct BootState {
     boot_id: String,
-    /// What takes it down, where something does.
+    /// What shuts it down, if anything does.
     leaving: Option<String>,
 }
 
-impl Said {
+impl BootState {
     fn parse(text: &str) -> Self {
         let mut lines = text.lines().map(str::trim);
         Self {
@@ -58,20 +57,21 @@ impl Said {
     }
 }
 
-/// What to do next about a box that is waited for.
+/// What to do next while waiting for a box.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
+    /// It is in its host OS.
     Home,
     AskAgain,
-    /// It does not answer, and there is time left.
+    /// It does not answer, and there is time left: check its power.
     AskPower,
-    /// Its time is over: its power is to be cycled.
+    /// Its time is over: cycle its power.
     Power,
-    /// So is that which it had after it.
+    /// The time after the power cycle is over too.
     GiveUp,
 }
 
-/// The wait for a box. Whoever waits has the clock.
+/// The wait for a box; the caller has the clock.
 struct Wait<'a> {
     away: Option<&'a Away>,
     limit: Duration,
@@ -81,11 +81,11 @@ struct Wait<'a> {
 }
 
 impl Wait<'_> {
-    /// `None` of a box that did not answer.
-    fn next(&self, said: Option<&Said>, now: Instant) -> Step {
-        // One that answers and stays is not cycled: it is home, or will be taken to be in a moment.
-        if let Some(said) = said.filter(|said| said.leaving.is_none()) {
-            return if self.is_home(said, now) {
+    /// The next step; `state` is `None` if the box did not answer.
+    fn next(&self, state: Option<&BootState>, now: Instant) -> Step {
+        // A box that answers and is not shutting down is in its host OS, or soon counts as such: no power cycle.
+        if let Some(state) = state.filter(|state| state.leaving.is_none()) {
+            return if self.is_home(state, now) {
                 Step::Home
             } else {
                 Step::AskAgain
@@ -94,16 +94,15 @@ impl Wait<'_> {
         match (now >= self.until, self.has_power) {
             (true, true) => Step::Power,
             (true, false) => Step::GiveUp,
-            (false, true) if said.is_none() => Step::AskPower,
+            (false, true) if state.is_none() => Step::AskPower,
             (false, _) => Step::AskAgain,
         }
     }
 
-    /// Another boot id is another boot. With the old one it is on its way down, however long that takes, or, where nothing takes it
-    /// down any more, has never left.
-    fn is_home(&self, said: &Said, now: Instant) -> bool {
-        let left = self.away.filter(|away| away.boot_id == said.boot_id);
-        left.is_none_or(|away| now.saturating_duration_since(away.since) > STILL_THERE)
+    /// Whether the box is in another boot than the one that it left, or has never left that one.
+    fn is_home(&self, state: &BootState, now: Instant) -> bool {
+        let left = self.away.filter(|away| away.boot_id == state.boot_id);
+        left.is_none_or(|away| now.saturating_duration_since(away.since) > STAY_LIMIT)
     }
 
     fn begin_again(&mut self, now: Instant) {
@@ -113,11 +112,11 @@ impl Wait<'_> {
 }
 
 impl SshBox {
-    /// Waits until the box is in its own operating system, at first patiently, then by its power command.
+    /// Waits until the box is in its host OS; after `home_timeout`, cycles its power.
     ///
     /// # Errors
-    /// A `Lost` that says what to do, where it does not come home; another one where the wait was interrupted.
-    pub(super) fn come_home(&self, task: Task<'_>) -> Result<()> {
+    /// A `MachineGone` that says what to do if the box does not return; another error if the wait was interrupted.
+    pub(super) fn return_to_host_os(&self, task: Task<'_>) -> Result<()> {
         let away = self.away.lock().expect("nobody panics with it").clone();
         let mut cycled = String::new();
         let limit = self.plan.home_timeout;
@@ -130,13 +129,13 @@ impl SshBox {
         loop {
             let answer = self.session.run(start::WHERE_SCRIPT, task);
             task.go_on()?;
-            // Time does not mend these.
+            // Waiting does not help against these.
             if let Err(why) = &answer
                 && matches!(trouble(&why.to_string()), Trouble::HostKey | Trouble::Login)
             {
                 return Err(self.give_up(why.to_string()));
             }
-            let answer = answer.map(|text| Said::parse(&text));
+            let answer = answer.map(|text| BootState::parse(&text));
             let is_due = match wait.next(answer.as_ref().ok(), Instant::now()) {
                 Step::Home => break,
                 Step::AskAgain => false,
@@ -144,31 +143,32 @@ impl SshBox {
                 Step::Power => true,
                 Step::GiveUp => {
                     let why = why_not(answer);
-                    return Err(self.give_up(self.obituary(&cycled, &why, task)));
+                    return Err(self.give_up(self.not_returned(&cycled, &why, task)));
                 }
             };
             if is_due {
                 cycled = self.switch_on(task);
                 wait.begin_again(Instant::now());
             }
-            thread::sleep(PACE);
+            thread::sleep(POLL_INTERVAL);
         }
         if let Some(away) = away {
             pstore::take(&self.session, &away.dir, task);
-            // What a boot way has left may be gone already.
+            // The files may be gone already.
             let _ = self.session.run(&start::tidy_script(self.plan.boot), task);
             *self.away.lock().expect("nobody panics with it") = None;
         }
         Ok(())
     }
 
-    /// Whether its power switch says that it is off: then there is nothing to wait for.
+    /// Whether the power status is off, so that waiting is useless.
     fn is_off(&self, task: Task<'_>) -> bool {
         let status = &self.plan.power.status;
-        !status.is_empty() && self.power(status, task).is_ok_and(|said| says_off(&said))
+        let is_off = |output: String| says_off(&output);
+        !status.is_empty() && self.power(status, task).is_ok_and(is_off)
     }
 
-    /// Has the box's power cycled, or turned on where it is off; how that went, in words.
+    /// Cycles the box's power, or turns it on if it is off. Returns the result for a message.
     fn switch_on(&self, task: Task<'_>) -> String {
         let power = &self.plan.power;
         let (name, command) = if !power.on.is_empty() && self.is_off(task) {
@@ -182,19 +182,20 @@ impl SshBox {
         }
     }
 
-    /// The end of the run: nobody waits for the box once more.
-    fn give_up(&self, words: String) -> anyhow::Error {
+    /// Ends the run, without another wait for the box.
+    fn give_up(&self, message: String) -> anyhow::Error {
         *self.away.lock().expect("nobody panics with it") = None;
-        anyhow::Error::new(Lost(words))
+        anyhow::Error::new(MachineGone(message))
     }
 
-    fn obituary(&self, cycled: &str, why: &str, task: Task<'_>) -> String {
+    /// The message for a box that did not return.
+    fn not_returned(&self, cycled: &str, why: &str, task: Task<'_>) -> String {
         let status = match self.plan.power.status.as_slice() {
             [] => String::new(),
             command => {
-                let said = self.power(command, task);
-                let said = said.unwrap_or_else(|why| format!("{why:#}"));
-                format!("; power.status: {}", said.trim())
+                let output = self.power(command, task);
+                let output = output.unwrap_or_else(|why| format!("{why:#}"));
+                format!("; power.status: {}", output.trim())
             }
         };
         let cycled = match cycled {
@@ -222,25 +223,20 @@ impl SshBox {
     }
 }
 
-/// Why the box does not count as home yet.
-fn why_not(answer: Result<Said>) -> String {
-    match answer {
-        Ok(Said {
-            leaving: Some(leaving),
-            ..
-        }) => {
-            format!("it has not gone down yet: {leaving}")
-        }
-        Ok(Said { leaving: None, .. }) => "it has not left yet".into(),
+/// Why the box does not count as returned yet.
+fn why_not(answer: Result<BootState>) -> String {
+    match answer.map(|state| state.leaving) {
+        Ok(Some(leaving)) => format!("it has not gone down yet: {leaving}"),
+        Ok(None) => "it has not left yet".into(),
         Err(why) => format!("{why:#}"),
     }
 }
 
-/// `Chassis Power is off`, `"PowerState":"Off"`, `off`.
-fn says_off(said: &str) -> bool {
-    let words = said.split(|c: char| !c.is_ascii_alphabetic());
+/// Recognises `Chassis Power is off`, `"PowerState":"Off"`, `off`.
+fn says_off(status: &str) -> bool {
+    let words = status.split(|c: char| !c.is_ascii_alphabetic());
     let mut words = words.filter(|word| !word.is_empty());
-    match said.split_once("\"PowerState\"") {
+    match status.split_once("\"PowerState\"") {
         Some((_, rest)) => rest.trim_start_matches([':', ' ', '"']).starts_with("Off"),
         None => words.any(|word| word.eq_ignore_ascii_case("off")),
     }
@@ -252,8 +248,8 @@ mod tests {
 
     const LIMIT: Duration = Duration::from_secs(600);
 
-    /// Asks a box each second of simulated time; what is done about it and when, in seconds after it was told to leave.
-    fn played(has_power: bool, said: impl Fn(u64) -> Option<&'static str>) -> Vec<(u64, Step)> {
+    /// Simulates a wait with a poll each second. Returns the steps, with the seconds since the box should have left.
+    fn simulate(has_power: bool, answer: impl Fn(u64) -> Option<&'static str>) -> Vec<(u64, Step)> {
         let begun = Instant::now();
         let away = Away {
             boot_id: "old".into(),
@@ -269,8 +265,8 @@ mod tests {
         let mut steps = Vec::new();
         for second in 0..2000 {
             let now = begun + Duration::from_secs(second);
-            let said = said(second).map(Said::parse);
-            let step = wait.next(said.as_ref(), now);
+            let state = answer(second).map(BootState::parse);
+            let step = wait.next(state.as_ref(), now);
             match step {
                 Step::AskAgain | Step::AskPower => {}
                 Step::Power => {
@@ -293,8 +289,8 @@ mod tests {
             200..260 => None,
             _ => Some("new\n"),
         };
-        assert_eq!(played(true, slow), [(260, Step::Home)]);
-        // As short as it may be away: between two looks.
+        assert_eq!(simulate(true, slow), [(260, Step::Home)]);
+        // Away for less than the time between two polls.
         let quick = |second| {
             Some(if second < 3 {
                 "old\nleaving\n"
@@ -302,19 +298,19 @@ mod tests {
                 "new\n"
             })
         };
-        assert_eq!(played(true, quick), [(3, Step::Home)]);
+        assert_eq!(simulate(true, quick), [(3, Step::Home)]);
         // Somebody restarts it as it comes up.
         let again = |second| match second {
             0..10 => Some("old\nleaving\n"),
             10..20 => Some("new\nsystemd stops its services\n"),
             _ => Some("newer\n"),
         };
-        assert_eq!(played(true, again), [(20, Step::Home)]);
+        assert_eq!(simulate(true, again), [(20, Step::Home)]);
     }
 
     #[test]
     fn a_box_that_was_never_taken_down_has_not_left() {
-        assert_eq!(played(true, |_| Some("old\n")), [(61, Step::Home)]);
+        assert_eq!(simulate(true, |_| Some("old\n")), [(61, Step::Home)]);
         // What was to take it down gave up after a while.
         let tried = |second| {
             Some(if second < 90 {
@@ -323,17 +319,17 @@ mod tests {
                 "old\n"
             })
         };
-        assert_eq!(played(true, tried), [(90, Step::Home)]);
+        assert_eq!(simulate(true, tried), [(90, Step::Home)]);
         let wait = Wait {
             away: None,
             limit: LIMIT,
             until: Instant::now() + LIMIT,
             has_power: true,
         };
-        let next = |text, now| wait.next(Some(&Said::parse(text)), now);
+        let next = |text, now| wait.next(Some(&BootState::parse(text)), now);
         assert_eq!(next("any\n", Instant::now()), Step::Home);
         assert_eq!(next("any\nleaving\n", Instant::now()), Step::AskAgain);
-        // It was never told to leave, so its power is left alone as well.
+        // It should not leave, so its power is not cycled.
         let late = wait.until + LIMIT;
         assert_eq!(next("any\n", late), Step::Home);
     }
@@ -341,35 +337,31 @@ mod tests {
     #[test]
     fn a_box_that_never_goes_down_ends_the_wait() {
         let stuck = |_| Some("old\nsystemd stops its services\n");
-        let at = |has_power| played(has_power, stuck);
+        let at = |has_power| simulate(has_power, stuck);
         assert_eq!(at(false), [(600, Step::GiveUp)]);
         assert_eq!(at(true), [(600, Step::Power), (1200, Step::GiveUp)]);
         assert_eq!(
-            why_not(Ok(Said::parse("old\nsystemd stops its services\n"))),
+            why_not(Ok(BootState::parse("old\nsystemd stops its services\n"))),
             "it has not gone down yet: systemd stops its services"
         );
         assert_eq!(
-            played(true, |_| None),
+            simulate(true, |_| None),
             [(600, Step::Power), (1200, Step::GiveUp)]
         );
     }
 
     #[test]
     fn a_switch_that_is_off_is_recognised() {
-        for said in [
-            "Chassis Power is off\n",
-            "off",
-            r#"{"Name":"On/Off","PowerState": "Off"}"#,
+        for (status, is_off) in [
+            ("Chassis Power is off\n", true),
+            ("off", true),
+            (r#"{"Name":"On/Off","PowerState": "Off"}"#, true),
+            ("Chassis Power is on\n", false),
+            ("", false),
+            (r#"{"PowerState":"On","x":"Off"}"#, false),
+            ("offset", false),
         ] {
-            assert!(says_off(said), "{said}");
-        }
-        for said in [
-            "Chassis Power is on\n",
-            "",
-            r#"{"PowerState":"On","x":"Off"}"#,
-            "offset",
-        ] {
-            assert!(!says_off(said), "{said}");
+            assert_eq!(says_off(status), is_off, "{status}");
         }
     }
 }

@@ -14,12 +14,12 @@ use anyhow::{Context, Result};
 use crate::console::LIMIT_BYTES;
 use base::input::tree::Tree;
 
-/// How often the thread looks whether it is to end.
-const GLANCE: Duration = Duration::from_millis(200);
+/// How often the thread checks whether to end.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Writes what comes to its port to a file, until it is dropped.
+/// Writes packets to a file, until it is dropped.
 pub(crate) struct Netconsole {
-    /// The port of this host that it listens on.
+    /// The port that it listens on.
     pub(crate) port: u16,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -29,7 +29,7 @@ impl Netconsole {
     pub(crate) fn listen(path: &Path) -> Result<Self> {
         let socket = UdpSocket::bind(("0.0.0.0", 0)).context("cannot listen for a console")?;
         let port = socket.local_addr()?.port();
-        socket.set_read_timeout(Some(GLANCE))?;
+        socket.set_read_timeout(Some(POLL_INTERVAL))?;
         let (dir, name) = Tree::around(path);
         let mut file = dir
             .append(name)
@@ -40,13 +40,13 @@ impl Netconsole {
             .name("netconsole".into())
             .spawn(move || {
                 let mut packet = [0; 4096];
-                // A long console is shortened meanwhile.
+                // Shortening a long console makes room again.
                 let is_full =
                     |file: &File| file.metadata().is_ok_and(|file| file.len() > LIMIT_BYTES);
                 while !ended.load(Ordering::Relaxed) && !is_full(&file) {
                     match socket.recv(&mut packet) {
                         Ok(length) => {
-                            // A console that cannot be written is missed by nobody who could be told.
+                            // An error cannot be reported from here.
                             let _ = file.write_all(&packet[..length]);
                         }
                         Err(why)
@@ -72,7 +72,7 @@ impl Drop for Netconsole {
     fn drop(&mut self) {
         self.end.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            // A thread that panicked has nothing more to write.
+            // Ignores a panic of the thread.
             let _ = thread.join();
         }
     }

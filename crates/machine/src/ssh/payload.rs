@@ -1,4 +1,4 @@
-//! What travels to a box: kernel, initramfs and image, each once; and the secret of one boot, each time.
+//! Files for a box: kernel, initramfs and image, uploaded once, and the secret of a boot, sent each time.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write as _};
@@ -14,18 +14,18 @@ use crate::kernel::Kernel;
 use crate::program;
 use crate::task::Task;
 
-/// Raised when the layout changes.
+/// Version of the layout, part of the cache's key.
 const LAYOUT: &str = "packed-2";
 
 /// Where the agent finds the image, below the root of the initramfs.
 const IMAGE: &str = "image.ext4";
 
-/// Where it finds the secret.
+/// Where the agent finds the secret.
 const SECRET: &str = "secret";
 
 /// A file that the box keeps by its hash.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Parcel {
+pub(crate) struct Upload {
     pub(crate) file: PathBuf,
     pub(crate) sha256: String,
     pub(crate) bytes: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Parcel {
     pub(crate) unpacked_bytes: u64,
 }
 
-impl Parcel {
+impl Upload {
     /// A file as it is.
     pub(crate) fn plain(file: &Path) -> Result<Self> {
         let bytes = size(file)?;
@@ -71,10 +71,9 @@ impl Parcel {
 }
 
 fn size(file: &Path) -> Result<u64> {
-    let about = fs::metadata(file);
-    Ok(about
-        .with_context(|| format!("cannot read {}", file.display()))?
-        .len())
+    let metadata = fs::metadata(file);
+    let metadata = metadata.with_context(|| format!("cannot read {}", file.display()))?;
+    Ok(metadata.len())
 }
 
 /// Writes an archive and compresses it, unless the cache has it.
@@ -83,7 +82,7 @@ fn packed(
     source: &Path,
     task: Task<'_>,
     write: &dyn Fn(&Path) -> io::Result<()>,
-) -> Result<Parcel> {
+) -> Result<Upload> {
     const FILE: &str = "archive.zst";
     let sha256 = cache::hash_file(source)?;
     let id = cache::hash(format!("{LAYOUT}\n{sha256}").as_bytes());
@@ -104,7 +103,7 @@ fn packed(
         cache.keep(&staging, "packed", &id)?
     };
     let file = place.join(FILE);
-    Ok(Parcel {
+    Ok(Upload {
         sha256: cache::hash_file(&file)?,
         bytes: size(&file)?,
         file,
@@ -112,7 +111,7 @@ fn packed(
     })
 }
 
-/// Whether a kernel can unpack them.
+/// Fails if a kernel cannot unpack the files.
 pub(crate) fn check_kernel(kernel: &Kernel) -> Result<()> {
     let Some(config) = &kernel.config else {
         return Ok(());
@@ -128,7 +127,7 @@ pub(crate) fn check_kernel(kernel: &Kernel) -> Result<()> {
     )
 }
 
-/// An archive with the secret of one boot, which goes before the others: it is not compressed.
+/// An uncompressed archive with the secret of a boot, which precedes the others.
 pub(crate) fn secret_archive(secret: &str) -> io::Result<Vec<u8>> {
     let entry = Builder::new(SECRET)
         .mode(0o400)

@@ -1,4 +1,4 @@
-//! What a kernel's last messages leave in memory that outlives it (pstore): the panic that no network carried, and defects before it.
+//! A kernel's last messages in memory that survives a restart (pstore): the panic, and defects before it.
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -10,31 +10,31 @@ use crate::console::{PANIC, Scan};
 use crate::task::Task;
 use base::input::tree::Tree;
 
-/// Prints the last messages of kernels before, and removes them.
+/// Prints the last messages of earlier kernels, and removes them.
 const SCRIPT: &str = "for file in /sys/fs/pstore/*; do [ -f \"$file\" ] || continue; echo \"=== ${file##*/}\"; cat \"$file\"; rm -f \"$file\"; done";
 
-/// Takes what kernels have left, which then is gone from there; it is kept beside the trial's console.
+/// Takes the messages from pstore, and saves them beside the trial's console.
 pub(super) fn take(session: &Session, dir: &Path, task: Task<'_>) -> String {
-    let said = session.run(SCRIPT, task).unwrap_or_default();
-    if !said.trim().is_empty() {
-        // A trial's directory may be gone with a trial that nobody wants any more.
-        let _ = Tree::at(dir).replace("pstore.log", said.as_bytes());
+    let messages = session.run(SCRIPT, task).unwrap_or_default();
+    if !messages.trim().is_empty() {
+        // Fails if the trial's directory was removed.
+        let _ = Tree::at(dir).replace("pstore.log", messages.as_bytes());
     }
-    said
+    messages
 }
 
-/// The first line of a kernel panic among what was left.
-pub(super) fn panic_in(left: &str) -> Option<String> {
-    let line = left
+/// The first line of a kernel panic.
+pub(super) fn panic_in(messages: &str) -> Option<String> {
+    let line = messages
         .lines()
         .find_map(|line| Some(&line[line.find(PANIC)?..]))?;
     Some(text::clean_line(text::cut(line, 1024)))
 }
 
-/// The defects that it tells of.
-pub(super) fn defects_in(left: &str) -> Vec<defects::Defect> {
-    let mut parts: Vec<&str> = left.split("=== ").collect();
-    // A dump is cut into parts from its end: the first one has the last messages.
+/// Defects in the messages.
+pub(super) fn defects_in(messages: &str) -> Vec<defects::Defect> {
+    let mut parts: Vec<&str> = messages.split("=== ").collect();
+    // Part 1 has the last messages.
     parts.sort_by_key(|part| Reverse(part_number(part)));
     let mut scan = Scan::default();
     for part in parts {
@@ -47,7 +47,7 @@ pub(super) fn defects_in(left: &str) -> Vec<defects::Defect> {
     scan.defects()
 }
 
-/// From `Panic#2 Part1`, its second line.
+/// The number in `Panic#2 Part1`, the second line of a part.
 fn part_number(part: &str) -> u64 {
     let header = part.lines().nth(1).unwrap_or_default();
     let number = header.rsplit_once(" Part").map(|(_, number)| number);
@@ -66,9 +66,8 @@ mod tests {
 
     #[test]
     fn a_panic_that_firmware_kept_is_found() {
-        let found = panic_in(LEFT);
         assert_eq!(
-            found.as_deref(),
+            panic_in(LEFT).as_deref(),
             Some("Kernel panic - not syncing: sysrq triggered crash")
         );
         assert_eq!(panic_in("=== dmesg-erst-1\nOops#1\n"), None);
@@ -77,8 +76,8 @@ mod tests {
     #[test]
     fn an_oops_is_read_across_the_parts_of_its_dump() {
         let defects = defects_in(LEFT);
-        let tops: Vec<_> = defects.iter().map(|one| one.top.as_str()).collect();
-        assert!(tops.contains(&"victim"), "{defects:?}");
+        let is_victim = |defect: &defects::Defect| defect.top == "victim";
+        assert!(defects.iter().any(is_victim), "{defects:?}");
         assert!(defects_in("").is_empty());
         assert!(defects_in("=== dmesg-erst-1\nOops#1\nno dump").is_empty());
     }

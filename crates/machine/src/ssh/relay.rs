@@ -1,9 +1,9 @@
-//! The process between this host and an agent on a box: it dials, proves the secret, and hands bytes on.
+//! The process between this host and an agent on a box: connects, proves the secret, and copies bytes both ways.
 //!
 //! ```text
 //! lab --standard input, a socket--> relay ==TCP==> agent      first line of the socket: the secret
 //! ```
-//! A connection may be made while nobody listens yet, by whatever stands between; so each try has a time limit of its own.
+//! A device in between may accept a connection before the agent listens, so each try has a time limit.
 
 use std::io::{self, BufRead as _, BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs as _};
@@ -16,10 +16,10 @@ use base::secret::{Secret, handshake};
 use rustix::net::sockopt;
 
 /// Time for one try, from the first packet to the proof.
-const TRY: Duration = Duration::from_secs(8);
+const TRY_LIMIT: Duration = Duration::from_secs(8);
 
 /// Time between tries.
-const PACE: Duration = Duration::from_millis(300);
+const RETRY_INTERVAL: Duration = Duration::from_millis(300);
 
 /// Relays until either side ends. `address` is `HOST:PORT`. Its standard input is the socket to the lab.
 pub fn relay(address: &str) -> Result<()> {
@@ -33,7 +33,7 @@ pub fn relay(address: &str) -> Result<()> {
     let outward = agent.try_clone().context("cannot share a socket")?;
     thread::spawn(move || {
         let _ = pass_on(&mut inward, &outward);
-        // The lab is gone: so that the agent knows it.
+        // The lab is gone, so close the connection to the agent.
         let _ = outward.shutdown(Shutdown::Both);
     });
     match pass_on(&mut &agent, &lab) {
@@ -42,20 +42,20 @@ pub fn relay(address: &str) -> Result<()> {
     }
 }
 
-/// Tries until an agent has proved that it is the one of this boot; whoever started this process knows when to give up.
+/// Tries until the agent of this boot has proved its identity. The starter of this process ends it to give up.
 fn dial(address: &str, secret: &Secret) -> TcpStream {
-    let mut told = String::new();
+    let mut last_warning = String::new();
     loop {
         match try_once(address, secret) {
             Ok(stream) => return stream,
             Err(why) => {
                 let why = format!("{why:#}");
-                // Each reason once: the last ones are shown where the box does not answer at all.
-                if why != told {
+                // No repetitions, because only the last lines are shown if the box never answers.
+                if why != last_warning {
                     eprintln!("warning: {why}");
-                    told = why;
+                    last_warning = why;
                 }
-                thread::sleep(PACE);
+                thread::sleep(RETRY_INTERVAL);
             }
         }
     }
@@ -64,16 +64,16 @@ fn dial(address: &str, secret: &Secret) -> TcpStream {
 fn try_once(address: &str, secret: &Secret) -> Result<TcpStream> {
     let mut addresses = address.to_socket_addrs().context("no such address")?;
     let address = addresses.next().context("no such address")?;
-    let mut stream = TcpStream::connect_timeout(&address, TRY).context("no connection")?;
+    let mut stream = TcpStream::connect_timeout(&address, TRY_LIMIT).context("no connection")?;
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(TRY))?;
+    stream.set_read_timeout(Some(TRY_LIMIT))?;
     handshake::as_controller(&mut stream, secret)?;
     stream.set_read_timeout(None)?;
     keep_alive(&stream)?;
     Ok(stream)
 }
 
-/// A box that was restarted, or cannot be reached any more, ends the connection within half a minute.
+/// Ends the connection within half a minute after the box was restarted or became unreachable.
 fn keep_alive(stream: &TcpStream) -> Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, Duration::from_secs(10))?;

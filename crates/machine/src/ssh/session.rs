@@ -1,4 +1,4 @@
-//! The program `ssh`: a script runs on the box, a file goes to it. Its own errors get names and remedies.
+//! The program `ssh`: runs scripts on the box and copies files to it. Errors of `ssh` get names and remedies.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -8,7 +8,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
-use plan::SshPlan;
 
 use crate::program;
 use crate::task::Task;
@@ -16,10 +15,10 @@ use crate::task::Task;
 /// Longest time that a script on the box may take.
 const SCRIPT_LIMIT: Duration = Duration::from_secs(300);
 
-/// Longest time that a file may take to get there.
+/// Longest time that a copy may take.
 const COPY_LIMIT: Duration = Duration::from_secs(1800);
 
-/// Nothing is asked at a terminal, and a box that has gone is noticed.
+/// Never asks at a terminal, and notices a box that is gone.
 const OPTIONS: [&str; 4] = [
     "BatchMode=yes",
     "ConnectTimeout=20",
@@ -27,7 +26,7 @@ const OPTIONS: [&str; 4] = [
     "ServerAliveCountMax=4",
 ];
 
-/// A box, as the program `ssh` reaches it.
+/// How the program `ssh` reaches a box.
 #[derive(Debug, Clone)]
 pub(crate) struct Session {
     host: String,
@@ -42,11 +41,7 @@ impl Session {
         }
     }
 
-    pub(crate) fn of(plan: &SshPlan) -> Self {
-        Self::new(&plan.host, plan.config.as_deref())
-    }
-
-    /// Runs a script for `/bin/sh` and returns what it printed.
+    /// Runs a script for `/bin/sh` and returns its output.
     pub(crate) fn run(&self, script: &str, task: Task<'_>) -> Result<String> {
         let mut input = program::in_memory("script")?;
         input.write_all(script.as_bytes())?;
@@ -54,7 +49,7 @@ impl Session {
         self.feed("exec /bin/sh -s", input, SCRIPT_LIMIT, task)
     }
 
-    /// Writes a file of this host's to a path of the box's.
+    /// Copies a file to a path on the box.
     pub(crate) fn copy(&self, from: &Path, to: &str, task: Task<'_>) -> Result<()> {
         let file = File::open(from).with_context(|| format!("cannot read {}", from.display()))?;
         self.feed(&format!("cat > {to}"), file, COPY_LIMIT, task)
@@ -86,7 +81,7 @@ impl Session {
         arguments
     }
 
-    /// The words that start a program on the host with its input and output here.
+    /// The command that runs a program on the host, with its input and output here.
     pub(crate) fn words(&self, remote: &str) -> Result<Vec<String>> {
         let ssh = program::command("ssh", "openssh-client")?;
         let mut words = vec![ssh.get_program().to_os_string()];
@@ -100,21 +95,21 @@ impl Session {
     }
 }
 
-/// What is behind an error of `ssh`, from its words.
+/// The kind of an error of `ssh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trouble {
-    /// Its address is not known, or nobody answers there.
+    /// The address is unknown, or nobody answers there.
     Unreachable,
-    /// It is not the box that is known by this name.
+    /// The key is not the one that is known for this name.
     HostKey,
-    /// It does not let us in.
+    /// The box refuses the login.
     Login,
-    /// It is of the script's, or of an unknown kind.
+    /// An error of the script, or an unknown one.
     Other,
 }
 
-/// Words of `ssh`, by what they mean.
-const WORDS: [(&str, Trouble); 10] = [
+/// Phrases of `ssh`, and the errors that they mean.
+const PHRASES: [(&str, Trouble); 10] = [
     ("Host key verification failed", Trouble::HostKey),
     ("HOST IDENTIFICATION HAS CHANGED", Trouble::HostKey),
     ("Permission denied", Trouble::Login),
@@ -127,29 +122,29 @@ const WORDS: [(&str, Trouble); 10] = [
     ("Connection closed by", Trouble::Unreachable),
 ];
 
-pub(crate) fn trouble(said: &str) -> Trouble {
-    let found = WORDS.iter().find(|(words, _)| said.contains(words));
-    found.map_or(Trouble::Other, |(_, trouble)| *trouble)
+pub(crate) fn trouble(error: &str) -> Trouble {
+    let known = PHRASES.iter().find(|(phrase, _)| error.contains(phrase));
+    known.map_or(Trouble::Other, |(_, trouble)| *trouble)
 }
 
 /// The error with its name and its remedy.
-fn named(host: &str, said: &str) -> String {
-    match trouble(said) {
+fn named(host: &str, error: &str) -> String {
+    match trouble(error) {
         Trouble::HostKey => format!(
             "host key refused: {host} is not the box that ssh knows by this name, or not known yet (compare the key, then: ssh \
-             {host}): {said}"
+             {host}): {error}"
         ),
         Trouble::Login => format!(
-            "login refused: {host} (a key without a passphrase, or an agent that has it; ssh-copy-id {host}): {said}"
+            "login refused: {host} (a key without a passphrase, or an agent that has it; ssh-copy-id {host}): {error}"
         ),
         Trouble::Unreachable => {
-            format!("host unreachable: {host} (is it on, and does ssh {host} work?): {said}")
+            format!("host unreachable: {host} (is it on, and does ssh {host} work?): {error}")
         }
-        Trouble::Other => format!("{host}: {said}"),
+        Trouble::Other => format!("{host}: {error}"),
     }
 }
 
-/// A word of a script, quoted.
+/// A word, quoted for a script.
 pub(crate) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
 }
@@ -175,11 +170,11 @@ mod tests {
             ),
             ("ssh failed: sh: 3: kexec: not found", Trouble::Other),
         ];
-        for (said, want) in cases {
-            assert_eq!(trouble(said), want, "{said}");
+        for (error, want) in cases {
+            assert_eq!(trouble(error), want, "{error}");
         }
-        let said = named("root@box", cases[0].0);
-        assert!(said.starts_with("host key refused: root@box "), "{said}");
+        let error = named("root@box", cases[0].0);
+        assert!(error.starts_with("host key refused: root@box "), "{error}");
     }
 
     #[test]

@@ -1,54 +1,55 @@
-//! How a box is brought from its own operating system to an arm's kernel: command line and scripts. Pure.
+//! Brings a box from its host OS to an arm's kernel: command line and scripts. Pure functions.
 
 use std::fmt::Write as _;
 
 use plan::BootWay;
 
 use super::facts::{BoxFacts, Card, Link};
-use super::payload::Parcel;
+use super::payload::Upload;
 use super::session::quoted;
 
-/// The one directory that is made on a box.
+/// The only directory that is made on a box.
 pub(crate) const CACHE: &str = "/var/cache/bakeoff";
 
-/// Seconds that an armed watchdog gives the way from one kernel to the other.
+/// The watchdog's timeout between the two kernels, in seconds.
 const WATCHDOG_S: u32 = 180;
 
-/// What an arm's kernel is told.
-pub(crate) struct Line<'l> {
+/// The command line of an arm's kernel.
+pub(crate) struct CommandLine<'l> {
     pub(crate) link: &'l Link,
-    /// The cards that serve, that of the link among them or not.
+    /// The cards for the load, perhaps including that of the link.
     pub(crate) cards: &'l [Card],
     pub(crate) facts: &'l BoxFacts,
-    /// The agent listens on it.
+    /// The port on which the agent listens.
     pub(crate) port: u16,
-    /// The kernel's messages go there, on this host.
+    /// The port of this host for the kernel's messages.
     pub(crate) console_port: u16,
-    /// The arm's own number of CPUs.
+    /// The arm's number of CPUs, if it sets one.
     pub(crate) cpus: Option<u32>,
-    /// The arm's own words.
+    /// The arm's parameters.
     pub(crate) arm: &'l str,
 }
 
-impl Line<'_> {
+impl CommandLine<'_> {
     pub(crate) fn text(&self) -> String {
         let link = self.link;
-        // A kernel that gives up restarts the box, which comes up in its own operating system.
+        // A panic restarts the box, which then boots its host OS.
         let mut words: Vec<String> = ["panic=5", "loglevel=6", "printk.devkmsg=on"]
             .map(String::from)
             .to_vec();
         words.extend(self.facts.consoles().into_iter().map(String::from));
         words.extend(self.cpus.map(|cpus| format!("nr_cpus={cpus}")));
-        let mut modules: Vec<&str> = link.drivers.iter().map(|one| one.name.as_str()).collect();
+        let names = link.drivers.iter().map(|driver| driver.name.as_str());
+        let mut modules: Vec<&str> = names.collect();
         let cards = self.cards.iter().filter(|card| card.mac != link.mac);
         let cards: Vec<&Card> = cards.collect();
-        // What a driver hangs on comes after it.
+        // A driver's dependencies come after it.
         for driver in cards.iter().flat_map(|card| &card.drivers) {
             modules.retain(|known| *known != driver.name);
             modules.push(&driver.name);
         }
         let watchdog = self.facts.watchdog();
-        let watchdog: Vec<&str> = watchdog.iter().map(|one| one.name.as_str()).collect();
+        let watchdog: Vec<&str> = watchdog.iter().map(|driver| driver.name.as_str()).collect();
         words.extend([
             format!("bakeoff.mac={}", link.mac),
             format!("bakeoff.address={}/{}", link.address, link.prefix),
@@ -79,33 +80,33 @@ impl Line<'_> {
 
 /// The files of one arm.
 pub(crate) struct Files<'f> {
-    pub(crate) kernel: &'f Parcel,
-    pub(crate) initramfs: &'f Parcel,
-    pub(crate) image: &'f Parcel,
+    pub(crate) kernel: &'f Upload,
+    pub(crate) initramfs: &'f Upload,
+    pub(crate) image: &'f Upload,
 }
 
 impl<'f> Files<'f> {
-    pub(crate) fn all(&self) -> [&'f Parcel; 3] {
+    pub(crate) fn all(&self) -> [&'f Upload; 3] {
         [self.kernel, self.initramfs, self.image]
     }
 
-    /// Bytes of the initramfs as it is loaded.
+    /// Bytes of the packed initramfs and image.
     pub(crate) fn initrd_bytes(&self) -> u64 {
         self.initramfs.bytes + self.image.bytes
     }
 
-    /// Memory that a box needs to unpack them: the unpacked files, and as much for the image's pages as they are read.
+    /// Memory that a box needs to unpack them: for the packed and the unpacked files, and for the image's page cache.
     pub(crate) fn memory_bytes(&self) -> u64 {
         let unpacked = self.initramfs.unpacked_bytes + 2 * self.image.unpacked_bytes;
         unpacked + self.initrd_bytes() + self.kernel.bytes
     }
 }
 
-/// Says which files the box does not have yet, and lets go of what has not been used for a month.
+/// Prints which files the box does not have yet, and removes files that were not used for a month.
 pub(crate) fn missing_script(files: &Files<'_>) -> String {
     let mut script = format!("umask 077; mkdir -p {CACHE} && cd {CACHE} || exit 1\n");
-    for parcel in files.all() {
-        let name = &parcel.sha256;
+    for upload in files.all() {
+        let name = &upload.sha256;
         let _ = writeln!(
             script,
             "if [ -f {name} ]; then touch {name}; else echo {name}; fi"
@@ -115,21 +116,22 @@ pub(crate) fn missing_script(files: &Files<'_>) -> String {
     script
 }
 
-/// Where a file is put until it has been checked.
-pub(crate) fn part_path(parcel: &Parcel) -> String {
-    format!("{CACHE}/{}.part", parcel.sha256)
+/// The path of a file until it is checked.
+pub(crate) fn part_path(upload: &Upload) -> String {
+    format!("{CACHE}/{}.part", upload.sha256)
 }
 
 /// Checks a file that was copied, and keeps it.
-pub(crate) fn keep_script(parcel: &Parcel) -> String {
-    let name = &parcel.sha256;
+pub(crate) fn keep_script(upload: &Upload) -> String {
+    let name = &upload.sha256;
     format!(
         "cd {CACHE} && echo '{name}  {name}.part' | sha256sum -c --status && mv {name}.part {name} || {{\n\
          rm -f {name}.part; echo 'a file came there damaged (its disk?): {name}' >&2; exit 1; }}\n"
     )
 }
 
-/// Says which boot the box is in, and in a second line what takes it down, if anything does. The mark of a boot before counts for nothing.
+/// Prints the id of the box's boot, and in a second line what shuts the box down, if anything does. Ignores the file
+/// `leaving` of an earlier boot.
 pub(crate) const WHERE_SCRIPT: &str = r#"
 PATH=/usr/sbin:/usr/bin:/sbin:/bin:$PATH
 own=$(cat /proc/sys/kernel/random/boot_id) || exit 1
@@ -141,7 +143,8 @@ elif read -r boot process 2> /dev/null < /var/cache/bakeoff/leaving && [ "$boot"
 fi
 "#;
 
-/// Loads an arm's kernel, arms the watchdog, and leaves for it a second later. The file `leaving` names the process that does.
+/// Loads an arm's kernel, arms the watchdog, and starts the kernel a second later. The file `leaving` names the process
+/// that does this.
 pub(crate) fn leave_script(
     way: BootWay,
     files: &Files<'_>,
@@ -195,7 +198,7 @@ pub(crate) fn leave_script(
     )
 }
 
-/// A watchdog that is closed without its letter V goes on counting; one that somebody has already is left to him.
+/// Arms the watchdog: closed without the letter V, it continues to count. If another process has it, nothing changes.
 fn arm_watchdog(way: BootWay) -> String {
     match way {
         BootWay::Kexec => format!(
@@ -207,7 +210,7 @@ fn arm_watchdog(way: BootWay) -> String {
     }
 }
 
-/// A clean shutdown where a service manager can do it; otherwise file systems are left as clean as can be.
+/// Starts the loaded kernel after a clean shutdown by a service manager; without one, after a sync and a read-only remount.
 fn leave(way: BootWay) -> String {
     let (managed, plain) = match way {
         BootWay::Kexec => ("systemctl kexec", "kexec -e"),
@@ -219,16 +222,16 @@ fn leave(way: BootWay) -> String {
     )
 }
 
-/// Takes back what a boot way has left, once the box is home.
+/// Removes files of the boot way, once the box has returned.
 pub(crate) fn tidy_script(way: BootWay) -> String {
-    let own = match way {
+    let remove = match way {
         BootWay::Kexec => "kexec -u > /dev/null 2>&1",
         BootWay::Grub => "rm -rf /boot/bakeoff /boot/grub/custom.cfg",
         BootWay::SystemdBoot => {
             "boot=$(bootctl --print-boot-path); rm -rf \"$boot/bakeoff\" \"$boot/loader/entries/bakeoff.conf\""
         }
     };
-    format!("rm -f {CACHE}/leaving; {own}")
+    format!("rm -f {CACHE}/leaving; {remove}")
 }
 
 #[cfg(test)]
@@ -257,9 +260,9 @@ mod tests {
 
     #[test]
     fn a_kernel_is_told_where_it_is_and_how_it_ends() {
-        let said = "=== cmdline\nroot=/dev/sda1 quiet console=tty0 console=ttyS1,115200\n=== watchdog\n module:iTCO_wdt \
-                    module:lpc-ich\n=== end\n";
-        let facts = BoxFacts::parse(said).unwrap();
+        let output = "=== cmdline\nroot=/dev/sda1 quiet console=tty0 console=ttyS1,115200\n=== watchdog\n module:iTCO_wdt \
+                      module:lpc-ich\n=== end\n";
+        let facts = BoxFacts::parse(output).unwrap();
         let link = link();
         let second = Card {
             interface: "eno2".into(),
@@ -277,7 +280,7 @@ mod tests {
                 },
             ],
         };
-        let told = Line {
+        let command = CommandLine {
             link: &link,
             cards: &[Card::of_link(&link), second],
             facts: &facts,
@@ -287,11 +290,11 @@ mod tests {
             arm: "mitigations=off",
         };
         expect!["panic=5 loglevel=6 printk.devkmsg=on console=tty0 console=ttyS1,115200 nr_cpus=4 bakeoff.mac=02:00:00:00:00:01 bakeoff.address=192.0.2.7/24 bakeoff.port=7001 bakeoff.modules=igb,ixgbe,pcieport bakeoff.cards=02:00:00:00:00:02@10.2.0.7/16 bakeoff.watchdog=iTCO_wdt,lpc_ich bakeoff.gateway=192.0.2.254 bakeoff.netconsole=40000@192.0.2.1/02:00:00:00:00:aa mitigations=off"]
-            .assert_eq(&told.text());
+            .assert_eq(&command.text());
     }
 
-    /// What this host says as a box with such a mark, where its own service manager, if it has one, says `state`.
-    fn told_of(mark: &str, state: Option<&str>) -> Vec<String> {
+    /// What shuts this host down as a box, with this content of `leaving` and state of a service manager, if there is one.
+    fn leaving_lines(mark: &str, state: Option<&str>) -> Vec<String> {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().to_str().unwrap();
         std::fs::write(dir.path().join("leaving"), mark).unwrap();
@@ -306,49 +309,49 @@ mod tests {
             .output();
         let output = output.unwrap();
         assert!(output.status.success(), "{output:?}");
-        let said = String::from_utf8(output.stdout).unwrap();
-        said.lines().skip(1).map(String::from).collect()
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().skip(1).map(String::from).collect()
     }
 
     #[test]
     fn what_takes_a_box_down_is_seen() {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let boot = boot.trim();
-        let own = std::process::id();
-        let leaving = told_of(&format!("{boot} {own}\n"), None);
+        let pid = std::process::id();
+        let leaving = leaving_lines(&format!("{boot} {pid}\n"), None);
         assert_eq!(
             leaving,
             [format!(
-                "process {own} that loads the arm's kernel, or leaves for it, is still there"
+                "process {pid} that loads the arm's kernel, or leaves for it, is still there"
             )]
         );
-        // Of a boot before, of a process that has ended, no mark at all.
+        // Of an earlier boot, of a process that has ended, an empty file.
         let ended = std::process::Command::new("true").spawn().unwrap();
         let gone = ended.id();
         { ended }.wait().unwrap();
         for mark in [
-            format!("x {own}\n"),
+            format!("x {pid}\n"),
             format!("{boot} {gone}\n"),
             String::new(),
         ] {
-            assert_eq!(told_of(&mark, None), [""; 0], "{mark}");
-            assert_eq!(told_of(&mark, Some("degraded")), [""; 0], "{mark}");
+            assert_eq!(leaving_lines(&mark, None), [""; 0], "{mark}");
+            assert_eq!(leaving_lines(&mark, Some("degraded")), [""; 0], "{mark}");
         }
         assert_eq!(
-            told_of("", Some("stopping")),
+            leaving_lines("", Some("stopping")),
             ["systemd stops its services (systemctl list-jobs there names them)"]
         );
     }
 
     #[test]
     fn the_secret_is_in_the_script_and_not_in_the_command_line() {
-        let parcel = |name: &str| Parcel {
+        let upload = |name: &str| Upload {
             file: name.into(),
             sha256: name.into(),
             bytes: 1,
             unpacked_bytes: 2,
         };
-        let (kernel, initramfs, image) = (parcel("k"), parcel("r"), parcel("i"));
+        let (kernel, initramfs, image) = (upload("k"), upload("r"), upload("i"));
         let files = Files {
             kernel: &kernel,
             initramfs: &initramfs,

@@ -1,20 +1,20 @@
-//! The broker's books: what is in them before the first visitor, and what must be in them after the last.
+//! The broker's books: their opening state, and the audit after the last visitor.
 //!
-//! The audit is exact because the market is closed first: no trade is under way then and none can begin. Each order is
-//! then either wholly in the books or not at all, whatever became of the visitor's connection.
+//! The audit is exact because the market is closed first, so that no trade is under way. Each order
+//! is then completely in the books or not at all, whatever happened to the visitor's connection.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 
 use crate::app_trade::tomcat::PORT;
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::database::client::{self, Client};
-use crate::{Wrong, probe};
+use crate::{Wrong, check_stop, probe};
 
 /// The books before the first visitor. Money is in cents.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(super) struct Account {
     holdings: BTreeMap<u32, u64>,
 }
 
-/// What the market holds of each symbol, and its cash for it.
+/// The market's shares of each symbol, and its cash for it.
 const MARKET_SHARES: u64 = 1_000_000_000;
 const MARKET_CASH: u64 = 1_000_000_000_000;
 
@@ -50,7 +50,7 @@ const TABLES: [&str; 5] = [
 ];
 
 impl Opening {
-    /// Up to seven holdings for each account, and cash for a hundred times what a visitor spends.
+    /// Each account has up to seven holdings, and cash for a hundred visits.
     pub(super) fn new(accounts: u32, symbols: u32, seed: u64) -> Self {
         let mut stream = stream(seed, "app-trade books");
         let account = |id| Account {
@@ -69,10 +69,10 @@ impl Opening {
         Self { accounts, prices }
     }
 
-    /// Makes the tables and fills them.
+    /// Makes and fills the tables.
     pub(super) fn fill(&self, client: &mut Client) -> Result<()> {
         for table in TABLES {
-            client.define(table)?;
+            client.execute(table)?;
         }
         let accounts = self.accounts.iter().map(|account| {
             let Account {
@@ -91,7 +91,7 @@ impl Opening {
             .map(|(symbol, _)| format!("{symbol}, {MARKET_SHARES}, {MARKET_CASH}"));
         insert(client, "market", &market.collect::<Vec<_>>())?;
         for table in ["accounts", "holdings", "quotes", "market"] {
-            client.define(&format!("analyze table {table}"))?;
+            client.execute(&format!("analyze table {table}"))?;
         }
         Ok(())
     }
@@ -100,7 +100,7 @@ impl Opening {
         (1..).zip(self.prices.iter().copied())
     }
 
-    /// Account, symbol and number of shares, in their order.
+    /// Rows of account, symbol and number of shares.
     fn holdings(&self, gap: &str) -> Vec<String> {
         let rows = self.accounts.iter().flat_map(|account| {
             let rows = account.holdings.iter();
@@ -109,38 +109,38 @@ impl Opening {
         rows.collect()
     }
 
-    /// Compares the books with what they were and with the orders since. What an order says is taken back from both of
-    /// its sides, so what is left must be the opening, to the cent and the share.
+    /// Checks the books against their opening state and the orders since. With all orders reversed,
+    /// they must equal the opening state exactly.
     pub(super) fn audit(&self, market_close: &MarketClose, client: &mut Client) -> Result<()> {
         let cash = self.accounts.iter().map(|account| account.cash);
         let cash = cash.sum::<u64>() + MARKET_CASH * self.prices.len() as u64;
         client
-            .tells(
+            .expect_row(
                 "select sum(cash) from (select cash from accounts union all select cash from market) as both_sides",
                 cash,
             )
             .context("cash was made or lost")?;
         client
-            .lists(
+            .expect_rows(
                 "select symbol, sum(shares) from (select symbol, shares from market union all \
                  select symbol, quantity from holdings) as both_sides group by symbol order by symbol",
                 &self.shares(),
             )
             .context("shares were made or lost")?;
         client
-            .tells("select count(*) from orders", market_close.confirmed)
+            .expect_row("select count(*) from orders", market_close.confirmed)
             .context("orders are not the trades that were confirmed")?;
         let accounts = self.accounts.iter();
         let accounts = accounts.map(|account| format!("{}|{}", account.id, account.cash));
         client
-            .lists(
+            .expect_rows(
                 "select id, sum(cash) from (select id, cash from accounts union all \
                  select account, quantity * price from orders) as undone group by id order by id",
                 &accounts.collect::<Vec<_>>(),
             )
             .context("an account's cash is not what its orders make it")?;
         client
-            .lists(
+            .expect_rows(
                 "select account, symbol, sum(quantity) from (select account, symbol, quantity from holdings union all \
                  select account, symbol, -quantity from orders) as undone \
                  group by account, symbol having sum(quantity) <> 0 order by account, symbol",
@@ -149,7 +149,7 @@ impl Opening {
             .context("an account's shares are not what its orders make them")
     }
 
-    /// Symbol and number of shares of both sides together, in their order.
+    /// Rows of symbol and total number of shares.
     fn shares(&self) -> Vec<String> {
         let mut shares = vec![MARKET_SHARES; self.prices.len()];
         for (symbol, count) in self.accounts.iter().flat_map(|account| &account.holdings) {
@@ -163,37 +163,35 @@ impl Opening {
 
 fn insert(client: &mut Client, table: &str, rows: &[String]) -> Result<()> {
     for rows in rows.chunks(ROWS) {
-        client.change(&client::insert(table, rows), rows.len() as u64)?;
+        client.expect_affected(&client::insert(table, rows), rows.len() as u64)?;
     }
     Ok(())
 }
 
-/// What the application says when its market is closed: the trades since it began.
+/// The application's report after closing the market: trades since its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct MarketClose {
-    /// Those whose commit the database has confirmed, requests before the warm-up included.
+    /// Trades with a confirmed commit, including those before the warm-up.
     pub(super) confirmed: u64,
-    /// Transactions that the database took back, and that were done again.
+    /// Transactions that the database rolled back and that were repeated.
     pub(super) repeated: u64,
 }
 
-/// Time that trades under way may take to their end.
+/// Time limit for trades under way.
 const CLOSING: Duration = Duration::from_secs(60);
 
 impl MarketClose {
-    /// Closes the market, which waits for the trades under way.
-    pub(super) fn ring(context: &WorkloadContext, stop: &AtomicBool) -> Result<Self> {
-        let patience_ends = Instant::now() + CLOSING;
+    /// Closes the market, which waits for trades under way.
+    pub(super) fn request(context: &WorkloadContext, stop: &AtomicBool) -> Result<Self> {
+        let deadline = Instant::now() + CLOSING;
         loop {
-            // A second time it says the same: nothing has begun since.
+            // Repeating the request is safe.
             let why = match probe::page(context.at(PORT), "/bell") {
                 Ok(page) => return Self::read(&page),
                 Err(why) => why,
             };
-            if stop.load(Ordering::Relaxed) {
-                bail!("stopped by the host");
-            }
-            if Instant::now() >= patience_ends {
+            check_stop(stop)?;
+            if Instant::now() >= deadline {
                 return Err(Wrong(format!("the market does not close: {why}")).into());
             }
             thread::sleep(Duration::from_millis(100));

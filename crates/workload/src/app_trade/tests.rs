@@ -3,28 +3,23 @@ use expect_test::{Expect as Snapshot, expect};
 use record::load::Fault;
 use record::load::Tick;
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::process::Child;
-use std::time::Instant;
-use std::{fs, thread};
 
-use crate::Wrong;
 use crate::figures::Meter;
+use crate::{Wrong, testing};
 
 const GOOD: &str = "kind = \"app-trade\"\nclients = 4\nwindow = \"1s\"";
 
 fn read(text: &str) -> Result<Options, String> {
-    let plan = crate::testing::read(text)?;
-    Ok(Options::deserialize(plan.options).unwrap())
+    testing::options(text)
 }
 
 fn check_options(text: &str, expected: &Snapshot) {
-    let said = match read(text) {
-        Ok(options) => serde_json::to_string(&options).unwrap(),
-        Err(problems) => problems,
-    };
-    expected.assert_eq(&said);
+    let options = read(text).map(|options| serde_json::to_string(&options).unwrap());
+    expected.assert_eq(&options.unwrap_or_else(|problems| problems));
 }
 
 #[test]
@@ -69,7 +64,7 @@ fn mistakes_are_named_with_line_and_remedy() {
 }
 
 #[test]
-fn the_seed_decides_the_books_and_the_visits() {
+fn the_seed_determines_accounts_and_visits() {
     let visits = |seed| {
         let context = WorkloadContext {
             seed,
@@ -84,7 +79,7 @@ fn the_seed_decides_the_books_and_the_visits() {
 }
 
 #[test]
-fn every_visitor_buys_sells_as_much_and_leaves() {
+fn every_visitor_sells_what_it_bought_and_leaves() {
     let mut stream = stream(7, "visits");
     let mut lengths: Vec<_> = (1..=200)
         .map(|account| {
@@ -104,7 +99,7 @@ fn every_visitor_buys_sells_as_much_and_leaves() {
     assert_eq!(lengths, [12, 13, 14]);
 }
 
-/// A real database and a real Tomcat on this host, ended when dropped.
+/// A database and a Tomcat on this host; they end when it is dropped.
 struct Host {
     options: Options,
     context: WorkloadContext,
@@ -113,7 +108,7 @@ struct Host {
 }
 
 impl Host {
-    /// `None` where this host lacks something, which is told.
+    /// Skips the test and returns `None` if this host lacks something.
     fn start(options: &str, place: u8) -> Option<Self> {
         let root = rustix::process::geteuid().is_root();
         let parts = [
@@ -127,7 +122,7 @@ impl Host {
             ));
             return None;
         }
-        // In memory, as in a guest: a disk would make each commit wait.
+        // In memory as in a guest, because each commit would wait for a disk.
         let dir = tempfile::tempdir_in("/dev/shm").unwrap();
         fs::set_permissions(
             dir.path(),
@@ -147,46 +142,25 @@ impl Host {
         };
         let services = host.options.prepare(&host.context).unwrap();
         for service in &services {
-            host.start_one(service);
+            let process = testing::start_service(service, &host.context.dir);
+            host.processes.push(process);
         }
         Some(host)
     }
 
-    fn start_one(&mut self, service: &Service) {
-        let log = self.context.dir.join(format!("{}.log", service.name));
-        let file = fs::File::create(&log).unwrap();
-        let process = crate::context::command(&service.command[0])
-            .args(&service.command[1..])
-            .stdout(file.try_clone().unwrap())
-            .stderr(file)
-            .spawn()
-            .unwrap();
-        self.processes.push(process);
-        let process = self.processes.last_mut().unwrap();
-        let patience_ends = Instant::now() + Duration::from_secs(120);
-        while let Err(why) = service.probe.ask() {
-            let ended = process.try_wait().unwrap();
-            let said = fs::read_to_string(&log).unwrap();
-            assert!(
-                ended.is_none() && Instant::now() < patience_ends,
-                "{why}\n{said}"
-            );
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Drives the load; `damage` is done to the database behind the application's back, after the warm-up requests.
+    /// Drives the load. `damage` is a statement that changes the database after the warm-up
+    /// requests.
     fn drive(&self, damage: &str) -> Result<Driven> {
-        let mut vandal = Vandal {
+        let mut watcher = DamagingWatcher {
             context: &self.context,
             damage,
         };
         self.options
-            .drive(&self.context, &AtomicBool::new(false), &mut vandal)
+            .drive(&self.context, &AtomicBool::new(false), &mut watcher)
     }
 
-    /// What the audit says of a damage.
-    fn catch(options: &str, place: u8, damage: &str) -> Option<String> {
+    /// The error of the audit after a damage.
+    fn audit_error(options: &str, place: u8, damage: &str) -> Option<String> {
         let host = Self::start(options, place)?;
         let why = host.drive(damage).unwrap_err();
         assert!(why.downcast_ref::<Wrong>().is_some(), "{why:#}");
@@ -203,29 +177,32 @@ impl Drop for Host {
     }
 }
 
-/// Does its damage when the warm-up requests have been answered and no other has been sent.
-struct Vandal<'v> {
+/// Changes the database between the warm-up requests and the load.
+struct DamagingWatcher<'v> {
     context: &'v WorkloadContext,
     damage: &'v str,
 }
 
-impl Watcher for Vandal<'_> {
+impl Watcher for DamagingWatcher<'_> {
     fn begins(&mut self) {
         if !self.damage.is_empty() {
-            database(self.context).unwrap().define(self.damage).unwrap();
+            database(self.context)
+                .unwrap()
+                .execute(self.damage)
+                .unwrap();
         }
     }
 
     fn ticks(&mut self, _: Tick) {}
 }
 
-/// Few accounts and symbols for many clients, so that trades meet on the same rows.
+/// Few accounts and symbols for many clients, so that trades conflict on the same rows.
 const CROWD: &str = "kind = \"app-trade\"\nclients = 12\naccounts = 5\nsymbols = 4\njit = \"quick\"\n\
                      warmup_requests = 200\nwarmup = \"1s\"\nwindow = \"3s\"\ndeadline = \"1m\"";
 
 #[test]
 #[ignore = "a Tomcat and a database, 12 s of CPU time: make test-all"]
-fn a_crowd_trades_and_nothing_is_made_or_lost() {
+fn conflicting_trades_neither_create_nor_lose_anything() {
     let Some(host) = Host::start(CROWD, 1) else {
         return;
     };
@@ -245,12 +222,6 @@ fn a_crowd_trades_and_nothing_is_made_or_lost() {
         ns_per_instruction: None,
     };
     let figures = host.options.figures(&seen).unwrap();
-    for figure in &figures {
-        println!(
-            "{} {:.3} {}",
-            figure.spec.name, figure.value, figure.spec.unit
-        );
-    }
     let names: Vec<_> = figures
         .iter()
         .map(|figure| figure.spec.name.as_str())
@@ -274,39 +245,40 @@ fn a_crowd_trades_and_nothing_is_made_or_lost() {
     assert!(load.ok > 0);
 }
 
-/// The warm-up is counted, so both clients have traded before the damage however slow this host is.
+/// The warm-up is a number of requests, so both clients have traded before the damage on any host.
 const CALM: &str = "kind = \"app-trade\"\nclients = 2\naccounts = 5\nsymbols = 4\njit = \"quick\"\n\
                     warmup_requests = 60\nwarmup = \"0s\"\nwindow = \"1s\"\nthink = \"100ms\"\ndeadline = \"1m\"";
 
 #[test]
-fn a_balance_changed_behind_the_application_is_caught() {
-    let Some(why) = Host::catch(CALM, 2, "update accounts set cash = cash + 1 where id = 3") else {
+fn a_changed_balance_is_detected() {
+    let Some(why) = Host::audit_error(CALM, 2, "update accounts set cash = cash + 1 where id = 3")
+    else {
         return;
     };
     expect!["cash was made or lost: select sum(cash) from (select cash from accounts union all select cash from market) as both_sides: wrong answer: 4000503205652, not 4000503205651"].assert_eq(&why);
 }
 
 #[test]
-fn a_share_that_is_gone_is_caught() {
+fn a_lost_share_is_detected() {
     let damage = "update market set shares = shares - 1 where symbol = 2";
-    let Some(why) = Host::catch(CALM, 3, damage) else {
+    let Some(why) = Host::audit_error(CALM, 3, damage) else {
         return;
     };
     expect!["shares were made or lost: select symbol, sum(shares) from (select symbol, shares from market union all select symbol, quantity from holdings) as b...: wrong answer: 2|1000002097, not 2|1000002098"].assert_eq(&why);
 }
 
 #[test]
-fn money_moved_between_accounts_without_an_order_is_caught() {
+fn a_transfer_without_an_order_is_detected() {
     let damage = "update accounts set cash = cash + if(id = 1, 500, -500) where id in (1, 2)";
-    let Some(why) = Host::catch(CALM, 4, damage) else {
+    let Some(why) = Host::audit_error(CALM, 4, damage) else {
         return;
     };
     expect!["an account's cash is not what its orders make it: select id, sum(cash) from (select id, cash from accounts union all select account, quantity * price from orders) as undo...: wrong answer: 1|100504428, not 1|100503928"].assert_eq(&why);
 }
 
 #[test]
-fn a_confirmed_order_that_is_gone_is_caught() {
-    let Some(why) = Host::catch(CALM, 5, "delete from orders limit 1") else {
+fn a_lost_order_is_detected() {
+    let Some(why) = Host::audit_error(CALM, 5, "delete from orders limit 1") else {
         return;
     };
     assert!(
@@ -316,7 +288,7 @@ fn a_confirmed_order_that_is_gone_is_caught() {
 }
 
 #[test]
-fn a_page_of_somebody_else_is_caught() {
+fn a_page_of_another_visitor_is_detected() {
     let Some(host) = Host::start(CALM, 6) else {
         return;
     };
@@ -325,7 +297,7 @@ fn a_page_of_somebody_else_is_caught() {
     let mut traffic = host.options.traffic(&host.context, &opening);
     let other = &opening.accounts[1];
     let login = format!("user={}&password={}", other.id, other.password);
-    traffic.mix = Mix::Sessions(Script::among(vec![vec![
+    traffic.mix = Mix::Sessions(Script::from_visits(vec![vec![
         post("/login", &login, Expect::status(200)),
         Exchange::get("/home", Expect::begins(head("home of 1").into_bytes())),
     ]]));

@@ -1,7 +1,7 @@
-//! Tomcat with a base directory of its own: nothing of Debian's sites, no archive searched, one application.
+//! Tomcat with bakeoff's base directory and a single application, without archive scans.
 //!
-//! The application is Java, and its source is in `images/app`. The image recipe `app` compiles it when the image is
-//! built; where that has not been done, as on a live host, it is compiled here.
+//! The source of the application is in `images/app`. The image recipe `app` compiles it. Otherwise,
+//! as on a live host, it is compiled here.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,20 +20,20 @@ use crate::tool::Tool;
 /// The name of its service.
 pub(super) const NAME: &str = "tomcat";
 
-/// Where it listens: it is not root, so not on 80.
+/// Port; 80 would need root.
 pub(super) const PORT: u16 = 8080;
 
-/// What the image must have beside the database.
+/// Packages that it needs beside the database.
 pub(super) const PACKAGES: [&str; 3] = [
     "default-jre-headless",
     "libmariadb-java",
     "tomcat10-common", // brings libtomcat10-java, and that the compiler
 ];
 
-/// The application as the image recipe has compiled it.
+/// The application compiled by the image recipe.
 const BUILT: &str = "/usr/share/bakeoff/trade";
 
-/// The application's files below its directory.
+/// The application's source files.
 const SOURCES: [(&str, &str); 5] = [
     (
         "WEB-INF/web.xml",
@@ -57,11 +57,10 @@ const SOURCES: [(&str, &str); 5] = [
     ),
 ];
 
-/// Debian's own Java, whatever else is installed.
+/// Debian's default Java.
 const JAVA: &str = "/usr/lib/jvm/default-java/bin/java";
 
-/// The compiler that Tomcat brings for its own pages: Debian 13 has it in an archive of its own. Java passes over
-/// what is not there.
+/// Tomcat's compiler, which is in a separate archive in Debian 13. Java ignores missing archives.
 const COMPILER: [&str; 2] = [
     "/usr/share/java/eclipse-jdt-core.jar",
     "/usr/share/java/eclipse-jdt-core-compiler-batch.jar",
@@ -69,7 +68,7 @@ const COMPILER: [&str; 2] = [
 const SERVLETS: &str = "/usr/share/tomcat10/lib/servlet-api.jar";
 const CATALINA: &str = "/usr/share/tomcat10/lib/catalina.jar";
 
-/// The parts of Tomcat that the application needs, and the database's driver.
+/// The required parts of Tomcat, and the database driver.
 const CLASSES: [&str; 13] = [
     "/usr/share/tomcat10/bin/bootstrap.jar",
     "/usr/share/tomcat10/bin/tomcat-juli.jar",
@@ -86,16 +85,16 @@ const CLASSES: [&str; 13] = [
     "/usr/share/java/mariadb-java-client.jar",
 ];
 
-/// Time that a start may take: a virtual machine that compiles itself under emulation.
+/// Time limit of the start, under emulation.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Time that compiling may take on a slow host.
+/// Time limit of compiling on a slow host.
 const COMPILING: Duration = Duration::from_secs(300);
 
-/// Worker threads at the most; requests beyond wait in Tomcat.
+/// Largest number of worker threads; further requests wait in Tomcat.
 const THREADS: u32 = 200;
 
-/// Database connections at the most, below what `MariaDB` is configured for.
+/// Largest number of database connections, below the limit of `MariaDB`.
 const POOL: u32 = 50;
 
 /// Room for the probe and for connections that are still closing.
@@ -103,14 +102,14 @@ const SPARE: u32 = 8;
 
 /// A Tomcat to set up.
 pub(super) struct Tomcat {
-    /// Connections that it must hold at once.
+    /// Number of connections at once.
     pub(super) clients: u32,
     pub(super) heap_bytes: u64,
     pub(super) jit: Jit,
 }
 
 impl Tomcat {
-    /// Writes the base directory, and compiles the application where no image has done so.
+    /// Writes the base directory, and compiles the application if the image has not.
     pub(super) fn service(&self, context: &WorkloadContext) -> Result<Service> {
         find_parts()?;
         let application = application(context)?;
@@ -126,7 +125,7 @@ impl Tomcat {
                 ("{database}", database_url(context)),
             ],
         };
-        let server = config::settle(
+        let server = config::render(
             &context.config,
             &target,
             &self.configure(context, &application),
@@ -147,11 +146,13 @@ impl Tomcat {
         })
     }
 
-    /// The heap is taken whole at the start, so that no trial meets pages that it has not touched yet.
+    /// The whole heap is allocated and touched at the start, so that trials have no page faults of
+    /// a growing heap.
     fn command(&self, base: &Path) -> Vec<String> {
         let base = base.display();
-        // What is quick to compile is compiled when it has run ten times, and by the thread that runs it: how far that has
-        // come then hangs on the number of requests alone, and not on how a kernel shares a CPU with the compiler.
+        // Methods are compiled after ten calls, by the calling thread. So the progress of
+        // compilation depends only on the number of requests, and not on the scheduling of the
+        // compiler.
         let jit: &[&str] = match self.jit {
             Jit::Full => &[],
             Jit::Quick => &[
@@ -166,12 +167,12 @@ impl Tomcat {
             format!("-Xms{heap_kib}k"),
             format!("-Xmx{heap_kib}k"),
             "-XX:+AlwaysPreTouch".into(),
-            // What Tomcat says of a failure must fit in the last lines of a log.
+            // Stack traces must fit in the last lines of a log.
             "-XX:MaxJavaStackTraceDepth=3".into(),
             "-Dorg.apache.catalina.startup.EXIT_ON_INIT_FAILURE=true".into(),
-            // Statistics of the virtual machine's own, on a file that is mapped.
+            // No statistics in a mapped file.
             "-XX:-UsePerfData".into(),
-            // Keys of sessions come from the kernel's pool without waiting for it.
+            // Session ids must not wait for entropy.
             "-Djava.security.egd=file:/dev/urandom".into(),
             "-Djava.net.preferIPv4Stack=true".into(),
             format!("-Djava.io.tmpdir={base}"),
@@ -188,9 +189,9 @@ impl Tomcat {
         command
     }
 
-    /// The whole configuration: one connector, one application, one pool. Threads and connections to the database are
-    /// there from the start, so that a trial does not measure how far Tomcat had come with making them. The backlog is
-    /// asked for as large as can be, so that `net.core.somaxconn` alone decides.
+    /// The configuration: one connector, one application, one pool. All threads and database
+    /// connections are made at the start, so that their creation is not measured. The backlog is
+    /// the largest possible, so that `net.core.somaxconn` is the limit.
     fn configure(&self, context: &WorkloadContext, application: &Path) -> String {
         let (web, database) = (context.at(PORT), database_url(context));
         let application = application.display();
@@ -227,7 +228,7 @@ impl Tomcat {
     }
 }
 
-/// Where the application finds its database.
+/// JDBC URL of the database.
 fn database_url(context: &WorkloadContext) -> String {
     format!(
         "jdbc:mariadb://{}/{ACCOUNT}",
@@ -235,7 +236,7 @@ fn database_url(context: &WorkloadContext) -> String {
     )
 }
 
-/// All classes are on the path that the virtual machine is given.
+/// All classes are on the class path.
 const PROPERTIES: &str = "\
 common.loader=
 server.loader=
@@ -243,7 +244,7 @@ shared.loader=
 tomcat.util.scan.StandardJarScanFilter.jarsToSkip=*
 ";
 
-/// Says what is missing before Java does, in a page of exceptions.
+/// Checks that all parts are installed. Java would report a missing one with many exceptions.
 fn find_parts() -> Result<()> {
     let missing = CLASSES
         .iter()
@@ -258,7 +259,7 @@ fn find_parts() -> Result<()> {
     Ok(())
 }
 
-/// The directory of the compiled application: the image's, if it was made of the same source.
+/// Directory of the compiled application: that of the image, if it has the same source.
 fn application(context: &WorkloadContext) -> Result<PathBuf> {
     let built = Path::new(BUILT);
     let is_same = |(name, text): &(&str, &str)| {

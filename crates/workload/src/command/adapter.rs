@@ -1,4 +1,4 @@
-//! Ready metrics for well-known programs, as their releases in Debian 12 and 13 print them.
+//! Predefined metrics of well-known programs, for the output of their releases in Debian 12 and 13.
 
 use plan::fields::Fields;
 use record::metric::Direction;
@@ -7,21 +7,23 @@ use record::metric::Direction::{Higher, Lower};
 use crate::command::metric::{Metric, Place};
 use crate::database::server::POSTGRESQL;
 
-/// What is known of a program.
+/// The metrics of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Adapter {
-    /// Its name in plans.
+    /// Name in plans.
     word: &'static str,
-    /// The Debian package that brings it, or several names of it.
+    /// Debian package of the program, or alternative names of it.
     pub(crate) package: &'static str,
-    /// The option without which it does not say them, and the start of any spelling of it; none that needs none.
+    /// Option that makes it print the metrics, and the common prefix of its spellings; `None` if
+    /// not needed.
     needs: Option<(&'static str, &'static str)>,
-    /// Where its numbers stand, the deciding one first.
-    places: &'static [Known],
+    /// Positions of its metrics, the primary one first.
+    places: &'static [MetricSpec],
 }
 
-/// Name, unit, direction, and a pattern, or a JSON pointer where it begins with a slash; what to multiply with.
-type Known = (&'static str, &'static str, Direction, &'static str, f64);
+/// Name, unit, direction, position and factor. A position with a leading slash is a JSON pointer,
+/// others are patterns.
+type MetricSpec = (&'static str, &'static str, Direction, &'static str, f64);
 
 const ADAPTERS: [Adapter; 6] = [
     Adapter {
@@ -124,23 +126,23 @@ const ADAPTERS: [Adapter; 6] = [
     },
 ];
 
-/// How the figures of a command can be had.
+/// How to get the figures of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Adaptation {
-    /// The adapter of this name finds them.
+    /// Use the adapter with this name.
     Ready(&'static str),
-    /// An adapter would find them, but the program says them only with an option.
+    /// There is an adapter, but it needs an option of the program.
     Lacks {
-        /// The Debian package that brings the program, or several names of it.
+        /// Debian package of the program, or alternative names of it.
         package: &'static str,
         /// The option.
         option: &'static str,
     },
-    /// No adapter knows the program: its time is what is known of it.
+    /// There is no adapter, so the only figure is the time.
     Unknown,
 }
 
-/// How the figures of a program with these arguments can be had; `program` is its name.
+/// How to get the figures of the program with this name and arguments.
 pub fn adaptation(program: &str, arguments: &[String]) -> Adaptation {
     let Some(adapter) = ADAPTERS.iter().find(|adapter| adapter.word == program) else {
         return Adaptation::Unknown;
@@ -154,7 +156,7 @@ pub fn adaptation(program: &str, arguments: &[String]) -> Adaptation {
     }
 }
 
-/// The adapter that a plan names, if it names one; `Err` if there is none of that name.
+/// The adapter in a plan, if any; `Err` if there is no such adapter.
 pub(crate) fn read(fields: &Fields<'_>) -> Result<Option<Adapter>, ()> {
     if !fields.takes("adapter") {
         return Ok(None);
@@ -164,7 +166,7 @@ pub(crate) fn read(fields: &Fields<'_>) -> Result<Option<Adapter>, ()> {
 }
 
 impl Adapter {
-    /// Its metrics, the deciding one first.
+    /// The metrics, the primary one first.
     pub(crate) fn metrics(&self) -> Vec<Metric> {
         let metrics = self
             .places
@@ -175,7 +177,7 @@ impl Adapter {
                 } else {
                     Place::Pattern((*place).into())
                 };
-                Metric::new(name, unit, *better, place).ready(*factor)
+                Metric::new(name, unit, *better, place).scaled(*factor)
             });
         metrics.collect()
     }
@@ -185,13 +187,13 @@ impl Adapter {
 mod tests {
     use super::*;
 
-    /// The numbers that an adapter finds in what a program said.
-    fn numbers(word: &str, said: &str) -> Vec<f64> {
+    /// The numbers that an adapter extracts from output.
+    fn numbers(word: &str, output: &str) -> Vec<f64> {
         let adapter = ADAPTERS.iter().find(|adapter| adapter.word == word);
         let metrics = adapter.unwrap().metrics();
         let found = metrics
             .iter()
-            .filter_map(|metric| metric.find(said, "").unwrap());
+            .filter_map(|metric| metric.find(output, "").unwrap());
         found.map(|figure| figure.value).collect()
     }
 

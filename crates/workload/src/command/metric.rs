@@ -1,4 +1,4 @@
-//! A metric of a program that somebody else wrote: where in its output the number stands, and what it means.
+//! Metrics of other programs: where their numbers are in the output, and what they mean.
 
 use plan::fields::Fields;
 use record::metric::{Direction, Figure, Role};
@@ -12,19 +12,20 @@ pub(crate) struct Metric {
     unit: String,
     better: Direction,
     place: Place,
-    /// What the number is multiplied with to be in `unit`.
+    /// Factor that converts the number to `unit`.
     factor: f64,
-    /// Whether a program that did nothing of the kind may say nothing of it, or zero.
+    /// Whether the number may be missing or zero, because the program did no such work.
     is_optional: bool,
 }
 
-/// Where the number stands.
+/// Position of the number in the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Place {
     /// JSON pointer into standard output.
     Json(String),
-    /// First group of a regular expression's last match, in standard output or, if it is not there, in the errors.
+    /// First group of a regular expression's last match in standard output, or else in standard
+    /// error.
     Pattern(String),
 }
 
@@ -40,8 +41,8 @@ impl Metric {
         }
     }
 
-    /// The same of an adapter: its number is multiplied, and left out where the program did nothing of the kind.
-    pub(crate) fn ready(self, factor: f64) -> Self {
+    /// Makes it a metric of an adapter: scaled by `factor`, and optional.
+    pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {
             factor,
             is_optional: true,
@@ -49,7 +50,7 @@ impl Metric {
         }
     }
 
-    /// The number in what a program said, or what is wrong with it; `None` if it may be left out, and is.
+    /// Extracts the number from a program's output; `None` if it is optional and missing.
     pub(crate) fn find(&self, out: &str, err: &str) -> Result<Option<Figure>, String> {
         let value = match &self.place {
             Place::Json(pointer) => in_json(out, pointer),
@@ -73,18 +74,18 @@ impl Metric {
     }
 }
 
-/// Some programs print notes before their JSON, so it begins at the first line that begins with a bracket.
+/// Some programs print other lines before their JSON, which starts with a bracket.
 fn in_json(out: &str, pointer: &str) -> Result<f64, String> {
-    let begins = |line: &str| line.trim_start().starts_with(['{', '[']);
-    let start = out
-        .lines()
-        .find(|line| begins(line))
-        .map(|line| line.as_ptr() as usize - out.as_ptr() as usize);
-    let start = start.ok_or("no JSON was said")?;
+    let mut lines = out.split_inclusive('\n');
+    let mut start = 0;
+    let is_json = |line: &str| line.trim_start().starts_with(['{', '[']);
+    while !is_json(out[start..].lines().next().unwrap_or_default()) {
+        start += lines.next().ok_or("no JSON in its output")?.len();
+    }
     let mut values = serde_json::Deserializer::from_str(&out[start..]).into_iter();
     let json: serde_json::Value = values
         .next()
-        .ok_or("no JSON was said")?
+        .ok_or("no JSON in its output")?
         .map_err(|why| format!("not JSON: {why}"))?;
     let value = json
         .pointer(pointer)
@@ -101,21 +102,20 @@ fn in_json(out: &str, pointer: &str) -> Result<f64, String> {
 fn by_pattern(pattern: &str, out: &str, err: &str) -> Result<f64, String> {
     let pattern = compile(pattern)?;
     let last = |text| pattern.captures_iter(text).last();
-    let found = last(out).or_else(|| last(err));
-    let found = found.and_then(|groups| groups.get(1).map(|group| group.as_str().to_string()));
-    match found {
-        Some(text) => number(&text),
-        None => Err(format!("nothing was said that matches {pattern}")),
+    let captures = last(out).or_else(|| last(err));
+    match captures.and_then(|captures| captures.get(1)) {
+        Some(group) => number(group.as_str()),
+        None => Err(format!("nothing in the output matches {pattern}")),
     }
 }
 
 fn number(text: &str) -> Result<f64, String> {
-    // Thousands are set off with commas by some programs.
+    // Some programs separate thousands with commas.
     let plain = text.trim().replace(',', "");
     plain.parse().map_err(|_| format!("not a number: {text:?}"))
 }
 
-/// Lines are told apart: `^` and `$` match at each.
+/// Compiles a pattern, which must have a group. `^` and `$` match at each line.
 fn compile(pattern: &str) -> Result<Regex, String> {
     let built = regex_lite::RegexBuilder::new(pattern)
         .multi_line(true)
@@ -127,10 +127,10 @@ fn compile(pattern: &str) -> Result<Regex, String> {
     Ok(regex)
 }
 
-/// An adapter's `metrics`, then those of the plan's `[[workload.metric]]` tables.
+/// Reads the `[[workload.metric]]` tables, and appends them to the adapter's `metrics`.
 pub(crate) fn read(fields: &Fields<'_>, mut metrics: Vec<Metric>) -> Option<Vec<Metric>> {
     let tables = fields.tables("metric");
-    let read: Vec<_> = tables.iter().map(read_one).collect();
+    let read: Vec<_> = tables.iter().map(read_table).collect();
     metrics.extend(read.into_iter().collect::<Option<Vec<_>>>()?);
     let mut names: Vec<_> = metrics.iter().map(|metric| metric.name.as_str()).collect();
     names.sort_unstable();
@@ -146,7 +146,7 @@ pub(crate) fn read(fields: &Fields<'_>, mut metrics: Vec<Metric>) -> Option<Vec<
     Some(metrics)
 }
 
-fn read_one(fields: &Fields<'_>) -> Option<Metric> {
+fn read_table(fields: &Fields<'_>) -> Option<Metric> {
     for (key, example) in [
         ("name", "\"throughput\""),
         ("unit", "\"MB/s\""),
@@ -198,7 +198,7 @@ fn read_place(fields: &Fields<'_>) -> Option<Place> {
             None
         }
         (true, true) => {
-            let (_, _) = (fields.text("json"), fields.text("pattern"));
+            let _ = (fields.text("json"), fields.text("pattern"));
             fields.wrong("pattern", "both json and pattern", "remove one of them");
             None
         }

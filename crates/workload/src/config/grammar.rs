@@ -1,4 +1,4 @@
-//! The servers whose configuration an arm may change, and what is special about the directives of each.
+//! The servers whose configuration an arm may change, and the grammar of each.
 
 use super::merge::{Grammar, Syntax};
 
@@ -6,9 +6,9 @@ use super::merge::{Grammar, Syntax};
 pub(super) struct Form {
     pub(super) service: &'static str,
     pub(super) grammar: Grammar,
-    /// A short configuration of the server's, to find mistakes of an arm's before anything boots.
+    /// A short configuration for checking an arm's directives.
     pub(super) sample: &'static str,
-    /// What a whole file must name, or the server is not found or finds nothing.
+    /// Placeholders that a configuration file must contain.
     pub(super) needed: &'static [&'static str],
 }
 
@@ -89,7 +89,7 @@ pub(super) const FORMS: [Form; 6] = [
     },
 ];
 
-/// An option a line, without sections: what most servers share.
+/// One option per line, without sections; the base of most grammars.
 const PLAIN: Grammar = Grammar {
     syntax: Syntax::Options,
     key: str::to_lowercase,
@@ -107,7 +107,7 @@ const NGINX: Grammar = Grammar {
     owned: &[("*", "alias daemon error_log pid root")],
     repeated: "add_header add_trailer allow deny env error_page fastcgi_param include load_module \
         proxy_set_header rewrite set set_real_ip_from sub_filter",
-    // Not all that there are: of others it is left to nginx to say so.
+    // Not complete: nginx itself reports others.
     once: "accept_mutex accept_mutex_delay aio aio_write autoindex autoindex_exact_size autoindex_format \
         autoindex_localtime charset chunked_transfer_encoding client_body_buffer_size \
         client_body_in_file_only client_body_in_single_buffer client_body_timeout \
@@ -186,7 +186,8 @@ fn apache_key(name: &str) -> String {
     }
 }
 
-/// `skip-name-resolve` and `loose_disable_name_resolve` are one option; dashes are underscores.
+/// `skip-name-resolve` and `loose_disable_name_resolve` are the same option; dashes equal
+/// underscores.
 fn mariadb_key(name: &str) -> String {
     let mut key = name.to_lowercase().replace('-', "_");
     for prefix in ["loose_", "enable_", "disable_", "skip_"] {
@@ -197,7 +198,7 @@ fn mariadb_key(name: &str) -> String {
     key
 }
 
-/// Without case and spaces; smb.conf(5) has several names for some parameters.
+/// Case and spaces do not matter; smb.conf(5) has synonyms of some parameters.
 fn samba_key(name: &str) -> String {
     let key = name.split_whitespace().collect::<String>().to_lowercase();
     let other = match key.as_str() {

@@ -1,40 +1,43 @@
-//! Puts an arm's directives into a server's configuration.
+//! Merges an arm's directives into a server's configuration.
 //!
-//! Both texts are read as directives and blocks of them. An arm's directive takes the place of the one of the same name
-//! in the same block, or is added to that block. Blocks of the same name are merged. A directive that the arm wrote in
-//! no block goes to the block that has it already, or to the one that the grammar names.
+//! Both texts are parsed into directives and blocks. An arm's directive replaces the one with the
+//! same name in the same block, or is added to that block. Blocks with the same name are merged. A
+//! top-level directive of the arm goes to the block that already has it, or to the one that the
+//! grammar states.
 
 use std::mem;
 
-/// What a server's configuration looks like.
+/// Syntax of a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Syntax {
-    /// A directive a line, blocks as `<Name arguments>` to `</Name>`. Blocks are always added: Apache merges them.
+    /// One directive per line, blocks as `<Name arguments>` to `</Name>`. Blocks are always added,
+    /// because Apache merges them.
     Apache,
-    /// Words up to a semicolon, blocks in braces.
+    /// Directives end with a semicolon; blocks are in braces.
     Nginx,
-    /// An option a line, below `[section]` or none.
+    /// One option per line, below `[section]` or at the top.
     Options,
-    /// Elements are blocks, their attributes directives.
+    /// Elements are blocks, attributes are directives.
     Xml,
 }
 
-/// How a server's directives are read and merged. Lists of names are separated by spaces.
+/// How to parse and merge a server's directives. Lists of names are separated by spaces.
 pub(super) struct Grammar {
     pub(super) syntax: Syntax,
-    /// What a directive is called, however it is spelt.
+    /// Normalises the name of a directive.
     pub(super) key: fn(&str) -> String,
-    /// Characters after an option's name.
+    /// Characters that end an option's name.
     pub(super) separators: &'static [char],
-    /// The section of options that stand in none, then its other names.
+    /// The section of top-level options, then its other names.
     pub(super) main: &'static str,
     /// Directives that only bakeoff may set, by block; `*` is every block.
     pub(super) owned: &'static [(&'static str, &'static str)],
-    /// Directives and blocks of which several say several things: they are always added.
+    /// Directives and blocks that may be repeated: they are always added.
     pub(super) repeated: &'static str,
-    /// Directives that the server refuses when a block has two of them.
+    /// Directives that the server refuses twice in a block.
     pub(super) once: &'static str,
-    /// Blocks for what the arm wrote in none, with the names that belong there; `*` is all other names.
+    /// Blocks for top-level directives of an arm, with the names that belong there; `*` is all
+    /// other names.
     pub(super) levels: &'static [Level],
 }
 
@@ -43,14 +46,14 @@ type Level = (&'static [&'static str], &'static str);
 /// A directive, or a block of them.
 #[derive(Debug, Clone)]
 struct Node {
-    /// As it is written.
+    /// Name as written.
     name: String,
-    /// The name that is compared; of a block with its arguments.
+    /// Normalised name; for blocks with arguments.
     key: String,
-    /// The whole directive, or the head of a block.
+    /// The directive, or the head of a block.
     text: String,
     inner: Option<Vec<Node>>,
-    /// Whether it is the arm's.
+    /// Whether it is from the arm.
     is_new: bool,
 }
 
@@ -59,13 +62,13 @@ impl Node {
         self.key == other.key && self.inner.is_some() == other.inner.is_some()
     }
 
-    /// The key without what tells two directives of the same name apart.
+    /// The key without arguments.
     fn plain(&self) -> &str {
         self.key.split(' ').next().unwrap_or_default()
     }
 }
 
-/// nginx's blocks whose lines are values and no directives.
+/// nginx blocks that contain values instead of directives.
 const TABLES: &str = "charset_map geo map split_clients types";
 
 fn lists(names: &str, name: &str) -> bool {
@@ -73,11 +76,11 @@ fn lists(names: &str, name: &str) -> bool {
 }
 
 impl Grammar {
-    /// `base` with the arm's directives in it, or what is wrong with them. The server listens on `address`.
+    /// Merges the arm's directives into `base`. The server listens on `address`.
     pub(super) fn merge(&self, base: &str, arm: &str, address: &str) -> Result<String, String> {
         let mut tree = self.read(base)?;
         let arm = self.read(arm)?;
-        // All levels are chosen before the first change, so that the order of the arm's lines does not matter.
+        // Choose all levels before the first change, so that the order of lines does not matter.
         let levels: Result<Vec<_>, _> =
             arm.iter().map(|node| self.level(&mut tree, node)).collect();
         for (node, (path, _)) in arm.into_iter().zip(levels?) {
@@ -88,7 +91,7 @@ impl Grammar {
         Ok(self.show(&tree, 0))
     }
 
-    /// Where a directive goes that the arm wrote in no block.
+    /// The block for a top-level directive of the arm.
     fn level(&self, tree: &mut Vec<Node>, node: &Node) -> Result<&'static Level, String> {
         let mut levels = self.levels.iter();
         let has = |(path, _): &&Level| {
@@ -110,7 +113,7 @@ impl Grammar {
             })
     }
 
-    /// Puts a node of the arm's among those of a block.
+    /// Adds a node of the arm to a block.
     fn put(
         &self,
         nodes: &mut Vec<Node>,
@@ -125,7 +128,7 @@ impl Grammar {
             .position(is_old)
             .filter(|_| !self.is_repeated(&node));
         let Some(inner) = &mut node.inner else {
-            // Repeating what bakeoff sets says which block is meant.
+            // Repeating a directive of bakeoff is allowed; it selects a block.
             if old.is_none_or(|at| nodes[at].text != node.text) {
                 self.refuse(block, &node, address)?;
             }
@@ -151,8 +154,8 @@ impl Grammar {
         is_section || lists(self.repeated, node.plain())
     }
 
-    /// Where an added node goes: before bakeoff's blocks. Apache knows directives only below their modules, and Samba's
-    /// shares take defaults only from what stands above them, so theirs go to the end.
+    /// Index for an added node: before bakeoff's blocks, or at the end for Apache, whose directives
+    /// must follow their modules, and for options.
     fn end(&self, nodes: &[Node]) -> usize {
         let is_old_block = |node: &Node| !node.is_new && node.inner.is_some();
         let before = nodes.iter().position(is_old_block);
@@ -161,7 +164,7 @@ impl Grammar {
             .unwrap_or(nodes.len())
     }
 
-    /// Refuses what bakeoff itself sets.
+    /// Refuses directives that only bakeoff may set.
     fn refuse(&self, block: &str, node: &Node, address: &str) -> Result<(), String> {
         let Node { name, text, .. } = node;
         let argument = text.split_whitespace().nth(1).unwrap_or_default();
@@ -190,7 +193,7 @@ impl Grammar {
         Ok(())
     }
 
-    /// Finds directives of which a block has more than the server takes.
+    /// Refuses repeated directives in a block that the server would refuse.
     fn refuse_repeated(&self, nodes: &[Node], block: &str) -> Result<(), String> {
         for (at, node) in nodes.iter().enumerate() {
             let twin = nodes[..at].iter().find(|before| before.is_like(node));
@@ -241,7 +244,7 @@ impl Grammar {
             Syntax::Apache | Syntax::Nginx if inner.is_some() => (first, text.clone()),
             Syntax::Apache | Syntax::Nginx | Syntax::Xml => (first, (self.key)(first)),
         };
-        // Each module and each address has a directive.
+        // These directives are repeated with different arguments.
         if inner.is_none() && lists("loadmodule listen", &key) {
             key = format!("{key} {}", words.next().unwrap_or_default());
         }
@@ -259,7 +262,7 @@ impl Grammar {
         self.main.split(' ').next().unwrap_or_default()
     }
 
-    /// The pieces of a text as blocks and what is in them.
+    /// Builds the tree of blocks.
     fn tree(&self, pieces: Vec<Piece>) -> Result<Vec<Node>, String> {
         let mut open: Vec<(String, Vec<Node>)> = Vec::new();
         let mut nodes = Vec::new();
@@ -282,7 +285,7 @@ impl Grammar {
         }
     }
 
-    /// What ends a block with that head.
+    /// The end of a block with this head.
     fn end_of(&self, head: &str) -> String {
         match self.syntax {
             Syntax::Apache => {
@@ -295,7 +298,8 @@ impl Grammar {
         }
     }
 
-    /// Lines without comments; a backslash at a line's end joins it with the next.
+    /// Splits a text into lines without comments. A backslash at the end of a line joins it with
+    /// the next one.
     fn lines(&self, text: &str) -> Result<Vec<Piece>, String> {
         let mut pieces = Vec::new();
         let mut has_section = false;
@@ -330,7 +334,7 @@ impl Grammar {
 
     fn read_xml(&self, text: &str) -> Result<Vec<Node>, String> {
         let start = text.trim_start();
-        // A declaration stands at the start of a file; within a root of ours it has no place.
+        // A declaration is not allowed within the root element that is added here.
         let body = match start.strip_prefix("<?xml") {
             Some(rest) => rest.split_once("?>").map_or(rest, |(_, body)| body),
             None => start,
@@ -405,14 +409,14 @@ fn descend<'t>(tree: &'t mut Vec<Node>, path: &[&str]) -> Option<&'t mut Vec<Nod
     descend(blocks.find_map(|node| node.inner.as_mut())?, rest)
 }
 
-/// What a text consists of.
+/// A piece of a configuration.
 enum Piece {
     Directive(String),
     Open(String),
     Close(String),
 }
 
-/// A text as nginx reads it: quotes hold words together, and the brace of `${name}` opens no block.
+/// Splits a text as nginx does: quotes group words, and the brace of `${name}` opens no block.
 fn statements(text: &str) -> Result<Vec<Piece>, String> {
     let mut pieces = Vec::new();
     let (mut words, mut word) = (Vec::<String>::new(), String::new());
@@ -517,7 +521,7 @@ http {
 </Service></Server>";
 
     #[test]
-    fn a_directive_takes_the_place_of_bakeoffs() {
+    fn a_directive_replaces_that_of_bakeoff() {
         check(
             "apache2",
             "# fewer\nkeepalive Off\nMaxClients \\\n 200\nListen 10.77.0.1:80\nLoadModule mime_module x.so\nEnableSendfile On\n",
@@ -558,7 +562,7 @@ http {
     }
 
     #[test]
-    fn an_option_or_attribute_takes_the_place_of_bakeoffs() {
+    fn an_option_or_attribute_replaces_that_of_bakeoff() {
         check(
             "mariadbd",
             "# more\ninnodb-buffer-pool-size=1G\n[mysqld]\nloose-skip-name-resolve = off\nquery_cache_size = 0\n\
@@ -630,7 +634,7 @@ http {
     }
 
     #[test]
-    fn what_bakeoff_does_not_set_is_added_where_the_server_takes_it() {
+    fn other_directives_are_added_to_their_blocks() {
         check(
             "apache2",
             "AddType text/css .css\n<Directory />\n  <IfModule x>\n    KeepAlive Off\n  </IfModule>\n</Directory>",
@@ -702,7 +706,7 @@ http {
     }
 
     #[test]
-    fn a_directive_that_the_arm_repeats_is_refused_where_nginx_refuses_it() {
+    fn repeated_directives_are_refused_as_nginx_does() {
         for (arm, expected) in [
             (
                 "sendfile off;\nsendfile on;",
@@ -743,7 +747,7 @@ http {
     }
 
     #[test]
-    fn what_bakeoff_itself_sets_is_refused_in_every_block() {
+    fn directives_of_bakeoff_are_refused_in_every_block() {
         for (service, arm, name) in [
             ("apache2", "documentroot /srv", "documentroot"),
             (
@@ -792,7 +796,7 @@ http {
     }
 
     #[test]
-    fn what_cannot_be_read_or_placed_is_refused() {
+    fn invalid_directives_are_refused() {
         let cases = [
             ("apache2", "LoadModule mpm_event_module x.so"),
             ("apache2", "<Directory />\nRequire all denied"),

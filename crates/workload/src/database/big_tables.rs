@@ -1,4 +1,4 @@
-//! `big-tables`: a table of a thousand columns, read and written whole.
+//! `big-tables`: reads and writes whole rows of a table with a thousand columns.
 
 use anyhow::Result;
 
@@ -6,12 +6,12 @@ use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
-/// What `InnoDB` (1017) and `PostgreSQL` (1600) both allow, and the old size: the table is not scaled.
+/// Number of columns, as in `sql-bench`. `InnoDB` allows 1017, `PostgreSQL` 1600. Not scaled.
 const COLUMNS: u64 = 1000;
 
 pub(super) struct BigTables {
     loops: u64,
-    /// The one row that is read again and again.
+    /// The row that is read repeatedly.
     row: Vec<u64>,
 }
 
@@ -19,7 +19,7 @@ impl BigTables {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
         let mut stream = stream(seed, "database/big-tables");
         Self {
-            loops: scale.of(1000, 5),
+            loops: scale.scaled(1000, 5),
             row: (0..COLUMNS).map(|_| stream.below(1_000_000)).collect(),
         }
     }
@@ -29,12 +29,12 @@ impl BigTables {
         names.join(", ")
     }
 
-    /// The row with its first field replaced, by which rows are told apart.
+    /// The row with its first field replaced.
     fn fields(&self, first: u64, gap: &str) -> String {
         let rest = self.row[1..].iter().copied();
         let fields: Vec<_> = std::iter::once(first)
             .chain(rest)
-            .map(|one| one.to_string())
+            .map(|field| field.to_string())
             .collect();
         fields.join(gap)
     }
@@ -45,29 +45,29 @@ impl Procedure for BigTables {
         let columns: Vec<_> = (1..=COLUMNS)
             .map(|at| format!("i{at} int not null"))
             .collect();
-        client.define(&format!("create table big ({})", columns.join(", ")))?;
-        client.change(&insert("big", [self.fields(0, ", ")]), 1)
+        client.execute(&format!("create table big ({})", columns.join(", ")))?;
+        client.expect_affected(&insert("big", [self.fields(0, ", ")]), 1)
     }
 
-    fn ask(&self, client: &mut Client) -> Result<()> {
+    fn query(&self, client: &mut Client) -> Result<()> {
         let (names, row) = (Self::names(), self.fields(0, "|"));
         for _ in 0..self.loops {
-            client.tells("select * from big", &row)?;
+            client.expect_row("select * from big", &row)?;
         }
         for _ in 0..self.loops {
-            client.tells(&format!("select {names} from big"), &row)?;
+            client.expect_row(&format!("select {names} from big"), &row)?;
         }
         for id in 1..=self.loops {
-            client.change(&insert("big", [self.fields(id, ", ")]), 1)?;
+            client.expect_affected(&insert("big", [self.fields(id, ", ")]), 1)?;
         }
         for id in self.loops + 1..=2 * self.loops {
-            client.change(
+            client.expect_affected(
                 &insert(&format!("big ({names})"), [self.fields(id, ", ")]),
                 1,
             )?;
         }
         let rows = 2 * self.loops + 1;
-        client.tells(
+        client.expect_row(
             "select count(*), sum(i1), sum(i2), sum(i1000) from big",
             format!(
                 "{rows}|{}|{}|{}",
@@ -76,6 +76,6 @@ impl Procedure for BigTables {
                 rows * self.row[999]
             ),
         )?;
-        client.define("drop table big")
+        client.execute("drop table big")
     }
 }

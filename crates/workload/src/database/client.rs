@@ -1,7 +1,7 @@
-//! One client with one connection, to either server, over the wire protocol. Every answer is checked: a statement
-//! that the server refuses, or answers otherwise than the data imply, ends the trial as `Wrong`.
+//! A client with one connection to either server. Every result is checked: a refused statement or a
+//! wrong result ends the trial as `Wrong`.
 //!
-//! Statements and answers are text, as `sql-bench` sent them: no statement is prepared.
+//! Statements and results are text, as in `sql-bench`; there are no prepared statements.
 
 use std::fmt::{Display, Write as _};
 use std::net::SocketAddr;
@@ -17,43 +17,43 @@ use postgres::{NoTls, SimpleQueryMessage};
 use crate::Wrong;
 use crate::database::server::{ACCOUNT, Server};
 
-/// Longest wait for one connection.
+/// Time limit of a connection attempt.
 const CONNECTING: Duration = Duration::from_secs(30);
 
-/// Attempts at one connection; those that fail are counted as errors, the last one ends the trial.
+/// Attempts per connection. Failures count as errors; the last one ends the trial.
 const ATTEMPTS: u32 = 3;
 
-/// Room for the longest statement and row: a thousand fields, a big string.
+/// Largest statement and row.
 const PACKET_BYTES: usize = 16 << 20;
 
-/// Most of a statement that a message shows, in characters.
+/// Length of a statement in messages, in characters.
 const SHOWN: usize = 120;
 
-/// What a client has done so far; read once a second by who waits for it.
+/// Progress of a client, read by the drive.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
-    /// Statements and connections that came out right.
-    pub(crate) right: AtomicU64,
+    /// Successful statements and connections.
+    pub(crate) ok: AtomicU64,
     /// Connections that had to be tried again.
     pub(crate) errors: AtomicU64,
-    /// Which of the procedures is at work, counted from 0.
+    /// Index of the current procedure.
     pub(crate) procedure: AtomicUsize,
 }
 
 /// A row as text; no value is `NULL`.
 type Row = Vec<String>;
 
-/// What the server said to a statement.
-struct Answer {
+/// Result of a statement.
+struct QueryResult {
     rows: Vec<Row>,
-    /// Rows that the statement inserted, found for an update, or deleted.
-    touched: u64,
+    /// Number of rows that were inserted, matched by an update, or deleted.
+    affected: u64,
 }
 
-/// Why the server did not do a statement.
+/// Why the server refused a statement.
 struct Refusal {
-    /// A key was there already.
-    collision: bool,
+    /// Whether a key already existed.
+    is_duplicate: bool,
     why: String,
 }
 
@@ -72,15 +72,15 @@ impl Session {
         }
     }
 
-    fn ask(&mut self, sql: &str) -> Result<Answer, Refusal> {
+    fn query(&mut self, sql: &str) -> Result<QueryResult, Refusal> {
         match self {
-            Self::Mariadb(conn) => ask_mariadb(conn, sql).map_err(|why| Refusal {
+            Self::Mariadb(conn) => query_mariadb(conn, sql).map_err(|why| Refusal {
                 // ER_DUP_ENTRY
-                collision: matches!(&why, mysql::Error::MySqlError(why) if why.code == 1062),
+                is_duplicate: matches!(&why, mysql::Error::MySqlError(why) if why.code == 1062),
                 why: why.to_string(),
             }),
-            Self::Postgresql(client) => ask_postgresql(client, sql).map_err(|why| Refusal {
-                collision: why.code() == Some(&postgres::error::SqlState::UNIQUE_VIOLATION),
+            Self::Postgresql(client) => query_postgresql(client, sql).map_err(|why| Refusal {
+                is_duplicate: why.code() == Some(&postgres::error::SqlState::UNIQUE_VIOLATION),
                 why: why
                     .as_db_error()
                     .map_or_else(|| why.to_string(), ToString::to_string),
@@ -97,24 +97,24 @@ fn open_mariadb(address: SocketAddr) -> Result<mysql::Conn, String> {
         .pass(Some(ACCOUNT))
         .db_name(Some(ACCOUNT))
         .tcp_connect_timeout(Some(CONNECTING))
-        // Connecting is a procedure of its own: without these two the library would ask questions of its own.
+        // These two avoid queries of the library, which would add to the time of connecting.
         .prefer_socket(false)
         .max_allowed_packet(Some(PACKET_BYTES))
         .additional_capabilities(CapabilityFlags::CLIENT_FOUND_ROWS);
     mysql::Conn::new(options).map_err(|why| why.to_string())
 }
 
-fn ask_mariadb(conn: &mut mysql::Conn, sql: &str) -> mysql::Result<Answer> {
+fn query_mariadb(conn: &mut mysql::Conn, sql: &str) -> mysql::Result<QueryResult> {
     let mut result = conn.query_iter(sql)?;
-    let touched = result.affected_rows();
+    let affected = result.affected_rows();
     let mut rows = Vec::new();
     for row in result.by_ref() {
         rows.push(row?.unwrap().iter().map(text).collect());
     }
-    Ok(Answer { rows, touched })
+    Ok(QueryResult { rows, affected })
 }
 
-/// The text protocol sends nothing but bytes and `NULL`.
+/// The text protocol only sends bytes and `NULL`.
 fn text(value: &mysql::Value) -> String {
     match value {
         mysql::Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -139,23 +139,26 @@ fn open_postgresql(address: SocketAddr) -> Result<postgres::Client, String> {
         })
 }
 
-fn ask_postgresql(client: &mut postgres::Client, sql: &str) -> Result<Answer, postgres::Error> {
-    let mut answer = Answer {
+fn query_postgresql(
+    client: &mut postgres::Client,
+    sql: &str,
+) -> Result<QueryResult, postgres::Error> {
+    let mut result = QueryResult {
         rows: Vec::new(),
-        touched: 0,
+        affected: 0,
     };
     for message in client.simple_query(sql)? {
         match message {
             SimpleQueryMessage::Row(row) => {
                 let fields = (0..row.len()).map(|at| row.get(at).unwrap_or("NULL").to_string());
-                answer.rows.push(fields.collect());
+                result.rows.push(fields.collect());
             }
-            SimpleQueryMessage::CommandComplete(touched) => answer.touched = touched,
-            // Names of columns; what else there may be one day is not an answer either.
+            SimpleQueryMessage::CommandComplete(affected) => result.affected = affected,
+            // Column names.
             _ => {}
         }
     }
-    Ok(answer)
+    Ok(result)
 }
 
 /// A connected client.
@@ -181,40 +184,40 @@ impl Client {
         })
     }
 
-    /// Ends the connection and makes a new one.
+    /// Replaces the connection.
     pub(crate) fn reconnect(&mut self) -> Result<()> {
         self.session = open(self.server, self.address, &self.progress)?;
         self.count();
         Ok(())
     }
 
-    /// Runs a statement that touches no rows of its own, such as `create table`.
-    pub(crate) fn define(&mut self, sql: &str) -> Result<()> {
-        self.ask(sql)?;
+    /// Runs a statement without rows, such as `create table`.
+    pub(crate) fn execute(&mut self, sql: &str) -> Result<()> {
+        self.query(sql)?;
         self.count();
         Ok(())
     }
 
-    /// Runs a statement that must touch exactly so many rows.
-    pub(crate) fn change(&mut self, sql: &str, rows: u64) -> Result<()> {
-        let touched = self.ask(sql)?.touched;
-        self.agree(
+    /// Runs a statement that must affect this many rows.
+    pub(crate) fn expect_affected(&mut self, sql: &str, rows: u64) -> Result<()> {
+        let affected = self.query(sql)?.affected;
+        self.compare_and_count(
             sql,
-            &format!("{touched} rows touched"),
+            &format!("{affected} rows touched"),
             &format!("{rows} rows touched"),
         )
     }
 
-    /// Asks for exactly one row, its fields parted by `|`.
-    pub(crate) fn tells(&mut self, sql: &str, row: impl Display) -> Result<()> {
-        let got = show(&self.ask(sql)?.rows);
-        self.agree(sql, &got, &row.to_string())
+    /// Runs a query that must return exactly this row. Fields are separated by `|`.
+    pub(crate) fn expect_row(&mut self, sql: &str, row: impl Display) -> Result<()> {
+        let got = show(&self.query(sql)?.rows);
+        self.compare_and_count(sql, &got, &row.to_string())
     }
 
-    /// Asks for exactly these rows in this order, their fields parted by `|`.
-    pub(crate) fn lists(&mut self, sql: &str, rows: &[String]) -> Result<()> {
-        let got = self.ask(sql)?.rows;
-        self.agree(
+    /// Runs a query that must return exactly these rows in this order. Fields are separated by `|`.
+    pub(crate) fn expect_rows(&mut self, sql: &str, rows: &[String]) -> Result<()> {
+        let got = self.query(sql)?.rows;
+        self.compare_and_count(
             sql,
             &format!("{} rows", got.len()),
             &format!("{} rows", rows.len()),
@@ -225,17 +228,17 @@ impl Client {
         Ok(())
     }
 
-    /// Asks for so many rows, whatever is in them.
-    pub(crate) fn counts(&mut self, sql: &str, rows: u64) -> Result<()> {
-        let got = self.ask(sql)?.rows.len();
-        self.agree(sql, &format!("{got} rows"), &format!("{rows} rows"))
+    /// Runs a query that must return this many rows.
+    pub(crate) fn expect_count(&mut self, sql: &str, rows: u64) -> Result<()> {
+        let got = self.query(sql)?.rows.len();
+        self.compare_and_count(sql, &format!("{got} rows"), &format!("{rows} rows"))
     }
 
-    /// Runs a statement that must be refused for a key that is there already.
-    pub(crate) fn collides(&mut self, sql: &str) -> Result<()> {
-        match self.session.ask(sql) {
+    /// Runs a statement that must be refused because of a duplicate key.
+    pub(crate) fn expect_duplicate_key(&mut self, sql: &str) -> Result<()> {
+        match self.session.query(sql) {
             Err(Refusal {
-                collision: true, ..
+                is_duplicate: true, ..
             }) => self.count(),
             Err(Refusal { why, .. }) => return Err(wrong(sql, &why)),
             Ok(_) => return Err(wrong(sql, "a key that was there already was taken")),
@@ -245,55 +248,54 @@ impl Client {
 
     pub(crate) fn drop_index(&mut self, index: &str, table: &str) -> Result<()> {
         match self.server {
-            Server::Mariadb => self.define(&format!("drop index {index} on {table}")),
-            Server::Postgresql => self.define(&format!("drop index {index}")),
+            Server::Mariadb => self.execute(&format!("drop index {index} on {table}")),
+            Server::Postgresql => self.execute(&format!("drop index {index}")),
         }
     }
 
-    /// Has the server look at a table that was filled. It does so of itself too, but at times of its own: here the
-    /// time is known, and counted.
-    pub(crate) fn settle(&mut self, table: &str) -> Result<()> {
+    /// Updates the statistics of a filled table. Servers also do so in the background, but at
+    /// unknown times.
+    pub(crate) fn analyze(&mut self, table: &str) -> Result<()> {
         match self.server {
-            Server::Mariadb => self.define(&format!("analyze table {table}")),
-            Server::Postgresql => self.define(&format!("vacuum analyze {table}")),
+            Server::Mariadb => self.execute(&format!("analyze table {table}")),
+            Server::Postgresql => self.execute(&format!("vacuum analyze {table}")),
         }
     }
 
-    fn ask(&mut self, sql: &str) -> Result<Answer> {
+    fn query(&mut self, sql: &str) -> Result<QueryResult> {
         self.session
-            .ask(sql)
+            .query(sql)
             .map_err(|refusal| wrong(sql, &refusal.why))
     }
 
-    fn agree(&self, sql: &str, got: &str, right: &str) -> Result<()> {
-        compare(sql, got, right)?;
+    fn compare_and_count(&self, sql: &str, got: &str, expected: &str) -> Result<()> {
+        compare(sql, got, expected)?;
         self.count();
         Ok(())
     }
 
     fn count(&self) {
-        self.progress.right.fetch_add(1, Ordering::Relaxed);
+        self.progress.ok.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Connects and asks one thing: whether the server serves.
-pub(crate) fn ask_once(server: Server, address: SocketAddr) -> Result<(), String> {
+/// Connects and runs a query, to check whether the server works.
+pub(crate) fn check_reachable(server: Server, address: SocketAddr) -> Result<(), String> {
     let mut session = Session::open(server, address)?;
-    let answer = session.ask("select 1").map_err(|refusal| refusal.why)?;
+    let answer = session.query("select 1").map_err(|refusal| refusal.why)?;
     match show(&answer.rows).as_str() {
         "1" => Ok(()),
         other => Err(format!("select 1: {}", short(other))),
     }
 }
 
-/// Rows of values for one `insert` statement, in the order of their columns.
+/// An `insert` statement with these rows of values.
 pub(crate) fn insert<R: Display>(table: &str, rows: impl IntoIterator<Item = R>) -> String {
     let mut sql = format!("insert into {table} values");
-    for (row, gap) in rows
-        .into_iter()
-        .zip(std::iter::once(" ").chain(std::iter::repeat(", ")))
-    {
+    let mut gap = " ";
+    for row in rows {
         let _ = write!(sql, "{gap}({row})");
+        gap = ", ";
     }
     sql
 }
@@ -318,11 +320,11 @@ fn show(rows: &[Row]) -> String {
     rows.join("\n")
 }
 
-fn compare(sql: &str, got: &str, right: &str) -> Result<()> {
-    if got == right {
+fn compare(sql: &str, got: &str, expected: &str) -> Result<()> {
+    if got == expected {
         return Ok(());
     }
-    let what = format!("wrong answer: {}, not {}", short(got), short(right));
+    let what = format!("wrong answer: {}, not {}", short(got), short(expected));
     Err(wrong(sql, &what))
 }
 

@@ -1,4 +1,4 @@
-//! `connect`: connections come and go; small questions, and one with a big answer.
+//! `connect`: many connections, small queries, and a query with a large result.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use crate::data::stream;
 use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
-/// Length of the big string: as long as `MySQL`'s longest in its `blob` of 2004.
+/// Length of the long string: the maximum of `MySQL`'s `blob` in 2004.
 const BIG: usize = 65_000;
 
 pub(super) struct Connect {
@@ -22,8 +22,8 @@ impl Connect {
         let letter = |_| char::from(b'a' + stream.below(26) as u8);
         let big = (0..BIG).map(letter).collect();
         Self {
-            connects: scale.of(10_000, 10),
-            selects: scale.of(100_000, 20),
+            connects: scale.scaled(10_000, 10),
+            selects: scale.scaled(100_000, 20),
             number: stream.below(1_000_000),
             big,
         }
@@ -33,14 +33,14 @@ impl Connect {
 impl Procedure for Connect {
     fn fill(&self, client: &mut Client) -> Result<()> {
         client
-            .define("create table met (a int not null, i int, s varchar(10), primary key (a))")?;
+            .execute("create table met (a int not null, i int, s varchar(10), primary key (a))")?;
         let rows = [1, 2].map(|a| format!("{a}, {}, 'name{a}'", self.number + a));
-        client.change(&insert("met", rows), 2)?;
-        client.define("create table met_big (b text not null)")?;
-        client.change(&insert("met_big", [format!("'{}'", self.big)]), 1)
+        client.expect_affected(&insert("met", rows), 2)?;
+        client.execute("create table met_big (b text not null)")?;
+        client.expect_affected(&insert("met_big", [format!("'{}'", self.big)]), 1)
     }
 
-    fn ask(&self, client: &mut Client) -> Result<()> {
+    fn query(&self, client: &mut Client) -> Result<()> {
         let one = format!("1|{}|name1", self.number + 1);
         let two = [one.clone(), format!("2|{}|name2", self.number + 2)];
         for _ in 0..self.connects {
@@ -48,29 +48,29 @@ impl Procedure for Connect {
         }
         for _ in 0..self.connects {
             client.reconnect()?;
-            client.tells("select 1", 1)?;
+            client.expect_row("select 1", 1)?;
         }
         for _ in 0..self.connects {
             client.reconnect()?;
-            client.tells("select * from met where a = 1", &one)?;
+            client.expect_row("select * from met where a = 1", &one)?;
         }
         for _ in 0..self.selects {
-            client.tells("select 1", 1)?;
+            client.expect_row("select 1", 1)?;
         }
         for _ in 0..self.selects {
-            client.tells("select * from met where a = 1", &one)?;
+            client.expect_row("select * from met where a = 1", &one)?;
         }
         for _ in 0..self.selects {
-            client.lists("select * from met order by a", &two)?;
+            client.expect_rows("select * from met order by a", &two)?;
         }
         let sum = 2 * (self.number + 1);
         for _ in 0..self.selects {
-            client.tells("select i + i from met where a = 1", sum)?;
+            client.expect_row("select i + i from met where a = 1", sum)?;
         }
         for _ in 0..self.connects {
-            client.tells("select b from met_big", &self.big)?;
+            client.expect_row("select b from met_big", &self.big)?;
         }
-        client.define("drop table met")?;
-        client.define("drop table met_big")
+        client.execute("drop table met")?;
+        client.execute("drop table met_big")
     }
 }

@@ -1,4 +1,4 @@
-//! `create`: many tables at once, and tables that come and go.
+//! `create`: many tables at once, and tables that are created and dropped.
 
 use anyhow::Result;
 
@@ -14,7 +14,7 @@ const COLUMNS: &str = "(i int not null, d double precision, f real, s varchar(10
 impl Create {
     pub(super) fn new(scale: Scale) -> Self {
         Self {
-            tables: scale.of(10_000, 10),
+            tables: scale.scaled(10_000, 10),
         }
     }
 }
@@ -22,33 +22,33 @@ impl Create {
 impl Procedure for Create {
     fn fill(&self, client: &mut Client) -> Result<()> {
         for table in 0..self.tables {
-            client.define(&format!("create table many_{table} {COLUMNS}"))?;
+            client.execute(&format!("create table many_{table} {COLUMNS}"))?;
             let row = format!("{table}, 0.5, 0.25, 'ten', 'hundred'");
-            client.change(&insert(&format!("many_{table}"), [row]), 1)?;
+            client.expect_affected(&insert(&format!("many_{table}"), [row]), 1)?;
         }
         Ok(())
     }
 
-    fn ask(&self, client: &mut Client) -> Result<()> {
+    fn query(&self, client: &mut Client) -> Result<()> {
         for table in 0..self.tables {
             let sql = format!("select s, count(*), sum(i) from many_{table} group by s");
-            client.tells(&sql, format!("ten|1|{table}"))?;
+            client.expect_row(&sql, format!("ten|1|{table}"))?;
         }
         let named =
             "select count(*) from information_schema.tables where table_name like 'many\\_%'";
-        client.tells(named, self.tables)?;
+        client.expect_row(named, self.tables)?;
         for table in 0..self.tables {
-            client.define(&format!("drop table many_{table}"))?;
+            client.execute(&format!("drop table many_{table}"))?;
         }
-        client.tells(named, 0)?;
+        client.expect_row(named, 0)?;
         for _ in 0..self.tables {
-            client.define(&format!("create table once {COLUMNS}"))?;
-            client.define("drop table once")?;
+            client.execute(&format!("create table once {COLUMNS}"))?;
+            client.execute("drop table once")?;
         }
         for _ in 0..self.tables {
-            client.define(&format!("create table once {COLUMNS}"))?;
-            client.define("create index once_key on once (i, s)")?;
-            client.define("drop table once")?;
+            client.execute(&format!("create table once {COLUMNS}"))?;
+            client.execute("create index once_key on once (i, s)")?;
+            client.execute("drop table once")?;
         }
         Ok(())
     }

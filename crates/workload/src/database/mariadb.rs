@@ -1,6 +1,6 @@
-//! `MariaDB` with a configuration of its own: nothing of Debian's.
+//! `MariaDB` with bakeoff's configuration.
 //!
-//! `InnoDB`, the server's default, stands in the place of 2004's `MyISAM`: each statement is a transaction.
+//! It uses `InnoDB`, the default, instead of 2004's `MyISAM`: each statement is a transaction.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::service::{Service, words};
 
 const PROGRAM: &str = "/usr/sbin/mariadbd";
 
-/// Where packages keep the statements that make the system tables, without the ending: Debian 13's, and 12's.
+/// Statements for the system tables, without file extension: those of Debian 13 and of 12.
 const SYSTEM: [&str; 2] = [
     "/usr/share/mariadb/mariadb_system_tables",
     "/usr/share/mysql/mysql_system_tables",
@@ -30,7 +30,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, &configure(context))?;
+    let text = config::render(&context.config, &target, &configure(context))?;
     let configuration = context.write("mariadb.cnf", text)?;
     let defaults = format!("--defaults-file={}", configuration.display());
     set_up(
@@ -42,17 +42,17 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         command: as_user(&[PROGRAM, &defaults]),
         logs: Vec::new(),
         configuration: vec![configuration],
-        probe: Probe::Own {
+        probe: Probe::Custom {
             server: Server::Mariadb.address(context),
-            ask: |address| client::ask_once(Server::Mariadb, address),
+            ask: |address| client::check_reachable(Server::Mariadb, address),
         },
         patience: PATIENCE,
         version: words(&[PROGRAM, "--no-defaults", "--version"]),
     })
 }
 
-/// What `mariadb-install-db` does, but for the help texts and the `sys` schema: nobody asks for them here, and they
-/// are nine tenths of the statements. The script itself also wants a package of client programs.
+/// A script like `mariadb-install-db` without help texts and `sys` schema, which are nine tenths of
+/// the statements. `mariadb-install-db` would also need a package of client programs.
 fn script() -> Result<String> {
     let is_there = |system: &&str| Path::new(&format!("{system}.sql")).exists();
     let system = SYSTEM.into_iter().find(is_there).with_context(|| {
@@ -74,14 +74,14 @@ exec \"$@\" --bootstrap --enforce-storage-engine= < set-up.sql
     ))
 }
 
-/// The whole configuration. The log and the buffer fit a small guest, whose memory holds the data too.
+/// The configuration. Log and buffer fit a small guest, whose memory also holds the data.
 fn configure(context: &WorkloadContext) -> String {
     let place = context.dir.join("mariadb");
     let place = place.display();
     let address = Server::Mariadb.address(context);
-    // A server that starts removes all files of temporary tables from its tmpdir, whoever else's they are.
-    // The data are in memory, where O_DIRECT works on new kernels only, and io_uring is taken or not by the
-    // kernel's version and sysctls: both are fixed, as arms must not differ in what their server does.
+    // A starting server removes all files of temporary tables from its tmpdir, so it needs a
+    // separate one. O_DIRECT in memory works on new kernels only, and the use of io_uring depends
+    // on the kernel: both are fixed, so that servers of all arms work in the same way.
     format!(
         "\
 [mariadbd]

@@ -1,4 +1,4 @@
-//! `PostgreSQL` with a configuration of its own: nothing of Debian's.
+//! `PostgreSQL` with bakeoff's configuration.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use crate::database::server::{ACCOUNT, PATIENCE, Server, as_user, own_dir, set_u
 use crate::probe::Probe;
 use crate::service::{Service, words};
 
-/// Where Debian has a directory of programs for each major version.
+/// Debian's directory of programs of each major version.
 const VERSIONS: &str = "/usr/lib/postgresql";
 
-/// The programs of the newest version whose server is installed; clients alone have a directory too.
+/// Programs of the newest version with a server; versions with only clients have a directory too.
 pub(super) fn programs() -> Result<PathBuf> {
     newest(Path::new(VERSIONS)).with_context(|| {
         format!(
@@ -56,7 +56,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         ],
         &dir,
     )?;
-    // The account's database is made by the server alone: a cluster that was just made has no other client.
+    // The server makes the database in single-user mode.
     let create = format!("echo 'create database {ACCOUNT}' | \"$1\" --single -D \"$2\" postgres");
     set_up(&["/bin/sh", "-euc", &create, "sh", &program, place], &dir)?;
     let target = Target {
@@ -65,7 +65,7 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &dir,
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, &configure(context))?;
+    let text = config::render(&context.config, &target, &configure(context))?;
     let configuration = context.write("postgresql.conf", text)?;
     let hosts = context.write("postgresql.hosts", "host all all all trust\n")?;
     let file = format!("config_file={}", configuration.display());
@@ -75,17 +75,17 @@ pub(super) fn service(context: &WorkloadContext) -> Result<Service> {
         command: as_user(&[&program, "-D", place, "-c", &file, "-c", &hba]),
         logs: Vec::new(),
         configuration: vec![configuration, hosts],
-        probe: Probe::Own {
+        probe: Probe::Custom {
             server: Server::Postgresql.address(context),
-            ask: |address| client::ask_once(Server::Postgresql, address),
+            ask: |address| client::check_reachable(Server::Postgresql, address),
         },
         patience: PATIENCE,
         version: words(&[&program, "--version"]),
     })
 }
 
-/// The whole configuration. Tables are vacuumed and analysed when the procedures say so, not when a timer does;
-/// the log is bounded, as it is in memory beside the data.
+/// The configuration. Tables are vacuumed and analysed by the procedures, not by a timer. The log
+/// is limited, because it is in memory.
 fn configure(context: &WorkloadContext) -> String {
     let place = context.dir.join("postgresql");
     let place = place.display();

@@ -1,4 +1,4 @@
-//! `select`: one table with keys of several parts; single rows, ranges, lists, counts of distinct values.
+//! `select`: queries of a table with composite keys: single rows, ranges, lists, distinct values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,35 +10,39 @@ use crate::database::{Procedure, Scale};
 
 pub(super) struct Select {
     scale: Scale,
-    /// By `idn`, the row's number.
+    /// Rows by `idn`.
     rows: Vec<Place>,
-    /// Numbers of the questions.
-    asked: Vec<u64>,
+    /// Values of `idn` to query.
+    queried: Vec<u64>,
 }
 
-/// Where a row stands: a region of one letter, and a group in it.
+/// Region and group of a row.
 struct Place {
     region: char,
     group: u64,
 }
 
-/// Regions and groups of the table.
+/// Number of regions and groups.
 const REGIONS: u64 = 10;
 const GROUPS: u64 = 100;
 
 impl Select {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
         let mut stream = stream(seed, "database/select");
-        let count = scale.of(10_000, 100);
+        let count = scale.scaled(10_000, 100);
         let rows = (0..count).map(|_| Place {
             region: char::from(b'a' + stream.below(REGIONS) as u8),
             group: stream.below(GROUPS),
         });
         let rows: Vec<_> = rows.collect();
-        let asked = (0..scale.of(200_000, 20))
+        let queried = (0..scale.scaled(200_000, 20))
             .map(|_| stream.below(count))
             .collect();
-        Self { scale, rows, asked }
+        Self {
+            scale,
+            rows,
+            queried,
+        }
     }
 
     fn region(&self, region: char) -> impl Iterator<Item = (usize, &Place)> {
@@ -46,22 +50,22 @@ impl Select {
         rows.filter(move |(_, place)| place.region == region)
     }
 
-    /// The region of the n-th question.
+    /// Region of the n-th query.
     fn letter(n: u64) -> char {
         char::from(b'a' + (n % REGIONS) as u8)
     }
 
     fn single(&self, client: &mut Client) -> Result<()> {
-        for idn in &self.asked {
+        for idn in &self.queried {
             let Place { region, group } = &self.rows[*idn as usize];
             let reverse = self.rows.len() as u64 - 1 - idn;
-            client.tells(
+            client.expect_row(
                 &format!(
                     "select rev_idn, grp from selected where region = '{region}' and idn = {idn}"
                 ),
                 format!("{reverse}|{group}"),
             )?;
-            client.tells(
+            client.expect_row(
                 &format!(
                     "select idn from selected where region = '{region}' and rev_idn = {reverse}"
                 ),
@@ -71,36 +75,31 @@ impl Select {
         Ok(())
     }
 
-    /// Rows of a region that lie in a range or a list of numbers.
+    /// Rows of a region in a range or a list.
     fn several(&self, client: &mut Client) -> Result<()> {
         let count = self.rows.len();
-        for n in 0..self.scale.of(25_000, 20) {
+        for n in 0..self.scale.scaled(25_000, 20) {
             let region = Self::letter(n);
             let from = n as usize * 7919 % count;
             let range = from..from + count / 5;
-            let found = self
-                .region(region)
-                .filter(|(idn, _)| range.contains(idn))
-                .count();
-            client.tells(
+            let in_range = self.region(region).filter(|(idn, _)| range.contains(idn));
+            client.expect_row(
                 &format!(
                     "select count(*) from selected where region = '{region}' and idn >= {from} and idn < {}",
                     range.end
                 ),
-                found,
+                in_range.count(),
             )?;
             let list: BTreeSet<_> = (0..10).map(|step| (from + step * 13) % count).collect();
-            let found = list
-                .iter()
-                .filter(|idn| self.rows[**idn].region == region)
-                .count();
+            let in_list = list.iter().filter(|idn| self.rows[**idn].region == region);
+            let count_in_list = in_list.count();
             let list: Vec<_> = list.iter().map(ToString::to_string).collect();
-            client.counts(
+            client.expect_count(
                 &format!(
                     "select * from selected where region = '{region}' and idn in ({})",
                     list.join(", ")
                 ),
-                found as u64,
+                count_in_list as u64,
             )?;
         }
         Ok(())
@@ -114,11 +113,11 @@ impl Select {
             let sum = sums.entry(place.region).or_default();
             *sum = (sum.0 + 1, sum.1 + place.group);
         }
-        for n in 0..self.scale.of(2000, 10) {
+        for n in 0..self.scale.scaled(2000, 10) {
             let region = Self::letter(n);
             let right = groups.get(&region).map_or(0, BTreeSet::len);
             let sql = format!("select count(distinct grp) from selected where region = '{region}'");
-            client.tells(&sql, right)?;
+            client.expect_row(&sql, right)?;
         }
         let by_region: Vec<_> = sums
             .iter()
@@ -128,12 +127,12 @@ impl Select {
             .iter()
             .map(|(region, groups)| format!("{region}|{}", groups.len()))
             .collect();
-        for _ in 0..self.scale.of(1000, 5) {
-            client.lists(
+        for _ in 0..self.scale.scaled(1000, 5) {
+            client.expect_rows(
                 "select region, count(*), sum(grp) from selected group by region order by region",
                 &by_region,
             )?;
-            client.lists(
+            client.expect_rows(
                 "select region, count(distinct grp) from selected group by region order by region",
                 &by_group,
             )?;
@@ -144,24 +143,24 @@ impl Select {
 
 impl Procedure for Select {
     fn fill(&self, client: &mut Client) -> Result<()> {
-        client.define(
+        client.execute(
             "create table selected (region char(1) not null, idn int not null, rev_idn int not null, \
              grp int not null, primary key (region, idn))",
         )?;
-        client.define("create unique index selected_rev on selected (region, rev_idn)")?;
-        client.define("create unique index selected_grp on selected (region, grp, idn)")?;
+        client.execute("create unique index selected_rev on selected (region, rev_idn)")?;
+        client.execute("create unique index selected_grp on selected (region, grp, idn)")?;
         let last = self.rows.len() - 1;
         for (idn, Place { region, group }) in self.rows.iter().enumerate() {
             let row = format!("'{region}', {idn}, {}, {group}", last - idn);
-            client.change(&insert("selected", [row]), 1)?;
+            client.expect_affected(&insert("selected", [row]), 1)?;
         }
-        client.settle("selected")
+        client.analyze("selected")
     }
 
-    fn ask(&self, client: &mut Client) -> Result<()> {
+    fn query(&self, client: &mut Client) -> Result<()> {
         self.single(client)?;
         self.several(client)?;
         self.distinct(client)?;
-        client.define("drop table selected")
+        client.execute("drop table selected")
     }
 }

@@ -1,4 +1,4 @@
-//! The two servers: which there are, where each listens, and what both are set up with.
+//! The two database servers, and their common set-up.
 
 use std::fs::Permissions;
 use std::net::SocketAddr;
@@ -13,20 +13,20 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::context::WorkloadContext;
 use crate::tool::Tool;
 
-/// Name of the account, its password and its database.
+/// Name of the account, of its password and of its database.
 pub(crate) const ACCOUNT: &str = "bakeoff";
 
-/// The user that servers run as, Debian's `nobody`: neither server runs as root, and the packages' own users
-/// come with service scripts that no guest needs.
+/// User of the servers, Debian's `nobody`. They do not run as root, and guests lack the users of
+/// the packages.
 const USER: u32 = 65534;
 
-/// Time that making a data directory may take under emulation.
+/// Time limit for making a data directory under emulation.
 const SETTING_UP: Duration = Duration::from_secs(600);
 
-/// Time that a server may take to start: recovery of a fresh data directory under emulation included.
+/// Time limit of a server's start, including recovery under emulation.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(300);
 
-/// Which server, and so which protocol.
+/// The server, which determines the protocol.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
@@ -37,7 +37,8 @@ pub(crate) enum Server {
     Postgresql,
 }
 
-/// The server with its initdb and pgbench: any suite's by the first name, Debian 12's and 13's by the others.
+/// Packages with server, initdb and pgbench: the first in any suite, the others in Debian 12 and
+/// 13.
 pub(crate) const POSTGRESQL: &str = "postgresql|postgresql-15|postgresql-17";
 
 impl Server {
@@ -64,7 +65,7 @@ impl Server {
     }
 }
 
-/// Makes a directory that belongs to the servers' user.
+/// Makes a directory owned by the servers' user.
 pub(crate) fn own_dir(context: &WorkloadContext, name: &str) -> Result<PathBuf> {
     let dir = context.make_dir(name)?;
     chown(&dir, Some(USER), Some(USER)).with_context(|| format!("give away {}", dir.display()))?;
@@ -91,7 +92,7 @@ pub(crate) fn as_user(command: &[&str]) -> Vec<String> {
         .collect()
 }
 
-/// Runs a command as the servers' user, in a directory, to its end.
+/// Runs a command as the servers' user in a directory.
 pub(crate) fn set_up(command: &[&str], dir: &Path) -> Result<()> {
     let tool = Tool {
         command: as_user(command),

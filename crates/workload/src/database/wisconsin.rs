@@ -1,5 +1,6 @@
-//! `wisconsin`: the Wisconsin benchmark (Bitton, `DeWitt`, Turbyfill: Benchmarking database systems, 1983): selections of
-//! 1 and 10 percent, joins, projections, aggregates and updates on relations whose attributes are known.
+//! `wisconsin`: the Wisconsin benchmark (Bitton, `DeWitt`, Turbyfill: Benchmarking database
+//! systems, 1983). It has selections of 1 and 10 percent, joins, projections, aggregates and
+//! updates on relations with known attributes.
 
 use std::collections::BTreeSet;
 
@@ -10,9 +11,9 @@ use crate::database::client::{Client, insert};
 use crate::database::{Procedure, Scale};
 
 pub(super) struct Wisconsin {
-    /// Times that each question is asked.
+    /// Number of rounds.
     rounds: u64,
-    /// `unique1` by `unique2`, of each relation: `onek`, then three of ten times its size.
+    /// `unique1` by `unique2` of each relation: `onek`, then three with ten times its size.
     relations: [(&'static str, Vec<u64>); 4],
 }
 
@@ -27,14 +28,14 @@ const STRINGS: [&str; 4] = ["aaaaxxx", "hhhhxxx", "ooooxxx", "vvvvxxx"];
 
 impl Wisconsin {
     pub(super) fn new(scale: Scale, seed: u64) -> Self {
-        let small = scale.of(1000, 20);
+        let small = scale.scaled(1000, 20);
         let relation = |name: &'static str, rows: u64| {
             let mut unique: Vec<_> = (0..rows).collect();
             stream(seed, name).shuffle(&mut unique);
             (name, unique)
         };
         Self {
-            rounds: scale.of(3, 1),
+            rounds: scale.scaled(3, 1),
             relations: [
                 relation("onek", small),
                 relation("tenk1", 10 * small),
@@ -44,7 +45,7 @@ impl Wisconsin {
         }
     }
 
-    /// Rows of the larger relations.
+    /// Number of rows of the larger relations.
     fn rows(&self) -> u64 {
         self.relations[1].1.len() as u64
     }
@@ -60,40 +61,40 @@ impl Wisconsin {
             let from = rows / 3;
             for key in ["unique1", "unique2"] {
                 let within = format!("where {key} >= {from} and {key} < {}", from + part);
-                client.counts(&format!("select * from tenk1 {within}"), part)?;
-                client.define(&format!("create table selection {COLUMNS}"))?;
+                client.expect_count(&format!("select * from tenk1 {within}"), part)?;
+                client.execute(&format!("create table selection {COLUMNS}"))?;
                 let sql = format!("insert into selection select * from tenk1 {within}");
-                client.change(&sql, part)?;
+                client.expect_affected(&sql, part)?;
                 let sum = part * from + part * (part - 1) / 2;
-                client.tells(&format!("select sum({key}) from selection"), sum)?;
-                client.define("drop table selection")?;
+                client.expect_row(&format!("select sum({key}) from selection"), sum)?;
+                client.execute("drop table selection")?;
             }
         }
         let at = rows / 2;
         let unique = self.unique()[at as usize];
-        client.tells(
+        client.expect_row(
             &format!("select unique1 from tenk1 where unique2 = {at}"),
             unique,
         )?;
-        client.tells(
+        client.expect_row(
             &format!("select unique2 from tenk1 where unique1 = {unique}"),
             at,
         )
     }
 
-    /// Pairs of relations, one of them cut to a tenth, by either key; then three.
+    /// Joins of two relations by either key, restricted to a tenth of the rows; then of three.
     fn joins(&self, client: &mut Client) -> Result<()> {
         let part = self.rows() / 10;
         let sum: u64 = self.unique()[..part as usize].iter().sum();
         for other in ["tenk2", "bprime"] {
-            client.tells(
+            client.expect_row(
                 &format!(
                     "select count(*), sum(t.unique1) from tenk1 t, {other} o \
                      where t.unique2 = o.unique2 and o.unique2 < {part}"
                 ),
                 format!("{part}|{sum}"),
             )?;
-            client.tells(
+            client.expect_row(
                 &format!(
                     "select count(*), sum(o.unique1) from tenk1 t, {other} o \
                      where t.unique1 = o.unique1 and t.unique1 < {part}"
@@ -102,7 +103,7 @@ impl Wisconsin {
             )?;
         }
         let part = self.relations[0].1.len() as u64;
-        client.tells(
+        client.expect_row(
             "select count(*), sum(t.unique1) from onek o, tenk1 t, tenk2 u \
              where o.unique2 = t.unique2 and t.unique2 = u.unique2",
             format!("{part}|{sum}"),
@@ -115,11 +116,11 @@ impl Wisconsin {
             .map(|(unique1, unique2)| (unique1 % 100, unique2 % 4))
             .collect();
         let all = "two, four, ten, twenty, hundred, string4";
-        client.counts(
+        client.expect_count(
             &format!("select distinct {all} from tenk1"),
             kinds.len() as u64,
         )?;
-        client.counts(
+        client.expect_count(
             "select distinct unique1, unique2, two from tenk1",
             self.rows(),
         )
@@ -132,7 +133,7 @@ impl Wisconsin {
             *least = unique2.min(*least);
             *sum += unique2;
         }
-        client.tells(
+        client.expect_row(
             "select min(unique2), max(unique1) from tenk1",
             format!("0|{}", self.rows() - 1),
         )?;
@@ -141,7 +142,7 @@ impl Wisconsin {
             .zip(0..)
             .map(|((least, _), at)| format!("{at}|{least}"))
             .collect();
-        client.lists(
+        client.expect_rows(
             "select hundred, min(unique2) from tenk1 group by hundred order by hundred",
             &least,
         )?;
@@ -150,56 +151,56 @@ impl Wisconsin {
             .zip(0..)
             .map(|((_, sum), at)| format!("{at}|{sum}"))
             .collect();
-        client.lists(
+        client.expect_rows(
             "select hundred, sum(unique2) from tenk1 group by hundred order by hundred",
             &sums,
         )
     }
 
-    /// A row comes, changes its keys and goes.
+    /// Inserts a row, changes its keys and deletes it.
     fn updates(&self, client: &mut Client) -> Result<()> {
         let new = 2 * self.rows();
-        client.change(&insert("tenk1", [row(new, new)]), 1)?;
+        client.expect_affected(&insert("tenk1", [row(new, new)]), 1)?;
         let moved = format!(
             "update tenk1 set unique2 = {} where unique2 = {new}",
             new + 1
         );
-        client.change(&moved, 1)?;
+        client.expect_affected(&moved, 1)?;
         let moved = format!(
             "update tenk1 set unique1 = {} where unique1 = {new}",
             new + 1
         );
-        client.change(&moved, 1)?;
-        client.tells(
+        client.expect_affected(&moved, 1)?;
+        client.expect_row(
             &format!("select unique1 from tenk1 where unique2 = {}", new + 1),
             new + 1,
         )?;
-        client.change(&format!("delete from tenk1 where unique2 = {}", new + 1), 1)?;
-        client.change("update tenk2 set odd = odd + 2", self.rows())?;
+        client.expect_affected(&format!("delete from tenk1 where unique2 = {}", new + 1), 1)?;
+        client.expect_affected("update tenk2 set odd = odd + 2", self.rows())?;
         let sum: u64 = self.rows() * (self.rows() - 1) / 2;
-        client.tells(
+        client.expect_row(
             "select count(*), sum(unique1) from tenk1",
             format!("{}|{sum}", self.rows()),
         )
     }
 }
 
-/// A row of a relation; its attributes follow from its two keys.
+/// A row of a relation. All attributes follow from the two keys.
 fn row(unique1: u64, unique2: u64) -> String {
-    let of = |cycle: u64| unique1 % cycle;
+    let modulo = |divisor: u64| unique1 % divisor;
     format!(
         "{unique1}, {unique2}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, '{}', '{}', '{}'",
-        of(2),
-        of(4),
-        of(10),
-        of(20),
-        of(100),
-        of(1000),
-        of(2000),
-        of(5000),
-        of(10_000),
-        of(100) * 2 + 1,
-        of(100) * 2,
+        modulo(2),
+        modulo(4),
+        modulo(10),
+        modulo(20),
+        modulo(100),
+        modulo(1000),
+        modulo(2000),
+        modulo(5000),
+        modulo(10_000),
+        modulo(100) * 2 + 1,
+        modulo(100) * 2,
         letters(unique1),
         letters(unique2),
         STRINGS[(unique2 % 4) as usize],
@@ -219,19 +220,19 @@ fn letters(mut number: u64) -> String {
 impl Procedure for Wisconsin {
     fn fill(&self, client: &mut Client) -> Result<()> {
         for (name, unique) in &self.relations {
-            client.define(&format!("create table {name} {COLUMNS}"))?;
+            client.execute(&format!("create table {name} {COLUMNS}"))?;
             for (unique1, unique2) in unique.iter().zip(0..) {
-                client.change(&insert(name, [row(*unique1, unique2)]), 1)?;
+                client.expect_affected(&insert(name, [row(*unique1, unique2)]), 1)?;
             }
             for key in ["unique1", "unique2", "hundred"] {
-                client.define(&format!("create index {name}_{key} on {name} ({key})"))?;
+                client.execute(&format!("create index {name}_{key} on {name} ({key})"))?;
             }
-            client.settle(name)?;
+            client.analyze(name)?;
         }
         Ok(())
     }
 
-    fn ask(&self, client: &mut Client) -> Result<()> {
+    fn query(&self, client: &mut Client) -> Result<()> {
         for _ in 0..self.rounds {
             self.selections(client)?;
             self.joins(client)?;
@@ -240,7 +241,7 @@ impl Procedure for Wisconsin {
             self.updates(client)?;
         }
         for (name, _) in &self.relations {
-            client.define(&format!("drop table {name}"))?;
+            client.execute(&format!("drop table {name}"))?;
         }
         Ok(())
     }

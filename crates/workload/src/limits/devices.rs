@@ -1,4 +1,4 @@
-//! Block devices in memory (`null_blk`), made through configfs: each keeps a block of its own.
+//! Block devices in memory (`null_blk`), made through configfs. Each stores a different block.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -13,13 +13,13 @@ use crate::Wrong;
 use crate::context::WorkloadContext;
 use crate::limits::growth::{Grown, Growth, all_work};
 
-/// Where kernel objects are made as directories.
+/// Mount point of configfs.
 const CONFIGFS: &str = "/sys/kernel/config";
 
-/// Size of each, the smallest there is.
+/// Size of a device; the smallest possible.
 const DEVICE_MIB: u64 = 1;
 
-/// What is written and read at once.
+/// Size of reads and writes.
 const BLOCK_BYTES: usize = 4096;
 
 pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -> Result<Grown> {
@@ -33,20 +33,20 @@ pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -
     let mut working = 0;
     for (number, device) in devices.iter().enumerate() {
         working += u64::from(device.read_block(0)? == block(number as u64));
-        growth.go_on(0)?;
+        growth.record(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)
 }
 
-/// A block that no other number has.
+/// A block whose content depends on `number`.
 pub(super) fn block(number: u64) -> [u8; BLOCK_BYTES] {
     let mut block = [0x5a; BLOCK_BYTES];
     block[..8].copy_from_slice(&number.to_le_bytes());
     block
 }
 
-/// A block device that keeps in memory what is written to it; gone when it is dropped.
+/// A memory-backed block device; removed when it is dropped.
 #[derive(Debug)]
 pub(super) struct Device {
     config: PathBuf,
@@ -54,7 +54,7 @@ pub(super) struct Device {
 }
 
 impl Device {
-    /// Makes one of that name, which no other has.
+    /// Makes a device with this name, which must be unused.
     pub(super) fn make(name: &str, size_mib: u64) -> Result<Self> {
         mount_configfs()?;
         let config = Path::new(CONFIGFS).join("nullb").join(name);
@@ -75,7 +75,7 @@ impl Device {
         }
         let index =
             fs::read_to_string(device.config.join("index")).context("read a device's index")?;
-        // Kernels before 6.2 call it by its index, later ones as its directory.
+        // Kernels before 6.2 name the device by its index, later ones by its directory.
         let paths = [
             format!("/dev/{name}"),
             format!("/dev/nullb{}", index.trim()),
@@ -87,7 +87,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Writes a block at an offset, past the page cache's keeping: what is last closed is forgotten.
+    /// Writes a block at an offset. Closing the device drops it from the page cache.
     pub(super) fn write_block(&self, offset: u64, block: &[u8]) -> Result<()> {
         let file = OpenOptions::new().write(true).open(&self.path);
         let file = file.with_context(|| format!("open {}", self.path.display()))?;

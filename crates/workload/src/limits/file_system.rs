@@ -1,7 +1,10 @@
-//! A file system on a device that keeps only what is written: blocks past 2 TiB are written and read back, on the device
-//! itself, in a file at an offset past 2 TiB, and in directories, which ext4 of 6.1 spreads over the device with their inodes (7.2
-//! does not, and data of small files both keep together). So that data lies past 2 TiB in a file of either, the first file is
-//! made where ext4 is told to look for an inode (`inode_goal`). How high a file and a directory lay are facts, not figures.
+//! A large file system on a sparse device. Blocks past 2 TiB are written and read back: on the
+//! device, in a file at an offset past 2 TiB, and in files and directories.
+//!
+//! ext4 of 6.1 spreads directories and their inodes over the device; 7.2 does not. Both keep the
+//! data of small files together. So the first file is made with `inode_goal` set to a high inode,
+//! which places its data past 2 TiB on either kernel. Positions of files and directories are facts,
+//! not figures.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -18,13 +21,13 @@ use crate::limits::devices::{Device, block};
 use crate::limits::growth::{Grown, Growth};
 use crate::tool::Tool;
 
-/// Directories, which ext4 spreads over the device, with a file each.
+/// Number of directories, each with a file.
 const DIRECTORIES: u64 = 64;
 
-/// Where on the device the first file is to be: 15/16 of its size from the front.
+/// Position of the first file on the device, in sixteenths of its size.
 const FAR_SIXTEENTHS: u64 = 15;
 
-/// Blocks of the file system, in bytes.
+/// Block size of the file system.
 const BLOCK_BYTES: u64 = 4096;
 
 const TIB: f64 = (1_u64 << 40) as f64;
@@ -35,15 +38,16 @@ pub(super) fn reach(
     wanted: u64,
 ) -> Result<Grown> {
     let began = Instant::now();
-    let made = Device::make("bakeoff-large", wanted >> 20);
-    let (device, refused) = match made {
-        Ok(device) => (device, None),
+    let device = match Device::make("bakeoff-large", wanted >> 20) {
+        Ok(device) => device,
         Err(why) => {
+            let refused = Some(format!("{why:#}"));
             return Ok(grown(
                 wanted,
                 0,
-                (Duration::ZERO, Highest::default()),
-                Some(format!("{why:#}")),
+                Duration::ZERO,
+                Highest::default(),
+                refused,
             ));
         }
     };
@@ -53,40 +57,40 @@ pub(super) fn reach(
         return Err(Wrong(format!("the device forgot its block at {last}")).into());
     }
     let mounted = Mounted::make(&device, context)?;
-    growth.go_on(1)?;
+    growth.record(1)?;
     let size = rustix::fs::statvfs(&mounted.0).context("ask for the size of the file system")?;
-    // Before all others: small files that follow each other have their data near the first one's.
+    // Before other files, because data of small files is placed near that of the first one.
     let goal = size.f_files / 16 * FAR_SIXTEENTHS;
     make_far(&mounted.0, &device, goal)?;
-    use_it(&mounted.0, wanted, growth)?;
+    check_files(&mounted.0, wanted, growth)?;
     let took = began.elapsed();
-    // After the time was taken: asking is 65 programs.
-    let highest = Highest::ask(&mounted.0, growth)?;
+    // Not part of the time, because it runs 65 programs.
+    let highest = Highest::read(&mounted.0, growth)?;
     let bytes = size.f_blocks * size.f_frsize;
-    // Its own tables take a part.
+    // The tables of the file system take some space.
     if (bytes as f64) < wanted as f64 * 0.9 {
         let what = format!("a file system of {bytes} bytes on a device of {wanted}");
         return Err(Wrong(what).into());
     }
-    Ok(grown(wanted, wanted, (took, highest), refused))
+    Ok(grown(wanted, wanted, took, highest, None))
 }
 
-/// Places on the device, in bytes, that were read back there.
+/// Highest positions on the device that were read back, in bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Highest {
-    /// The data of the first file.
+    /// Data of the first file.
     file: u64,
-    /// The highest of the directories in which a file was found.
+    /// The highest directory.
     directory: u64,
 }
 
 impl Highest {
-    /// Asks where the files and directories lie that were made and found again in a file system.
-    fn ask(place: &Path, growth: &mut Growth<'_>) -> Result<Self> {
+    /// Reads the positions of files and directories in a file system.
+    fn read(place: &Path, growth: &mut Growth<'_>) -> Result<Self> {
         let mut directory = 0;
         for number in 0..DIRECTORIES {
             directory = directory.max(place_on_device(&directory_path(place, number))?);
-            growth.go_on(0)?;
+            growth.record(0)?;
         }
         Ok(Self {
             file: place_on_device(&far_path(place))?,
@@ -106,7 +110,8 @@ fn directory_path(place: &Path, number: u64) -> PathBuf {
 fn grown(
     wanted: u64,
     reached: u64,
-    (took, highest): (Duration, Highest),
+    took: Duration,
+    highest: Highest,
     refused: Option<String>,
 ) -> Grown {
     let in_tib = |bytes: u64| format!("{:.2} TiB", bytes as f64 / TIB);
@@ -125,26 +130,26 @@ fn grown(
     }
 }
 
-/// Makes a file near an inode of that number, and reads it back.
+/// Makes a file near the inode `goal`, and reads it back.
 fn make_far(place: &Path, device: &Device, goal: u64) -> Result<()> {
     let name = device.path.file_name().unwrap_or_default();
     let tunable = Path::new("/sys/fs/ext4").join(name).join("inode_goal");
-    let tell = |goal: u64| {
+    let set_goal = |goal: u64| {
         fs::write(&tunable, goal.to_string())
             .with_context(|| format!("write {goal} to {}", tunable.display()))
     };
-    tell(goal)?;
+    set_goal(goal)?;
     let path = far_path(place);
     let file = File::create(&path).context("make a file")?;
     file.write_all_at(&block(goal), 0).context("write a file")?;
     file.sync_all().context("write a file back")?;
-    tell(0)?;
+    set_goal(0)?;
     forget_cached()?;
     check_block(&path, 0, goal)
 }
 
-/// Writes and reads files: one at the end of what a file may be, and one in each directory.
-fn use_it(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<()> {
+/// Writes and reads a file at its largest offset, and a file in each directory.
+fn check_files(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<()> {
     let far = size - 2 * BLOCK_BYTES;
     let sparse = place.join("sparse");
     let file = File::create(&sparse).context("make a sparse file")?;
@@ -164,37 +169,37 @@ fn use_it(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<()> {
     check_block(&sparse, far, far)?;
     for number in 0..DIRECTORIES {
         check_block(&path(number), 0, number)?;
-        growth.go_on(0)?;
+        growth.record(0)?;
     }
     Ok(())
 }
 
 fn check_block(path: &Path, offset: u64, number: u64) -> Result<()> {
-    let want = block(number);
-    let mut read = want;
+    let expected = block(number);
+    let mut read = expected;
     read.fill(0);
     let file = File::open(path).with_context(|| format!("open {}", path.display()))?;
     let ended = file.read_exact_at(&mut read, offset);
-    if ended.is_err() || read != want {
+    if ended.is_err() || read != expected {
         let what = format!("wrong content at {offset} of {}", path.display());
         return Err(Wrong(what).into());
     }
     Ok(())
 }
 
-/// Where the first block of a file or directory lies on the device, in bytes, as filefrag(8) says.
+/// Position of the first block of a file or directory on the device in bytes, from filefrag(8).
 fn place_on_device(path: &Path) -> Result<u64> {
     let shown = path.to_string_lossy();
-    let said = Tool::new(&["filefrag", "-v", &shown], Duration::from_secs(60)).set_up()?;
-    let first = first_block(&said.out);
+    let output = Tool::new(&["filefrag", "-v", &shown], Duration::from_secs(60)).set_up()?;
+    let first = first_block(&output.stdout);
     let first =
-        first.with_context(|| format!("filefrag says no place of {shown}: {}", said.out))?;
+        first.with_context(|| format!("filefrag says no place of {shown}: {}", output.stdout))?;
     Ok(first * BLOCK_BYTES)
 }
 
 /// `   0:        0..       0:      34816..     34816:      1:             last,eof`
-fn first_block(said: &str) -> Option<u64> {
-    let line = said
+fn first_block(output: &str) -> Option<u64> {
+    let line = output
         .lines()
         .find_map(|line| line.trim().strip_prefix("0:"))?;
     let (_, rest) = line.split_once(':')?;
@@ -209,7 +214,7 @@ impl Mounted {
         let place = context.make_dir("large")?;
         let (disk, mount) = (device.path.to_string_lossy(), place.to_string_lossy());
         let limit = Duration::from_secs(600);
-        // What a device in memory need not keep is not written: unused tables, and a journal of a gigabyte.
+        // To save memory, unused tables and a large journal are not written.
         let extended = "lazy_itable_init=1,nodiscard";
         let make = [
             "mkfs.ext4",
@@ -243,11 +248,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_place_of_a_file_is_read() {
-        let said = "Filesystem type is: ef53\nFile size of x is 4096 (1 block of 4096 bytes)\n ext:     logical_offset:        \
+    fn the_position_of_a_file_is_parsed() {
+        let output = "Filesystem type is: ef53\nFile size of x is 4096 (1 block of 4096 bytes)\n ext:     logical_offset:        \
                     physical_offset: length:   expected: flags:\n   0:        0..       0:  805306368.. 805306368:      1:             \
                     last,eof\nx: 1 extent found\n";
-        assert_eq!(first_block(said), Some(805_306_368));
+        assert_eq!(first_block(output), Some(805_306_368));
         assert_eq!(first_block("x: 0 extents found\n"), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Open files of one process: each is read when all are open.
+//! Open files of one process, each of which is read when all are open.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use crate::context::WorkloadContext;
 use crate::limits::growth::{Grown, Growth, all_work};
 
-/// What the file holds, by which each opening is known to be one of it.
+/// Content of the file, to check each open file.
 const CONTENT: &[u8] = b"open";
 
 pub(super) fn reach(
@@ -28,7 +28,7 @@ pub(super) fn reach(
         file.read_exact_at(&mut read, 0)
             .context("read an open file")?;
         working += u64::from(read == CONTENT);
-        growth.go_on(0)?;
+        growth.record(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)

@@ -1,42 +1,42 @@
-//! Things made one after the other: how many there are, what the last of them cost, and why there are no more.
+//! Makes objects one after the other, measures their cost, and records why there are no more.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use record::curve::Point;
 
 use crate::ticker::Ticker;
-use crate::{Watcher, Wrong};
+use crate::{Watcher, Wrong, check_stop};
 
-/// Points of a curve.
+/// Number of points of a curve.
 const POINTS: u64 = 10;
 
-/// What came of one kind of thing.
+/// Result for one kind of object.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Grown {
     pub(super) kind: &'static str,
     pub(super) unit: &'static str,
     pub(super) reached: f64,
     pub(super) wanted: f64,
-    /// What the kernel said to the first that it refused.
+    /// The error of the first object that the kernel refused.
     pub(super) refused: Option<String>,
-    /// Mean time of each, in microseconds, against how many there were.
+    /// Mean time per object in microseconds, by the number of objects.
     pub(super) points: Vec<Point>,
-    /// Name, unit and value of what each costs.
+    /// Name, unit and value of each cost per object.
     pub(super) costs: Vec<(&'static str, &'static str, f64)>,
     pub(super) facts: Vec<(&'static str, String)>,
 }
 
 impl Grown {
-    /// What was reached of what was wanted.
+    /// Reached share of the wanted number.
     pub(super) fn share(&self) -> f64 {
         (self.reached / self.wanted).min(1.0)
     }
 }
 
-/// Watches things grow in number, within a limit of time.
+/// Makes objects within a time limit.
 pub(super) struct Growth<'g> {
     ticker: Ticker<'g>,
     stop: &'g AtomicBool,
@@ -58,7 +58,7 @@ impl<'g> Growth<'g> {
         }
     }
 
-    /// Makes things until there are as many as are wanted, or the kernel refuses one.
+    /// Makes objects until their number is reached or the kernel refuses one.
     pub(super) fn grow(
         &mut self,
         kind: &'static str,
@@ -75,7 +75,7 @@ impl<'g> Growth<'g> {
                 break;
             }
             count += 1;
-            self.go_on(1)?;
+            self.record(1)?;
             if count % step == 0 || count == wanted {
                 let took = step_began.elapsed().as_secs_f64() * 1e6;
                 let value = took / (count - step_from) as f64;
@@ -107,12 +107,13 @@ impl<'g> Growth<'g> {
         })
     }
 
-    /// So much more was done; an error where there is no time for more.
-    pub(super) fn go_on(&mut self, more: u64) -> Result<()> {
-        self.ticker.tick(more);
-        if self.stop.load(Ordering::Relaxed) {
-            bail!("stopped by the host");
-        }
+    /// Records that `count` more objects were made.
+    ///
+    /// # Errors
+    /// The time limit has passed, or the host has stopped the trial.
+    pub(super) fn record(&mut self, count: u64) -> Result<()> {
+        self.ticker.tick(count);
+        check_stop(self.stop)?;
         if self.began.elapsed() > self.limit {
             let limit = base::input::units::show_duration(self.limit);
             return Err(Wrong(format!("the limits were not reached in {limit}")).into());
@@ -121,7 +122,7 @@ impl<'g> Growth<'g> {
     }
 }
 
-/// Fewer that work than there are: what was counted does not hold.
+/// Fails if some objects do not work.
 pub(super) fn all_work(grown: &Grown, working: u64) -> Result<()> {
     // Both are whole numbers.
     if (working as f64 - grown.reached).abs() < 0.5 {
@@ -131,7 +132,7 @@ pub(super) fn all_work(grown: &Grown, working: u64) -> Result<()> {
     Err(Wrong(what).into())
 }
 
-/// Memory that could be had, in bytes.
+/// Available memory in bytes.
 fn free_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/meminfo").context("read /proc/meminfo")?;
     let line = text

@@ -1,4 +1,4 @@
-//! Processes that are all alive: each answers when it begins and once more when all are there.
+//! Processes, each of which answers when it starts and again when all exist.
 
 use anyhow::{Context, Result};
 use base::process::VmClones;

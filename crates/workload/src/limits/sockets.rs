@@ -1,4 +1,4 @@
-//! Established TCP sockets: each carries a byte to the other end of its connection when all are there.
+//! Established TCP sockets, each of which sends a byte to its peer when all exist.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use crate::context::WorkloadContext;
 use crate::limits::growth::{Grown, Growth, all_work};
 
-/// Connections to one address. Its 28,232 ports run out later, but the kernel gives those of one parity first: past half of
-/// them each connection looks through all of that half, which takes 50 to 90 times as long as the connection itself.
+/// Connections to one address. It has 28,232 ports, but the kernel assigns those of one parity
+/// first. After half of the ports, each connection searches that half in vain, which takes 50 to 90
+/// times as long as connecting.
 const TO_ONE_ADDRESS: u64 = 10_000;
 
 pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -> Result<Grown> {
@@ -18,7 +19,7 @@ pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -
     let first = u32::from(Ipv4Addr::LOCALHOST);
     let mut sockets: Vec<TcpStream> = Vec::with_capacity(wanted as usize);
     let mut grown = growth.grow("sockets", wanted, &mut |number| {
-        // Both ends exist once the second is accepted; they stand beside each other.
+        // The two sockets of a connection are adjacent.
         if number % 2 == 0 {
             let address = Ipv4Addr::from(first + (number / 2 / TO_ONE_ADDRESS) as u32);
             sockets.push(TcpStream::connect(SocketAddr::from((address, port)))?);
@@ -27,25 +28,26 @@ pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -
         }
         Ok(())
     })?;
-    // One without its other end is not established in the end.
+    // A socket whose connection was not accepted does not count.
     grown.reached -= (sockets.len() % 2) as f64;
     let mut working = 0;
     for (number, pair) in sockets.chunks_exact(2).enumerate() {
-        working += carry(pair, number as u8).context("carry a byte")?;
-        growth.go_on(0)?;
+        working += exchange(pair, number as u8).context("carry a byte")?;
+        growth.record(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)
 }
 
-/// Sends a byte each way over a connection; sockets that brought the other end's.
-fn carry(pair: &[TcpStream], byte: u8) -> std::io::Result<u64> {
+/// Sends a byte each way over a connection. Returns the number of sockets that received the correct
+/// one.
+fn exchange(pair: &[TcpStream], byte: u8) -> std::io::Result<u64> {
     let mut working = 0;
     for (from, to) in [(0, 1), (1, 0)] {
-        let mut brought = [0];
+        let mut received = [0];
         (&pair[from]).write_all(&[byte ^ from as u8])?;
-        (&pair[to]).read_exact(&mut brought)?;
-        working += u64::from(brought[0] == byte ^ from as u8);
+        (&pair[to]).read_exact(&mut received)?;
+        working += u64::from(received[0] == byte ^ from as u8);
     }
     Ok(working)
 }

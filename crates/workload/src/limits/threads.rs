@@ -1,4 +1,4 @@
-//! Threads of one process that are all alive: each counts itself when it begins and once more when all are there.
+//! Threads of one process, each of which answers when it starts and counts itself when all exist.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{RwLock, mpsc};
@@ -14,21 +14,21 @@ const STACK_BYTES: usize = 16 << 10;
 
 pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -> Result<Grown> {
     let ended = AtomicU64::new(0);
-    let (tell, begun) = mpsc::channel();
+    let (sender, started) = mpsc::channel();
     let gate = RwLock::new(());
     let grown = thread::scope(|scope| {
         let closed = gate.write().expect("nobody panics while holding the gate");
         let grown = growth.grow("threads", wanted, &mut |_| {
-            let (gate, ended, tell) = (&gate, &ended, tell.clone());
+            let (gate, ended, sender) = (&gate, &ended, sender.clone());
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
             builder.spawn_scoped(scope, move || {
-                let _ = tell.send(());
+                let _ = sender.send(());
                 drop(gate.read());
                 ended.fetch_add(1, Ordering::Relaxed);
             })?;
-            // One that was made has also run. Whoever yielded instead of sleeping would wait for the turn of a task that is
-            // new, which is 12 times as long under CFS as under EEVDF.
-            begun.recv().context("hear from a thread")
+            // Waits until the thread has run. Yielding instead would wait for the first turn of a
+            // new task, which takes 12 times as long under CFS as under EEVDF.
+            started.recv().context("hear from a thread")
         });
         drop(closed);
         grown

@@ -1,9 +1,9 @@
-//! The load file: what each client does, line by line, from its first directory to its last deletion.
+//! The load file, which lists the operations of each client.
 //!
-//! dbench's `client.txt` is a trace of `NetBench`: each client makes the files of nine office applications (16 MB, and 5 MB that
-//! nobody reads), then works with one application after the other, 131 times round, and starts over. A trial of
-//! seconds would see the making of files alone. So a plan may name applications: then clients do only what the
-//! trace does in the directories of these, which is complete in itself.
+//! dbench's `client.txt` is a trace of `NetBench`. Each client makes the files of nine office
+//! applications (16 MB, and 5 MB that are never read), then uses one application after the other,
+//! 131 times, and starts over. A trial of seconds would only make files. So a plan may name
+//! applications: clients then only do the operations in their directories.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,15 +14,15 @@ use anyhow::{Context, Result, ensure};
 use crate::context::WorkloadContext;
 use crate::smb::samba::place;
 
-/// Where Debian's dbench has it.
+/// The load file of Debian's dbench.
 const WHOLE: &str = "/usr/share/dbench/client.txt";
 
-/// Its applications, by the names of their directories; SEED reads and writes its large files as they are.
+/// Directory names of its applications. SEED reads and writes its large files in place.
 pub(crate) const APPLICATIONS: [&str; 9] = [
     "WORD", "EXCEL", "PWRPNT", "COREL", "WORDPRO", "PM", "PARADOX", "ACCESS", "SEED",
 ];
 
-/// Writes the part of some applications, if any are named.
+/// Writes the part of the named applications, if any.
 pub(crate) fn write(context: &WorkloadContext, applications: &[String]) -> Result<()> {
     if applications.is_empty() {
         ensure!(fs::exists(WHOLE)?, "no load file: {WHOLE}");
@@ -33,28 +33,28 @@ pub(crate) fn write(context: &WorkloadContext, applications: &[String]) -> Resul
     Ok(())
 }
 
-/// The load file to play.
+/// Path of the load file to use.
 pub(crate) fn path(context: &WorkloadContext) -> PathBuf {
     let part = place(context, "load.txt");
     if part.exists() { part } else { WHOLE.into() }
 }
 
-/// What a line is about.
+/// The object of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum About<'l> {
-    /// A path of an application's.
+    /// A path of an application.
     Application(&'l str),
-    /// The client's own directories.
+    /// The client's directories.
     Client,
     /// An open file.
     Handle(&'l str),
-    /// Nothing of its own: part of what the application at work does.
+    /// Part of the current application's work.
     Work,
-    /// All applications: files that fill the disk, a listing that counts directories.
+    /// All applications: files that fill the disk, and a listing of directories.
     All,
 }
 
-/// The lines of the named applications, in their order.
+/// Keeps the lines of the named applications.
 fn cut(whole: &str, applications: &[String]) -> String {
     let mut part = String::new();
     let mut open = HashMap::new();
@@ -148,7 +148,7 @@ Deltree "\clients\client1" NT_STATUS_OK
             base::skip::skip(&format!("no load file of dbench: {WHOLE}"));
             return;
         };
-        // The making of the files and five times round.
+        // The making of files, and five rounds.
         let end = whole
             .match_indices('\n')
             .nth(20_000)

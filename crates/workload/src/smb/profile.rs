@@ -1,7 +1,5 @@
-//! What smbd itself counted: how often each operation was done, and how long it took inside the server.
-//!
-//! The counters are those of `smbstatus --profile`, over all processes since smbd began. Counts are exact; times are
-//! means, for smbd keeps sums only.
+//! smbd's counts and times of operations, from `smbstatus --profile`. They cover all processes
+//! since the start of smbd. Times are means, because smbd only keeps sums.
 
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
@@ -14,8 +12,8 @@ use crate::context::WorkloadContext;
 use crate::figures::guard;
 use crate::smb::samba;
 
-/// The main operations of the load file, and the counters that make up their time. Reads and writes end in a thread
-/// of smbd's, which has a counter of its own.
+/// The main operations of the load file, and the counters of their times. Reads and writes are
+/// completed by other threads, which have separate counters.
 const OPERATIONS: [(&str, &str, &[&str]); 7] = [
     ("open-mean", "SMBntcreateX", &[]),
     ("close-mean", "SMBclose", &[]),
@@ -26,10 +24,10 @@ const OPERATIONS: [(&str, &str, &[&str]); 7] = [
     ("unlink-mean", "SMBunlink", &[]),
 ];
 
-/// The mean time of each main operation that was done at all.
+/// Mean times of all main operations that occurred.
 pub(crate) fn read(context: &WorkloadContext, stop: &AtomicBool) -> Result<Vec<Figure>> {
-    let said = samba::counters(context).run_well(stop, &mut || {})?;
-    let means = means(&said.out);
+    let output = samba::counters(context).run_successfully(stop, &mut || {})?;
+    let means = means(&output.stdout);
     if means.is_empty() {
         return Err(Wrong("smbd counted no operation".into()).into());
     }

@@ -1,6 +1,7 @@
-//! Samba with a configuration of its own: one share, one user, no printers, no directory service.
+//! Samba with bakeoff's configuration: one share, one user, no printers, no directory service.
 //!
-//! All that smbd writes is below the context. `bench.nbench` speaks SMB1, which Samba no longer offers by itself.
+//! smbd only writes below the context's directory. `bench.nbench` uses SMB1, which Samba disables
+//! by default.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -16,23 +17,23 @@ use crate::probe::Probe;
 use crate::service::{Service, words};
 use crate::tool::Tool;
 
-/// The name of its service.
+/// Name of the service.
 pub(crate) const SERVICE: &str = "smbd";
 
 /// SMB without `NetBIOS`.
 const PORT: u16 = 445;
 
-/// smbd starts helpers and makes its databases before it listens: seconds of an emulated guest.
+/// Time limit of the start, including helpers and databases, under emulation.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A user that every Debian system has and that is not root, so that permissions are checked.
+/// User and password; not root, so that permissions are checked.
 const USER: &str = "www-data%bakeoff";
 
-/// That user's number, and the NT hash (MD4 of the text in UTF-16) of the password, as smbpasswd(5) has them.
+/// The user's smbpasswd(5) entry, with the NT hash (MD4 of UTF-16) of the password.
 const ACCOUNT: &str = "www-data:33:XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX:6302C1ECCCCDB93C1DCFCA1509953A2A:\
     [U          ]:LCT-00000001:\n";
 
-/// Where smbd keeps what it writes, by the name of the option that says so.
+/// Options and names of the directories to which smbd writes.
 const PLACES: [(&str, &str); 6] = [
     ("private dir", "private"),
     ("lock directory", "lock"),
@@ -42,7 +43,7 @@ const PLACES: [(&str, &str); 6] = [
     ("ncalrpc dir", "ncalrpc"),
 ];
 
-/// A file or directory of the workload's.
+/// Path of a file or directory of the workload.
 pub(crate) fn place(context: &WorkloadContext, name: &str) -> PathBuf {
     context.dir.join("smb").join(name)
 }
@@ -64,7 +65,7 @@ pub(crate) fn service(context: &WorkloadContext) -> Result<Service> {
         dir: &place(context, ""),
         places: Vec::new(),
     };
-    let text = config::settle(&context.config, &target, &configure(context))?;
+    let text = config::render(&context.config, &target, &configure(context))?;
     let configuration = context.write("smb/smb.conf", text)?;
     let file = configuration.to_string_lossy();
     let program = "/usr/sbin/smbd";
@@ -88,7 +89,7 @@ pub(crate) fn service(context: &WorkloadContext) -> Result<Service> {
     })
 }
 
-/// The whole configuration. Signing and encryption stay off, as they were with NetBench.
+/// The configuration. Signing and encryption are off, as in NetBench.
 fn configure(context: &WorkloadContext) -> String {
     let places = PLACES.map(|(option, name)| {
         let place = place(context, name);
@@ -124,10 +125,10 @@ read only = no
     )
 }
 
-/// Time for a few commands to the share.
+/// Time limit of a few commands.
 const CLIENT_LIMIT: Duration = Duration::from_secs(60);
 
-/// `smbclient` with commands for the share.
+/// `smbclient` with commands.
 pub(crate) fn client(context: &WorkloadContext, commands: &str) -> Tool {
     let share = share(context);
     let command = [
@@ -142,7 +143,7 @@ pub(crate) fn client(context: &WorkloadContext, commands: &str) -> Tool {
     Tool::new(&command, CLIENT_LIMIT)
 }
 
-/// `smbtorture` on the share, with its arguments.
+/// `smbtorture` with arguments.
 pub(crate) fn torture(context: &WorkloadContext, arguments: &[&str], limit: Duration) -> Tool {
     let share = share(context);
     let program = "/usr/bin/smbtorture";
@@ -154,7 +155,7 @@ pub(crate) fn torture(context: &WorkloadContext, arguments: &[&str], limit: Dura
     }
 }
 
-/// `smbstatus` with what smbd counted, all clients together.
+/// `smbstatus` with the counters of smbd.
 pub(crate) fn counters(context: &WorkloadContext) -> Tool {
     let configuration = place(context, "smb.conf");
     let file = configuration.to_string_lossy();

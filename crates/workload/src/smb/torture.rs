@@ -1,14 +1,16 @@
-//! smbtorture's `bench.nbench`: so many clients play the load file for a time, and it tells how many bytes they moved.
+//! smbtorture's `bench.nbench`: clients run the load file for some time, and the throughput is
+//! printed.
 //!
 //! ```text
-//! 12      412  173.53 MB/sec  warmup 1 sec                       every second: clients, lines of the load file that each
-//! 12     1169  140.84 MB/sec  execute 2 sec  latency 0.00 msec   has done, bytes since its clock began
-//! 12     8017   72.70 MB/sec  cleanup 10 sec                     the time is up
-//! Throughput 72.6957 MB/sec                                      the last of these rates, with more digits
+//! 12      412  173.53 MB/sec  warmup 1 sec                       every second: number of clients, lines done by each,
+//! 12     1169  140.84 MB/sec  execute 2 sec  latency 0.00 msec   mean rate since the start of its clock
+//! 12     8017   72.70 MB/sec  cleanup 10 sec                     the time limit is reached
+//! Throughput 72.6957 MB/sec                                      the last rate, with more digits
 //! success: nbench
 //! ```
-//! Its clock begins before the clients connect. When its time limit is 20 s or more it begins again after a 20th of it, once all
-//! clients have moved a byte. The plan's warm-up counts from when all have, and what was moved before its end is taken off here.
+//! Its clock starts before the clients connect. If the time limit is 20 s or more, the clock
+//! restarts after a 20th of it, once all clients have transferred a byte. The plan's warm-up counts
+//! from then, and bytes before its end are subtracted here.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -20,49 +22,50 @@ use crate::smb::load_file;
 use crate::smb::samba;
 use crate::{Timing, Wrong, tool};
 
-/// One run of it.
+/// A run of smbtorture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Run {
     pub(crate) clients: u32,
     pub(crate) warmup_s: u64,
     pub(crate) window_s: u64,
-    /// Time that it may take in all.
+    /// Time limit of the whole run.
     pub(crate) limit: Duration,
 }
 
-/// What a run comes to.
+/// Result of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Report {
     /// Read and written together, in 10^6 bytes.
     pub(crate) megabytes_per_s: f64,
-    /// Lines of the load file that each client did in a second.
+    /// Lines of the load file per client and second.
     pub(crate) lines_per_s: f64,
-    /// Operations that failed otherwise than the load file says.
-    pub(crate) odd: u64,
+    /// Operations with another status than in the load file.
+    pub(crate) unexpected: u64,
 }
 
 impl Report {
-    /// Mean time of an operation as its client sees it: a client has one under way at any time.
+    /// Mean time of an operation, since each client always has one under way.
     pub(crate) fn operation_us(&self) -> f64 {
         1e6 / self.lines_per_s
     }
 }
 
 impl Run {
-    /// Runs it to its end in the calling thread's network namespace. A run that failed, in part or whole, is `Wrong`.
+    /// Runs smbtorture in the calling thread's network namespace. A partial or complete failure is
+    /// `Wrong`.
     pub(crate) fn perform(
         &self,
         context: &WorkloadContext,
         stop: &AtomicBool,
-        on_glance: &mut dyn FnMut(),
+        on_poll: &mut dyn FnMut(),
     ) -> Result<Report> {
         let arguments = self.arguments(context);
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let tool = samba::torture(context, &arguments, self.limit);
-        let said = tool.run(stop, on_glance)?;
-        let report = read(&said.out, self).map_err(|why| {
+        let output = tool.run(stop, on_poll)?;
+        let report = read(&output.stdout, self).map_err(|why| {
             let what = format!("smbtorture with {} clients: {why}", self.clients);
-            Wrong(what + &tool::last_lines(&said.out, ""))
+            Wrong(what + &tool::last_lines(&output.stdout, ""))
         })?;
         Ok(report)
     }
@@ -74,36 +77,36 @@ impl Run {
             format!("--timelimit={}", self.time_limit_s()),
             format!("--maximum-runtime={}", self.limit.as_secs()),
             format!("--seed={}", context.seed as u32 >> 1),
-            // A connection that is lost is a failure, not something to do again.
+            // A lost connection is a failure.
             "--option=torture:nretries=0".into(),
             "bench.nbench".into(),
         ]
     }
 
-    /// Connecting is part of the time limit, unless smbtorture's clock begins again once all are connected.
+    /// Time limit; it includes connecting, unless smbtorture's clock restarts after that.
     fn time_limit_s(&self) -> u64 {
         let load_s = self.warmup_s + self.window_s;
         let all_s = load_s + self.connecting_s();
-        if all_s < OWN_WARMUP_FROM_S {
+        if all_s < TORTURE_WARMUP_FROM_S {
             all_s
         } else {
-            load_s.max(OWN_WARMUP_FROM_S)
+            load_s.max(TORTURE_WARMUP_FROM_S)
         }
     }
 
-    /// What an emulated guest needs for 16 clients is about a second.
+    /// Time to connect: an emulated guest needs about a second for 16 clients.
     fn connecting_s(&self) -> u64 {
         u64::from(self.clients / 16)
     }
 
-    /// The warm-up that smbtorture takes of its own accord, before its time limit begins to count.
-    fn own_warmup_s(&self) -> u64 {
-        self.time_limit_s() / OWN_WARMUP_FROM_S
+    /// smbtorture's warm-up before its time limit.
+    fn torture_warmup_s(&self) -> u64 {
+        self.time_limit_s() / TORTURE_WARMUP_FROM_S
     }
 
-    /// How long it loads the server, as far as can be told beforehand.
+    /// Expected timing of the load.
     pub(crate) fn timing(&self) -> Timing {
-        let all_s = self.time_limit_s() + self.own_warmup_s();
+        let all_s = self.time_limit_s() + self.torture_warmup_s();
         Timing {
             warmup: Duration::from_secs(all_s - self.window_s),
             window: Duration::from_secs(self.window_s),
@@ -111,10 +114,10 @@ impl Run {
     }
 }
 
-/// The shortest time limit with which smbtorture takes a warm-up of its own: a 20th of it, in whole seconds.
-const OWN_WARMUP_FROM_S: u64 = 20;
+/// Shortest time limit with a warm-up of smbtorture, which is a 20th of it in whole seconds.
+const TORTURE_WARMUP_FROM_S: u64 = 20;
 
-/// What it says each second.
+/// A line of output per second.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Tick<'o> {
     clients: u32,
@@ -123,7 +126,7 @@ struct Tick<'o> {
     phase: &'o str,
 }
 
-/// Words with which it tells that a client gave up.
+/// Words in messages about failed clients.
 const FAILURES: [&str; 4] = ["Error: ", "ERROR: ", "Reconnecting client", "Failed "];
 
 fn read(out: &str, run: &Run) -> Result<Report, String> {
@@ -137,10 +140,10 @@ fn read(out: &str, run: &Run) -> Result<Report, String> {
         .lines()
         .find_map(|line| line.strip_prefix("Throughput ")?.strip_suffix(" MB/sec"));
     let Some(throughput) = throughput.and_then(|number| number.parse::<f64>().ok()) else {
-        return Err("no throughput was said".into());
+        return Err("no throughput in its output".into());
     };
     if !out.lines().any(|line| line == "success: nbench") {
-        return Err("no success was said".into());
+        return Err("no success in its output".into());
     }
     let Window {
         open,
@@ -152,19 +155,19 @@ fn read(out: &str, run: &Run) -> Result<Report, String> {
     let moved = throughput * closes as f64 - open.megabytes_per_s * opens as f64;
     let lines = close.lines.saturating_sub(open.lines);
     if moved <= 0.0 || lines == 0 {
-        return Err("nothing was moved in the window".into());
+        return Err("nothing was transferred in the window".into());
     }
     Ok(Report {
         megabytes_per_s: moved / seconds,
         lines_per_s: lines as f64 / seconds,
-        odd: out
+        unexpected: out
             .lines()
             .filter(|line| line.contains("] Warning: "))
             .count() as u64,
     })
 }
 
-/// Two ticks, and how many there had been since smbtorture's clock began.
+/// First and last tick of the window, and their numbers since the start of smbtorture's clock.
 struct Window<'o> {
     open: Tick<'o>,
     opens: usize,
@@ -172,13 +175,13 @@ struct Window<'o> {
     closes: usize,
 }
 
-/// From the tick at which all clients had been at work for the warm-up to the end of the time limit.
+/// The window, from the end of the warm-up to the end of the time limit.
 ///
-/// Ticks are counted, not their seconds: each comes a second and a little after the one before, and the little cancels.
+/// Ticks are counted instead of seconds. Each is slightly late, and the error cancels.
 fn window<'o>(out: &'o str, run: &Run) -> Result<Window<'o>, String> {
     let ticks: Vec<_> = out.lines().filter_map(tick).collect();
-    // With a warm-up of its own its clock begins again where that ends.
-    let restarts = run.own_warmup_s() > 0;
+    // After smbtorture's warm-up its clock restarts.
+    let restarts = run.torture_warmup_s() > 0;
     let counts = |tick: &Tick<'_>| !(restarts && tick.phase == "warmup");
     let numbered = || ticks.iter().copied().filter(counts).zip(1..);
     let working = numbered().find(|(tick, _)| tick.phase == "execute");
@@ -290,13 +293,17 @@ Unknown error/failure. Missing torture_fail() or torture_assert_*() call?
 ]
 ";
 
-    fn check((warmup_s, window_s): (u64, u64), out: &str, expected: &Expect) {
-        let run = Run {
-            clients: if out == LONG { 4 } else { 12 },
+    fn run(clients: u32, warmup_s: u64, window_s: u64) -> Run {
+        Run {
+            clients,
             warmup_s,
             window_s,
             limit: Duration::from_secs(600),
-        };
+        }
+    }
+
+    fn check(warmup_s: u64, window_s: u64, out: &str, expected: &Expect) {
+        let run = run(if out == LONG { 4 } else { 12 }, warmup_s, window_s);
         let text = match read(out, &run) {
             Ok(report) => format!("{report:?}, {:.1} us each", report.operation_us()),
             Err(why) => why,
@@ -305,50 +312,57 @@ Unknown error/failure. Missing torture_fail() or torture_assert_*() call?
     }
 
     #[test]
-    fn what_was_moved_before_the_window_is_taken_off() {
+    fn bytes_before_the_window_are_subtracted() {
         // 10 s at 72.6957 MB/s, less 4 s at 99.40, over 6 s.
         check(
-            (4, 6),
+            4,
+            6,
             SHORT,
             &expect![
-                "Report { megabytes_per_s: 54.89283333333333, lines_per_s: 840.1666666666666, odd: 0 }, 1190.2 us each"
+                "Report { megabytes_per_s: 54.89283333333333, lines_per_s: 840.1666666666666, unexpected: 0 }, 1190.2 us each"
             ],
         );
-        // Without a warm-up the window opens at the first tick at which all clients had moved something.
+        // Without a warm-up the window opens at the first tick at which all clients had moved
+        // something.
         check(
-            (0, 10),
+            0,
+            10,
             SHORT,
             &expect![
-                "Report { megabytes_per_s: 61.491888888888894, lines_per_s: 845.0, odd: 0 }, 1183.4 us each"
+                "Report { megabytes_per_s: 61.491888888888894, lines_per_s: 845.0, unexpected: 0 }, 1183.4 us each"
             ],
         );
     }
 
     #[test]
-    fn a_warm_up_of_smbtortures_own_is_not_counted() {
+    fn smbtortures_warm_up_is_not_counted() {
         // 20 s at 34.3187 MB/s, less 8 s at 31.72, over 12 s; the second before them has no tick.
         check(
-            (8, 12),
+            8,
+            12,
             LONG,
             &expect![
-                "Report { megabytes_per_s: 36.05116666666667, lines_per_s: 1661.1666666666667, odd: 0 }, 602.0 us each"
+                "Report { megabytes_per_s: 36.05116666666667, lines_per_s: 1661.1666666666667, unexpected: 0 }, 602.0 us each"
             ],
         );
-        // Where its clock goes on, a tick at which some clients had moved nothing is one of the time limit's.
+        // Where its clock goes on, a tick at which some clients had moved nothing is one of the
+        // time limit's.
         let slow = SHORT.replacen("execute", "warmup ", 1);
         check(
-            (1, 9),
+            1,
+            9,
             &slow,
             &expect![
-                "Report { megabytes_per_s: 55.659625, lines_per_s: 856.0, odd: 0 }, 1168.2 us each"
+                "Report { megabytes_per_s: 55.659625, lines_per_s: 856.0, unexpected: 0 }, 1168.2 us each"
             ],
         );
     }
 
     #[test]
-    fn a_run_that_failed_in_part_gives_no_figure() {
+    fn a_partial_failure_gives_no_figure() {
         check(
-            (0, 10),
+            0,
+            10,
             FULL,
             &expect![
                 "an operation failed: [65] Error: WriteX should have succeeded - NT_STATUS_DISK_FULL"
@@ -356,40 +370,39 @@ Unknown error/failure. Missing torture_fail() or torture_assert_*() call?
         );
         let without = |words: &str| SHORT.replace(words, "");
         check(
-            (0, 10),
+            0,
+            10,
             &without("Throughput 72.6957 MB/sec"),
-            &expect!["no throughput was said"],
+            &expect!["no throughput in its output"],
         );
         check(
-            (0, 10),
+            0,
+            10,
             &without("success: nbench"),
-            &expect!["no success was said"],
+            &expect!["no success in its output"],
         );
         let lost = SHORT.replace("  12      5367", "  11      5367");
-        check((0, 10), &lost, &expect!["clients at work: 11"]);
+        check(0, 10, &lost, &expect!["clients at work: 11"]);
         let late = SHORT.replace("execute", "warmup ");
         check(
-            (0, 10),
+            0,
+            10,
             &late,
             &expect!["its clients were not all at work before the time was up"],
         );
         check(
-            (6, 20),
+            6,
+            20,
             SHORT,
             &expect!["its clients were all at work for less than half of the window: 4 s"],
         );
     }
 
     #[test]
-    fn operations_that_end_otherwise_than_expected_are_counted() {
-        let odd = "[71] Warning: got status NT_STATUS_OK but expected NT_STATUS_NO_SUCH_FILE\n";
-        let run = Run {
-            clients: 12,
-            warmup_s: 1,
-            window_s: 9,
-            limit: Duration::from_secs(600),
-        };
-        let out = SHORT.to_string() + odd + odd;
-        assert_eq!(read(&out, &run).map(|report| report.odd), Ok(2));
+    fn unexpected_results_of_operations_are_counted() {
+        let warning = "[71] Warning: got status NT_STATUS_OK but expected NT_STATUS_NO_SUCH_FILE\n";
+        let out = SHORT.to_string() + warning + warning;
+        let report = read(&out, &run(12, 1, 9));
+        assert_eq!(report.map(|report| report.unexpected), Ok(2));
     }
 }

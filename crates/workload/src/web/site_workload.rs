@@ -1,4 +1,4 @@
-//! Workloads whose clients visit the site of `Web`: each says only where it departs from `web-static`.
+//! Workloads with the site of `Web`. Each defines only its differences from `web-static`.
 
 use std::sync::atomic::AtomicBool;
 
@@ -14,39 +14,39 @@ use crate::{Driven, Programs, Timing, Watcher, Workload, ceiling};
 
 /// A web server with the site, and clients for it.
 ///
-/// Without a method of its own beyond the first two, it is a closed loop without pauses, judged by throughput.
+/// By default a closed loop without think time, judged by throughput.
 pub(crate) trait SiteWorkload: Send + Sync {
     fn web(&self) -> &Web;
 
-    /// Connections at once, at the most.
+    /// Largest number of connections at once.
     fn connections(&self) -> u32;
 
-    /// Steps of its ramp, each with a warm-up and a window.
+    /// Number of steps of its ramp.
     fn steps(&self) -> usize {
         1
     }
 
-    /// Whether one load is sent from the beginning to the end.
+    /// Whether it sends a single load.
     fn has_one_load(&self) -> bool {
         false
     }
 
-    /// Requests per second that are sent whether or not the server keeps up; `None` where each waits for the answer before it.
+    /// Rate of an open loop in requests per second; `None` for a closed loop.
     fn rate_per_s(&self) -> Option<u32> {
         None
     }
 
-    /// Whether hosts can share its load: one load, and all that it yields is in what clients saw.
+    /// Whether hosts can share its load: a single load whose figures come from the clients only.
     fn can_be_shared(&self) -> bool {
         false
     }
 
-    /// Lines for the server's configuration.
+    /// Additional lines of the server's configuration.
     fn extra(&self) -> &'static str {
         ""
     }
 
-    /// Changes the traffic as the workload needs it, and sends it.
+    /// Adapts the traffic and sends it.
     fn send(
         &self,
         traffic: Traffic,
@@ -56,7 +56,7 @@ pub(crate) trait SiteWorkload: Send + Sync {
         drive(&traffic, stop, watcher)
     }
 
-    /// The figures of a trial, from those that every web workload has.
+    /// The figures of a trial, given those of every web workload.
     fn conclude(&self, _seen: &Seen<'_>, web: Vec<Figure>) -> Result<Vec<Figure>, String> {
         Ok(web)
     }

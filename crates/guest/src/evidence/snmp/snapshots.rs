@@ -1,4 +1,4 @@
-//! CPU counters of an agent that renews them every few seconds (net-snmp: 5): when it did so, and what went by between.
+//! CPU time from counters that an agent renews only every few seconds (net-snmp: 5): polls find when it does so.
 //!
 //! ```text
 //! polls      | | | | | |            | | | | | | |
@@ -9,37 +9,37 @@
 
 use std::time::Duration;
 
-/// Windows below it have no CPU time from an agent: two renewals may not lie within them.
+/// A shorter window has no CPU time: it may contain fewer than two renewals.
 pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(10);
 
-/// The load has begun so long before the window opens, where the warm-up is not shorter; counters that are renewed since then count.
-/// With it a window of 10 s has two renewals that lie 5 s apart and a poll.
+/// Renewals count from this long before the window opens, under load if the warm-up is not shorter. So a window of
+/// 10 s has two renewals 5 s apart, and a poll.
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 
-/// Before the window closes counters are polled for so long: one renewal at the least lies within.
+/// How long to poll before the window closes: at least one renewal.
 pub(super) const TAIL: Duration = Duration::from_secs(6);
 
-/// From one poll to the next. 176 polls took snmpd 30 ms of CPU time.
+/// Time between polls. 176 polls took snmpd 30 ms of CPU time.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Between two polls that lie farther apart than this nobody knows when a counter was renewed.
+/// Between polls that are farther apart, the time of a renewal is too uncertain.
 const LONGEST_GAP: Duration = Duration::from_millis(500);
 
-/// The time that counters have covered may differ so much from the time that went by: what counts more or less is not the CPUs' time.
+/// Largest relative difference between counted and elapsed time; beyond it the counters are not the CPUs' time.
 const SPAN_ERROR: f64 = 0.05;
 
 /// Ticks of CPU time in a second (`USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
 
-/// States that are busy, of all.
+/// Number of busy states.
 const BUSY: usize = super::CPU_BUSY.len();
 
-/// Ticks of all CPUs in each state, modulo 2^32 as the MIB has them: of 8 idle CPUs that is 62 days. First those that are busy.
+/// Ticks of all CPUs in each state, the busy ones first. Modulo 2^32 as in the MIB: 62 days of 8 idle CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Ticks(pub(super) [u32; BUSY + super::CPU_IDLE.len()]);
 
 impl Ticks {
-    /// Ticks from an earlier state to this one: busy, and not.
+    /// Busy and idle ticks since an earlier state.
     fn since(&self, earlier: &Self) -> (f64, f64) {
         let mut ticks = self.0.iter().zip(earlier.0);
         let mut sum = |count| -> f64 {
@@ -52,7 +52,7 @@ impl Ticks {
     }
 }
 
-/// Counters as they were renewed, some time between two polls.
+/// Counters that were renewed between two polls.
 #[derive(Debug, Clone, Copy)]
 struct Snapshot {
     earliest: Duration,
@@ -60,12 +60,12 @@ struct Snapshot {
     ticks: Ticks,
 }
 
-/// What polls have told.
+/// First and last renewal in a window.
 #[derive(Debug)]
 pub(super) struct Snapshots {
-    /// Renewals count from here.
+    /// Renewals count from here on.
     from: Duration,
-    /// When the last poll was sent, and what it told.
+    /// When the last poll was sent, and its answer.
     polled: Option<(Duration, Ticks)>,
     first: Option<Snapshot>,
     last: Option<Snapshot>,
@@ -86,8 +86,8 @@ impl Snapshots {
         self.first.is_some()
     }
 
-    /// Adds what a poll told, sent and answered at these times.
-    pub(super) fn add(&mut self, (asked, answered): (Duration, Duration), ticks: Ticks) {
+    /// Adds a poll that was sent and answered at these times.
+    pub(super) fn add(&mut self, asked: Duration, answered: Duration, ticks: Ticks) {
         let before = self.polled.replace((asked, ticks));
         let Some((earliest, old)) = before else {
             return;
@@ -105,8 +105,8 @@ impl Snapshots {
         self.last = Some(snapshot);
     }
 
-    /// CPUs that were busy between the first renewal and the last, of a system with so many. Where it does not count them they
-    /// are taken from the time that went by, which all of them have been busy or not.
+    /// Average of busy CPUs between the first renewal and the last. An unknown number of CPUs is inferred from the
+    /// elapsed time.
     pub(super) fn busy_cpus(&self, cpus: Option<u64>) -> Option<f64> {
         let (first, last) = self.first.zip(self.last)?;
         let (busy, idle) = last.ticks.since(&first.ticks);
@@ -131,13 +131,14 @@ impl Snapshots {
 mod tests {
     use super::*;
 
-    /// A system with so many CPUs that has been up for so many days, and a load of 15 s that keeps half of them busy; else they are idle.
+    /// A system on which a load of 15 s keeps half of the CPUs busy; otherwise they are idle.
     struct System {
         cpus: f64,
+        /// Uptime.
         days: f64,
-        /// From one renewal of the counters to the next.
+        /// Time between renewals of the counters.
         renewal_s: f64,
-        /// When the first one is.
+        /// Time of the first renewal.
         phase_s: f64,
     }
 
@@ -158,14 +159,14 @@ mod tests {
             all
         }
 
-        /// What is told of a window of so many seconds from 2 s on, to polls each tenth of a second.
+        /// The result for a window that opens after 2 s.
         fn busy_cpus(&self, window_s: u64, cpus: Option<u64>) -> Option<f64> {
             let (warmup, window) = (Duration::from_secs(2), Duration::from_secs(window_s));
             let mut snapshots = Snapshots::new(warmup.saturating_sub(LEAD));
             let mut now = warmup.saturating_sub(LEAD * 2);
             while now < warmup + window {
                 let answered = now + Duration::from_millis(1);
-                snapshots.add((now, answered), self.ticks(answered));
+                snapshots.add(now, answered, self.ticks(answered));
                 now += POLL_INTERVAL;
             }
             snapshots.busy_cpus(cpus)
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_system_is_up_changes_nothing() {
+    fn the_uptime_of_a_system_changes_nothing() {
         for days in [0.0, 20.0, 62.138, 100.0, 248.551, 497.102, 510.0] {
             for cpus in [1.0, 2.0, 8.0] {
                 let system = System {
@@ -219,7 +220,7 @@ mod tests {
             renewal_s: 5.0,
             phase_s: 1.3,
         };
-        // Three CPUs have no four CPUs' time.
+        // The counters have four CPUs' time, not three's.
         assert_eq!(system.busy_cpus(12, Some(3)), None);
         let slow = System {
             renewal_s: 30.0,
@@ -229,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_has_just_started_is_known_from_its_first_look_on() {
+    fn an_agent_that_has_just_started_counts_from_its_first_renewal_on() {
         let system = System {
             cpus: 2.0,
             days: 1.0,
@@ -239,13 +240,12 @@ mod tests {
         let mut snapshots = Snapshots::new(Duration::ZERO);
         for tenths in 0..120 {
             let at = Duration::from_millis(tenths * 100);
-            let is_told = tenths >= 50;
-            let ticks = if is_told {
+            let ticks = if tenths >= 50 {
                 system.ticks(at)
             } else {
                 Ticks::default()
             };
-            snapshots.add((at, at), ticks);
+            snapshots.add(at, at, ticks);
         }
         let busy = snapshots.busy_cpus(Some(2)).unwrap();
         assert!((busy - 1.0).abs() < 0.01, "{busy}");
@@ -258,7 +258,7 @@ mod tests {
             let at = Duration::from_millis(at_ms);
             let mut ticks = Ticks::default();
             ticks.0[0] = value;
-            snapshots.add((at, at), ticks);
+            snapshots.add(at, at, ticks);
             snapshots.has_first()
         };
         assert!(!add(0, 1));

@@ -51,7 +51,11 @@ fn check(edits: &[(&str, &str)], wanted: Option<&str>, want: &Expect) {
     let facts = BoxFacts::parse(&text).unwrap();
     let got = match choose_link(&facts, wanted) {
         Ok(link) => {
-            let names: Vec<_> = link.drivers.iter().map(|one| one.name.as_str()).collect();
+            let names: Vec<_> = link
+                .drivers
+                .iter()
+                .map(|driver| driver.name.as_str())
+                .collect();
             format!(
                 "{} {} {}/{} via {:?}, controller {:?} by {:?}, {}",
                 link.interface,
@@ -174,10 +178,10 @@ fn cards(edits: &[(&str, &str)], names: &[&str]) -> String {
     let names: Vec<String> = names.iter().map(ToString::to_string).collect();
     match choose_cards(&facts, &names) {
         Ok(cards) => {
-            let words = cards.iter().map(|own| {
+            let words = cards.iter().map(|card| {
                 format!(
                     "{} {} {}/{}",
-                    own.interface, own.mac, own.address, own.prefix
+                    card.interface, card.mac, card.address, card.prefix
                 )
             });
             words.collect::<Vec<_>>().join(", ")

@@ -1,4 +1,4 @@
-//! Who takes part: the server, the own engines, and those peers that this machine has.
+//! The participants: servers, bakeoff's engines, and the installed peers.
 
 use std::env;
 use std::net::SocketAddr;
@@ -7,23 +7,24 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use crate::baseline::{self, OwnServer};
-use crate::child::Cage;
+use crate::baseline::{self, BenchServer};
+use crate::child::Runner;
 use crate::client::{Engine, Part, ROLE};
 use crate::contest::{File, Host, Scene};
 use crate::late;
 use crate::peers::Tool;
 use crate::server::Server;
 
-/// Where `make bench-load` puts peers that Debian does not have, from the workspace's folder.
-const OWN_PEERS: &str = "target/bench-peers/bin";
+/// Where `make bench-load` installs peers that Debian lacks, relative to the workspace.
+const PEERS_DIR: &str = "target/bench-peers/bin";
 
-pub(crate) struct Field {
+pub(crate) struct Participants {
     pub(crate) server: Server,
-    baseline: OwnServer,
-    late: OwnServer,
+    baseline: BenchServer,
+    late: BenchServer,
     pub(crate) peers: Vec<Peer>,
-    own: String,
+    /// Path of this program.
+    program: String,
 }
 
 /// A client that is not bakeoff.
@@ -34,53 +35,53 @@ pub(crate) struct Peer {
     command: String,
 }
 
-impl Field {
-    pub(crate) fn open(cage: &Cage) -> Result<Self> {
-        let own = env::current_exe().context("cannot find the own program")?;
-        let own = own.to_str().context("own path is not UTF-8")?.to_owned();
+impl Participants {
+    pub(crate) fn open(runner: &Runner) -> Result<Self> {
+        let program = env::current_exe().context("cannot find this program")?;
+        let program = program.to_str().context("path is not UTF-8")?.to_owned();
         let server = Server::start()?;
         let body = server.file(File::Tiny.name());
         let body = body.to_str().context("temporary path is not UTF-8")?;
         let open_for_ms = late::OPEN_FOR.as_millis().to_string();
-        let field = Self {
-            baseline: OwnServer::start(&own, baseline::ROLE, body)?,
-            late: OwnServer::start(&own, late::ROLE, &open_for_ms)?,
+        let participants = Self {
+            baseline: BenchServer::start(&program, baseline::ROLE, body)?,
+            late: BenchServer::start(&program, late::ROLE, &open_for_ms)?,
             server,
             peers: [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha]
                 .into_iter()
                 .filter_map(find)
                 .collect(),
-            own,
+            program,
         };
         for tool in [Tool::Wrk, Tool::H2load, Tool::Ab, Tool::Oha] {
-            if !field.peers.iter().any(|peer| peer.tool == tool) {
+            if !participants.peers.iter().any(|peer| peer.tool == tool) {
                 eprintln!(
                     "left out, because it is not installed: {} (make bench-load)",
                     tool.name()
                 );
             }
         }
-        // Whatever the server reads from disk it reads here.
+        // Lets the server read its files from disk.
         for file in [File::Tiny, File::Image] {
             let scene = Scene {
                 file,
                 ..crate::contest::SCENES[0]
             };
-            cage.run(&field.own_words(&field.part(&scene, Engine::Epoll)))?;
+            runner.run(&participants.client_command(&participants.part(&scene, Engine::Epoll)))?;
         }
-        Ok(field)
+        Ok(participants)
     }
 
-    /// The processes that serve.
+    /// Process ids of the servers.
     pub(crate) fn servers(&self) -> [u32; 3] {
         [self.server.pid(), self.baseline.pid(), self.late.pid()]
     }
 
-    /// The command of a client for a scene; none for a client that is not here.
-    pub(crate) fn words(&self, tool: Tool, scene: &Scene) -> Option<Vec<String>> {
+    /// The command line of a client for a scene; `None` if it is not installed.
+    pub(crate) fn command_line(&self, tool: Tool, scene: &Scene) -> Option<Vec<String>> {
         match tool {
-            Tool::Epoll => Some(self.own_words(&self.part(scene, Engine::Epoll))),
-            Tool::Uring => Some(self.own_words(&self.part(scene, Engine::Uring))),
+            Tool::Epoll => Some(self.client_command(&self.part(scene, Engine::Epoll))),
+            Tool::Uring => Some(self.client_command(&self.part(scene, Engine::Uring))),
             Tool::Wrk | Tool::H2load | Tool::Ab | Tool::Oha => {
                 let peer = self.peers.iter().find(|peer| peer.tool == tool)?;
                 let server = self.address(scene.host);
@@ -90,7 +91,7 @@ impl Field {
         }
     }
 
-    /// The own client's part in a scene.
+    /// Parameters of bakeoff's client in a scene.
     pub(crate) fn part(&self, scene: &Scene, engine: Engine) -> Part {
         Part {
             server: self.address(scene.host),
@@ -107,13 +108,13 @@ impl Field {
         }
     }
 
-    pub(crate) fn own_words(&self, part: &Part) -> Vec<String> {
+    pub(crate) fn client_command(&self, part: &Part) -> Vec<String> {
         let part = serde_json::to_string(part).expect("a part has nothing that JSON lacks");
-        vec![self.own.clone(), ROLE.into(), part]
+        vec![self.program.clone(), ROLE.into(), part]
     }
 
     /// The path of a peer's program.
-    pub(crate) fn command(&self, tool: Tool) -> Option<String> {
+    pub(crate) fn program(&self, tool: Tool) -> Option<String> {
         let peer = self.peers.iter().find(|peer| peer.tool == tool)?;
         Some(peer.command.clone())
     }
@@ -137,7 +138,7 @@ fn peer_words(peer: &Peer, scene: &Scene, url: &str) -> Vec<String> {
     let line = match (peer.tool, scene.keep_alive) {
         (Tool::Wrk, _) => format!("-t1 -c{connections} -d{seconds}s"),
         (Tool::H2load, _) => format!("--h1 -t1 -c{connections} -D {seconds}"),
-        // A time alone limits ab to 50,000 requests, and it keeps memory for as many as it is told.
+        // Without -n, ab stops at 50,000 requests. It allocates memory for -n requests.
         (Tool::Ab, true) => format!("-q -k -c {connections} -t {seconds} -n 200000"),
         (Tool::Ab, false) => format!("-q -c {connections} -t {seconds} -n 200000"),
         (Tool::Oha, true) => {
@@ -148,7 +149,7 @@ fn peer_words(peer: &Peer, scene: &Scene, url: &str) -> Vec<String> {
                 "--no-tui --output-format json --disable-keepalive -c {connections} -z {seconds}s"
             )
         }
-        (Tool::Epoll | Tool::Uring, _) => unreachable!("the own client is no peer"),
+        (Tool::Epoll | Tool::Uring, _) => unreachable!("bakeoff is not a peer"),
     };
     let mut words = vec![peer.command.clone()];
     words.extend(line.split(' ').map(str::to_owned));
@@ -166,13 +167,13 @@ fn find(tool: Tool) -> Option<Peer> {
         Tool::H2load => ("h2load".into(), debian("nghttp2-client")?),
         Tool::Ab => ("ab".into(), debian("apache2-utils")?),
         Tool::Oha => {
-            let given = env::var_os("BENCH_PEERS").map_or(root.join(OWN_PEERS), PathBuf::from);
+            let given = env::var_os("BENCH_PEERS").map_or(root.join(PEERS_DIR), PathBuf::from);
             let place = given.join("oha").to_str()?.to_owned();
-            let said = Command::new(&place).arg("--version").output().ok()?;
-            let said = String::from_utf8(said.stdout).ok()?;
-            (place, said.split_whitespace().nth(1)?.to_owned())
+            let output = Command::new(&place).arg("--version").output().ok()?;
+            let output = String::from_utf8(output.stdout).ok()?;
+            (place, output.split_whitespace().nth(1)?.to_owned())
         }
-        Tool::Epoll | Tool::Uring => unreachable!("the own client is no peer"),
+        Tool::Epoll | Tool::Uring => unreachable!("bakeoff is not a peer"),
     };
     Some(Peer {
         tool,
@@ -184,10 +185,10 @@ fn find(tool: Tool) -> Option<Peer> {
 /// Version of an installed Debian package.
 pub(crate) fn debian(package: &str) -> Option<String> {
     let format = "${db:Status-Status} ${Version}";
-    let said = Command::new("dpkg-query")
+    let output = Command::new("dpkg-query")
         .args(["-W", "-f", format, package])
         .output()
         .ok()?;
-    let said = String::from_utf8(said.stdout).ok()?;
-    said.strip_prefix("installed ").map(str::to_owned)
+    let output = String::from_utf8(output.stdout).ok()?;
+    output.strip_prefix("installed ").map(str::to_owned)
 }

@@ -15,7 +15,6 @@ use crate::topics::fairness::tell as fairness;
 use crate::topics::metrics::tell as reason;
 use crate::topics::run_state::tell as run_state;
 use crate::topics::warnings::tell as warning;
-use crate::words;
 
 /// Version of the summary; docs/json.md describes it.
 pub const VERSION: u32 = 1;
@@ -39,7 +38,7 @@ pub fn json(run: &Run, judgement: &Judgement) -> Value {
 }
 
 fn headline(run: &Run, judgement: &Judgement, conclude: &Headline) -> Value {
-    let words = words::headline(run, judgement, &[], conclude);
+    let words = crate::topics::headline::tell::headline(run, judgement, &[], conclude);
     let (text, reason) = words.map_or_else(Default::default, |words| (words.text, words.reason));
     let (workload, arm) = (&*conclude.workload, &*conclude.arm);
     let accepted = accepted(&judgement.fairness, (workload, arm, &run.plan.baseline));

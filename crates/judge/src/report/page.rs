@@ -319,7 +319,7 @@ pub(crate) fn reading(run: &Run, judgement: &Judgement) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+
     use crate::report::judged;
     use doc::html::unbroken;
     use record::fixtures::web;
@@ -339,7 +339,8 @@ mod tests {
         let [conclude] = judgement.headlines.as_slice() else {
             panic!("{:?}", judgement.headlines);
         };
-        let headline = words::headline(&run, &judgement, &[], conclude).unwrap();
+        let headline =
+            crate::topics::headline::tell::headline(&run, &judgement, &[], conclude).unwrap();
         assert!(page.contains(&unbroken(&headline.text)));
         for part in [
             "CONFIG_OPTION_119",

@@ -100,7 +100,9 @@ pub(crate) fn headlines(
     let headlines = judgement.headlines.iter();
     headlines
         .filter(|headline| workload.is_none_or(|workload| headline.workload == workload))
-        .filter_map(|headline| words::headline(run, judgement, whys, headline))
+        .filter_map(|headline| {
+            crate::topics::headline::tell::headline(run, judgement, whys, headline)
+        })
         .map(Block::Headline)
         .collect()
 }

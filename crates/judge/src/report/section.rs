@@ -15,6 +15,7 @@ use crate::report::run;
 use crate::topics::disturbances::tell as disturbances;
 use crate::topics::loads::tell as curves;
 use crate::topics::loads::tell::Unit;
+use crate::topics::metrics::document;
 use crate::topics::robustness::document as robustness;
 use crate::topics::scaling::tell as scaling;
 use crate::topics::soak::document as soak;
@@ -46,7 +47,7 @@ pub(crate) fn workload(
 fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
-    let mut blocks = Block::table(Table::new(words::metric_rows(judgement, id), 3));
+    let mut blocks = Block::table(Table::new(document::metric_rows(judgement, id), 3));
     let notes = words::interval_notes(&comparisons(judgement, id)).into_iter();
     blocks.extend(notes.map(Block::Text));
     if medium == Medium::Markdown {
@@ -68,7 +69,7 @@ fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> 
         blocks.extend([Block::Gap, Block::Heading(scaling::title(&groups))]);
         blocks.extend(scaled(&groups));
     }
-    let arms = Table::new(words::arm_table(judgement, id), 1);
+    let arms = Table::new(document::arm_table(judgement, id), 1);
     blocks.extend(Block::table(arms));
     blocks
 }
@@ -78,7 +79,7 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
     let comparisons = comparisons(judgement, id);
-    let tables = words::tables_of(judgement, id);
+    let tables = document::tables_of(judgement, id);
     let mut blocks = Vec::new();
     if plan.workloads.len() > 1 {
         blocks.extend(run::headlines(run, judgement, whys, Some(id)));
@@ -203,7 +204,7 @@ fn scaled(groups: &[&Scaling]) -> Vec<Block> {
 
 /// What each arm did; the head says which is the baseline.
 fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Table {
-    let mut rows = words::arm_table(judgement, workload);
+    let mut rows = document::arm_table(judgement, workload);
     rows[0][0] = String::new();
     for (cell, table) in rows[0].iter_mut().skip(1).zip(tables) {
         if table.arm == plan.baseline {
@@ -223,7 +224,7 @@ fn noise(comparisons: &[&Comparison]) -> Table {
         "outliers, arm and baseline",
         "p of the outliers",
     ];
-    let rows = words::noise_rows(comparisons).into_iter();
+    let rows = document::noise_rows(comparisons).into_iter();
     Table::new(with_head(&head, rows.map(Vec::from)), 2)
 }
 
@@ -327,7 +328,7 @@ fn latency(tables: &[&ArmSummary]) -> Table {
 
 /// Why metrics are undecided, and what would settle them.
 fn open_questions(comparisons: &[&Comparison]) -> Markup {
-    let open = words::undecided(comparisons);
+    let open = document::undecided(comparisons);
     html! {
         @if !open.is_empty() {
             p { "Undecided, and what would settle it:" }

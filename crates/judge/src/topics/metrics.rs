@@ -1,5 +1,6 @@
 //! Measured trials side by side, each arm's averages, and the reason for each verdict.
 
 pub(crate) mod arm_summary;
+pub(crate) mod document;
 pub(crate) mod pair;
 pub(crate) mod tell;

@@ -433,7 +433,7 @@ fn metrics(now: &Snapshot) -> Markup {
     };
     html! {
         @for (number, workload) in run.plan.workloads.iter().enumerate() {
-            @let rows = words::metric_rows(judgement, &workload.id);
+            @let rows = crate::topics::metrics::document::metric_rows(judgement, &workload.id);
             @if rows.len() > 1 {
                 h2 { "Metrics of " (workload.id) }
                 div.scroll { table.cards {

@@ -292,7 +292,8 @@ pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
     };
     let (run, judgement) = &**judged;
     let headlines = judgement.headlines.iter();
-    let headlines = headlines.filter_map(|one| crate::words::headline(run, judgement, &[], one));
+    let headlines = headlines
+        .filter_map(|one| crate::topics::headline::tell::headline(run, judgement, &[], one));
     headlines
         .map(|headline| {
             let text = match headline.scope {

@@ -67,7 +67,7 @@ pub(crate) fn rows<'j>(run: &'j Run, judgement: &'j Judgement) -> Vec<Row<'j>> {
 }
 
 fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j> {
-    let tables = words::tables_of(judgement, workload);
+    let tables = crate::topics::metrics::document::tables_of(judgement, workload);
     let primary: Vec<&Comparison> = judgement
         .primaries()
         .filter(|comparison| comparison.workload == workload)
@@ -93,7 +93,7 @@ fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j>
         Some(Cell {
             word: headline.conclusion.word(),
             primary: primary.iter().copied().find(|one| one.arm == arm),
-            against: words::against(judgement, headline)
+            against: crate::topics::headline::tell::against(judgement, headline)
                 .into_iter()
                 .map(change)
                 .collect(),

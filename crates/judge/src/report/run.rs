@@ -9,7 +9,8 @@ use record::verdict::why::Why;
 use crate::report::{page, section};
 use crate::topics::disclosure::document as disclosure;
 use crate::topics::models::tell as models;
-use crate::topics::overview::{footing, tell as overview};
+use crate::topics::overview::tell as overview;
+use crate::topics::overview::tell::footing;
 use crate::words;
 
 /// For a terminal: the verdicts last, where the eye is.

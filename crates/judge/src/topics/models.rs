@@ -1,5 +1,4 @@
 //! Which CPU the arms ran on, and whether verdicts hold on another emulated one.
 
 pub mod find;
-pub mod mitigations;
 pub mod tell;

@@ -1,4 +1,3 @@
 //! Workload by arm: the first table of a report, and the notes under its verdicts.
 
-pub(crate) mod footing;
 pub(crate) mod tell;

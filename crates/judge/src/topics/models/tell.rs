@@ -1,5 +1,7 @@
 //! Other emulated CPUs: what they say beside the run itself, in words and numbers.
 
+pub(crate) mod mitigations;
+
 use base::input::units::significant;
 use record::models::{ModelRow, Standing};
 use record::rundir::Run;

@@ -1,5 +1,7 @@
 //! The first table of a plan with several workloads, as the old reports had it: workload by arm.
 
+pub(crate) mod footing;
+
 use base::input::units::significant;
 use record::metric::MetricSpec;
 use record::rundir::Run;

@@ -3,7 +3,8 @@
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use crate::topics::models::{mitigations, tell as models};
+use crate::topics::models::tell as models;
+use crate::topics::models::tell::mitigations;
 use crate::words;
 
 /// What belongs under the verdicts: which CPU they were found on, whether they stand on another, what the machine

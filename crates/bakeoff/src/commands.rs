@@ -16,7 +16,6 @@ mod index;
 mod judge;
 mod kernel;
 mod list;
-mod load;
 mod new;
 mod null_server;
 mod plan_file;
@@ -55,6 +54,7 @@ use signal_hook::iterator::Signals;
 use crate::arm_needs;
 use crate::build_id;
 use crate::cli::{Cli, Command, EmulatorArgs};
+use crate::load_cli;
 use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
@@ -112,7 +112,7 @@ pub fn run(cli: &Cli) -> Result<End> {
             refuse_json(cli)?;
             serve::serve(args)
         }
-        Command::Load(args) => load::load(args, cli.json),
+        Command::Load(args) => load_cli::run(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),
         Command::Kernel(command) => kernel::run(command, cli.json),
         Command::Image(command) => image::run(command, cli.json),
@@ -346,7 +346,7 @@ fn not_done(why: &anyhow::Error, is_stopped: bool) -> String {
 }
 
 /// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.
-fn watch_signals() -> Result<Arc<AtomicBool>> {
+pub(crate) fn watch_signals() -> Result<Arc<AtomicBool>> {
     if let Some(stop) = STOP.get() {
         return Ok(Arc::clone(stop));
     }

@@ -4,10 +4,7 @@
 //! ```text
 //! LoadArgs -> Job (valid, on a server that responds) -> Outcome -> summary, JSON, files
 //! ```
-//! It knows no kernels and no plans. What it needs of the program around it comes in `Program`.
-
-// They panic where nobody reads; `Program` has what does not.
-#![warn(clippy::print_stdout, clippy::print_stderr)]
+//! It knows no kernels and no plans.
 
 mod args;
 mod channel;
@@ -21,13 +18,11 @@ mod outcome;
 mod output_files;
 mod ports;
 mod progress;
-
 mod summary;
 mod url_list;
 mod worker;
 mod worker_spec;
 
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::SystemTime;
 
@@ -38,54 +33,35 @@ use load::traffic::Traffic;
 use load::{clock, merge};
 use record::load::{LoadResult, Tick};
 
+use crate::commands::{End, watch_signals};
+use crate::{build_id, out};
+
 pub use args::{Engine, LoadArgs};
 use coordinator::Ready;
 use job::{Job, Mode};
 use outcome::{Outcome, Run, Search};
 use progress::Progress;
 
-/// What the program around the command lends it.
-#[derive(Debug, Clone)]
-pub struct Program {
-    /// Name of this build: all client hosts of a load must be of the same one.
-    pub build: String,
-    /// Prints text on standard output.
-    pub print: fn(&str),
-    /// Prints a line on standard error.
-    pub print_error_line: fn(&str),
-    /// A flag that Ctrl-C and a polite kill set from now on.
-    pub watch_signals: fn() -> Result<Arc<AtomicBool>>,
-}
-
-/// How a load ended when nothing went wrong here.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
-    /// All of it was sent, or as much as the user wanted.
-    Whole,
-    /// Client hosts were lost, and their part with them; the result says which.
-    HostsLost,
-}
-
 /// Runs the load and says what the clients saw. A load of which no request succeeded is an error,
 /// whose result has been said too.
-pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
+pub fn run(args: &LoadArgs, json: bool) -> Result<End> {
     if let Some(at) = args.worker {
         let secret = job::secret(args)?;
-        worker::serve_coordinators(at, &secret, program, (program.watch_signals)()?.as_ref())?;
-        return Ok(End::Whole);
+        worker::serve_coordinators(at, &secret, &build_id::build(), &*watch_signals()?)?;
+        return Ok(End::Done);
     }
     let mut job = job::read(args)?;
     // Until here a signal ends bakeoff as it ends any program: nothing is there to be kept.
     let ready = match &job.mode {
         Mode::Hosts(addresses) => {
             let secret = job::secret(args)?;
-            coordinator::prepare_all(addresses, &secret, &program.build, &job)?
+            coordinator::prepare_all(addresses, &secret, &build_id::build(), &job)?
         }
         Mode::Single | Mode::Ramp(_) | Mode::Capacity(_) => Vec::new(),
     };
-    let stop = (program.watch_signals)()?;
+    let stop = watch_signals()?;
     let began = SystemTime::now();
-    let mut progress = Progress::new(json, program.print_error_line);
+    let mut progress = Progress::new(json);
     let on_tick = &mut |tick| progress.tick(&tick);
     let outcome = match &job.mode {
         Mode::Single => single_run(&job, &stop, on_tick),
@@ -97,9 +73,9 @@ pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
     let outcome = outcome?;
     if json {
         let text = serde_json::to_string_pretty(&json::value(&job, &outcome))?;
-        (program.print)(&(text + "\n"));
+        out::text(&(text + "\n"));
     } else {
-        (program.print)(&summary::text(&job, &outcome));
+        out::text(&summary::text(&job, &outcome));
     }
     if let Some(output) = job.hdr.take() {
         output_files::write_hdr(output, &outcome, began)?;
@@ -112,9 +88,10 @@ pub fn run(args: &LoadArgs, json: bool, program: &Program) -> Result<End> {
         "no request succeeded (the result above says how they failed)"
     );
     if outcome.is_whole() {
-        Ok(End::Whole)
+        Ok(End::Done)
     } else {
-        Ok(End::HostsLost)
+        // Client hosts were lost, and their part with them; the result says which.
+        Ok(End::Refused)
     }
 }
 

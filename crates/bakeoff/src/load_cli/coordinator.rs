@@ -81,7 +81,7 @@ fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -
     match channel.receive()? {
         ToCoordinator::Ready => {}
         ToCoordinator::Refused { why } => bail!("{why}"),
-        _ => bail!("out of turn (is it of this version?)"),
+        _ => bail!("unexpected message (is it of this version?)"),
     }
     let offset = compare_clocks(&mut channel)?;
     Ok(Ready {
@@ -114,7 +114,7 @@ fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> 
         nonce,
     } = channel.receive()?
     else {
-        bail!("out of turn");
+        bail!("unexpected message");
     };
     channel::check_build(protocol, &build, own_build)?;
     let own = base::secret::nonce()?;
@@ -129,7 +129,7 @@ fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> 
             "worker knows another secret (give all hosts the same --secret-file)"
         ),
         ToCoordinator::Refused { why } => bail!("{why}"),
-        _ => bail!("out of turn"),
+        _ => bail!("unexpected message"),
     }
     channel.limit_bytes = LONG_BYTES;
     Ok(())
@@ -142,7 +142,7 @@ fn compare_clocks(channel: &mut Channel) -> Result<Offset> {
         let sent_ns = clock::now_ns();
         channel.send(&ToWorker::Ping)?;
         let ToCoordinator::Pong { at_ns } = channel.receive()? else {
-            bail!("out of turn");
+            bail!("unexpected message");
         };
         offset.add(sent_ns, at_ns, clock::now_ns());
     }
@@ -209,7 +209,7 @@ fn watch(
             }
             Ok(ToCoordinator::Result(seen)) => *result = Some(Ok(*seen)),
             Ok(ToCoordinator::Refused { why }) => *result = Some(Err(why)),
-            Ok(_) => *result = Some(Err("out of turn".into())),
+            Ok(_) => *result = Some(Err("unexpected message".into())),
             Err(why) => *result = Some(Err(format!("{why:#}"))),
         }
     }

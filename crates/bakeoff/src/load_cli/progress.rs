@@ -10,6 +10,7 @@ use record::latency::Packed;
 use record::load::Tick;
 
 use crate::load_cli::format::{show_count, show_ns};
+use crate::out;
 
 /// Seconds that the small curve shows.
 const CURVE_S: usize = 60;
@@ -17,7 +18,6 @@ const CURVE_S: usize = 60;
 /// The view of one load.
 pub(crate) struct Progress {
     form: Form,
-    print_line: fn(&str),
     /// The second before, with its successful requests and faults so far.
     last: Counts,
     rates: VecDeque<u64>,
@@ -39,8 +39,8 @@ enum Form {
 }
 
 impl Progress {
-    /// The view of a load that prints lines, where it does, in this way.
-    pub(crate) fn new(json: bool, print_line: fn(&str)) -> Self {
+    /// Shows nothing with `json`, and lines on standard error where that is no terminal.
+    pub(crate) fn new(json: bool) -> Self {
         let bar = ProgressBar::new_spinner();
         let form = match (json, bar.is_hidden()) {
             (true, _) => Form::Silent,
@@ -54,7 +54,6 @@ impl Progress {
         };
         Self {
             form,
-            print_line,
             last: Counts::default(),
             rates: VecDeque::new(),
             run: 1,
@@ -69,7 +68,7 @@ impl Progress {
                 bar.set_message(line);
                 bar.set_prefix(self.curve());
             }
-            Form::Lines => (self.print_line)(&line),
+            Form::Lines => out::error_line(&line),
             Form::Silent => {}
         }
     }
@@ -141,7 +140,6 @@ mod tests {
     fn progress() -> Progress {
         Progress {
             form: Form::Silent,
-            print_line: |_| {},
             last: Counts::default(),
             rates: VecDeque::new(),
             run: 1,

@@ -10,10 +10,10 @@ use load::traffic::{Protocol, Traffic};
 use load::{clock, run};
 use record::load::{LoadResult, Tick};
 
-use crate::load_cli::Program;
 use crate::load_cli::channel;
 use crate::load_cli::channel::{Channel, LONG_BYTES, ToCoordinator, ToWorker};
 use crate::load_cli::ports::{Peak, Ports};
+use crate::out;
 use base::secret::lobby::{Heard, Lobby, Peer};
 use base::secret::{Secret, Side};
 
@@ -24,14 +24,14 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) fn serve_coordinators(
     at: SocketAddr,
     secret: &Secret,
-    program: &Program,
+    build: &str,
     stop: &AtomicBool,
 ) -> Result<()> {
     let listener = TcpListener::bind(at).with_context(|| format!("cannot listen: {at}"))?;
     listener
         .set_nonblocking(true)
         .context("cannot look for a coordinator now and then")?;
-    (program.print_error_line)(&format!(
+    out::error_line(&format!(
         "waiting for a coordinator: {}",
         listener.local_addr()?
     ));
@@ -39,24 +39,24 @@ pub(crate) fn serve_coordinators(
     let begin = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         while let Ok((stream, from)) = listener.accept() {
-            match greet(stream, from, &mut lobby, program, begin.elapsed()) {
+            match greet(stream, from, &mut lobby, build, begin.elapsed()) {
                 Ok(None) => {}
-                Ok(Some(let_go)) => tell(program, let_go),
-                Err(why) => (program.print_error_line)(&format!("{from}: {why:#}")),
+                Ok(Some(let_go)) => tell(let_go),
+                Err(why) => out::error_line(&format!("{from}: {why:#}")),
             }
         }
         for heard in lobby.look(begin.elapsed()) {
             match heard {
                 Heard::Line(peer) => {
                     let from = peer.from;
-                    (program.print_error_line)(&match serve(peer, secret, stop) {
+                    out::error_line(&match serve(peer, secret, stop) {
                         Ok(LoadResult { planned, ok, .. }) => {
                             format!("{from}: done: {planned} planned, {ok} ok")
                         }
                         Err(why) => format!("{from}: {why:#}"),
                     });
                 }
-                Heard::LetGo(..) => tell(program, heard),
+                Heard::LetGo(..) => tell(heard),
             }
         }
         std::thread::sleep(POLL);
@@ -65,9 +65,9 @@ pub(crate) fn serve_coordinators(
 }
 
 /// Says who was let go before it had proved itself.
-fn tell(program: &Program, heard: Heard<TcpStream>) {
+fn tell(heard: Heard<TcpStream>) {
     if let Heard::LetGo(peer, why) = heard {
-        (program.print_error_line)(&format!("{}: {why}", peer.from));
+        out::error_line(&format!("{}: {why}", peer.from));
     }
 }
 
@@ -76,7 +76,7 @@ fn greet(
     mut stream: TcpStream,
     from: SocketAddr,
     lobby: &mut Lobby<TcpStream>,
-    program: &Program,
+    build: &str,
     now: Duration,
 ) -> Result<Option<Heard<TcpStream>>> {
     stream
@@ -85,7 +85,7 @@ fn greet(
     let nonce = base::secret::nonce()?;
     let hello = ToCoordinator::Hello {
         protocol: channel::PROTOCOL,
-        build: program.build.clone(),
+        build: build.into(),
         nonce: nonce.clone(),
     };
     channel::send(&mut stream, &hello)?;
@@ -137,7 +137,7 @@ fn close_when_stopped(closer: &TcpStream, stop: &AtomicBool, is_done: &AtomicBoo
 
 fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
     let ToWorker::Prepare(spec) = channel.receive()? else {
-        bail!("coordinator out of turn (is it of this version?)");
+        bail!("unexpected message of the coordinator (is it of this version?)");
     };
     let traffic = spec.traffic()?;
     check(&traffic)?;
@@ -149,7 +149,9 @@ fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
             })?,
             ToWorker::Start { at_ns } => return send_load(channel, &traffic, at_ns, stop),
             ToWorker::Stop => bail!("ended before the start"),
-            ToWorker::Proof { .. } | ToWorker::Prepare(_) => bail!("coordinator out of turn"),
+            ToWorker::Proof { .. } | ToWorker::Prepare(_) => {
+                bail!("unexpected message of the coordinator")
+            }
         }
     }
 }
@@ -158,7 +160,7 @@ fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
 fn admit(channel: &mut Channel, secret: &Secret, own: &str, line: &[u8]) -> Result<()> {
     let said = serde_json::from_slice(line).context("not a message of bakeoff")?;
     let ToWorker::Proof { nonce, proof } = said else {
-        bail!("coordinator out of turn");
+        bail!("unexpected message of the coordinator");
     };
     let nonces = [own, &*nonce];
     ensure!(

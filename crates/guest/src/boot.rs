@@ -158,7 +158,7 @@ fn prepare_environment(
         missing.extend(modules.load_all(CARD_MODULES)?);
     }
     let scheduler = &job.tuning.io_scheduler;
-    for module in needs::settings(&job.sysctl, scheduler, &job.disturbances) {
+    for module in needs::modules_of_settings(&job.sysctl, scheduler, &job.disturbances) {
         modules.load_all(&[&module])?;
     }
     missing.extend(modules.load_all(&[job.tuning.file_system.unwrap_or_default().word()])?);

@@ -71,8 +71,7 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
         return;
     };
     let maps = fs::read_to_string(process.join("maps")).unwrap_or_default();
-    let regions = maps.lines().filter_map(Region::parse);
-    for region in regions.filter(|region| !region.path.is_empty()) {
+    for region in code_of_files(&maps) {
         let count = ((region.end - region.start) / PAGE) as usize;
         let mut entries = vec![0; count * 8];
         if map
@@ -89,6 +88,12 @@ fn add_process(process: &Path, pages: &mut BTreeMap<String, BTreeMap<u64, u64>>)
             }
         }
     }
+}
+
+/// The code of files in a process's `maps`, without anonymous memory.
+pub(crate) fn code_of_files(maps: &str) -> impl Iterator<Item = Region<'_>> {
+    let regions = maps.lines().filter_map(Region::parse);
+    regions.filter(|region| !region.path.is_empty())
 }
 
 /// A region of a process that it may execute.
@@ -153,6 +158,8 @@ mod tests {
         );
         let anonymous = "7ffff7fc9000-7ffff7fcb000 r-xp 00000000 00:00 0";
         assert_eq!(path(anonymous), Some((String::new(), 0)));
+        assert_eq!(code_of_files(anonymous).count(), 0);
+        assert_eq!(code_of_files(code).count(), 1);
         let data = code.replace("r-xp", "r--p");
         assert_eq!(path(&data), None);
         let spaced = "1000-2000 r-xp 00000000 fe:00 1234   /a b";

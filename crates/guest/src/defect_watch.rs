@@ -209,6 +209,7 @@ impl Shared {
     /// Reads new lines of the services' logs, and notices services that have ended.
     fn check_services(&mut self) {
         let at = self.moment();
+        let mut found = Vec::new();
         for service in &mut self.services {
             service.files.read(at.clock);
             if let Some(leader) = service.leader
@@ -216,12 +217,10 @@ impl Shared {
             {
                 service.leader = None;
                 let was_killed = self.killed.contains(&leader.as_raw_nonzero().get());
-                let defects = defects::service_end(&service.name, end, was_killed, at);
-                let defects = defects.into_iter();
-                self.defects
-                    .extend(defects.map(|defect| (DefectSource::Service, defect)));
+                found.extend(defects::service_end(&service.name, end, was_killed, at));
             }
         }
+        self.add(DefectSource::Service, found);
     }
 
     /// All defects but those in the kernel's log.

@@ -293,27 +293,27 @@ fn follow(
                 disturbance.ongoing.tick(site);
             }
         }
-        let planned = &planned[index];
+        let disturbance = &planned[index];
         match step {
             Step::Begin => {
                 let begin_ms = since();
-                match begin(planned, site) {
+                match begin(disturbance, site) {
                     Ok(ongoing) => {
-                        report(&planned.name, begin_ms, None);
+                        report(&disturbance.name, begin_ms, None);
                         begun.push(Begun {
                             index,
                             begin_ms,
                             ongoing,
                         });
                     }
-                    Err(why) => records.push(impossible(&planned.name, begin_ms, &why)),
+                    Err(why) => records.push(impossible(&disturbance.name, begin_ms, &why)),
                 }
             }
             Step::End => {
-                let is_it = |disturbance: &Begun| disturbance.index == index;
+                let is_it = |begun: &Begun| begun.index == index;
                 if let Some(place) = begun.iter().position(is_it) {
-                    let record = begun.remove(place).end(&planned.name, site, since);
-                    report(&planned.name, record.begin_ms, Some(record.end_ms));
+                    let record = begun.remove(place).end(&disturbance.name, site, since);
+                    report(&disturbance.name, record.begin_ms, Some(record.end_ms));
                     records.push(record);
                 }
             }

@@ -12,7 +12,7 @@ const KMSG: &str = "/dev/kmsg";
 /// More than the longest record that a kernel writes.
 const RECORD_BYTES: usize = 16 << 10;
 
-/// Most records read at once, about a second's; the rest is skipped, and counts as lost.
+/// Most records of one read, of which there is about one a second; the rest is skipped, and counts as lost.
 const MOST_RECORDS: usize = 20_000;
 
 /// Where reading begins.

@@ -43,27 +43,31 @@ pub fn modules(
     };
     let fixed = [CHANNEL_MODULES, BASE_MODULES, card, &workload.modules()].concat();
     let mut names: Vec<String> = fixed.into_iter().map(String::from).collect();
-    names.extend(settings(sysctl, &tuning.io_scheduler, disturbances));
+    names.extend(modules_of_settings(
+        sysctl,
+        &tuning.io_scheduler,
+        disturbances,
+    ));
     names.push(tuning.file_system.unwrap_or_default().word().into());
     names
 }
 
-/// Modules that settings of an arm need, if they are not built in: the kernel would ask modprobe for them.
-pub(crate) fn settings(
+/// Modules for disturbances, and for an arm's sysctls and I/O scheduler, if they are not built in. A guest has no modprobe.
+pub(crate) fn modules_of_settings(
     sysctl: &BTreeMap<String, String>,
     io_scheduler: &str,
     disturbances: &[PlannedDisturbance],
 ) -> Vec<String> {
     let mut names = Vec::new();
+    if disturbances.iter().any(|planned| planned.kind.is_netem()) {
+        names.push("sch_netem".into());
+    }
     for (name, value) in sysctl {
         match name.as_str() {
             "net.ipv4.tcp_congestion_control" => names.push(format!("tcp_{value}")),
             "net.core.default_qdisc" => names.push(format!("sch_{value}")),
             _ => {}
         }
-    }
-    if disturbances.iter().any(|planned| planned.kind.is_netem()) {
-        names.push("sch_netem".into());
     }
     if !io_scheduler.is_empty() {
         // Some modules of I/O schedulers have the suffix, others do not.
@@ -83,8 +87,9 @@ mod tests {
             ("net.core.somaxconn", "4096"),
         ];
         let sysctl = sysctl.map(|(name, value)| (name.to_string(), value.to_string()));
-        assert_eq!(settings(&sysctl.into(), "", &[]), ["tcp_bbr"]);
-        let scheduler = settings(&BTreeMap::new(), "kyber", &[]);
+        assert_eq!(modules_of_settings(&sysctl.into(), "", &[]), ["tcp_bbr"]);
+        let scheduler = modules_of_settings(&BTreeMap::new(), "kyber", &[]);
         assert_eq!(scheduler, ["kyber", "kyber-iosched"]);
+        assert!(modules_of_settings(&BTreeMap::new(), "", &[]).is_empty());
     }
 }

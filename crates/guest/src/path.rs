@@ -110,7 +110,7 @@ impl PathWatch {
         let softnet = self.softnet.as_ref().map_or("", |file| slurp(file, buffer));
         PathReading {
             cpus,
-            softnet_dropped: softnet_dropped(softnet),
+            softnet_dropped: softnet_dropped(softnet).flatten().sum(),
             ends: self.ends.iter().map(|end| end.read(buffer)).collect(),
         }
     }
@@ -230,13 +230,13 @@ fn cpu_ticks(stat: &str) -> BTreeMap<u32, CpuTicks> {
     stat.lines().filter_map(parse_line).collect()
 }
 
-/// Packets that found a CPU's queue full: the second column of `/proc/net/softnet_stat`, hexadecimal, summed over CPUs.
-pub(crate) fn softnet_dropped(text: &str) -> u64 {
-    let dropped = text.lines().filter_map(|line| {
+/// Packets that found a CPU's queue full, by CPU: the second column of `/proc/net/softnet_stat`, hexadecimal. `None` for a
+/// line that has no such number.
+pub(crate) fn softnet_dropped(text: &str) -> impl Iterator<Item = Option<u64>> {
+    text.lines().map(|line| {
         let word = line.split_ascii_whitespace().nth(1)?;
         u64::from_str_radix(word, 16).ok()
-    });
-    dropped.sum()
+    })
 }
 
 /// Interfaces of `/proc/net/dev` except the loopback. Dropped packets include those that the interface missed.
@@ -301,7 +301,7 @@ mod tests {
         expect!["{0: CpuTicks { idle: 45, interrupts: 13, all: 72 }}"]
             .assert_eq(&format!("{:?}", cpu_ticks(stat)));
         let softnet = "0000000a 00000002 00000000\n0000000a 00000010 00000000\n";
-        assert_eq!(softnet_dropped(softnet), 18);
+        assert_eq!(softnet_dropped(softnet).flatten().sum::<u64>(), 18);
         let dev = "Inter-|   Receive  |  Transmit\n face |bytes packets errs drop fifo frame compressed multicast|bytes\n\
                    lo: 1 2 0 0 0 0 0 0 3 4 0 0 0 0 0 0\n  eth0: 100 9 0 5 0 0 0 0 70 8 0 0 0 0 0 0\n";
         expect!["{\"eth0\": LinkCounters { received_bytes: 100, received_packets: 9, receive_dropped: 5, sent_bytes: 70, sent_packets: 8 }}"]

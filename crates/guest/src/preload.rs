@@ -20,7 +20,7 @@ use rustix::fs::{Advice, fadvise, sendfile};
 use rustix::system::sysinfo;
 use workload::Programs;
 
-use crate::code::Region;
+use crate::code::code_of_files;
 
 /// Directories of programs and their files, the most important first.
 const DIRECTORIES: [&str; 6] = [
@@ -78,8 +78,7 @@ pub(crate) fn mapped_by(processes: impl Iterator<Item = i32>) {
     let mut files = BTreeSet::new();
     for process in processes {
         let maps = fs::read_to_string(format!("/proc/{process}/maps")).unwrap_or_default();
-        let regions = maps.lines().filter_map(Region::parse);
-        let paths = regions.map(|region| PathBuf::from(region.path));
+        let paths = code_of_files(&maps).map(|region| PathBuf::from(region.path));
         files.extend(paths.filter(|path| path.is_file()));
     }
     Reader::new().read_files(&Vec::from_iter(files));

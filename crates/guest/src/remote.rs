@@ -50,7 +50,7 @@ pub(crate) fn perform(
         one_fewer: job.one_fewer && hosts.is_empty(),
         ..context_of(target, cpus.count, job.seed)
     };
-    let (hosts, job) = &one_fewer(job, hosts);
+    let (hosts, job) = &hosts_and_job(job, hosts);
     let mut hosts = match hosts {
         [] => None,
         commands => Some(Hosts::start(commands)?),
@@ -139,7 +139,7 @@ pub(crate) fn context_of(target: &Target, cpus: u32, seed: u64) -> WorkloadConte
 
 /// The hosts that share the clients, and their job. A job with one client fewer leaves out the last host; a
 /// single host uses one thread fewer instead.
-pub(crate) fn one_fewer<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
+pub(crate) fn hosts_and_job<'h>(job: &Job, hosts: &'h [HostCommand]) -> (&'h [HostCommand], Job) {
     let mut job = job.clone();
     match hosts {
         [left @ .., _] if job.one_fewer && !left.is_empty() => {

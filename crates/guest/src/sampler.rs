@@ -125,6 +125,7 @@ impl Sampler {
     }
 
     /// Also watches clients and network.
+    #[must_use]
     pub fn with_path(self, path: Option<PathWatch>) -> Self {
         Self { path, ..self }
     }

@@ -1,7 +1,7 @@
 //! Schedulers of earlier kernels, as BPF programs that a kernel with `sched_ext` runs in place of its own.
 //!
 //! ```text
-//! src/bpf/*.bpf.c -clang-> objects in this binary -load-> the kernel: enabled, or ejected with a reason
+//! schedulers/bpf/*.bpf.c -clang-> objects in this binary -load-> the kernel: enabled, or ejected with a reason
 //!                                                            \-- counters, read while it runs
 //! ```
 //! Must never know what a trial is. What is faithful to those kernels and what is not: docs/mechanisms.md.

@@ -311,10 +311,10 @@ fn watch(
     (watched, marks.recorder)
 }
 
-/// Least time between readings of counters: a late one is skipped.
+/// Least time between readings of counters: one that follows a late one sooner is skipped.
 const COUNTERS_APART: Duration = Duration::from_millis(4500);
 
-/// Number of readings of counters in a window.
+/// Readings of counters to aim for in a window.
 const COUNTED: u32 = 240;
 
 /// Whether counters of what may grow are read at this instant: about once a minute of a long window, more often in a

@@ -116,7 +116,7 @@ fn cpu_ns() -> u64 {
 }
 
 #[test]
-fn a_look_at_the_longest_run_takes_about_a_second() {
+fn a_look_at_the_longest_run_takes_less_than_a_second() {
     let run = longest_run();
     let look = || {
         let since = cpu_ns();
@@ -126,10 +126,9 @@ fn a_look_at_the_longest_run_takes_about_a_second() {
         assert!(primaries.iter().all(|one| one.blocks == plan::MOST_BLOCKS));
         cpu_ns() - since
     };
-    let best_ms = (0..3).map(|_| look()).min().unwrap() / 1_000_000;
-    println!("a look at 500 blocks of 2 workloads with 10 metrics: {best_ms} ms of CPU time");
-    // A second is for the released program; this one is not optimised, and other tests share the CPUs' caches.
-    assert!(best_ms < 2000, "{best_ms} ms");
+    // Other tests share caches and cores, so some looks take longer.
+    let looks_ms: Vec<u64> = (0..12).map(|_| look() / 1_000_000).collect();
+    assert!(looks_ms.iter().any(|ms| *ms < 1000), "{looks_ms:?} ms");
 }
 
 #[test]

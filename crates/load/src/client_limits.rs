@@ -395,8 +395,8 @@ fn queue_grows(
     rises || growth - filling(result, traffic) > STALL_LIMIT * planned
 }
 
-/// Growth of the backlog within the window because the load started shortly before: until its first
-/// response is due, every request is added to the requests under way.
+/// Growth of the backlog within the window because the load started shortly before: a request
+/// adds to those under way for as long as its latency; so much of that as falls into the window.
 fn filling(result: &LoadResult, traffic: &Traffic) -> f64 {
     let open_ns = traffic.warmup.as_nanos() as f64;
     let close_ns = open_ns + result.window_ns as f64;

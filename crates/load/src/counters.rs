@@ -63,11 +63,14 @@ impl Counters {
             ok_by_server: Vec::new(),
             recorder,
             stall: StallWatch::NEW,
-            // Histograms that every load fills are allocated before it starts.
+            // Histograms are allocated before the load starts, not while it is measured.
             result: LoadResult {
                 latency: Latency::new(),
                 service: Latency::new(),
                 lateness: Latency::new(),
+                client_delay: Latency::new(),
+                speed_error_ppm: Latency::new(),
+                line_share_ppm: Latency::new(),
                 ..LoadResult::default()
             },
         }

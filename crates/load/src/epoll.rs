@@ -259,7 +259,7 @@ impl Engine for Epoll {
         let server = self.target.server(slot);
         let source = self.target.source(slot);
         let stream = match sys::socket(server, source) {
-            // Out of descriptors: free those of finished connections.
+            // Perhaps out of descriptors: free those of finished connections.
             Err(_) if !self.closing.is_empty() => {
                 while let Some(stream) = self.closing.take_oldest() {
                     sys::reset(stream);

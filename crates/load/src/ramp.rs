@@ -160,7 +160,7 @@ fn capacity_with(
     Ok(Capacity {
         rate_per_s,
         ended_early,
-        // The server never broke the limit: the client did each time, or its maximum rate was kept.
+        // The server never broke the limit: the client did each time, or the client's highest rate was within it.
         client_was_limit: broken_by_client == broken && (broken > 0 || !ended_early),
         steps,
     })

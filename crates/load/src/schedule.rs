@@ -8,7 +8,8 @@ use crate::clock;
 use crate::part::Part;
 use crate::prng::Prng;
 
-/// Random streams of think times; those of arrivals are below.
+/// Think times use streams from this one on, arrivals use lower ones. A thread's choice of requests uses the same stream as the
+/// think times of the thread with its number (`Prng::for_mix`).
 const THINK_STREAM: u64 = 1 << 32;
 
 /// When requests are due.

@@ -8,7 +8,7 @@
 const TICK_SHIFT: u32 = 20;
 /// Ticks of one turn, about 4.3 s. Timers further away are put back once per turn.
 const TURN: u64 = 4096;
-/// An instant that never is reached.
+/// An instant that is never reached.
 const NEVER: u64 = u64::MAX;
 /// End of a linked list.
 const NONE: u32 = u32::MAX;

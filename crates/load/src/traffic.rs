@@ -16,7 +16,7 @@ pub struct Traffic {
     /// Address of the server.
     pub server: SocketAddr,
     /// Further addresses of the same server. Connections use all addresses in turn. Supported by
-    /// the epoll engine only.
+    /// the epoll engine only, over HTTP/1.1.
     pub more_servers: Vec<SocketAddr>,
     /// Value of the `Host` header.
     pub host: String,

@@ -280,6 +280,10 @@ mod tests {
                 "http://a b/",
                 "not a host and port: \"a b\" (write HOST or HOST:PORT)",
             ),
+        ] {
+            assert_eq!(read(text), expected, "{text}");
+        }
+        for (text, expected) in [
             ("http://[::1/", "not a host and port"),
             ("http://a\\b/", "not a host and port"),
             ("http://me:pw@a.org/", "name and password in the URL"),

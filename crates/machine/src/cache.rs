@@ -1,4 +1,4 @@
-//! The cache: fetched kernels, built images and initramfses, each under a hash of its content.
+//! The cache: fetched kernels, built images and initramfses, each under a hash that identifies it.
 //!
 //! ```text
 //! kernels/ID/    initramfs/ID/    images/ID/     finished entries, never changed

@@ -309,11 +309,11 @@ mod tests {
     use super::*;
 
     fn check(said: &str, want: &Expect) {
-        let explain = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
+        let result = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
             Ok(()) => "fits".into(),
             Err(why) => why.to_string(),
         };
-        want.assert_eq(&explain);
+        want.assert_eq(&result);
     }
 
     #[test]

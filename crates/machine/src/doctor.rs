@@ -102,8 +102,7 @@ pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Findi
     findings
 }
 
-/// Fails if the host cannot fetch a kernel, build an image and boot, with all that it lacks. `named` is the
-/// QEMU that the user names.
+/// Fails if the host cannot fetch a kernel, build an image and boot, with all that it lacks.
 pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
     let mut findings = vec![system(&OsRelease::read())];
     findings.extend(needs(task));

@@ -229,21 +229,21 @@ impl Guest for FakeGuest {
         Ok(())
     }
 
-    fn next(&mut self, patience: Duration) -> GuestEvent {
+    fn next(&mut self, limit: Duration) -> GuestEvent {
         if let (true, Some(load)) = (self.script.is_empty(), &mut self.load) {
             self.script = load.next();
         }
         match self.script.pop_front() {
-            Some((delay, happening)) if delay <= patience => {
+            Some((delay, happening)) if delay <= limit => {
                 self.pass(delay);
                 happening
             }
             waited => {
                 if let Some((delay, happening)) = waited {
                     self.script
-                        .push_front((delay.saturating_sub(patience), happening));
+                        .push_front((delay.saturating_sub(limit), happening));
                 }
-                self.pass(patience);
+                self.pass(limit);
                 GuestEvent::Quiet
             }
         }

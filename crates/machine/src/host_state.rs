@@ -163,10 +163,10 @@ impl HostState {
             ("smt", self.has_smt().map(word)),
             ("turbo", self.has_turbo().map(word)),
         ];
-        let messages = found
+        let facts = found
             .into_iter()
             .filter_map(|(key, value)| Some((fact(key), value?)));
-        messages.collect()
+        facts.collect()
     }
 
     /// What a host with working KVM lacks.

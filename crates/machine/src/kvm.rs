@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The same on a host that is itself a guest: each exit of its guests costs several, and unpacking a kernel is silent.
 const PATIENCE_OF_A_GUEST: Duration = Duration::from_secs(60);
 
-/// A kernel that still writes to its console is not stuck, but the wait ends after this many times the limit.
+/// A kernel that still writes to its console is not stuck, but the wait ends after its patience this many times.
 const MOST_PATIENCE: u32 = 6;
 
 /// Finds out whether KVM runs this kernel: boots it, unless the answer is known already.

@@ -201,8 +201,8 @@ impl Guest for LocalGuest {
         self.attached.send(message)
     }
 
-    fn next(&mut self, patience: Duration) -> GuestEvent {
-        self.attached.next(patience)
+    fn next(&mut self, limit: Duration) -> GuestEvent {
+        self.attached.next(limit)
     }
 
     fn console(&self, lines: usize) -> Vec<String> {

@@ -1,7 +1,7 @@
 //! Runs other programs so that none of them survives bakeoff.
 //!
-//! A program is bound to the thread that starts it (`base::process::bind`). Its descendants end because a pipe closes, with a PID
-//! namespace (`enclosed`), or with their process group (`run_group`).
+//! A program is bound to the thread that starts it (`base::process::bind`). Its descendants end when a
+//! pipe closes, when their PID namespace ends (`enclosed`), or with their process group (`run_group`).
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -66,15 +66,7 @@ pub(crate) fn run(command: &mut Command, task: Task<'_>) -> Result<String> {
 
 /// Like `run`, but fails if the program has not ended within `limit`.
 pub(crate) fn run_within(limit: Duration, command: &mut Command, task: Task<'_>) -> Result<String> {
-    let name = name_of(command);
-    run_named(
-        &name,
-        Some(limit),
-        command,
-        Stdio::null(),
-        task,
-        &mut |_| {},
-    )
+    run_to(Some(limit), command, Stdio::null(), task, &mut |_| {})
 }
 
 /// Like `run_within`, for a program that reads `input`.
@@ -84,8 +76,7 @@ pub(crate) fn run_fed(
     input: File,
     task: Task<'_>,
 ) -> Result<String> {
-    let name = name_of(command);
-    run_named(&name, Some(limit), command, input.into(), task, &mut |_| {})
+    run_to(Some(limit), command, input.into(), task, &mut |_| {})
 }
 
 /// Like `run`; calls `on_poll` again and again with the program's standard error so far.
@@ -94,8 +85,19 @@ pub(crate) fn run_with(
     task: Task<'_>,
     on_poll: &mut dyn FnMut(&str),
 ) -> Result<String> {
+    run_to(None, command, Stdio::null(), task, on_poll)
+}
+
+/// Runs a program under its name.
+fn run_to(
+    limit: Option<Duration>,
+    command: &mut Command,
+    input: Stdio,
+    task: Task<'_>,
+    on_poll: &mut dyn FnMut(&str),
+) -> Result<String> {
     let name = name_of(command);
-    run_named(&name, None, command, Stdio::null(), task, on_poll)
+    run_named(&name, limit, command, input, task, on_poll)
 }
 
 /// A guard in a program's process group: ends the group at the end of its input, which comes when bakeoff is gone.

@@ -4,9 +4,9 @@
 //! this host: lab -> relay ==TCP, a secret of this boot==> agent on the box
 //!                <- UDP, netconsole <-------------------- the arm's kernel
 //!
-//! host OS --ssh: kexec--> arm: agent, job --restart--> host OS (new boot id) -> ...
+//! installed OS --ssh: kexec--> arm: agent, job --restart--> installed OS (new boot id) -> ...
 //! ```
-//! The host OS is the box's installed operating system. Every arm starts from it, never from another arm, and however an
+//! The installed OS is the box's installed operating system. Every arm starts from it, never from another arm, and however an
 //! arm ends, the box returns to it: the agent restarts the box at its end and when this host is gone, a panic restarts
 //! it, the watchdog ends a hang, and the plan's power command is the last resort.
 
@@ -73,7 +73,7 @@ pub struct SshBox {
     image: Upload,
     description: MachineDescription,
     clients: ClientsOfBox,
-    /// Set while the box may be outside its host OS.
+    /// Set while the box may be outside its installed OS.
     away: Mutex<Option<Away>>,
     /// Keeps other runs of this user from using the box.
     _lock: File,
@@ -371,7 +371,7 @@ impl Machine for SshBox {
     fn boot(&self, boot: Boot<'_>) -> Result<Box<dyn Guest>> {
         let began = Instant::now();
         let task = Task::silent(boot.stop);
-        self.return_to_host_os(task)?;
+        self.return_to_installed_os(task)?;
         let arm = self.arms.get(boot.arm).context("unknown arm")?;
         let BootedArm {
             mut guest,
@@ -395,7 +395,7 @@ impl Machine for SshBox {
         let is_away = self.away.lock().expect("nobody panics with it").is_some();
         if is_away {
             let task = Task::silent(&stop);
-            self.return_to_host_os(task)?;
+            self.return_to_installed_os(task)?;
         }
         Ok(())
     }
@@ -424,7 +424,7 @@ struct BoxGuest {
     session: Session,
     /// The trial's directory.
     dir: PathBuf,
-    /// Of the host OS before this arm.
+    /// Of the installed OS before this arm.
     boot_id: String,
     /// When the arm sent its last message, or the box was last checked.
     heard: Instant,
@@ -442,7 +442,7 @@ const CHECK_AFTER: Duration = Duration::from_secs(20);
 const RETURNED: &str = "the box is in its own operating system again";
 
 impl BoxGuest {
-    /// Whether another boot of the host OS answers; an arm has no sshd.
+    /// Whether another boot of the installed OS answers; an arm has no sshd.
     fn has_returned(&self) -> bool {
         let stop = AtomicBool::new(false);
         let task = Task::silent(&stop);

@@ -385,7 +385,7 @@ impl Workload for Options {
             figures.extend(figure);
         }
         if figures.is_empty() && !self.metrics.is_empty() {
-            let what = format!("none of its metrics in its output{}", last_lines());
+            let what = format!("none of its metrics is in its output{}", last_lines());
             return Err(Wrong(what).into());
         }
         // The time is always a figure, unless the program reports it more precisely.

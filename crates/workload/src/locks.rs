@@ -26,9 +26,9 @@ use crate::figures::guard;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
-use crate::{Checked, Driven, Timing, Watcher, Workload, Wrong, check_stop};
+use crate::{Checked, Driven, Kind, Timing, Watcher, Workload, Wrong, check_stop};
 
-pub(crate) const KIND: crate::Kind = crate::Kind {
+pub(crate) const KIND: Kind = Kind {
     word: "locks",
     traits: |_| Traits::default(),
     overview: Overview {
@@ -71,7 +71,7 @@ fn check(fields: &Fields<'_>) -> Option<Checked> {
 /// How a task waits for the lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
-enum Kind {
+enum LockKind {
     /// For the byte in a pipe: every lock and unlock is a system call.
     Pipe,
     /// By `FUTEX_WAIT` if the lock is taken.
@@ -80,18 +80,18 @@ enum Kind {
     Futex2,
 }
 
-impl Kind {
+impl LockKind {
     fn word(self) -> &'static str {
         self.into()
     }
 }
 
 /// A kind, and the time per lock and unlock in nanoseconds: uncontended and contended.
-type Cost = (Kind, f64, f64);
+type Cost = (LockKind, f64, f64);
 
 impl Workload for Options {
     fn timing(&self) -> Timing {
-        Timing::for_steps(2 * Kind::VARIANTS.len(), self.warmup_ns, self.window_ns)
+        Timing::for_steps(2 * LockKind::VARIANTS.len(), self.warmup_ns, self.window_ns)
     }
 
     fn drive(
@@ -102,8 +102,8 @@ impl Workload for Options {
     ) -> Result<Driven> {
         let mut ticker = Ticker::begin(watcher, Duration::from_nanos(self.warmup_ns));
         let mut costs = Vec::new();
-        for &kind in Kind::VARIANTS {
-            if kind == Kind::Futex2 && !has_futex2() {
+        for &kind in LockKind::VARIANTS {
+            if kind == LockKind::Futex2 && !has_futex2() {
                 continue;
             }
             let alone_ns = self.run(kind, 1, stop, &mut ticker)?;
@@ -121,7 +121,7 @@ impl Options {
     /// Time per lock and unlock in the window, in nanoseconds.
     fn run(
         &self,
-        kind: Kind,
+        kind: LockKind,
         tasks: u64,
         stop: &AtomicBool,
         ticker: &mut Ticker<'_>,
@@ -163,7 +163,7 @@ impl Options {
     }
 }
 
-/// The counter that the lock protects, and the first failure.
+/// The counter that the lock protects, and the last failure.
 #[derive(Debug, Default)]
 struct Shared {
     counted: AtomicU64,
@@ -209,15 +209,15 @@ enum Lock {
 }
 
 impl Lock {
-    fn new(kind: Kind) -> Result<Self> {
+    fn new(kind: LockKind) -> Result<Self> {
         Ok(match kind {
-            Kind::Pipe => {
+            LockKind::Pipe => {
                 let (reader, mut writer) = pipe().context("make a pipe")?;
                 writer.write_all(&[0]).context("write to a pipe")?;
                 Self::Pipe(reader, writer)
             }
-            Kind::Futex => Self::Word(AtomicU32::new(0), wait_futex),
-            Kind::Futex2 => Self::Word(AtomicU32::new(0), wait_futex2),
+            LockKind::Futex => Self::Word(AtomicU32::new(0), wait_futex),
+            LockKind::Futex2 => Self::Word(AtomicU32::new(0), wait_futex2),
         })
     }
 
@@ -270,11 +270,11 @@ fn wait_futex2(word: &AtomicU32) -> rustix::io::Result<()> {
 }
 
 /// Whether the kernel has `futex_waitv`, added in 5.16. Kernels that have it also refuse to wait
-/// for
+/// for nothing, but with another error than `ENOSYS`.
 fn has_futex2() -> bool {
     let clock = futex::ClockId::Monotonic;
-    let said = futex::waitv(&[], WaitvFlags::empty(), None, clock);
-    said != Err(Errno::NOSYS)
+    let answer = futex::waitv(&[], WaitvFlags::empty(), None, clock);
+    answer != Err(Errno::NOSYS)
 }
 
 fn figures(costs: &[Cost]) -> Vec<Figure> {
@@ -283,11 +283,13 @@ fn figures(costs: &[Cost]) -> Vec<Figure> {
     for (kind, alone_ns, contended_ns) in costs {
         let name = format!("{}-contended", kind.word());
         match kind {
-            Kind::Futex => {
+            LockKind::Futex => {
                 let primary = Figure::new(&name, "ns", lower, Role::Primary, *contended_ns);
                 figures.insert(0, primary);
             }
-            Kind::Pipe | Kind::Futex2 => figures.push(guard(&name, "ns", lower, *contended_ns)),
+            LockKind::Pipe | LockKind::Futex2 => {
+                figures.push(guard(&name, "ns", lower, *contended_ns));
+            }
         }
         let name = format!("{}-alone", kind.word());
         figures.push(guard(&name, "ns", lower, *alone_ns));
@@ -324,7 +326,7 @@ mod tests {
 
     #[test]
     fn a_released_lock_is_free() {
-        let lock = Lock::new(Kind::Futex).unwrap();
+        let lock = Lock::new(LockKind::Futex).unwrap();
         let Lock::Word(word, _) = &lock else {
             panic!("a futex has a word")
         };

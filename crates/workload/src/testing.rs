@@ -45,6 +45,7 @@ pub(crate) fn start_service(service: &Service, dir: &Path) -> Child {
         let has_ended = process.try_wait().unwrap().is_some();
         if has_ended || deadline <= Instant::now() {
             let _ = process.kill();
+            let _ = process.wait();
             panic!("{why}\n{}", fs::read_to_string(&log).unwrap());
         }
         thread::sleep(Duration::from_millis(50));

@@ -194,8 +194,8 @@ fn watch_end(child: &Child) -> Option<OwnedFd> {
 
 /// Sleeps until a program has exited, at most for `longest`.
 ///
-/// The time of a program is a figure. Polling in steps would round it to a step, so that arms with
-/// smaller differences would seem equal.
+/// The time of a program is a figure. Polling in steps would round it to a step. Under counted
+/// instructions that is the same step in every trial, so arms with smaller differences would seem equal.
 fn pause(watched: Option<&OwnedFd>, longest: Duration) {
     let Some(watched) = watched else {
         return thread::sleep(longest);

@@ -317,14 +317,13 @@ pub(crate) fn curve(
 
 /// Successful requests a second over the steps of a ramp.
 pub(crate) fn throughput(axis: &str, steps: &[Step]) -> Curve {
-    let ok_per_s = LoadResult::ok_per_s;
     curve(
         "throughput",
         "requests/s",
         Direction::Higher,
         axis,
         steps,
-        ok_per_s,
+        LoadResult::ok_per_s,
     )
 }
 

@@ -140,6 +140,7 @@ impl Workload for Options {
         if self.is_on_disk {
             packages.extend(disk::PACKAGES);
         }
+        // The program needs only the perl that every Debian has.
         packages.extend((self.dynamic > 0.0).then_some("perl-base"));
         packages
     }

@@ -24,7 +24,7 @@ pub(super) fn serve(args: &NullServerArgs, cli: &Cli) -> Result<End> {
         tls: tls
             .map(|(cert, key)| null_server::tls(cert, key))
             .transpose()?,
-        ..Settings::default()
+        open_for: Duration::ZERO,
     };
     let stop = watch_signals()?;
     let server = NullServer::start(args.listen, &settings)?;

@@ -272,7 +272,7 @@ fn who_speaks_out_of_turn_is_refused() {
     let done = FromAgent::Done(Box::new(result()));
     refused(
         &said(&[done]),
-        "spoke out of turn: result before it greeted",
+        "unexpected message: result before it greeted",
     );
 }
 

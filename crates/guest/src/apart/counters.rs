@@ -29,12 +29,9 @@ impl Counters {
         let cpus = cpus::numbers().unwrap_or_default();
         let mut all = BTreeMap::new();
         all.extend(cpu(&text_of("/proc/stat"), &cpus));
-        let softnet = text_of("/proc/net/softnet_stat");
-        all.extend((!softnet.is_empty()).then(|| ("softnet-drops", softnet_dropped(&softnet))));
+        all.extend(softnet(&text_of("/proc/net/softnet_stat")));
         all.extend(device(&text_of("/proc/self/net/dev")));
-        let snmp = text_of("/proc/self/net/snmp");
-        let retransmitted = proc::tcp(&snmp).find(|(name, _)| name == "TcpRetransSegs");
-        all.extend(retransmitted.map(|(_, count)| ("retransmits", count)));
+        all.extend(retransmitted(&text_of("/proc/self/net/snmp")));
         let used = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
         let used_us = used.tv_sec as u64 * 1_000_000 + used.tv_nsec as u64 / 1000;
         all.insert("cpu-us", used_us);
@@ -104,6 +101,18 @@ fn cpu(stat: &str, cpus: &[u32]) -> BTreeMap<&'static str, u64> {
     ticks
 }
 
+/// Packets that a CPU's queue had no room for; `None` if a CPU's count cannot be read.
+fn softnet(text: &str) -> Option<(&'static str, u64)> {
+    let drops = softnet_dropped(text).sum::<Option<u64>>()?;
+    (!text.is_empty()).then_some(("softnet-drops", drops))
+}
+
+/// TCP segments that were sent again.
+fn retransmitted(snmp: &str) -> Option<(&'static str, u64)> {
+    let (_, count) = proc::tcp(snmp).find(|(name, _)| name == "TcpRetransSegs")?;
+    Some(("retransmits", count))
+}
+
 /// Bytes and drops of all network devices but the loopback, in both directions.
 fn device(text: &str) -> BTreeMap<&'static str, u64> {
     let mut sums = BTreeMap::new();
@@ -132,6 +141,18 @@ mod tests {
         let stat =
             "cpu  9 9 9 9 9 9 9\ncpu0 1 0 2 30 0 0 4\ncpu1 1 0 2 50 0 0 6\ncpu10 0 0 0 7 0 0 8\n";
         assert_eq!(cpu(stat, &[0, 10]), [("idle", 37), ("softirq", 12)].into());
+    }
+
+    #[test]
+    fn drops_and_retransmits_are_found_by_their_columns() {
+        assert_eq!(
+            softnet("00ff 0000000a 1\n0001 00000001 2\n"),
+            Some(("softnet-drops", 11))
+        );
+        assert_eq!(softnet("00ff 0000000a 1\n0001 x 2\n"), None);
+        assert_eq!(softnet(""), None);
+        let snmp = "Ip: Forwarding\nIp: 1\nTcp: RtoAlgorithm RetransSegs InErrs\nTcp: 1 42 0\n";
+        assert_eq!(retransmitted(snmp), Some(("retransmits", 42)));
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn lead(
     stop: &AtomicBool,
 ) -> Result<Driven> {
     let job = with_null_server_address(job);
-    let (commands, job) = remote::one_fewer(&job, commands);
+    let (commands, job) = remote::hosts_and_job(&job, commands);
     // Connects to the hosts while the servers start.
     let mut hosts = Hosts::start(commands)?;
     servers.wait_until_ready()?;

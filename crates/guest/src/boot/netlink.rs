@@ -16,7 +16,7 @@ const ERROR: u16 = 2;
 /// `NLM_F_REQUEST | NLM_F_ACK`.
 const REQUEST: u16 = 0x1 | 0x4;
 /// `NLM_F_CREATE | NLM_F_REPLACE`.
-const REPLACE: u16 = 0x400 | 0x100;
+const CREATE_OR_REPLACE: u16 = 0x400 | 0x100;
 
 /// `IFF_UP`.
 const UP: u32 = 1;
@@ -52,7 +52,10 @@ pub(crate) fn add_address(socket: &OwnedFd, index: u32, address: IpAddr, prefix:
     body.extend(index.to_ne_bytes());
     body.extend(attribute(IFA_LOCAL, &bytes));
     body.extend(attribute(IFA_ADDRESS, &bytes));
-    request(socket, &message(NEW_ADDRESS, REQUEST | REPLACE, &body))
+    request(
+        socket,
+        &message(NEW_ADDRESS, REQUEST | CREATE_OR_REPLACE, &body),
+    )
 }
 
 /// Routes traffic to other networks through a gateway.
@@ -75,7 +78,10 @@ pub(crate) fn add_default_route(socket: &OwnedFd, index: u32, gateway: IpAddr) -
     body.extend(0u32.to_ne_bytes());
     body.extend(attribute(RTA_OIF, &index.to_ne_bytes()));
     body.extend(attribute(RTA_GATEWAY, &octets(gateway)));
-    request(socket, &message(NEW_ROUTE, REQUEST | REPLACE, &body))
+    request(
+        socket,
+        &message(NEW_ROUTE, REQUEST | CREATE_OR_REPLACE, &body),
+    )
 }
 
 fn family(address: IpAddr) -> u8 {

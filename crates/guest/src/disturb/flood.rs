@@ -14,8 +14,8 @@ use crate::netns::{CLIENT, SERVER};
 use crate::proc;
 
 /// The source addresses. The clients' side does not forward, so answers to them end there.
-const SOURCES: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 0);
-const SOURCES_PREFIX: u8 = 16;
+const SPOOFED: Ipv4Addr = Ipv4Addr::new(10, 79, 0, 0);
+const SPOOFED_PREFIX: u8 = 16;
 
 /// States of sockets in `/proc/net/tcp`.
 const SYN_RECEIVED: &str = "03";
@@ -50,7 +50,7 @@ pub(super) fn begin(rate_per_s: u32, site: &Site) -> Result<Box<dyn Ongoing>> {
     };
     let socket = site.client.within(open)?.context("no raw socket")?;
     let cookies = cookies(site)?;
-    let (sources, via) = (format!("{SOURCES}/{SOURCES_PREFIX}"), CLIENT.to_string());
+    let (sources, via) = (format!("{SPOOFED}/{SPOOFED_PREFIX}"), CLIENT.to_string());
     site.server
         .run("ip", &["route", "replace", &sources, "via", &via])?;
     Ok(Box::new(Flood {
@@ -105,7 +105,7 @@ impl Ongoing for Flood {
         self.due += u64::from(self.rate_per_s);
         for _ in 0..self.due / ticks_per_s {
             let bits = self.random.bits();
-            let source = Ipv4Addr::from(u32::from(SOURCES) | (bits as u32 & 0xffff));
+            let source = Ipv4Addr::from(u32::from(SPOOFED) | (bits as u32 & 0xffff));
             let source_port = 1024 | (bits >> 16) as u16;
             let port = self.ports[(bits >> 32) as usize % self.ports.len()];
             let packet = syn(source, source_port, SERVER, port, (bits >> 32) as u32);
@@ -119,7 +119,7 @@ impl Ongoing for Flood {
     fn end(&mut self, site: &Site) -> Result<Impact> {
         self.most_half_open = site.server.within(half_open)?;
         let cookies = cookies(site)?.saturating_sub(self.cookies);
-        let sources = format!("{SOURCES}/{SOURCES_PREFIX}");
+        let sources = format!("{SPOOFED}/{SPOOFED_PREFIX}");
         site.server.run("ip", &["route", "del", &sources])?;
         Ok(Impact::new("waited-for", self.most_half_open + cookies)
             .with("sent", self.sent)

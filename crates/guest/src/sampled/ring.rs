@@ -32,9 +32,10 @@ impl Ring {
 
 /// Addresses of the kernel in a call path, innermost first.
 pub(super) fn kernel_part(callchain: &[u64]) -> Box<[u64]> {
-    let mut addresses = callchain.iter().copied();
-    let _before = addresses.find(|address| *address == CONTEXT_KERNEL);
+    let addresses = callchain.iter().copied();
     addresses
+        .skip_while(|address| *address != CONTEXT_KERNEL)
+        .skip(1)
         .take_while(|address| *address < FIRST_CONTEXT)
         .collect()
 }

@@ -319,7 +319,6 @@ pub(crate) fn reading(run: &Run, judgement: &Judgement) -> Markup {
 
 #[cfg(test)]
 mod tests {
-
     use crate::report::judged;
     use doc::html::unbroken;
     use record::fixtures::web;

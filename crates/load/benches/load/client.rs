@@ -83,7 +83,7 @@ impl Part {
                 Engine::Epoll => EngineChoice::Epoll,
                 Engine::Uring => EngineChoice::Fastest,
             },
-            // The open loop runs on CPUs without the server.
+            // The bench binds the client to its CPUs, and counts them as the client's.
             cpus: Cpus::Exclusive,
         }
     }

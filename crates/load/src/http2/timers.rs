@@ -47,7 +47,7 @@ impl Timers {
         })
     }
 
-    /// Wakes tasks when their time has come. Never returns.
+    /// Wakes tasks when their time has come. Returns only if the timer fails.
     pub(super) async fn run(self: Rc<Self>) {
         loop {
             self.wake(now_ns());

@@ -307,10 +307,10 @@ fn names(cache: &Cache) -> BTreeMap<String, Vec<String>> {
     let tree = cache.tree().below("names");
     for file in names_in(&tree) {
         let file = Path::new(&file);
-        let name_text = tree.read_to_string(file.with_extension("name"), NOTE_BYTES);
+        let name = tree.read_to_string(file.with_extension("name"), NOTE_BYTES);
         let id = tree.read(file, NOTE_BYTES).ok();
         let id = id.and_then(|text| serde_json::from_slice::<String>(&text).ok());
-        if let (Ok(name), Some(id)) = (name_text, id)
+        if let (Ok(name), Some(id)) = (name, id)
             && file.extension().is_some_and(|ending| ending == "json")
         {
             names.entry(id).or_default().push(name);

@@ -58,7 +58,7 @@ impl ClientsOfBox {
         }
     }
 
-    /// Fails if a host is the box itself, or does not reach one of its cards. Under the host OS, sshd answers at all cards,
+    /// Fails if a host is the box itself, or does not reach one of its cards. Under the installed OS, sshd answers at all cards,
     /// or the kernel refuses the connection. `port` is that of sshd.
     pub(crate) fn check(
         &self,

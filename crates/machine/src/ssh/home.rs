@@ -1,4 +1,4 @@
-//! Waits until the box is in its host OS, before an arm begins and before a run ends.
+//! Waits until the box is in its installed OS, before an arm begins and before a run ends.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -23,10 +23,10 @@ const STAY_LIMIT: Duration = Duration::from_secs(60);
 /// Longest time that a power command may take.
 const POWER_LIMIT: Duration = Duration::from_secs(120);
 
-/// A box that has left its host OS for an arm.
+/// A box that has left its installed OS for an arm.
 #[derive(Debug, Clone)]
 pub(super) struct Away {
-    /// Of the host OS that it left.
+    /// Of the installed OS that it left.
     pub(super) boot_id: String,
     /// The trial's directory.
     pub(super) dir: PathBuf,
@@ -60,7 +60,7 @@ impl BootState {
 /// What to do next while waiting for a box.
 #[derive(Debug, PartialEq, Eq)]
 enum Step {
-    /// It is in its host OS.
+    /// It is in its installed OS.
     Home,
     AskAgain,
     /// It does not answer, and there is time left: check its power.
@@ -83,7 +83,7 @@ struct Wait<'a> {
 impl Wait<'_> {
     /// The next step; `state` is `None` if the box did not answer.
     fn next(&self, state: Option<&BootState>, now: Instant) -> Step {
-        // A box that answers and is not shutting down is in its host OS, or soon counts as such: no power cycle.
+        // A box that answers and is not shutting down is in its installed OS, or soon counts as such: no power cycle.
         if let Some(state) = state.filter(|state| state.leaving.is_none()) {
             return if self.is_home(state, now) {
                 Step::Home
@@ -112,11 +112,11 @@ impl Wait<'_> {
 }
 
 impl SshBox {
-    /// Waits until the box is in its host OS; after `home_timeout`, cycles its power.
+    /// Waits until the box is in its installed OS; after `home_timeout`, cycles its power.
     ///
     /// # Errors
     /// A `MachineGone` that says what to do if the box does not return; another error if the wait was interrupted.
-    pub(super) fn return_to_host_os(&self, task: Task<'_>) -> Result<()> {
+    pub(super) fn return_to_installed_os(&self, task: Task<'_>) -> Result<()> {
         let away = self.away.lock().expect("nobody panics with it").clone();
         let mut cycled = String::new();
         let limit = self.plan.home_timeout;

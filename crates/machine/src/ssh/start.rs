@@ -1,4 +1,4 @@
-//! Brings a box from its host OS to an arm's kernel: command line and scripts. Pure functions.
+//! Brings a box from its installed OS to an arm's kernel: command line and scripts. Pure functions.
 
 use std::fmt::Write as _;
 
@@ -33,7 +33,7 @@ pub(crate) struct CommandLine<'l> {
 impl CommandLine<'_> {
     pub(crate) fn text(&self) -> String {
         let link = self.link;
-        // A panic restarts the box, which then boots its host OS.
+        // A panic restarts the box, which then boots its installed OS.
         let mut words: Vec<String> = ["panic=5", "loglevel=6", "printk.devkmsg=on"]
             .map(String::from)
             .to_vec();
@@ -143,8 +143,8 @@ elif read -r boot process 2> /dev/null < /var/cache/bakeoff/leaving && [ "$boot"
 fi
 "#;
 
-/// Loads an arm's kernel, arms the watchdog, and starts the kernel a second later. The file `leaving` names the process
-/// that does this.
+/// Loads an arm's kernel, arms the watchdog, and leaves for the kernel a second later, by kexec or a reboot. The file
+/// `leaving` names the process that does this.
 pub(crate) fn leave_script(
     way: BootWay,
     files: &Files<'_>,
@@ -210,7 +210,8 @@ fn arm_watchdog(way: BootWay) -> String {
     }
 }
 
-/// Starts the loaded kernel after a clean shutdown by a service manager; without one, after a sync and a read-only remount.
+/// Leaves for the arm's kernel, by kexec or a reboot: after a clean shutdown by a service manager, or without one after a sync
+/// and a read-only remount.
 fn leave(way: BootWay) -> String {
     let (managed, plain) = match way {
         BootWay::Kexec => ("systemctl kexec", "kexec -e"),
@@ -222,7 +223,7 @@ fn leave(way: BootWay) -> String {
     )
 }
 
-/// Removes files of the boot way, once the box has returned.
+/// Unloads the kernel or removes the files of a boot way, once the box has returned.
 pub(crate) fn tidy_script(way: BootWay) -> String {
     let remove = match way {
         BootWay::Kexec => "kexec -u > /dev/null 2>&1",

@@ -194,7 +194,7 @@ impl Session {
         if is_due {
             return Ok(());
         }
-        Err(format!("spoke out of turn: {name} {}", stage.words()))
+        Err(format!("unexpected message: {name} {}", stage.words()))
     }
 
     fn take_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<CheckedMessage, String> {
@@ -478,7 +478,7 @@ mod tests {
         );
         refused(
             say(vec![defect("a", 1, 0)]),
-            "spoke out of turn: defect before it greeted",
+            "unexpected message: defect before it greeted",
         );
     }
 
@@ -555,23 +555,23 @@ mod tests {
         let done = || FromAgent::Done(Box::new(good()));
         refused(
             say(vec![done()]),
-            "spoke out of turn: result before it greeted",
+            "unexpected message: result before it greeted",
         );
         refused(
             say(vec![hello(), hello()]),
-            "spoke out of turn: greeting before its first phase",
+            "unexpected message: greeting before its first phase",
         );
         refused(
             say(vec![hello(), phase(Phase::Starting), sample(0)]),
-            "spoke out of turn: sample while starting services",
+            "unexpected message: sample while starting services",
         );
         refused(
             loaded(vec![phase(Phase::Starting)]),
-            "spoke out of turn: phase while warming up",
+            "unexpected message: phase while warming up",
         );
         refused(
             loaded(vec![done(), done()]),
-            "spoke out of turn: result after the end",
+            "unexpected message: result after the end",
         );
     }
 

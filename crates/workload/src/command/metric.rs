@@ -76,12 +76,9 @@ impl Metric {
 
 /// Some programs print other lines before their JSON, which starts with a bracket.
 fn in_json(out: &str, pointer: &str) -> Result<f64, String> {
-    let mut lines = out.split_inclusive('\n');
-    let mut start = 0;
-    let is_json = |line: &str| line.trim_start().starts_with(['{', '[']);
-    while !is_json(out[start..].lines().next().unwrap_or_default()) {
-        start += lines.next().ok_or("no JSON in its output")?.len();
-    }
+    let is_json = |line: &&str| line.trim_start().starts_with(['{', '[']);
+    let other_lines = out.split_inclusive('\n').take_while(|line| !is_json(line));
+    let start: usize = other_lines.map(str::len).sum();
     let mut values = serde_json::Deserializer::from_str(&out[start..]).into_iter();
     let json: serde_json::Value = values
         .next()

@@ -155,7 +155,7 @@ impl Grammar {
     }
 
     /// Index for an added node: before bakeoff's blocks, or at the end for Apache, whose directives
-    /// must follow their modules, and for options.
+    /// must follow their modules, and for options: Samba's shares take defaults only from what stands above them.
     fn end(&self, nodes: &[Node]) -> usize {
         let is_old_block = |node: &Node| !node.is_new && node.inner.is_some();
         let before = nodes.iter().position(is_old_block);

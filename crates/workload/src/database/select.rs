@@ -91,15 +91,15 @@ impl Select {
                 in_range.count(),
             )?;
             let list: BTreeSet<_> = (0..10).map(|step| (from + step * 13) % count).collect();
-            let in_list = list.iter().filter(|idn| self.rows[**idn].region == region);
-            let count_in_list = in_list.count();
+            let is_match = |idn: &&usize| self.rows[**idn].region == region;
+            let matches = list.iter().filter(is_match).count();
             let list: Vec<_> = list.iter().map(ToString::to_string).collect();
             client.expect_count(
                 &format!(
                     "select * from selected where region = '{region}' and idn in ({})",
                     list.join(", ")
                 ),
-                count_in_list as u64,
+                matches as u64,
             )?;
         }
         Ok(())

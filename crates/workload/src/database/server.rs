@@ -13,7 +13,7 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::context::WorkloadContext;
 use crate::tool::Tool;
 
-/// Name of the account, of its password and of its database.
+/// The account's name, which is also its password and its database.
 pub(crate) const ACCOUNT: &str = "bakeoff";
 
 /// User of the servers, Debian's `nobody`. They do not run as root, and guests lack the users of

@@ -33,7 +33,7 @@ pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -
     let mut working = 0;
     for (number, device) in devices.iter().enumerate() {
         working += u64::from(device.read_block(0)? == block(number as u64));
-        growth.record(0)?;
+        growth.go_on(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)

@@ -57,7 +57,7 @@ pub(super) fn reach(
         return Err(Wrong(format!("the device forgot its block at {last}")).into());
     }
     let mounted = Mounted::make(&device, context)?;
-    growth.record(1)?;
+    growth.go_on(1)?;
     let size = rustix::fs::statvfs(&mounted.0).context("ask for the size of the file system")?;
     // Before other files, because data of small files is placed near that of the first one.
     let goal = size.f_files / 16 * FAR_SIXTEENTHS;
@@ -90,7 +90,7 @@ impl Highest {
         let mut directory = 0;
         for number in 0..DIRECTORIES {
             directory = directory.max(place_on_device(&directory_path(place, number))?);
-            growth.record(0)?;
+            growth.go_on(0)?;
         }
         Ok(Self {
             file: place_on_device(&far_path(place))?,
@@ -169,7 +169,7 @@ fn check_files(place: &Path, size: u64, growth: &mut Growth<'_>) -> Result<()> {
     check_block(&sparse, far, far)?;
     for number in 0..DIRECTORIES {
         check_block(&path(number), 0, number)?;
-        growth.record(0)?;
+        growth.go_on(0)?;
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub(super) fn reach(
         file.read_exact_at(&mut read, 0)
             .context("read an open file")?;
         working += u64::from(read == CONTENT);
-        growth.record(0)?;
+        growth.go_on(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)

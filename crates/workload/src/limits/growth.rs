@@ -75,7 +75,7 @@ impl<'g> Growth<'g> {
                 break;
             }
             count += 1;
-            self.record(1)?;
+            self.go_on(1)?;
             if count % step == 0 || count == wanted {
                 let took = step_began.elapsed().as_secs_f64() * 1e6;
                 let value = took / (count - step_from) as f64;
@@ -107,11 +107,11 @@ impl<'g> Growth<'g> {
         })
     }
 
-    /// Records that `count` more objects were made.
+    /// Counts `count` more objects, and goes on unless the trial has to end.
     ///
     /// # Errors
     /// The time limit has passed, or the host has stopped the trial.
-    pub(super) fn record(&mut self, count: u64) -> Result<()> {
+    pub(super) fn go_on(&mut self, count: u64) -> Result<()> {
         self.ticker.tick(count);
         check_stop(self.stop)?;
         if self.began.elapsed() > self.limit {

@@ -33,7 +33,7 @@ pub(super) fn reach(_: &WorkloadContext, growth: &mut Growth<'_>, wanted: u64) -
     let mut working = 0;
     for (number, pair) in sockets.chunks_exact(2).enumerate() {
         working += exchange(pair, number as u8).context("carry a byte")?;
-        growth.record(0)?;
+        growth.go_on(0)?;
     }
     all_work(&grown, working)?;
     Ok(grown)

@@ -12,11 +12,11 @@ use std::time::Duration;
 /// A shorter window has no CPU time: it may contain fewer than two renewals.
 pub(super) const SHORTEST_WINDOW: Duration = Duration::from_secs(10);
 
-/// Renewals count from this long before the window opens, under load if the warm-up is not shorter. So a window of
-/// 10 s has two renewals 5 s apart, and a poll.
+/// Renewals count from this long before the window opens. The load runs then already, unless the warm-up is shorter.
+/// So a window of 10 s has two renewals 5 s apart, and a poll.
 pub(super) const LEAD: Duration = Duration::from_millis(500);
 
-/// How long to poll before the window closes: at least one renewal.
+/// How long to poll before the window closes: long enough for one renewal.
 pub(super) const TAIL: Duration = Duration::from_secs(6);
 
 /// Time between polls. 176 polls took snmpd 30 ms of CPU time.

@@ -9,7 +9,7 @@ use record::night::Index;
 use record::rundir::Run;
 use record::trial::Trial;
 use record::verdict::Judgement;
-use record::verdict::fairness::Finding;
+use record::verdict::fairness::CheckResult;
 use serde_json::{Value, json};
 
 /// Version of the lines: a key that goes or means something else makes a new one; a key that comes does not.
@@ -26,7 +26,7 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
 /// after the second number of blocks.
 pub fn violations(
     (blocks, min_blocks): (u32, u32),
-    found: &[Finding],
+    found: &[CheckResult],
     model: Option<&str>,
 ) -> Value {
     json!({

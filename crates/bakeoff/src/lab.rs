@@ -48,7 +48,7 @@ use record::protocol::Greeting;
 use record::rundir;
 use record::rundir::{Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
-use record::verdict::fairness::{Finding, Outcome as Found};
+use record::verdict::fairness::{CheckResult, Outcome as Found};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Verdict};
 
@@ -108,7 +108,7 @@ pub enum LabEvent<'n> {
     Activity(&'n Trial, &'n Activity),
     /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan; and after how many blocks
     /// the first test comes.
-    Violated((u32, u32), &'n [Finding]),
+    Violated((u32, u32), &'n [CheckResult]),
 }
 
 /// Something activity: shown, never recorded in the journal.
@@ -459,11 +459,11 @@ impl<'l> Lab<'l> {
             ),
             _ => judge::quick_look(&recent).fairness,
         };
-        let is_new = |one: &Finding| {
+        let is_new = |one: &CheckResult| {
             let is_violation = matches!(one.outcome, Found::Violation { .. });
             is_violation && !told.contains(&one.id)
         };
-        let new: Vec<Finding> = found.into_iter().filter(is_new).collect();
+        let new: Vec<CheckResult> = found.into_iter().filter(is_new).collect();
         if new.is_empty() {
             return Ok(());
         }

@@ -11,7 +11,7 @@ use plan::{Claim, Plan};
 use record::metric::{MetricSpec, Role};
 use record::rundir::Run;
 use record::verdict::fairness::withholding;
-use record::verdict::warning::Disturbance;
+use record::verdict::finding::Disturbance;
 use record::verdict::{Comparison, Conclusion, Judgement, Pair, VERSION, Verdict};
 
 use stats::rule::{Finding, Series};
@@ -66,7 +66,6 @@ pub fn quick_look(run: &Run) -> Judgement {
     crate::topics::nodes::find::claim(run, &measured, &mut comparisons);
     crate::topics::prices::withdraw_times(&run.plan.baseline, &measured, &mut comparisons);
     let by_load = crate::topics::loads::find::of(run, &measured);
-    let gates = crate::topics::warnings::gates::of(run, &measured);
     let mut differences = crate::topics::differences::find::of(run);
     let weighed = crate::topics::differences::weigh::weigh(run, &mut differences);
     let soaks = crate::topics::soak::find::of(run, &comparisons);
@@ -75,13 +74,11 @@ pub fn quick_look(run: &Run) -> Judgement {
     let mut judgement = Judgement {
         version: VERSION,
         rule: stats::rule::NAME.into(),
-        setbacks: crate::topics::warnings::find::setbacks(run, &measured),
-        warnings: crate::topics::warnings::find::of(run, &measured, &comparisons, &weighed),
+        findings: crate::topics::findings::find::of(run, &measured, &comparisons, &weighed),
         headlines: crate::topics::headline::find::of(run, &measured, &comparisons, &by_load),
         any_false: (run.plan.comparisons() as f64 * stats::looks::error_rate(&run.plan.design))
             .min(1.0),
         defects: crate::topics::defects::find::of(run),
-        gates,
         arm_summaries: crate::topics::metrics::arm_summary::of(run, &measured),
         curves,
         by_load,
@@ -115,12 +112,14 @@ pub fn primaries(run: &Run) -> Vec<Comparison> {
 
 /// An unfair comparison has no headline; an arm that failed has failed all the same.
 fn withhold(judgement: &mut Judgement, baseline: &str) {
-    let findings = &judgement.fairness;
     for headline in &mut judgement.headlines {
-        let of_whom = (&*headline.workload, &*headline.arm, baseline);
-        let violations: Vec<String> = withholding(findings, of_whom)
-            .map(|one| one.id.clone())
-            .collect();
+        let checks = withholding(
+            &judgement.fairness,
+            &headline.workload,
+            &headline.arm,
+            baseline,
+        );
+        let violations: Vec<String> = checks.iter().map(|check| check.id.clone()).collect();
         if !violations.is_empty() && !matches!(headline.conclusion, Conclusion::Failed(_)) {
             headline.conclusion = Conclusion::Withheld { violations };
         }

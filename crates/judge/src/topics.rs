@@ -11,6 +11,7 @@ pub(crate) mod differences;
 pub(crate) mod disclosure;
 pub(crate) mod disturbances;
 pub mod fairness;
+pub(crate) mod findings;
 pub(crate) mod headline;
 pub(crate) mod host;
 pub(crate) mod limits;
@@ -27,7 +28,6 @@ pub mod robustness;
 pub(crate) mod run_state;
 pub(crate) mod scaling;
 pub mod soak;
-pub(crate) mod warnings;
 pub mod why;
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use crate::load_path::{CeilingOutcome, OneFewerOutcome};
 use crate::machine::MachineDescription;
 use crate::node::Node;
 use crate::trial::{Trial, VoidReason};
+use crate::verdict::finding::Disturbance;
 use crate::verdict::look::Look;
-use crate::verdict::warning::Disturbance;
 use plan::StringPrice;
 
 /// What to do about a journal that is not as the run wrote it.
@@ -428,8 +428,8 @@ mod tests {
 
     use super::*;
     use crate::verdict::Verdict;
+    use crate::verdict::finding::CpuTaken;
     use crate::verdict::look::{MetricLook, Remaining};
-    use crate::verdict::warning::CpuTaken;
 
     fn opened() -> Entry {
         let opening = Opening {

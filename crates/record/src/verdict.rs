@@ -12,12 +12,12 @@ use crate::load::Fault;
 use crate::metric::{MetricSpec, Role};
 use crate::trial::VoidReason;
 use crate::verdict::defects::Defects;
+use crate::verdict::finding::Finding;
 use crate::verdict::host::{History, HostSpeed, OneSided};
 use crate::verdict::limit::{ArmLimit, LimitedArm};
 use crate::verdict::planned::PlannedSummary;
 use crate::verdict::reason::Reason;
 use crate::verdict::robustness::{ByLoad, ByPrice, Robustness};
-use crate::verdict::warning::{Gate, Setback, Warning};
 use crate::verdict::weighed::{Class, Pin, Seen, Weighed};
 
 pub mod apart;
@@ -26,6 +26,7 @@ pub mod confirm;
 pub mod defects;
 pub mod disclosure;
 pub mod fairness;
+pub mod finding;
 pub mod host;
 pub mod limit;
 pub mod look;
@@ -35,7 +36,6 @@ pub mod planned;
 pub mod reason;
 pub mod robustness;
 pub mod soak;
-pub mod warning;
 pub mod weighed;
 pub mod why;
 
@@ -507,17 +507,11 @@ pub struct Judgement {
     /// Faults that kernels and services logged.
     #[serde(default)]
     pub defects: Defects,
-    /// What makes an arm fail, however fast it is.
-    #[serde(default)]
-    pub gates: Vec<Gate>,
-    /// What went wrong in the run beside that: failed trials, blocks that were lost or had to be run again.
-    #[serde(default)]
-    pub setbacks: Vec<Setback>,
-    /// Things a reader must know before the figures: a saturated client, few blocks, what the figures are by nature.
-    pub warnings: Vec<Warning>,
-    /// Findings of the fairness checks.
+    /// What a reader must know beside the figures, by kind: gates, failures, warnings.
+    pub findings: Vec<Finding>,
+    /// Results of the fairness checks.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub fairness: Vec<fairness::Finding>,
+    pub fairness: Vec<fairness::CheckResult>,
     /// Chance, at the most, that equal arms are called better or worse by any workload: error rates, added up.
     #[serde(default)]
     pub any_false: f64,

@@ -13,7 +13,7 @@ use machine::kernel::{Found, given};
 use machine::{counting, emulator_choice, profiling};
 use plan::kernel::KernelRef;
 use plan::{Arm, Clock, MachineKind, Plan};
-use record::verdict::fairness::Finding;
+use record::verdict::fairness::CheckResult;
 use serde_json::json;
 
 use crate::cli::CheckArgs;
@@ -388,7 +388,7 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
 }
 
 /// What is not fair as far as the plan tells, and what it makes unlike and names: no fault, and printed beside the headline.
-fn fairness_lines(found: &[Finding]) -> String {
+fn fairness_lines(found: &[CheckResult]) -> String {
     let violations = judge::report::violations(found);
     let declared = judge::report::declared(found);
     let violations = violations.iter().map(|one| format!("  violation  {one}\n"));

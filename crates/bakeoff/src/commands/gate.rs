@@ -15,11 +15,12 @@
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
 use anyhow::{Result, bail};
-use record::defect::Severity;
+use record::defect;
 use record::metric::Role;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::defects::{ArmDefect, Side};
+use record::verdict::finding::Severity;
 use record::verdict::soak::SoakArm;
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
 
@@ -58,19 +59,19 @@ pub(super) fn answer(
     Ok(End::Done)
 }
 
-/// What fails of arms whatever their figures: it trips every gate.
+/// Arms that fail whatever their figures are: they trip every gate.
 pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
-    let gates = judgement.gates.iter();
-    let mut found: Vec<String> = gates
-        .map(|gate| {
-            format!(
+    let mut found = Vec::new();
+    for finding in &judgement.findings {
+        if finding.severity() == Severity::Gate {
+            found.push(format!(
                 "{}: arm {} fails: {}",
-                gate.workload,
-                gate.arm,
-                judge::report::gate(gate)
-            )
-        })
-        .collect();
+                finding.workload,
+                finding.arm,
+                judge::report::finding(judgement, finding)
+            ));
+        }
+    }
     found.extend(failed_arms(run, judgement));
     found
 }
@@ -117,7 +118,7 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
 
 /// What the baseline has too is no news of the arm, and what is less than a defect need not be its fault.
 fn is_new_defect(one: &ArmDefect) -> bool {
-    one.side == Side::OnlyArm && one.severity == Severity::Defect
+    one.side == Side::OnlyArm && one.severity == defect::Severity::Defect
 }
 
 /// Arms of which no trial's log was read, so that no defect could have been found.
@@ -138,8 +139,12 @@ fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
         })
     };
     let is_new = |workload: &str, arm: &str| {
-        let mut gates = judgement.gates.iter();
-        gates.all(|gate| gate.workload != workload || gate.arm != arm)
+        let mut findings = judgement.findings.iter();
+        findings.all(|finding| {
+            finding.severity() != Severity::Gate
+                || finding.workload != workload
+                || finding.arm != arm
+        })
     };
     let mut failed = Vec::new();
     for workload in &run.plan.workloads {
@@ -318,3 +323,6 @@ impl FailOn {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::verdict::fairness::{Outcome, accepted};
+use record::verdict::fairness::accepted;
+use record::verdict::finding::Severity;
 use record::verdict::{ArmSummary, Comparison, Headline, Judgement};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::topics::defects::tell as defect;
 use crate::topics::disclosure::tell as disclosure;
 use crate::topics::fairness::tell as fairness;
+use crate::topics::findings::tell as finding;
 use crate::topics::metrics::tell as reason;
 use crate::topics::run_state::tell as run_state;
-use crate::topics::warnings::tell as warning;
 
 /// Version of the summary; docs/json.md describes it.
 pub const VERSION: u32 = 1;
@@ -41,7 +41,7 @@ fn headline(run: &Run, judgement: &Judgement, conclude: &Headline) -> Value {
     let words = crate::topics::headline::tell::headline(run, judgement, &[], conclude);
     let (text, reason) = words.map_or_else(Default::default, |words| (words.text, words.reason));
     let (workload, arm) = (&*conclude.workload, &*conclude.arm);
-    let accepted = accepted(&judgement.fairness, (workload, arm, &run.plan.baseline));
+    let accepted = accepted(&judgement.fairness, workload, arm, &run.plan.baseline).into_iter();
     let accepted = accepted.map(|(check, reason)| json!({ "id": check.id, "reason": reason }));
     json!({
         "workload": workload, "arm": arm, "verdict": conclude.conclusion.word(),
@@ -77,57 +77,49 @@ fn arm(arm: &ArmSummary) -> Value {
     })
 }
 
-/// How much a finding weighs.
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "kebab-case")]
-enum Severity {
-    /// The arm fails.
-    Gate,
-    /// The comparison is not fair.
-    Violation,
-    /// A reader must know it beside the figures.
-    Warning,
-    /// A difference that the plan or the user names.
-    Declared,
-    /// A check without an answer.
-    NotKnown,
-}
-
 /// Everything beside the figures, the gravest first.
 fn findings(run: &Run, judgement: &Judgement) -> Vec<Value> {
     let mut all = Vec::new();
-    for gate in &judgement.gates {
-        let (data, id) = (json!(gate), json!(gate.failure)["kind"].take());
-        all.push(finding(Severity::Gate, &id, &data, &warning::gate(gate)));
+    let mut add = |severity: Severity, id: &str, workload: &str, arm: &str, text: String| {
+        let named = |name: &str| (!name.is_empty()).then(|| name.to_string());
+        let value = json!({
+            "id": id, "severity": severity, "workload": named(workload), "arm": named(arm),
+            "text": text,
+        });
+        all.push((severity, value));
+    };
+    for found in &judgement.findings {
+        let text = finding::line(judgement, found);
+        add(
+            found.severity(),
+            found.id(),
+            &found.workload,
+            &found.arm,
+            text,
+        );
     }
     for check in &judgement.fairness {
-        let severity = match check.outcome {
-            Outcome::Violation { .. } => Severity::Violation,
-            Outcome::Declared { .. } => Severity::Declared,
-            Outcome::NotKnown { .. } => Severity::NotKnown,
-            Outcome::Pass | Outcome::NotApplicable => continue,
-        };
-        let told = fairness::told(std::slice::from_ref(check)).into_iter();
-        let texts = told.flat_map(|check| [vec![check.outcome], check.details].concat());
-        let text = texts.collect::<Vec<_>>().join("; ");
-        all.push(finding(severity, &json!(check.id), &Value::Null, &text));
+        if let Some(severity) = check.outcome.severity() {
+            let told = fairness::told(std::slice::from_ref(check)).into_iter();
+            let texts = told.flat_map(|check| [vec![check.outcome], check.details].concat());
+            let text = texts.collect::<Vec<_>>().join("; ");
+            add(severity, &check.id, "", "", text);
+        }
     }
-    let setbacks = judgement.setbacks.iter();
-    let setbacks = setbacks.map(|setback| (json!(setback), warning::setback(setback)));
-    let warnings = judgement.warnings.iter().map(|warning| json!(warning));
-    let warnings = warnings.zip(warning::warnings(judgement));
-    let defects = judgement.defects.found.iter();
-    let defects = defects.map(|found| (json!(found), defect::of_arm(run, found)));
-    let warned = setbacks.chain(warnings).chain(defects);
-    all.extend(warned.map(|(data, text)| finding(Severity::Warning, &data["kind"], &data, &text)));
-    all
-}
-
-fn finding(severity: Severity, id: &Value, data: &Value, text: &str) -> Value {
-    json!({
-        "id": id, "severity": severity, "workload": data["workload"], "arm": data["arm"],
-        "text": text,
-    })
+    for found in &judgement.defects.found {
+        let data = json!(found);
+        let [id, workload, arm] =
+            ["kind", "workload", "arm"].map(|key| data[key].as_str().unwrap_or_default());
+        add(
+            Severity::Warning,
+            id,
+            workload,
+            arm,
+            defect::of_arm(run, found),
+        );
+    }
+    all.sort_by_key(|(severity, _)| *severity);
+    all.into_iter().map(|(_, value)| value).collect()
 }
 
 /// By group and label, all lines.

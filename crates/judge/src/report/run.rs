@@ -75,7 +75,7 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
 const NOTHING: &str = "nothing measured yet, so nothing is compared";
 
 fn setbacks(judgement: &Judgement) -> Option<Block> {
-    let items = crate::topics::warnings::tell::setbacks(judgement);
+    let items = crate::topics::findings::tell::setbacks(judgement);
     Block::notice("setbacks", "What went wrong", items)
 }
 
@@ -83,7 +83,7 @@ fn warnings(judgement: &Judgement) -> Option<Block> {
     Block::notice(
         "warnings",
         "Warnings",
-        crate::topics::warnings::tell::warnings(judgement),
+        crate::topics::findings::tell::warnings(judgement),
     )
 }
 

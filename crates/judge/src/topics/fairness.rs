@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use plan::Plan;
 use record::rundir::Run;
 use record::verdict::Judgement;
-use record::verdict::fairness::{Declaration, Finding, Outcome};
+use record::verdict::fairness::{CheckResult, Declaration, Outcome};
 
 pub use crate::topics::fairness::checks::ALL;
 pub use crate::topics::fairness::equal::{Cause, Fact};
@@ -133,7 +133,7 @@ impl Check {
 
 /// What is to be said before anything boots: all that checks of the plan find, and what those of a run will find amiss as far as
 /// the plan tells. What it does not tell is not in the list.
-pub fn of_plan(plan: &Plan) -> Vec<Finding> {
+pub fn of_plan(plan: &Plan) -> Vec<CheckResult> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
         Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(finding(check, judge(plan))),
         Judge::Run(_) | Judge::Equal(..) | Judge::OfServers(_) => {
@@ -148,7 +148,7 @@ pub fn of_run(
     run: &Run,
     judgement: &Judgement,
     accepted: &BTreeMap<String, String>,
-) -> Vec<Finding> {
+) -> Vec<CheckResult> {
     let subject = Subject { run, judgement };
     let outcome = |check: &Check| {
         let found = check.judge.of(&subject);
@@ -163,8 +163,8 @@ pub fn of_run(
 }
 
 /// Findings with those violations declared that the user has accepted.
-pub fn accept(findings: Vec<Finding>, accepted: &BTreeMap<String, String>) -> Vec<Finding> {
-    let declared = |mut one: Finding| {
+pub fn accept(findings: Vec<CheckResult>, accepted: &BTreeMap<String, String>) -> Vec<CheckResult> {
+    let declared = |mut one: CheckResult| {
         if let (Outcome::Violation { details }, Some(reason)) =
             (&mut one.outcome, accepted.get(&one.id))
         {
@@ -205,7 +205,7 @@ impl Vain {
 }
 
 /// What was accepted in vain. A check without an answer may still be violated, so it is none of them.
-pub fn in_vain(accepted: &BTreeMap<String, String>, findings: &[Finding]) -> Vec<Vain> {
+pub fn in_vain(accepted: &BTreeMap<String, String>, findings: &[CheckResult]) -> Vec<Vain> {
     let vain = |id: &String| {
         let id = id.clone();
         let Some(check) = find(&id) else {
@@ -239,8 +239,8 @@ pub fn is_of_plan(id: &str) -> bool {
     find(id).is_some_and(|check| matches!(check.judge, Judge::Plan(_)))
 }
 
-fn finding(check: &Check, outcome: Outcome) -> Finding {
-    Finding {
+fn finding(check: &Check, outcome: Outcome) -> CheckResult {
+    CheckResult {
         id: check.id.into(),
         outcome,
     }

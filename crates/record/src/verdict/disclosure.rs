@@ -30,8 +30,6 @@ pub struct Disclosure {
     pub workloads: Vec<WorkloadOptions>,
     /// How it was measured and decided.
     pub rules: Rules,
-    /// What went otherwise than planned.
-    pub deviations: Vec<Deviation>,
     /// SHA-256 of what went in and what came out, by name: `plan`, `journal`. `image` and `kernel of ...` are keys of the cache: hashes of what an
     /// entry was made from, and not of its file.
     pub hashes: BTreeMap<String, Option<String>>,
@@ -200,73 +198,4 @@ pub struct Rules {
     pub extensions: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
-}
-
-/// Something that went otherwise than planned, or that a rule does not allow.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Deviation {
-    /// A check of fairness is violated.
-    Violation {
-        /// The check.
-        check: String,
-    },
-    /// The user accepted a violation.
-    Accepted {
-        /// The check.
-        check: String,
-        /// Why.
-        reason: String,
-    },
-    /// Checks of fairness that say nothing for lack of facts.
-    NotKnown {
-        /// The checks.
-        checks: Vec<String>,
-    },
-    /// Blocks that something outside disturbed: they were run again.
-    Invalidated {
-        /// The workload's id.
-        workload: String,
-        /// The blocks, each as often as it was disturbed.
-        blocks: Vec<u32>,
-    },
-    /// Attempts without a figure.
-    FailedAttempts {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
-        /// How many.
-        failed: u32,
-        /// Of how many.
-        attempts: u32,
-    },
-    /// Evidence that is lost or damaged.
-    LostEvidence {
-        /// Names of the attempts.
-        attempts: Vec<String>,
-    },
-    /// The run was given more blocks after it had ended undecided.
-    Extended {
-        /// Blocks that it had run.
-        from: u32,
-        /// Blocks that it might run then.
-        to: u32,
-        /// Chance of a wrong verdict that was accepted then.
-        error_rate: f64,
-    },
-    /// The run was interrupted and went on.
-    Resumed {
-        /// How often.
-        times: u32,
-        /// Versions of bakeoff that went on, each once.
-        versions: Vec<String>,
-    },
-    /// Warnings of the report.
-    Warnings {
-        /// How many.
-        count: u32,
-    },
-    /// The run is not over.
-    Unfinished,
 }

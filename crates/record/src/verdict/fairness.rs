@@ -6,12 +6,13 @@ use plan::setting::Knob;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
+use super::finding::Severity;
 use super::limit::Limit;
 use super::weighed::{Class, Pin, Seen};
 
 /// One check and what it found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct CheckResult {
     /// The check.
     pub id: String,
     /// What it found.
@@ -239,8 +240,9 @@ pub enum Unpinnable {
 }
 
 /// What was measured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Quantity {
     /// Open files that a server may have, for each connection.
     OpenFiles,
@@ -289,93 +291,88 @@ impl Outcome {
     pub fn word(&self) -> &'static str {
         self.into()
     }
+
+    /// How much it weighs; `None` where nothing is amiss.
+    pub fn severity(&self) -> Option<Severity> {
+        match self {
+            Self::Pass | Self::NotApplicable => None,
+            Self::Declared { .. } => Some(Severity::Declared),
+            Self::Violation { .. } => Some(Severity::Violation),
+            Self::NotKnown { .. } => Some(Severity::NotKnown),
+        }
+    }
 }
 
 impl Detail {
     /// Whether it bears on what is said of an arm against the baseline on a workload.
     pub fn concerns(&self, workload: &str, arm: &str, baseline: &str) -> bool {
-        let is_here = |own: &str| own.is_empty() || own == workload;
-        let is_its = |own: &str| own.is_empty() || own == arm || own == baseline;
-        let has = |arms: &[String], name: &str| arms.iter().any(|own| own == name);
+        let is_workload = |name: &str| name.is_empty() || name == workload;
+        let is_compared = |name: &str| name.is_empty() || name == arm || name == baseline;
+        let is_only_one = |names: &[String]| {
+            let has = |arm: &str| names.iter().any(|name| name == arm);
+            has(arm) != has(baseline)
+        };
         match self {
             Self::Differs { values, .. } | Self::Pinnable { values, .. } => {
                 values.get(arm) != values.get(baseline)
             }
-            Self::Beyond {
-                workload: own,
-                arm: of,
-                ..
-            }
-            | Self::Arm {
-                workload: own,
-                arm: of,
-            }
-            | Self::Limited {
-                workload: own,
-                arm: of,
-                ..
-            }
-            | Self::AddressShare {
-                workload: own,
-                arm: of,
-                ..
-            } => is_here(own) && is_its(of),
-            Self::OneSided { tuned, .. } => has(tuned, arm) != has(tuned, baseline),
-            Self::Unfelt {
-                workload: own,
-                felt,
-                ..
-            } => is_here(own) && has(felt, arm) != has(felt, baseline),
-            Self::Tuned { arm: of, .. } | Self::Varies { arm: of, .. } => is_its(of),
+            Self::Beyond { workload, arm, .. }
+            | Self::Arm { workload, arm }
+            | Self::Limited { workload, arm, .. }
+            | Self::AddressShare { workload, arm, .. } => is_workload(workload) && is_compared(arm),
+            Self::OneSided { tuned, .. } => is_only_one(tuned),
+            Self::Unfelt { workload, felt, .. } => is_workload(workload) && is_only_one(felt),
+            Self::Tuned { arm, .. } | Self::Varies { arm, .. } => is_compared(arm),
             Self::NotPinnable { .. } | Self::DisturbedBlocksKept => true,
-            Self::Workload { workload: own } => is_here(own),
+            Self::Workload { workload } => is_workload(workload),
         }
     }
 }
 
-/// The checks that withhold what is said of an arm against the baseline on a workload.
+/// The violations that withhold what is said of an arm against the baseline on a workload.
 pub fn withholding<'f>(
-    findings: &'f [Finding],
-    (workload, arm, baseline): (&'f str, &'f str, &'f str),
-) -> impl Iterator<Item = &'f Finding> {
-    violations(findings).filter(move |one| match &one.outcome {
-        Outcome::Violation { details } => {
-            let mut details = details.iter();
-            details.any(|detail| detail.concerns(workload, arm, baseline))
-        }
-        _ => false,
-    })
+    checks: &'f [CheckResult],
+    workload: &str,
+    arm: &str,
+    baseline: &str,
+) -> Vec<&'f CheckResult> {
+    let concerns = |check: &&CheckResult| {
+        matches!(&check.outcome, Outcome::Violation { details }
+        if details.iter().any(|detail| detail.concerns(workload, arm, baseline)))
+    };
+    checks.iter().filter(concerns).collect()
 }
 
-/// The checks that found something amiss that nobody has named.
-pub fn violations(findings: &[Finding]) -> impl Iterator<Item = &Finding> {
-    let is_violation = |one: &&Finding| matches!(one.outcome, Outcome::Violation { .. });
-    findings.iter().filter(is_violation)
+/// The checks that found something amiss that nobody has declared.
+pub fn violations(checks: &[CheckResult]) -> impl Iterator<Item = &CheckResult> {
+    checks
+        .iter()
+        .filter(|check| matches!(check.outcome, Outcome::Violation { .. }))
 }
 
-/// Violations that the user has accepted, with his reasons.
-pub fn all_accepted(findings: &[Finding]) -> impl Iterator<Item = (&Finding, &str)> {
-    findings.iter().filter_map(|one| match &one.outcome {
+/// Violations that the user has accepted, with the reasons.
+pub fn all_accepted(checks: &[CheckResult]) -> impl Iterator<Item = (&CheckResult, &str)> {
+    checks.iter().filter_map(|check| match &check.outcome {
         Outcome::Declared {
             by: Declaration::Accepted(reason),
             ..
-        } => Some((one, reason.as_str())),
+        } => Some((check, reason.as_str())),
         _ => None,
     })
 }
 
-/// Those of them that would withhold what is said of an arm against the baseline on a workload.
+/// Accepted violations that would otherwise withhold what is said of an arm against the baseline on a workload.
 pub fn accepted<'f>(
-    findings: &'f [Finding],
-    (workload, arm, baseline): (&'f str, &'f str, &'f str),
-) -> impl Iterator<Item = (&'f Finding, &'f str)> {
-    all_accepted(findings).filter(move |(one, _)| match &one.outcome {
-        Outcome::Declared { details, .. } => {
-            let mut details = details.iter();
-            details.any(|detail| detail.concerns(workload, arm, baseline))
-        }
-        _ => false,
-    })
+    checks: &'f [CheckResult],
+    workload: &str,
+    arm: &str,
+    baseline: &str,
+) -> Vec<(&'f CheckResult, &'f str)> {
+    let concerns = |(check, _): &(&CheckResult, &str)| {
+        matches!(&check.outcome, Outcome::Declared { details, .. }
+        if details.iter().any(|detail| detail.concerns(workload, arm, baseline)))
+    };
+    all_accepted(checks).filter(concerns).collect()
 }
 
 #[cfg(test)]

@@ -13,13 +13,10 @@ use plan::{Mode, Plan};
 use record::evidence::Facts;
 use record::journal::Event;
 use record::rundir::Run;
-use record::verdict::Judgement;
-use record::verdict::disclosure::{Deviation, Disclosure, Rules, Statement, Told, WorkloadOptions};
-use record::verdict::fairness::{Declaration, Finding, Outcome};
-use record::verdict::warning::Setback;
+use record::verdict::disclosure::{Disclosure, Rules, Statement, Told, WorkloadOptions};
 
-/// The disclosure of a run, and of what was judged of it.
-pub fn of(run: &Run, judgement: &Judgement) -> Disclosure {
+/// The disclosure of a run.
+pub fn of(run: &Run) -> Disclosure {
     let tuning = tuning::of_arms(&run.plan);
     Disclosure {
         statement: statement(run),
@@ -30,7 +27,6 @@ pub fn of(run: &Run, judgement: &Judgement) -> Disclosure {
         tuning,
         workloads: workloads(&run.plan),
         rules: rules(run),
-        deviations: deviations(run, judgement),
         hashes: hashes(run),
     }
 }
@@ -62,11 +58,6 @@ fn rules(run: &Run) -> Rules {
     // Before the first test a look is only for reading.
     let is_look = |event: &Event| matches!(event, Event::Looked { blocks, .. } if design.min_blocks <= *blocks);
     let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
-    let is_extension = |event: &Event| matches!(event, Event::Extended { .. });
-    let extensions = run
-        .entries
-        .iter()
-        .filter(|entry| is_extension(&entry.event));
     let blocks = run.attempts.iter().map(|record| record.trial.block).max();
     Rules {
         mode: run.plan.mode.map(|mode| {
@@ -83,7 +74,7 @@ fn rules(run: &Run) -> Rules {
         margin: design.margin,
         error_rate: run.error_rate(),
         planned_error_rate: design.error_rate,
-        extensions: extensions.count() as u32,
+        extensions: extensions(run).len() as u32,
         seed: design.seed,
     }
 }
@@ -98,120 +89,46 @@ fn hashes(run: &Run) -> BTreeMap<String, Option<String>> {
     hashes
 }
 
-fn deviations(run: &Run, judgement: &Judgement) -> Vec<Deviation> {
-    let mut found = of_fairness(&judgement.fairness);
-    found.extend(of_journal(run));
-    found.extend(
-        judgement
-            .setbacks
-            .iter()
-            .filter_map(|setback| match setback {
-                Setback::FailedTrials {
-                    workload,
-                    arm,
-                    failed,
-                    attempts,
-                    ..
-                } => Some(Deviation::FailedAttempts {
-                    workload: workload.clone(),
-                    arm: arm.clone(),
-                    failed: *failed,
-                    attempts: *attempts,
-                }),
-                // What failed is in the first, disturbed blocks in the journal.
-                Setback::UnevenFailures { .. }
-                | Setback::IncompleteBlocks { .. }
-                | Setback::DisturbedBlocks { .. } => None,
-            }),
-    );
-    let lost: BTreeSet<String> = run
-        .missing
-        .iter()
-        .map(record::rundir::MissingEvidence::attempt_name)
-        .collect();
-    if !lost.is_empty() {
-        let attempts = lost.into_iter().collect();
-        found.push(Deviation::LostEvidence { attempts });
-    }
-    if !judgement.warnings.is_empty() {
-        let count = judgement.warnings.len() as u32;
-        found.push(Deviation::Warnings { count });
-    }
-    if run.closed().is_none() {
-        found.push(Deviation::Unfinished);
-    }
-    found
+/// When a run that had ended undecided was given more blocks.
+pub(crate) struct Extension {
+    /// Blocks that it had run.
+    pub(crate) from: u32,
+    /// Blocks that it might run then.
+    pub(crate) to: u32,
+    /// Probability of a wrong verdict that was accepted then.
+    pub(crate) error_rate: f64,
 }
 
-fn of_fairness(findings: &[Finding]) -> Vec<Deviation> {
-    let mut found = Vec::new();
-    let mut unknown = Vec::new();
-    for finding in findings {
-        let check = finding.id.clone();
-        match &finding.outcome {
-            Outcome::Violation { .. } => found.push(Deviation::Violation { check }),
-            Outcome::Declared {
-                by: Declaration::Accepted(reason),
-                ..
-            } => {
-                let reason = reason.clone();
-                found.push(Deviation::Accepted { check, reason });
-            }
-            Outcome::NotKnown { .. } => unknown.push(check),
-            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {}
-        }
-    }
-    if !unknown.is_empty() {
-        found.push(Deviation::NotKnown { checks: unknown });
-    }
-    found
-}
-
-fn of_journal(run: &Run) -> Vec<Deviation> {
-    let mut found = Vec::new();
-    let mut disturbed: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
-    let mut resumed: Vec<&str> = Vec::new();
+/// All extensions of a run.
+pub(crate) fn extensions(run: &Run) -> Vec<Extension> {
+    let mut extensions = Vec::new();
     for entry in &run.entries {
-        match &entry.event {
-            Event::Invalidated {
-                workload, block, ..
-            } => disturbed.entry(workload).or_default().push(*block),
-            Event::Resumed { bakeoff } => resumed.push(bakeoff),
-            Event::Extended {
+        if let Event::Extended {
+            from,
+            to,
+            error_rate,
+            ..
+        } = entry.event
+        {
+            extensions.push(Extension {
                 from,
                 to,
                 error_rate,
-                ..
-            } => found.push(Deviation::Extended {
-                from: *from,
-                to: *to,
-                error_rate: *error_rate,
-            }),
-            Event::Opened(_)
-            | Event::Ceiling { .. }
-            | Event::OneFewer { .. }
-            | Event::Merged { .. }
-            | Event::Started { .. }
-            | Event::Ended { .. }
-            | Event::Looked { .. }
-            | Event::Profiling { .. }
-            | Event::Profiled { .. }
-            | Event::Closed { .. } => {}
+            });
         }
     }
-    let blocks = disturbed.into_iter();
-    found.extend(blocks.map(|(workload, blocks)| Deviation::Invalidated {
-        workload: workload.into(),
-        blocks,
-    }));
-    if !resumed.is_empty() {
-        let versions: BTreeSet<String> = resumed.iter().map(|one| (*one).into()).collect();
-        found.push(Deviation::Resumed {
-            times: resumed.len() as u32,
-            versions: versions.into_iter().collect(),
-        });
+    extensions
+}
+
+/// The version of bakeoff at each resumption of a run.
+pub(crate) fn resumptions(run: &Run) -> Vec<&str> {
+    let mut versions = Vec::new();
+    for entry in &run.entries {
+        if let Event::Resumed { bakeoff } = &entry.event {
+            versions.push(bakeoff.as_str());
+        }
     }
-    found
+    versions
 }
 
 /// What trials told, by arm: arms of one value together, in the plan's order.
@@ -254,15 +171,11 @@ mod tests {
     use record::verdict::disclosure::{Item, Side};
 
     use super::*;
-    use crate::topics::fairness::tests::{judged, two_arms};
-
-    fn disclosed(run: &Run) -> Disclosure {
-        of(run, &judged(run))
-    }
+    use crate::topics::fairness::tests::two_arms;
 
     #[test]
     fn what_nobody_told_is_there_without_a_value() {
-        let disclosure = disclosed(&RunBuilder::new().blocks(&[[1.0, 2.0]]).run());
+        let disclosure = of(&RunBuilder::new().blocks(&[[1.0, 2.0]]).run());
         assert_eq!(disclosure.statement.tested_by, None);
         let unknown = |item: Item, side: Side| {
             let mut facts = disclosure.hardware.iter().chain(&disclosure.software);
@@ -279,7 +192,7 @@ mod tests {
     #[test]
     fn arms_of_one_value_stand_together() {
         let memory = |run: &Run| {
-            let facts = disclosed(run).hardware;
+            let facts = of(run).hardware;
             let is = |side, item| (side, item) == (Side::System, Item::Memory);
             let found = facts.into_iter().find(|fact| is(fact.side, fact.item));
             found.map(|fact| fact.values).unwrap_or_default()
@@ -293,34 +206,5 @@ mod tests {
         let run = two_arms("/proc/meminfo:MemTotal", ["4 kB", "1 kB"]).run();
         let apart = [told(&["6.1"], "4 kB"), told(&["7.2"], "1 kB")];
         assert_eq!(memory(&run), apart);
-    }
-
-    #[test]
-    fn an_interruption_and_an_accepted_violation_are_deviations() {
-        let run = RunBuilder::new().with(|run| {
-            let at = String::new();
-            let event = Event::Resumed {
-                bakeoff: "0.1.0".into(),
-            };
-            run.entries.push(record::journal::Entry { at, event });
-        });
-        let run = run.run();
-        let mut judgement = judged(&run);
-        let outcome = Outcome::Declared {
-            by: Declaration::Accepted("one box".into()),
-            details: Vec::new(),
-        };
-        let id = "memory".into();
-        judgement.fairness = vec![Finding { id, outcome }];
-        let found = of(&run, &judgement).deviations;
-        let accepted = Deviation::Accepted {
-            check: "memory".into(),
-            reason: "one box".into(),
-        };
-        let resumed = Deviation::Resumed {
-            times: 1,
-            versions: vec!["0.1.0".into()],
-        };
-        assert_eq!(found, [accepted, resumed, Deviation::Unfinished]);
     }
 }

@@ -1,17 +1,19 @@
 //! The full disclosure in words: groups of rows, the same in all forms of the report.
 
-use crate::topics::disclosure::find as disclosure;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use base::input::units::{show_bytes, show_duration, show_share};
 use plan::MachineKind;
 use plan::setting::{ArmSetting, Knob};
 use record::rundir::Run;
 use record::verdict::Judgement;
-use record::verdict::disclosure::{
-    ArmTuning, Deviation, Disclosure, Fact, Item, Rules, Side, Statement,
-};
+use record::verdict::disclosure::{ArmTuning, Disclosure, Fact, Item, Rules, Side, Statement};
+use record::verdict::fairness::{Declaration, Outcome};
+use record::verdict::finding::{Finding, Kind, Severity};
 use serde_json::Value;
-use std::time::Duration;
 
+use crate::topics::disclosure::find as disclosure;
 use crate::topics::host::tell as machine;
 use crate::words::counted;
 
@@ -43,7 +45,7 @@ pub(crate) struct Row {
 
 /// All of it.
 pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
-    let disclosure = disclosure::of(run, judgement);
+    let disclosure = disclosure::of(run);
     let kind = run.plan.machine.kind;
     let (hashes, software): (Vec<&Fact>, Vec<&Fact>) = disclosure
         .software
@@ -60,7 +62,7 @@ pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
         group("Tuning", tuning(&disclosure)),
         group("Workloads", workloads(&disclosure)),
         group("Rules", rules(&disclosure.rules, crate::words::mode(run))),
-        group("Deviations", deviations(&disclosure.deviations)),
+        group("Deviations", deviations(run, judgement)),
         group("SHA-256", sums(&disclosure, kind, &hashes)),
         group("To run it again", again()),
     ]
@@ -509,66 +511,102 @@ fn extended(rules: &Rules) -> String {
     )
 }
 
-fn deviations(found: &[Deviation]) -> Vec<Row> {
-    if found.is_empty() {
-        return vec![row(
-            "none",
-            "it went as planned, and no check of fairness found anything",
-        )];
+/// What went otherwise than planned, or against a rule of fairness.
+fn deviations(run: &Run, judgement: &Judgement) -> Vec<Row> {
+    let mut rows = Vec::new();
+    let mut unanswered = Vec::new();
+    for check in &judgement.fairness {
+        match &check.outcome {
+            Outcome::Violation { .. } => {
+                rows.push(row(
+                    "violation",
+                    format!("{}: the headline is withheld", check.id),
+                ));
+            }
+            Outcome::Declared {
+                by: Declaration::Accepted(reason),
+                ..
+            } => rows.push(row("accepted violation", format!("{}: {reason}", check.id))),
+            Outcome::NotKnown { .. } => unanswered.push(check.id.as_str()),
+            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {}
+        }
     }
-    found.iter().map(deviation).collect()
-}
-
-fn deviation(deviation: &Deviation) -> Row {
-    match deviation {
-        Deviation::Violation { check } => {
-            row("violation", format!("{check}: the headline is withheld"))
-        }
-        Deviation::Accepted { check, reason } => {
-            row("accepted violation", format!("{check}: {reason}"))
-        }
-        Deviation::NotKnown { checks } => row("checks without an answer", checks.join(", ")),
-        Deviation::Invalidated { workload, blocks } => {
-            let numbers: Vec<String> = blocks.iter().map(u32::to_string).collect();
-            row(
-                "blocks run again",
-                format!("{workload}: disturbed from outside: {}", numbers.join(", ")),
-            )
-        }
-        Deviation::FailedAttempts {
-            workload,
-            arm,
-            failed,
-            attempts,
-        } => row(
-            "failed trials",
-            format!("{workload}, arm {arm}: {failed} of {attempts}, listed in the report"),
-        ),
-        Deviation::LostEvidence { attempts } => row("lost evidence", attempts.join(", ")),
-        Deviation::Extended {
-            from,
-            to,
-            error_rate,
-        } => row(
+    if !unanswered.is_empty() {
+        rows.push(row("checks without an answer", unanswered.join(", ")));
+    }
+    for extension in disclosure::extensions(run) {
+        rows.push(row(
             "extended",
             format!(
-                "undecided after block {from}, then at most {to}; error rate {}",
-                show_share(*error_rate, 3)
+                "undecided after block {}, then at most {}; error rate {}",
+                extension.from,
+                extension.to,
+                show_share(extension.error_rate, 3)
             ),
-        ),
-        Deviation::Resumed { times, versions } => row(
+        ));
+    }
+    rows.extend(judgement.findings.iter().filter_map(deviation));
+    let resumptions = disclosure::resumptions(run);
+    if !resumptions.is_empty() {
+        let times = counted(resumptions.len() as u32, "time");
+        let versions: BTreeSet<&str> = resumptions.into_iter().collect();
+        let versions: Vec<&str> = versions.into_iter().collect();
+        rows.push(row(
             "interrupted",
-            format!(
-                "went on {}, by bakeoff {}",
-                counted(*times, "time"),
-                versions.join(", ")
-            ),
-        ),
-        Deviation::Warnings { count } => row(
-            "warnings",
-            format!("{}, listed above", counted(*count, "warning")),
-        ),
-        Deviation::Unfinished => row("unfinished", "the run is not over"),
+            format!("went on {times}, by bakeoff {}", versions.join(", ")),
+        ));
+    }
+    let warnings = judgement.findings.iter();
+    let warnings = warnings.filter(|finding| finding.severity() == Severity::Warning);
+    let warnings = warnings.count() as u32;
+    if warnings > 0 {
+        let warnings = counted(warnings, "warning");
+        rows.push(row("warnings", format!("{warnings}, listed above")));
+    }
+    if run.closed().is_none() {
+        rows.push(row("unfinished", "the run is not over"));
+    }
+    if rows.is_empty() {
+        rows.push(row(
+            "none",
+            "it went as planned, and no check of fairness found anything",
+        ));
+    }
+    rows
+}
+
+/// The row of a finding that is a deviation by itself.
+fn deviation(finding: &Finding) -> Option<Row> {
+    let Finding {
+        workload,
+        arm,
+        kind,
+    } = finding;
+    match kind {
+        Kind::DisturbedBlocks { blocks } => {
+            let mut numbers = Vec::new();
+            for block in blocks {
+                let number = block.block.to_string();
+                numbers.extend(vec![number; block.disturbances.len()]);
+            }
+            Some(row(
+                "blocks run again",
+                format!("{workload}: disturbed from outside: {}", numbers.join(", ")),
+            ))
+        }
+        Kind::FailedTrials {
+            failed, attempts, ..
+        } => Some(row(
+            "failed trials",
+            format!("{workload}, arm {arm}: {failed} of {attempts}, listed in the report"),
+        )),
+        Kind::MissingEvidence { files } => {
+            let attempts = files.iter().flat_map(|files| &files.attempts);
+            let attempts: BTreeSet<&str> = attempts.map(String::as_str).collect();
+            let attempts: Vec<&str> = attempts.into_iter().collect();
+            Some(row("lost evidence", attempts.join(", ")))
+        }
+        _ => None,
     }
 }
 
@@ -639,7 +677,38 @@ fn again() -> Vec<Row> {
 
 #[cfg(test)]
 mod tests {
+    use record::fixtures::builder::RunBuilder;
+    use record::journal::{Entry, Event};
+    use record::verdict::fairness::CheckResult;
+
     use super::*;
+    use crate::topics::fairness::tests::judged;
+
+    #[test]
+    fn an_interruption_and_an_accepted_violation_are_deviations() {
+        let run = RunBuilder::new().with(|run| {
+            let event = Event::Resumed {
+                bakeoff: "0.1.0".into(),
+            };
+            let at = String::new();
+            run.entries.push(Entry { at, event });
+        });
+        let run = run.run();
+        let mut judgement = judged(&run);
+        judgement.fairness = vec![CheckResult {
+            id: "memory".into(),
+            outcome: Outcome::Declared {
+                by: Declaration::Accepted("one box".into()),
+                details: Vec::new(),
+            },
+        }];
+        judgement.findings.clear();
+        let rows = deviations(&run, &judgement);
+        let labels: Vec<&str> = rows.iter().map(|row| &*row.label).collect();
+        assert_eq!(labels, ["accepted violation", "interrupted", "unfinished"]);
+        assert_eq!(rows[0].lines, ["memory: one box"]);
+        assert_eq!(rows[1].lines, ["went on 1 time, by bakeoff 0.1.0"]);
+    }
 
     #[test]
     fn nodes_are_counted_and_smt_is_told_in_words() {

@@ -14,7 +14,7 @@
 
 use plan::{Clients, DisturbedBlocks, MachineKind, Plan};
 use record::rundir::{Run, TrialRecord};
-use record::verdict::warning::{CpuTaken, Disturbance};
+use record::verdict::finding::{CpuTaken, Disturbance};
 
 use stats::average::median;
 

@@ -210,14 +210,14 @@ pub(crate) fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
 mod tests {
     use plan::{Clock, DisturbedBlocks, MachineKind};
     use record::rundir::Run;
-    use record::verdict::fairness::{Finding, Outcome};
+    use record::verdict::fairness::{CheckResult, Outcome};
 
     use crate::topics::fairness::tests::{is_declared, is_violation, one_kernel, whole};
 
     /// What is told of a plan before it runs, by check.
     fn told(change: impl FnOnce(&mut Run)) -> impl Fn(&str) -> Option<Outcome> {
         let run = whole().with(change).run();
-        let found: Vec<Finding> = crate::topics::fairness::of_plan(&run.plan);
+        let found: Vec<CheckResult> = crate::topics::fairness::of_plan(&run.plan);
         move |id: &str| {
             let its = found.iter().find(|one| one.id == id);
             its.map(|one| one.outcome.clone())

@@ -8,8 +8,8 @@ use record::evidence::Facts;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
 use record::verdict::fairness::{Detail, Missing, Outcome, Quantity};
+use record::verdict::finding::{Finding, Kind};
 use record::verdict::limit::Limit;
-use record::verdict::warning::{CpuState, Warning};
 use record::verdict::weighed::Seen;
 use record::verdict::{ArmSummary, Difference, Judgement};
 
@@ -205,9 +205,24 @@ impl<'s> Subject<'s> {
         differences.filter(|one| names.iter().any(|name| is_named(&one.fact, name)))
     }
 
-    /// Violations that warnings tell; a pass if there are none and all arms were measured.
-    pub(crate) fn unless_warned(&self, detail: impl Fn(&Warning) -> Option<Detail>) -> Outcome {
-        let details: Vec<Detail> = self.judgement.warnings.iter().filter_map(detail).collect();
+    /// A violation where a finding says that this quantity is beyond its limit, else as `unless_found`.
+    pub(crate) fn unless_beyond(&self, watched: Quantity) -> Outcome {
+        self.unless_found(|finding| match finding.kind {
+            Kind::Beyond {
+                quantity,
+                value,
+                limit,
+            } if quantity == watched => {
+                let place = (&*finding.workload, &*finding.arm);
+                Some(beyond(place, quantity, value, limit))
+            }
+            _ => None,
+        })
+    }
+
+    /// A violation where findings give details; a pass where they give none and all arms were measured.
+    pub(crate) fn unless_found(&self, detail: impl Fn(&Finding) -> Option<Detail>) -> Outcome {
+        let details: Vec<Detail> = self.judgement.findings.iter().filter_map(detail).collect();
         if details.is_empty() && !self.all_are_measured() {
             return not_known(Missing::Trial);
         }
@@ -246,26 +261,12 @@ pub(crate) fn limits_are_known(subject: &Subject<'_>) -> bool {
     !summaries.is_empty() && summaries.iter().all(is_known)
 }
 
-/// A violation where warnings tell of CPU time in a state beyond its limit. What is seen beside systems on the network is the
-/// clients' host.
-pub(crate) fn unused_cpu(
-    subject: &Subject<'_>,
-    state: CpuState,
-    quantity: Quantity,
-    limit: f64,
-) -> Outcome {
+/// A violation where a quantity of the systems under test is beyond its limit. Of systems on the network it is not known.
+pub(crate) fn of_system(subject: &Subject<'_>, quantity: Quantity) -> Outcome {
     if is_of_network(&subject.run.plan) {
         return not_known(Missing::SystemOnNetwork);
     }
-    subject.unless_warned(|warning| match warning {
-        Warning::UnusedCpu {
-            workload,
-            arm,
-            state: own,
-            share,
-        } if *own == state => Some(beyond((workload, arm), quantity, *share, limit)),
-        _ => None,
-    })
+    subject.unless_beyond(quantity)
 }
 
 /// Whether a fact has this name; a `*` stands for any text.

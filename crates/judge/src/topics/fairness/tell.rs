@@ -8,7 +8,7 @@ use base::input::units::{show_bytes, show_share, significant};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::fairness::{
-    Declaration, Detail, Finding, Missing, Outcome, Quantity, Unpinnable,
+    CheckResult, Declaration, Detail, Missing, Outcome, Quantity, Unpinnable,
 };
 
 use crate::topics::differences::tell as weighed;
@@ -90,8 +90,8 @@ pub(crate) struct Withheld {
 }
 
 /// What is not fair about a comparison, and what to do.
-pub(crate) fn withheld(findings: &[Finding], violations: &[String]) -> Withheld {
-    let of_these: Vec<&Finding> = findings
+pub(crate) fn withheld(findings: &[CheckResult], violations: &[String]) -> Withheld {
+    let of_these: Vec<&CheckResult> = findings
         .iter()
         .filter(|one| violations.contains(&one.id))
         .collect();
@@ -107,7 +107,7 @@ pub(crate) fn withheld(findings: &[Finding], violations: &[String]) -> Withheld 
 }
 
 /// Whether a setting of `[pinned]` would mend a violation.
-fn is_pinnable(finding: &Finding) -> bool {
+fn is_pinnable(finding: &CheckResult) -> bool {
     match &finding.outcome {
         Outcome::Violation { details } => details
             .iter()
@@ -120,7 +120,7 @@ fn is_pinnable(finding: &Finding) -> bool {
 }
 
 /// A violation with the first that it found: `memory: MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)`.
-fn in_short(finding: &Finding) -> String {
+fn in_short(finding: &CheckResult) -> String {
     let details = match &finding.outcome {
         Outcome::Declared { details, .. } | Outcome::Violation { details } => &details[..],
         Outcome::Pass | Outcome::NotApplicable | Outcome::NotKnown { .. } => &[],
@@ -136,22 +136,22 @@ fn in_short(finding: &Finding) -> String {
 }
 
 /// What is declared or violated, a line each: `memory: 469 MiB (6.1), 1.92 GiB (7.2)`.
-pub fn declared(findings: &[Finding]) -> Vec<String> {
-    let is_declared = |one: &&Finding| matches!(one.outcome, Outcome::Declared { .. });
-    let said = |one: &Finding| format!("{}: {}", in_short(one), outcome(&one.outcome));
+pub fn declared(findings: &[CheckResult]) -> Vec<String> {
+    let is_declared = |one: &&CheckResult| matches!(one.outcome, Outcome::Declared { .. });
+    let said = |one: &CheckResult| format!("{}: {}", in_short(one), outcome(&one.outcome));
     findings.iter().filter(is_declared).map(said).collect()
 }
 
 /// Violations that were found while a run goes on, and what can still be done: the first line tells how many there are.
 /// Before the plan's first look, after `min_blocks`, what trials show may go away again.
-pub fn early(blocks: u32, min_blocks: u32, findings: &[Finding]) -> Vec<String> {
-    let violated: Vec<&Finding> = record::verdict::fairness::violations(findings).collect();
+pub fn early(blocks: u32, min_blocks: u32, findings: &[CheckResult]) -> Vec<String> {
+    let violated: Vec<&CheckResult> = record::verdict::fairness::violations(findings).collect();
     let when = match blocks {
         0 => "before the first trial".to_string(),
         blocks => format!("after block {blocks}"),
     };
     let count = counted(violated.len() as u32, "violation");
-    let is_of_plan = |one: &&Finding| crate::topics::fairness::is_of_plan(&one.id);
+    let is_of_plan = |one: &&CheckResult| crate::topics::fairness::is_of_plan(&one.id);
     let is_final = blocks == 0 || blocks >= min_blocks || violated.iter().any(is_of_plan);
     let mut lines = vec![if is_final {
         format!("{when}: {count} of fairness: the headline will be withheld")
@@ -182,12 +182,14 @@ fn first_clause(mend: &str) -> &str {
 }
 
 /// Violations that bear on a headline and that the user has accepted, each with his reason.
-pub(crate) fn accepted<'f>(
-    findings: &'f [Finding],
-    of_whom: (&'f str, &'f str, &'f str),
+pub(crate) fn accepted(
+    checks: &[CheckResult],
+    workload: &str,
+    arm: &str,
+    baseline: &str,
 ) -> Vec<String> {
-    let its = record::verdict::fairness::accepted(findings, of_whom);
-    its.map(with_reason).collect()
+    let accepted = record::verdict::fairness::accepted(checks, workload, arm, baseline);
+    accepted.into_iter().map(with_reason).collect()
 }
 
 /// Violations with what they found first, then those that were accepted with their reasons.
@@ -201,7 +203,7 @@ pub fn all_in_short(judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-fn with_reason((one, reason): (&Finding, &str)) -> String {
+fn with_reason((one, reason): (&CheckResult, &str)) -> String {
     format!("{}; accepted: {reason}", in_short(one))
 }
 
@@ -235,7 +237,7 @@ pub fn vain(one: &Vain) -> String {
 }
 
 /// All findings that are told at length, violations first, then those that are declared and those that are not known.
-pub(crate) fn told(findings: &[Finding]) -> Vec<Told> {
+pub(crate) fn told(findings: &[CheckResult]) -> Vec<Told> {
     let of = |word: &'static str| {
         findings
             .iter()
@@ -247,7 +249,7 @@ pub(crate) fn told(findings: &[Finding]) -> Vec<Told> {
 }
 
 /// Violations, a sentence each.
-pub fn violations(findings: &[Finding]) -> Vec<String> {
+pub fn violations(findings: &[CheckResult]) -> Vec<String> {
     let violated = told(findings).into_iter().filter(|one| one.mend.is_some());
     let sentence = |one: Told| {
         let mend = one.mend.unwrap_or_default();
@@ -261,7 +263,7 @@ pub fn violations(findings: &[Finding]) -> Vec<String> {
 }
 
 /// Names of checks that found nothing amiss, by group.
-pub(crate) fn passed(findings: &[Finding]) -> Vec<(&'static str, Vec<&'static str>)> {
+pub(crate) fn passed(findings: &[CheckResult]) -> Vec<(&'static str, Vec<&'static str>)> {
     let is_passed = |check: &Check| {
         let mut its = findings.iter();
         its.any(|one| one.id == check.id && one.outcome == Outcome::Pass)
@@ -278,7 +280,7 @@ pub(crate) fn passed(findings: &[Finding]) -> Vec<(&'static str, Vec<&'static st
         .collect()
 }
 
-fn tell(finding: &Finding, check: &'static Check) -> Told {
+fn tell(finding: &CheckResult, check: &'static Check) -> Told {
     let is_violation = matches!(finding.outcome, Outcome::Violation { .. });
     let details = match &finding.outcome {
         Outcome::Declared { details, .. } | Outcome::Violation { details } => few(details),
@@ -531,7 +533,7 @@ enum Bound {
     Other,
 }
 
-fn beyond(quantity: Quantity, value: f64, limit: f64) -> String {
+pub(crate) fn beyond(quantity: Quantity, value: f64, limit: f64) -> String {
     let (noun, rest, bound) = noun(quantity);
     // What is beyond a limit must not look like it.
     let is_told = |digits: &u8| {
@@ -651,14 +653,14 @@ mod tests {
 
     #[test]
     fn what_later_trials_can_set_right_is_told_so_far() {
-        let violation = |id: &str| Finding {
+        let violation = |id: &str| CheckResult {
             id: id.into(),
             outcome: Outcome::Violation {
                 details: Vec::new(),
             },
         };
         let first = |blocks, ids: &[&str]| {
-            let found: Vec<Finding> = ids.iter().map(|id| violation(id)).collect();
+            let found: Vec<CheckResult> = ids.iter().map(|id| violation(id)).collect();
             let lines = early(blocks, 4, &found);
             let is_last = lines
                 .last()

@@ -13,10 +13,10 @@ use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
-use record::verdict::fairness::{Declaration, Detail, Outcome, Unpinnable};
+use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity, Unpinnable};
+use record::verdict::finding::{Finding, Kind};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
-use record::verdict::warning::{CpuState, Warning};
 use record::verdict::weighed::{Class, Effective, Pin, Seen, Setting, Weighed};
 use record::verdict::{
     ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
@@ -151,9 +151,7 @@ pub(crate) fn judged(run: &Run) -> Judgement {
         differences: differences(run),
         weighed: Weighed::default(),
         defects: record::verdict::defects::Defects::default(),
-        gates: Vec::new(),
-        setbacks: Vec::new(),
-        warnings: Vec::new(),
+        findings: Vec::new(),
         fairness: Vec::new(),
         any_false: 0.0,
     }
@@ -225,15 +223,42 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-/// What a check says of a whole run with this warning.
-pub(crate) fn warned(warning: Warning, check: &Check) -> Outcome {
-    warned_of(&whole().run(), warning, check)
+/// The outcome of a check on a whole run with a finding of this kind about an arm.
+pub(crate) fn found(kind: Kind, check: &Check) -> Outcome {
+    with_finding(&whole().run(), Finding::new("web", "7.2", kind), check)
 }
 
-pub(crate) fn warned_of(run: &Run, warning: Warning, check: &Check) -> Outcome {
+/// The outcome of a check on a run with only this finding.
+pub(crate) fn with_finding(run: &Run, finding: Finding, check: &Check) -> Outcome {
     let mut judgement = judged(run);
-    judgement.warnings = vec![warning];
+    judgement.findings = vec![finding];
     outcome_of(check, run, &judgement)
+}
+
+/// A finding that a quantity is beyond its limit.
+pub(crate) fn beyond(quantity: Quantity) -> Finding {
+    let kind = Kind::Beyond {
+        quantity,
+        value: 0.4,
+        limit: 0.1,
+    };
+    Finding::new("web", "7.2", kind)
+}
+
+/// Asserts that a check fails where a finding says that this quantity is beyond its limit, passes without, and does not know before
+/// arms are measured.
+pub(crate) fn quantity_is_watched(check: &Check, quantity: Quantity) {
+    let run = whole().run();
+    assert_eq!(outcome(check, &run), Outcome::Pass);
+    assert!(is_violation(&with_finding(&run, beyond(quantity), check)));
+    assert!(is_unknown(&outcome(check, &empty().run())));
+}
+
+/// Asserts the same, and that the check knows nothing of systems on the network.
+pub(crate) fn system_quantity_is_watched(check: &Check, quantity: Quantity) {
+    quantity_is_watched(check, quantity);
+    let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
+    assert!(is_unknown(&outcome(check, &remote.run())));
 }
 
 pub(crate) fn is_violation(outcome: &Outcome) -> bool {
@@ -456,21 +481,6 @@ fn what_the_plan_names_is_not_among_what_amounts_to_an_outcome() {
         panic!("{told:?}");
     };
     assert_eq!(details.len(), 1);
-}
-
-/// A check of CPU time fails where a warning tells of it, and says nothing of systems on the network.
-pub(crate) fn cpu_state_is_watched(check: &Check, state: CpuState) {
-    assert_eq!(outcome(check, &whole().run()), Outcome::Pass);
-    let warning = Warning::UnusedCpu {
-        workload: "web".into(),
-        arm: "7.2".into(),
-        state,
-        share: 0.4,
-    };
-    assert!(is_violation(&warned(warning, check)));
-    assert!(is_unknown(&outcome(check, &empty().run())));
-    let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
-    assert!(is_unknown(&outcome(check, &remote.run())));
 }
 
 /// What a check says where all arms' figures were set by this.

@@ -86,10 +86,14 @@ fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<d
         RemarkKind::Defects,
         crate::topics::defects::tell::under_headline(run, judgement, headline),
     );
-    let pair = (&*headline.workload, &*headline.arm, &*run.plan.baseline);
     block.remark(
         RemarkKind::Accepted,
-        crate::topics::fairness::tell::accepted(&judgement.fairness, pair),
+        crate::topics::fairness::tell::accepted(
+            &judgement.fairness,
+            &headline.workload,
+            &headline.arm,
+            &run.plan.baseline,
+        ),
     );
     block.remark(
         RemarkKind::Limit,

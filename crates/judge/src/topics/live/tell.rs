@@ -10,10 +10,10 @@ use record::rundir::Series;
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::Outcome as Found;
 
+use crate::topics::findings::tell::disturbance as disturbance_text;
 use crate::topics::host::tell as machine;
 use crate::topics::look::tell as look;
 use crate::topics::run_state::tell as run_state;
-use crate::topics::warnings::tell as warning;
 use crate::words::{NONE, blocks, count, counted, figure};
 
 /// What stands where nothing is compared yet.
@@ -345,7 +345,7 @@ pub(crate) fn entry(entry: &Entry) -> String {
         Event::Invalidated {
             block, disturbance, ..
         } => {
-            let why = warning::disturbance(disturbance);
+            let why = disturbance_text(disturbance);
             format!("block {block} does not count and is run again: {why}")
         }
         Event::Looked {

@@ -6,8 +6,8 @@ use record::fixtures::builder::RunBuilder;
 use record::journal::{Entry, Event};
 use record::load::Fault;
 use record::load_path::{ClientCpu, ClientUnit, OneFewer, OneFewerOutcome, SentLate};
+use record::verdict::finding::Kind;
 use record::verdict::limit::OneFewerUse;
-use record::verdict::warning::Warning;
 
 use super::*;
 
@@ -470,12 +470,10 @@ fn a_null_server_slower_than_a_system_on_the_network_is_warned_of() {
         let run = run(|_| {})
             .with(on_network)
             .with(ceiling(ceiling_per_s, 0.9));
-        let warnings = crate::judge(&run.run()).warnings;
-        warnings.into_iter().find_map(|one| {
-            let Warning::LowCeiling { arms, .. } = one else {
-                return None;
-            };
-            Some(arms)
+        let mut findings = crate::judge(&run.run()).findings.into_iter();
+        findings.find_map(|finding| match finding.kind {
+            Kind::LowCeiling { arms } => Some(arms),
+            _ => None,
         })
     };
     assert_eq!(warnings(50.0), Some(vec!["6.1".into(), "7.2".into()]));

@@ -1,7 +1,7 @@
 //! Did each arm run the kernel that it names?
 
 use record::verdict::fairness::{Detail, Missing, Outcome};
-use record::verdict::warning::Warning;
+use record::verdict::finding::Kind;
 use record::verdict::weighed::Seen;
 
 use crate::topics::fairness::subject::{Subject, is_of_network, not_known, without};
@@ -44,9 +44,9 @@ fn kernel_that_ran(subject: &Subject<'_>) -> Outcome {
     {
         return without("uname");
     }
-    subject.unless_warned(|warning| match warning {
-        Warning::SameKernel { workload, .. } => Some(Detail::Workload {
-            workload: workload.clone(),
+    subject.unless_found(|finding| match finding.kind {
+        Kind::SameKernel { .. } => Some(Detail::Workload {
+            workload: finding.workload.clone(),
         }),
         _ => None,
     })
@@ -57,18 +57,15 @@ mod tests {
     use crate::topics::fairness::tests::*;
     use record::trial::Outcome as TrialOutcome;
     use record::verdict::fairness::Outcome;
+    use record::verdict::finding::Kind;
 
     #[test]
     fn one_kernel_under_two_names_is_found() {
         assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
-        let told = warned(
-            record::verdict::warning::Warning::SameKernel {
-                workload: "web".into(),
-                arms: vec!["6.1".into(), "7.2".into()],
-            },
-            &super::CHECK,
-        );
-        assert!(is_violation(&told));
+        let same_kernel = Kind::SameKernel {
+            arms: vec!["6.1".into(), "7.2".into()],
+        };
+        assert!(is_violation(&found(same_kernel, &super::CHECK)));
         let of_one_trial = whole().with(|run| {
             if let Some(TrialOutcome::Measured(last)) =
                 run.attempts.last_mut().map(|one| &mut one.outcome)

@@ -2,11 +2,8 @@
 
 use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::limit::Limit;
-use record::verdict::warning::Warning;
 
-use crate::topics::fairness::subject::{
-    Subject, beyond, is_of_network, limited, limits_are_known, unless,
-};
+use crate::topics::fairness::subject::{Subject, is_of_network, limited, limits_are_known, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -29,19 +26,7 @@ fn clients_idle(subject: &Subject<'_>) -> Outcome {
     if !is_of_network(&subject.run.plan) {
         return Outcome::NotApplicable;
     }
-    subject.unless_warned(|warning| match warning {
-        Warning::BusyClients {
-            workload,
-            arm,
-            idle,
-        } => Some(beyond(
-            (workload, arm),
-            Quantity::ClientsIdleCpu,
-            *idle,
-            0.2,
-        )),
-        _ => None,
-    })
+    subject.unless_beyond(Quantity::ClientsIdleCpu)
 }
 
 #[cfg(test)]
@@ -58,12 +43,8 @@ mod tests {
         };
         assert_eq!(outcome(&CHECK, &remote(whole())), Outcome::Pass);
         assert_eq!(outcome(&CHECK, &whole().run()), Outcome::NotApplicable);
-        let warning = Warning::BusyClients {
-            workload: "web".into(),
-            arm: "7.2".into(),
-            idle: 0.01,
-        };
-        assert!(is_violation(&warned_of(&remote(whole()), warning, &CHECK)));
+        let busy = beyond(Quantity::ClientsIdleCpu);
+        assert!(is_violation(&with_finding(&remote(whole()), busy, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &remote(empty()))));
         assert!(is_violation(&limited_by(&CHECK, Limit::Clients)));
         assert_eq!(limited_by(&CHECK, Limit::Server), Outcome::Pass);

@@ -1,9 +1,8 @@
 //! Is no disk part of what is counted in instructions?
 
-use record::verdict::fairness::{Outcome, Quantity};
-use record::verdict::warning::CpuState;
+use record::verdict::fairness::Quantity;
 
-use crate::topics::fairness::subject::unused_cpu;
+use crate::topics::fairness::subject::of_system;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -14,22 +13,17 @@ pub(crate) const CHECK: Check = Check {
     passes: "less than 1 % of the window",
     why: "A guest that idles for its disk leaps to its next timer: the figure is then a timer's.",
     mend: "let the server read its files before the window: a longer `warmup`, more `memory`",
-    judge: Judge::Run(|subject| {
-        if subject.run.plan.machine.seek_disk.is_some() {
-            // Its time is the guest's own.
-            return Outcome::NotApplicable;
-        }
-        unused_cpu(subject, CpuState::WaitingForDisk, Quantity::DiskWait, 0.01)
-    }),
+    judge: Judge::Run(|subject| of_system(subject, Quantity::DiskWait)),
     foreseen: Foreseen::ByDisturbances,
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topics::fairness::tests::system_quantity_is_watched;
 
     #[test]
     fn a_disk_that_is_waited_for_is_found() {
-        crate::topics::fairness::tests::cpu_state_is_watched(&CHECK, CpuState::WaitingForDisk);
+        system_quantity_is_watched(&CHECK, Quantity::DiskWait);
     }
 }

@@ -1,7 +1,7 @@
 //! Does every arm keep up with the rate that clients fix?
 
 use record::verdict::fairness::Quantity;
-use record::verdict::warning::Warning;
+use record::verdict::finding::Kind;
 
 use crate::topics::fairness::subject::beyond;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
@@ -15,16 +15,11 @@ pub(crate) const CHECK: Check = Check {
     why: "A queue that grows makes latency a matter of how long the window is.",
     mend: "a lower `rate`",
     judge: Judge::Run(|subject| {
-        subject.unless_warned(|warning| match warning {
-            Warning::FallsBehind {
-                workload,
-                arm,
-                growth_per_s,
-                ..
-            } => Some(beyond(
-                (workload, arm),
+        subject.unless_found(|finding| match finding.kind {
+            Kind::FallsBehind { growth_per_s, .. } => Some(beyond(
+                (&finding.workload, &finding.arm),
                 Quantity::BacklogGrowth,
-                *growth_per_s,
+                growth_per_s,
                 0.0,
             )),
             _ => None,
@@ -42,13 +37,11 @@ mod tests {
     #[test]
     fn a_queue_that_grows_is_found() {
         assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
-        let warning = Warning::FallsBehind {
-            workload: "web".into(),
-            arm: "7.2".into(),
+        let behind = Kind::FallsBehind {
             growth_per_s: 50.0,
             due_per_s: 500.0,
         };
-        assert!(is_violation(&warned(warning, &CHECK)));
+        assert!(is_violation(&found(behind, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &empty().run())));
     }
 }

@@ -2,9 +2,8 @@
 
 use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::limit::Limit;
-use record::verdict::warning::CpuState;
 
-use crate::topics::fairness::subject::{Subject, limited, limits_are_known, unless, unused_cpu};
+use crate::topics::fairness::subject::{Subject, limited, limits_are_known, of_system, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -24,7 +23,7 @@ fn server_stressed(subject: &Subject<'_>) -> Outcome {
     if !details.is_empty() || limits_are_known(subject) {
         return unless(details);
     }
-    unused_cpu(subject, CpuState::Idle, Quantity::IdleCpu, 0.1)
+    of_system(subject, Quantity::IdleCpu)
 }
 
 #[cfg(test)]
@@ -33,7 +32,7 @@ mod tests {
 
     #[test]
     fn an_idle_server_is_found() {
-        crate::topics::fairness::tests::cpu_state_is_watched(&CHECK, CpuState::Idle);
+        crate::topics::fairness::tests::system_quantity_is_watched(&CHECK, Quantity::IdleCpu);
         let told = |limit| crate::topics::fairness::tests::limited_by(&CHECK, limit);
         assert!(crate::topics::fairness::tests::is_violation(&told(
             Limit::NotSaturated

@@ -1,7 +1,7 @@
 //! Are string instructions counted as they were executed?
 
 use record::verdict::fairness::{Detail, Outcome};
-use record::verdict::warning::Warning;
+use record::verdict::finding::Kind;
 
 use crate::topics::fairness::subject::Subject;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
@@ -22,8 +22,8 @@ fn accounting(subject: &Subject<'_>) -> Outcome {
     if subject.run.opening.ns_per_instruction.is_none() {
         return Outcome::NotApplicable;
     }
-    subject.unless_warned(|warning| match warning {
-        Warning::UnchargedStrings => Some(Detail::Workload {
+    subject.unless_found(|finding| match finding.kind {
+        Kind::UnchargedStrings => Some(Detail::Workload {
             workload: String::new(),
         }),
         _ => None,
@@ -34,6 +34,7 @@ fn accounting(subject: &Subject<'_>) -> Outcome {
 mod tests {
     use crate::topics::fairness::tests::*;
     use record::verdict::fairness::Outcome;
+    use record::verdict::finding::{Finding, Kind};
 
     #[test]
     fn the_accounting_of_before_is_found() {
@@ -44,14 +45,11 @@ mod tests {
         let counted = || whole().with(|run| run.opening.ns_per_instruction = Some(2));
         assert_eq!(outcome(&super::CHECK, &counted().run()), Outcome::Pass);
         let before = counted().run();
-        let judgement = record::verdict::Judgement {
-            warnings: vec![record::verdict::warning::Warning::UnchargedStrings],
-            ..judged(&before)
-        };
-        assert!(is_violation(&outcome_of(
-            &super::CHECK,
+        let uncharged = Finding::new("", "", Kind::UnchargedStrings);
+        assert!(is_violation(&with_finding(
             &before,
-            &judgement
+            uncharged,
+            &super::CHECK
         )));
         let empty = empty().with(|run| run.opening.ns_per_instruction = Some(2));
         assert!(is_unknown(&outcome(&super::CHECK, &empty.run())));

@@ -2,7 +2,7 @@
 
 use plan::{Clock, DisturbedBlocks, MachineKind, Plan};
 use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Quantity};
-use record::verdict::warning::Setback;
+use record::verdict::finding::Kind;
 
 use crate::topics::fairness::foreseen::by_plan;
 use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
@@ -36,13 +36,13 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
     let all = run.attempts.iter().map(|record| record.trial.block).max();
     let half = f64::from(all.unwrap_or(0)) / 2.0;
     let mut details = Vec::new();
-    for setback in &subject.judgement.setbacks {
-        if let Setback::DisturbedBlocks { workload, blocks } = setback
+    for finding in &subject.judgement.findings {
+        if let Kind::DisturbedBlocks { blocks } = &finding.kind
             && blocks.len() as f64 > half
         {
             let count = blocks.len() as f64;
             details.push(beyond(
-                (workload, ""),
+                (&finding.workload, ""),
                 Quantity::DisturbedBlocks,
                 count,
                 half,
@@ -64,23 +64,18 @@ mod tests {
     use crate::topics::fairness::tests::*;
     use plan::DisturbedBlocks;
     use record::verdict::fairness::Outcome;
+    use record::verdict::finding::{DisturbedBlock, Kind};
 
     #[test]
     fn a_machine_that_is_never_quiet_is_found() {
         assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
-        let run = whole().run();
-        let disturbed = |block| record::verdict::warning::DisturbedBlock {
+        let disturbed = |block| DisturbedBlock {
             block,
             disturbances: Vec::new(),
         };
-        let judgement = record::verdict::Judgement {
-            setbacks: vec![record::verdict::warning::Setback::DisturbedBlocks {
-                workload: "web".into(),
-                blocks: (1..=4).map(disturbed).collect(),
-            }],
-            ..judged(&run)
-        };
-        assert!(is_violation(&outcome_of(&super::CHECK, &run, &judgement)));
+        let blocks = (1..=4).map(disturbed).collect();
+        let disturbed = Kind::DisturbedBlocks { blocks };
+        assert!(is_violation(&found(disturbed, &super::CHECK)));
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 

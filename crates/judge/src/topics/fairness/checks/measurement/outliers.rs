@@ -1,7 +1,7 @@
 //! Have all arms outliers equally often?
 
 use record::verdict::fairness::Quantity;
-use record::verdict::warning::Warning;
+use record::verdict::finding::Kind;
 
 use crate::topics::fairness::subject::beyond;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
@@ -15,14 +15,9 @@ pub(crate) const CHECK: Check = Check {
     why: "An arm that is slow in one boot of five looks fine by its median.",
     mend: "more blocks; `bakeoff why RUN --within ARM`",
     judge: Judge::Run(|subject| {
-        subject.unless_warned(|warning| match warning {
-            Warning::Outliers {
-                workload,
-                arm,
-                outliers,
-                ..
-            } => Some(beyond(
-                (workload, arm),
+        subject.unless_found(|finding| match finding.kind {
+            Kind::Outliers { outliers, .. } => Some(beyond(
+                (&finding.workload, &finding.arm),
                 Quantity::Outliers,
                 outliers.arm.into(),
                 outliers.baseline.into(),
@@ -42,17 +37,15 @@ mod tests {
     #[test]
     fn uneven_outliers_are_found() {
         assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
-        let warning = Warning::Outliers {
-            workload: "web".into(),
+        let outliers = Kind::Outliers {
             metric: "throughput".into(),
-            arm: "7.2".into(),
             outliers: record::verdict::Outliers {
                 arm: 5,
                 baseline: 0,
                 p_value: 0.01,
             },
         };
-        assert!(is_violation(&warned(warning, &CHECK)));
+        assert!(is_violation(&found(outliers, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &empty().run())));
     }
 }

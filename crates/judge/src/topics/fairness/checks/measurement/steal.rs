@@ -1,9 +1,8 @@
 //! Were the CPUs left to the arms by the hypervisor?
 
 use record::verdict::fairness::Quantity;
-use record::verdict::warning::CpuState;
 
-use crate::topics::fairness::subject::unused_cpu;
+use crate::topics::fairness::subject::of_system;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -14,16 +13,17 @@ pub(crate) const CHECK: Check = Check {
     passes: "less than 1 %",
     why: "In a cloud neighbours decide the figure.",
     mend: "a machine of one's own; blocks average what is left",
-    judge: Judge::Run(|subject| unused_cpu(subject, CpuState::Stolen, Quantity::Steal, 0.01)),
+    judge: Judge::Run(|subject| of_system(subject, Quantity::Steal)),
     foreseen: Foreseen::Nothing,
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::topics::fairness::tests::system_quantity_is_watched;
 
     #[test]
     fn steal_is_found() {
-        crate::topics::fairness::tests::cpu_state_is_watched(&CHECK, CpuState::Stolen);
+        system_quantity_is_watched(&CHECK, Quantity::Steal);
     }
 }

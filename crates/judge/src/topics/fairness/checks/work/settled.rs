@@ -1,9 +1,7 @@
 //! Had the server settled before it was measured?
 
 use record::verdict::fairness::Quantity;
-use record::verdict::warning::Warning;
 
-use crate::topics::fairness::subject::beyond;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
@@ -14,34 +12,17 @@ pub(crate) const CHECK: Check = Check {
     passes: "within 10 %, or as near as chance explains",
     why: "Caches, JIT compilers and connection pools warm up; two arms at different points of that are not compared.",
     mend: "a longer `warmup`",
-    judge: Judge::Run(|subject| {
-        subject.unless_warned(|warning| match warning {
-            Warning::Unsettled {
-                workload,
-                arm,
-                ratio,
-            } => Some(beyond((workload, arm), Quantity::Drift, *ratio, 1.1)),
-            _ => None,
-        })
-    }),
+    judge: Judge::Run(|subject| subject.unless_beyond(Quantity::Drift)),
     foreseen: Foreseen::ByDisturbances,
 };
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topics::fairness::tests::*;
-    use record::verdict::fairness::Outcome;
+    use crate::topics::fairness::tests::quantity_is_watched;
 
     #[test]
     fn a_rate_that_climbs_is_found() {
-        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
-        let warning = Warning::Unsettled {
-            workload: "web".into(),
-            arm: "7.2".into(),
-            ratio: 1.3,
-        };
-        assert!(is_violation(&warned(warning, &CHECK)));
-        assert!(is_unknown(&outcome(&CHECK, &empty().run())));
+        quantity_is_watched(&CHECK, Quantity::Drift);
     }
 }

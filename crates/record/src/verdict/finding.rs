@@ -1,54 +1,103 @@
-//! What a reader must know beside the figures, as data: gates, setbacks, warnings. `report` puts them into words.
+//! What a reader must know beside the figures: arms that fail, trials without a figure, warnings. The topic `findings` of `judge`
+//! makes them and puts them into words; [`Severity`] decides what each does to an exit status.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use super::Outliers;
+use super::fairness::Quantity;
 use crate::evidence::{Damage, EvidenceFile};
 use crate::hardware_counters::NoCounters;
 use crate::load::Fault;
 use crate::trial::VoidReason;
 
-/// An arm that fails, however fast it is.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Gate {
-    /// The workload's id.
-    pub workload: String,
-    /// The arm.
-    pub arm: String,
-    /// The arm that it is measured by.
-    pub baseline: String,
-    /// What happened.
-    pub failure: GateFailure,
+/// How much a finding weighs, the gravest first. `--fail-on` ends with status 1 for a gate always, for a violation where it asks
+/// for violations, and for nothing below.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// The arm fails, however fast it is.
+    Gate,
+    /// The comparison is not fair, so its headline is withheld.
+    Violation,
+    /// Trials gave no figure, or blocks were run again.
+    Failure,
+    /// The figures need it to be understood.
+    Warning,
+    /// A difference that the plan, the kernels or the user declared.
+    Declared,
+    /// A fairness check lacks facts.
+    NotKnown,
 }
 
-/// What makes an arm fail.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// One finding.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Finding {
+    /// The workload's id; empty for the whole run.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub workload: String,
+    /// The arm; empty where several are concerned, or all.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub arm: String,
+    /// What was found.
+    #[serde(flatten)]
+    pub kind: Kind,
+}
+
+impl Finding {
+    /// A finding about an arm on a workload, either of them empty where the finding is not limited to one.
+    pub fn new(workload: &str, arm: &str, kind: Kind) -> Self {
+        Self {
+            workload: workload.into(),
+            arm: arm.into(),
+            kind,
+        }
+    }
+
+    /// Its name in JSON: that of its kind, or of the quantity that is beyond its limit.
+    pub fn id(&self) -> &'static str {
+        match self.kind {
+            Kind::Beyond { quantity, .. } => quantity.into(),
+            _ => (&self.kind).into(),
+        }
+    }
+
+    /// How much it weighs.
+    pub fn severity(&self) -> Severity {
+        match self.kind {
+            Kind::MissingFigures { .. } | Kind::NewFaults { .. } => Severity::Gate,
+            Kind::FailedTrials { .. }
+            | Kind::UnevenFailures { .. }
+            | Kind::IncompleteBlocks { .. }
+            | Kind::DisturbedBlocks { .. } => Severity::Failure,
+            _ => Severity::Warning,
+        }
+    }
+}
+
+/// What can be found.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum GateFailure {
-    /// It gave no figure in these blocks, and the baseline gave one in every block.
+#[strum(serialize_all = "kebab-case")]
+pub enum Kind {
+    /// The arm gave no figure in these blocks, and the baseline gave one in every block.
     MissingFigures {
+        /// The arm that it is compared with.
+        baseline: String,
         /// The blocks.
         blocks: Vec<u32>,
     },
-    /// Its clients met faults that the baseline's never met.
+    /// The arm's clients met faults that the baseline's never met.
     NewFaults {
+        /// The arm that it is compared with.
+        baseline: String,
         /// Their classes.
         faults: Vec<Fault>,
     },
-}
-
-/// What went wrong in a run, beside the gates.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Setback {
     /// Attempts without a figure.
     FailedTrials {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
         /// Attempts that failed.
         failed: u32,
         /// All attempts.
@@ -58,15 +107,11 @@ pub enum Setback {
     },
     /// Attempts fail more often on one arm than on others.
     UnevenFailures {
-        /// The workload's id.
-        workload: String,
         /// Attempts that failed, by arm.
         failed: BTreeMap<String, u32>,
     },
     /// Blocks in which an arm was tried and gave no figure.
     IncompleteBlocks {
-        /// The workload's id.
-        workload: String,
         /// Blocks that were begun.
         begun: u32,
         /// The blocks.
@@ -74,56 +119,18 @@ pub enum Setback {
     },
     /// Blocks that something outside disturbed; they were run again, and their first figures do not count.
     DisturbedBlocks {
-        /// The workload's id.
-        workload: String,
         /// The blocks.
         blocks: Vec<DisturbedBlock>,
     },
-}
-
-/// A block that was run again.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct DisturbedBlock {
-    /// The block.
-    pub block: u32,
-    /// What disturbed it, each time.
-    pub disturbances: Vec<Disturbance>,
-}
-
-/// What disturbed a block from outside.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Disturbance {
-    /// The hypervisor took CPU time from a trial: steal.
-    Steal(CpuTaken),
-    /// Other processes of a live host took CPU time from a trial.
-    OtherProcesses(CpuTaken),
-    /// The host was slow beside a trial: a fixed piece of work took longer than usual.
-    SlowHost {
-        /// The trial's number.
-        trial: u32,
-        /// Time that the work took, in nanoseconds.
-        took_ns: u64,
-        /// Time that it usually takes, in nanoseconds: the median of all trials so far.
-        usual_ns: f64,
+    /// A measured number is beyond its limit.
+    Beyond {
+        /// What was measured.
+        quantity: Quantity,
+        /// How much, all trials of the arm together.
+        value: f64,
+        /// How much it may be.
+        limit: f64,
     },
-}
-
-/// CPU time that others took from a trial.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct CpuTaken {
-    /// The trial's number.
-    pub trial: u32,
-    /// Share of its CPU time that was taken.
-    pub share: f64,
-    /// Share that is usually taken: the median of all trials so far.
-    pub usual: f64,
-}
-
-/// What a reader must know before the figures.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Warning {
     /// Each iteration of string instructions was counted as an instruction: what they moved was not counted.
     UnchargedStrings,
     /// Files beside the records of trials are lost or damaged.
@@ -144,68 +151,28 @@ pub enum Warning {
     },
     /// Fewer whole blocks than the plan wants at least.
     FewBlocks {
-        /// The workload's id.
-        workload: String,
         /// Whole blocks so far.
         blocks: u32,
         /// Blocks that the plan wants.
         wanted: u32,
     },
     /// Requests that the server failed.
-    FailedRequests(RequestCount),
-    /// Requests that the clients themselves lost.
-    LostByClients(RequestCount),
-    /// Requests that were due and never sent.
-    UnsentRequests(RequestCount),
+    FailedRequests {
+        /// Requests, all trials together.
+        count: u64,
+    },
     /// Clients were held up themselves, so that it shows in a latency that is a metric, or more often beside one arm than another.
     StalledClients {
-        /// The workload's id.
-        workload: String,
         /// Arms in whose trials that shows in a latency.
         arms: Vec<StalledClients>,
     },
-    /// CPU time that the work of the arm did not use.
-    UnusedCpu {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
-        /// What the CPUs did instead.
-        state: CpuState,
-        /// Share of all CPU time.
-        share: f64,
-    },
     /// A null server served less than systems on the network did, and is no ceiling.
     LowCeiling {
-        /// The workload's id.
-        workload: String,
         /// The arms that served more.
         arms: Vec<String>,
     },
-    /// The clients' host had little CPU time left.
-    BusyClients {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
-        /// Share of the host's CPU time that was idle.
-        idle: f64,
-    },
-    /// The rate changed through the window.
-    Unsettled {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
-        /// Rate in the last third of the window over that in the first.
-        ratio: f64,
-    },
     /// Requests come faster than the arm answers them.
     FallsBehind {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
         /// Requests by which more are under way with each second.
         growth_per_s: f64,
         /// Requests that are due in a second.
@@ -213,65 +180,38 @@ pub enum Warning {
     },
     /// A system on the network answered with one content in some trials and with another one in others.
     ChangedResponse {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
         /// What was asked for.
         path: String,
         /// How many contents there were.
         contents: u32,
     },
-    /// The arm ran out of memory.
-    Swapped {
-        /// The workload's id.
-        workload: String,
-        /// The arm.
-        arm: String,
-        /// The most swap in use.
-        bytes: u64,
-    },
     /// The plan names different kernels for these arms, and the same one ran.
     SameKernel {
-        /// The workload's id.
-        workload: String,
         /// The arms.
         arms: Vec<String>,
     },
     /// One arm has outliers more often than the other.
     Outliers {
-        /// The workload's id.
-        workload: String,
         /// The metric.
         metric: String,
-        /// The arm that is compared with the baseline.
-        arm: String,
         /// How many.
         outliers: Outliers,
     },
     /// A metric whose figures cannot be compared; its comparison says why.
     NotCompared {
-        /// The workload's id.
-        workload: String,
         /// The metric.
         metric: String,
-        /// The arm.
-        arm: String,
         /// Which of the arm and the baseline has blocks without a figure of it.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         lacking: Vec<String>,
     },
     /// Two arms are the same system.
     EqualArms {
-        /// The first in the plan.
-        arm: String,
         /// The other one.
         twin: String,
     },
     /// An arm has more virtual CPUs than the host has to run them on.
     SharedCpus {
-        /// The arm.
-        arm: String,
         /// Its CPUs.
         cpus: u32,
         /// The host's.
@@ -279,8 +219,6 @@ pub enum Warning {
     },
     /// An arm ran on another number of CPUs than the plan gives it.
     MissingCpus {
-        /// The arm.
-        arm: String,
         /// CPUs that it had.
         cpus: u32,
         /// CPUs that the plan says.
@@ -338,6 +276,45 @@ pub enum Warning {
     },
 }
 
+/// A block that was run again.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct DisturbedBlock {
+    /// The block.
+    pub block: u32,
+    /// What disturbed it, each time.
+    pub disturbances: Vec<Disturbance>,
+}
+
+/// What disturbed a block from outside.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+pub enum Disturbance {
+    /// The hypervisor took CPU time from a trial: steal.
+    Steal(CpuTaken),
+    /// Other processes of a live host took CPU time from a trial.
+    OtherProcesses(CpuTaken),
+    /// The host was slow beside a trial: a fixed piece of work took longer than usual.
+    SlowHost {
+        /// The trial's number.
+        trial: u32,
+        /// Time that the work took, in nanoseconds.
+        took_ns: u64,
+        /// Time that it usually takes, in nanoseconds: the median of all trials so far.
+        usual_ns: f64,
+    },
+}
+
+/// CPU time that others took from a trial.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct CpuTaken {
+    /// The trial's number.
+    pub trial: u32,
+    /// Share of its CPU time that was taken.
+    pub share: f64,
+    /// Share that is usually taken: the median of all trials so far.
+    pub usual: f64,
+}
+
 /// Files of trials that share a name and what became of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingFiles {
@@ -347,17 +324,6 @@ pub struct MissingFiles {
     pub damage: Damage,
     /// Names of the attempts, as their directories are named.
     pub attempts: Vec<String>,
-}
-
-/// How many requests of one arm.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RequestCount {
-    /// The workload's id.
-    pub workload: String,
-    /// The arm.
-    pub arm: String,
-    /// Requests, all trials together.
-    pub count: u64,
 }
 
 /// How often the clients of one arm were held up themselves: stopped, or without a CPU.
@@ -375,18 +341,4 @@ pub struct StalledClients {
     pub longest_ns: u64,
     /// Requests that were due or under way then, all trials together.
     pub requests: u64,
-}
-
-/// What CPUs did that did not work for the arm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum CpuState {
-    /// Nothing.
-    Idle,
-    /// Nothing, while the disk was read under a counted clock.
-    WaitingForDisk,
-    /// The hypervisor took them.
-    Stolen,
-    /// They sampled the system.
-    Sampling,
 }

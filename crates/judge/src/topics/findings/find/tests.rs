@@ -13,10 +13,17 @@ use record::fixtures::builder::RunBuilder;
 
 fn check(builder: RunBuilder, want: &Expect) {
     let judgement = crate::judge(&builder.run());
-    let gates = judgement.gates.iter().map(|one| format!("{one:?}"));
-    let setbacks = judgement.setbacks.iter().map(|one| format!("{one:?}"));
-    let warnings = judgement.warnings.iter().map(|one| format!("{one:?}"));
-    let lines: Vec<String> = gates.chain(setbacks).chain(warnings).collect();
+    let mut lines = Vec::new();
+    for Finding {
+        workload,
+        arm,
+        kind,
+    } in &judgement.findings
+    {
+        let place = [workload, arm].into_iter().filter(|name| !name.is_empty());
+        let words: Vec<String> = place.cloned().chain([format!("{kind:?}")]).collect();
+        lines.push(words.join(" "));
+    }
     want.assert_eq(&lines.join("\n"));
 }
 
@@ -67,12 +74,10 @@ fn a_rate_that_is_not_kept_up_with_is_pointed_out() {
         })
     };
     let told = |growth| {
-        let warnings = crate::judge(&behind(growth).run()).warnings;
-        let is_behind = |one: &&Warning| matches!(one, Warning::FallsBehind { .. });
-        warnings
-            .iter()
-            .filter(is_behind)
-            .map(|one| format!("{one:?}"))
+        let findings = crate::judge(&behind(growth).run()).findings.into_iter();
+        findings
+            .filter(|finding| matches!(finding.kind, Kind::FallsBehind { .. }))
+            .map(|finding| format!("{finding:?}"))
             .collect::<Vec<_>>()
             .join("\n")
     };
@@ -162,15 +167,16 @@ fn pages_that_change_between_trials_are_pointed_out() {
             .observed_pair(1, [facts("5 bytes"), facts(contents[0])])
             .observed_pair(2, [facts("5 bytes"), facts(contents[1])])
             .run();
-        changed_responses(&run, "web")
+        let mut findings = crate::judge(&run).findings;
+        findings.retain(|finding| matches!(finding.kind, Kind::ChangedResponse { .. }));
+        findings
     };
     assert_eq!(told(["5 bytes"; 2]), []);
-    let expected = Warning::ChangedResponse {
-        workload: "web".into(),
-        arm: "7.2".into(),
+    let kind = Kind::ChangedResponse {
         path: "/".into(),
         contents: 2,
     };
+    let expected = Finding::new("web", "7.2", kind);
     assert_eq!(told(["5 bytes", "6 bytes"]), [expected]);
 }
 
@@ -266,9 +272,9 @@ fn stalled(trials: &[usize], (requests, stall_ms): (u64, u64), path: &LoadPath) 
 
 /// What is said of clients that were held up.
 fn of_stalls(builder: RunBuilder) -> Vec<StalledClients> {
-    let judgement = crate::judge(&builder.run());
-    let arms = judgement.warnings.into_iter().filter_map(|one| match one {
-        Warning::StalledClients { arms, .. } => Some(arms),
+    let findings = crate::judge(&builder.run()).findings.into_iter();
+    let arms = findings.filter_map(|finding| match finding.kind {
+        Kind::StalledClients { arms } => Some(arms),
         _ => None,
     });
     arms.flatten().collect()
@@ -360,9 +366,9 @@ fn a_climb_is_neither_unsettled_nor_idle() {
             }];
         })
     };
-    let count = |axis| crate::judge(&climb(axis).run()).warnings.len();
-    let warnings = crate::judge(&climb("connections").run()).warnings;
-    assert_eq!(warnings, [Warning::ClientsInGuest]);
+    let count = |axis| crate::judge(&climb(axis).run()).findings.len();
+    let findings = crate::judge(&climb("connections").run()).findings;
+    assert_eq!(findings, [Finding::new("", "", Kind::ClientsInGuest)]);
     assert_eq!(count("s"), 3, "a soak has one load all the time");
 }
 
@@ -423,7 +429,7 @@ fn two_builds_of_one_release_are_two_kernels() {
 #[test]
 fn cpus_that_were_shared_or_missing_are_told() {
     let mut had = record::evidence::Facts::default();
-    had.values.insert(config_diff::CPUS.into(), "0,1".into());
+    had.values.insert(CPUS.into(), "0,1".into());
     let builder = RunBuilder::new()
         .with(|run| {
             run.opening.host_cpus = Some(2);

@@ -6,85 +6,46 @@ use std::fmt::Display;
 
 use base::input::units::{show_bytes, show_change, significant};
 use record::hardware_counters::NoCounters;
-use record::verdict::reason::Reason;
-use record::verdict::warning::{
-    CpuState, CpuTaken, Disturbance, DisturbedBlock, Gate, GateFailure, MissingFiles, RequestCount,
-    Setback, StalledClients, Warning,
+use record::verdict::fairness::Quantity;
+use record::verdict::finding::{
+    CpuTaken, Disturbance, DisturbedBlock, Finding, Kind, MissingFiles, Severity, StalledClients,
 };
+use record::verdict::reason::Reason;
 use record::verdict::{Comparison, Judgement};
 
+use crate::topics::fairness::tell as fairness;
 use crate::topics::metrics::tell::reason;
 use crate::words::{counted, figure};
 
 /// Of many names so many are told.
 const FEW: usize = 6;
 
-/// What went wrong in a run, failed gates first.
+/// What went wrong in a run: gates, then failures.
 pub fn setbacks(judgement: &Judgement) -> Vec<String> {
-    let failed = |one: &Gate| format!("{}: arm {} FAILS: {}", one.workload, one.arm, gate(one));
-    let gates = judgement.gates.iter().map(failed);
-    gates
-        .chain(judgement.setbacks.iter().map(setback))
-        .collect()
+    texts(judgement, |severity| severity < Severity::Warning)
 }
 
-/// Why an arm fails.
-pub fn gate(gate: &Gate) -> String {
-    let baseline = &gate.baseline;
-    match &gate.failure {
-        GateFailure::MissingFigures { blocks } => format!(
-            "no figure in block {}, and {baseline} gave one in every block",
-            joined(blocks)
-        ),
-        GateFailure::NewFaults { faults } => {
-            let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
-            format!("faults that {baseline} never has: {}", names.join(", "))
-        }
-    }
+/// All warnings of a run.
+pub fn warnings(judgement: &Judgement) -> Vec<String> {
+    texts(judgement, |severity| severity == Severity::Warning)
 }
 
-pub(crate) fn setback(setback: &Setback) -> String {
-    match setback {
-        Setback::FailedTrials {
-            workload,
-            arm,
-            failed,
-            attempts,
-            reasons,
-        } => {
-            let reasons = reasons
-                .iter()
-                .map(|(reason, count)| (reason.words(), count));
-            format!(
-                "{workload}: failed trials on arm {arm}: {failed} of {attempts}: {}",
-                counts(reasons)
-            )
-        }
-        Setback::UnevenFailures { workload, failed } => format!(
-            "{workload}: attempts fail more often on one arm: {} (what makes them fail may also \
-             bend the figures of those that do not)",
-            counts(failed)
-        ),
-        Setback::IncompleteBlocks {
-            workload,
-            begun,
-            blocks,
-        } => format!(
-            "{workload}: blocks without a figure of every arm: {} of {begun}, number {} (not \
-             compared where an arm is missing)",
-            blocks.len(),
-            joined(blocks)
-        ),
-        Setback::DisturbedBlocks { workload, blocks } => {
-            let told: Vec<String> = blocks.iter().map(disturbed_block).collect();
-            format!(
-                "{workload}: blocks that something outside disturbed, run again: {}: {} (their first \
-                 figures do not count)",
-                told.len(),
-                told.join("; ")
-            )
-        }
+fn texts(judgement: &Judgement, is_wanted: fn(Severity) -> bool) -> Vec<String> {
+    let findings = judgement.findings.iter();
+    let wanted = findings.filter(|finding| is_wanted(finding.severity()));
+    wanted.map(|finding| line(judgement, finding)).collect()
+}
+
+/// A finding after the workload that it is about.
+pub(crate) fn line(judgement: &Judgement, finding: &Finding) -> String {
+    let text = match finding.severity() {
+        Severity::Gate => format!("arm {} FAILS: {}", finding.arm, text(judgement, finding)),
+        _ => text(judgement, finding),
+    };
+    if finding.workload.is_empty() {
+        return text;
     }
+    format!("{}: {text}", finding.workload)
 }
 
 /// `block 2 3 times: ...`.
@@ -128,22 +89,64 @@ fn cpu_taken(by: &str, taken: CpuTaken) -> String {
     )
 }
 
-/// All warnings of a run.
-pub fn warnings(judgement: &Judgement) -> Vec<String> {
-    let warnings = judgement.warnings.iter();
-    warnings.map(|one| warning(judgement, one)).collect()
-}
-
-#[expect(clippy::too_many_lines, reason = "one match, an arm for each warning")]
-pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
-    match warning {
-        Warning::UnchargedStrings => {
+/// A finding without its workload; of a gate, why the arm fails.
+#[expect(clippy::too_many_lines, reason = "one match, an arm for each kind")]
+pub fn text(judgement: &Judgement, finding: &Finding) -> String {
+    let arm = &finding.arm;
+    match &finding.kind {
+        Kind::MissingFigures { baseline, blocks } => format!(
+            "no figure in block {}, and {baseline} gave one in every block",
+            joined(blocks)
+        ),
+        Kind::NewFaults { baseline, faults } => {
+            let names: Vec<&str> = faults.iter().map(|fault| fault.name()).collect();
+            format!("faults that {baseline} never has: {}", names.join(", "))
+        }
+        Kind::FailedTrials {
+            failed,
+            attempts,
+            reasons,
+        } => {
+            let reasons = reasons
+                .iter()
+                .map(|(reason, count)| (reason.words(), count));
+            format!(
+                "failed trials on arm {arm}: {failed} of {attempts}: {}",
+                counts(reasons)
+            )
+        }
+        Kind::UnevenFailures { failed } => format!(
+            "attempts fail more often on one arm: {} (what makes them fail may also bend the figures of those that do not)",
+            counts(failed)
+        ),
+        Kind::IncompleteBlocks { begun, blocks } => format!(
+            "blocks without a figure of every arm: {} of {begun}, number {} (not compared where an arm is missing)",
+            blocks.len(),
+            joined(blocks)
+        ),
+        Kind::DisturbedBlocks { blocks } => {
+            let texts: Vec<String> = blocks.iter().map(disturbed_block).collect();
+            format!(
+                "blocks that something outside disturbed, run again: {}: {} (their first figures do not count)",
+                texts.len(),
+                texts.join("; ")
+            )
+        }
+        Kind::Beyond {
+            quantity,
+            value,
+            limit,
+        } => beyond(arm, *quantity, *value, *limit),
+        Kind::FailedRequests { count } => {
+            format!("failed requests on arm {arm}: {count} (never counted as served)")
+        }
+        Kind::UnchargedStrings => {
             "each iteration of a REP string instruction is counted as an instruction here (a page that is cleared by bytes counts \
              as 4096, where a CPU needs some 100 cycles: run it again)"
                 .into()
         }
-        Warning::MissingEvidence { files } => missing_evidence(files),
-        Warning::Extended {
+        Kind::MissingEvidence { files } => missing_evidence(files),
+        Kind::Extended {
             blocks,
             planned_blocks,
             error_rate,
@@ -154,192 +157,137 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
             percent(*error_rate),
             percent(*planned_error_rate),
         ),
-        Warning::FewBlocks {
-            workload,
+        Kind::FewBlocks {
             blocks,
             wanted,
         } => format!(
-            "{workload}: whole blocks so far: {blocks}, the plan wants {wanted} at least (no verdict before that)"
+            "whole blocks so far: {blocks}, the plan wants {wanted} at least (no verdict before that)"
         ),
-        Warning::FailedRequests(count) => {
-            requests("failed requests", count, Some("never counted as served"))
-        }
-        Warning::LostByClients(count) => requests(
-            "requests lost by the clients",
-            count,
-            Some("the clients were the limit, not the arm"),
-        ),
-        Warning::UnsentRequests(count) => requests("requests due and never sent", count, None),
-        Warning::StalledClients { workload, arms } => {
+        Kind::StalledClients { arms } => {
             let arms: Vec<String> = arms.iter().map(stalled).collect();
             format!(
-                "{workload}: the clients themselves were held up {} (such latencies are not the arm's: measure again, and leave the \
+                "the clients themselves were held up {} (such latencies are not the arm's: measure again, and leave the \
                  clients' CPUs to them)",
                 arms.join(" and ")
             )
         }
-        Warning::UnusedCpu {
-            workload,
-            arm,
-            state,
-            share,
-        } => {
-            let (what, meaning) = unused(*state);
-            let share = percent(*share);
-            format!("{workload}: CPU time {what} on arm {arm}: {share} % ({meaning})")
-        }
-        Warning::LowCeiling { workload, arms } => format!(
-            "{workload}: the null server served less than {}, so that no ceiling is known (start it on a host at least as fast as the \
+        Kind::LowCeiling { arms } => format!(
+            "the null server served less than {}, so that no ceiling is known (start it on a host at least as fast as the \
              systems, then: bakeoff run PLAN --ceiling)",
             arms.join(", ")
         ),
-        Warning::BusyClients {
-            workload,
-            arm,
-            idle,
-        } => format!(
-            "{workload}: the clients' host was {} % idle on arm {arm} (below 20 % the clients may have been the limit, not the arm: \
-             ask for less, or take a larger host)",
-            percent(*idle)
-        ),
-        Warning::Unsettled {
-            workload,
-            arm,
-            ratio,
-        } => format!(
-            "{workload}: answers a second on arm {arm}, last third of the window against the first: {} (it had not \
-             settled: lengthen warmup)",
-            show_change(*ratio)
-        ),
-        Warning::FallsBehind {
-            workload,
-            arm,
+        Kind::FallsBehind {
             growth_per_s,
             due_per_s,
         } => format!(
-            "{workload}: arm {arm} does not keep up with the rate: of {} requests a second {} more are under way with each \
+            "arm {arm} does not keep up with the rate: of {} requests a second {} more are under way with each \
              second (latencies are those of a queue and grow with the window: lower the rate)",
             figure(*due_per_s),
             figure(*growth_per_s)
         ),
-        Warning::ChangedResponse {
-            workload,
-            arm,
+        Kind::ChangedResponse {
             path,
             contents,
         } => format!(
-            "{workload}: {path} of arm {arm} was not the same in all trials: {contents} contents (within each trial it was; \
+            "{path} of arm {arm} was not the same in all trials: {contents} contents (within each trial it was; \
              figures of pages that change are not of the same work)"
         ),
-        Warning::Swapped {
-            workload,
-            arm,
-            bytes,
-        } => format!(
-            "{workload}: swap in use on arm {arm}: {} (memory was short, so the disk is measured too)",
-            show_bytes(*bytes)
-        ),
-        Warning::SameKernel { workload, arms } => format!(
-            "{workload}: the plan names different kernels and the same one ran: arms {}",
+        Kind::SameKernel { arms } => format!(
+            "the plan names different kernels and the same one ran: arms {}",
             arms.join(", ")
         ),
-        Warning::Outliers {
-            workload,
+        Kind::Outliers {
             metric,
-            arm,
             outliers,
         } => format!(
-            "{workload}: {metric} has outliers: {} of arm {arm}, {} of the baseline (p = {}; the verdict is about typical \
+            "{metric} has outliers: {} of arm {arm}, {} of the baseline (p = {}; the verdict is about typical \
              trials)",
             outliers.arm,
             outliers.baseline,
             significant(outliers.p_value, 2)
         ),
-        Warning::NotCompared {
-            workload,
+        Kind::NotCompared {
             metric,
-            arm,
             lacking,
         } => {
-            let comparison = judgement.comparison(workload, arm, metric);
+            let comparison = judgement.comparison(&finding.workload, arm, metric);
             let mut why = comparison.map_or_else(String::new, |one| format!(": {}", reason(one)));
             let is_missing = |one: &Comparison| one.reason == Reason::MissingInSomeBlocks;
             if comparison.is_some_and(is_missing) && !lacking.is_empty() {
                 why = format!("{why} of {}", lacking.join(" and of "));
             }
-            format!("{workload}: {metric} of arm {arm} is not compared{why}")
+            format!("{metric} of arm {arm} is not compared{why}")
         }
-        Warning::EqualArms { arm, twin } => format!(
+        Kind::EqualArms { twin } => format!(
             "arms {arm} and {twin} are the same system (an A/A plan: any difference between them is the rig's own)"
         ),
-        Warning::SharedCpus {
-            arm,
+        Kind::SharedCpus {
             cpus,
             host_cpus,
         } => format!(
             "{cpus} virtual CPUs on {host_cpus} host CPUs: arm {arm} (they take turns, so no speed-up beyond {host_cpus} \
              can show)"
         ),
-        Warning::MissingCpus { arm, cpus, planned } => format!(
+        Kind::MissingCpus { cpus, planned } => format!(
             "arm {arm} ran on {cpus} CPUs, the plan says {planned} (its figures are those of {cpus})"
         ),
-        Warning::NoHardwareCounters { arms, why } => no_counters(judgement, arms, why),
-        Warning::FewHardwareEvents { arms } => format!(
+        Kind::NoHardwareCounters { arms, why } => no_counters(judgement, arms, why),
+        Kind::FewHardwareEvents { arms } => format!(
             "the CPU does not count branch misses, or not misses of its last-level cache: {} (those figures are missing)",
             of_arms(judgement, arms)
         ),
-        Warning::SharedHardwareCounters { running_share } => format!(
+        Kind::SharedHardwareCounters { running_share } => format!(
             "hardware counters were shared with other events, and counted {} % of a window at the least (the rest is estimated: \
              end whatever else counts, or switch kernel.nmi_watchdog off)",
             percent(*running_share)
         ),
-        Warning::CountedInstructions => {
+        Kind::CountedInstructions => {
             "time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)"
                 .into()
         }
-        Warning::WorkInGuest => {
+        Kind::WorkInGuest => {
             "whatever drives the work runs inside the guest, on the same CPUs (figures include it, and no network)".into()
         }
-        Warning::ClientsInGuest => {
+        Kind::ClientsInGuest => {
             "the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)"
                 .into()
         }
-        Warning::Autogroup { off, on } => format!(
+        Kind::Autogroup { off, on } => format!(
             "autogroup is off in {} and on in {}, a default of their kernels, and divides the CPU between the server and its clients \
              beside it (pin kernel.sched_autogroup_enabled in [pinned.sysctl] to compare without it)",
             off.join(", "),
             on.join(", ")
         ),
-        Warning::AutogroupWithoutEffect => {
+        Kind::AutogroupWithoutEffect => {
             "kernel.sched_autogroup_enabled has no effect here: clients and servers in one guest are one group for the scheduler \
              (write clients_apart = \"session\" in [machine] to let sessions part them)"
                 .into()
         }
-        Warning::ClientsOnHost => {
+        Kind::ClientsOnHost => {
             "the clients run on the guests' host, outside them (figures include a virtual network card and the host's network \
              stack, and no wire)"
                 .into()
         }
-        Warning::ClientsInOwnGuest => {
+        Kind::ClientsInOwnGuest => {
             "the clients run in a guest of their own, with one kernel for all arms (figures include two virtual network cards and \
              the emulators between them, and no wire)"
                 .into()
         }
-        Warning::WorkOnBox => {
+        Kind::WorkOnBox => {
             "whatever drives the work runs on the box itself, on the server's own CPUs (figures include it, and no network)"
                 .into()
         }
-        Warning::ClientsOffBox => {
+        Kind::ClientsOffBox => {
             "the clients are on other systems than the box (figures include the network between them, and the clients' own kernel, \
              which is the same for all arms)"
                 .into()
         }
-        Warning::LiveHost => {
+        Kind::LiveHost => {
             "all arms ran on this live host, clients and other work included (figures include the clients' work and \
              whatever else the host was doing, and no network)"
                 .into()
         }
-        Warning::OnNetwork {
+        Kind::OnNetwork {
             silent,
             silent_in_part,
         } => {
@@ -359,6 +307,52 @@ pub(crate) fn warning(judgement: &Judgement, warning: &Warning) -> String {
                  tell{whole}{part}; the verdict is about these two systems on this network)"
             )
         }
+    }
+}
+
+/// A number beyond its limit, and what that means.
+fn beyond(arm: &str, quantity: Quantity, value: f64, limit: f64) -> String {
+    let cpu = |state: &str, meaning: &str| {
+        format!(
+            "CPU time {state} on arm {arm}: {} % ({meaning})",
+            percent(value)
+        )
+    };
+    match quantity {
+        Quantity::LostByClients => format!(
+            "requests lost by the clients on arm {arm}: {value} (the clients were the limit, not the arm)"
+        ),
+        Quantity::UnsentRequests => {
+            format!("requests due and never sent on arm {arm}: {value}")
+        }
+        Quantity::IdleCpu => cpu(
+            "idle",
+            "the load, not the arm, may have set the figures: add connections",
+        ),
+        Quantity::DiskWait => cpu(
+            "idle while the disk was read",
+            "the guest's clock runs on meanwhile, as far as chance has it: use clock = \"wall\", or read beforehand",
+        ),
+        Quantity::Steal => cpu(
+            "taken by the hypervisor",
+            "the host was busy with something else",
+        ),
+        Quantity::Sampling => cpu("spent on sampling", "the figures include it"),
+        Quantity::ClientsIdleCpu => format!(
+            "the clients' host was {} % idle on arm {arm} (below {} % the clients may have been the limit, not the arm: ask for less, \
+             or take a larger host)",
+            percent(value),
+            percent(limit)
+        ),
+        Quantity::Drift => format!(
+            "answers a second on arm {arm}, last third of the window against the first: {} (it had not settled: lengthen warmup)",
+            show_change(value)
+        ),
+        Quantity::Swap => format!(
+            "swap in use on arm {arm}: {} (memory was short, so the disk is measured too)",
+            show_bytes(value as u64)
+        ),
+        _ => format!("arm {arm}: {}", fairness::beyond(quantity, value, limit)),
     }
 }
 
@@ -426,17 +420,6 @@ fn first_few(names: &[String]) -> String {
     }
 }
 
-fn requests(what: &str, count: &RequestCount, meaning: Option<&str>) -> String {
-    let RequestCount {
-        workload,
-        arm,
-        count,
-    } = count;
-    let meaning = meaning.map_or_else(String::new, |meaning| format!(" ({meaning})"));
-    format!("{workload}: {what} on arm {arm}: {count}{meaning}")
-}
-
-/// What the CPUs did, and what that means.
 /// `in 2 of 6 trials of 7.2, for 1020 ms at most, which shows from p50 on (requests: 512)`.
 fn stalled(clients: &StalledClients) -> String {
     let StalledClients {
@@ -456,24 +439,6 @@ fn stalled(clients: &StalledClients) -> String {
         counted(*trials, "trial"),
         significant(*longest_ns as f64 / 1e6, 3)
     )
-}
-
-fn unused(state: CpuState) -> (&'static str, &'static str) {
-    match state {
-        CpuState::Idle => (
-            "idle",
-            "the load, not the arm, may have set the figures: add connections",
-        ),
-        CpuState::WaitingForDisk => (
-            "idle while the disk was read",
-            "the guest's clock runs on meanwhile, as far as chance has it: use clock = \"wall\", or read beforehand",
-        ),
-        CpuState::Stolen => (
-            "taken by the hypervisor",
-            "the host was busy with something else",
-        ),
-        CpuState::Sampling => ("spent on sampling", "the figures include it"),
-    }
 }
 
 /// A fraction as a number of percent.

@@ -1,0 +1,73 @@
+//! Exit statuses of every fixture under every `--fail-on`.
+
+use std::fmt::Write as _;
+
+use clap::ValueEnum;
+use expect_test::expect;
+use record::fixtures::builder::RunBuilder;
+use record::fixtures::web;
+use record::load::Fault;
+
+use super::*;
+
+/// The exit status of a judged run for each value of `--fail-on`, in the order of its help.
+fn statuses(run: &Run) -> String {
+    let judgement = judge::judge(run);
+    let mut statuses = String::new();
+    for fail_on in FailOn::value_variants() {
+        let status = match gate(run, &judgement, Some(*fail_on)) {
+            Ok(End::Done) => '0',
+            Ok(End::Tripped) => '1',
+            Ok(End::Refused | End::Requeue) => '?',
+            Err(_) => '2',
+        };
+        statuses.push(status);
+    }
+    statuses
+}
+
+#[test]
+fn exit_statuses_of_all_fixtures() {
+    let blocks = |figures: [f64; 2]| RunBuilder::new().blocks(&[figures; 8]);
+    let faults = |arm: &'static str| {
+        blocks([100.0, 101.0]).with(|run| {
+            for record in &mut run.attempts {
+                if let TrialOutcome::Measured(trial) = &mut record.outcome
+                    && record.trial.arm == arm
+                {
+                    let load = trial.load.get_or_insert_default();
+                    load.faults = [(Fault::Reset, 2)].into();
+                }
+            }
+        })
+    };
+    let missing = RunBuilder::new()
+        .blocks(&[[100.0, 101.0]; 4])
+        .void(5, "7.2")
+        .measured(5, "6.1", 100.0);
+    let kept = blocks([100.0, 101.0]).with(|run| {
+        run.plan.disturbed_blocks = plan::DisturbedBlocks::Keep;
+    });
+    let fixtures = [
+        ("two kernels", web::two_kernels()),
+        ("two workloads", web::two_workloads()),
+        ("trade-off and failure", web::trade_off_and_failure()),
+        ("without clients", web::without_clients()),
+        ("connection ramp", web::connection_ramp()),
+        ("CPU counts", web::cpu_counts(&[1, 2, 4])),
+        ("just begun", web::just_begun()),
+        ("nothing measured", RunBuilder::new().run()),
+        ("better", blocks([100.0, 120.0]).run()),
+        ("worse", blocks([100.0, 80.0]).run()),
+        ("a figure is missing", missing.run()),
+        ("faults of the arm", faults("7.2").run()),
+        ("faults of the baseline", faults("6.1").run()),
+        ("disturbed blocks kept", kept.run()),
+    ];
+    let mut table = String::new();
+    for (name, run) in fixtures {
+        let _ = writeln!(table, "{} {name}", statuses(&run));
+    }
+    // By column: worse, any-worse, undecided, violation, defect, growth, failures.
+    expect![[""]].assert_eq(&table);
+}

@@ -1,5 +1,5 @@
-//! What arms need for their scheduler and their file system, and this build, an image or a kernel may lack: told before anything
-//! boots.
+//! Checks before anything boots that this build, the image and the kernel have what arms need for their scheduler and their
+//! file system.
 
 mod file_system;
 
@@ -13,28 +13,28 @@ use machine::kernel;
 use machine::kernel::Kernel;
 use plan::{Arm, Plan};
 
-/// Refuses arms that cannot run, as far as that is known of what is at hand.
-pub(crate) fn refuse(file: &str, plan: &Plan) -> Result<(), Problems> {
+/// Refuses arms that cannot run, as far as the cache shows that.
+pub(crate) fn check_arms(file: &str, plan: &Plan) -> Result<(), Problems> {
     let cache = Cache::of_user();
-    refuse_by(cache.as_ref().ok(), file, plan)
+    check_arms_with(cache.as_ref().ok(), file, plan)
 }
 
-fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Problems> {
+fn check_arms_with(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Problems> {
     let mut problems = Vec::new();
     for arm in &plan.arms {
-        let of_image = cache.and_then(|cache| file_system::recipe_lacks(cache, plan, arm));
-        let of_build = arm
+        let image_lack = cache.and_then(|cache| file_system::recipe_lacks(cache, plan, arm));
+        let build_lack = arm
             .tuning
             .scheduler
             .and_then(|_| guest::schedulers::build_lacks());
-        let is_asking = arm.tuning.scheduler.is_some() || arm.tuning.file_system.is_some();
-        let [of_scheduler, of_file_system] = cache
-            .filter(|_| is_asking)
+        let needs_kernel = arm.tuning.scheduler.is_some() || arm.tuning.file_system.is_some();
+        let [scheduler_lack, file_system_lack] = cache
+            .filter(|_| needs_kernel)
             .and_then(|cache| kernel::known(cache, &arm.kernel, Flavour::Cloud))
             .map_or([None, None], |(release, config)| {
                 kernel_lacks(arm, &release, &config)
             });
-        let lacks = [of_image, of_build.or(of_scheduler), of_file_system];
+        let lacks = [image_lack, build_lack.or(scheduler_lack), file_system_lack];
         problems.extend(lacks.into_iter().flatten().map(|lack| Problem {
             file: file.into(),
             line: arm.line,
@@ -49,8 +49,8 @@ fn refuse_by(cache: Option<&Cache>, file: &str, plan: &Plan) -> Result<(), Probl
     }
 }
 
-/// The same of a kernel that has just been fetched.
-pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
+/// Refuses a fetched kernel that lacks what an arm needs.
+pub(crate) fn check_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
     let known = kernel.configuration();
     let lacks = known.map(|(release, config)| kernel_lacks(arm, &release, &config));
     match lacks.into_iter().flatten().flatten().next() {
@@ -59,8 +59,8 @@ pub(crate) fn refuse_kernel(arm: &Arm, kernel: &Kernel) -> Result<()> {
     }
 }
 
-/// The same of an image that has just been built.
-pub(crate) fn refuse_image(arm: &Arm, title: &str, image: &Image) -> Result<()> {
+/// Refuses a built image that lacks what an arm needs.
+pub(crate) fn check_image(arm: &Arm, title: &str, image: &Image) -> Result<()> {
     match file_system::package(arm) {
         Some(package) if !image.has(package)? => {
             let Lack { what, remedy } = file_system::image_lacks(title, package);
@@ -70,7 +70,7 @@ pub(crate) fn refuse_image(arm: &Arm, title: &str, image: &Image) -> Result<()> 
     }
 }
 
-/// What a kernel lacks for an arm's scheduler, and for its file system.
+/// What a kernel lacks for an arm's scheduler and for its file system.
 fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> [Option<Lack>; 2] {
     let scheduler = arm.tuning.scheduler;
     [
@@ -105,22 +105,22 @@ mod tests {
             config: None,
             sha256: "00".into(),
         };
-        let told =
-            |arm: &Arm, kernel: &Kernel| refuse_kernel(arm, kernel).map_err(|why| why.to_string());
-        // Who asks for none needs nothing.
-        assert_eq!(told(&plan.arms[0], &kernel), Ok(()));
+        let check =
+            |arm: &Arm, kernel: &Kernel| check_kernel(arm, kernel).map_err(|why| why.to_string());
+        // An arm without a scheduler needs nothing.
+        assert_eq!(check(&plan.arms[0], &kernel), Ok(()));
         plan.arms[0].tuning.scheduler = Some(Scheduler::O1);
-        // Of a kernel without its configuration nobody knows; the guest will tell.
-        assert_eq!(told(&plan.arms[0], &kernel), Ok(()));
+        // If the kernel's configuration is unknown, the guest will report what is missing.
+        assert_eq!(check(&plan.arms[0], &kernel), Ok(()));
         kernel.config = Some(config.clone());
-        let why = told(&plan.arms[0], &kernel).unwrap_err();
+        let why = check(&plan.arms[0], &kernel).unwrap_err();
         let what =
             "scheduler on a kernel without the function scx_bpf_task_set_slice: 6.12.9 (take";
         assert!(why.starts_with(what), "{why}");
         kernel.release = "7.2.12+deb13-cloud-amd64".into();
-        assert_eq!(told(&plan.arms[0], &kernel), Ok(()));
+        assert_eq!(check(&plan.arms[0], &kernel), Ok(()));
         fs::write(&config, "CONFIG_X=y\n").unwrap();
-        let why = told(&plan.arms[0], &kernel).unwrap_err();
+        let why = check(&plan.arms[0], &kernel).unwrap_err();
         let what = "scheduler on a kernel without CONFIG_SCHED_CLASS_EXT: 7.2.12+deb13-cloud-amd64";
         assert!(why.starts_with(what), "{why}");
     }

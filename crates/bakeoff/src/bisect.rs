@@ -1,11 +1,11 @@
-//! The loop of a bisection: ask a version, note what a block says, look, until a step is found.
+//! The loop of a bisection: choose a version, measure a block, and judge, until the step is found.
 //!
 //! ```text
 //! bisect.jsonl --replay--> blocks so far --judge::topics::bisect::find::look--> Open(candidate) --measure--> Measured | Skipped | Void
 //!      ^------------------------------------------- append --------------------------------------------------+
 //! ```
-//! Who measures is a parameter, so that a fake one can be bisected in no time. What is asked next follows from the journal alone, so that a
-//! bisection that was interrupted goes on as if it had not been.
+//! The measurement is a parameter, so that tests can simulate it. The next version follows from the journal alone, so a
+//! resumed bisection continues exactly where it was interrupted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -21,58 +21,60 @@ use record::metric::MetricSpec;
 
 use crate::lab::Finish;
 
-/// Blocks in a row without a figure of an end, after which there is no use in another.
-const PATIENCE: u32 = 2;
+/// The bisection stops after this many blocks in a row in which an end of the series has no figure.
+const MAX_VOID_BLOCKS: u32 = 2;
 
-/// All that a bisection stands on.
+/// The inputs of a bisection.
 pub struct Bisect<'b> {
-    /// Where its journal is.
+    /// The directory of the journal.
     pub dir: &'b Path,
     /// The plan's title.
     pub title: &'b str,
-    /// What it began with.
+    /// The journal's first event; it must not change.
     pub opened: Opened,
     /// Margin, error rate, blocks and seed.
     pub design: &'b Design,
-    /// What a block of a version costs that was never measured, in blocks of one that was.
+    /// Cost of a version's first block, in later blocks.
     pub first_cost: f64,
-    /// Measures a block: its number and its candidate's place.
+    /// Measures a block, given its number and its candidate's index.
     pub measure: &'b dyn Fn(u32, usize) -> Result<Measured>,
-    /// Told where it stands, after that is on disk.
+    /// Receives the state after it is on disk.
     pub show: &'b dyn Fn(&Bisection),
 }
 
 /// How a block ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measured {
-    /// All three have a figure.
+    /// All three arms have a figure.
     Block(MetricSpec, BisectBlock),
     /// The candidate cannot be measured: it does not build, does not boot, does not serve.
     NoCandidate(String),
-    /// An end has no figure.
+    /// An end of the series has no figure.
     NoEnd(String),
-    /// The user stopped it.
+    /// The user stopped the bisection.
     Interrupted,
 }
 
-/// What the journal says so far.
+/// The state that follows from the journal.
 #[derive(Default)]
-struct Known {
+struct JournalState {
     blocks: Vec<BisectBlock>,
     skipped: BTreeMap<usize, String>,
     /// Blocks that have begun.
-    begun: u32,
-    /// The last one, if it has not ended.
-    under_way: Option<(u32, usize)>,
-    /// Blocks in a row without a figure of an end, and why the last had none.
-    voids: (u32, String),
+    begun_blocks: u32,
+    /// Number and candidate of the last block, if it has not ended.
+    unfinished: Option<(u32, usize)>,
+    /// Blocks in a row in which an end has no figure.
+    void_blocks: u32,
+    /// Why the last void block has no figure.
+    void_reason: String,
     metric: Option<MetricSpec>,
 }
 
-/// Bisects, or goes on where an earlier bisection in the directory stopped.
+/// Runs a bisection, or resumes the one in the directory.
 pub fn run(bisect: &Bisect<'_>) -> Result<(Bisection, Finish)> {
     let (mut journal, events) = BisectJournal::open(bisect.dir)?;
-    let mut known = Known::default();
+    let mut state = JournalState::default();
     match events.first() {
         None => journal.append(&BisectEvent::Opened(bisect.opened.clone()))?,
         Some(BisectEvent::Opened(before)) => refuse_changes(before, &bisect.opened)?,
@@ -82,24 +84,24 @@ pub fn run(bisect: &Bisect<'_>) -> Result<(Bisection, Finish)> {
         ),
     }
     for event in &events {
-        known.note(event);
+        state.apply(event);
     }
     loop {
-        let now = bisect.bisection(&known);
-        (bisect.show)(&now);
-        let Conclusion::Open { next } = now.conclusion else {
-            return Ok((now, Finish::Complete));
+        let bisection = bisect.bisection(&state);
+        (bisect.show)(&bisection);
+        let Conclusion::Open { next } = bisection.conclusion else {
+            return Ok((bisection, Finish::Complete));
         };
-        let (number, candidate) = if let Some(block) = known.under_way {
+        let (number, candidate) = if let Some(block) = state.unfinished {
             block
         } else {
-            let number = known.begun + 1;
+            let number = state.begun_blocks + 1;
             let chosen = BisectEvent::Chosen {
                 number,
                 candidate: next,
             };
             journal.append(&chosen)?;
-            known.note(&chosen);
+            state.apply(&chosen);
             (number, next)
         };
         let event = match (bisect.measure)(number, candidate)? {
@@ -110,22 +112,22 @@ pub fn run(bisect: &Bisect<'_>) -> Result<(Bisection, Finish)> {
             },
             Measured::NoCandidate(why) => BisectEvent::Skipped { candidate, why },
             Measured::NoEnd(why) => BisectEvent::Void { number, why },
-            Measured::Interrupted => return Ok((now, Finish::Interrupted)),
+            Measured::Interrupted => return Ok((bisection, Finish::Interrupted)),
         };
         journal.append(&event)?;
-        known.note(&event);
-        if known.voids.0 >= PATIENCE {
+        state.apply(&event);
+        if state.void_blocks >= MAX_VOID_BLOCKS {
             bail!(
-                "{PATIENCE} blocks in a row without a figure of an end: {} (mend it, or name another end)",
-                known.voids.1
+                "{MAX_VOID_BLOCKS} blocks in a row without a figure of an end: {} (mend it, or name another end)",
+                state.void_reason
             );
         }
     }
 }
 
 impl Bisect<'_> {
-    fn bisection(&self, known: &Known) -> Bisection {
-        let skipped: BTreeSet<usize> = known.skipped.keys().copied().collect();
+    fn bisection(&self, state: &JournalState) -> Bisection {
+        let skipped: BTreeSet<usize> = state.skipped.keys().copied().collect();
         let findings = look(
             &Question {
                 versions: self.opened.line.len(),
@@ -133,10 +135,10 @@ impl Bisect<'_> {
                 skipped: &skipped,
                 first_cost: self.first_cost,
             },
-            &known.blocks,
+            &state.blocks,
         );
         let mut evidence = findings.evidence;
-        for (candidate, why) in &known.skipped {
+        for (candidate, why) in &state.skipped {
             evidence.push(Evidence {
                 candidate: *candidate,
                 like_from: 0,
@@ -146,17 +148,17 @@ impl Bisect<'_> {
                 skipped: Some(why.clone()),
             });
         }
-        evidence.sort_by_key(|one| one.candidate);
+        evidence.sort_by_key(|evidence| evidence.candidate);
         Bisection {
             version: VERSION,
             title: self.title.into(),
-            metric: known.metric.clone(),
+            metric: state.metric.clone(),
             line: self.opened.line.clone(),
             evidence,
             steps: findings.steps,
             no_difference: findings.no_difference,
             ratio: findings.ratio,
-            blocks: known.blocks.len() as u32,
+            blocks: state.blocks.len() as u32,
             max_blocks: self.design.max_blocks,
             error_rate: self.design.error_rate,
             conclusion: findings.conclusion,
@@ -164,33 +166,34 @@ impl Bisect<'_> {
     }
 }
 
-impl Known {
-    fn note(&mut self, event: &BisectEvent) {
+impl JournalState {
+    fn apply(&mut self, event: &BisectEvent) {
         match event {
             BisectEvent::Opened(_) => {}
             BisectEvent::Chosen { number, candidate } => {
-                self.begun = *number;
-                self.under_way = Some((*number, *candidate));
+                self.begun_blocks = *number;
+                self.unfinished = Some((*number, *candidate));
             }
             BisectEvent::Measured { metric, block, .. } => {
                 self.metric = Some(metric.clone());
                 self.blocks.push(block.clone());
-                self.under_way = None;
-                self.voids.0 = 0;
+                self.unfinished = None;
+                self.void_blocks = 0;
             }
             BisectEvent::Skipped { candidate, why } => {
                 self.skipped.insert(*candidate, why.clone());
-                self.under_way = None;
+                self.unfinished = None;
             }
             BisectEvent::Void { why, .. } => {
-                self.under_way = None;
-                self.voids = (self.voids.0 + 1, why.clone());
+                self.unfinished = None;
+                self.void_blocks += 1;
+                self.void_reason.clone_from(why);
             }
         }
     }
 }
 
-/// A bisection that goes on must stand on what it began with.
+/// Refuses to resume a bisection whose inputs changed.
 fn refuse_changes(before: &Opened, now: &Opened) -> Result<()> {
     let names = |opened: &Opened| -> Vec<String> {
         let versions = opened.line.iter();

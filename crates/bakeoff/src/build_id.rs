@@ -1,14 +1,14 @@
-//! The build of this binary, by which host and agent know each other.
+//! The build of this binary. Host and agent must be of the same build.
 
 use record::VERSION;
 use record::protocol::{Greeting, PROTOCOL};
 
-/// Version and build of this binary; host and agent must be of one build.
+/// Version and build of this binary.
 pub fn build() -> String {
     format!("{VERSION}-{}", env!("BAKEOFF_BUILD"))
 }
 
-/// The host's greeting.
+/// The host's greeting for agents.
 pub fn host() -> Greeting {
     Greeting {
         protocol: PROTOCOL,

@@ -1,4 +1,4 @@
-//! What can be typed: commands, options, examples. Completions and man pages come from here too.
+//! The command line: commands, options, examples. Completions and man pages are made from it too.
 
 pub mod bisect;
 pub mod compare;
@@ -332,7 +332,7 @@ pub struct CheckArgs {
     pub emulator: EmulatorArgs,
 }
 
-/// The model beside the default one: another vendor's server, with other mitigations.
+/// The second CPU model by default: a server CPU of another vendor, with other mitigations.
 const SECOND_MODEL: &str = "EPYC-Milan";
 
 /// `bakeoff run`.

@@ -59,20 +59,20 @@ use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
 use crate::reporter::Reporter;
 
-/// Exit status of a job that is to be run again (`EX_TEMPFAIL` of sysexits.h): what `RequeueExit` in slurm.conf is to say.
+/// Exit status of a job that should be requeued (`EX_TEMPFAIL` of sysexits.h); `RequeueExit` in slurm.conf must name it.
 const REQUEUE: u8 = 75;
 
-/// Longest file that a plan names and whose text is checked, in bytes.
-const NAMED_BYTES: u64 = 64 << 20;
+/// Limit on the size of a file that a plan names and whose text is checked.
+const MAX_NAMED_FILE_BYTES: u64 = 64 << 20;
 
-/// How a command ended when nothing went wrong.
+/// How a command ended, if it did not return an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
     /// Done.
     Done,
     /// Done, and the gate of `--fail-on` tripped.
     Tripped,
-    /// Could not be done; what is wrong has been printed.
+    /// Failed; the command has printed why.
     Refused,
     /// A job of a cluster that may succeed on another node, or later.
     Requeue,
@@ -89,7 +89,7 @@ impl From<End> for ExitCode {
     }
 }
 
-/// Does what was typed.
+/// Runs the command.
 pub fn run(cli: &Cli) -> Result<End> {
     match &cli.command {
         Command::Compare(args) => compare::compare(args, cli.json),
@@ -144,7 +144,7 @@ pub fn run(cli: &Cli) -> Result<End> {
     }
 }
 
-/// An option that does not apply is a mistake: who typed it expects something of it.
+/// Refuses `--json` for a command without JSON output. The user expects an effect, so ignoring the option would mislead.
 fn refuse_json(cli: &Cli) -> Result<()> {
     if cli.json {
         bail!("--json does not apply: what is written has a format of its own (leave it out)");
@@ -152,20 +152,20 @@ fn refuse_json(cli: &Cli) -> Result<()> {
     Ok(())
 }
 
-/// How agents of hosts that clients are on are started.
+/// Reads the commands that start the agents of client hosts.
 fn host_commands(json: Option<&str>) -> Result<Vec<HostCommand>> {
     let commands = json.map(serde_json::from_str).transpose();
     Ok(commands.context("--hosts")?.unwrap_or_default())
 }
 
-/// A plan file as text and as a valid plan. `qemu` is the user's choice, if any.
+/// Reads a plan file; returns its text and the valid plan. `qemu` is the user's choice, if any.
 fn read_plan(path: &Path, qemu: Option<&Path>) -> Result<(String, Plan)> {
     let text =
         plan::read_text(path).with_context(|| format!("cannot read plan: {}", path.display()))?;
     check_plan(path, text, qemu)
 }
 
-/// The same, changed after it has been found right.
+/// Reads a plan file, checks it, and returns a changed version of it.
 fn read_plan_as(
     path: &Path,
     qemu: Option<&Path>,
@@ -181,7 +181,7 @@ fn check_plan(path: &Path, text: String, qemu: Option<&Path>) -> Result<(String,
     Ok((text, plan))
 }
 
-/// The text of a plan as a valid plan: `name` is what a user calls it, and its paths are taken from `base`.
+/// Checks the text of a plan. `name` is the name for messages; paths in the plan are relative to `base`.
 fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Result<Plan> {
     let sizes = RefCell::default();
     let checks = Checks {
@@ -196,7 +196,7 @@ fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Resul
         cpu_model: &|model| check_cpu_model(model, qemu),
         program: &|program| machine::remote::check_program(program, base),
         file: &|path| {
-            let read = file::read_to_string(path, NAMED_BYTES);
+            let read = file::read_to_string(path, MAX_NAMED_FILE_BYTES);
             read.map_err(|why| format!("cannot read {}: {why}", path.display()))
         },
         tuning: &workload::config::check_tuning,
@@ -210,7 +210,7 @@ fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Resul
         has_run: false,
     };
     let plan = plan::read(name, text, base, checks)?;
-    arm_needs::refuse(name, &plan)?;
+    arm_needs::check_arms(name, &plan)?;
     for workload in &plan.workloads {
         let fits = workload::check_machine(workload, plan.machine.kind);
         fits.map_err(|why| anyhow::anyhow!("{name}: {why}"))?;
@@ -218,13 +218,13 @@ fn check_text(name: &str, base: &Path, text: &str, qemu: Option<&Path>) -> Resul
     Ok(plan)
 }
 
-/// Says what is wrong with the address of a system on the network.
+/// Checks the address of a system on the network.
 fn check_url(text: &str) -> Result<(), String> {
     ::load::url::Url::read(text).map(drop)
 }
 
-/// Notes files of a workload's that are not there, and when those of all so far are more than can travel; `sizes` has what
-/// each name of a file was found to have, in bytes.
+/// Reports files of a workload that do not exist, and the file with which the total size exceeds the limit. `sizes` has the
+/// sizes in bytes of all files so far, by name.
 fn check_files(
     fields: &Fields<'_>,
     workload: &WorkloadPlan,
@@ -236,12 +236,12 @@ fn check_files(
         let path = base.join(name);
         let remedy = "paths are taken from the plan's directory";
         match file::metadata(&path) {
-            Ok(about) => {
+            Ok(metadata) => {
                 let before: u64 = sizes.values().sum();
-                sizes.insert(path.file_name().unwrap_or_default().into(), about.len());
+                sizes.insert(path.file_name().unwrap_or_default().into(), metadata.len());
                 let bytes: u64 = sizes.values().sum();
                 if before <= OWN_FILES_BYTES && OWN_FILES_BYTES < bytes {
-                    let what = too_large(&path, about.len(), bytes);
+                    let what = too_large(&path, metadata.len(), bytes);
                     fields.wrong("files", what, too_large_remedy());
                 }
             }
@@ -256,12 +256,12 @@ fn check_files(
     }
 }
 
-fn too_large(path: &Path, own: u64, all: u64) -> String {
+fn too_large(path: &Path, file_bytes: u64, total_bytes: u64) -> String {
     format!(
         "files of workloads too large: {}, of these {} {}",
-        show_bytes(all),
+        show_bytes(total_bytes),
         path.display(),
-        show_bytes(own)
+        show_bytes(file_bytes)
     )
 }
 
@@ -272,8 +272,8 @@ fn too_large_remedy() -> String {
     )
 }
 
-/// Refuses a QEMU that the plan's machine has no use for, or that is none, before anything is fetched.
-fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
+/// Refuses `--qemu` if the plan's machine does not emulate, or if it does not name a QEMU.
+fn check_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
     if plan.machine.kind != MachineKind::Qemu {
         if args.is_typed() {
             bail!(
@@ -291,7 +291,7 @@ fn refuse_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
     }
 }
 
-/// Asks QEMU whether it knows a CPU model. Where the run may yet fetch another QEMU, the question is left to the run.
+/// Asks QEMU whether it knows a CPU model. If the run may fetch another QEMU, the run checks the model.
 fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> {
     let stop = AtomicBool::new(false);
     let task = Task {
@@ -306,7 +306,7 @@ fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> 
     }
 }
 
-/// Does long work with a moving line, which Ctrl-C ends; the line is gone before the result is used.
+/// Does long work with a progress line; Ctrl-C stops it. The line is removed before the function returns.
 fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> Result<T> {
     let stop = watch_signals()?;
     let reporter = Reporter::new(json);
@@ -320,21 +320,21 @@ fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> R
     )
 }
 
-/// The flag of the watch that was set up last.
+/// The flag that `watch_signals` sets up.
 static STOP: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// Why a command ended without being done, in a line. Ctrl-C ends the programs that are at work too, so that what they
-/// failed at is no fault of theirs.
-pub fn why_not_done(why: &anyhow::Error) -> String {
-    not_done(why, is_interrupted())
+/// The message for a failed command, in one line. Ctrl-C also stops child programs, so their errors are then reported as
+/// part of the interruption.
+pub fn error_message(why: &anyhow::Error) -> String {
+    message_of(why, is_interrupted())
 }
 
-/// Whether Ctrl-C or a polite kill has asked this command to end.
+/// Whether a signal has asked this command to stop.
 fn is_interrupted() -> bool {
     STOP.get().is_some_and(|stop| stop.load(Ordering::Relaxed))
 }
 
-fn not_done(why: &anyhow::Error, is_stopped: bool) -> String {
+fn message_of(why: &anyhow::Error, is_stopped: bool) -> String {
     let whole = format!("{why:#}");
     if why.chain().any(<dyn std::error::Error>::is::<Interrupted>) {
         Interrupted.to_string()
@@ -345,7 +345,7 @@ fn not_done(why: &anyhow::Error, is_stopped: bool) -> String {
     }
 }
 
-/// A flag that Ctrl-C and a polite kill set; the second one ends bakeoff at once.
+/// Returns a flag that SIGINT, SIGTERM and SIGHUP set. The second signal ends bakeoff at once.
 pub(crate) fn watch_signals() -> Result<Arc<AtomicBool>> {
     if let Some(stop) = STOP.get() {
         return Ok(Arc::clone(stop));
@@ -355,16 +355,16 @@ pub(crate) fn watch_signals() -> Result<Arc<AtomicBool>> {
     let flag = Arc::clone(&stop);
     thread::Builder::new()
         .name("signals".into())
-        .spawn(move || obey(&mut signals, &flag))
+        .spawn(move || handle_signals(&mut signals, &flag))
         .context("cannot watch for Ctrl-C")?;
     Ok(stop)
 }
 
-/// A second signal so soon after the first is the same one: `timeout` sends it to a process and then to its group.
+/// A second signal this soon after the first counts as the same one: `timeout` signals a process and then its group.
 const SAME_SIGNAL: Duration = Duration::from_millis(300);
 
 /// Sets the flag at the first signal, and ends bakeoff at the second.
-fn obey(signals: &mut Signals, stop: &AtomicBool) {
+fn handle_signals(signals: &mut Signals, stop: &AtomicBool) {
     let mut first: Option<Instant> = None;
     for _ in signals.forever() {
         match first {
@@ -394,25 +394,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interruption_is_not_told_as_a_failure_of_what_was_under_way() {
+    fn an_interruption_is_not_reported_as_a_failure_of_child_programs() {
         let stopped = || anyhow::Error::from(Interrupted);
         let why = stopped().context("cannot fetch QEMU from Debian trixie");
         let interrupted = "interrupted (run the same command again to go on)";
-        assert_eq!(not_done(&why, true), interrupted);
+        assert_eq!(message_of(&why, true), interrupted);
         let why = anyhow::anyhow!("apt-get failed: signal 2").context("cannot have kernel x");
         assert_eq!(
-            not_done(&why, true),
+            message_of(&why, true),
             format!(
                 "{interrupted}; what was under way ended with: cannot have kernel x: apt-get failed: signal 2"
             )
         );
         assert_eq!(
-            not_done(&why, false),
+            message_of(&why, false),
             "cannot have kernel x: apt-get failed: signal 2"
         );
         let why = anyhow::anyhow!("interrupted; what has ended is kept: go on with x");
         assert_eq!(
-            not_done(&why, true),
+            message_of(&why, true),
             "interrupted; what has ended is kept: go on with x"
         );
     }

@@ -1,11 +1,11 @@
-//! Blocks as jobs of a cluster: what a job does on its node, and who submits jobs and waits for their blocks.
+//! Runs blocks as jobs of a cluster: the job on a node, and the submitter, which submits jobs and waits for their blocks.
 //!
 //! ```text
 //! RUN/fleet.json -> sbatch --array -> bakeoff run PLAN --out RUN --block K -> RUN/blocks/K -> lab::fleet::run
 //! ```
-//! A job may be lost, cancelled, run twice at once or moved to another node: a lock decides between two, and whether a block is done
-//! only its own files say (`record::fleet`). So nothing here has a state that must survive: a submitter that begins anew finds jobs by
-//! their names, and blocks by their directories.
+//! A job may be lost, cancelled, run twice at once or moved to another node. A lock keeps two jobs from running the same block,
+//! and only a block's files determine whether it is done (`record::fleet`). So the submitter needs no persistent state: after a
+//! restart it finds jobs by their names, and blocks by their directories.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,30 +32,30 @@ use std::ffi::OsString;
 use crate::lab::Finish;
 use crate::lab::fleet::{Scheduler, Waited};
 
-/// How often a block is submitted again that its jobs end without.
-const MOST_FAILURES: usize = 4;
+/// Limit on failures of a block, after which the run stops.
+const MAX_FAILURES: usize = 4;
 
-/// Failures of a node after which it gets no more jobs, as long as others are left.
-const PATIENCE: u32 = 2;
+/// Failures after which a node gets no more jobs, as long as other nodes are left.
+const MAX_NODE_FAILURES: u32 = 2;
 
-/// Blocks that are in the queue at a time, for each that can run: what is in the queue when all is decided was submitted in vain.
-const AHEAD: u32 = 4;
+/// Blocks in the queue for each job that can run. Blocks in the queue are wasted if the run is decided meanwhile.
+const BLOCKS_AHEAD: u32 = 4;
 
-/// The fewest blocks in the queue.
-const FEWEST_AHEAD: u32 = 8;
+/// Minimum number of blocks in the queue.
+const MIN_BLOCKS_AHEAD: u32 = 8;
 
-/// Lines of a job's output that are shown where it says nothing else.
-const LAST_LINES: usize = 3;
+/// Lines of a job's output that are shown if the job reported no failure.
+const OUTPUT_LINES: usize = 3;
 
-/// What is read at the end of a job's output for these, in bytes.
-const END_BYTES: u64 = 64 << 10;
+/// Bytes at the end of a job's output that are searched for these lines.
+const OUTPUT_BYTES: u64 = 64 << 10;
 
-/// The end of a file.
-fn end_of(dir: &Tree, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+/// Reads the last `OUTPUT_BYTES` of a file.
+fn read_end(dir: &Tree, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = dir.open(name)?;
     let length = file.metadata()?.len();
-    file.seek(SeekFrom::Start(length.saturating_sub(END_BYTES)))?;
-    base::input::file::read_all(file.take(END_BYTES), END_BYTES)
+    file.seek(SeekFrom::Start(length.saturating_sub(OUTPUT_BYTES)))?;
+    base::input::file::read_all(file.take(OUTPUT_BYTES), OUTPUT_BYTES)
 }
 
 /// How a job ended.
@@ -63,17 +63,17 @@ fn end_of(dir: &Tree, name: impl AsRef<Path>) -> io::Result<Vec<u8>> {
 pub enum JobEnd {
     /// The block is done, by this job or by one before.
     Done,
-    /// Another job is at work on it.
+    /// Another job runs the block.
     AtWork,
-    /// It was told to end before the block was done.
+    /// The job was stopped before the block was done.
     Interrupted,
-    /// Something is wrong that may be right elsewhere, or later.
+    /// The block failed, but may succeed on another node or later.
     Failed(String),
-    /// No job of the run can succeed with this program.
+    /// The node has another program, with which no job of the run can succeed.
     Refused(String),
 }
 
-/// A run that blocks are submitted for: writes what its jobs read. All its blocks are made by one program.
+/// Prepares a run for jobs: writes the file that they read. All blocks of a run are run by the same program.
 ///
 /// # Errors
 /// The run was begun with another program.
@@ -122,11 +122,12 @@ pub fn this_node() -> Node {
         name: std::env::var("SLURMD_NODENAME").unwrap_or_else(|_| hostname.clone()),
         hostname,
         cpu_model: model,
-        cpus: machine::host::cpus().map_or(1, |own| own.len() as u32),
+        cpus: machine::host::cpus().map_or(1, |cpus| cpus.len() as u32),
     }
 }
 
-/// Runs a block of a run on this node, unless that is done, or being done; `work` runs what is left of it in its directory.
+/// Runs a block on this node, unless the block is done or another job runs it. `work` runs the remaining trials in the block's
+/// directory.
 pub fn run_job(
     run: &Path,
     block: u32,
@@ -140,7 +141,7 @@ pub fn run_job(
              all nodes share with --program)",
             node.name, fleet.build
         );
-        note(run, block, node, true, &message);
+        note_failure(run, block, node, true, &message);
         return Ok(JobEnd::Refused(message));
     }
     let Some(_lock) = BlockLock::take(run, block)? else {
@@ -149,25 +150,25 @@ pub fn run_job(
     if fleet::ended(run, block)?.is_some() {
         return Ok(JobEnd::Done);
     }
-    let opened = || -> Result<Finish> {
+    let run_block = || -> Result<Finish> {
         let plan = run.join("plan.toml");
         let text = plan::read_text(&plan)
             .with_context(|| format!("cannot read plan: {}", plan.display()))?;
         work(&fleet::open_block(run, block, node, &text)?)
     };
-    match opened() {
+    match run_block() {
         Ok(Finish::Complete) => Ok(JobEnd::Done),
         Ok(Finish::Interrupted) => Ok(JobEnd::Interrupted),
         Err(why) => {
             let message = format!("{why:#}");
-            note(run, block, node, false, &message);
+            note_failure(run, block, node, false, &message);
             Ok(JobEnd::Failed(message))
         }
     }
 }
 
-/// Where this cannot be written either, the job's output has it.
-fn note(run: &Path, block: u32, node: &Node, is_refusal: bool, message: &str) {
+/// Records a failure for the submitter. If that fails too, the failure is only in the job's output.
+fn note_failure(run: &Path, block: u32, node: &Node, is_refusal: bool, message: &str) {
     let failure = Failure {
         node: node.name.clone(),
         is_refusal,
@@ -176,7 +177,7 @@ fn note(run: &Path, block: u32, node: &Node, is_refusal: bool, message: &str) {
     let _ = fleet::note_failure(run, block, &failure);
 }
 
-/// What the user chose of the cluster.
+/// The user's options about the cluster.
 #[derive(Debug, Clone, Default)]
 pub struct Choice {
     /// The partition; `None` for the default one.
@@ -187,12 +188,12 @@ pub struct Choice {
     pub width: Option<u32>,
 }
 
-/// Asks Slurm whether it can be done.
+/// Asks Slurm whether it can run the plan.
 ///
 /// # Errors
-/// There is no Slurm, it has no such partition or node, or fewer nodes than the plan's claim takes.
+/// There is no Slurm, it has no such partition or node, or fewer nodes than the plan's claim needs.
 pub fn check(choice: &Choice, plan: &Plan) -> Result<()> {
-    let (nodes, _) = settle_nodes(choice)?;
+    let (nodes, _) = choose_nodes(choice)?;
     let least = match plan.claim {
         Claim::Nodes => 1,
         Claim::Machines => fewest_blocks(plan.design.error_rate),
@@ -208,12 +209,12 @@ pub fn check(choice: &Choice, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// What is told while jobs run.
+/// Callbacks for showing progress.
 #[derive(Clone, Copy)]
 pub struct Tell<'t> {
-    /// A line that stays.
+    /// Prints a permanent line.
     pub line: &'t dyn Fn(&str),
-    /// What is going on.
+    /// Shows the current step.
     pub step: &'t dyn Fn(&str),
 }
 
@@ -221,45 +222,45 @@ pub struct Tell<'t> {
 pub struct SlurmFleet<'f> {
     run: PathBuf,
     id: String,
-    /// The command of a job; the word `$block` stands for the block's number.
-    words: Vec<String>,
+    /// The command of a job; the word `$block` is replaced by the block's number.
+    command: Vec<String>,
     choice: Choice,
     /// Names of the nodes that may be used.
     nodes: Vec<String>,
     excluded: BTreeSet<String>,
-    /// How long to wait between two looks at the queue.
+    /// Pause between two queries of the queue.
     pause: Duration,
     interrupted: &'f AtomicBool,
     tell: Tell<'f>,
     /// Blocks that have ended.
     ended: BTreeSet<u32>,
-    /// Blocks that were submitted, and how often a job was gone without the block.
-    lost: BTreeMap<u32, usize>,
-    /// Failures of earlier sessions, by block: what was wrong may have been mended.
-    before: BTreeMap<u32, usize>,
-    /// Failures of this one that were told, by block.
-    told: BTreeMap<u32, usize>,
-    failures_of_nodes: BTreeMap<String, u32>,
+    /// Submitted blocks, and how often a job of the block disappeared without finishing it.
+    lost_jobs: BTreeMap<u32, usize>,
+    /// Failures of earlier sessions, by block; they do not count, because their cause may be fixed.
+    earlier_failures: BTreeMap<u32, usize>,
+    /// Reported failures of this session, by block.
+    reported_failures: BTreeMap<u32, usize>,
+    node_failures: BTreeMap<String, u32>,
     is_answering: Cell<bool>,
 }
 
 impl<'f> SlurmFleet<'f> {
-    /// Asks Slurm which nodes there are.
+    /// Asks Slurm for its nodes.
     ///
     /// # Errors
     /// There is no Slurm, or it has no such partition or node.
     pub fn open(
         run: &Path,
-        words: Vec<String>,
+        command: Vec<String>,
         choice: Choice,
         (interrupted, tell): (&'f AtomicBool, Tell<'f>),
     ) -> Result<Self> {
         let id = Fleet::read(run)?.id;
-        let (nodes, excluded) = settle_nodes(&choice)?;
+        let (nodes, excluded) = choose_nodes(&choice)?;
         Ok(Self {
             run: run.canonicalize()?,
             id,
-            words,
+            command,
             choice,
             nodes,
             excluded,
@@ -267,15 +268,15 @@ impl<'f> SlurmFleet<'f> {
             interrupted,
             tell,
             ended: BTreeSet::new(),
-            lost: BTreeMap::new(),
-            before: BTreeMap::new(),
-            told: BTreeMap::new(),
-            failures_of_nodes: BTreeMap::new(),
+            lost_jobs: BTreeMap::new(),
+            earlier_failures: BTreeMap::new(),
+            reported_failures: BTreeMap::new(),
+            node_failures: BTreeMap::new(),
             is_answering: Cell::new(true),
         })
     }
 
-    /// Takes jobs that wait out of the queue. Those that run end by themselves, and their blocks stay where they are.
+    /// Cancels pending jobs. Running jobs continue, and their blocks stay in their directories.
     pub fn stop(&self) -> Result<()> {
         let jobs = machine::slurm::jobs(&self.prefix())?;
         let (pending, running): (Vec<Job>, Vec<Job>) = jobs
@@ -301,7 +302,7 @@ impl<'f> SlurmFleet<'f> {
         format!("bakeoff-{}-", self.id)
     }
 
-    /// The block that a job runs: its array's name ends with the number before its first.
+    /// The block that a job runs. The name of its array ends with the offset of block numbers from task numbers.
     fn block_of(&self, job: &Job) -> Option<u32> {
         let offset: u32 = job.name.strip_prefix(&self.prefix())?.parse().ok()?;
         Some(offset + job.task)
@@ -314,83 +315,81 @@ impl<'f> SlurmFleet<'f> {
         Ok(self.ended.contains(&block))
     }
 
-    /// Blocks that are to be in the queue.
+    /// The blocks that should be in the queue.
     fn horizon(&self, block: u32, most: u32) -> std::ops::RangeInclusive<u32> {
-        let at_a_time = self.choice.width.unwrap_or(self.nodes.len() as u32);
-        let ahead = (AHEAD * at_a_time).clamp(FEWEST_AHEAD, machine::slurm::MOST_TASKS);
+        let parallel_jobs = self.choice.width.unwrap_or(self.nodes.len() as u32);
+        let ahead =
+            (BLOCKS_AHEAD * parallel_jobs).clamp(MIN_BLOCKS_AHEAD, machine::slurm::MOST_TASKS);
         block..=most.min(block.saturating_add(ahead - 1))
     }
 
-    /// Tells why jobs ended without their blocks, and takes nodes on which they cannot succeed out of the choice; jobs that wait
-    /// and might go there again leave the queue.
-    fn tell_failures(&mut self, horizon: &[u32], jobs: &[Job]) -> Result<bool> {
+    /// Reports failed blocks, excludes nodes that cannot succeed, and cancels pending jobs that might run there. Returns
+    /// whether jobs were cancelled.
+    fn handle_failures(&mut self, horizon: &[u32], jobs: &[Job]) -> Result<bool> {
         let mut unwanted: Vec<String> = Vec::new();
         for block in horizon {
             let failures = self.failures(*block);
-            let told = self.told.insert(*block, failures.len()).unwrap_or(0);
-            for failure in failures.iter().skip(told) {
+            let reported = self.reported_failures.insert(*block, failures.len());
+            for failure in failures.iter().skip(reported.unwrap_or(0)) {
                 (self.tell.line)(&format!(
                     "  block {block:2}  failed on {}: {}",
                     failure.node, failure.message
                 ));
-                let is_new = self.count(failure);
-                self.refuse_if_hopeless(*block, &failures, failure)?;
+                let is_excluded_now = self.count_node_failure(failure);
+                self.check_can_succeed(*block, &failures, failure)?;
                 let pending = jobs.iter().filter(|job| job.state == State::Pending);
-                let unwanted_now = pending
-                    .filter(|job| is_new || self.block_of(job) == Some(*block))
+                let to_cancel = pending
+                    .filter(|job| is_excluded_now || self.block_of(job) == Some(*block))
                     .map(|job| job.id.clone());
-                unwanted.extend(unwanted_now);
+                unwanted.extend(to_cancel);
             }
         }
         unwanted.sort();
         unwanted.dedup();
-        // Those are not lost, and are submitted again in silence.
+        // Cancelled jobs do not count as lost, and are submitted again without a message.
         for job in jobs.iter().filter(|job| unwanted.contains(&job.id)) {
             if let Some(block) = self.block_of(job) {
-                self.lost.remove(&block);
+                self.lost_jobs.remove(&block);
             }
         }
         cancel(&unwanted);
         Ok(!unwanted.is_empty())
     }
 
-    /// Failures of this session: what there is when a block is first asked for is of an earlier one.
+    /// Failures of this session. Those that exist at the first query of a block are of earlier sessions.
     fn failures(&mut self, block: u32) -> Vec<Failure> {
         let mut all = fleet::failures(&self.run, block);
-        let before = *self.before.entry(block).or_insert(all.len());
-        all.split_off(before.min(all.len()))
+        let earlier = *self.earlier_failures.entry(block).or_insert(all.len());
+        all.split_off(earlier.min(all.len()))
     }
 
-    /// Counts a failure against its node; whether the node gets no more jobs from now on.
-    fn count(&mut self, failure: &Failure) -> bool {
-        let count = self
-            .failures_of_nodes
-            .entry(failure.node.clone())
-            .or_default();
+    /// Counts a failure against its node. Returns whether the node is excluded from now on.
+    fn count_node_failure(&mut self, failure: &Failure) -> bool {
+        let count = self.node_failures.entry(failure.node.clone()).or_default();
         *count += 1;
-        let is_enough = failure.is_refusal || PATIENCE <= *count;
+        let is_enough = failure.is_refusal || MAX_NODE_FAILURES <= *count;
         let others_are_left = self
             .nodes
             .iter()
             .any(|node| *node != failure.node && !self.excluded.contains(node));
-        let is_new = is_enough
+        let is_excluded_now = is_enough
             && (others_are_left || failure.is_refusal)
             && self.excluded.insert(failure.node.clone());
-        if is_new {
+        if is_excluded_now {
             (self.tell.line)(&format!("  node {} gets no more jobs", failure.node));
         }
-        is_new
+        is_excluded_now
     }
 
-    fn refuse_if_hopeless(&self, block: u32, all: &[Failure], last: &Failure) -> Result<()> {
-        let is_used_up = self.nodes.iter().all(|node| self.excluded.contains(node));
-        if is_used_up && last.is_refusal {
+    fn check_can_succeed(&self, block: u32, all: &[Failure], last: &Failure) -> Result<()> {
+        let none_left = self.nodes.iter().all(|node| self.excluded.contains(node));
+        if none_left && last.is_refusal {
             bail!("no node can run this: {}", last.message);
         }
-        let real = all.iter().filter(|one| !one.is_refusal).count();
-        if MOST_FAILURES <= real {
+        let failures = all.iter().filter(|failure| !failure.is_refusal).count();
+        if MAX_FAILURES <= failures {
             bail!(
-                "block {block} failed {real} times, the last time on {}: {} (mend that, and the same command goes on)",
+                "block {block} failed {failures} times, the last time on {}: {} (mend that, and the same command goes on)",
                 last.node,
                 last.message
             );
@@ -398,8 +397,8 @@ impl<'f> SlurmFleet<'f> {
         Ok(())
     }
 
-    /// Submits what is not in the queue and should be.
-    fn fill(&mut self, horizon: &[u32], jobs: &[Job]) -> Result<()> {
+    /// Submits the blocks that should be in the queue and are not.
+    fn submit_missing(&mut self, horizon: &[u32], jobs: &[Job]) -> Result<()> {
         let queued: BTreeSet<u32> = jobs.iter().filter_map(|job| self.block_of(job)).collect();
         let mut missing = Vec::new();
         for block in horizon {
@@ -411,7 +410,7 @@ impl<'f> SlurmFleet<'f> {
             }
             missing.push(*block);
         }
-        // Few at a time would be many arrays; but the block that is waited for must not wait.
+        // Submitting few blocks at a time would make many arrays. But the block that the run waits for is urgent.
         let is_urgent = missing.first() == horizon.first();
         if missing.is_empty() || (!is_urgent && missing.len() * 2 < horizon.len()) {
             return Ok(());
@@ -422,22 +421,22 @@ impl<'f> SlurmFleet<'f> {
         self.submit(&missing)
     }
 
-    /// Notes that a block is submitted; one that was before, and of which no job has said anything, was lost.
+    /// Records the submission of a block. If it was submitted before without a result or a failure, its job was lost.
     fn count_lost(&mut self, block: u32) -> Result<()> {
-        let told = self.told.get(&block).copied().unwrap_or(0);
-        let Some(lost) = self.lost.get_mut(&block) else {
-            self.lost.insert(block, 0);
+        let reported = self.reported_failures.get(&block).copied().unwrap_or(0);
+        let Some(lost) = self.lost_jobs.get_mut(&block) else {
+            self.lost_jobs.insert(block, 0);
             return Ok(());
         };
         *lost += 1;
         let lost = *lost;
-        if MOST_FAILURES + told < lost {
+        if MAX_FAILURES + reported < lost {
             bail!(
                 "jobs of block {block} end without it, {lost} times: {} (mend that, and the same command goes on)",
-                self.last_words()
+                self.last_output()
             );
         }
-        if told == 0 {
+        if reported == 0 {
             (self.tell.line)(&format!(
                 "  block {block:2}  its job is gone from the queue, and the block is not done: submitted again"
             ));
@@ -446,14 +445,17 @@ impl<'f> SlurmFleet<'f> {
     }
 
     /// The end of the newest output of any job.
-    fn last_words(&self) -> String {
+    fn last_output(&self) -> String {
         let blocks = Tree::at(&self.run).below("blocks");
         let names = blocks.list().unwrap_or_default().into_iter();
         let outputs = names.map(|entry| entry.name).filter(|name| {
             let name = name.to_string_lossy();
             name.starts_with("slurm-") && name.ends_with(".log")
         });
-        let modified = |name: &OsString| blocks.metadata(name).and_then(|own| own.modified()).ok();
+        let modified = |name: &OsString| {
+            let metadata = blocks.metadata(name);
+            metadata.and_then(|metadata| metadata.modified()).ok()
+        };
         let newest = outputs.max_by_key(modified);
         let Some(newest) = newest else {
             return format!(
@@ -461,10 +463,10 @@ impl<'f> SlurmFleet<'f> {
                 blocks.path().display()
             );
         };
-        let text = end_of(&blocks, &newest).unwrap_or_default();
+        let text = read_end(&blocks, &newest).unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
-        let lines: Vec<&str> = text.lines().rev().take(LAST_LINES).collect();
-        let lines: Vec<&str> = lines.into_iter().rev().collect();
+        let mut lines: Vec<&str> = text.lines().rev().take(OUTPUT_LINES).collect();
+        lines.reverse();
         format!(
             "{} ({})",
             lines.join(" / "),
@@ -485,7 +487,7 @@ impl<'f> SlurmFleet<'f> {
             excluded: self.excluded.iter().cloned().collect(),
             outputs: self.run.join("blocks"),
             directory: std::env::current_dir().context("cannot find the working directory")?,
-            script: machine::slurm::script(&self.words, offset),
+            script: machine::slurm::script(&self.command, offset),
         };
         let id = machine::slurm::submit(&array)?;
         let what = if first == last {
@@ -497,7 +499,7 @@ impl<'f> SlurmFleet<'f> {
         Ok(())
     }
 
-    fn show(&self, block: u32, jobs: &[Job]) {
+    fn show_progress(&self, block: u32, jobs: &[Job]) {
         let running: Vec<&str> = jobs
             .iter()
             .filter(|job| job.state == State::Running)
@@ -522,12 +524,12 @@ impl<'f> SlurmFleet<'f> {
         ));
     }
 
-    /// One look at the queue.
-    fn glance(&mut self, block: u32, most: u32) -> Result<()> {
+    /// Queries the queue once, and updates it.
+    fn update_queue(&mut self, block: u32, most: u32) -> Result<()> {
         let jobs = match machine::slurm::jobs(&self.prefix()) {
             Ok(jobs) => jobs,
             Err(why) => {
-                // Blocks go on without it.
+                // Running blocks do not depend on Slurm's answers.
                 if self.is_answering.replace(false) {
                     (self.tell.line)(&format!("waiting for Slurm: {why:#}"));
                 }
@@ -538,12 +540,12 @@ impl<'f> SlurmFleet<'f> {
             (self.tell.line)("Slurm answers again");
         }
         let horizon: Vec<u32> = self.horizon(block, most).collect();
-        // What was cancelled is seen to be gone at the next look.
-        if self.tell_failures(&horizon, &jobs)? {
+        // Cancelled jobs disappear by the next query.
+        if self.handle_failures(&horizon, &jobs)? {
             return Ok(());
         }
-        self.show(block, &jobs);
-        self.fill(&horizon, &jobs)
+        self.show_progress(block, &jobs);
+        self.submit_missing(&horizon, &jobs)
     }
 }
 
@@ -556,7 +558,7 @@ impl Scheduler for SlurmFleet<'_> {
             if self.has_ended(block)? {
                 return Ok(Waited::Ended);
             }
-            self.glance(block, most)?;
+            self.update_queue(block, most)?;
             let begin = std::time::Instant::now();
             while begin.elapsed() < self.pause && !self.interrupted.load(Ordering::Relaxed) {
                 thread::sleep(self.pause / 10);
@@ -565,25 +567,25 @@ impl Scheduler for SlurmFleet<'_> {
     }
 }
 
-/// Takes jobs that wait out of the queue. scancel fails where one of them has begun or ended meanwhile, and the next look at the
-/// queue shows what is left.
+/// Cancels pending jobs. scancel fails if one of them has started or ended meanwhile; the next query of the queue shows the
+/// remaining jobs.
 fn cancel(ids: &[String]) {
     if !ids.is_empty() {
         let _ = machine::slurm::cancel_pending(ids);
     }
 }
 
-/// The nodes that may be used, and those of the partition that may not.
-fn settle_nodes(choice: &Choice) -> Result<(Vec<String>, BTreeSet<String>)> {
+/// The nodes that may be used, and the other nodes of the partition.
+fn choose_nodes(choice: &Choice) -> Result<(Vec<String>, BTreeSet<String>)> {
     let known = machine::slurm::nodes(choice.partition.as_deref())?;
     let known: Vec<String> = known.into_iter().map(|node| node.name).collect();
     let Some(list) = &choice.nodes else {
         return Ok((known, BTreeSet::new()));
     };
     let wanted = machine::slurm::expand(list)?;
-    if let Some(stranger) = wanted.iter().find(|name| !known.contains(name)) {
+    if let Some(unknown) = wanted.iter().find(|name| !known.contains(name)) {
         bail!(
-            "no such node: {stranger} (the partition has: {})",
+            "no such node: {unknown} (the partition has: {})",
             known.join(", ")
         );
     }

@@ -1,4 +1,4 @@
-//! The lines that `run --json` prints, one JSON object each: docs/json.md is their schema.
+//! The lines that `run --json` prints, one JSON object each. docs/json.md is their schema.
 
 use std::path::Path;
 
@@ -12,18 +12,18 @@ use record::verdict::Judgement;
 use record::verdict::fairness::CheckResult;
 use serde_json::{Value, json};
 
-/// Version of the lines: a key that goes or means something else makes a new one; a key that comes does not.
+/// Version of the lines. It rises if a key is removed or changes its meaning, but not for a new key.
 pub const VERSION: u32 = 2;
 
-/// An entry of the journal, of the run itself or of one on another emulated CPU.
+/// A journal entry; `model` is the emulated CPU model if the run is a repetition on another one.
 pub fn event(entry: &Entry, model: Option<&str>) -> Value {
     json!({
         "version": VERSION, "kind": "event", "model": model, "at": entry.at, "event": entry.event,
     })
 }
 
-/// Checks of fairness that are violated, as they are found: after so many blocks, or, 0, by the plan. The first test of the run comes
-/// after the second number of blocks.
+/// New fairness violations. `blocks` is the number of blocks so far, 0 if the plan alone shows them; `min_blocks` is the number
+/// of blocks before the first test.
 pub fn violations(
     (blocks, min_blocks): (u32, u32),
     found: &[CheckResult],
@@ -35,14 +35,14 @@ pub fn violations(
     })
 }
 
-/// A defect of a trial's kernel or services, as it is told for the first time.
+/// A new defect of a trial's kernel or services.
 pub fn defect(trial: &Trial, found: &FoundDefect, model: Option<&str>) -> Value {
     json!({
         "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": found, "text": judge::report::defect(found),
     })
 }
 
-/// What was found: the last line, unless `--timings` or `--a-a` asked for more.
+/// The verdict: the last line, unless `--timings` or `--a-a` adds more.
 pub fn verdict(
     (run, judgement): (&Run, &Judgement),
     models: Option<&Models>,
@@ -53,17 +53,17 @@ pub fn verdict(
     })
 }
 
-/// What several plans come to together: the last line.
+/// The summary of several plans: the last line.
 pub fn night(index: &Index, page: &Path) -> Value {
     json!({ "version": VERSION, "kind": "night", "index": index, "report": page })
 }
 
-/// Where the host's time of a workload's trials goes.
+/// The host time of each phase of a workload's trials.
 pub fn timings(workload: &str, phases: &[Value]) -> Value {
     json!({ "version": VERSION, "kind": "timings", "workload": workload, "phases": phases })
 }
 
-/// What the A/A runs of a machine say of it.
+/// The result of a machine's A/A calibration.
 pub fn calibration(outcome: &Value, metrics: &[Value]) -> Value {
     json!({ "version": VERSION, "kind": "calibration", "calibration": outcome, "metrics": metrics })
 }

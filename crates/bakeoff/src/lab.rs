@@ -1,22 +1,21 @@
-//! The lab: plan -> trials -> journal. Only this room appends to the journal.
+//! The lab: plan -> trials -> journal. Only this module appends to the journal.
 //!
 //! ```text
-//! what the clients get from a null server, where there is one                `ceiling`
-//! for each block, for each workload that is not decided, for each arm in the block's order:
-//!     boot, run, record             `attempt`: once more if it gave no figure
-//!     something outside disturbed it: the whole block again, in a new order
-//! then look: decide on all blocks so far, tell what is not fair, stop when every workload is decided
-//! then, where profiles are sampled, for each block: boot, run, record once more, for the profile alone    `profiled`
-//! then, for systems on the network, each arm once more with one client fewer, unjudged    `one_fewer`
+//! measure the clients against a null server, if there is one                 `ceiling`
+//! for each block, each undecided workload, each arm in the block's order:
+//!     boot, run, record             `attempt`: once more if it failed
+//!     if something outside disturbed the block: repeat it in a new order
+//! interim check: judge all blocks so far, report fairness violations, stop when every workload is decided
+//! if profiles are sampled: boot, run and record each block once more, for the profile only    `profiled`
+//! for systems on the network: run each arm once more with one client fewer, not judged    `one_fewer`
 //! ```
-//! Where the host's load is no part of the figures, several attempts run at a time, each on a thread of its own:
-//! they begin in that order, and blocks are looked at in theirs.
+//! If the host's load cannot affect the figures, several attempts run at a time, each on its thread.
+//! They start in schedule order, and blocks are judged in block order.
 //!
-//! A look judges the primary metrics of all blocks so far. It reads no file: of each trial that ends, the lab keeps what looks need
-//! (`for_looks`). Violations of fairness are looked for in the last blocks (`RECENT`).
+//! An interim check judges the primary metrics of all blocks so far. It reads no file: the lab keeps the small part of each
+//! record that the check needs (`without_series`). Fairness is checked on the last `FAIRNESS_BLOCKS` blocks only.
 //!
-//! A run that was interrupted is the same loop over a journal that is not empty: trials that have
-//! ended are passed over, everything else follows from the plan's seed.
+//! A resumed run is the same loop over a journal that is not empty. Ended trials are skipped; the plan's seed determines the rest.
 
 mod attempt;
 mod ceiling;
@@ -48,30 +47,31 @@ use record::protocol::Greeting;
 use record::rundir;
 use record::rundir::{Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
-use record::verdict::fairness::{CheckResult, Outcome as Found};
+use record::verdict::fairness::{CheckResult, Outcome as FairnessOutcome};
 use record::verdict::look::{Look, MetricLook, Remaining};
 use record::verdict::{Comparison, Verdict};
 
-use attempt::{Attempted, Bench, Purpose};
+use attempt::{AttemptContext, EndedAttempt, Purpose};
 use extend::Extension;
 use run_state::RunState;
 
-/// Attempts at one trial: emulators fail now and then, so one more is tried.
-const ATTEMPTS: u32 = 2;
+/// Attempts at one trial. Emulators fail now and then, so a failed attempt is repeated once.
+const MAX_ATTEMPTS: u32 = 2;
 
-/// A block that was disturbed is run again so often; then it counts as it is.
-const REDOS: u32 = 3;
+/// A disturbed block is repeated at most this many times; then it counts as it is.
+const MAX_REPEATS: u32 = 3;
 
-/// An arm that gave no figure in so many trials in a row is not booted again.
-const PATIENCE: u32 = 3;
+/// An arm with this many failed trials in a row is not booted again.
+const MAX_CONSECUTIVE_FAILURES: u32 = 3;
 
-/// Checks of fairness have so many blocks while a run goes on, the last ones: facts of a real guest's trial are 230 kB. Its verdict has them all.
-const RECENT: u32 = 50;
+/// During a run, fairness checks see only this many of the last blocks, because the facts of one trial take 230 kB.
+/// The final judgement sees all blocks.
+const FAIRNESS_BLOCKS: u32 = 50;
 
-/// Where there are more, after each so many of them.
-const BETWEEN_CHECKS: u32 = 10;
+/// In longer runs, fairness is checked only after every this many blocks.
+const FAIRNESS_CHECK_INTERVAL: u32 = 10;
 
-/// All that a run stands on. Time, machine and seed are parameters, so that a fake lab can run it.
+/// The inputs of a run. Time, machine and seed are parameters, so that tests can simulate a run.
 pub struct Lab<'l> {
     /// The experiment.
     pub plan: &'l Plan,
@@ -81,48 +81,48 @@ pub struct Lab<'l> {
     pub machine: &'l dyn Machine,
     /// Host time.
     pub clock: &'l dyn Clock,
-    /// Who we are, for the agent.
+    /// Identifies this host to the agent.
     pub greeting: &'l Greeting,
     /// Set when the user wants to stop.
     pub interrupted: &'l AtomicBool,
-    /// Attempts that may run at a time, 1 at the least.
+    /// Attempts that may run at a time, at least 1.
     pub jobs: usize,
-    /// More blocks for a run that has ended undecided.
+    /// More blocks for a run that ended undecided.
     pub extension: Option<Extension>,
-    /// Whether ceilings that were measured before are measured again.
+    /// Whether known ceilings are measured again.
     pub remeasures_ceilings: bool,
-    /// Told of everything, after it is on disk.
+    /// Receives every event after it is on disk.
     pub show: &'l dyn Fn(LabEvent<'_>),
 }
 
 /// What is shown live.
 #[derive(Debug, Clone, Copy)]
 pub enum LabEvent<'n> {
-    /// All entries of earlier sessions of the run, before anything else.
+    /// The first event: all entries of earlier sessions of the run.
     Before(&'n [Entry]),
-    /// An entry of the journal that was written now.
+    /// A journal entry that has just been written.
     Entry(&'n Entry),
     /// The record of the attempt whose `Ended` entry comes next.
     Record(&'n TrialRecord),
-    /// Something activity within a trial.
+    /// Progress within a trial.
     Activity(&'n Trial, &'n Activity),
-    /// Checks of fairness are violated that were not told before: after so many blocks, or, 0, by the plan; and after how many blocks
-    /// the first test comes.
+    /// Fairness violations that are new. The pair is the number of blocks so far (0 if the plan alone shows them) and the
+    /// number of blocks before the first test.
     Violated((u32, u32), &'n [CheckResult]),
 }
 
-/// Something activity: shown, never recorded in the journal.
+/// Progress within a trial: shown, never recorded in the journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Activity {
-    /// Waiting for the agent's first word.
+    /// Waiting for the agent's first message.
     Booting,
     /// The agent's phase.
     Phase(record::trial::Phase),
     /// A second of load has passed.
     Tick(Tick),
-    /// Its kernel or a service told of a defect for the first time.
+    /// The kernel or a service reported a new defect.
     Defect(Box<FoundDefect>),
-    /// Its figures are not wanted any more: its workload was decided meanwhile.
+    /// The attempt was cancelled because its workload is decided.
     Cancelled,
 }
 
@@ -131,28 +131,28 @@ pub enum Activity {
 pub enum Finish {
     /// Every workload is decided, or the plan's blocks are used up.
     Complete,
-    /// The user stopped it; it can be resumed.
+    /// The user stopped the run; it can be resumed.
     Interrupted,
 }
 
-/// The journal, and what it says so far.
-struct Book {
+/// The journal and the state that follows from its entries.
+struct JournalState {
     journal: Journal,
     run_state: RunState,
-    /// The same of trials that are run for their profile alone.
+    /// The state of the trials that run only for their profile.
     profiled: RunState,
     entries: Vec<Entry>,
-    /// The attempts that have ended, as far as looks need them.
+    /// The ended attempts, without their series.
     records: Vec<TrialRecord>,
 }
 
-impl Book {
-    /// Keeps what looks need of an attempt that has ended.
+impl JournalState {
+    /// Keeps the part of an ended attempt that interim checks need.
     fn keep(&mut self, record: &TrialRecord) {
-        self.records.push(for_looks(record));
+        self.records.push(without_series(record));
     }
 
-    /// The run so far, as far as looks need it.
+    /// The run so far, without series.
     fn run(&self, plan: &Plan) -> Run {
         let Some(Event::Opened(opening)) = self.entries.first().map(|entry| &entry.event) else {
             panic!("the first entry of a journal opens it");
@@ -161,8 +161,8 @@ impl Book {
     }
 }
 
-/// A record without histograms and series, which are megabytes for an hour of load.
-fn for_looks(record: &TrialRecord) -> TrialRecord {
+/// A copy of a record without histograms and series, which take megabytes for an hour of load.
+fn without_series(record: &TrialRecord) -> TrialRecord {
     let mut record = record.clone();
     record.host_time = Vec::new();
     record.defects = None;
@@ -175,42 +175,42 @@ fn for_looks(record: &TrialRecord) -> TrialRecord {
     record
 }
 
-/// Runs the plan, or goes on where an interrupted run stopped.
+/// Runs the plan, or resumes an interrupted run.
 pub fn run(lab: &Lab<'_>, opening: Opening) -> Result<Finish> {
-    let (mut book, entries) = lab.open_book()?;
-    if book.run_state.is_closed() && lab.extension.is_none() {
-        return lab.measure_ceilings_again(&mut book, &opening, &entries);
+    let (mut state, entries) = lab.open_journal()?;
+    if state.run_state.is_closed() && lab.extension.is_none() {
+        return lab.measure_ceilings_again(&mut state, &opening, &entries);
     }
-    lab.take_up(&mut book, &entries)?;
-    match (book.run_state.opening(), &lab.extension) {
-        (None, _) => lab.note(&mut book, Event::Opened(opening))?,
+    lab.load_ended_attempts(&mut state, &entries)?;
+    match (state.run_state.opening(), &lab.extension) {
+        (None, _) => lab.append_event(&mut state, Event::Opened(opening))?,
         (Some(before), None) => {
             refuse_changes(before, &opening)?;
             let bakeoff = opening.bakeoff;
-            lab.note(&mut book, Event::Resumed { bakeoff })?;
+            lab.append_event(&mut state, Event::Resumed { bakeoff })?;
         }
         (Some(before), Some(extension)) => {
             refuse_changes(before, &opening)?;
-            lab.note(&mut book, extension.event(opening.bakeoff))?;
-            book.run_state.extend(extension.to);
+            lab.append_event(&mut state, extension.event(opening.bakeoff))?;
+            state.run_state.extend(extension.to);
         }
     }
-    if !lab.measure_ceilings(&mut book, &entries)? {
+    if !lab.measure_ceilings(&mut state, &entries)? {
         return Ok(Finish::Interrupted);
     }
-    match lab.run_blocks(book)? {
-        (mut book, Some(reason)) => {
-            if !lab.run_profiled(&mut book)? || !lab.run_one_fewer(&mut book)? {
+    match lab.run_blocks(state)? {
+        (mut state, Some(reason)) => {
+            if !lab.run_profiled(&mut state)? || !lab.run_one_fewer(&mut state)? {
                 return Ok(Finish::Interrupted);
             }
-            lab.note(&mut book, Event::Closed { reason })?;
+            lab.append_event(&mut state, Event::Closed { reason })?;
             Ok(Finish::Complete)
         }
         (_, None) => Ok(Finish::Interrupted),
     }
 }
 
-/// A run that goes on must stand on what it began with.
+/// A resumed run must have the inputs and the machine that it began with.
 fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     let mut changes = changed_inputs(before, now);
     if before.machine != now.machine {
@@ -227,7 +227,7 @@ fn refuse_changes(before: &Opening, now: &Opening) -> Result<()> {
     )
 }
 
-/// What of the content that a run stands on is not the same.
+/// The inputs that changed, a description each.
 fn changed_inputs(before: &Opening, now: &Opening) -> Vec<String> {
     let mut changes = Vec::new();
     for (name, sha) in &before.inputs {
@@ -237,84 +237,88 @@ fn changed_inputs(before: &Opening, now: &Opening) -> Vec<String> {
             None => changes.push(format!("{name} is gone")),
         }
     }
-    let is_new = |name: &&String| !before.inputs.contains_key(*name);
-    let added = now.inputs.keys().filter(is_new);
-    changes.extend(added.map(|name| format!("{name} is new")));
+    for name in now.inputs.keys() {
+        if !before.inputs.contains_key(name) {
+            changes.push(format!("{name} is new"));
+        }
+    }
     changes
 }
 
-/// An attempt that runs on a thread of its own.
-struct Running {
+/// An attempt that runs on its thread.
+struct RunningAttempt {
     trial: Trial,
     attempt: u32,
-    /// Set when its figures are not wanted any more.
+    /// Set to cancel the attempt.
     cancelled: Arc<AtomicBool>,
 }
 
-/// What the thread of an attempt tells the lab.
-enum Report {
-    Activity(Activity),
-    Ended(Result<Option<Box<Attempted>>>),
+/// A message from the thread of an attempt to the lab.
+struct Report {
+    trial_number: u32,
+    content: ReportContent,
 }
 
-/// Both ends of the line between the lab and the threads of its attempts: a trial's number, and what it reports.
-struct Line {
-    say: Sender<(u32, Report)>,
-    hear: Receiver<(u32, Report)>,
+enum ReportContent {
+    Activity(Activity),
+    Ended(Result<Option<Box<EndedAttempt>>>),
 }
 
 /// How far the run is.
 struct Progress<'p> {
-    book: Book,
-    /// The block that is looked at next.
+    state: JournalState,
+    /// The block that is judged next.
     block: u32,
-    /// The workloads that run it.
+    /// The workloads that run in this block.
     open: Vec<&'p WorkloadPlan>,
-    /// Those of them whose trials have not all ended.
+    /// The open workloads with trials of this block that have not ended.
     incomplete: Vec<&'p WorkloadPlan>,
-    /// Whether that block is the only one that is run here: it is looked at elsewhere.
-    is_alone: bool,
-    running: Vec<Running>,
-    /// Checks whose violation was told.
-    told: BTreeSet<String>,
+    /// Whether only this block runs here, and another process judges it.
+    is_single_block: bool,
+    running: Vec<RunningAttempt>,
+    /// Ids of the fairness checks whose violation was reported.
+    reported: BTreeSet<String>,
 }
 
 impl Progress<'_> {
-    /// Ends the attempts of these trials without a record.
-    fn cancel(&mut self, unwanted: impl Fn(&Trial) -> bool) -> Vec<Trial> {
-        let gone = self.running.extract_if(.., |one| unwanted(&one.trial));
-        let cancel = |one: Running| {
-            one.cancelled.store(true, Ordering::Relaxed);
-            one.trial
-        };
-        gone.map(cancel).collect()
+    /// Cancels the attempts of unwanted trials; they leave no record.
+    fn cancel(&mut self, is_unwanted: impl Fn(&Trial) -> bool) -> Vec<Trial> {
+        let mut trials = Vec::new();
+        for attempt in self
+            .running
+            .extract_if(.., |attempt| is_unwanted(&attempt.trial))
+        {
+            attempt.cancelled.store(true, Ordering::Relaxed);
+            trials.push(attempt.trial);
+        }
+        trials
     }
 }
 
-/// An attempt that may begin.
-struct Next<'p> {
+/// An attempt that may start now.
+struct NextAttempt<'p> {
     workload: &'p WorkloadPlan,
     trial: Trial,
     attempt: u32,
 }
 
 impl<'l> Lab<'l> {
-    /// Opens the journal and shows what it says so far.
-    fn open_book(&self) -> Result<(Book, Vec<Entry>)> {
+    /// Opens the journal and shows its entries.
+    fn open_journal(&self) -> Result<(JournalState, Vec<Entry>)> {
         let (journal, entries) = Journal::open(self.dir.tree())?;
-        let book = Book {
+        let state = JournalState {
             journal,
-            run_state: RunState::of(&entries),
-            profiled: RunState::of_profiled(&entries),
+            run_state: RunState::from_entries(&entries),
+            profiled: RunState::profiled_from_entries(&entries),
             entries: entries.clone(),
             records: Vec::new(),
         };
         (self.show)(LabEvent::Before(&entries));
-        Ok((book, entries))
+        Ok((state, entries))
     }
 
-    /// Reads the trials that an earlier session has ended.
-    fn take_up(&self, book: &mut Book, entries: &[Entry]) -> Result<()> {
+    /// Loads the attempts that ended in earlier sessions.
+    fn load_ended_attempts(&self, state: &mut JournalState, entries: &[Entry]) -> Result<()> {
         for entry in entries {
             if let Event::Ended {
                 trial,
@@ -324,43 +328,42 @@ impl<'l> Lab<'l> {
             } = &entry.event
             {
                 let record = rundir::load_attempt(self.dir.path(), trial, *attempt, record)?;
-                book.keep(&record);
+                state.keep(&record);
             }
         }
         Ok(())
     }
 
-    /// Runs blocks until all is decided; `None` when interrupted, else why it ended.
+    /// Runs blocks until every workload is decided. Returns the reason why the run ended, or `None` if it was interrupted.
     ///
-    /// Attempts begin in the order of the schedule, `jobs` at a time. While the last ones of a block run, those of the
-    /// next block begin: they are recorded, but judged only when their block's turn comes.
-    fn run_blocks(&self, book: Book) -> Result<(Book, Option<CloseReason>)> {
-        let looked = book.run_state.looked();
-        let open = self.undecided(&self.compare(&book, looked));
+    /// Attempts start in the order of the schedule, `jobs` at a time. While the last attempts of a block run, those of the
+    /// next block start. They are recorded at once, and judged when their block is complete.
+    fn run_blocks(&self, state: JournalState) -> Result<(JournalState, Option<CloseReason>)> {
+        let judged = state.run_state.judged_blocks();
+        let open = self.undecided(&self.compare(&state, judged));
         let mut progress = Progress {
-            book,
-            block: looked + 1,
+            state,
+            block: judged + 1,
             incomplete: open.clone(),
             open,
-            is_alone: false,
+            is_single_block: false,
             running: Vec::new(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         };
-        self.tell_violations(&mut progress.told, looked)?;
-        if let Some(why) = self.obstacle(&progress) {
-            return Ok((progress.book, Some(why)));
+        self.report_violations(&mut progress.reported, judged)?;
+        if let Some(reason) = self.close_reason(&progress) {
+            return Ok((progress.state, Some(reason)));
         }
         let end = self.run_to_end(&mut progress)?;
-        Ok((progress.book, end))
+        Ok((progress.state, end))
     }
 
-    /// Runs what is left; `None` when interrupted, else why it ended.
+    /// Runs the remaining attempts. Returns the reason why the run ended, or `None` if it was interrupted.
     fn run_to_end(&self, progress: &mut Progress<'l>) -> Result<Option<CloseReason>> {
-        let (say, hear) = mpsc::channel();
-        let line = Line { say, hear };
+        let (sender, receiver) = mpsc::channel();
         thread::scope(|scope| {
-            let end = self.run_attempts(progress, scope, &line);
-            // A scope waits for its threads, and an error has left some of them running.
+            let end = self.run_attempts(progress, scope, &sender, &receiver);
+            // The scope waits for its threads, and after an error some of them still run.
             progress.cancel(|_| true);
             end
         })
@@ -370,72 +373,75 @@ impl<'l> Lab<'l> {
         &self,
         progress: &mut Progress<'l>,
         scope: &'s Scope<'s, '_>,
-        line: &Line,
+        sender: &Sender<Report>,
+        receiver: &Receiver<Report>,
     ) -> Result<Option<CloseReason>>
     where
         'l: 's,
     {
         loop {
-            if let Some(end) = self.end_blocks(progress)? {
+            if let Some(end) = self.complete_blocks(progress)? {
                 return Ok(Some(end));
             }
             while progress.running.len() < self.jobs && !self.interrupted.load(Ordering::Relaxed) {
                 let Some(next) = self.next_attempt(progress) else {
                     break;
                 };
-                self.begin(progress, next, (scope, &line.say))?;
+                self.start_attempt(progress, next, scope, sender)?;
             }
             if progress.running.is_empty() {
                 if self.interrupted.load(Ordering::Relaxed) {
                     return Ok(None);
                 }
-                // All that could begin was skipped.
+                // Every attempt that could start was skipped.
                 continue;
             }
-            self.hear(progress, line)?;
+            self.receive_report(progress, receiver)?;
         }
     }
 
-    /// Looks at every block that is complete; why the run is over, if it is.
-    fn end_blocks(&self, progress: &mut Progress<'l>) -> Result<Option<CloseReason>> {
+    /// Judges every complete block. Returns the reason why the run is over, or `None` if it goes on.
+    fn complete_blocks(&self, progress: &mut Progress<'l>) -> Result<Option<CloseReason>> {
         loop {
             let block = progress.block;
             while let Some(workload) = progress.incomplete.first() {
-                if !self.is_complete(&mut progress.book, workload, block)? {
+                if !self.is_complete(&mut progress.state, workload, block)? {
                     return Ok(None);
                 }
                 progress.incomplete.remove(0);
             }
-            if progress.is_alone {
+            if progress.is_single_block {
                 return Ok(Some(CloseReason::OneBlock { block }));
             }
             self.look(progress)?;
-            if let Some(why) = self.obstacle(progress) {
+            if let Some(reason) = self.close_reason(progress) {
                 self.cancel(progress, |_| true);
-                return Ok(Some(why));
+                return Ok(Some(reason));
             }
-            let wanted: Vec<&str> = progress.open.iter().map(|one| one.id.as_str()).collect();
-            self.cancel(progress, |trial| !wanted.contains(&trial.workload.as_str()));
+            let open = progress.open.clone();
+            self.cancel(progress, |trial| {
+                !open.iter().any(|workload| workload.id == trial.workload)
+            });
         }
     }
 
-    /// Looks at all blocks up to the present one, which is complete; the next one is then the present one.
+    /// Judges all blocks up to the current one, which is complete, and makes the next block the current one.
     fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
-        let primaries = self.compare(&progress.book, block);
+        let primaries = self.compare(&progress.state, block);
         let open = self.undecided(&primaries);
         let event = Event::Looked {
             blocks: block,
-            looks: looks(&primaries, &self.design(&progress.book.run_state)),
+            looks: looks(&primaries, &self.design(&progress.state.run_state)),
             undecided: open.iter().map(|workload| workload.id.clone()).collect(),
         };
-        self.note(&mut progress.book, event)?;
-        progress.book.run_state.look(block);
-        if block <= RECENT || block.is_multiple_of(BETWEEN_CHECKS) {
-            self.tell_violations(&mut progress.told, block)?;
+        self.append_event(&mut progress.state, event)?;
+        progress.state.run_state.set_judged_blocks(block);
+        if block <= FAIRNESS_BLOCKS || block.is_multiple_of(FAIRNESS_CHECK_INTERVAL) {
+            self.report_violations(&mut progress.reported, block)?;
         }
-        // What fails alike on all arms does so from the first block on.
-        if block <= RECENT {
+        // A failure common to all arms shows from the first block on.
+        if block <= FAIRNESS_BLOCKS {
             repeat::refuse(&self.load_recent(block)?)?;
         }
         progress.block = block + 1;
@@ -444,143 +450,161 @@ impl<'l> Lab<'l> {
         Ok(())
     }
 
-    /// Tells of violations while a night can still be saved: by the plan before the first block, all after it, and later
-    /// those that are new. At the first test it tells again what trials showed before, and still show.
-    fn tell_violations(&self, told: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
+    /// Reports fairness violations while the user can still correct the run. Before the first block these are violations
+    /// by the plan; later, those that are new. At the first test, violations shown by trials are reported again.
+    fn report_violations(&self, reported: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
         let min_blocks = self.plan.design.min_blocks;
         if blocks == min_blocks {
-            told.retain(|id| judge::topics::fairness::is_of_plan(id));
+            reported.retain(|id| judge::topics::fairness::is_of_plan(id));
         }
         let recent = self.load_recent(blocks)?;
-        let found = match blocks {
+        let findings = match blocks {
             0 => judge::topics::fairness::accept(
                 judge::topics::fairness::of_plan(self.plan),
                 &recent.accepted,
             ),
             _ => judge::quick_look(&recent).fairness,
         };
-        let is_new = |one: &CheckResult| {
-            let is_violation = matches!(one.outcome, Found::Violation { .. });
-            is_violation && !told.contains(&one.id)
+        let is_new_violation = |finding: &CheckResult| {
+            matches!(finding.outcome, FairnessOutcome::Violation { .. })
+                && !reported.contains(&finding.id)
         };
-        let new: Vec<CheckResult> = found.into_iter().filter(is_new).collect();
+        let new: Vec<CheckResult> = findings.into_iter().filter(is_new_violation).collect();
         if new.is_empty() {
             return Ok(());
         }
         (self.show)(LabEvent::Violated((blocks, min_blocks), &new));
-        // What a plan lets foresee is told again once it was found.
+        // A violation that the plan predicts is reported again when a trial shows it.
         if blocks > 0 {
-            told.extend(new.into_iter().map(|one| one.id));
+            reported.extend(new.into_iter().map(|finding| finding.id));
         }
         Ok(())
     }
 
-    fn cancel(&self, progress: &mut Progress<'l>, unwanted: impl Fn(&Trial) -> bool) {
-        for trial in progress.cancel(unwanted) {
+    fn cancel(&self, progress: &mut Progress<'l>, is_unwanted: impl Fn(&Trial) -> bool) {
+        for trial in progress.cancel(is_unwanted) {
             (self.show)(LabEvent::Activity(&trial, &Activity::Cancelled));
         }
     }
 
-    /// Why the next block is not run.
-    fn obstacle(&self, progress: &Progress<'_>) -> Option<CloseReason> {
-        let given = progress.book.run_state.most();
-        let most = given.unwrap_or(self.plan.design.max_blocks);
-        let before = progress.block - 1;
-        match (progress.open.is_empty(), before < most) {
-            (true, _) => Some(CloseReason::Decided { blocks: before }),
-            (false, false) if given.is_some() => Some(CloseReason::BlocksGiven { blocks: most }),
-            (false, false) => Some(CloseReason::BlocksOfPlan { blocks: most }),
-            (false, true) => self.hopeless(&progress.book.run_state),
+    /// Why the run ends before the next block; `None` if the block is to be run.
+    fn close_reason(&self, progress: &Progress<'_>) -> Option<CloseReason> {
+        let run_state = &progress.state.run_state;
+        let blocks = progress.block - 1;
+        if progress.open.is_empty() {
+            return Some(CloseReason::Decided { blocks });
+        }
+        match run_state.max_blocks() {
+            Some(max_blocks) if blocks >= max_blocks => {
+                Some(CloseReason::BlocksGiven { blocks: max_blocks })
+            }
+            None if blocks >= self.plan.design.max_blocks => Some(CloseReason::BlocksOfPlan {
+                blocks: self.plan.design.max_blocks,
+            }),
+            Some(_) | None => self.no_arm_can_finish(run_state),
         }
     }
 
-    /// The plan's design, with the blocks that the run was given later.
+    /// Blocks that the run may have in all.
+    fn max_blocks(&self, run_state: &RunState) -> u32 {
+        run_state
+            .max_blocks()
+            .unwrap_or(self.plan.design.max_blocks)
+    }
+
+    /// The plan's design, including the blocks by which the run was extended.
     fn design(&self, run_state: &RunState) -> Design {
         let design = &self.plan.design;
-        let most = run_state.most().unwrap_or(design.max_blocks);
         Design {
-            more_blocks: most.saturating_sub(design.max_blocks),
+            more_blocks: self.max_blocks(run_state).saturating_sub(design.max_blocks),
             ..design.clone()
         }
     }
 
     fn undecided(&self, primaries: &[Comparison]) -> Vec<&'l WorkloadPlan> {
-        let open = |workload: &&WorkloadPlan| !judge::is_decided(primaries, &workload.id);
-        self.plan.workloads.iter().filter(open).collect()
+        let is_undecided = |workload: &&WorkloadPlan| !judge::is_decided(primaries, &workload.id);
+        self.plan.workloads.iter().filter(is_undecided).collect()
     }
 
-    /// Why no block can be completed any more.
-    fn hopeless(&self, run_state: &RunState) -> Option<CloseReason> {
-        let alive = |arm: &str| run_state.misses_in_a_row(arm) < PATIENCE;
+    /// The reason why no further block can be completed, if there is one.
+    fn no_arm_can_finish(&self, run_state: &RunState) -> Option<CloseReason> {
+        let works = |arm: &str| run_state.consecutive_failures(arm) < MAX_CONSECUTIVE_FAILURES;
         let (baseline, others) = self
             .plan
             .arms
             .split_first()
             .expect("plan is validated: two arms");
-        if !alive(&baseline.name) {
-            return Some(CloseReason::NoBaseline { trials: PATIENCE });
+        let trials = MAX_CONSECUTIVE_FAILURES;
+        if !works(&baseline.name) {
+            return Some(CloseReason::NoBaseline { trials });
         }
-        let none = !others.iter().any(|arm| alive(&arm.name));
-        none.then_some(CloseReason::NoArm { trials: PATIENCE })
+        let no_other_works = !others.iter().any(|arm| works(&arm.name));
+        no_other_works.then_some(CloseReason::NoArm { trials })
     }
 
-    /// Whether all trials of one block of one workload have ended. A block that something outside disturbed is struck:
-    /// it has trials to run again.
-    fn is_complete(&self, book: &mut Book, workload: &WorkloadPlan, block: u32) -> Result<bool> {
+    /// Whether all trials of one block of one workload have ended. Invalidates a block that something outside
+    /// disturbed; its trials then have to run again.
+    fn is_complete(
+        &self,
+        state: &mut JournalState,
+        workload: &WorkloadPlan,
+        block: u32,
+    ) -> Result<bool> {
         let id = &workload.id;
-        if self.next_of_block(book, workload, block, &[]).is_some() {
+        if self.next_of_block(state, workload, block, &[]).is_some() {
             return Ok(false);
         }
-        let of_block = book.run_state.of_block(id, block);
-        let trials: Vec<u32> = of_block.map(|trial| trial.number).collect();
-        // Where several trials run at a time, some of the next block may have ended.
-        let run = book.run(self.plan).within(block);
-        let disturbance = judge::disturbance(&run, id, &trials);
-        let Some(disturbance) = disturbance.filter(|_| book.run_state.redos(id, block) < REDOS)
-        else {
+        if state.run_state.repeats(id, block) >= MAX_REPEATS {
+            return Ok(true);
+        }
+        let block_trials = state.run_state.block_trials(id, block);
+        let trials: Vec<u32> = block_trials.map(|trial| trial.number).collect();
+        // If several trials run at a time, some of the next block may have ended.
+        let run = state.run(self.plan).within(block);
+        let Some(disturbance) = judge::disturbance(&run, id, &trials) else {
             return Ok(true);
         };
-        book.run_state.strike(id, block, &trials);
+        state.run_state.invalidate(id, block, &trials);
         let event = Event::Invalidated {
             workload: id.clone(),
             block,
             trials,
             disturbance,
         };
-        self.note(book, event)?;
+        self.append_event(state, event)?;
         Ok(false)
     }
 
-    /// The attempt that begins next: of the block that is looked at next, or of the one after it.
-    fn next_attempt(&self, progress: &mut Progress<'l>) -> Option<Next<'l>> {
-        let busy: Vec<u32> = progress
-            .running
-            .iter()
-            .map(|one| one.trial.number)
-            .collect();
-        let given = progress.book.run_state.most();
-        let most = given.unwrap_or(self.plan.design.max_blocks);
-        let ahead = u32::from(!progress.is_alone);
-        let blocks = progress.block..=most.min(progress.block + ahead);
-        let mut places =
-            blocks.flat_map(|block| progress.open.iter().map(move |one| (block, *one)));
-        let book = &mut progress.book;
-        places.find_map(|(block, workload)| self.next_of_block(book, workload, block, &busy))
+    /// The attempt to start next, of the current block or of the one after it.
+    fn next_attempt(&self, progress: &mut Progress<'l>) -> Option<NextAttempt<'l>> {
+        let running = progress.running.iter();
+        let running: Vec<u32> = running.map(|attempt| attempt.trial.number).collect();
+        let max_blocks = self.max_blocks(&progress.state.run_state);
+        let ahead = u32::from(!progress.is_single_block);
+        for block in progress.block..=max_blocks.min(progress.block + ahead) {
+            for workload in &progress.open {
+                let next = self.next_of_block(&mut progress.state, workload, block, &running);
+                if next.is_some() {
+                    return next;
+                }
+            }
+        }
+        None
     }
 
-    /// The next attempt of one block of one workload, other than those of the `busy` trials.
+    /// The next attempt of one block of one workload, except those of the `running` trials.
     fn next_of_block(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         workload: &'l WorkloadPlan,
         block: u32,
-        busy: &[u32],
-    ) -> Option<Next<'l>> {
+        running: &[u32],
+    ) -> Option<NextAttempt<'l>> {
         let order = judge::order(self.plan, &workload.id, block);
         order.into_iter().zip(1..).find_map(|(arm, slot)| {
-            let trial = book.run_state.trial(&workload.id, block, slot, &arm);
-            let attempt = book.run_state.next_attempt(&trial, ATTEMPTS)?;
-            (!busy.contains(&trial.number)).then_some(Next {
+            let trial = state.run_state.trial(&workload.id, block, slot, &arm);
+            let attempt = state.run_state.next_attempt(&trial, MAX_ATTEMPTS)?;
+            (!running.contains(&trial.number)).then_some(NextAttempt {
                 workload,
                 trial,
                 attempt,
@@ -588,90 +612,96 @@ impl<'l> Lab<'l> {
         })
     }
 
-    /// Begins an attempt on a thread of its own, or notes that it is skipped.
-    fn begin<'s>(
+    /// Starts an attempt on a new thread, or records that it is skipped.
+    fn start_attempt<'s>(
         &self,
         progress: &mut Progress<'l>,
-        next: Next<'l>,
-        (scope, say): (&'s Scope<'s, '_>, &Sender<(u32, Report)>),
+        next: NextAttempt<'l>,
+        scope: &'s Scope<'s, '_>,
+        sender: &Sender<Report>,
     ) -> Result<()>
     where
         'l: 's,
     {
-        let Next {
+        let NextAttempt {
             workload,
             trial,
             attempt,
         } = next;
-        let book = &mut progress.book;
+        let state = &mut progress.state;
         let event = Event::Started {
             trial: trial.clone(),
             attempt,
         };
-        self.note(book, event)?;
-        let misses = book.run_state.misses_in_a_row(&trial.arm);
+        self.append_event(state, event)?;
+        let failures = state.run_state.consecutive_failures(&trial.arm);
         let dir = self.dir.trial_dir(Series::Judged, &trial, attempt)?;
-        if attempt == 1 && misses >= PATIENCE {
+        if attempt == 1 && failures >= MAX_CONSECUTIVE_FAILURES {
             let arm = &trial.arm;
-            let why = format!("arm {arm} gave no figure in {misses} trials in a row");
-            let skipped = Attempted::skipped(why);
-            self.record(book, Series::Judged, (&trial, attempt), skipped)?;
+            let reason = format!("arm {arm} gave no figure in {failures} trials in a row");
+            let skipped = EndedAttempt::skipped(reason);
+            self.record_attempt(state, Series::Judged, &trial, attempt, skipped)?;
             return Ok(());
         }
         let cancelled = Arc::new(AtomicBool::new(false));
-        progress.running.push(Running {
+        progress.running.push(RunningAttempt {
             trial: trial.clone(),
             attempt,
             cancelled: Arc::clone(&cancelled),
         });
-        let bench = self.bench(Series::Judged, cancelled);
-        let say = say.clone();
+        let context = self.attempt_context(Series::Judged, cancelled);
+        let sender = sender.clone();
         scope.spawn(move || {
-            // The lab hears nothing more once it cancelled the attempt.
-            let tell = |report| drop(say.send((trial.number, report)));
-            let activity = |activity| tell(Report::Activity(activity));
-            let end = attempt::run(&bench, (workload, &trial), &dir, &activity);
-            if bench.cancelled.load(Ordering::Relaxed) {
+            let report = |content| {
+                let trial_number = trial.number;
+                // The lab ignores reports of cancelled attempts.
+                let _ = sender.send(Report {
+                    trial_number,
+                    content,
+                });
+            };
+            let on_activity = |activity| report(ReportContent::Activity(activity));
+            let end = attempt::run(&context, workload, &trial, &dir, &on_activity);
+            if context.cancelled.load(Ordering::Relaxed) {
                 let _ = fs::remove_dir_all(&dir);
             }
-            tell(Report::Ended(end.map(|end| end.map(Box::new))));
+            report(ReportContent::Ended(end.map(|end| end.map(Box::new))));
         });
         Ok(())
     }
 
     /// Waits for the next report of any attempt.
-    fn hear(&self, progress: &mut Progress<'_>, line: &Line) -> Result<()> {
-        let (number, report) = line.hear.recv().expect("the line's other end is here");
+    fn receive_report(
+        &self,
+        progress: &mut Progress<'_>,
+        receiver: &Receiver<Report>,
+    ) -> Result<()> {
+        let report = receiver.recv().expect("the caller holds a sender");
         let mut running = progress.running.iter();
-        // A cancelled attempt has no place any more.
-        let Some(place) = running.position(|one| one.trial.number == number) else {
+        let index = running.position(|attempt| attempt.trial.number == report.trial_number);
+        let Some(index) = index else {
+            // The attempt was cancelled.
             return Ok(());
         };
-        match report {
-            Report::Activity(activity) => {
-                (self.show)(LabEvent::Activity(
-                    &progress.running[place].trial,
-                    &activity,
-                ));
-                Ok(())
+        match report.content {
+            ReportContent::Activity(activity) => {
+                let trial = &progress.running[index].trial;
+                (self.show)(LabEvent::Activity(trial, &activity));
             }
-            Report::Ended(end) => {
-                let Running { trial, attempt, .. } = progress.running.remove(place);
-                match end? {
-                    Some(end) => {
-                        let book = &mut progress.book;
-                        self.record(book, Series::Judged, (&trial, attempt), *end)?;
-                        Ok(())
-                    }
-                    None => Ok(()),
+            ReportContent::Ended(end) => {
+                let RunningAttempt { trial, attempt, .. } = progress.running.remove(index);
+                if let Some(end) = end? {
+                    let state = &mut progress.state;
+                    self.record_attempt(state, Series::Judged, &trial, attempt, *end)?;
                 }
             }
         }
+        Ok(())
     }
 
-    /// What attempts of a series are made with.
-    fn bench(&self, series: Series, cancelled: Arc<AtomicBool>) -> Bench<'l> {
-        Bench {
+    /// The context for attempts of a series.
+    fn attempt_context(&self, series: Series, cancelled: Arc<AtomicBool>) -> AttemptContext<'l> {
+        AttemptContext {
             plan: self.plan,
             machine: self.machine,
             clock: self.clock,
@@ -683,13 +713,14 @@ impl<'l> Lab<'l> {
         }
     }
 
-    /// Puts the end of an attempt on disk.
-    fn record(
+    /// Writes an ended attempt to disk and to the journal.
+    fn record_attempt(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         series: Series,
-        (trial, attempt): (&Trial, u32),
-        end: Attempted,
+        trial: &Trial,
+        attempt: u32,
+        end: EndedAttempt,
     ) -> Result<TrialRecord> {
         let record = TrialRecord {
             version: TRIAL_VERSION,
@@ -702,44 +733,43 @@ impl<'l> Lab<'l> {
         };
         let written = self.dir.write_trial(series, &record, &end.evidence)?;
         match series {
-            Series::Judged => book.keep(&record),
+            Series::Judged => state.keep(&record),
             Series::Profiled => {}
         }
         (self.show)(LabEvent::Record(&record));
         let ending = ending(&record.outcome);
-        let own = trial.clone();
         let event = match series {
             Series::Judged => Event::Ended {
-                trial: own,
+                trial: trial.clone(),
                 attempt,
                 ending,
                 record: written.record,
                 facts: written.facts,
             },
             Series::Profiled => Event::Profiled {
-                trial: own,
+                trial: trial.clone(),
                 attempt,
                 ending,
                 record: written.record,
             },
         };
-        self.note(book, event)?;
+        self.append_event(state, event)?;
         let run_state = match series {
-            Series::Judged => &mut book.run_state,
-            Series::Profiled => &mut book.profiled,
+            Series::Judged => &mut state.run_state,
+            Series::Profiled => &mut state.profiled,
         };
         run_state.end(trial, attempt, ending);
         Ok(record)
     }
 
     /// The primary metrics after `blocks` blocks.
-    fn compare(&self, book: &Book, blocks: u32) -> Vec<Comparison> {
-        judge::primaries(&book.run(self.plan).within(blocks))
+    fn compare(&self, state: &JournalState, blocks: u32) -> Vec<Comparison> {
+        judge::primaries(&state.run(self.plan).within(blocks))
     }
 
-    /// The run as it was after `blocks` blocks, with the last ones of these.
+    /// The last `FAIRNESS_BLOCKS` blocks of the run as it was after `blocks` blocks.
     fn load_recent(&self, blocks: u32) -> Result<Run> {
-        let first = blocks.saturating_sub(RECENT) + 1;
+        let first = blocks.saturating_sub(FAIRNESS_BLOCKS) + 1;
         let run = rundir::load_from(self.dir.path(), &workload::check, first)?;
         Ok(run.within(blocks))
     }
@@ -748,20 +778,20 @@ impl<'l> Lab<'l> {
         rundir::load(self.dir.path(), &workload::check)
     }
 
-    /// Puts an event on disk, then shows it.
-    fn note(&self, book: &mut Book, event: Event) -> Result<()> {
+    /// Appends an event to the journal, then shows it.
+    fn append_event(&self, state: &mut JournalState, event: Event) -> Result<()> {
         let entry = Entry {
             at: self.clock.stamp(),
             event,
         };
-        book.journal.append(&entry)?;
+        state.journal.append(&entry)?;
         (self.show)(LabEvent::Entry(&entry));
-        book.entries.push(entry);
+        state.entries.push(entry);
         Ok(())
     }
 }
 
-/// How an attempt ended, without its figures.
+/// How an attempt ended, without figures.
 fn ending(outcome: &Outcome) -> Ending {
     match outcome {
         Outcome::Measured(_) => Ending::Measured,
@@ -770,9 +800,9 @@ fn ending(outcome: &Outcome) -> Ending {
     }
 }
 
-/// How far the run is, by primary metric.
+/// The state of each primary metric, for the journal.
 fn looks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
-    let look = |comparison: &Comparison| {
+    let metric_look = |comparison: &Comparison| {
         Look::Metric(MetricLook {
             workload: comparison.workload.clone(),
             metric: comparison.spec.name.clone(),
@@ -786,10 +816,10 @@ fn looks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
             remaining: remaining(comparison, design),
         })
     };
-    primaries.iter().map(look).collect()
+    primaries.iter().map(metric_look).collect()
 }
 
-/// How far it is to a verdict.
+/// How many blocks a verdict still needs.
 fn remaining(comparison: &Comparison, design: &Design) -> Remaining {
     if comparison.verdict != Verdict::Undecided {
         return Remaining::Decided;

@@ -1,8 +1,8 @@
-//! The host command: what can be typed, and the lab that runs a plan.
+//! The host command: the command line, and the lab that runs plans.
 //!
-//! It is a library beside its binary so that the integration tests can run the lab on fake machines.
+//! It is a library besides its binary, so that integration tests can run the lab on fake machines.
 
-// They panic where nobody reads: `out` is there instead.
+// These macros panic if the reader is gone; `out` does not.
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
 mod arm_needs;

@@ -1,10 +1,10 @@
-//! The command line of the load generator, `bakeoff load`: what was typed, the run or runs, and
-//! what is printed of them.
+//! The command line of the load generator, `bakeoff load`: reads the options, runs the load, and
+//! prints the result.
 //!
 //! ```text
 //! LoadArgs -> Job (valid, on a server that responds) -> Outcome -> summary, JSON, files
 //! ```
-//! It knows no kernels and no plans.
+//! It does not depend on kernels or plans.
 
 mod args;
 mod channel;
@@ -37,13 +37,13 @@ use crate::commands::{End, watch_signals};
 use crate::{build_id, out};
 
 pub use args::{Engine, LoadArgs};
-use coordinator::Ready;
+use coordinator::ReadyWorker;
 use job::{Job, Mode};
 use outcome::{Outcome, Run, Search};
 use progress::Progress;
 
-/// Runs the load and says what the clients saw. A load of which no request succeeded is an error,
-/// whose result has been said too.
+/// Runs the load and prints its result. If no request succeeded, it prints the result and returns
+/// an error.
 pub fn run(args: &LoadArgs, json: bool) -> Result<End> {
     if let Some(at) = args.worker {
         let secret = job::secret(args)?;
@@ -51,7 +51,7 @@ pub fn run(args: &LoadArgs, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     let mut job = job::read(args)?;
-    // Until here a signal ends bakeoff as it ends any program: nothing is there to be kept.
+    // Until `watch_signals` a signal kills bakeoff, because there is no result yet.
     let ready = match &job.mode {
         Mode::Hosts(addresses) => {
             let secret = job::secret(args)?;
@@ -64,10 +64,10 @@ pub fn run(args: &LoadArgs, json: bool) -> Result<End> {
     let mut progress = Progress::new(json);
     let on_tick = &mut |tick| progress.tick(&tick);
     let outcome = match &job.mode {
-        Mode::Single => single_run(&job, &stop, on_tick),
-        Mode::Ramp(levels) => ramp_runs(&job, levels, &stop, on_tick),
-        Mode::Capacity(limit) => capacity_search(&job, *limit, &stop, on_tick),
-        Mode::Hosts(_) => hosts_run(ready, &job, &stop, on_tick),
+        Mode::Single => run_single(&job, &stop, on_tick),
+        Mode::Ramp(levels) => run_ramp(&job, levels, &stop, on_tick),
+        Mode::Capacity(limit) => search_capacity(&job, *limit, &stop, on_tick),
+        Mode::Hosts(_) => run_on_hosts(ready, &job, &stop, on_tick),
     };
     progress.close();
     let outcome = outcome?;
@@ -90,30 +90,30 @@ pub fn run(args: &LoadArgs, json: bool) -> Result<End> {
     if outcome.is_whole() {
         Ok(End::Done)
     } else {
-        // Client hosts were lost, and their part with them; the result says which.
+        // Client hosts were lost with their part of the load; the result names them.
         Ok(End::Refused)
     }
 }
 
 type OnTick<'t> = &'t mut dyn FnMut(Tick);
 
-fn single_run(job: &Job, stop: &AtomicBool, on_tick: OnTick<'_>) -> Result<Outcome> {
+fn run_single(job: &Job, stop: &AtomicBool, on_tick: OnTick<'_>) -> Result<Outcome> {
     let result = run::run_at(&job.traffic, clock::now_ns(), stop, on_tick)?;
     let run = Run::new(None, result, &job.traffic);
-    Ok(Outcome::of_runs(vec![run], stop))
+    Ok(Outcome::new(vec![run], stop))
 }
 
-fn ramp_runs(
+fn run_ramp(
     job: &Job,
     levels: &[Level],
     stop: &AtomicBool,
     on_tick: OnTick<'_>,
 ) -> Result<Outcome> {
     let steps = ramp::run(&job.traffic, levels, stop, &mut || {}, on_tick)?;
-    Ok(Outcome::of_runs(runs(steps, &job.traffic), stop))
+    Ok(Outcome::new(runs(steps, &job.traffic), stop))
 }
 
-fn capacity_search(
+fn search_capacity(
     job: &Job,
     limit: Limit,
     stop: &AtomicBool,
@@ -123,7 +123,7 @@ fn capacity_search(
     let search = Search::new(limit, &found);
     Ok(Outcome {
         search: Some(search),
-        ..Outcome::of_runs(runs(found.steps, &job.traffic), stop)
+        ..Outcome::new(runs(found.steps, &job.traffic), stop)
     })
 }
 
@@ -135,9 +135,9 @@ fn runs(steps: Vec<Step>, traffic: &Traffic) -> Vec<Run> {
     runs
 }
 
-/// The load from other hosts, as one run.
-fn hosts_run(
-    ready: Vec<Ready>,
+/// Runs the load from other hosts, as one run.
+fn run_on_hosts(
+    ready: Vec<ReadyWorker>,
     job: &Job,
     stop: &AtomicBool,
     on_tick: OnTick<'_>,
@@ -148,16 +148,16 @@ fn hosts_run(
         .flat_map(|worker| worker.result.clone())
         .collect();
     let result = merge::merge(&results);
-    let losses = outcome::losses(&workers);
+    let loss_lines = outcome::loss_lines(&workers);
     ensure!(
         result.window_ns > 0,
         "no worker has a result:\n{}",
-        losses.join("\n")
+        loss_lines.join("\n")
     );
     let mut run = Run::new(None, result, &job.traffic);
-    run.warnings.splice(0..0, losses);
+    run.warnings.splice(0..0, loss_lines);
     Ok(Outcome {
         workers,
-        ..Outcome::of_runs(vec![run], stop)
+        ..Outcome::new(vec![run], stop)
     })
 }

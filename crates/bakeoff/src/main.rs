@@ -1,4 +1,4 @@
-//! One static binary has every role: host command, guest's first process.
+//! The static binary: the host command, and the first process of a guest.
 
 use std::process::ExitCode;
 
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
     match commands::run(&cli) {
         Ok(end) => end.into(),
         Err(why) => {
-            out::error_line(&format!("bakeoff: {}", commands::why_not_done(&why)));
+            out::error_line(&format!("bakeoff: {}", commands::error_message(&why)));
             ExitCode::from(2)
         }
     }

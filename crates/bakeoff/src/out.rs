@@ -1,8 +1,8 @@
-//! Standard output and standard error of a Unix filter: who closes the pipe ends the program, quietly.
+//! Prints to standard output and standard error like a Unix filter: if the reader closes the pipe, the program ends quietly.
 //!
-//! Rust's runtime ignores SIGPIPE, which is right for sockets, whose peers come and go; but `println!` panics where it
-//! cannot write. So all text goes through here. A reader that is gone ends bakeoff by SIGPIPE, as it ends `cat`. A run
-//! that ends so can be gone on with, and its guests end with it by their parent-death signal.
+//! Rust's runtime ignores SIGPIPE. That is right for sockets, but `println!` panics if it cannot write. So all text is printed
+//! by this module, and a closed pipe ends bakeoff by SIGPIPE, as it ends `cat`. Such a run can be resumed, and its guests end
+//! with it by their parent-death signal.
 
 use std::io::{self, ErrorKind, IsTerminal as _, Write};
 use std::process::ExitCode;
@@ -10,13 +10,13 @@ use std::process::ExitCode;
 use base::input::text::{escaped, escaped_json};
 use signal_hook::consts::SIGPIPE;
 
-/// Status of a command that was not done.
+/// Exit status of a failed command.
 const NOT_DONE: u8 = 2;
 
-/// What a shell reports of a program that ended by SIGPIPE.
+/// The exit status that a shell reports for a program that SIGPIPE ended.
 const ENDED_BY_SIGPIPE: i32 = 128 + SIGPIPE;
 
-/// Prints text on standard output. It may quote a file that anybody wrote, so a terminal is given nothing to obey.
+/// Prints text on standard output. The text may quote untrusted files, so control characters are escaped.
 pub fn text(text: &str) {
     write(io::stdout().lock(), &escaped(text));
 }
@@ -31,25 +31,25 @@ pub fn line(line: &str) {
     text(&format!("{line}\n"));
 }
 
-/// Prints a line on standard error. It may quote a file that anybody wrote, so a terminal is given nothing to obey.
+/// Prints a line on standard error. The line may quote untrusted files, so control characters are escaped.
 pub fn error_line(line: &str) {
     write(io::stderr().lock(), &format!("{}\n", escaped(line)));
 }
 
-/// Prints help, a version, or what is wrong with a command line. clap's own printing passes over a device that is full.
+/// Prints help, a version, or an error of the command line. clap's own printing ignores write errors.
 pub fn of_command_line(found: &clap::Error) -> ExitCode {
     let styled = found.render();
     if found.use_stderr() {
         let is_plain = !io::stderr().is_terminal();
-        write(io::stderr().lock(), &shown(&styled, is_plain));
+        write(io::stderr().lock(), &rendered(&styled, is_plain));
         return ExitCode::from(NOT_DONE);
     }
     let is_plain = !io::stdout().is_terminal();
-    write(io::stdout().lock(), &shown(&styled, is_plain));
+    write(io::stdout().lock(), &rendered(&styled, is_plain));
     ExitCode::SUCCESS
 }
 
-fn shown(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
+fn rendered(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
     let has_no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if is_plain || has_no_color {
         styled.to_string()
@@ -61,24 +61,21 @@ fn shown(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
 fn write(mut to: impl Write, text: &str) {
     match to.write_all(text.as_bytes()).and_then(|()| to.flush()) {
         Ok(()) => {}
-        Err(why) if why.kind() == ErrorKind::BrokenPipe => end(),
+        Err(why) if why.kind() == ErrorKind::BrokenPipe => end_by_sigpipe(),
         Err(why) => {
-            // If this fails too, there is nobody left to tell.
-            let _ = writeln!(io::stderr(), "bakeoff: {}", not_written(&why));
+            // If this fails too, the error cannot be reported.
+            let _ = writeln!(
+                io::stderr(),
+                "bakeoff: cannot write to standard output: {why} (give it a file or a pipe that takes all of it)"
+            );
             std::process::exit(NOT_DONE.into());
         }
     }
 }
 
-fn not_written(why: &io::Error) -> String {
-    format!(
-        "cannot write to standard output: {why} (give it a file or a pipe that takes all of it)"
-    )
-}
-
-/// Ends as a program does that does not ignore SIGPIPE.
-fn end() -> ! {
-    // It returns only where the signal could not be raised.
+/// Ends like a program that does not ignore SIGPIPE.
+fn end_by_sigpipe() -> ! {
+    // This returns only if the signal could not be raised.
     let _ = signal_hook::low_level::emulate_default_handler(SIGPIPE);
     std::process::exit(ENDED_BY_SIGPIPE);
 }

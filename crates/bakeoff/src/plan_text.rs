@@ -1,20 +1,19 @@
-//! Plans as commented TOML: what `bakeoff new` and `bakeoff compare` write.
+//! Writes plans as commented TOML, for `bakeoff new` and `bakeoff compare`.
 //!
-//! The keys of a workload, their values and what is said of them are the workload's own (`workload::overview`); what
-//! all plans have stands here. The same request gives the same text, so that a plan that is there already can be told
-//! from another one.
+//! The keys of a workload, their values and comments come from `workload::overview`; this module adds what all plans have.
+//! The same request gives the same text, so the text shows whether an existing plan is the same.
 
 use anyhow::Result;
 use base::input::units;
 use toml::Value;
 use workload::overview::{self, Given, Key};
 
-/// What a plan is to say.
+/// The content of a plan to be written.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanText {
     /// Comments above all keys, a line each.
     pub head: Vec<String>,
-    /// What it compares.
+    /// The plan's title.
     pub title: String,
     /// Where arms run.
     pub machine: Place,
@@ -29,22 +28,22 @@ pub struct PlanText {
 /// Where arms run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
-    /// In guests with an image of this recipe.
+    /// In guests with an image.
     Guests {
-        /// Its name.
+        /// Name of the image's recipe.
         recipe: String,
-        /// Debian suite of its packages, where not the recipe's own.
+        /// Debian suite of the packages, if not the recipe's default.
         suite: Option<String>,
     },
     /// On this host.
     Host,
-    /// On the network, as they are.
+    /// Existing systems on the network.
     Network,
 }
 
 impl Place {
-    /// Blocks of a plan where the user names none. Guests repeat within tenths of a percent, and the fewer blocks a plan has the
-    /// sooner it may tell a difference; this host has the noise of whatever else it does.
+    /// Default maximum number of blocks. Results of guests vary by tenths of a percent only, and a plan with fewer blocks
+    /// can decide earlier. Hosts have more noise, from whatever else runs there.
     pub fn max_blocks(&self) -> u32 {
         match self {
             Self::Guests { .. } => 12,
@@ -56,20 +55,20 @@ impl Place {
 /// An arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArmText {
-    /// Its name.
+    /// The arm's name.
     pub name: String,
-    /// What it is.
+    /// The arm's keys.
     pub lines: Vec<Line>,
 }
 
 /// A workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkloadText {
-    /// Its kind.
+    /// The workload's kind.
     pub kind: &'static str,
     /// A comment beside the kind.
     pub note: String,
-    /// Its keys.
+    /// The workload's keys.
     pub lines: Vec<Line>,
 }
 
@@ -80,9 +79,9 @@ pub struct DesignText {
     pub margin: f64,
     /// Chance of a wrong verdict that is accepted; a fraction.
     pub error_rate: f64,
-    /// Blocks after which it ends.
+    /// Blocks after which the run ends.
     pub max_blocks: u32,
-    /// Of order, data and schedules.
+    /// Seed of order, data and schedules.
     pub seed: i64,
 }
 
@@ -106,7 +105,7 @@ impl Line {
         }
     }
 
-    fn of_key(key: &Key, choice: usize) -> Self {
+    fn from_key(key: &Key, choice: usize) -> Self {
         let value = key.values.get(choice).unwrap_or(&key.values[0]);
         Self {
             key: key.name.into(),
@@ -114,6 +113,11 @@ impl Line {
             note: key.note.into(),
             given: key.given,
         }
+    }
+
+    /// The value as a size in bytes, 0 if it is none.
+    fn bytes(&self) -> u64 {
+        units::bytes(self.value.trim_matches('"')).unwrap_or(0)
     }
 
     fn text(&self) -> String {
@@ -130,19 +134,19 @@ impl Line {
 }
 
 impl WorkloadText {
-    /// A workload with the values that its kind proposes; `choice` counts those that a key may have.
+    /// A workload with proposed values; `choice` selects among the values that a key proposes.
     pub fn of_kind(word: &str, choice: usize) -> Result<Self> {
         let (kind, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
         let keys = overview.keys.iter();
         Ok(Self {
             kind,
             note: overview.summary.into(),
-            lines: keys.map(|key| Line::of_key(key, choice)).collect(),
+            lines: keys.map(|key| Line::from_key(key, choice)).collect(),
         })
     }
 
-    /// A workload with keys of the caller's.
-    pub fn of_lines(word: &str, lines: Vec<Line>) -> Result<Self> {
+    /// A workload with the given keys.
+    pub fn with_lines(word: &str, lines: Vec<Line>) -> Result<Self> {
         let (kind, _) = overview::find(word).map_err(anyhow::Error::msg)?;
         Ok(Self {
             kind,
@@ -151,13 +155,13 @@ impl WorkloadText {
         })
     }
 
-    /// What it is called: its name where it has one, else its kind.
+    /// The workload's name if it has one, else its kind.
     pub fn title(&self) -> &str {
         let name = self.lines.iter().find(|line| line.key == "name");
         name.map_or(self.kind, |line| line.value.trim_matches('"'))
     }
 
-    /// As TOML.
+    /// The workload as TOML.
     pub fn text(&self) -> String {
         let kind = Line::new("kind", self.kind, &self.note);
         let keys: String = self.lines.iter().map(Line::text).collect();
@@ -181,11 +185,10 @@ pub fn write(plan: &PlanText) -> String {
         text.push_str("\n[image]\n");
         let note = "user land of all arms alike: bakeoff image list";
         text.push_str(&Line::new("recipe", recipe.as_str(), note).text());
-        let suite = suite.iter().map(|suite| {
+        if let Some(suite) = suite {
             let note = "Debian suite of its packages";
-            Line::new("suite", suite.as_str(), note).text()
-        });
-        text.extend(suite);
+            text.push_str(&Line::new("suite", suite.as_str(), note).text());
+        }
     }
     for arm in &plan.arms {
         let name = Value::from(arm.name.as_str()).to_string();
@@ -204,9 +207,14 @@ pub fn write(plan: &PlanText) -> String {
 fn machine(plan: &PlanText) -> Vec<Line> {
     let overviews = plan.workloads.iter();
     let overviews = overviews.filter_map(|workload| overview::find(workload.kind).ok());
-    let wanted: Vec<&Key> = overviews.flat_map(|(_, one)| one.machine).collect();
+    let wanted: Vec<&Key> = overviews
+        .flat_map(|(_, overview)| overview.machine)
+        .collect();
     if plan.machine == Place::Network {
-        return wanted.into_iter().map(|key| Line::of_key(key, 0)).collect();
+        return wanted
+            .into_iter()
+            .map(|key| Line::from_key(key, 0))
+            .collect();
     }
     if plan.machine == Place::Host {
         let mut lines = vec![Line::new(
@@ -214,10 +222,12 @@ fn machine(plan: &PlanText) -> Vec<Line> {
             "local",
             "each trial runs on this host, as root",
         )];
-        // The others are of machines that are made for the trial.
-        let times = ["silence", "trial_limit"];
-        let times = times.iter().filter_map(|name| asked(&wanted, name));
-        lines.extend(times.map(|key| Line::of_key(key, 0)));
+        // The other keys apply to guests only.
+        for name in ["silence", "trial_limit"] {
+            if let Some(key) = wanted.iter().find(|key| key.name == name) {
+                lines.push(Line::from_key(key, 0));
+            }
+        }
         return lines;
     }
     let mut lines = vec![
@@ -231,28 +241,14 @@ fn machine(plan: &PlanText) -> Vec<Line> {
         ),
     ];
     for key in &wanted {
-        let line = Line::of_key(key, 0);
-        match lines.iter_mut().find(|one| one.key == key.name) {
-            Some(own) if key.name == "memory" => *own = larger(own, line),
-            Some(own) => *own = line,
+        let line = Line::from_key(key, 0);
+        match lines.iter_mut().find(|existing| existing.key == key.name) {
+            Some(existing) if key.name == "memory" && line.bytes() <= existing.bytes() => {}
+            Some(existing) => *existing = line,
             None => lines.push(line),
         }
     }
     lines
-}
-
-fn asked<'k>(wanted: &[&'k Key], name: &str) -> Option<&'k Key> {
-    wanted.iter().find(|key| key.name == name).copied()
-}
-
-/// The line of the larger size.
-fn larger(one: &Line, other: Line) -> Line {
-    let bytes = |line: &Line| units::bytes(line.value.trim_matches('"')).unwrap_or(0);
-    if bytes(&other) > bytes(one) {
-        other
-    } else {
-        one.clone()
-    }
 }
 
 fn design(design: DesignText) -> Vec<Line> {
@@ -448,8 +444,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_workload_has_a_valid_plan() {
-        for (word, own) in overview::all() {
-            let places = if own.is_of_network() {
+        for (word, overview) in overview::all() {
+            let places = if overview.is_of_network() {
                 vec![Place::Network]
             } else {
                 vec![guests("web"), Place::Host]

@@ -1,6 +1,6 @@
-//! From a valid plan to a machine that its arms boot on: kernels, image, initramfs, acceleration.
+//! Prepares the machine that a plan's arms boot on: kernels, image, initramfs, acceleration.
 //!
-//! Everything is taken from the cache where it is there, so a second run needs no network.
+//! Everything comes from the cache if it is there, so a second run needs no network.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -57,22 +57,22 @@ use serde_json::Value;
 use crate::arm_needs;
 use crate::reporter::Reporter;
 
-/// What QEMU said when KVM failed, in the run directory.
+/// File in the run directory with QEMU's messages when KVM failed.
 const KVM_LOG: &str = "kvm.log";
 
-/// A machine ready to boot, and what the run stands on.
+/// A machine that is ready to boot, and the inputs of the run.
 pub struct Prepared {
     /// The machine.
     pub machine: Box<dyn Machine>,
     inputs: BTreeMap<String, String>,
     clients: Option<Clients>,
-    /// Keeps what the run stands on from being evicted; none where nothing of the cache is used.
+    /// Protects the run's inputs from eviction; `None` if the run uses nothing of the cache.
     cache: Option<Cache>,
     kvm_failure: Option<String>,
 }
 
 impl Prepared {
-    /// Notes in the cache what the run directory names, so that it stays there for the run to go on.
+    /// Registers the run directory with the cache, so that the run's inputs stay there and the run can be resumed.
     pub fn note_run(&self, dir: &Path) -> Result<()> {
         match &self.cache {
             Some(cache) => eviction::remember_run(cache, dir),
@@ -80,10 +80,10 @@ impl Prepared {
         }
     }
 
-    /// Keeps in the run directory what is too long for the journal's line about the machine.
+    /// Writes QEMU's messages about KVM to the run directory; they are too long for the journal.
     pub fn keep_details(&self, dir: &RunDir) -> Result<()> {
         match &self.kvm_failure {
-            Some(said) => dir.write(KVM_LOG, format!("{said}\n").as_bytes()),
+            Some(messages) => dir.write(KVM_LOG, format!("{messages}\n").as_bytes()),
             None => Ok(()),
         }
     }
@@ -105,14 +105,14 @@ impl Prepared {
             inputs,
             machine: self.machine.describe(),
             ns_per_instruction: counted,
-            host_cpus: machine::host::cpus().ok().map(|own| own.len() as u32),
+            host_cpus: machine::host::cpus().ok().map(|cpus| cpus.len() as u32),
             string_price: counted.map(|_| plan.machine.string_price),
             clients: self.clients,
         }
     }
 }
 
-/// What the command line says of where things come from.
+/// Options of the command line about the sources of kernels, packages and QEMU.
 pub struct Sources {
     /// Look for newer kernels and packages.
     pub refresh: bool,
@@ -122,26 +122,27 @@ pub struct Sources {
     pub second_model: Option<CpuModel>,
 }
 
-/// Fetches, builds and probes what the plan needs; `file` is where the user finds it.
+/// Fetches, builds and probes what the plan needs; `file` is the path of the plan.
 pub fn prepare(
-    (plan, file): (&Plan, &Path),
+    plan: &Plan,
+    file: &Path,
     sources: &Sources,
     reporter: &Reporter,
     stop: &AtomicBool,
 ) -> Result<Prepared> {
     let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
     let task = Task { tell: &tell, stop };
-    let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+    let bakeoff = std::env::current_exe().context("cannot find bakeoff's own binary")?;
     match plan.machine.kind {
-        MachineKind::Qemu => prepare_qemu((plan, file), &own, sources, (reporter, task)),
-        MachineKind::Local => prepare_local((plan, file), own, task),
-        MachineKind::Ssh => prepare_ssh((plan, file), own, sources, (reporter, task)),
-        MachineKind::Url => prepare_remote((plan, file), &own, task),
+        MachineKind::Qemu => prepare_qemu(plan, file, &bakeoff, sources, reporter, task),
+        MachineKind::Local => prepare_local(plan, file, bakeoff, task),
+        MachineKind::Ssh => prepare_ssh(plan, file, bakeoff, sources, reporter, task),
+        MachineKind::Url => prepare_remote(plan, file, &bakeoff, task),
     }
 }
 
-/// Refuses what does not go with the plan's machine, as far as that is known before anything is begun.
-pub(crate) fn refuse_unfit((plan, file): (&Plan, &Path)) -> Result<()> {
+/// Refuses workloads that do not fit the plan's machine, as far as that is known before any work.
+pub(crate) fn check_plan_fits_machine(plan: &Plan, file: &Path) -> Result<()> {
     let kind = plan.machine.kind;
     let disk_bytes = disk_bytes(plan).with_context(|| file.display().to_string())?;
     if disk_bytes > 0 && kind != MachineKind::Qemu {
@@ -167,7 +168,7 @@ pub(crate) fn refuse_unfit((plan, file): (&Plan, &Path)) -> Result<()> {
     for (count, what, place) in [hosts, cards].into_iter().chain(addresses) {
         for workload in &plan.workloads {
             let connections = workload.options.get("connections").and_then(Value::as_u64);
-            if let Some(connections) = connections.filter(|own| *own < count as u64) {
+            if let Some(connections) = connections.filter(|number| *number < count as u64) {
                 bail!(
                     "{place}: fewer connections than {what} ({count}): workload {}, {connections} (write connections = {count} or more)",
                     workload.id
@@ -178,24 +179,24 @@ pub(crate) fn refuse_unfit((plan, file): (&Plan, &Path)) -> Result<()> {
     Ok(())
 }
 
-/// Every system must take a connection and tell of itself where the plan says so, before the first trial.
-fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<Prepared> {
-    let mut places = BTreeSet::new();
+/// Checks before the first trial that every system accepts connections and provides the evidence that the plan names.
+fn prepare_remote(plan: &Plan, file: &Path, bakeoff: &Path, task: Task<'_>) -> Result<Prepared> {
+    let mut addresses = BTreeSet::new();
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
         let target = target.context("plan is validated: an arm is an address")?;
-        let reached = reach(&target);
+        let reached = system_addresses(&target);
         let reached = reached
             .with_context(|| format!("{}:{}: arm {}", file.display(), arm.line, arm.name))?;
-        places.extend(reached);
+        addresses.extend(reached);
     }
-    refuse_silent((plan, file), task)?;
+    check_evidence_sources(plan, file, task)?;
     let cache = Cache::of_user()?;
-    let locks = SystemLocks::take(&places, &cache, task)?;
-    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(own)?)]);
+    let locks = SystemLocks::take(&addresses, &cache, task)?;
+    let inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(bakeoff)?)]);
     let base = file.parent().unwrap_or(Path::new(""));
-    let mut machine = Remote::new(own.into(), plan, base, locks);
-    if let Some(hosts) = client_hosts((plan, file), own, task)? {
+    let mut machine = Remote::new(bakeoff.into(), plan, base, locks);
+    if let Some(hosts) = client_hosts(plan, file, bakeoff, task)? {
         machine = machine.with_clients_on(hosts);
     }
     Ok(Prepared {
@@ -207,18 +208,18 @@ fn prepare_remote((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> R
     })
 }
 
-/// Where a system is: each of its addresses takes a connection.
-fn reach(target: &plan::Target) -> Result<Vec<SocketAddr>> {
+/// The addresses of a system; each of them accepts connections.
+fn system_addresses(target: &plan::Target) -> Result<Vec<SocketAddr>> {
     let server = Server::from_url(&target.url, || Ok(Trust::Any))?;
-    let mut places = vec![server.address];
+    let mut addresses = vec![server.address];
     for address in &target.addresses {
-        places.push(server.at_address(*address)?.address);
+        addresses.push(server.at_address(*address)?.address);
     }
-    Ok(places)
+    Ok(addresses)
 }
 
-/// Refuses sources that do not tell of a system, all in one message.
-fn refuse_silent((plan, file): (&Plan, &Path), task: Task<'_>) -> Result<()> {
+/// Refuses sources that provide no evidence of their system, all in one message.
+fn check_evidence_sources(plan: &Plan, file: &Path, task: Task<'_>) -> Result<()> {
     let mut wrong = Vec::new();
     for arm in &plan.arms {
         let target = plan.target(arm, 1);
@@ -235,16 +236,17 @@ fn refuse_silent((plan, file): (&Plan, &Path), task: Task<'_>) -> Result<()> {
             ));
         }
     }
-    match wrong.as_slice() {
-        [] => Ok(()),
-        wrong => bail!("{}", wrong.join("\n")),
+    if !wrong.is_empty() {
+        bail!("{}", wrong.join("\n"));
     }
+    Ok(())
 }
 
-/// The hosts that the plan has clients on, with this program there; `None` where it names none.
+/// The client hosts of the plan, with this program installed there; `None` if the plan names none.
 fn client_hosts(
-    (plan, file): (&Plan, &Path),
-    own: &Path,
+    plan: &Plan,
+    file: &Path,
+    bakeoff: &Path,
     task: Task<'_>,
 ) -> Result<Option<ClientHosts>> {
     let hosts = &plan.machine.client_hosts;
@@ -253,20 +255,20 @@ fn client_hosts(
     };
     let place = || format!("{}:{}: clients", file.display(), first.line);
     let cache = Cache::of_user()?;
-    let opened = ClientHosts::open(hosts, own, &cache, task);
+    let opened = ClientHosts::open(hosts, bakeoff, &cache, task);
     Ok(Some(opened.with_context(place)?))
 }
 
-/// Nothing is fetched: kernel and servers are the host's own.
-fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> Result<Prepared> {
+/// Fetches nothing: trials use the kernel and the servers of this host.
+fn prepare_local(plan: &Plan, file: &Path, bakeoff: PathBuf, task: Task<'_>) -> Result<Prepared> {
     for workload in &plan.workloads {
-        refuse_lacks("this host", workload, &|package| local::has(package, task))?;
+        check_packages("this host", workload, &|package| local::has(package, task))?;
     }
-    let files = own_files(plan, file)?;
-    let mut inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&own)?)]);
-    inputs.extend(hashes(&files)?);
+    let files = workload_files(plan, file)?;
+    let mut inputs = BTreeMap::from([("bakeoff's binary".into(), cache::hash_file(&bakeoff)?)]);
+    inputs.extend(file_hashes(&files)?);
     Ok(Prepared {
-        machine: Box::new(Local::open(own, plan, files, task)?),
+        machine: Box::new(Local::open(bakeoff, plan, files, task)?),
         inputs,
         clients: None,
         cache: None,
@@ -275,60 +277,58 @@ fn prepare_local((plan, file): (&Plan, &Path), own: PathBuf, task: Task<'_>) -> 
 }
 
 fn prepare_qemu(
-    (plan, file): (&Plan, &Path),
+    plan: &Plan,
+    file: &Path,
     init: &Path,
     sources: &Sources,
-    (reporter, task): (&Reporter, Task<'_>),
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Prepared> {
     let cache = Cache::of_user()?;
     let refresh = sources.refresh;
     if refresh || image::find_built(&cache, request(plan, refresh))?.is_none() {
-        // Before the first kernel is fetched, not after the last.
+        // The user should learn of missing tools before kernels are fetched.
         doctor::refuse_lacks(task)?;
     }
     let disk_bytes = disk_bytes(plan)?;
-    let files = own_files(plan, file)?;
-    let kernels = fetch_kernels(
-        (plan, file),
-        &cache,
-        Flavour::Cloud,
-        refresh,
-        (reporter, task),
-    )?;
+    let files = workload_files(plan, file)?;
+    let kernels = fetch_kernels(plan, file, &cache, Flavour::Cloud, refresh, reporter, task)?;
     let image = build_image(plan, &cache, refresh, reporter, task)?;
     let modules = modules(plan)?;
-    refuse_without_ublk((plan, file), &kernels)?;
+    check_ublk(plan, file, &kernels)?;
     let content = |cmdline| Content {
         init,
         modules: &modules,
         files: &files,
         cmdline,
     };
-    let mut arms = boot_files(plan, &kernels, &content, (&cache, task))?;
-    let kvm = probe_kvm(plan, &arms, (&cache, sources), task)?;
-    let program = choose_qemu(&kvm, &cache, sources, (reporter, task))?;
-    // A disk with seeks is the guest's own affair.
+    let mut arms = boot_files(plan, &kernels, &content, &cache, task)?;
+    let kvm = probe_kvm(plan, &arms, &cache, sources, task)?;
+    let program = choose_qemu(&kvm, &cache, sources, reporter, task)?;
+    // The guest itself provides a disk with seeks.
     let host_disk = plan.machine.seek_disk.as_ref().map_or(disk_bytes, |_| 0);
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
-    hardware.settle_clients(plan.machine.clients, inside(plan), init)?;
+    hardware.settle_clients(
+        plan.machine.clients,
+        workload_with_inner_clients(plan),
+        init,
+    )?;
     if hardware.clock == Clock::Instructions {
-        boot_unpacked(plan, &kernels, &mut arms, (&cache, task))?;
+        boot_unpacked(plan, &kernels, &mut arms, &cache, task)?;
     }
     let mut inputs = inputs(plan, &kernels, &image, init)?;
     if plan.machine.clients == Some(Clients::Guest2) {
-        let named = (plan, file, kernels.as_slice());
-        let kernel = client_kernel(named, &cache, refresh, (reporter, task))?;
+        let kernel = client_kernel(plan, file, &kernels, &cache, refresh, reporter, task)?;
         inputs.insert("kernel of the clients".into(), kernel.sha256.clone());
         hardware.clients = Some(clients_guest(kernel, content(""), &cache, task)?);
     }
-    let clients = place_of(&hardware);
-    inputs.extend(hashes(&files)?);
+    let clients = clients_place(&hardware);
+    inputs.extend(file_hashes(&files)?);
     let pruned = eviction::prune(&cache, eviction::limit()?, Named::Stay, Mode::Remove)?;
-    pruned
-        .lines(Mode::Remove)
-        .iter()
-        .for_each(|line| reporter.line(line));
+    for line in pruned.lines(Mode::Remove) {
+        reporter.line(&line);
+    }
     let mut qemu = Qemu::new(hardware, Some(image.path.clone()), arms);
     if qemu.ns_per_instruction().is_some() {
         if let Some(why) = counting::refusal(&program, task)? {
@@ -338,10 +338,9 @@ fn prepare_qemu(
         let arms: Vec<_> = names.zip(&kernels).collect();
         let symbols = profiling::read_symbols(&arms, &cache, task)?;
         qemu = qemu.with_counter(Counter::new(&symbols));
-        // By the wall clock guests sample themselves.
+        // In wall-clock time the guests sample themselves.
         if plan.why {
-            let files = (image.path.as_path(), init);
-            let profiler = profiler(&program, symbols, files, (reporter, task))?;
+            let profiler = profiler(&program, symbols, &image.path, init, reporter, task)?;
             qemu = qemu.with_profiler(profiler);
         }
     }
@@ -354,12 +353,13 @@ fn prepare_qemu(
     })
 }
 
-/// The QEMU that boots the guests. It must know the model that the run is to be repeated on.
+/// The QEMU that boots the guests. It must know the second CPU model, if the run is to be repeated on one.
 fn choose_qemu(
     kvm: &Kvm,
     cache: &Cache,
     sources: &Sources,
-    (reporter, task): (&Reporter, Task<'_>),
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Program> {
     let named = sources.qemu.as_deref();
     let program = match kvm {
@@ -379,12 +379,14 @@ fn choose_qemu(
     Ok(program)
 }
 
-/// What profiles the trials of counted instructions. Where this QEMU cannot, that is told, and trials go without.
+/// The profiler for trials of counted instructions. If this QEMU cannot profile, reports that, and trials have no profiles.
 fn profiler(
     program: &Program,
     symbols: BTreeMap<String, Result<ArmSymbols, String>>,
-    (image, init): (&Path, &Path),
-    (reporter, task): (&Reporter, Task<'_>),
+    image: &Path,
+    init: &Path,
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Profiler> {
     let Some(why) = profiling::refusal(program, task)? else {
         return Ok(Profiler::new(symbols, image, init));
@@ -393,12 +395,14 @@ fn profiler(
     Ok(Profiler::refused(why))
 }
 
-/// A box must be there, and every kernel must find its way back from it, before the first trial.
+/// Checks before the first trial that the box can be reached, and that it can boot every kernel and return.
 fn prepare_ssh(
-    (plan, file): (&Plan, &Path),
-    own: PathBuf,
+    plan: &Plan,
+    file: &Path,
+    bakeoff: PathBuf,
     sources: &Sources,
-    (reporter, task): (&Reporter, Task<'_>),
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Prepared> {
     let cache = Cache::of_user()?;
     let refresh = sources.refresh;
@@ -408,15 +412,17 @@ fn prepare_ssh(
         doctor::refuse_lacks(task)?;
     }
     let probed = ProbedBox::probe(ssh, &cache, task)?;
-    let clients = box_clients((plan, file), &own, task)?;
+    let clients = box_clients(plan, file, &bakeoff, task)?;
     probed.check_clients(&clients, task)?;
-    let files = own_files(plan, file)?;
+    let files = workload_files(plan, file)?;
     let kernels = fetch_kernels(
-        (plan, file),
+        plan,
+        file,
         &cache,
         Flavour::General,
         refresh,
-        (reporter, task),
+        reporter,
+        task,
     )?;
     for (arm, kernel) in plan.arms.iter().zip(&kernels) {
         let checked = probed.check_kernel(kernel);
@@ -426,18 +432,18 @@ fn prepare_ssh(
     let mut modules = modules(plan)?;
     modules.extend(probed.modules());
     let content = |cmdline| Content {
-        init: &own,
+        init: &bakeoff,
         modules: &modules,
         files: &files,
         cmdline,
     };
-    let arms = boot_files(plan, &kernels, &content, (&cache, task))?;
-    let mut inputs = inputs(plan, &kernels, &image, &own)?;
-    inputs.extend(hashes(&files)?);
+    let arms = boot_files(plan, &kernels, &content, &cache, task)?;
+    let mut inputs = inputs(plan, &kernels, &image, &bakeoff)?;
+    inputs.extend(file_hashes(&files)?);
     let arms = ssh::Arms {
         files: &arms,
         image: &image.path,
-        program: own,
+        program: bakeoff,
         base: file.parent().unwrap_or(Path::new("")),
     };
     Ok(Prepared {
@@ -453,45 +459,43 @@ fn prepare_ssh(
     })
 }
 
-/// Where the clients of a box's servers are, made ready.
-fn box_clients((plan, file): (&Plan, &Path), own: &Path, task: Task<'_>) -> Result<ClientsOfBox> {
+/// The place of the clients of a box's servers, with the client hosts prepared.
+fn box_clients(plan: &Plan, file: &Path, bakeoff: &Path, task: Task<'_>) -> Result<ClientsOfBox> {
     if !plan.machine.is_box_with_clients_apart() {
         return Ok(ClientsOfBox::OnBox);
     }
-    let hosts = client_hosts((plan, file), own, task)?;
+    let hosts = client_hosts(plan, file, bakeoff, task)?;
     Ok(hosts.map_or(ClientsOfBox::Here, ClientsOfBox::Hosts))
 }
 
-/// What each arm boots, by its name.
+/// The files that each arm boots, by the arm's name.
 fn boot_files<'c>(
     plan: &'c Plan,
     kernels: &[Kernel],
     content: &dyn Fn(&'c str) -> Content<'c>,
-    (cache, task): (&Cache, Task<'_>),
+    cache: &Cache,
+    task: Task<'_>,
 ) -> Result<BTreeMap<String, BootFiles>> {
     let mut arms = BTreeMap::new();
     for (arm, kernel) in plan.arms.iter().zip(kernels) {
-        let initramfs = initramfs::build(cache, kernel, content(&arm.cmdline), task)?;
-        let cmdline = arm.cmdline.clone();
-        let cpus = arm.cpus;
-        let kernel = kernel.vmlinuz.clone();
         let files = BootFiles {
-            kernel,
-            initramfs,
-            cmdline,
-            cpus,
+            kernel: kernel.vmlinuz.clone(),
+            initramfs: initramfs::build(cache, kernel, content(&arm.cmdline), task)?,
+            cmdline: arm.cmdline.clone(),
+            cpus: arm.cpus,
         };
         arms.insert(arm.name.clone(), files);
     }
     Ok(arms)
 }
 
-/// Spares guests the unpacking of their kernels, where that can be spared all of them: no arm may begin in another way.
+/// Has the arms boot unpacked kernels, if all of them can be unpacked: every arm must start in the same way.
 fn boot_unpacked(
     plan: &Plan,
     kernels: &[Kernel],
     arms: &mut BTreeMap<String, BootFiles>,
-    (cache, task): (&Cache, Task<'_>),
+    cache: &Cache,
+    task: Task<'_>,
 ) -> Result<()> {
     let mut unpacked = Vec::new();
     for kernel in kernels {
@@ -507,11 +511,12 @@ fn boot_unpacked(
     Ok(())
 }
 
-/// Every kernel must come up under KVM for KVM to be of use; the baseline stands for all of them.
+/// Whether guests boot under KVM. Only the baseline's kernel is tried.
 fn probe_kvm(
     plan: &Plan,
     arms: &BTreeMap<String, BootFiles>,
-    (cache, sources): (&Cache, &Sources),
+    cache: &Cache,
+    sources: &Sources,
     task: Task<'_>,
 ) -> Result<Kvm> {
     if plan.machine.clock == Clock::Instructions {
@@ -522,24 +527,26 @@ fn probe_kvm(
             let baseline = &arms[&plan.baseline];
             kvm::probe(cache, &program, baseline, sources.refresh, task)
         }
-        // What is wrong with it is told where a QEMU is chosen for emulation.
+        // `choose_qemu` reports the error.
         Err(_) => Ok(Kvm::Absent("no QEMU to try KVM with".into())),
     }
 }
 
 fn fetch_kernels(
-    (plan, file): (&Plan, &Path),
+    plan: &Plan,
+    file: &Path,
     cache: &Cache,
     flavour: Flavour,
     refresh: bool,
-    (reporter, task): (&Reporter, Task<'_>),
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Vec<Kernel>> {
     let mut kernels = Vec::new();
     for arm in &plan.arms {
         let place = || format!("{}:{}: arm {}", file.display(), arm.line, arm.name);
         let kernel =
             kernel::fetch(cache, &arm.kernel, flavour, refresh, task).with_context(place)?;
-        arm_needs::refuse_kernel(arm, &kernel).with_context(place)?;
+        arm_needs::check_kernel(arm, &kernel).with_context(place)?;
         reporter.line(&format!(
             "arm {}: {} ({})",
             arm.name, kernel.release, kernel.package
@@ -549,8 +556,8 @@ fn fetch_kernels(
     Ok(kernels)
 }
 
-/// Where clients of guests are.
-fn place_of(hardware: &Hardware) -> Clients {
+/// The place of the guests' clients.
+fn clients_place(hardware: &Hardware) -> Clients {
     match &hardware.clients {
         None => Clients::Guest,
         Some(ClientsPlace::Host(_)) => Clients::Host,
@@ -558,7 +565,7 @@ fn place_of(hardware: &Hardware) -> Clients {
     }
 }
 
-/// The clients' guest, with what it boots.
+/// The guest that runs the clients, with the files that it boots.
 fn clients_guest(
     kernel: Kernel,
     content: Content<'_>,
@@ -578,12 +585,15 @@ fn clients_guest(
     })
 }
 
-/// The kernel of the clients' guest: the plan's, else the baseline's.
+/// The kernel of the clients' guest: the one that the plan names, else the baseline's.
 fn client_kernel(
-    (plan, file, kernels): (&Plan, &Path, &[Kernel]),
+    plan: &Plan,
+    file: &Path,
+    kernels: &[Kernel],
     cache: &Cache,
     refresh: bool,
-    (reporter, task): (&Reporter, Task<'_>),
+    reporter: &Reporter,
+    task: Task<'_>,
 ) -> Result<Kernel> {
     let kernel = if let Some(named) = &plan.machine.client_kernel {
         kernel::fetch(cache, named, Flavour::Cloud, refresh, task)
@@ -608,12 +618,12 @@ fn build_image(
     let image = image::build(cache, request(plan, refresh), task)?;
     let whose = format!("image {:?}", image.title());
     for workload in &plan.workloads {
-        refuse_lacks(&whose, workload, &|package| image.has(package))?;
+        check_packages(&whose, workload, &|package| image.has(package))?;
     }
     for arm in &plan.arms {
-        arm_needs::refuse_image(arm, &whose, &image)?;
+        arm_needs::check_image(arm, &whose, &image)?;
     }
-    let size = base::input::units::show_bytes(image.bytes);
+    let size = show_bytes(image.bytes);
     reporter.line(&format!(
         "image {}: {size}, {:.12}",
         image.title(),
@@ -622,24 +632,22 @@ fn build_image(
     Ok(image)
 }
 
-/// The modules that any arm may load for any workload: all guests of a plan have the same.
+/// The kernel modules that any arm may load for any workload. All guests of a plan get the same modules.
 fn modules(plan: &Plan) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
     let is_counted = plan.machine.clock == Clock::Instructions;
     let clients = match plan.machine.clients {
-        None if is_counted || inside(plan).is_some() => Some(Clients::Guest),
+        None if is_counted || workload_with_inner_clients(plan).is_some() => Some(Clients::Guest),
         clients => clients,
     };
     for workload in &plan.workloads {
         let workload = workload::from_plan(workload)?;
         for arm in &plan.arms {
-            let tuning = &arm.tuning;
-            let disturbances = &plan.disturbances;
             names.extend(needs::modules(
                 &arm.sysctl,
-                tuning,
+                &arm.tuning,
                 &*workload,
-                disturbances,
+                &plan.disturbances,
                 clients,
             ));
         }
@@ -650,8 +658,8 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
     Ok(names.into_iter().collect())
 }
 
-/// A disk with seeks needs a kernel that lets a process serve one.
-fn refuse_without_ublk((plan, file): (&Plan, &Path), kernels: &[Kernel]) -> Result<()> {
+/// Refuses kernels without `ublk`, which a disk with seeks needs.
+fn check_ublk(plan: &Plan, file: &Path, kernels: &[Kernel]) -> Result<()> {
     for (arm, kernel) in plan.arms.iter().zip(kernels) {
         if let Some((what, remedy)) = lacks_ublk(plan, arm, kernel)? {
             bail!("{}:{}: {what} ({remedy})", file.display(), arm.line);
@@ -660,7 +668,7 @@ fn refuse_without_ublk((plan, file): (&Plan, &Path), kernels: &[Kernel]) -> Resu
     Ok(())
 }
 
-/// What is wrong with an arm's kernel for a disk with seeks, and the remedy.
+/// The module for a disk with seeks that an arm's kernel lacks, and the remedy; `None` if nothing is missing.
 pub(crate) fn lacks_ublk(
     plan: &Plan,
     arm: &Arm,
@@ -683,11 +691,11 @@ pub(crate) fn lacks_ublk(
     Ok(None)
 }
 
-/// A workload whose clients cannot leave the guest.
-pub(crate) fn inside(plan: &Plan) -> Option<&str> {
-    let is_inside = |one: &&WorkloadPlan| !workload::is_driven_from_outside(one);
-    let found = plan.workloads.iter().find(is_inside);
-    found.map(|workload| workload.id.as_str())
+/// The id of a workload whose clients must run in the guest.
+pub(crate) fn workload_with_inner_clients(plan: &Plan) -> Option<&str> {
+    let mut workloads = plan.workloads.iter();
+    let inner = workloads.find(|workload| !workload::is_driven_from_outside(workload));
+    inner.map(|workload| workload.id.as_str())
 }
 
 pub(crate) fn request(plan: &Plan, refresh: bool) -> Request<'_> {
@@ -700,11 +708,11 @@ pub(crate) fn request(plan: &Plan, refresh: bool) -> Request<'_> {
     }
 }
 
-/// The most that a plan's own files may have together: they travel in memory.
+/// Limit on the total size of a plan's files: they are loaded into the guests' memory.
 pub(crate) const OWN_FILES_BYTES: u64 = 256 << 20;
 
-/// The plan's own files; their paths begin where `plan_file` lies.
-fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
+/// The files that the plan's workloads name, relative to the directory of `plan_file`.
+fn workload_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
     let base = plan_file.parent().unwrap_or(Path::new(""));
     let mut files: BTreeMap<OsString, PathBuf> = BTreeMap::new();
     for workload in &plan.workloads {
@@ -737,8 +745,8 @@ fn own_files(plan: &Plan, plan_file: &Path) -> Result<Vec<PathBuf>> {
     Ok(files.into_values().collect())
 }
 
-/// What a run that goes on must find unchanged: names of inputs with SHA-256.
-pub(crate) fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
+/// Names and SHA-256 sums of files, as inputs of a run. A resumed run must find them unchanged.
+pub(crate) fn file_hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
     let hash = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         Ok((format!("file {name}"), cache::hash_file(path)?))
@@ -746,13 +754,16 @@ pub(crate) fn hashes(files: &[PathBuf]) -> Result<Vec<(String, String)>> {
     files.iter().map(hash).collect()
 }
 
-/// Size of the disk that the plan's workloads need to themselves, 0 for none; what is wrong with it where it cannot be had.
+/// Size of the disk that the plan's workloads need, 0 for none.
+///
+/// # Errors
+/// The plan's machine cannot provide the disk, or the plan has options for a disk but no workload with one.
 pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
     let mut most = 0;
     for workload in &plan.workloads {
         let bytes = workload::from_plan(workload)?.disk_bytes();
         match &plan.machine.seek_disk {
-            Some(disk) => check_room(disk, bytes, workload)?,
+            Some(disk) => check_store_size(disk, bytes, workload)?,
             None if bytes > 0 && plan.machine.clock == Clock::Instructions => bail!(
                 "clock \"instructions\" with a workload that has a disk to itself: {} (write disk = {{ kind = \"seek\" }} in \
                  [machine], or clock = \"wall\": the host's disk takes the host's time)",
@@ -767,12 +778,14 @@ pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
             "disk in [machine] but no workload with a disk to itself (remove it, or add a workload such as io-mix)"
         );
     }
-    let is_set = |arm: &&Arm| {
+    let has_disk_tuning = |arm: &&Arm| {
         !arm.tuning.io_scheduler.is_empty()
             || !arm.tuning.queue.is_empty()
             || arm.tuning.file_system.is_some()
     };
-    if let (Some(arm), 0) = (plan.arms.iter().find(is_set), most) {
+    if most == 0
+        && let Some(arm) = plan.arms.iter().find(has_disk_tuning)
+    {
         bail!(
             "io_scheduler, queue or file_system in arm {} but no workload with a disk to itself (remove it, or add a workload such as io-mix)",
             arm.name
@@ -781,50 +794,48 @@ pub(crate) fn disk_bytes(plan: &Plan) -> Result<u64> {
     Ok(most)
 }
 
-/// Refuses a workload that writes more than a disk with seeks keeps.
-fn check_room(disk: &SeekDisk, bytes: u64, workload: &WorkloadPlan) -> Result<()> {
-    let room = disk.store_bytes;
-    if bytes > room {
+/// Refuses a workload that writes more than a disk with seeks can store.
+fn check_store_size(disk: &SeekDisk, bytes: u64, workload: &WorkloadPlan) -> Result<()> {
+    if bytes > disk.store_bytes {
         let enough = show_bytes(bytes.next_multiple_of(64 << 20));
         bail!(
             "store of the disk too small for {}: {} of {} (write store = \"{enough}\" in disk of [machine], with as much \
              memory more, or have the workload write less)",
             workload.id,
-            show_bytes(room),
+            show_bytes(disk.store_bytes),
             show_bytes(bytes)
         );
     }
     Ok(())
 }
 
-/// Refuses a user land that lacks what a workload serves with.
-fn refuse_lacks(
+/// Refuses a user land without the packages of a workload's servers.
+fn check_packages(
     whose: &str,
     workload: &WorkloadPlan,
     has: &dyn Fn(&str) -> Result<bool>,
 ) -> Result<()> {
-    let mut lacking = Vec::new();
-    let own = workload::from_plan(workload)?;
-    for package in own.packages() {
-        let mut is_there = false;
+    let mut missing = Vec::new();
+    for package in workload::from_plan(workload)?.packages() {
+        let mut is_installed = false;
         for name in package.split('|') {
-            is_there = is_there || has(name)?;
+            is_installed = is_installed || has(name)?;
         }
-        if !is_there {
-            lacking.push(package.replace('|', " or "));
+        if !is_installed {
+            missing.push(package.replace('|', " or "));
         }
     }
-    if !lacking.is_empty() {
+    if !missing.is_empty() {
         bail!(
             "{whose} lacks what workload {} needs: {} (install the packages, or name another image)",
             workload.id,
-            lacking.join(", ")
+            missing.join(", ")
         );
     }
     Ok(())
 }
 
-/// What the run stands on; a run that goes on must find the same.
+/// Names and SHA-256 sums of the run's inputs. A resumed run must find them unchanged.
 fn inputs(
     plan: &Plan,
     kernels: &[Kernel],

@@ -1,7 +1,7 @@
-//! What is shown while a run goes on: one line per event, and on a terminal one moving line below. All of it is on standard error;
-//! with `--json` the events are on standard output as well, as JSON lines.
+//! Shows a run as it goes on: one line per event, and on a terminal a progress line below. All of it goes to standard error.
+//! With `--json` the events also go to standard output, as JSON lines.
 //!
-//! The lines are made from the journal's entries, so that an old run replays as it was shown.
+//! The lines are made from journal entries, so a replayed run shows the same lines.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -19,63 +19,62 @@ use crate::json_lines;
 use crate::lab::{Activity, LabEvent};
 use crate::out;
 
-/// How a run is shown.
+/// Shows the events of a run.
 pub struct Reporter {
-    form: Form,
-    /// The emulated CPU, where it is not the run's own.
+    format: Format,
+    /// The emulated CPU model, if the run is a repetition on another one.
     model: Option<String>,
-    /// The plan, where it is one of several.
+    /// Name of the plan, if it is one of several.
     plan: Option<String>,
-    /// Whether a line says how far the run is after each block.
-    has_looks: bool,
+    /// Whether a line after each block shows the interim check.
+    shows_interim_checks: bool,
     bar: ProgressBar,
-    /// The record of the attempt that ends next: its figures belong on the line.
+    /// The record of the attempt that ends next; its line shows a figure from it.
     record: RefCell<Option<TrialRecord>>,
-    /// The step told last.
+    /// The step that was shown last.
     step: RefCell<String>,
-    /// What the trials under way are run for: never two things at a time.
+    /// The series of the current trials.
     series: Cell<Series>,
-    /// What each trial under way does, by its number.
+    /// The activity of each current trial, by its number.
     activity: RefCell<BTreeMap<u32, String>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum Format {
     Text,
     Json,
 }
 
 impl Reporter {
-    /// Text on standard error, and where it is asked for JSON lines on standard output.
+    /// Text on standard error, and if `json` is set, JSON lines on standard output.
     pub fn new(json: bool) -> Self {
-        Self::of_model(json, None)
+        Self::for_model(json, None)
     }
 
-    /// The same of a run on another emulated CPU.
-    pub fn of_model(json: bool, model: Option<&str>) -> Self {
-        Self::of(json, model, None)
+    /// A reporter for a run on another emulated CPU model.
+    pub fn for_model(json: bool, model: Option<&str>) -> Self {
+        Self::with_bar(json, model, None, ProgressBar::new_spinner())
     }
 
-    /// The same of one of several plans, which share the terminal's last lines; each of its lines begins with its name.
-    pub fn of_plan(json: bool, model: Option<&str>, (plan, bars): (&str, &MultiProgress)) -> Self {
-        Self::of(json, model, Some((plan, bars)))
+    /// A reporter for one of several plans, which share the progress lines. Each line begins with the plan's name.
+    pub fn for_plan(json: bool, model: Option<&str>, plan: &str, bars: &MultiProgress) -> Self {
+        Self::with_bar(
+            json,
+            model,
+            Some(plan),
+            bars.add(ProgressBar::new_spinner()),
+        )
     }
 
-    fn of(json: bool, model: Option<&str>, of_plan: Option<(&str, &MultiProgress)>) -> Self {
-        let form = if json { Form::Json } else { Form::Text };
-        let bar = ProgressBar::new_spinner();
-        let bar = match of_plan {
-            Some((_, bars)) => bars.add(bar),
-            None => bar,
-        };
+    fn with_bar(json: bool, model: Option<&str>, plan: Option<&str>, bar: ProgressBar) -> Self {
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
-        bar.set_style(style.expect("the template is a constant of known form"));
+        bar.set_style(style.expect("the template is valid"));
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
-            form,
+            format: if json { Format::Json } else { Format::Text },
             model: model.map(String::from),
-            plan: of_plan.map(|(plan, _)| plan.into()),
-            has_looks: true,
+            plan: plan.map(String::from),
+            shows_interim_checks: true,
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
@@ -84,27 +83,27 @@ impl Reporter {
         }
     }
 
-    /// The same for a run that is one block of a larger question: it alone says nothing.
+    /// Hides interim checks, for a run that is one block of a larger question.
     #[must_use]
-    pub fn without_looks(mut self) -> Self {
-        self.has_looks = false;
+    pub fn without_interim_checks(mut self) -> Self {
+        self.shows_interim_checks = false;
         self
     }
 
-    /// A step before the run proper: fetching, building, probing. Where there is no moving line each
-    /// step is told once.
-    pub fn step(&self, what: &str, share: Option<f64>) {
-        if self.bar.is_hidden() && *self.step.borrow() != what {
-            self.line(&format!("{what} ..."));
-            *self.step.borrow_mut() = what.into();
+    /// Shows a preparation step such as fetching, building or probing; `share` is the part done, 0 to 1.
+    /// Without a progress line, each step is printed once.
+    pub fn step(&self, step: &str, share: Option<f64>) {
+        if self.bar.is_hidden() && *self.step.borrow() != step {
+            self.line(&format!("{step} ..."));
+            *self.step.borrow_mut() = step.into();
         }
         let percent = share
             .map(|share| format!(" {:.0} %", share * 100.0))
             .unwrap_or_default();
-        self.set_message(&format!("{what}{percent}"));
+        self.set_message(&format!("{step}{percent}"));
     }
 
-    /// A line that stays.
+    /// Prints a permanent line.
     pub fn line(&self, line: &str) {
         let line = match &self.plan {
             Some(plan) => format!("{plan}  {line}"),
@@ -124,7 +123,7 @@ impl Reporter {
         });
     }
 
-    /// A line for machines.
+    /// Prints a JSON line.
     fn json_line(&self, mut line: Value) {
         if let Some(plan) = &self.plan {
             line["plan"] = plan.as_str().into();
@@ -133,14 +132,14 @@ impl Reporter {
     }
 
     /// Shows an event of the lab.
-    pub fn tell(&self, event: LabEvent<'_>) {
+    pub fn show(&self, event: LabEvent<'_>) {
         match event {
             LabEvent::Record(record) => {
                 *self.record.borrow_mut() = Some(record.clone());
-                self.pass(&record.trial, None);
+                self.set_activity(&record.trial, None);
             }
             LabEvent::Activity(trial, Activity::Defect(found)) => {
-                if self.form == Form::Json {
+                if self.format == Format::Json {
                     let line = json_lines::defect(trial, found, self.model.as_deref());
                     self.json_line(line);
                 }
@@ -149,10 +148,10 @@ impl Reporter {
                 }
             }
             LabEvent::Activity(trial, activity) => {
-                self.pass(trial, passing_line(self.series.get(), trial, activity));
+                self.set_activity(trial, activity_line(self.series.get(), trial, activity));
             }
             LabEvent::Violated((blocks, min_blocks), found) => {
-                if self.form == Form::Json {
+                if self.format == Format::Json {
                     let after = (blocks, min_blocks);
                     let line = json_lines::violations(after, found, self.model.as_deref());
                     self.json_line(line);
@@ -162,7 +161,7 @@ impl Reporter {
                 }
             }
             LabEvent::Before(entries) => {
-                if self.form == Form::Json {
+                if self.format == Format::Json {
                     for entry in entries {
                         self.json_line(json_lines::event(entry, self.model.as_deref()));
                     }
@@ -172,7 +171,7 @@ impl Reporter {
                 }
             }
             LabEvent::Entry(entry) => {
-                if self.form == Form::Json {
+                if self.format == Format::Json {
                     let line = json_lines::event(entry, self.model.as_deref());
                     self.json_line(line);
                 }
@@ -183,8 +182,8 @@ impl Reporter {
         }
     }
 
-    /// Changes what the moving line says of a trial: nothing, once it has ended.
-    fn pass(&self, trial: &Trial, line: Option<String>) {
+    /// Sets a trial's activity in the progress line; `None` removes the trial.
+    fn set_activity(&self, trial: &Trial, line: Option<String>) {
         let mut activity = self.activity.borrow_mut();
         match line {
             Some(line) => activity.insert(trial.number, line),
@@ -194,7 +193,7 @@ impl Reporter {
         self.set_message(&lines.join("; "));
     }
 
-    /// Takes the moving line away.
+    /// Removes the progress line.
     pub fn close(&self) {
         self.bar.finish_and_clear();
     }
@@ -245,7 +244,7 @@ impl Reporter {
                 "  block {block:2}  {workload}  does not count and is run again: {}",
                 judge::report::disturbance(disturbance)
             )),
-            Event::Looked { .. } | Event::Closed { .. } if !self.has_looks => None,
+            Event::Looked { .. } | Event::Closed { .. } if !self.shows_interim_checks => None,
             Event::Looked { blocks, looks, .. } => {
                 let lines = looks
                     .iter()
@@ -259,7 +258,7 @@ impl Reporter {
                 to,
                 error_rate,
                 ..
-            } => Some(extended_line((*from, *to), *error_rate)),
+            } => Some(extended_line(*from, *to, *error_rate)),
         }
     }
 }
@@ -270,7 +269,7 @@ impl Drop for Reporter {
     }
 }
 
-/// What earlier sessions of a run have done; nothing where there was none.
+/// A summary of the earlier sessions of a run; `None` if there are none.
 fn before_line(entries: &[Entry]) -> Option<String> {
     let (mut trials, mut blocks, mut end) = (0_usize, 0, "the run is not over".to_owned());
     for entry in entries {
@@ -291,8 +290,8 @@ fn before_line(entries: &[Entry]) -> Option<String> {
         }
     }
     let first = entries.first()?;
-    let trials = counted(trials, "trial");
-    let blocks = counted(blocks as usize, "block");
+    let trials = count_noun(trials, "trial");
+    let blocks = count_noun(blocks as usize, "block");
     Some(format!(
         "this run began {}: {trials} done, {blocks} complete; {end}",
         first.at
@@ -300,31 +299,28 @@ fn before_line(entries: &[Entry]) -> Option<String> {
 }
 
 /// `1 trial`, `2 trials`.
-fn counted(count: usize, what: &str) -> String {
+fn count_noun(count: usize, noun: &str) -> String {
     match count {
-        1 => format!("1 {what}"),
-        _ => format!("{count} {what}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
     }
 }
 
-/// What more blocks cost.
-fn extended_line((from, to): (u32, u32), error_rate: f64) -> String {
-    let more = match to.saturating_sub(from) {
-        1 => "1 block".to_owned(),
-        more => format!("{more} blocks"),
-    };
+/// The error rate that an extension implies.
+fn extended_line(from: u32, to: u32, error_rate: f64) -> String {
     format!(
-        "{more} more for an undecided run, {to} at the most: a wrong verdict now has a chance of at most {} %",
+        "{} more for an undecided run, {to} at the most: a wrong verdict now has a chance of at most {} %",
+        count_noun(to.saturating_sub(from) as usize, "block"),
         significant(round_up(error_rate * 100.0), 3)
     )
 }
 
-/// To a tenth and never down: a bound that is rounded down is none.
+/// Rounds up to a tenth: an upper bound must not be rounded down.
 fn round_up(percent: f64) -> f64 {
     (percent * 10.0 - 1e-9).ceil() / 10.0
 }
 
-fn passing_line(series: Series, trial: &Trial, activity: &Activity) -> Option<String> {
+fn activity_line(series: Series, trial: &Trial, activity: &Activity) -> Option<String> {
     let Trial {
         number, block, arm, ..
     } = trial;
@@ -332,22 +328,22 @@ fn passing_line(series: Series, trial: &Trial, activity: &Activity) -> Option<St
         Activity::Booting => "booting".to_string(),
         Activity::Phase(phase) => phase.words().to_string(),
         Activity::Tick(tick) => format!("second {}, {} served", tick.second, tick.ok),
-        // Those have lines of their own.
+        // The caller shows defects on separate lines; cancelled trials leave the progress line.
         Activity::Defect(_) | Activity::Cancelled => return None,
     };
-    let what = what(series);
+    let label = series_label(series);
     if *number == 0 {
-        let what = if *block == 0 {
+        let label = if *block == 0 {
             "ceiling"
         } else {
             "one client fewer"
         };
-        return Some(format!("{what} ({arm}): {doing}"));
+        return Some(format!("{label} ({arm}): {doing}"));
     }
-    Some(format!("{what} {number:03} ({arm}): {doing}"))
+    Some(format!("{label} {number:03} ({arm}): {doing}"))
 }
 
-/// A defect, as soon as it was told.
+/// The line of a new defect.
 fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
     let Trial {
         number,
@@ -356,12 +352,13 @@ fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
         workload,
         ..
     } = trial;
-    let (what, said) = (what(series), judge::report::defect(found));
-    format!("  block {block:2}  {what} {number:03}  {workload}  {arm:12} {said}")
+    let label = series_label(series);
+    let defect = judge::report::defect(found);
+    format!("  block {block:2}  {label} {number:03}  {workload}  {arm:12} {defect}")
 }
 
-/// What a trial is called.
-fn what(series: Series) -> &'static str {
+/// How lines call a trial of a series.
+fn series_label(series: Series) -> &'static str {
     match series {
         Series::Judged => "trial",
         Series::Profiled => "profiled, not judged,",
@@ -369,10 +366,10 @@ fn what(series: Series) -> &'static str {
 }
 
 fn ended_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
-    line_of(Series::Judged, trial, attempt, &end_of(record))
+    trial_line(Series::Judged, trial, attempt, &outcome_text(record))
 }
 
-/// A trial that was run for its profile alone: its figures, and how much was sampled.
+/// The line of a trial that ran only for its profile: its figure, and how much was sampled.
 fn profiled_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> String {
     let profile = match record.and_then(|record| record.profile.as_ref()) {
         Some(ProfileNote::Sampled { samples, lost, .. }) => {
@@ -381,11 +378,11 @@ fn profiled_line(trial: &Trial, attempt: u32, record: Option<&TrialRecord>) -> S
         Some(ProfileNote::Missing(why)) => format!(", no profile: {why}"),
         Some(ProfileNote::Kept { .. }) | None => String::new(),
     };
-    let end = format!("{}{profile}", end_of(record));
-    line_of(Series::Profiled, trial, attempt, &end)
+    let end = format!("{}{profile}", outcome_text(record));
+    trial_line(Series::Profiled, trial, attempt, &end)
 }
 
-fn line_of(series: Series, trial: &Trial, attempt: u32, end: &str) -> String {
+fn trial_line(series: Series, trial: &Trial, attempt: u32, end: &str) -> String {
     let again = if attempt > 1 {
         format!(", attempt {attempt}")
     } else {
@@ -398,13 +395,13 @@ fn line_of(series: Series, trial: &Trial, attempt: u32, end: &str) -> String {
         workload,
         ..
     } = trial;
-    let what = what(series);
-    format!("  block {block:2}  {what} {number:03}  {workload}  {arm:12} {end}{again}")
+    let label = series_label(series);
+    format!("  block {block:2}  {label} {number:03}  {workload}  {arm:12} {end}{again}")
 }
 
-fn end_of(record: Option<&TrialRecord>) -> String {
+fn outcome_text(record: Option<&TrialRecord>) -> String {
     match record.map(|record| &record.outcome) {
-        // A block that another node ran: its figures are in the report.
+        // Another node ran the block; its figures are in the report.
         None => "done".into(),
         Some(Outcome::Measured(measurement)) => match measurement.figures.first() {
             Some(figure) => {

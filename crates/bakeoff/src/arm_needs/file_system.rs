@@ -1,4 +1,4 @@
-//! The file system of the workload's disk: its tools come with the image, its driver with the kernel.
+//! Checks for the file system of the workload's disk: the image must have its tools, and the kernel its driver.
 
 use guest::schedulers::Lack;
 use machine::cache::Cache;
@@ -10,32 +10,32 @@ use crate::prepare::request;
 /// What an arm's kernel lacks for its file system.
 pub(super) fn kernel_lacks(arm: &Arm, release: &str, config: &str) -> Option<Lack> {
     let option = arm.tuning.file_system?.kernel_option();
-    let with = ["y", "m"].map(|how| format!("{option}={how}"));
-    let has = config
+    let enabled = ["y", "m"].map(|value| format!("{option}={value}"));
+    let is_enabled = config
         .lines()
-        .any(|line| with.iter().any(|one| one == line));
-    (!has).then(|| Lack {
+        .any(|line| enabled.iter().any(|setting| setting == line));
+    (!is_enabled).then(|| Lack {
         what: format!("file_system on a kernel without {option}: {release}"),
         remedy: "name a kernel that has it, or another file system".into(),
     })
 }
 
-/// What an arm's image will lack, as far as that is known of its recipe.
+/// What an arm's image will lack, as far as its recipe shows that.
 pub(super) fn recipe_lacks(cache: &Cache, plan: &Plan, arm: &Arm) -> Option<Lack> {
     if plan.machine.kind != MachineKind::Qemu {
         return None;
     }
     let package = package(arm)?;
     let recipe = &plan.image.as_ref()?.recipe;
-    // What is wrong with a recipe is told where it is read.
+    // Errors of a recipe are reported when it is read.
     let has = image::will_have(cache, request(plan, false), package).ok()?;
     (has == Some(false)).then(|| image_lacks(&format!("image {recipe:?}"), package))
 }
 
-/// The package that makes an arm's file system, where not every image has it.
+/// The package that makes an arm's file system; `None` if every image has it.
 pub(super) fn package(arm: &Arm) -> Option<&'static str> {
-    let own = arm.tuning.file_system?;
-    (own != FileSystem::default()).then(|| own.package())
+    let file_system = arm.tuning.file_system?;
+    (file_system != FileSystem::default()).then(|| file_system.package())
 }
 
 pub(super) fn image_lacks(image: &str, package: &str) -> Lack {
@@ -54,10 +54,10 @@ mod tests {
     use plan::Checks;
 
     use super::*;
-    use crate::arm_needs::refuse_by;
+    use crate::arm_needs::check_arms_with;
     use crate::prepare::disk_bytes;
 
-    /// A plan with two arms, one without and one with a file system of that name.
+    /// A plan with two arms, the second one with the file system.
     fn plan(recipe: &str, kernel: &str, file_system: &str, workload: &str) -> Plan {
         let text = format!(
             "title = \"t\"\nbaseline = \"a\"\n[image]\nrecipe = \"{recipe}\"\n[arm.a]\nkernel = \"{kernel}\"\n\
@@ -67,12 +67,12 @@ mod tests {
         plan::read("plan.toml", &text, Path::new(""), checks).unwrap()
     }
 
-    /// What is said of it.
+    /// Checks the message for such a plan.
     fn check(recipe: &str, kernel: &str, file_system: &str, want: &Expect) {
         let plan = plan(recipe, kernel, file_system, "io-mix");
         let dir = tempfile::tempdir().unwrap();
-        let said = refuse_by(Some(&Cache::open(dir.path())), "plan.toml", &plan);
-        want.assert_eq(&said.map_or_else(|why| why.to_string(), |()| "good".into()));
+        let checked = check_arms_with(Some(&Cache::open(dir.path())), "plan.toml", &plan);
+        want.assert_eq(&checked.map_or_else(|why| why.to_string(), |()| "good".into()));
     }
 
     #[test]
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_system_without_a_disk_is_refused_whichever_it_is() {
+    fn any_file_system_without_a_disk_is_refused() {
         for file_system in ["ext4", "xfs"] {
             let plan = plan("tools", "debian:sid/6", file_system, "threads");
             let why = disk_bytes(&plan).unwrap_err().to_string();
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_recipe_of_the_users_own_only_what_it_lists_is_known() {
+    fn a_users_recipe_may_have_packages_that_it_does_not_list() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         fs::write(&path, "suite = \"trixie\"\npackages = [\"fio\"]\n").unwrap();

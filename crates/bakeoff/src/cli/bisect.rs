@@ -7,7 +7,7 @@ use clap::Args;
 use super::EmulatorArgs;
 use super::judge::error_rate;
 
-/// Chance of a wrong step that is accepted where none is typed.
+/// The default error rate.
 pub(crate) const ERROR_RATE: f64 = 0.01;
 
 /// `bakeoff bisect`: what was typed.

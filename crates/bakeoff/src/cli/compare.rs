@@ -64,7 +64,7 @@ pub struct CompareArgs {
 
 const QUESTION: &str = "Question";
 
-/// The error rate where none is typed: that of plans.
+/// The default error rate, the same as in plans.
 pub(crate) const ERROR_RATE: f64 = 0.05;
 
 /// `bakeoff new`.

@@ -49,13 +49,13 @@ pub struct JudgeArgs {
     pub markdown: bool,
 }
 
-/// The margin where none is typed.
+/// The default margin.
 pub(crate) const MARGIN: f64 = 0.02;
 
-/// The error rate where none is typed.
+/// The default error rate.
 pub(crate) const ERROR_RATE: f64 = 0.01;
 
-/// The seed where none is typed.
+/// The default seed.
 pub(crate) const SEED: u64 = 1;
 
 const FIGURES: &str = "Figures of other tools";
@@ -68,7 +68,7 @@ pub(super) fn error_rate(text: &str) -> Result<f64, String> {
     within(text, LEAST_ERROR_RATE, MOST_ERROR_RATE)
 }
 
-/// The limits are those of plans.
+/// Reads a share within limits, which are the same as in plans.
 fn within(text: &str, least: f64, most: f64) -> Result<f64, String> {
     match units::share(text)? {
         share if least < share && share <= most => Ok(share),

@@ -1,4 +1,4 @@
-//! `bakeoff index`, and what `bakeoff run` of several plans takes beside.
+//! `bakeoff index`, and options of `bakeoff run` for several plans.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use super::judge::error_rate;
 
 const NIGHT: &str = "Several plans";
 
-/// The error rate of a night where none is typed.
+/// The default error rate of a night.
 pub(crate) const ERROR_RATE: f64 = 0.05;
 
 /// The rates of a night.

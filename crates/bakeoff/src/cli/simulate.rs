@@ -31,7 +31,7 @@ pub struct SimulateArgs {
     pub jobs: Option<u16>,
 }
 
-/// Examples, and the machines that can be named.
+/// Examples, and the names of noise models.
 pub fn examples() -> String {
     let mut text = String::from(
         "Examples:\n  bakeoff simulate plans/web-static.toml\n  \

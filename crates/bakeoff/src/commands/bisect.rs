@@ -1,14 +1,14 @@
-//! `bisect`: which version, or which commit, a metric changed with.
+//! `bisect`: finds the version, or the commit, with which a metric changed.
 //!
 //! ```text
-//! what was typed -> line of versions (Debian's, or commits that are built)
-//!   --walk: one run of all of them, side by side            -> steps with their shares
-//!   else:   blocks of {first, candidate, last}, each a run  -> the one step (`crate::bisect`)
+//! options -> version series (Debian's versions, or commits that are built)
+//!   --walk: one run of all versions                         -> steps with their shares
+//!   else:   blocks of {first, candidate, last}, each a run  -> the step (`crate::bisect`)
 //!   --why:  then a profiled run of the two versions found   -> mechanisms
 //! ```
 
 mod dry_run;
-mod line;
+mod version_series;
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ use record::verdict::Verdict;
 use workload::metric_names;
 
 use super::report::width;
-use super::run::{Looks, Setting, run_made};
+use super::run::{InterimChecks, RunSettings, run_derived_plan};
 use super::{End, explained, print_json, read_plan};
 use crate::bisect;
 use crate::bisect::{Bisect, Measured};
@@ -40,15 +40,15 @@ use crate::out;
 use crate::prepare;
 use crate::prepare::Sources;
 use crate::reporter::Reporter;
-use line::Line;
+use version_series::VersionSeries;
 
-/// What a version costs that was never measured, in blocks: its kernel is fetched and packed.
-const FIRST_COST: f64 = 1.2;
+/// Cost of a version's first block, in later blocks: its kernel is fetched and packed.
+const FIRST_BLOCK_COST: f64 = 1.2;
 
-/// The same of a commit, which is built.
-const FIRST_COST_OF_COMMIT: f64 = 3.0;
+/// Cost of a commit's first block, in later blocks: its kernel is built.
+const FIRST_COMMIT_COST: f64 = 3.0;
 
-/// Bisects, or goes on with it.
+/// Runs or resumes a bisection.
 pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
     if args.dry_run && args.plan.is_dir() {
         bail!(
@@ -57,38 +57,41 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
         );
     }
     if args.walk && args.plan.is_dir() {
-        return walk_of_run(args, json);
+        return walk_existing_run(args, json);
     }
     let qemu = args.emulator.named();
     let (text, plan) = read_plan(&args.plan, qemu.as_deref())?;
-    refuse(args, &plan)?;
-    refuse_metric(args, &plan)?;
-    super::refuse_emulator(&args.emulator, &plan)?;
-    prepare::refuse_unfit((&plan, &args.plan))?;
+    check_plan(args, &plan)?;
+    check_metric(args, &plan)?;
+    super::check_emulator(&args.emulator, &plan)?;
+    prepare::check_plan_fits_machine(&plan, &args.plan)?;
     let config = match args.tree {
         Some(_) => {
             kernel_build::refuse_lacks()?;
-            Some(kernel_build::configuration(&how(args))?)
+            Some(kernel_build::configuration(&build_options(args))?)
         }
         None => None,
     };
-    let line = line::read(args, json)?;
-    for remark in &line.remarks {
-        out::error_line(&format!("note: {remark}"));
+    let series = version_series::read(args, json)?;
+    for note in &series.notes {
+        out::error_line(&format!("note: {note}"));
     }
     if args.dry_run {
-        return dry_run::tell(args, &plan, &line, json);
+        return dry_run::print(args, &plan, &series, json);
     }
-    let out = args.out.clone().unwrap_or_else(|| place(args, &line));
-    let asked = Asked {
+    let out = match &args.out {
+        Some(out) => out.clone(),
+        None => default_directory(args, &series),
+    };
+    let bisecting = Bisecting {
         args,
         json,
         text,
         plan,
-        line,
+        series,
         config,
         out,
-        setting: Setting {
+        settings: RunSettings {
             file: &args.plan,
             sources: Sources {
                 refresh: false,
@@ -98,32 +101,31 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             interrupted: super::watch_signals()?,
             jobs: args.jobs,
             json: false,
-            seat: None,
-            looks: Looks::Elsewhere,
+            night_slot: None,
+            interim_checks: InterimChecks::Hidden,
         },
     };
     if args.walk {
-        asked.walk()
+        bisecting.walk()
     } else {
-        asked.bisect()
+        bisecting.bisect()
     }
 }
 
-/// The steps of a run that is there already, its baseline being the first version and its other arms the line in their order.
-fn walk_of_run(args: &BisectArgs, json: bool) -> Result<End> {
-    let is_typed = args.from.is_some() || args.tree.is_some() || args.max_blocks.is_some();
-    if is_typed || args.why || args.out.is_some() || args.error_rate.is_some() {
+/// Prints the steps of an existing run. Its baseline is the first version, and its other arms are the later ones in order.
+fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
+    let has_series = args.from.is_some() || args.tree.is_some() || args.max_blocks.is_some();
+    if has_series || args.why || args.out.is_some() || args.error_rate.is_some() {
         bail!(
             "a run is walked as it is: {} (leave all but --walk out, or name a plan file)",
             args.plan.display()
         );
     }
     let run = rundir::load(&args.plan, &workload::check)?;
-    let baseline = run.plan.baseline.clone();
+    let mut names = vec![run.plan.baseline.clone()];
     let others = run.plan.arms.iter().map(|arm| arm.name.clone());
-    let others = others.filter(|name| *name != baseline);
-    let line: Vec<String> = std::iter::once(baseline.clone()).chain(others).collect();
-    let found = walk::walk(&run, &line);
+    names.extend(others.filter(|name| *name != run.plan.baseline));
+    let found = walk::walk(&run, &names);
     if json {
         print_json(&found)?;
     } else {
@@ -132,8 +134,8 @@ fn walk_of_run(args: &BisectArgs, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// Refuses plans that have no line of kernels.
-fn refuse(args: &BisectArgs, plan: &Plan) -> Result<()> {
+/// Refuses plans that cannot be bisected.
+fn check_plan(args: &BisectArgs, plan: &Plan) -> Result<()> {
     match plan.machine.kind {
         MachineKind::Qemu | MachineKind::Ssh => {}
         MachineKind::Local | MachineKind::Url => bail!(
@@ -143,7 +145,8 @@ fn refuse(args: &BisectArgs, plan: &Plan) -> Result<()> {
         ),
     }
     if plan.workloads.len() > 1 && !args.walk {
-        let names: Vec<&str> = plan.workloads.iter().map(|one| one.id.as_str()).collect();
+        let workloads = plan.workloads.iter();
+        let names: Vec<&str> = workloads.map(|workload| workload.id.as_str()).collect();
         bail!(
             "bisect follows one workload, the plan has {}: {} (leave the others out, or take --walk)",
             names.len(),
@@ -153,8 +156,8 @@ fn refuse(args: &BisectArgs, plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a metric that the workload cannot have, before anything is looked up.
-fn refuse_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
+/// Refuses a metric that the workload cannot have.
+fn check_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
     let Some(metric) = &args.metric else {
         return Ok(());
     };
@@ -172,37 +175,37 @@ fn refuse_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
 }
 
 /// `runs/bisect-web-static-6.1.176-7.3.4`.
-fn place(args: &BisectArgs, line: &Line) -> PathBuf {
+fn default_directory(args: &BisectArgs, series: &VersionSeries) -> PathBuf {
     let plan = args.plan.file_stem().unwrap_or_default().to_string_lossy();
-    let [first, last] = line.ends();
+    let [first, last] = series.ends();
     let kind = if args.walk { "walk" } else { "bisect" };
     Path::new("runs").join(format!("{kind}-{plan}-{first}-{last}"))
 }
 
-/// All that was asked for.
-struct Asked<'a> {
+/// The inputs of a bisection.
+struct Bisecting<'a> {
     args: &'a BisectArgs,
     json: bool,
     text: String,
     plan: Plan,
-    line: Line,
-    /// Of the kernels, where they are built.
+    series: VersionSeries,
+    /// Configuration of the kernels, if they are built.
     config: Option<KernelConfig>,
     out: PathBuf,
-    setting: Setting<'a>,
+    settings: RunSettings<'a>,
 }
 
-impl Asked<'_> {
+impl Bisecting<'_> {
     fn bisect(&self) -> Result<End> {
-        if self.line.versions.len() < 3 {
-            let [first, last] = self.line.ends();
+        if self.series.versions.len() < 3 {
+            let [first, last] = self.series.ends();
             bail!(
                 "nothing lies between {first} and {last} (take other ends, or compare these two: bakeoff compare)"
             );
         }
         let design = design(self.args, &self.plan);
-        let last = RefCell::new(String::new());
-        let [from, to] = self.line.ends();
+        let last_line = RefCell::new(String::new());
+        let [from, to] = self.series.ends();
         let title = format!("{}: {from} to {to}", self.plan.workloads[0].id);
         let bisect = Bisect {
             dir: &self.out,
@@ -213,20 +216,20 @@ impl Asked<'_> {
                 plan: sha256(self.text.as_bytes()),
                 metric: self.args.metric.clone(),
                 config: self.config.clone(),
-                line: self.line.versions.clone(),
+                line: self.series.versions.clone(),
             },
             design: &design,
-            first_cost: match self.line.tree {
-                Some(_) => FIRST_COST_OF_COMMIT,
-                None => FIRST_COST,
+            first_cost: match self.series.tree {
+                Some(_) => FIRST_COMMIT_COST,
+                None => FIRST_BLOCK_COST,
             },
             measure: &|number, candidate| self.measure(number, candidate),
-            show: &|now| {
-                let line = judge::report::bisection_line(now);
-                if *last.borrow() != line {
+            show: &|bisection| {
+                let line = judge::report::bisection_line(bisection);
+                if *last_line.borrow() != line {
                     out::error_line(&line);
                 }
-                *last.borrow_mut() = line;
+                *last_line.borrow_mut() = line;
             },
         };
         let (found, finish) = bisect::run(&bisect)?;
@@ -234,14 +237,14 @@ impl Asked<'_> {
         if finish == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
-                self.again()
+                self.resume_command()
             );
         }
         let page = self.write(
             "bisect.html",
             judge::report::bisection_html(&found).as_bytes(),
         )?;
-        self.tell(
+        self.print(
             &judge::report::bisection_terminal(&found, width()),
             &found,
             &page,
@@ -253,16 +256,16 @@ impl Asked<'_> {
         Ok(end(&found))
     }
 
-    /// One block: both ends and a candidate.
+    /// Measures one block: both ends and a candidate.
     fn measure(&self, number: u32, candidate: usize) -> Result<Measured> {
-        let last = self.line.versions.len() - 1;
+        let last = self.series.versions.len() - 1;
         let mut arms = Vec::new();
-        for place in [0, candidate, last] {
-            match self.arm(place) {
+        for index in [0, candidate, last] {
+            match self.arm(index) {
                 Ok(arm) => arms.push(arm),
                 Err(_) if self.is_interrupted() => return Ok(Measured::Interrupted),
-                // A commit that does not build is left out. What Debian has is always whole: that cannot be fetched is another thing.
-                Err(why) if place == candidate && self.line.tree.is_some() => {
+                // A commit that does not build is skipped. A Debian kernel that cannot be fetched is an error.
+                Err(why) if index == candidate && self.series.tree.is_some() => {
                     return Ok(Measured::NoCandidate(format!("{why:#}")));
                 }
                 Err(why) => return Err(why),
@@ -277,7 +280,7 @@ impl Asked<'_> {
         };
         let dir = self.out.join(format!("blocks/{number:03}"));
         let text = of_kernels(&self.text, asked)?;
-        if run_made(&self.setting, text, &dir)? == Finish::Interrupted {
+        if run_derived_plan(&self.settings, text, &dir)? == Finish::Interrupted {
             return Ok(Measured::Interrupted);
         }
         let run = rundir::load(&dir, &workload::check)?;
@@ -293,20 +296,20 @@ impl Asked<'_> {
                 self.args.metric.as_deref().unwrap_or_default(),
                 known.join(", ")
             ),
-            OfRun::Lacks(lacks) => Ok(lacking(&run, &lacks, &arms[1].name)),
+            OfRun::Lacks(lacks) => Ok(missing_figures(&run, &lacks, &arms[1].name)),
         }
     }
 
     fn is_interrupted(&self) -> bool {
-        self.setting
+        self.settings
             .interrupted
             .load(std::sync::atomic::Ordering::Relaxed)
     }
 
-    /// The arm of a version; its kernel is built where it is a commit.
-    fn arm(&self, place: usize) -> Result<KernelArm> {
-        let version = &self.line.versions[place];
-        let Some(tree) = &self.line.tree else {
+    /// The arm of a version. Builds the kernel of a commit.
+    fn arm(&self, index: usize) -> Result<KernelArm> {
+        let version = &self.series.versions[index];
+        let Some(tree) = &self.series.tree else {
             return Ok(KernelArm {
                 name: version.name.clone(),
                 kernel: version.source.clone(),
@@ -317,11 +320,11 @@ impl Asked<'_> {
         let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
         let task = Task {
             tell: &tell,
-            stop: &self.setting.interrupted,
+            stop: &self.settings.interrupted,
         };
-        let how = how(self.args);
+        let options = build_options(self.args);
         let cache = Cache::of_user()?;
-        let built = kernel_build::build_commit(&cache, (tree, &version.source), &how, task);
+        let built = kernel_build::build_commit(&cache, (tree, &version.source), &options, task);
         reporter.close();
         let kernel =
             built.with_context(|| format!("commit {} ({})", version.name, version.about))?;
@@ -334,7 +337,7 @@ impl Asked<'_> {
     }
 
     fn walk(&self) -> Result<End> {
-        let steps = self.line.versions.len() - 1;
+        let steps = self.series.versions.len() - 1;
         let error_rate = self.args.error_rate.unwrap_or(self.plan.design.error_rate);
         let fewest = walk::fewest_blocks(steps, error_rate);
         let blocks = self.args.max_blocks.unwrap_or(fewest);
@@ -343,7 +346,7 @@ impl Asked<'_> {
                 "too few blocks to call one of {steps} steps significant: --max-blocks {blocks} (take {fewest}, fewer versions, or a higher --error-rate)"
             );
         }
-        let arms = (0..=steps).map(|place| self.arm(place));
+        let arms = (0..=steps).map(|index| self.arm(index));
         let arms = arms.collect::<Result<Vec<_>>>()?;
         let asked = OfKernels {
             arms: &arms,
@@ -353,10 +356,10 @@ impl Asked<'_> {
             why: false,
         };
         let text = of_kernels(&self.text, asked)?;
-        if run_made(&self.setting, text, &self.out)? == Finish::Interrupted {
+        if run_derived_plan(&self.settings, text, &self.out)? == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
-                self.again()
+                self.resume_command()
             );
         }
         let run = rundir::load(&self.out, &workload::check)?;
@@ -364,14 +367,14 @@ impl Asked<'_> {
         let found = walk::walk(&run, &names);
         self.write("walk.json", &serde_json::to_vec_pretty(&found)?)?;
         let page = self.write("walk.html", judge::report::walk_html(&found).as_bytes())?;
-        self.tell(
+        self.print(
             &judge::report::walk_terminal(&found, width()),
             &found,
             &page,
         )?;
         if self.args.why {
             let primary = found.metrics.first().map(|metric| metric.steps.as_slice());
-            match primary.and_then(largest) {
+            match primary.and_then(largest_step) {
                 Some(step) => self.why(step.before, step.after)?,
                 None => {
                     out::error_line("note: no step is significant, so there is none to explain");
@@ -381,7 +384,7 @@ impl Asked<'_> {
         Ok(End::Done)
     }
 
-    /// A profiled run of two versions, and what their difference is made of.
+    /// Runs two versions with profiles, and explains their difference.
     fn why(&self, before: usize, after: usize) -> Result<()> {
         let arms = [self.arm(before)?, self.arm(after)?];
         let asked = OfKernels {
@@ -395,10 +398,10 @@ impl Asked<'_> {
         let dir = self
             .out
             .join(format!("why-{}-{}", arms[0].name, arms[1].name));
-        if run_made(&self.setting, text, &dir)? == Finish::Interrupted {
+        if run_derived_plan(&self.settings, text, &dir)? == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
-                self.again()
+                self.resume_command()
             );
         }
         let run = rundir::load(&dir, &workload::check)?;
@@ -412,7 +415,7 @@ impl Asked<'_> {
         }
     }
 
-    fn tell<T: serde::Serialize>(&self, text: &str, value: &T, page: &Path) -> Result<()> {
+    fn print<T: serde::Serialize>(&self, text: &str, value: &T, page: &Path) -> Result<()> {
         if self.json {
             return print_json(value);
         }
@@ -428,46 +431,46 @@ impl Asked<'_> {
         Ok(self.out.join(name))
     }
 
-    /// The command that goes on with it, for a shell.
-    fn again(&self) -> String {
+    /// The shell command that resumes the bisection.
+    fn resume_command(&self) -> String {
         let args = self.args;
-        let word = |path: &Path| shell_word(&path.to_string_lossy());
-        let mut words = vec!["bakeoff bisect".into(), word(&args.plan)];
-        let mut add = |name: &str, value: Option<&str>| {
-            if let Some(value) = value {
-                words.extend([name.into(), shell_word(value)]);
-            }
-        };
+        let plan = shell_word(&args.plan.to_string_lossy());
+        let mut words = vec!["bakeoff bisect".into(), plan];
         let path = |path: &Option<PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        add("--from", args.from.as_deref());
-        add("--to", args.to.as_deref());
-        add("--tree", path(&args.tree).as_deref());
-        add("--commits", args.commits.as_deref());
-        add("--config", path(&args.config).as_deref());
-        add("--metric", args.metric.as_deref());
-        add(
-            "--error-rate",
-            args.error_rate.map(|rate| rate.to_string()).as_deref(),
-        );
-        add(
-            "--max-blocks",
-            args.max_blocks.map(|most| most.to_string()).as_deref(),
-        );
-        add("--out", path(&args.out).as_deref());
-        add("--jobs", args.jobs.map(|jobs| jobs.to_string()).as_deref());
-        add("--qemu", path(&args.emulator.named()).as_deref());
-        let switches = [
+        for (option, value) in [
+            ("--from", args.from.clone()),
+            ("--to", args.to.clone()),
+            ("--tree", path(&args.tree)),
+            ("--commits", args.commits.clone()),
+            ("--config", path(&args.config)),
+            ("--metric", args.metric.clone()),
+            ("--error-rate", args.error_rate.map(|rate| rate.to_string())),
+            (
+                "--max-blocks",
+                args.max_blocks.map(|blocks| blocks.to_string()),
+            ),
+            ("--out", path(&args.out)),
+            ("--jobs", args.jobs.map(|jobs| jobs.to_string())),
+            ("--qemu", path(&args.emulator.named())),
+        ] {
+            if let Some(value) = value {
+                words.extend([option.into(), shell_word(&value)]);
+            }
+        }
+        for (is_set, option) in [
             (args.all_versions, "--all-versions"),
             (args.walk, "--walk"),
             (args.why, "--why"),
-        ];
-        let typed = switches.iter().filter(|(is_typed, _)| *is_typed);
-        words.extend(typed.map(|(_, name)| (*name).into()));
+        ] {
+            if is_set {
+                words.push(option.into());
+            }
+        }
         words.join(" ")
     }
 }
 
-/// Margin, error rate, blocks and seed of a bisection.
+/// The design of a bisection, from the plan's design and the options.
 fn design(args: &BisectArgs, plan: &Plan) -> Design {
     Design {
         error_rate: args.error_rate.unwrap_or(ERROR_RATE),
@@ -478,8 +481,8 @@ fn design(args: &BisectArgs, plan: &Plan) -> Design {
     }
 }
 
-/// How kernels of commits are built.
-fn how(args: &BisectArgs) -> kernel_build::How {
+/// The options for building kernels of commits.
+fn build_options(args: &BisectArgs) -> kernel_build::How {
     kernel_build::How {
         config: args.config.clone(),
         jobs: None,
@@ -487,34 +490,33 @@ fn how(args: &BisectArgs) -> kernel_build::How {
 }
 
 /// The significant step with the largest change.
-fn largest(steps: &[WalkStep]) -> Option<&WalkStep> {
+fn largest_step(steps: &[WalkStep]) -> Option<&WalkStep> {
     let is_significant =
         |step: &&WalkStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
     let size = |step: &WalkStep| step.ratio.ln().abs();
     let significant = steps.iter().filter(is_significant);
-    significant.max_by(|one, other| size(one).total_cmp(&size(other)))
+    significant.max_by(|step, other| size(step).total_cmp(&size(other)))
 }
 
-/// Why a block has no figures: of an end if one lacks them, else of the candidate.
-fn lacking(run: &Run, lacks: &[String], candidate: &str) -> Measured {
-    let is_end = |arm: &&String| *arm != candidate;
-    let arm = lacks.iter().find(is_end);
-    let of_whom = arm.map_or(candidate, String::as_str);
-    let mut own = run.attempts.iter().filter(|one| one.trial.arm == of_whom);
-    let why = own
-        .next_back()
-        .map_or("it never ran".into(), |last| match &last.outcome {
-            Outcome::Void(void) => void.to_string(),
-            Outcome::Skipped(why) => why.clone(),
-            Outcome::Measured(_) => "the metric is not among its figures".into(),
-        });
-    match arm {
-        Some(arm) => Measured::NoEnd(format!("{arm}: {why}")),
+/// Why a block has no figures: because of an end if one lacks them, else because of the candidate.
+fn missing_figures(run: &Run, lacks: &[String], candidate: &str) -> Measured {
+    let end = lacks.iter().find(|arm| *arm != candidate);
+    let arm = end.map_or(candidate, String::as_str);
+    let mut attempts = run.attempts.iter();
+    let last = attempts.rfind(|record| record.trial.arm == arm);
+    let why = match last.map(|record| &record.outcome) {
+        None => "it never ran".into(),
+        Some(Outcome::Void(void)) => void.to_string(),
+        Some(Outcome::Skipped(why)) => why.clone(),
+        Some(Outcome::Measured(_)) => "the metric is not among its figures".into(),
+    };
+    match end {
+        Some(end) => Measured::NoEnd(format!("{end}: {why}")),
         None => Measured::NoCandidate(why),
     }
 }
 
-/// Without an answer it is not done; that there is none to be had is one.
+/// The command succeeds if the bisection has a conclusion, also if there is no difference.
 fn end(found: &Bisection) -> End {
     match found.conclusion {
         Conclusion::Found { .. } | Conclusion::Equivalent => End::Done,

@@ -15,33 +15,28 @@ use crate::out;
 use super::{End, at_work, print_json};
 use crate::cli::CacheCommand;
 
-/// Lists what the cache holds, or makes it smaller.
+/// Lists, prunes or verifies the cache.
 pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit_bytes = eviction::limit()?;
     Cache::of_user()?.refuse_unreadable()?;
     match command {
         CacheCommand::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
         CacheCommand::Prune { to, named, dry_run } => {
-            let named = match named {
-                true => Named::MayGo,
-                false => Named::Stay,
-            };
-            let mode = match dry_run {
-                true => Mode::Tell,
-                false => Mode::Remove,
-            };
+            let named = if *named { Named::MayGo } else { Named::Stay };
+            let mode = if *dry_run { Mode::Tell } else { Mode::Remove };
             let prune = |cache: &Cache, _: Task<'_>| {
                 eviction::prune(cache, to.unwrap_or(limit_bytes), named, mode)
             };
-            tell(&at_work(json, prune)?, mode, json)
+            print_pruned(&at_work(json, prune)?, mode, json)
         }
         CacheCommand::Verify { remove } => {
-            let wrong = match remove {
-                true => Wrong::IsRemoved,
-                false => Wrong::Stays,
+            let wrong = if *remove {
+                Wrong::IsRemoved
+            } else {
+                Wrong::Stays
             };
             let verified = at_work(json, |cache, task| verify::verify(cache, wrong, task))?;
-            tell_verified(&verified, wrong, json)
+            print_verified(&verified, wrong, json)
         }
     }
 }
@@ -56,7 +51,7 @@ fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     for entry in &entries {
-        out::line(&told(entry));
+        out::line(&entry_lines(entry));
     }
     out::line(&format!(
         "{} in {} (limit {})",
@@ -67,8 +62,8 @@ fn list(cache: &Cache, limit_bytes: u64, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// An entry, what it was made from, and who names it.
-fn told(entry: &Entry) -> String {
+/// The lines about an entry: its state, what it was made from, its names, and the runs that name it.
+fn entry_lines(entry: &Entry) -> String {
     let state = if entry.is_in_use { ", in use" } else { "" };
     let mut lines = vec![format!(
         "{}, last used {}{state}",
@@ -86,7 +81,7 @@ fn told(entry: &Entry) -> String {
     lines.join("\n  ")
 }
 
-fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
+fn print_pruned(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
     if json {
         print_json(pruned)?;
         return Ok(End::Done);
@@ -94,12 +89,12 @@ fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
     for line in pruned.lines(mode) {
         out::line(&line);
     }
-    let command = match mode {
+    let verb = match mode {
         Mode::Remove => "is",
         Mode::Tell => "would be",
     };
     out::line(&format!(
-        "the cache had {}, and {command} {} now (limit {})",
+        "the cache had {}, and {verb} {} now (limit {})",
         show_bytes(pruned.before_bytes),
         show_bytes(pruned.after_bytes),
         show_bytes(pruned.limit_bytes)
@@ -107,10 +102,10 @@ fn tell(pruned: &Pruned, mode: Mode, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// What is wrong, a line each; it is no success where anything is left.
-fn tell_verified(verified: &Verified, wrong: Wrong, json: bool) -> Result<End> {
-    let is_left = verified.findings.iter().any(|one| !one.is_removed);
-    let end = if is_left { End::Refused } else { End::Done };
+/// Prints the damaged entries, one line each. The command fails if any is left.
+fn print_verified(verified: &Verified, wrong: Wrong, json: bool) -> Result<End> {
+    let any_left = verified.findings.iter().any(|finding| !finding.is_removed);
+    let end = if any_left { End::Refused } else { End::Done };
     if json {
         print_json(verified)?;
         return Ok(end);

@@ -1,4 +1,4 @@
-//! `check`: is the plan right, and what would it take?
+//! `check`: checks a plan, and forecasts what its run would take.
 
 mod kvm_host;
 
@@ -22,19 +22,19 @@ use super::forecast::{self, Forecast, Length};
 use super::run::jobs;
 use super::{End, print_json, read_plan};
 use crate::out;
-use crate::prepare::{lacks_ublk, refuse_unfit};
+use crate::prepare::{check_plan_fits_machine, lacks_ublk};
 
-/// Checks a plan without booting anything; all mistakes are told at once.
+/// Checks a plan without booting anything; reports all mistakes at once.
 pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     let path = &args.plan;
     let qemu = args.emulator.named();
     match read_plan(path, qemu.as_deref()) {
         Ok((_, plan)) => {
-            super::refuse_emulator(&args.emulator, &plan)?;
-            refuse_unfit((&plan, path))?;
-            let unchecked = refuse_missing(&plan, path)?;
+            super::check_emulator(&args.emulator, &plan)?;
+            check_plan_fits_machine(&plan, path)?;
+            let unchecked = check_kernels_exist(&plan, path)?;
             if plan.machine.kind == MachineKind::Qemu {
-                refuse_kernels(&plan, path)?;
+                check_cached_kernels(&plan, path)?;
             }
             let from = args.from.as_deref();
             let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
@@ -43,27 +43,28 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 Vec::new()
             } else {
                 let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
-                let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
-                forecast::of(&plan, &past.known, jobs)
+                let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
+                forecast::forecasts(&plan, &past.known, jobs)
             };
-            let mut warned = all_warnings(&plan, &forecasts)?;
-            warned.extend(past.warning);
-            warned.extend(lacks_of_emulator(&plan, qemu.as_deref())?);
-            let found = judge::topics::fairness::of_plan(&plan);
+            let mut warnings = all_warnings(&plan, &forecasts)?;
+            warnings.extend(past.warning);
+            warnings.extend(emulator_warnings(&plan, qemu.as_deref())?);
+            let findings = judge::topics::fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                warned.extend(judge::report::violations(&found));
-                let mut told = summary(&plan, &forecasts, &warned, &lacks);
-                told["fairness"] = json!(found);
-                told["not_checked"] = json!(unchecked);
-                print_json(&told)?;
+                warnings.extend(judge::report::violations(&findings));
+                let mut summary = summary(&plan, &forecasts, &warnings, &lacks);
+                summary["fairness"] = json!(findings);
+                summary["not_checked"] = json!(unchecked);
+                print_json(&summary)?;
             } else {
                 let lengths = forecast::lengths(&plan, path);
-                out::text(&(lines(&plan, &lengths) + &outlook(&plan, &forecasts, &warned)));
-                out::text(&fairness_lines(&found));
-                out::text(&host_lines(&lacks));
-                let line = |one: &String| format!("  unchecked  {one}\n");
-                out::text(&unchecked.iter().map(line).collect::<String>());
+                out::text(&plan_lines(&plan, &lengths));
+                out::text(&forecast_lines(&plan, &forecasts));
+                out::text(&labelled_lines("warning", &warnings));
+                out::text(&fairness_lines(&findings));
+                out::text(&labelled_lines("host", &lacks));
+                out::text(&labelled_lines("unchecked", &unchecked));
             }
         }
         Err(why) => match why.downcast::<Problems>() {
@@ -78,19 +79,19 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// All that is to be known of a plan before it runs on this host, but for what is not fair.
+/// All warnings about a plan on this host, except fairness violations.
 pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
-    let mut warned = warnings(plan, forecasts);
-    warned.extend(crowded(plan, machine::host::cpus()?.len()));
-    warned.extend(identical(plan));
-    warned.extend(hidden_files(plan));
-    warned.extend(lacking_modules(plan));
-    Ok(warned)
+    let mut warnings = design_warnings(plan, forecasts);
+    warnings.extend(too_many_cpus(plan, machine::host::cpus()?.len()));
+    warnings.extend(identical_arms(plan));
+    warnings.extend(hidden_file_warnings(plan));
+    warnings.extend(module_warnings(plan));
+    Ok(warnings)
 }
 
-/// Problems for machines.
+/// Problems as JSON.
 pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
-    let told = |problem: &Problem| {
+    let problem_json = |problem: &Problem| {
         let Problem {
             file,
             line,
@@ -99,13 +100,13 @@ pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
         } = problem;
         json!({ "file": file, "line": line, "what": what, "remedy": remedy })
     };
-    problems.0.iter().map(told).collect()
+    problems.0.iter().map(problem_json).collect()
 }
 
 fn summary(
     plan: &Plan,
     forecasts: &[Forecast],
-    warned: &[String],
+    warnings: &[String],
     lacks: &[String],
 ) -> serde_json::Value {
     let arms: Vec<_> = plan
@@ -133,12 +134,12 @@ fn summary(
         "title": plan.title, "baseline": plan.baseline, "arms": arms, "workloads": workloads,
         "trials_at_least": trials(plan, plan.design.min_blocks),
         "trials_at_most": trials(plan, plan.design.max_blocks),
-        "warnings": warned, "host_lacks": lacks, "forecasts": forecasts,
+        "warnings": warnings, "host_lacks": lacks, "forecasts": forecasts,
         "problems": [],
     })
 }
 
-fn lines(plan: &Plan, lengths: &[Length]) -> String {
+fn plan_lines(plan: &Plan, lengths: &[Length]) -> String {
     let arms: Vec<_> = plan
         .arms
         .iter()
@@ -161,13 +162,13 @@ fn lines(plan: &Plan, lengths: &[Length]) -> String {
         } else {
             format!("{least} to {most}")
         },
-        load(lengths, uncounted(plan), remedy(plan, lengths)),
-        profiled(plan),
+        load_text(lengths, uncounted_time(plan), expect_hint(plan, lengths)),
+        profiled_line(plan),
     )
 }
 
-/// Trials that are run for their profile alone.
-fn profiled(plan: &Plan) -> String {
+/// The line about trials that run only for their profile.
+fn profiled_line(plan: &Plan) -> String {
     let when = match (plan.machine.kind, plan.machine.clock) {
         _ if !plan.why => return String::new(),
         (MachineKind::Qemu, Clock::Instructions) => return String::new(),
@@ -181,9 +182,8 @@ fn profiled(plan: &Plan) -> String {
     )
 }
 
-/// What the user can do where only a limit is known: others run to their end too, but only a program of his own may be said
-/// to take less.
-fn remedy(plan: &Plan, lengths: &[Length]) -> &'static str {
+/// A hint for workloads of which only a limit is known. Only the user's own programs accept `expect`.
+fn expect_hint(plan: &Plan, lengths: &[Length]) -> &'static str {
     let mut workloads = plan.workloads.iter().zip(lengths);
     let is_open = workloads.any(|(workload, length)| {
         workload.traits.runs_program && matches!(length, Length::AtMost(_))
@@ -195,8 +195,8 @@ fn remedy(plan: &Plan, lengths: &[Length]) -> &'static str {
     }
 }
 
-/// What takes time beside the load.
-fn uncounted(plan: &Plan) -> &'static str {
+/// The time that the load does not include.
+fn uncounted_time(plan: &Plan) -> &'static str {
     let has_commands = plan.arms.iter().any(|arm| match &arm.kernel {
         KernelRef::Remote(target) => !target.before.is_empty(),
         _ => false,
@@ -211,27 +211,32 @@ fn uncounted(plan: &Plan) -> &'static str {
     }
 }
 
-/// What the load of one arm and block takes, and how that is known.
-fn load(lengths: &[Length], uncounted: &str, remedy: &str) -> String {
+/// The load time of one arm and block, and how it is known.
+fn load_text(lengths: &[Length], uncounted: &str, remedy: &str) -> String {
     let sum: Duration = lengths.iter().map(Length::time).sum();
     let sum = show_duration(Duration::from_secs_f64(
         (sum.as_secs_f64() * 10.0).round() / 10.0,
     ));
-    let is = |wanted: fn(&Length) -> bool| lengths.iter().any(wanted);
-    if is(|length| matches!(length, Length::AtMost(_))) {
+    let any_limit = lengths
+        .iter()
+        .any(|length| matches!(length, Length::AtMost(_)));
+    let any_measured = lengths
+        .iter()
+        .any(|length| matches!(length, Length::Measured(_)));
+    if any_limit {
         format!(
             "at most {sum} of load for each arm and block{uncounted} (what runs to its end has only its limit{remedy})"
         )
-    } else if is(|length| matches!(length, Length::Measured(_))) {
+    } else if any_measured {
         format!("{sum} for each arm and block, boots included, as trials of this plan took so far")
     } else {
         format!("{sum} of load for each arm and block{uncounted}")
     }
 }
 
-/// Arms that nothing tells apart.
-fn identical(plan: &Plan) -> Vec<String> {
-    let mut told = Vec::new();
+/// Warnings about arms that do not differ.
+fn identical_arms(plan: &Plan) -> Vec<String> {
+    let mut warnings = Vec::new();
     for (number, arm) in plan.arms.iter().enumerate() {
         let is_same = |other: &&Arm| {
             let other = Arm {
@@ -242,63 +247,62 @@ fn identical(plan: &Plan) -> Vec<String> {
             };
             other == *arm
         };
-        let twin = plan.arms[..number].iter().find(is_same);
-        told.extend(twin.map(|twin| {
-            format!(
+        if let Some(twin) = plan.arms[..number].iter().find(is_same) {
+            warnings.push(format!(
                 "two arms are the same: {} and {} (to see what this machine can show, take bakeoff run --a-a)",
                 twin.name, arm.name
-            )
-        }));
+            ));
+        }
     }
-    told
+    warnings
 }
 
-/// What trials of counted instructions will lack under the QEMU at hand. Where there is none yet, the run says it.
-fn lacks_of_emulator(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
+/// Warnings about what the installed QEMU lacks for counted instructions. If there is no QEMU yet, the run reports it.
+fn emulator_warnings(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
     if plan.machine.kind != MachineKind::Qemu || !forecast::counts_instructions(plan, qemu)? {
         return Ok(Vec::new());
     }
     super::at_work(true, |cache, task| {
-        let mut told = Vec::new();
+        let mut warnings = Vec::new();
         let Ok(program) = emulator_choice::find(qemu, cache, task) else {
-            return Ok(told);
+            return Ok(warnings);
         };
-        // In the place of a host's own that cannot, a run fetches one that can.
+        // If the host's QEMU cannot count instructions, the run fetches another one.
         if qemu.is_some() {
             let refusal = counting::refusal(&program, task)?;
-            told.extend(refusal.map(|why| format!("no instructions can be counted: {why}")));
+            warnings.extend(refusal.map(|why| format!("no instructions can be counted: {why}")));
         }
         if plan.why {
             let refusal = profiling::refusal(&program, task)?;
-            told.extend(refusal.map(|why| format!("no profiles: {why}")));
+            warnings.extend(refusal.map(|why| format!("no profiles: {why}")));
         }
-        Ok(told)
+        Ok(warnings)
     })
 }
 
-/// Files of a program of the user's own that its trials on this host will not find.
-fn hidden_files(plan: &Plan) -> Vec<String> {
+/// Warnings about files of the user's programs that trials on this host cannot see.
+fn hidden_file_warnings(plan: &Plan) -> Vec<String> {
     if plan.machine.kind != MachineKind::Local {
         return Vec::new();
     }
-    let mut told = Vec::new();
+    let mut warnings = Vec::new();
     for workload in &plan.workloads {
         let words = workload.options["command"].as_array().into_iter().flatten();
         let words = words.filter_map(|word| word.as_str());
         let hidden = words.filter(|word| word.starts_with("/tmp/") || word.starts_with("/run/"));
-        told.extend(hidden.map(|word| {
+        warnings.extend(hidden.map(|word| {
             format!(
                 "in {} {word} will not be found: /tmp and /run are empty in a trial on this host (keep it elsewhere)",
                 workload.id
             )
         }));
     }
-    told
+    warnings
 }
 
-/// Refuses kernels that the lists of packages in the cache do not have. Gives those of which nobody knows here whether they can be
-/// had, a line each; the network is not asked.
-pub(super) fn refuse_missing(plan: &Plan, path: &Path) -> Result<Vec<String>> {
+/// Refuses kernels that the cached package lists lack. Returns a line for each kernel that could not be checked without
+/// the network.
+pub(super) fn check_kernels_exist(plan: &Plan, path: &Path) -> Result<Vec<String>> {
     let found = super::at_work(true, |cache, task| {
         let look_up = |arm: &Arm| kernel::look_up(cache, &arm.kernel, task);
         Ok(plan.arms.iter().map(look_up).collect::<Vec<Found>>())
@@ -322,20 +326,20 @@ pub(super) fn refuse_missing(plan: &Plan, path: &Path) -> Result<Vec<String>> {
     Err(Problems(problems).into())
 }
 
-/// Images whose modules the plan does not name.
-fn lacking_modules(plan: &Plan) -> Vec<String> {
+/// Warnings about kernel images for which the plan names no modules.
+fn module_warnings(plan: &Plan) -> Vec<String> {
     if !matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh) {
         return Vec::new();
     }
-    let told = |arm: &Arm| {
+    let warning = |arm: &Arm| {
         let why = given::lacks_modules(&arm.kernel)?;
         Some(format!("arm {}: {why}", arm.name))
     };
-    plan.arms.iter().filter_map(told).collect()
+    plan.arms.iter().filter_map(warning).collect()
 }
 
-/// Refuses kernels in the cache that lack what the plan's machine needs; of others `run` says it, once it has fetched them.
-fn refuse_kernels(plan: &Plan, path: &Path) -> Result<()> {
+/// Refuses cached kernels that lack what the plan's machine needs. `run` checks others once it has fetched them.
+fn check_cached_kernels(plan: &Plan, path: &Path) -> Result<()> {
     if plan.machine.seek_disk.is_none() {
         return Ok(());
     }
@@ -362,10 +366,10 @@ fn refuse_kernels(plan: &Plan, path: &Path) -> Result<()> {
     Err(Problems(problems).into())
 }
 
-/// What it will take, and what will not come of it.
-fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
+/// The forecasts, one line each.
+fn forecast_lines(plan: &Plan, forecasts: &[Forecast]) -> String {
     let margin = (plan.design.margin * 1e4).round() / 1e2;
-    let told = |forecast: &Forecast| {
+    let line = |forecast: &Forecast| {
         let Forecast {
             known,
             blocks,
@@ -382,27 +386,21 @@ fn outlook(plan: &Plan, forecasts: &[Forecast], warned: &[String]) -> String {
             significant(known.trial_s, 2),
         )
     };
-    let line = |warning: &String| format!("  warning    {warning}\n");
-    let told = forecasts.iter().map(told);
-    told.chain(warned.iter().map(line)).collect()
+    forecasts.iter().map(line).collect()
 }
 
-/// What is not fair as far as the plan tells, and what it makes unlike and names: no fault, and printed beside the headline.
-fn fairness_lines(found: &[CheckResult]) -> String {
-    let violations = judge::report::violations(found);
-    let declared = judge::report::declared(found);
-    let violations = violations.iter().map(|one| format!("  violation  {one}\n"));
-    let declared = declared.iter().map(|one| format!("  declared   {one}\n"));
-    violations.chain(declared).collect()
+/// The plan's fairness violations, and the differences that it accepts.
+fn fairness_lines(findings: &[CheckResult]) -> String {
+    labelled_lines("violation", &judge::report::violations(findings))
+        + &labelled_lines("declared", &judge::report::declared(findings))
 }
 
-/// What the host lacks: no fault of the plan's.
-fn host_lines(lacks: &[String]) -> String {
-    let line = |lack: &String| format!("  host       {lack}\n");
-    lacks.iter().map(line).collect()
+fn labelled_lines(label: &str, texts: &[String]) -> String {
+    let line = |text: &String| format!("  {label:10} {text}\n");
+    texts.iter().map(line).collect()
 }
 
-/// For how many trials at a time a length of host time holds.
+/// The number of trials at a time to which a forecast of host time applies.
 pub(super) fn at_a_time(jobs: usize) -> String {
     match jobs {
         1 => "one trial at a time".into(),
@@ -410,18 +408,18 @@ pub(super) fn at_a_time(jobs: usize) -> String {
     }
 }
 
-/// What will not come of it.
-pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
+/// Warnings about verdicts that the plan's design cannot give.
+pub(super) fn design_warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     let design = &plan.design;
     let mut warnings = Vec::new();
-    let enough = forecast::enough(design);
+    let enough = forecast::blocks_needed(design);
     if design.max_blocks == 1 {
-        // A soak: the order of its two trials is no warning of its own.
+        // A soak test. A warning about the order of its two trials would add nothing.
         return vec![format!(
             "one block gives no verdict on speed, only on failures, defects and growth: 1 (write max_blocks = {enough} or more for one)"
         )];
     }
-    if forecast::smallest(design).is_none() {
+    if forecast::smallest_decisive(design).is_none() {
         warnings.push(format!(
             "no difference can be told at an error rate of {} in so few blocks, whatever is measured: {} \
              (write max_blocks = {enough} or more)",
@@ -442,7 +440,8 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     warnings.extend(short.map(|forecast| {
         let id = &forecast.known.workload;
         let mut workloads = plan.workloads.iter();
-        let has_window = workloads.any(|one| one.id == *id && workload::has_window(one));
+        let has_window =
+            workloads.any(|workload| workload.id == *id && workload::has_window(workload));
         let or = if has_window {
             ", or make the window longer"
         } else {
@@ -456,14 +455,14 @@ pub(super) fn warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String> {
     warnings
 }
 
-/// Arms that ask for more CPUs than this host lends to bakeoff.
-fn crowded(plan: &Plan, host: usize) -> Vec<String> {
+/// Warnings about arms that need more CPUs than bakeoff may use on this host.
+fn too_many_cpus(plan: &Plan, host: usize) -> Vec<String> {
     if plan.machine.clock == Clock::Instructions {
         return Vec::new();
     }
-    let told = |arm: &Arm| {
+    let warning = |arm: &Arm| {
         let (cpus, name) = (plan.cpus(arm)?, &arm.name);
-        let said = match plan.machine.kind {
+        let warning = match plan.machine.kind {
             MachineKind::Qemu => format!(
                 "{cpus} virtual CPUs on {host} host CPUs: arm {name} (they take turns, so no speed-up beyond {host} \
                  can show; lower cpus, or run on a larger host)"
@@ -472,12 +471,12 @@ fn crowded(plan: &Plan, host: usize) -> Vec<String> {
                 "{cpus} CPUs on a host of {host}: arm {name} (`run` will refuse it here: lower cpus, or run on a \
                  larger host)"
             ),
-            // They are not this host's.
+            // These arms do not run on this host.
             MachineKind::Ssh | MachineKind::Url => return None,
         };
-        (cpus as usize > host).then_some(said)
+        (cpus as usize > host).then_some(warning)
     };
-    plan.arms.iter().filter_map(told).collect()
+    plan.arms.iter().filter_map(warning).collect()
 }
 
 fn trials(plan: &Plan, blocks: u32) -> usize {
@@ -511,54 +510,58 @@ mod tests {
     }
 
     #[test]
-    fn arms_that_nothing_tells_apart_are_named() {
+    fn identical_arms_are_named() {
         let mut twins = plan("qemu");
-        assert_eq!(identical(&twins), Vec::<String>::new());
+        assert_eq!(identical_arms(&twins), Vec::<String>::new());
         twins.arms[1].cpus = twins.arms[0].cpus;
         expect!["two arms are the same: one and four (to see what this machine can show, take bakeoff run --a-a)"]
-            .assert_eq(&identical(&twins).join("\n"));
+            .assert_eq(&identical_arms(&twins).join("\n"));
     }
 
     #[test]
     fn programs_that_a_trial_on_this_host_will_not_find_are_named() {
-        let mut own = plan("local");
-        own.workloads[0].id = "own".into();
-        own.workloads[0].options = json!({ "command": ["perl", "/tmp/bench.pl", "/opt/data"] });
+        let mut plan = plan("local");
+        plan.workloads[0].id = "own".into();
+        plan.workloads[0].options = json!({ "command": ["perl", "/tmp/bench.pl", "/opt/data"] });
         expect!["in own /tmp/bench.pl will not be found: /tmp and /run are empty in a trial on this host (keep it elsewhere)"]
-            .assert_eq(&hidden_files(&own).join("\n"));
-        own.machine.kind = MachineKind::Qemu;
-        assert_eq!(hidden_files(&own), Vec::<String>::new());
+            .assert_eq(&hidden_file_warnings(&plan).join("\n"));
+        plan.machine.kind = MachineKind::Qemu;
+        assert_eq!(hidden_file_warnings(&plan), Vec::<String>::new());
     }
 
     #[test]
-    fn one_block_is_told_as_what_it_can_say() {
+    fn a_plan_of_one_block_is_warned_that_it_has_no_verdict_on_speed() {
         let mut soak = plan("qemu");
         (soak.design.min_blocks, soak.design.max_blocks) = (1, 1);
         expect!["one block gives no verdict on speed, only on failures, defects and growth: 1 (write max_blocks = 7 or more for one)"]
-            .assert_eq(&warnings(&soak, &[]).join("\n"));
+            .assert_eq(&design_warnings(&soak, &[]).join("\n"));
     }
 
     #[test]
     fn a_limit_is_not_taken_for_a_length() {
         let (ten, minutes) = (Duration::from_secs(10), Duration::from_secs(600));
         assert_eq!(
-            load(&[Length::Known(ten)], ", boots not counted", ""),
+            load_text(&[Length::Known(ten)], ", boots not counted", ""),
             "10s of load for each arm and block, boots not counted"
         );
         assert!(
-            load(&[Length::Known(ten), Length::AtMost(minutes)], "", "")
+            load_text(&[Length::Known(ten), Length::AtMost(minutes)], "", "")
                 .starts_with("at most 10m 10s")
         );
-        let measured = load(&[Length::Measured(Duration::from_millis(2345))], "", "");
+        let measured = load_text(&[Length::Measured(Duration::from_millis(2345))], "", "");
         assert!(measured.starts_with("2s 300ms for each arm"), "{measured}");
     }
 
     #[test]
     fn more_cpus_than_the_host_has_are_warned_of() {
-        assert!(crowded(&plan("qemu"), 4).is_empty());
-        let said = [crowded(&plan("qemu"), 2), crowded(&plan("local"), 2)].concat();
+        assert!(too_many_cpus(&plan("qemu"), 4).is_empty());
+        let warnings = [
+            too_many_cpus(&plan("qemu"), 2),
+            too_many_cpus(&plan("local"), 2),
+        ]
+        .concat();
         expect![[r#"
             4 virtual CPUs on 2 host CPUs: arm four (they take turns, so no speed-up beyond 2 can show; lower cpus, or run on a larger host)
-            4 CPUs on a host of 2: arm four (`run` will refuse it here: lower cpus, or run on a larger host)"#]].assert_eq(&said.join("\n"));
+            4 CPUs on a host of 2: arm four (`run` will refuse it here: lower cpus, or run on a larger host)"#]].assert_eq(&warnings.join("\n"));
     }
 }

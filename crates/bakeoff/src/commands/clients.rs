@@ -1,4 +1,4 @@
-//! The clients of a trial on this host or on one that clients are on, which bakeoff itself starts.
+//! `clients`: runs the clients of a trial on this host or on a client host. bakeoff itself starts this command.
 
 use std::net::SocketAddr;
 
@@ -10,11 +10,11 @@ use crate::build_id;
 use crate::cli::ClientsArgs;
 use crate::out;
 
-/// Does what the options ask for; where they ask for an agent, the process ends with it.
+/// Runs the clients, or a check of them. If the options ask for an agent, the process ends with it.
 pub(super) fn clients(args: &ClientsArgs) -> Result<End> {
     let build = build_id::build;
     if !args.reach.is_empty() {
-        return Ok(say_reached(&args.reach));
+        return Ok(print_reached(&args.reach));
     }
     if args.of_box {
         let hosts = host_commands(args.hosts.as_deref())?;
@@ -35,9 +35,9 @@ pub(super) fn clients(args: &ClientsArgs) -> Result<End> {
     std::process::exit(guest::clients(&build(), args.queues))
 }
 
-/// Says whether these addresses can be reached from here.
-fn say_reached(addresses: &[SocketAddr]) -> End {
-    let said = client_hosts::reach(addresses);
-    out::line(&said.err().unwrap_or(client_hosts::REACHED.into()));
+/// Prints whether these addresses can be reached from here.
+fn print_reached(addresses: &[SocketAddr]) -> End {
+    let result = client_hosts::reach(addresses);
+    out::line(&result.err().unwrap_or(client_hosts::REACHED.into()));
     End::Done
 }

@@ -1,10 +1,10 @@
-//! `compare`: a first question without a plan file.
+//! `compare`: answers a first question without a plan file.
 //!
 //! ```text
-//! what was typed -> arms (kernels, values of a sysctl, command lines) + workloads (kinds, a program)
-//!                -> plan as text, checked as any plan -> written beside the run directory -> run
+//! options -> arms (kernels, values of a sysctl, command lines) + workloads (kinds, a program)
+//!         -> plan as text, checked like any plan -> written beside the run directory -> run
 //! ```
-//! What is run is that plan and nothing else, so that to ask more means to edit a copy of it.
+//! It runs exactly that plan, so the user can ask more by editing a copy of it.
 
 mod arms;
 mod program;
@@ -18,8 +18,8 @@ use record::journal;
 use record::journal::Event;
 use serde_json::json;
 
-use super::new::{packages_of, recipe, workload};
-use super::run::{self, again, run};
+use super::new::{recipe, required_packages, workload};
+use super::run::{self, resume_command, run};
 use super::{End, at_work, check, check_plan, is_interrupted, plan_file, print_json};
 use crate::cli::PlanArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
@@ -31,10 +31,10 @@ use crate::plan_text::{DesignText, Place, PlanText, WorkloadText};
 use crate::prepare;
 use workload::overview;
 
-/// What is loaded where nothing is said.
+/// The default workload.
 const WORKLOAD: &str = "web-static";
 
-/// Writes a plan for what was typed, and runs it.
+/// Writes a plan for the options, and runs it.
 pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     let arms = arms::read(args, json)?;
     let is_local = args.kernels.is_empty() && args.kernel.is_none();
@@ -64,19 +64,19 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         workloads,
     };
     let files = program.as_ref().map_or(&[][..], |program| &program.files);
-    let (path, text) = place(args, &arms.label, &mut draft, files)?;
-    let remarks = program.map(|program| program.remarks);
-    for remark in arms.remarks.iter().chain(remarks.iter().flatten()) {
-        say(remark, json || args.dry_run);
+    let (path, text) = choose_path(args, &arms.label, &mut draft, files)?;
+    let notes = program.map(|program| program.notes);
+    for note in arms.notes.iter().chain(notes.iter().flatten()) {
+        print_line(note, json || args.dry_run);
     }
     let qemu = args.run.emulator.named();
     let (_, mut plan) = check_plan(&path, text.clone(), qemu.as_deref())?;
     if args.run.a_a {
-        // All arms are the baseline then, and are meant to be.
+        // In an A/A run all arms are copies of the baseline, so warnings about identical arms would be wrong.
         plan.arms.truncate(1);
     }
     if !args.run.refresh {
-        check::refuse_missing(&plan, &path)?;
+        check::check_kernels_exist(&plan, &path)?;
     }
     let violations = judge::report::violations(&judge::topics::fairness::of_plan(&plan));
     for warning in check::all_warnings(&plan, &[])?
@@ -86,54 +86,54 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
         out::error_line(&format!("warning: {warning}"));
     }
     if args.dry_run {
-        return tell_plan(&path, &text, json);
+        return print_plan(&path, &text, json);
     }
     let is_new = !path.exists();
     plan_file::write(&path, &text)?;
     if args.plan_only && json {
-        return tell_plan(&path, &text, json);
+        return print_plan(&path, &text, json);
     }
     let run_args = PlanArgs::on_this_host(path, args.run.clone());
-    let (plan, again) = (run_args.plan.display(), again(&run_args));
+    let (plan, resume_command) = (run_args.plan.display(), resume_command(&run_args));
     if args.plan_only {
-        say(
-            &format!("plan: {plan} (edit it as you like, then: {again})"),
+        print_line(
+            &format!("plan: {plan} (edit it as you like, then: {resume_command})"),
             json,
         );
         return Ok(End::Done);
     }
-    say(
+    print_line(
         &format!(
-            "plan: {plan} (the same again or after an interruption: {again}; to ask more, edit a copy of it)"
+            "plan: {plan} (the same again or after an interruption: {resume_command}; to ask more, edit a copy of it)"
         ),
         json,
     );
     let end = run(&run_args, json);
     if end.is_err() && is_new {
-        leave_no_plan(&run_args)?;
+        remove_unstarted_plan(&run_args)?;
     }
     end
 }
 
-/// Removes the plan of a run that was refused before it began. After an interruption it stays: its command was printed as the one
-/// to go on with.
-fn leave_no_plan(args: &PlanArgs) -> Result<()> {
+/// Removes the plan of a run that failed before it began. After an interruption it stays, because the printed command
+/// resumes it.
+fn remove_unstarted_plan(args: &PlanArgs) -> Result<()> {
     if is_interrupted() || run::has_begun(&run::directory(args)) {
         return Ok(());
     }
     fs::remove_file(&args.plan).with_context(|| format!("cannot remove {}", args.plan.display()))
 }
 
-/// For people; standard output is the machine's under `--json`, and the plan's where it is only printed.
-fn say(line: &str, is_aside: bool) {
-    if is_aside {
+/// Prints a line for the user, on standard error if standard output has JSON or a plan.
+fn print_line(line: &str, on_stderr: bool) {
+    if on_stderr {
         out::error_line(line);
     } else {
         out::line(line);
     }
 }
 
-fn tell_plan(path: &Path, text: &str, json: bool) -> Result<End> {
+fn print_plan(path: &Path, text: &str, json: bool) -> Result<End> {
     if json {
         print_json(&json!({ "plan": path, "text": text }))?;
     } else {
@@ -147,7 +147,7 @@ fn kinds(workloads: &[WorkloadText]) -> String {
     kinds.join(", ")
 }
 
-/// What is loaded, and the program among it.
+/// The workloads, with the user's program, if any, as the last one.
 fn workloads(
     args: &CompareArgs,
     is_local: bool,
@@ -155,28 +155,28 @@ fn workloads(
 ) -> Result<(Vec<WorkloadText>, Option<Program>)> {
     let mut workloads: Vec<WorkloadText> = Vec::new();
     for word in &args.workload {
-        let one = kind(word, is_local, json)?;
-        if overview::find(one.kind).is_ok_and(|(_, own)| own.is_of_network()) {
+        let workload = workload_text(word, is_local, json)?;
+        if overview::find(workload.kind).is_ok_and(|(_, overview)| overview.is_of_network()) {
             bail!(
                 "workload {word} asks systems on the network, which have addresses and no kernel of ours (bakeoff new {word} writes a \
                  plan for them)"
             );
         }
-        if one.kind == "command" {
+        if workload.kind == "command" {
             bail!(
                 "workload command without a program (write it at the end: -- ./my-benchmark ARGUMENTS)"
             );
         }
-        if workloads.iter().any(|other| other.kind == one.kind) {
+        if workloads.iter().any(|other| other.kind == workload.kind) {
             bail!(
                 "workload given twice: {word} (leave one out; a plan may have both under two names)"
             );
         }
-        workloads.push(one);
+        workloads.push(workload);
     }
     if args.program.is_empty() {
         if workloads.is_empty() {
-            workloads.push(kind(WORKLOAD, is_local, json)?);
+            workloads.push(workload_text(WORKLOAD, is_local, json)?);
         }
         return Ok((workloads, None));
     }
@@ -185,48 +185,49 @@ fn workloads(
     Ok((workloads, Some(program)))
 }
 
-/// A workload as its kind proposes it; on this host with the server that is installed, where there is a choice.
-fn kind(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
+/// A workload with proposed values. On this host, the proposed server is one that is installed.
+fn workload_text(word: &str, is_local: bool, json: bool) -> Result<WorkloadText> {
     let first = workload(word)?;
     if !is_local {
         return Ok(first);
     }
     let second = WorkloadText::of_kind(word, 1)?;
-    for one in [&first, &second] {
-        let packages = packages_of(one)?;
-        let is_there = at_work(json, |_, task| {
-            let mut is_there = true;
+    for workload in [&first, &second] {
+        let packages = required_packages(workload)?;
+        let all_installed = at_work(json, |_, task| {
+            let mut all_installed = true;
             for package in &packages {
-                let mut found = false;
+                let mut is_installed = false;
                 for name in package.split('|') {
-                    found = found || local::has(name, task)?;
+                    is_installed = is_installed || local::has(name, task)?;
                 }
-                is_there = is_there && found;
+                all_installed = all_installed && is_installed;
             }
-            Ok(is_there)
+            Ok(all_installed)
         })?;
-        if is_there {
-            return Ok(one.clone());
+        if all_installed {
+            return Ok(workload.clone());
         }
     }
-    // What is lacking is told with the remedy when the machine is prepared.
+    // The preparation of the machine reports the missing packages.
     Ok(first)
 }
 
-/// Where the plan goes, and its text: beside the run directory, under a name that no other plan has, and no run with other content
-/// of the program's files. A plan that asks the same there keeps its seed, so that the same command goes on with its run.
-fn place(
+/// The path and text of the plan. The path is beside the run directory, and is not taken by another plan or by a run with
+/// other contents of the program's files. An existing plan of the same content keeps its seed, so the same command resumes
+/// its run.
+fn choose_path(
     args: &CompareArgs,
     label: &str,
     draft: &mut PlanText,
     files: &[PathBuf],
 ) -> Result<(PathBuf, String)> {
-    let hashes = prepare::hashes(files)?;
-    let of_plan = |plan: PathBuf| PlanArgs::on_this_host(plan, args.run.clone());
-    let drawn = draft.design.seed;
+    let hashes = prepare::file_hashes(files)?;
+    let plan_args = |plan: PathBuf| PlanArgs::on_this_host(plan, args.run.clone());
+    let drawn_seed = draft.design.seed;
     let mut text_at = |path: &Path| {
-        let before = || plan_file::seed(path);
-        draft.design.seed = args.seed.or_else(before).unwrap_or(drawn);
+        let existing_seed = || plan_file::seed(path);
+        draft.design.seed = args.seed.or_else(existing_seed).unwrap_or(drawn_seed);
         plan_text::write(draft)
     };
     if let Some(out) = &args.run.out {
@@ -236,7 +237,7 @@ fn place(
             bail!(
                 "another plan is there: {} (name another --out, or run that one: {})",
                 path.display(),
-                again(&of_plan(path.clone()))
+                resume_command(&plan_args(path.clone()))
             );
         }
         if let Some(name) = changed_file(out, &hashes) {
@@ -252,7 +253,7 @@ fn place(
         _ => format!("compare-{label}-{number}.toml"),
     };
     for number in 1.. {
-        let plan = of_plan(Path::new("runs").join(name(number)));
+        let plan = plan_args(Path::new("runs").join(name(number)));
         let text = text_at(&plan.plan);
         let is_same = || changed_file(&run::directory(&plan), &hashes).is_none();
         if plan_file::is_free(&plan.plan, &text)? && is_same() {
@@ -262,8 +263,8 @@ fn place(
     unreachable!("numbers do not end")
 }
 
-/// The first file that the run in a directory began with another content of. What has no journal has not begun; what is
-/// damaged is told when it is gone on with.
+/// The first file whose content changed since the run in a directory began; `None` if there is no run. A damaged journal is
+/// reported when the run is resumed.
 fn changed_file<'h>(dir: &Path, hashes: &'h [(String, String)]) -> Option<&'h str> {
     let entries = journal::read(dir).ok()?;
     let Event::Opened(opening) = &entries.first()?.event else {

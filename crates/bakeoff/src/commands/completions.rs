@@ -1,4 +1,4 @@
-//! `completions` and `man`: from the same definitions as the command line itself.
+//! `completions` and `man`: made from the definition of the command line.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub(super) fn completions(shell: clap_complete::Shell) -> End {
     End::Done
 }
 
-/// Writes one man page for each verb.
+/// Writes one man page for each command.
 pub(super) fn man(dir: &Path) -> Result<End> {
     Tree::at(dir)
         .refuse_foreign()

@@ -1,4 +1,4 @@
-//! `doctor`: what this host can do, what is missing, and how to get it.
+//! `doctor`: examines what this host can do, what is missing, and how to get it.
 
 use anyhow::{Context, Result};
 use base::input::units::significant;
@@ -13,7 +13,7 @@ use super::{End, at_work, print_json};
 use crate::cli::DoctorArgs;
 use crate::out;
 
-/// Examines the host; refused when something is missing that bakeoff cannot run without.
+/// Examines the host. The command fails if something is missing that bakeoff needs.
 pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     if args.calibrate {
         return calibrate(json);
@@ -25,13 +25,13 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
             Some(host) => machine::ssh::examine(host, args.ssh_config.as_deref(), task),
         })
     })?;
-    // Of this host; what a box is asked about says nothing of it.
+    // This check is about this host, not about a box.
     if args.target.is_none() {
-        let own = std::env::current_exe().context("cannot find bakeoff's own binary")?;
-        findings.push(doctor::clients(&own));
+        let bakeoff = std::env::current_exe().context("cannot find bakeoff's own binary")?;
+        findings.push(doctor::clients(&bakeoff));
     }
     if json {
-        print_json(&findings.iter().map(told).collect::<Vec<_>>())?;
+        print_json(&findings.iter().map(finding_json).collect::<Vec<_>>())?;
     } else {
         for finding in &findings {
             print(finding, args.verbose);
@@ -45,7 +45,7 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
     })
 }
 
-/// Measures what string instructions cost.
+/// Measures and prints the cost of string instructions.
 fn calibrate(json: bool) -> Result<End> {
     let cost = string_cost::measure();
     let StringCost {
@@ -66,8 +66,8 @@ fn calibrate(json: bool) -> Result<End> {
         ("a byte in memory", memory_byte),
         ("the start of a string instruction", start),
     ] {
-        let found = significant(price, 2);
-        out::line(&format!("{what:34} {found} instructions"));
+        let price = significant(price, 2);
+        out::line(&format!("{what:34} {price} instructions"));
     }
     out::line(&format!(
         "an instruction takes {} ns in a loop of dependent loads; verdicts are judged at {} to {} of one a byte, and at\n\
@@ -81,7 +81,7 @@ fn calibrate(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn parts(finding: &Finding) -> (&'static str, &str) {
+fn state_and_remedy(finding: &Finding) -> (&'static str, &str) {
     match &finding.state {
         State::Good => ("ok", ""),
         State::Weak(remedy) => ("weak", remedy),
@@ -89,13 +89,13 @@ fn parts(finding: &Finding) -> (&'static str, &str) {
     }
 }
 
-fn told(finding: &Finding) -> serde_json::Value {
-    let (state, remedy) = parts(finding);
+fn finding_json(finding: &Finding) -> serde_json::Value {
+    let (state, remedy) = state_and_remedy(finding);
     json!({ "what": finding.what, "found": finding.found, "state": state, "remedy": remedy, "detail": finding.detail })
 }
 
 fn print(finding: &Finding, is_verbose: bool) {
-    let (state, remedy) = parts(finding);
+    let (state, remedy) = state_and_remedy(finding);
     out::line(&format!("{state:8} {:22} {}", finding.what, finding.found));
     if !remedy.is_empty() {
         out::line(&format!("         {remedy}"));

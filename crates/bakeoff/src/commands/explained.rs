@@ -1,5 +1,5 @@
-//! Explanations of a run's differences, for all commands that tell them: profiles are read, and become accounts, which
-//! `verdict` explains.
+//! Explains a run's differences, for all commands that print explanations. Profiles are read and summed into accounts, from
+//! which the judge finds explanations.
 
 mod account;
 mod sampled;
@@ -12,7 +12,6 @@ use anyhow::{Error, Result, anyhow};
 use base::input::tree::Tree;
 use judge::topics::why::find as explain;
 use judge::topics::why::find::Question;
-use plan::WorkloadPlan;
 use profiler::format::Newer;
 use profiler::profile::Profile;
 use record::account::{Account, WorkUnit};
@@ -28,25 +27,27 @@ use serde_json::Value;
 
 use crate::out;
 
-/// Explains every arm on every workload, as far as profiles go: nothing of a run that was not profiled. What is wrong with a
-/// profile is told on standard error, and costs nothing but the explanation.
+/// Explains every arm on every workload, as far as there are profiles. Problems with profiles are printed on standard error;
+/// the affected differences have no explanation. Returns nothing for a run without profiles.
 pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
     if !is_profiled(run) {
         return Vec::new();
     }
-    let asked = Asked::default();
-    let loaded = load(dir, run, asked);
-    tell(&loaded.lost, run);
-    let questions = questions(run, asked);
-    let answers = questions.iter().map(|question| {
-        let why = loaded.explain(run, question);
-        why.map_err(|why| out::error_line(&unexplained(question, &why)))
-    });
-    answers.filter_map(Result::ok).collect()
+    let selection = Selection::default();
+    let loaded = load(dir, run, selection);
+    print_problems(&loaded.lost, run);
+    let mut whys = Vec::new();
+    for question in &questions(run, selection) {
+        match loaded.explain(run, question) {
+            Ok(why) => whys.push(why),
+            Err(why) => out::error_line(&unexplained_line(question, &why)),
+        }
+    }
+    whys
 }
 
-/// Keeps explanations in the run directory; of a run that was not profiled there is no such file.
-pub(super) fn keep(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
+/// Writes explanations to the run directory. A run without profiles gets no such file.
+pub(super) fn write(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
     if !is_profiled(run) {
         return Ok(());
     }
@@ -54,7 +55,7 @@ pub(super) fn keep(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
     dir.write(rundir::WHY, &json)
 }
 
-/// Whether any trial was to have a profile.
+/// Whether any trial should have a profile.
 fn is_profiled(run: &Run) -> bool {
     measured(run).any(|record| record.profile.is_some())
 }
@@ -64,8 +65,8 @@ pub(super) fn json(explained: &[Why]) -> Value {
     explained.iter().map(judge::report::why_json).collect()
 }
 
-/// Why one of several questions has no answer.
-pub(super) fn unexplained(question: &Question<'_>, why: &Unexplained) -> String {
+/// The line that reports why one of several questions has no answer.
+pub(super) fn unexplained_line(question: &Question<'_>, why: &Unexplained) -> String {
     format!(
         "{}, {}: {}",
         question.workload,
@@ -74,126 +75,129 @@ pub(super) fn unexplained(question: &Question<'_>, why: &Unexplained) -> String 
     )
 }
 
-/// Which questions are wanted; `None`: all there are.
+/// Which questions the user selected; `None` selects all.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Asked<'q> {
+pub(super) struct Selection<'q> {
     pub(super) arm: Option<&'q str>,
     pub(super) workload: Option<&'q str>,
     pub(super) metric: Option<&'q str>,
-    /// The arm whose own boots are asked about.
+    /// The arm whose slow and fast boots are to be compared.
     pub(super) within: Option<&'q str>,
 }
 
-impl Asked<'_> {
-    /// Whether any of the questions needs this trial.
+impl Selection<'_> {
+    /// Whether any selected question needs this trial.
     fn needs(self, run: &Run, record: &TrialRecord) -> bool {
         let arm = record.trial.arm.as_str();
         let needs_arm = match (self.within, self.arm) {
             (Some(within), _) => arm == within,
-            (None, Some(asked)) => arm == asked || arm == run.plan.baseline,
+            (None, Some(selected)) => arm == selected || arm == run.plan.baseline,
             (None, None) => true,
         };
-        needs_arm && self.workload.is_none_or(|one| one == record.trial.workload)
+        needs_arm && self.has_workload(&record.trial.workload)
+    }
+
+    fn has_workload(self, id: &str) -> bool {
+        self.workload.is_none_or(|selected| selected == id)
+    }
+
+    fn has_arm(self, name: &str, baseline: &str) -> bool {
+        match self.within {
+            Some(within) => name == within,
+            None => name != baseline && self.arm.is_none_or(|selected| selected == name),
+        }
     }
 }
 
-/// Every arm but the baseline, or the one whose boots are asked about, on every workload, as far as they are asked about.
-pub(super) fn questions<'q>(run: &'q Run, asked: Asked<'q>) -> Vec<Question<'q>> {
-    let is_asked = |asked: Option<&str>, name: &str| asked.is_none_or(|one| one == name);
-    let arms = run.plan.arms.iter().map(|arm| arm.name.as_str());
-    let is_wanted = |arm: &&str| match asked.within {
-        Some(within) => *arm == within,
-        None => *arm != run.plan.baseline && is_asked(asked.arm, arm),
-    };
-    let arms: Vec<&str> = arms.filter(is_wanted).collect();
-    let workloads = run.plan.workloads.iter();
-    let workloads = workloads.filter(|one| is_asked(asked.workload, &one.id));
-    let pairs = workloads.flat_map(|one| arms.iter().map(move |arm| (one.id.as_str(), *arm)));
-    let questions = pairs.map(|(workload, arm)| Question {
-        workload,
-        arm,
-        metric: asked.metric,
-    });
-    questions.collect()
+/// The selected questions: one for each workload and each arm other than the baseline, or for the arm of `within`.
+pub(super) fn questions<'q>(run: &'q Run, selection: Selection<'q>) -> Vec<Question<'q>> {
+    let mut questions = Vec::new();
+    for workload in &run.plan.workloads {
+        for arm in &run.plan.arms {
+            if selection.has_workload(&workload.id)
+                && selection.has_arm(&arm.name, &run.plan.baseline)
+            {
+                questions.push(Question {
+                    workload: &workload.id,
+                    arm: &arm.name,
+                    metric: selection.metric,
+                });
+            }
+        }
+    }
+    questions
 }
 
-/// What profiles of a run hold, and what is amiss, with the trials of which it is.
+/// The accounts of a run's profiles, and the problems of profiles with the numbers of the affected trials.
 #[derive(Default)]
-pub(super) struct Loaded {
+pub(super) struct LoadedProfiles {
     pub(super) accounts: Vec<Account>,
-    /// Profiles that are missing or cannot be read.
+    /// Profiles that are missing or cannot be read: the problem, and its trials.
     pub(super) lost: BTreeMap<String, Vec<u32>>,
-    /// Why those are, by trial.
+    /// Why the profile of a trial is lost.
     pub(super) reasons: BTreeMap<u32, LostReason>,
-    /// What those that can be read do not know.
+    /// Information that readable profiles lack, and their trials.
     pub(super) lacks: BTreeMap<String, Vec<u32>>,
-    /// What the run says of each arm.
+    /// The run's headlines, one for each workload and arm.
     headlines: Vec<Headline>,
 }
 
-impl Loaded {
+impl LoadedProfiles {
     /// Explains an arm's difference from the baseline.
     pub(super) fn explain(&self, run: &Run, question: &Question<'_>) -> Result<Why, Unexplained> {
-        let mut why = self.told(explain::explain(run, &self.accounts, question))?;
-        let of_it = |one: &&Headline| one.workload == question.workload && one.arm == question.arm;
-        if let Some(Conclusion::Withheld { violations }) =
-            self.headlines.iter().find(of_it).map(|one| &one.conclusion)
+        let mut why = self.with_reasons(explain::explain(run, &self.accounts, question))?;
+        let headline = self.headlines.iter().find(|headline| {
+            headline.workload == question.workload && headline.arm == question.arm
+        });
+        if let Some(headline) = headline
+            && let Conclusion::Withheld { violations } = &headline.conclusion
         {
             why.violations.clone_from(violations);
         }
         Ok(why)
     }
 
-    /// Explains what differs between an arm's slow boots and its fast ones.
+    /// Explains the difference between an arm's slow and fast boots.
     pub(super) fn within(&self, run: &Run, question: &Question<'_>) -> Result<Why, Unexplained> {
-        self.told(explain::within(run, &self.accounts, question))
+        self.with_reasons(explain::within(run, &self.accounts, question))
     }
 
-    /// Says of trials without an account why they have none: what explains sees accounts alone.
-    fn told(&self, answer: Result<Why, Unexplained>) -> Result<Why, Unexplained> {
-        let tell = |lost: &mut Vec<LostTrial>| {
-            for one in lost {
-                if let (LostReason::NoProfile, Some(known)) =
-                    (one.reason, self.reasons.get(&one.trial))
-                {
-                    one.reason = *known;
-                }
-            }
+    /// Adds the reasons why trials have no account. The judge sees only accounts, so it does not know them.
+    fn with_reasons(&self, mut answer: Result<Why, Unexplained>) -> Result<Why, Unexplained> {
+        let lost: &mut [LostTrial] = match &mut answer {
+            Ok(why) => &mut why.lost,
+            Err(Unexplained::OneBoot { lost } | Unexplained::NoBlock { lost }) => lost,
+            Err(_) => &mut [],
         };
-        match answer {
-            Ok(mut why) => {
-                tell(&mut why.lost);
-                Ok(why)
+        for trial in lost {
+            if let (LostReason::NoProfile, Some(known)) =
+                (trial.reason, self.reasons.get(&trial.trial))
+            {
+                trial.reason = *known;
             }
-            Err(Unexplained::OneBoot { mut lost }) => {
-                tell(&mut lost);
-                Err(Unexplained::OneBoot { lost })
-            }
-            Err(Unexplained::NoBlock { mut lost }) => {
-                tell(&mut lost);
-                Err(Unexplained::NoBlock { lost })
-            }
-            Err(other) => Err(other),
         }
+        answer
     }
 }
 
-/// The accounts of the measured trials that are asked about, with a profile that can be read.
-pub(super) fn load(dir: &Path, run: &Run, asked: Asked<'_>) -> Loaded {
-    let mut loaded = Loaded {
+/// Loads the profiles of the measured trials that the selection needs.
+pub(super) fn load(dir: &Path, run: &Run, selection: Selection<'_>) -> LoadedProfiles {
+    let mut loaded = LoadedProfiles {
         headlines: judge::quick_look(run).headlines,
-        ..Loaded::default()
+        ..LoadedProfiles::default()
     };
-    for record in measured(run).filter(|record| asked.needs(run, record)) {
+    for record in measured(run).filter(|record| selection.needs(run, record)) {
         let number = record.trial.number;
         match profile(dir, series(run), record) {
             Ok(profile) => {
                 for lack in &profile.lacks {
                     loaded.lacks.entry(lack.clone()).or_default().push(number);
                 }
-                let work = work(run, record, &profile);
-                let account = account::account(&profile, number, work, run.opening.string_price);
-                loaded.accounts.push(account);
+                let (work, unit) = work(run, record, &profile);
+                let price = run.opening.string_price;
+                loaded
+                    .accounts
+                    .push(account::account(&profile, number, work, unit, price));
             }
             Err(LostProfile { reason, why }) => {
                 loaded.reasons.insert(number, reason);
@@ -205,27 +209,27 @@ pub(super) fn load(dir: &Path, run: &Run, asked: Asked<'_>) -> Loaded {
     loaded
 }
 
-/// Says on standard error what is amiss, with the trials.
-pub(super) fn tell(amiss: &BTreeMap<String, Vec<u32>>, run: &Run) {
+/// Prints problems of profiles with their trials on standard error.
+pub(super) fn print_problems(problems: &BTreeMap<String, Vec<u32>>, run: &Run) {
     let count = measured(run).count();
-    for (what, trials) in amiss {
-        out::error_line(&format!("{what} ({})", named(trials, count)));
+    for (problem, trials) in problems {
+        out::error_line(&format!("{problem} ({})", trial_list(trials, count)));
     }
 }
 
-/// `trial 002`, `trials 002, 003`, `trials: all` of so many.
-fn named(trials: &[u32], count: usize) -> String {
+/// `trial 002`, `trials 002, 003`, or `trials: all` if there are `count` of them.
+fn trial_list(trials: &[u32], count: usize) -> String {
     let mut trials = trials.to_vec();
     trials.sort_unstable();
-    let numbers: Vec<String> = trials.iter().map(|one| format!("{one:03}")).collect();
+    let numbers: Vec<String> = trials.iter().map(|number| format!("{number:03}")).collect();
     match &numbers[..] {
         all if all.len() == count => "trials: all".into(),
-        [one] => format!("trial {one}"),
+        [number] => format!("trial {number}"),
         several => format!("trials {}", several.join(", ")),
     }
 }
 
-/// Attempts that were measured, of those that have profiles.
+/// The measured attempts of the series that has profiles.
 pub(super) fn measured(run: &Run) -> impl Iterator<Item = &TrialRecord> {
     let attempts = match series(run) {
         Series::Judged => &run.attempts,
@@ -236,7 +240,7 @@ pub(super) fn measured(run: &Run) -> impl Iterator<Item = &TrialRecord> {
         .filter(|record| matches!(record.outcome, Outcome::Measured(_)))
 }
 
-/// Which trials have profiles: those that were judged, or where profiles are sampled those that were run for them alone.
+/// The series that has profiles: the judged trials, or if profiles are sampled, the trials that ran only for their profile.
 pub(super) fn series(run: &Run) -> Series {
     if run.profiled.is_empty() {
         Series::Judged
@@ -245,8 +249,9 @@ pub(super) fn series(run: &Run) -> Series {
     }
 }
 
-/// What a trial's counts are divided by: requests where there are any; nothing where the work is the same in each trial, as that of a
-/// program mostly is; operations where all that is measured is the time of one; else seconds of guest time.
+/// The amount of work by which a trial's counts are divided, and its unit. The first of these that applies: requests; 1 for a
+/// program, whose work is mostly the same in each trial; operations, if the only figure is the time of one; seconds of
+/// guest time.
 fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     let Outcome::Measured(measurement) = &record.outcome else {
         return (0.0, WorkUnit::Request);
@@ -257,16 +262,19 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     if let Some(load) = &measurement.load {
         return (requests(load, profile.ran_ns()), WorkUnit::Request);
     }
-    let is_program =
-        |one: &WorkloadPlan| one.id == record.trial.workload && one.traits.runs_program;
-    if run.plan.workloads.iter().any(is_program) {
+    let runs_program = run
+        .plan
+        .workloads
+        .iter()
+        .any(|workload| workload.id == record.trial.workload && workload.traits.runs_program);
+    if runs_program {
         return (1.0, WorkUnit::Run);
     }
-    work_of(&measurement.figures, profile.ran_ns())
+    work_from_figures(&measurement.figures, profile.ran_ns())
 }
 
-/// The same of a workload that is no program and has no requests: its figures tell.
-fn work_of(figures: &[Figure], ran_ns: u64) -> (f64, WorkUnit) {
+/// The amount of work of a workload that is not a program and has no requests.
+fn work_from_figures(figures: &[Figure], ran_ns: u64) -> (f64, WorkUnit) {
     let ran_ns = ran_ns as f64;
     match figures {
         [first, ..] if first.spec.unit == "s" => (1.0, WorkUnit::Run),
@@ -277,16 +285,15 @@ fn work_of(figures: &[Figure], ran_ns: u64) -> (f64, WorkUnit) {
     }
 }
 
-/// Requests of so much guest time at the rate of the clients' windows: the profile of a ramp has the warm-ups of its later
-/// steps in it, as the metric has.
+/// The requests in `ran_ns` of guest time, at the rate of the clients' windows. The profile of a ramp includes the warm-ups
+/// of its later steps, as the metric does.
 fn requests(load: &LoadResult, ran_ns: u64) -> f64 {
     load.ok_in_window as f64 * (ran_ns as f64 / load.window_ns as f64)
 }
 
-/// Why a trial has no profile that can be used.
+/// Why a trial has no usable profile.
 pub(super) struct LostProfile {
     reason: LostReason,
-    /// In words.
     pub(super) why: Error,
 }
 
@@ -296,7 +303,7 @@ impl LostProfile {
     }
 }
 
-/// The profile of a trial, as its record says that it was written.
+/// Reads the profile of a trial and checks it against the SHA-256 sum in the record.
 pub(super) fn profile(
     dir: &Path,
     series: Series,
@@ -351,9 +358,9 @@ mod tests {
 
     #[test]
     fn trials_are_named_one_by_one_unless_it_is_all_of_them() {
-        assert_eq!(named(&[2], 4), "trial 002");
-        assert_eq!(named(&[3, 2], 4), "trials 002, 003");
-        assert_eq!(named(&[1, 2], 2), "trials: all");
+        assert_eq!(trial_list(&[2], 4), "trial 002");
+        assert_eq!(trial_list(&[3, 2], 4), "trials 002, 003");
+        assert_eq!(trial_list(&[1, 2], 2), "trials: all");
     }
 
     #[test]
@@ -364,9 +371,8 @@ mod tests {
             ok_in_window: 1_000,
             ..LoadResult::default()
         };
-        let of = |ran_ns| requests(&load, ran_ns) as u64;
-        assert_eq!(of(8_000_000_000), 1_000);
-        assert_eq!(of(10_000_000_000), 1_250);
+        assert_eq!(requests(&load, 8_000_000_000) as u64, 1_000);
+        assert_eq!(requests(&load, 10_000_000_000) as u64, 1_250);
     }
 
     #[test]
@@ -374,14 +380,19 @@ mod tests {
         let figure = |unit: &str, value| {
             Figure::new("yield-last", unit, Direction::Lower, Role::Primary, value)
         };
-        let of = |figures: &[Figure]| work_of(figures, 3_000_000_000);
+        let work = |figures: &[Figure]| work_from_figures(figures, 3_000_000_000);
         assert_eq!(
-            of(&[figure("ns", 5_000.0)]),
+            work(&[figure("ns", 5_000.0)]),
             (600_000.0, WorkUnit::Operation)
         );
         let steps = [figure("ns", 5_000.0), figure("ns", 4_000.0)];
-        assert_eq!(of(&steps), (3.0, WorkUnit::Second), "the mix is the arm's");
-        assert_eq!(of(&[figure("s", 2.0)]), (1.0, WorkUnit::Run));
-        assert_eq!(of(&[figure("ns", 0.0)]), (3.0, WorkUnit::Second));
+        let seconds = (3.0, WorkUnit::Second);
+        assert_eq!(
+            work(&steps),
+            seconds,
+            "the arm determines the mix of operations"
+        );
+        assert_eq!(work(&[figure("s", 2.0)]), (1.0, WorkUnit::Run));
+        assert_eq!(work(&[figure("ns", 0.0)]), seconds);
     }
 }

@@ -1,9 +1,8 @@
-//! `fairness`: what would make a run's comparison wrong.
+//! `fairness`: checks whether a run's comparison is fair.
 
 use std::collections::BTreeMap;
 
 use anyhow::{Result, bail};
-use judge::topics::fairness::Vain;
 use record::rundir;
 use record::rundir::{ACCEPTED, RunDir};
 use serde_json::json;
@@ -12,7 +11,7 @@ use super::{End, gate, print_json, report::width};
 use crate::cli::FairnessArgs;
 use crate::out;
 
-/// Prints what all checks found, or all checks, or what would make arms alike.
+/// Prints the findings of all checks, the list of checks, or the table that would make the arms equal.
 pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     let Some(path) = &args.dir else {
         if json {
@@ -29,11 +28,11 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     }
     let run = rundir::load(path, &workload::check)?;
     let judgement = judge::look(&run);
-    for one in judge::topics::fairness::in_vain(&accepted, &judgement.fairness) {
+    for unused in judge::topics::fairness::in_vain(&accepted, &judgement.fairness) {
         out::error_line(&format!(
             "--accept {}: {}",
-            one.id(),
-            judge::report::accepted_in_vain(&one)
+            unused.id(),
+            judge::report::accepted_in_vain(&unused)
         ));
     }
     if args.pin {
@@ -46,12 +45,13 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     if json {
-        let in_vain = judge::topics::fairness::in_vain(&run.accepted, &judgement.fairness);
-        let told =
-            |one: &Vain| json!({ "id": one.id(), "text": judge::report::accepted_in_vain(one) });
+        let unused = judge::topics::fairness::in_vain(&run.accepted, &judgement.fairness);
+        let unused = unused.iter().map(
+            |unused| json!({ "id": unused.id(), "text": judge::report::accepted_in_vain(unused) }),
+        );
         print_json(&json!({
             "fairness": judgement.fairness, "weighed": judgement.weighed,
-            "accepted_in_vain": in_vain.iter().map(told).collect::<Vec<_>>(),
+            "accepted_in_vain": unused.collect::<Vec<_>>(),
         }))?;
     } else {
         out::text(&judge::report::fairness_terminal(&run, &judgement, width()));
@@ -59,7 +59,7 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     gate::gate(&run, &judgement, args.fail_on)
 }
 
-/// Keeps in a run's directory what the user takes for declared.
+/// Adds accepted differences to a run's directory.
 pub(super) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result<()> {
     if accepted.is_empty() {
         return Ok(());
@@ -69,7 +69,7 @@ pub(super) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result
     dir.write(ACCEPTED, &serde_json::to_vec_pretty(&all)?)
 }
 
-/// `ID=REASON` of each.
+/// Reads `ID=REASON` options: the reason by the id of the check.
 pub(super) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
     let mut read = BTreeMap::new();
     for text in accepted {
@@ -99,18 +99,18 @@ mod tests {
 
     #[test]
     fn an_id_and_a_reason_are_needed() {
-        let said = |text: &str| read(&[text.into()]).map_err(|why| why.to_string());
+        let result = |text: &str| read(&[text.into()]).map_err(|why| why.to_string());
         assert_eq!(
-            said("memory=it is the question").unwrap()["memory"],
+            result("memory=it is the question").unwrap()["memory"],
             "it is the question"
         );
         assert!(
-            said("memery=x")
+            result("memery=x")
                 .unwrap_err()
                 .contains("no such check: \"memery\"")
         );
         assert!(
-            said("memery=x")
+            result("memery=x")
                 .unwrap_err()
                 .contains("the nearest is \"memory\"")
         );
@@ -119,7 +119,7 @@ mod tests {
             twice.unwrap_err(),
             "--accept memory=b: memory is accepted twice (leave one reason)"
         );
-        assert!(said("memory").unwrap_err().contains("no reason"));
-        assert!(said("memory= ").unwrap_err().contains("no reason"));
+        assert!(result("memory").unwrap_err().contains("no reason"));
+        assert!(result("memory= ").unwrap_err().contains("no reason"));
     }
 }

@@ -1,4 +1,4 @@
-//! What an earlier run says of the next one: its noise, and how long its trials took.
+//! Forecasts a run's blocks and hours from the noise and trial times of an earlier run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,14 +14,14 @@ use record::rundir;
 use record::rundir::Run;
 use serde::Serialize;
 
-/// What is known of one workload.
+/// What an earlier run shows about a workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Known {
     /// The workload's id.
     pub(super) workload: String,
-    /// Scale of a block's log-ratio, the noisiest arm's.
+    /// Scale of a block's log-ratio, of the noisiest arm.
     pub(super) noise: f64,
-    /// What not being first in a block does there, as a share.
+    /// Effect of not being first in a block, as a share.
     pub(super) order_effect: f64,
     /// Share of trials that are outliers.
     pub(super) outliers: f64,
@@ -29,36 +29,36 @@ pub(super) struct Known {
     pub(super) trial_s: f64,
 }
 
-/// What a plan's workload will take.
+/// The forecast for a workload of a plan.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Forecast {
-    /// From where it is known.
+    /// The basis of the forecast.
     pub(super) known: Known,
     /// Blocks that show a difference of one margin in 95 of 100 runs.
     pub(super) blocks: u32,
-    /// Host time of so many blocks, all arms together.
+    /// Host time of these blocks, all arms together.
     pub(super) hours: f64,
-    /// Trials that run at a time in these hours.
+    /// Trials that run at a time.
     pub(super) jobs: usize,
 }
 
-/// An earlier run, as far as a plan can learn from it.
+/// What an earlier run shows about a plan.
 #[derive(Debug, Default)]
 pub(super) struct Past {
-    /// Its workloads.
+    /// The workloads of the run.
     pub(super) known: Vec<Known>,
-    /// In what it is not what the plan asks for.
+    /// How the run differs from the plan.
     pub(super) warning: Option<String>,
 }
 
 /// How long the load of a trial takes, and how that is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// The plan says.
+    /// The plan determines it.
     Known(Duration),
-    /// Trials of this plan took so long.
+    /// The mean of earlier trials of this plan.
     Measured(Duration),
-    /// A program runs to its end, and nothing but its limit is known.
+    /// A program runs to completion, and only its limit is known.
     AtMost(Duration),
 }
 
@@ -70,7 +70,7 @@ impl Length {
     }
 }
 
-/// The lengths of a plan's workloads; what trials in its own run directory took stands in the place of a limit.
+/// The lengths of a plan's workloads. Times measured in the plan's default run directory replace limits.
 pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
     let dir = Path::new("runs").join(file.file_stem().unwrap_or(file.as_os_str()));
     let mut run = None;
@@ -93,18 +93,20 @@ pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
     lengths
 }
 
-/// Reads off an earlier run what is known of its workloads, and whether it holds for the plan.
+/// Reads the noise and trial times of an earlier run, and checks whether they apply to the plan.
 pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;
     let judgement = judge::look(&run);
-    let of_workload = |id: &String| {
-        let (noise, noisiest) = judgement
-            .comparisons
-            .iter()
-            .filter(|one| one.workload == *id && one.spec.role == Role::Primary)
-            .filter(|one| one.ratio.is_some() && one.blocks > 1)
-            .filter_map(|one| Some((one.noise?, one)))
-            .max_by(|one, other| one.0.total_cmp(&other.0))?;
+    let known = |id: &String| {
+        let primaries = judgement.comparisons.iter().filter(|comparison| {
+            comparison.workload == *id
+                && comparison.spec.role == Role::Primary
+                && comparison.ratio.is_some()
+                && comparison.blocks > 1
+        });
+        let (noise, noisiest) = primaries
+            .filter_map(|comparison| Some((comparison.noise?, comparison)))
+            .max_by(|(noise, _), (other_noise, _)| noise.total_cmp(other_noise))?;
         let outliers = noisiest
             .outliers
             .map_or(0, |count| count.arm + count.baseline);
@@ -117,7 +119,7 @@ pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
         })
     };
     let ids = run.plan.workloads.iter().map(|workload| &workload.id);
-    let known: Vec<Known> = ids.filter_map(of_workload).collect();
+    let known: Vec<Known> = ids.filter_map(known).collect();
     if known.is_empty() {
         bail!(
             "no workload with two whole blocks in {} (let that run go on first)",
@@ -135,7 +137,7 @@ pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     Ok(Past { known, warning })
 }
 
-/// What makes noise and lengths of trials, and is not the same.
+/// The differences between a run and a plan that affect noise and trial times.
 fn differences(run: &Run, plan: &Plan) -> Vec<String> {
     let (was, is) = (&run.plan.machine, &plan.machine);
     let clock = match run.opening.ns_per_instruction {
@@ -143,46 +145,42 @@ fn differences(run: &Run, plan: &Plan) -> Vec<String> {
         None => Clock::Wall,
     };
     let mut differences = Vec::new();
-    let mut differ = |differs: bool, what: String| differences.extend(differs.then_some(what));
-    differ(
-        was.kind != is.kind,
-        format!("machine was {:?}, is {:?}", was.kind, is.kind),
-    );
-    // What "auto" comes to is known only of the run.
-    differ(
-        was.clock != is.clock && clock != is.clock,
-        format!("clock was {clock:?}, is {:?}", is.clock),
-    );
-    let (old, new) = (cpus(&run.plan), cpus(plan));
-    differ(old != new, format!("cpus were {old}, are {new}"));
-    let (old, new) = (show_bytes(was.memory_bytes), show_bytes(is.memory_bytes));
-    differ(
-        was.memory_bytes != is.memory_bytes,
-        format!("memory was {old}, is {new}"),
-    );
-    for workload in &plan.workloads {
-        let before = run.plan.workloads.iter().find(|one| one.id == workload.id);
-        let changed = before.is_some_and(|before| {
-            (&before.kind, &before.options) != (&workload.kind, &workload.options)
-        });
-        differ(
-            changed,
-            format!("workload {} has other options", workload.id),
-        );
+    if was.kind != is.kind {
+        differences.push(format!("machine was {:?}, is {:?}", was.kind, is.kind));
     }
-    differences.iter().map(|what| what.to_lowercase()).collect()
+    // For clock "auto", only the run shows which clock it used.
+    if was.clock != is.clock && clock != is.clock {
+        differences.push(format!("clock was {clock:?}, is {:?}", is.clock));
+    }
+    let (old, new) = (cpu_counts(&run.plan), cpu_counts(plan));
+    if old != new {
+        differences.push(format!("cpus were {old}, are {new}"));
+    }
+    if was.memory_bytes != is.memory_bytes {
+        let (old, new) = (show_bytes(was.memory_bytes), show_bytes(is.memory_bytes));
+        differences.push(format!("memory was {old}, is {new}"));
+    }
+    for workload in &plan.workloads {
+        let mut before = run.plan.workloads.iter();
+        if let Some(before) = before.find(|before| before.id == workload.id)
+            && (&before.kind, &before.options) != (&workload.kind, &workload.options)
+        {
+            differences.push(format!("workload {} has other options", workload.id));
+        }
+    }
+    differences.iter().map(|text| text.to_lowercase()).collect()
 }
 
 /// The numbers of CPUs that arms have: `1` or `1, 2, 4`.
-fn cpus(plan: &Plan) -> String {
+fn cpu_counts(plan: &Plan) -> String {
     let counts: BTreeSet<Option<u32>> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
     let word = |count: &Option<u32>| count.map_or("all".to_owned(), |count| count.to_string());
     counts.iter().map(word).collect::<Vec<_>>().join(", ")
 }
 
-/// What the plan takes, for each of its workloads that is known.
-pub(super) fn of(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Forecast> {
-    let fewest = enough(&plan.design);
+/// The forecasts for the plan's known workloads.
+pub(super) fn forecasts(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Forecast> {
+    let fewest = blocks_needed(&plan.design);
     let forecast = |id: &String| {
         let known = known.iter().find(|known| known.workload == *id)?.clone();
         let needed = stats::looks::needed(known.noise, plan.design.margin, plan.design.error_rate);
@@ -199,12 +197,12 @@ pub(super) fn of(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Forecast> {
     ids.filter_map(forecast).collect()
 }
 
-/// Host time of one block, all arms together, where `jobs` trials run at a time.
+/// Host time of one block in hours, all arms together, if `jobs` trials run at a time.
 pub(super) fn hours_of_block(plan: &Plan, trial_s: f64, jobs: usize) -> f64 {
     plan.arms.len() as f64 * trial_s / jobs as f64 / 3600.0
 }
 
-/// Whether a run of this plan would count instructions here, as far as that is known before it.
+/// Whether a run of this plan would count instructions here, as far as that is known in advance.
 pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bool> {
     match plan.machine.clock {
         Clock::Instructions => Ok(true),
@@ -217,16 +215,16 @@ pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bo
     }
 }
 
-/// The fewest blocks after which the plan can tell a difference; `None` when its most is too few.
-pub(super) fn smallest(design: &Design) -> Option<u32> {
+/// The fewest blocks after which the plan can show a difference; `None` if its `max_blocks` are too few.
+pub(super) fn smallest_decisive(design: &Design) -> Option<u32> {
     // Every workload measures several metrics, so the primary one has half of the error rate.
     stats::looks::smallest(design.error_rate / 2.0, design)
 }
 
-/// Blocks after which a difference can be told: the plan's, or those of the shortest longer plan that can.
-pub(super) fn enough(design: &Design) -> u32 {
+/// The fewest blocks after which this plan can show a difference, or if it cannot, those of a longer plan.
+pub(super) fn blocks_needed(design: &Design) -> u32 {
     let shortest = || stats::looks::fewest_blocks(design.error_rate / 2.0) as u32;
-    smallest(design).unwrap_or_else(shortest)
+    smallest_decisive(design).unwrap_or_else(shortest)
 }
 
 /// Mean host time from the start of a trial's attempt to its end.
@@ -235,16 +233,16 @@ pub(super) fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> 
     for entry in entries {
         match &entry.event {
             Event::Started { trial, .. } if trial.workload == workload => {
-                began.insert(trial.number, at(entry));
+                began.insert(trial.number, time(entry));
             }
             Event::Ended { trial, .. } if trial.workload == workload => {
-                let end = began.remove(&trial.number).flatten().zip(at(entry));
+                let end = began.remove(&trial.number).flatten().zip(time(entry));
                 if let Some(length) = end.and_then(|(from, to)| to.duration_since(from).ok()) {
                     sum += length;
                     count += 1;
                 }
             }
-            // Time between two sessions is not a trial's.
+            // The time between two sessions does not count.
             Event::Resumed { .. } | Event::Extended { .. } => began.clear(),
             Event::Started { .. }
             | Event::Ended { .. }
@@ -262,7 +260,7 @@ pub(super) fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> 
     (count > 0).then(|| sum / count)
 }
 
-fn at(entry: &Entry) -> Option<SystemTime> {
+fn time(entry: &Entry) -> Option<SystemTime> {
     humantime::parse_rfc3339(&entry.at).ok()
 }
 
@@ -273,7 +271,7 @@ mod tests {
     use record::trial::Trial;
 
     #[test]
-    fn a_plan_that_is_too_short_is_told_how_long_it_must_be() {
+    fn a_plan_that_is_too_short_gets_the_number_of_blocks_that_it_needs() {
         let design = |max_blocks| Design {
             margin: 0.02,
             error_rate: 0.01,
@@ -283,9 +281,15 @@ mod tests {
             seed: 1,
             arms: 0,
         };
-        assert_eq!((smallest(&design(5)), enough(&design(5))), (None, 9));
-        assert_eq!(smallest(&design(9)), Some(9));
-        assert_eq!(smallest(&design(30)), Some(enough(&design(30))));
+        assert_eq!(
+            (smallest_decisive(&design(5)), blocks_needed(&design(5))),
+            (None, 9)
+        );
+        assert_eq!(smallest_decisive(&design(9)), Some(9));
+        assert_eq!(
+            smallest_decisive(&design(30)),
+            Some(blocks_needed(&design(30)))
+        );
     }
 
     fn entry(at: &str, event: Event) -> Entry {
@@ -344,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_trials_at_a_time_has_its_own_length() {
+    fn trials_that_overlap_are_timed_separately() {
         let entries = [
             started(1, "2026-01-01T00:00:00Z"),
             started(2, "2026-01-01T00:00:05Z"),

@@ -35,9 +35,9 @@ fn list(json: bool) -> Result<End> {
     let built = image::list(&Cache::of_user()?);
     if json {
         let with_origin = |(image, about): &(Image, Option<About>)| {
-            let mut told = told(image);
-            told["about"] = json!(about);
-            told
+            let mut json = image_json(image);
+            json["about"] = json!(about);
+            json
         };
         let built: Vec<_> = built.iter().map(with_origin).collect();
         print_json(&json!({ "recipes": image::recipes(), "built": built }))?;
@@ -56,14 +56,14 @@ fn list(json: bool) -> Result<End> {
 fn build(request: Request<'_>, json: bool) -> Result<End> {
     let image = at_work(json, |cache, task| image::build(cache, request, task))?;
     if json {
-        print_json(&told(&image))?;
+        print_json(&image_json(&image))?;
     } else {
         print_image(&image);
     }
     Ok(End::Done)
 }
 
-fn told(image: &Image) -> Value {
+fn image_json(image: &Image) -> Value {
     let Image {
         recipe,
         suite,

@@ -1,10 +1,10 @@
-//! `index`: what the plans of a night come to together, and how metrics change over nights. Runs are read, and nothing of them changed.
+//! `index`: summarises the plans of a night, and how metrics change over nights. It only reads runs.
 //!
 //! ```text
 //! DIR -> nights (directories of runs) -> a summary of each run -> index.json -> index.html, index.md
 //! ```
-//! A run takes seconds to judge, and many nights have many. So a summary is taken from the index that its night has already, where the
-//! run's journal is the one that this index was made of.
+//! Judging a run takes seconds, and there may be many nights with many runs. So the summary of a run is taken from its
+//! night's existing index, if the run's journal has not changed since.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -30,7 +30,7 @@ use crate::out;
 
 /// Writes the index of some nights.
 pub(super) fn index(args: &IndexArgs, json: bool) -> Result<End> {
-    refuse_gate(args.fail_on, "bakeoff judge DIR")?;
+    check_gate(args.fail_on, "bakeoff judge DIR")?;
     let out = match (&args.out, args.dirs.as_slice()) {
         (Some(out), _) => out.clone(),
         (None, [dir]) if !rundir::is_run(dir) => dir.clone(),
@@ -48,13 +48,13 @@ pub(super) fn index(args: &IndexArgs, json: bool) -> Result<End> {
     if json {
         print_json(&index)?;
     } else {
-        tell(&out, &index);
+        print(&out, &index);
     }
-    end(&index, args.fail_on)
+    gate_end(&index, args.fail_on)
 }
 
-/// Refuses gates that only a run by itself has.
-pub(super) fn refuse_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> {
+/// Refuses gates that apply to a single run only.
+pub(super) fn check_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> {
     match fail_on {
         None | Some(FailOn::Worse) => Ok(()),
         Some(
@@ -73,7 +73,7 @@ pub(super) fn refuse_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> 
     }
 }
 
-/// The rates that were typed, or those that stand for them.
+/// The error rates of the options, or the defaults.
 pub(super) fn rates(args: &RateArgs) -> Rates {
     Rates {
         gate: args.error_rate.unwrap_or(ERROR_RATE),
@@ -81,14 +81,14 @@ pub(super) fn rates(args: &RateArgs) -> Rates {
     }
 }
 
-/// Prints what a night comes to, and where its page is.
-pub(super) fn tell(out: &Path, index: &Index) {
+/// Prints the summary of a night, and the path of its page.
+pub(super) fn print(out: &Path, index: &Index) {
     out::text(&judge::report::night_terminal(index, width()));
-    out::line(&format!("index: {}", page(out).display()));
+    out::line(&format!("index: {}", page_path(out).display()));
 }
 
-/// Where the page is.
-pub(super) fn page(out: &Path) -> PathBuf {
+/// The path of the page.
+pub(super) fn page_path(out: &Path) -> PathBuf {
     out.join("index.html")
 }
 
@@ -96,11 +96,11 @@ pub(super) fn page(out: &Path) -> PathBuf {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct NightDir {
     pub(super) dir: PathBuf,
-    /// Names of the runs that were asked for one by one; all of the directory's where none were.
+    /// Names of the selected runs; empty selects all runs of the directory.
     pub(super) only: BTreeSet<String>,
 }
 
-/// The nights that some directories are, hold, or belong to.
+/// The nights of directories, each of which may be a night, contain nights, or be a run of a night.
 fn nights(dirs: &[PathBuf]) -> Result<Vec<NightDir>> {
     let mut nights: BTreeMap<PathBuf, BTreeSet<String>> = BTreeMap::new();
     for dir in dirs {
@@ -109,20 +109,19 @@ fn nights(dirs: &[PathBuf]) -> Result<Vec<NightDir>> {
             .with_context(|| format!("cannot find {}", dir.display()))?;
         if rundir::is_run(&dir) {
             let night = dir.parent().unwrap_or(&dir).to_path_buf();
-            nights.entry(night).or_default().insert(name(&dir));
+            nights.entry(night).or_default().insert(dir_name(&dir));
             continue;
         }
-        let found = if is_night(&dir)? {
-            vec![dir.clone()]
+        let mut found = Vec::new();
+        if is_night(&dir)? {
+            found.push(dir.clone());
         } else {
-            let mut found = Vec::new();
-            for below in directories(&dir)? {
-                if is_night(&below)? {
-                    found.push(below);
+            for subdirectory in directories(&dir)? {
+                if is_night(&subdirectory)? {
+                    found.push(subdirectory);
                 }
             }
-            found
-        };
+        }
         if found.is_empty() {
             bail!(
                 "no runs in {} (name a night's directory, one that holds nights, or run directories)",
@@ -137,13 +136,13 @@ fn nights(dirs: &[PathBuf]) -> Result<Vec<NightDir>> {
     Ok(nights.map(|(dir, only)| NightDir { dir, only }).collect())
 }
 
-/// Whether a directory holds runs, or is to hold some.
+/// Whether a directory contains runs, or lists plans whose runs it will contain.
 fn is_night(dir: &Path) -> Result<bool> {
     let is_listed = Tree::at(dir).has(night::NIGHT);
     Ok(is_listed || directories(dir)?.iter().any(rundir::is_run))
 }
 
-/// The directories in a directory, by name. A link to one is none.
+/// The subdirectories of a directory, sorted by name. Symbolic links do not count.
 fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = Tree::at(dir).list();
     let entries = entries.with_context(|| format!("cannot list {}", dir.display()))?;
@@ -151,15 +150,15 @@ fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(dirs.map(|entry| dir.join(entry.name)).collect())
 }
 
-/// Makes the index of some nights and writes its three files.
+/// Makes the index of nights and writes its three files.
 pub(super) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Index> {
     let path = out.path();
     let from = path
         .canonicalize()
         .with_context(|| format!("cannot find {}", path.display()))?;
-    let of_nights = nights.iter().map(|night| of_night(night, &from));
-    let of_nights = of_nights.collect::<Result<Vec<_>>>()?;
-    let index = judge::topics::night::find::index(of_nights, rates)
+    let nights = nights.iter().map(|night| read_night(night, &from));
+    let nights = nights.collect::<Result<Vec<_>>>()?;
+    let index = judge::topics::night::find::index(nights, rates)
         .context("no night to write an index of")?;
     let files = [
         (night::INDEX, serde_json::to_vec_pretty(&index)?),
@@ -175,20 +174,20 @@ pub(super) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Ind
     Ok(index)
 }
 
-fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
+fn read_night(night: &NightDir, from: &Path) -> Result<OfNight> {
     let listed = Night::read(&night.dir)?;
     let noted = match &listed {
         Some(listed) if !listed.begun.is_empty() => listed.begun.clone(),
-        // The directory itself changes with each index that is written into it.
-        Some(_) => modified(&night.dir.join(night::NIGHT))?,
-        None => modified(&night.dir)?,
+        // Each index that is written into the directory changes the directory's own time.
+        Some(_) => modified_at(&night.dir.join(night::NIGHT))?,
+        None => modified_at(&night.dir)?,
     };
     let listed = listed.map_or(Vec::new(), |listed| listed.plans);
-    let known = Known::of(&night.dir);
+    let known = KnownSummaries::read(&night.dir);
     let mut plans = Vec::new();
     for plan in &listed {
         let dir = Tree::at(&night.dir).below(&plan.name);
-        let mut summary = of_plan(&dir, &plan.name, from, &known);
+        let mut summary = plan_summary(&dir, &plan.name, from, &known);
         if let Some(failure) = &plan.failure {
             summary.why = Some(failure.clone());
             summary.state = State::Failed;
@@ -197,75 +196,77 @@ fn of_night(night: &NightDir, from: &Path) -> Result<OfNight> {
         plans.push(summary);
     }
     for dir in directories(&night.dir)? {
-        let name = name(&dir);
+        let name = dir_name(&dir);
         let is_listed = listed.iter().any(|plan| plan.name == name);
         if rundir::is_run(&dir) && !is_listed {
-            plans.push(of_plan(&Tree::at(&dir), &name, from, &known));
+            plans.push(plan_summary(&Tree::at(&dir), &name, from, &known));
         }
     }
     if !night.only.is_empty() {
         plans.retain(|plan| night.only.contains(&plan.name));
     }
     Ok(OfNight {
-        name: name(&night.dir),
+        name: dir_name(&night.dir),
         noted,
         plans,
     })
 }
 
-/// When a file was last written, or something was last put into a directory; RFC 3339.
-fn modified(path: &Path) -> Result<String> {
-    let at = fs::metadata(path).and_then(|about| about.modified());
+/// The modification time of a file or directory, in RFC 3339.
+fn modified_at(path: &Path) -> Result<String> {
+    let at = fs::metadata(path).and_then(|metadata| metadata.modified());
     let at = at.with_context(|| format!("cannot read {}", path.display()))?;
     Ok(humantime::format_rfc3339_seconds(at).to_string())
 }
 
-fn name(dir: &Path) -> String {
+fn dir_name(dir: &Path) -> String {
     dir.file_name()
         .unwrap_or(dir.as_os_str())
         .to_string_lossy()
         .into_owned()
 }
 
-/// What a night's own index says of its runs, and when it was written.
-struct Known {
+/// A night's existing index, and when it was written.
+struct KnownSummaries {
     index: Option<(Index, std::time::SystemTime)>,
 }
 
-impl Known {
-    fn of(night: &Path) -> Self {
+impl KnownSummaries {
+    fn read(night: &Path) -> Self {
         let written = Tree::at(night).metadata(night::INDEX);
-        let written = written.and_then(|about| about.modified());
+        let written = written.and_then(|metadata| metadata.modified());
         let index = night::read_index(night).zip(written.ok());
         Self { index }
     }
 
-    /// The summary of a run that has not changed since.
-    fn summary(&self, name: &str, run: &Tree) -> Option<PlanSummary> {
+    /// The summary of a run that has not changed since the index was written.
+    fn unchanged_summary(&self, name: &str, run: &Tree) -> Option<PlanSummary> {
         let (index, written) = self.index.as_ref()?;
         let plan = index.plans.iter().find(|plan| plan.name == name)?;
         let journal = run.open(journal::JOURNAL).ok()?;
         let is_same =
             hash::sha256_of(journal.take(MOST_BYTES)).ok()? == plan.run.as_ref()?.journal_sha256;
-        // Reasons that were accepted later change what is said, and no journal has them.
-        let accepted = run.metadata(ACCEPTED).and_then(|about| about.modified());
+        // Differences that the user accepted later are not in the journal, but change the summary.
+        let accepted = run
+            .metadata(ACCEPTED)
+            .and_then(|metadata| metadata.modified());
         let is_older = accepted.map_or(true, |accepted| accepted < *written);
         let is_over = matches!(plan.state, State::Complete | State::Undecided);
         (is_same && is_older && is_over).then(|| plan.clone())
     }
 }
 
-fn of_plan(dir: &Tree, name: &str, from: &Path, known: &Known) -> PlanSummary {
-    let place = relative(from, &dir.path());
-    if let Some(summary) = known.summary(name, dir) {
+fn plan_summary(dir: &Tree, name: &str, from: &Path, known: &KnownSummaries) -> PlanSummary {
+    let path = relative(from, &dir.path());
+    if let Some(summary) = known.unchanged_summary(name, dir) {
         return PlanSummary {
-            dir: place,
+            dir: path,
             ..summary
         };
     }
-    let without = |state: State, why: Option<String>| PlanSummary {
+    let without_run = |state: State, why: Option<String>| PlanSummary {
         name: name.into(),
-        dir: place.clone(),
+        dir: path.clone(),
         planned: 0,
         state,
         why,
@@ -277,23 +278,23 @@ fn of_plan(dir: &Tree, name: &str, from: &Path, known: &Known) -> PlanSummary {
         } else {
             State::NotBegun
         };
-        return without(state, None);
+        return without_run(state, None);
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
             let judgement = judge::quick_look(&run);
             PlanSummary {
                 planned: run.plan.comparisons() as u32,
-                run: Some(summary(&run, &judgement)),
-                ..without(list::state(dir, &run, &judgement), None)
+                run: Some(run_summary(&run, &judgement)),
+                ..without_run(list::state(dir, &run, &judgement), None)
             }
         }
-        Err(_) if rundir::is_running(dir) => without(State::Running, None),
-        Err(why) => without(State::Damaged, Some(format!("{why:#}"))),
+        Err(_) if rundir::is_running(dir) => without_run(State::Running, None),
+        Err(why) => without_run(State::Damaged, Some(format!("{why:#}"))),
     }
 }
 
-fn summary(run: &rundir::Run, judgement: &record::verdict::Judgement) -> RunSummary {
+fn run_summary(run: &rundir::Run, judgement: &record::verdict::Judgement) -> RunSummary {
     let machine = judge::report::machine(&run.opening.machine);
     RunSummary {
         failures: gate::failures(run, judgement),
@@ -302,7 +303,7 @@ fn summary(run: &rundir::Run, judgement: &record::verdict::Judgement) -> RunSumm
     }
 }
 
-/// The way from one directory to another, both whole paths.
+/// The relative path from one directory to another; both are absolute.
 fn relative(from: &Path, to: &Path) -> String {
     let parts = |path: &Path| -> Vec<String> {
         let parts = path.components();
@@ -315,30 +316,30 @@ fn relative(from: &Path, to: &Path) -> String {
     let common = from
         .iter()
         .zip(&to)
-        .take_while(|(one, other)| one == other)
+        .take_while(|(from, to)| from == to)
         .count();
     let up = std::iter::repeat_n("..".to_string(), from.len() - common);
-    let way: Vec<String> = up.chain(to[common..].iter().cloned()).collect();
-    if way.is_empty() {
+    let path: Vec<String> = up.chain(to[common..].iter().cloned()).collect();
+    if path.is_empty() {
         ".".into()
     } else {
-        way.join("/")
+        path.join("/")
     }
 }
 
-/// How a command ends that has written the index of a night.
-pub(super) fn end(index: &Index, fail_on: Option<FailOn>) -> Result<End> {
+/// How a command ends after it has written the index of a night.
+pub(super) fn gate_end(index: &Index, fail_on: Option<FailOn>) -> Result<End> {
     let Some(fail_on) = fail_on else {
         return Ok(End::Done);
     };
-    let mut found = Vec::new();
+    let mut failures = Vec::new();
     let mut unanswered = Vec::new();
     for plan in &index.plans {
-        let about = |what: String| format!("{}: {what}", plan.name);
-        found.extend(plan.failures().into_iter().map(about));
-        unanswered.extend(plan.unanswered().into_iter().map(about));
+        let with_name = |text: String| format!("{}: {text}", plan.name);
+        failures.extend(plan.failures().into_iter().map(with_name));
+        unanswered.extend(plan.unanswered().into_iter().map(with_name));
     }
-    gate::answer(fail_on, &found, || unanswered)
+    gate::answer(fail_on, &failures, || unanswered)
 }
 
 #[cfg(test)]
@@ -346,11 +347,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_way_from_an_index_to_its_runs_is_relative() {
-        let way = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
-        assert_eq!(way("/n/1", "/n/1/web"), "web");
-        assert_eq!(way("/n", "/n/1/web"), "1/web");
-        assert_eq!(way("/tmp/index", "/n/1/web"), "../../n/1/web");
-        assert_eq!(way("/n", "/n"), ".");
+    fn the_path_from_an_index_to_its_runs_is_relative() {
+        let path = |from: &str, to: &str| relative(Path::new(from), Path::new(to));
+        assert_eq!(path("/n/1", "/n/1/web"), "web");
+        assert_eq!(path("/n", "/n/1/web"), "1/web");
+        assert_eq!(path("/tmp/index", "/n/1/web"), "../../n/1/web");
+        assert_eq!(path("/n", "/n"), ".");
     }
 }

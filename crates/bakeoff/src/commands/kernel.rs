@@ -18,7 +18,7 @@ use super::{End, at_work, print_json};
 use crate::cli::KernelCommand;
 use crate::out;
 
-/// Lists or fetches kernels.
+/// Lists, fetches or builds kernels.
 pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
     match command {
         KernelCommand::List {
@@ -37,29 +37,29 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
             config,
             jobs,
         } => {
-            let how = How {
+            let options = How {
                 config: config.clone(),
                 jobs: *jobs,
             };
-            build((tree, commit.as_deref()), &how, json)
+            build(tree, commit.as_deref(), &options, json)
         }
     }
 }
 
-/// Kernels in the cache, with what they were made from.
+/// Lists the kernels in the cache and what they were made from.
 fn list_cached(json: bool) -> Result<End> {
     let kernels = at_work(json, |cache, _| {
         cache.refuse_unreadable()?;
         Ok(kernel::cached(cache))
     })?;
     if json {
-        let told = |(kernel, about): &(Kernel, Option<About>)| {
+        let kernel_json = |(kernel, about): &(Kernel, Option<About>)| {
             json!({
                 "release": kernel.release, "package": kernel.package, "vmlinuz": kernel.vmlinuz,
                 "sha256": kernel.sha256, "about": about,
             })
         };
-        print_json(&kernels.iter().map(told).collect::<Vec<_>>())?;
+        print_json(&kernels.iter().map(kernel_json).collect::<Vec<_>>())?;
         return Ok(End::Done);
     }
     if kernels.is_empty() {
@@ -83,8 +83,8 @@ fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
         .context("write debian:SUITE, like debian:bookworm")?;
     let offers = at_work(json, |cache, task| kernel::list(cache, name, refresh, task))?;
     if json {
-        let told = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
-        print_json(&offers.iter().map(told).collect::<Vec<_>>())?;
+        let offer_json = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
+        print_json(&offers.iter().map(offer_json).collect::<Vec<_>>())?;
     } else {
         if offers.is_empty() {
             out::line(&format!("no kernels in {suite}"));
@@ -113,10 +113,10 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
     let kernel = at_work(json, |cache, task| {
         kernel::fetch(cache, &wanted, Flavour::Cloud, refresh, task)
     })?;
-    tell(&kernel, json)
+    print_kernel(&kernel, json)
 }
 
-fn build((tree, commit): (&Path, Option<&str>), how: &How, json: bool) -> Result<End> {
+fn build(tree: &Path, commit: Option<&str>, options: &How, json: bool) -> Result<End> {
     let kernel = at_work(json, |cache, task| {
         if !git::is_repository(tree, task)? {
             if let Some(commit) = commit {
@@ -125,19 +125,19 @@ fn build((tree, commit): (&Path, Option<&str>), how: &How, json: bool) -> Result
                     tree.display()
                 );
             }
-            return kernel_build::build_tree(cache, tree, how, task);
+            return kernel_build::build_tree(cache, tree, options, task);
         }
         let changed = git::changed_files(tree, task)?;
         if let (None, Some(file)) = (commit, changed.first()) {
             bail!(
                 "files were changed since the last commit: {file}{} (commit or stash them, or name what to build: --commit HEAD)",
-                more(changed.len() - 1)
+                and_more(changed.len() - 1)
             );
         }
         let commit = git::commit(tree, commit.unwrap_or("HEAD"), task)?;
-        kernel_build::build_commit(cache, (tree, &commit.hash), how, task)
+        kernel_build::build_commit(cache, (tree, &commit.hash), options, task)
     })?;
-    tell(&kernel, json)?;
+    print_kernel(&kernel, json)?;
     if !json {
         let modules = kernel.modules.as_ref();
         let modules = modules.map(|dir| format!(", modules = \"{}\"", dir.display()));
@@ -150,14 +150,14 @@ fn build((tree, commit): (&Path, Option<&str>), how: &How, json: bool) -> Result
     Ok(End::Done)
 }
 
-fn more(others: usize) -> String {
+fn and_more(others: usize) -> String {
     match others {
         0 => String::new(),
         others => format!(" and {others} more"),
     }
 }
 
-fn tell(kernel: &Kernel, json: bool) -> Result<End> {
+fn print_kernel(kernel: &Kernel, json: bool) -> Result<End> {
     let Kernel {
         release,
         package,

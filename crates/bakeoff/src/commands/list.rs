@@ -1,4 +1,4 @@
-//! `list`: the runs below a directory, with their verdicts. Nothing is changed.
+//! `list`: lists the runs below a directory, with their verdicts. It only reads them.
 
 use std::path::PathBuf;
 
@@ -23,34 +23,34 @@ const VERSION: u32 = 1;
 
 /// A run directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Listed {
+struct ListedRun {
     dir: PathBuf,
     state: State,
-    /// `None` where it is damaged, or has not begun.
+    /// `None` if the run is damaged or has not begun.
     run: Option<Summary>,
-    /// What is wrong with it; `None` where nothing is.
+    /// How the run is damaged, if it is.
     damage: Option<String>,
 }
 
-/// What a run came to.
+/// The summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 struct Summary {
     title: String,
     /// Baseline first.
     arms: Vec<String>,
-    /// Complete blocks of the workload that has most.
+    /// Complete blocks of the workload with the most.
     blocks: u32,
     max_blocks: u32,
-    /// Trials that were run for their profile alone; they count for no verdict.
+    /// Trials that ran only for their profile; no verdict counts them.
     profiled: u32,
     /// Host time, RFC 3339.
     begun: String,
-    verdicts: Vec<Line>,
+    verdicts: Vec<VerdictLine>,
 }
 
-/// What is said of one arm on one workload.
+/// The verdict on one arm on one workload.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-struct Line {
+struct VerdictLine {
     workload: String,
     arm: String,
     metric: Option<String>,
@@ -60,11 +60,11 @@ struct Line {
     high: Option<f64>,
 }
 
-/// Lists what is there.
+/// Lists the runs.
 pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
     let runs = record::live::directories(&args.dir)
         .map_err(|why| anyhow!("{why} (name the directory that holds them)"))?;
-    let listed: Vec<Listed> = runs.values().map(of_dir).collect();
+    let listed: Vec<ListedRun> = runs.values().map(list_run).collect();
     if json {
         print_json(&json!({ "version": VERSION, "runs": listed }))?;
         return Ok(End::Done);
@@ -76,9 +76,9 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
         ));
         return Ok(End::Done);
     }
-    for one in &listed {
-        for (text, lead) in lines(one) {
-            // What is damaged is told as it is in the file.
+    for run in &listed {
+        for (text, lead) in run_lines(run) {
+            // The text of damage comes from files, so it is escaped.
             for line in doc::terminal::wrap(&escaped(&text), lead, width()) {
                 out::line(&line);
             }
@@ -87,14 +87,14 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn of_dir(dir: &Tree) -> Listed {
+fn list_run(dir: &Tree) -> ListedRun {
     if rundir::is_not_begun(dir) {
         let state = if rundir::is_running(dir) {
             State::Running
         } else {
             State::NotBegun
         };
-        return Listed {
+        return ListedRun {
             dir: dir.path(),
             state,
             run: None,
@@ -104,14 +104,14 @@ fn of_dir(dir: &Tree) -> Listed {
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
             let judgement = judge::quick_look(&run);
-            Listed {
+            ListedRun {
                 dir: dir.path(),
                 state: state(dir, &run, &judgement),
                 run: Some(summary(&run, &judgement)),
                 damage: None,
             }
         }
-        Err(why) => Listed {
+        Err(why) => ListedRun {
             dir: dir.path(),
             state: if rundir::is_running(dir) {
                 State::Running
@@ -124,11 +124,12 @@ fn of_dir(dir: &Tree) -> Listed {
     }
 }
 
-/// How far a run is.
+/// The state of a run.
 pub(super) fn state(dir: &Tree, run: &Run, judgement: &Judgement) -> State {
-    let is_open = |one: &Headline| matches!(one.conclusion, Conclusion::Undecided { .. });
+    let is_undecided =
+        |headline: &Headline| matches!(headline.conclusion, Conclusion::Undecided { .. });
     match run.closed() {
-        Some(_) if judgement.headlines.iter().any(is_open) => State::Undecided,
+        Some(_) if judgement.headlines.iter().any(is_undecided) => State::Undecided,
         Some(_) => State::Complete,
         None if rundir::is_running(dir) => State::Running,
         None => State::Interrupted,
@@ -136,7 +137,7 @@ pub(super) fn state(dir: &Tree, run: &Run, judgement: &Judgement) -> State {
 }
 
 fn summary(run: &Run, judgement: &Judgement) -> Summary {
-    let blocks = judgement.primaries().map(|one| one.blocks).max();
+    let blocks = judgement.primaries().map(|primary| primary.blocks).max();
     Summary {
         title: run.plan.title.clone(),
         arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -150,35 +151,35 @@ fn summary(run: &Run, judgement: &Judgement) -> Summary {
         verdicts: judgement
             .headlines
             .iter()
-            .map(|one| line(one, judgement))
+            .map(|headline| verdict_line(headline, judgement))
             .collect(),
     }
 }
 
-fn line(headline: &Headline, judgement: &Judgement) -> Line {
+fn verdict_line(headline: &Headline, judgement: &Judgement) -> VerdictLine {
     let primary = judgement
         .primaries()
-        .find(|one| one.workload == headline.workload && one.arm == headline.arm);
-    Line {
+        .find(|primary| primary.workload == headline.workload && primary.arm == headline.arm);
+    VerdictLine {
         workload: headline.workload.clone(),
         arm: headline.arm.clone(),
-        metric: primary.map(|one| one.spec.name.clone()),
+        metric: primary.map(|primary| primary.spec.name.clone()),
         verdict: headline.conclusion.word(),
-        ratio: primary.and_then(|one| one.ratio),
-        low: primary.and_then(|one| one.low),
-        high: primary.and_then(|one| one.high),
+        ratio: primary.and_then(|primary| primary.ratio),
+        low: primary.and_then(|primary| primary.low),
+        high: primary.and_then(|primary| primary.high),
     }
 }
 
-/// A run in a few lines, each with what stands before it.
-fn lines(listed: &Listed) -> Vec<(String, &'static str)> {
+/// The lines about a run, each with its indentation.
+fn run_lines(listed: &ListedRun) -> Vec<(String, &'static str)> {
     let (dir, state) = (listed.dir.display(), listed.state.word());
     let Some(run) = &listed.run else {
         let mut lines = vec![(format!("{dir}  {state}"), "")];
         lines.extend(listed.damage.clone().map(|damage| (damage, "    ")));
         return lines;
     };
-    // Minutes are enough, and the time zone is always the same.
+    // The time to the minute, without the time zone, which is always UTC.
     let begun = run.begun.get(..16).unwrap_or(&run.begun).replace('T', " ");
     let (blocks, most) = (run.blocks, run.max_blocks);
     let arms = run.arms.join(", ");
@@ -192,19 +193,19 @@ fn lines(listed: &Listed) -> Vec<(String, &'static str)> {
             "",
         ),
         (format!("{} (arms {arms})", run.title), "    "),
-        (verdict(run), "    "),
+        (verdicts_text(run), "    "),
     ]
 }
 
-/// `7.2 better +14.6 %`; with the workload where there are several.
-fn verdict(run: &Summary) -> String {
+/// `7.2 better +14.6 %`; with the workload's name if there are several.
+fn verdicts_text(run: &Summary) -> String {
     let first = run.verdicts.first().map(|line| &line.workload);
-    let is_alone = run
+    let is_only_workload = run
         .verdicts
         .iter()
         .all(|line| Some(&line.workload) == first);
-    let said = run.verdicts.iter().map(|line| {
-        let lead = if is_alone {
+    let verdicts = run.verdicts.iter().map(|line| {
+        let lead = if is_only_workload {
             String::new()
         } else {
             format!("{}: ", line.workload)
@@ -217,9 +218,9 @@ fn verdict(run: &Summary) -> String {
             change.unwrap_or_default()
         )
     });
-    let said: Vec<String> = said.collect();
-    if said.is_empty() {
+    let verdicts: Vec<String> = verdicts.collect();
+    if verdicts.is_empty() {
         return "nothing measured yet".into();
     }
-    said.join("; ")
+    verdicts.join("; ")
 }

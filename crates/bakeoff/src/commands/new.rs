@@ -1,4 +1,4 @@
-//! `new`: lists workloads, or writes a plan to begin with.
+//! `new`: lists workloads, or writes a plan to start from.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -19,13 +19,13 @@ use crate::out;
 use crate::plan_text;
 use crate::plan_text::{ArmText, DesignText, Line, Place, PlanText, WorkloadText};
 
-/// The arms of a plan to begin with: Debian's stable kernel of two releases ago, and the newest one for today's.
+/// The arms of a new plan: Debian's stable kernel of two releases ago, and the newest kernel for today's release.
 const KERNELS: [(&str, &str); 2] = [
     ("6.1", "debian:bookworm/6.1"),
     ("7.2", "debian:trixie-backports/7.2"),
 ];
 
-/// The same of systems on the network: addresses that nobody has (RFC 5737).
+/// The arms of a new plan for systems on the network: documentation addresses (RFC 5737).
 const ADDRESSES: [(&str, &str); 2] = [("old", "http://192.0.2.10"), ("new", "http://192.0.2.11")];
 
 /// Lists workloads, or writes a plan for one.
@@ -38,7 +38,7 @@ pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
     match &args.out {
         None => out::text(&text),
         Some(file) => {
-            create(file, &text)?;
+            create_file(file, &text)?;
             out::line(&format!(
                 "plan: {0} (edit it, then bakeoff check {1} and bakeoff run {1})",
                 file.display(),
@@ -84,7 +84,7 @@ fn list(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// A plan to begin with.
+/// The text of a new plan for a workload.
 fn draft(word: &str) -> Result<String> {
     let (kind, overview) = overview::find(word).map_err(anyhow::Error::msg)?;
     let workload = workload(word)?;
@@ -142,11 +142,11 @@ pub(super) fn workload(word: &str) -> Result<WorkloadText> {
     WorkloadText::of_kind(word, 0)
 }
 
-/// The image recipe that has what these workloads serve with.
+/// The image recipe that has the packages of these workloads.
 pub(super) fn recipe(workloads: &[WorkloadText]) -> Result<String> {
     let mut packages = Vec::new();
     for workload in workloads {
-        packages.extend(packages_of(workload)?);
+        packages.extend(required_packages(workload)?);
     }
     let wanted: Vec<&str> = packages.iter().map(String::as_str).collect();
     machine::image::covering(&wanted).with_context(|| {
@@ -159,21 +159,21 @@ pub(super) fn recipe(workloads: &[WorkloadText]) -> Result<String> {
 }
 
 /// Debian packages that a workload needs.
-pub(super) fn packages_of(workload: &WorkloadText) -> Result<Vec<String>> {
+pub(super) fn required_packages(workload: &WorkloadText) -> Result<Vec<String>> {
     let text = workload.text();
     let page = Page::new(workload.kind, &text);
     let table = page.parse();
     let tables = Fields::top(&page, &table).tables("workload");
     let checked = tables.first().and_then(workload::check);
     let checked = page.close(checked)?;
-    let own = workload::from_plan(&checked)?;
-    Ok(own.packages().into_iter().map(String::from).collect())
+    let workload = workload::from_plan(&checked)?;
+    Ok(workload.packages().into_iter().map(String::from).collect())
 }
 
-/// Writes a file that is not there yet, whole or not at all.
-pub(super) fn create(path: &Path, text: &str) -> Result<()> {
-    let made = OpenOptions::new().write(true).create_new(true).open(path);
-    let mut file = match made {
+/// Writes a new file, completely or not at all.
+pub(super) fn create_file(path: &Path, text: &str) -> Result<()> {
+    let created = OpenOptions::new().write(true).create_new(true).open(path);
+    let mut file = match created {
         Ok(file) => file,
         Err(why) if why.kind() == ErrorKind::AlreadyExists => bail!(
             "file exists: {} (remove it, or name another one)",
@@ -185,7 +185,7 @@ pub(super) fn create(path: &Path, text: &str) -> Result<()> {
         .write_all(text.as_bytes())
         .and_then(|()| file.sync_data());
     if written.is_err() {
-        // Half a plan would be taken for another one. What could not be removed is the lesser trouble.
+        // An incomplete plan would be mistaken for another plan. The write error matters more than a failed removal.
         let _ = fs::remove_file(path);
     }
     written.with_context(|| format!("cannot write {}", path.display()))

@@ -1,4 +1,4 @@
-//! `bakeoff null-server`: a server that costs nothing, on another host than the clients.
+//! `null-server`: runs a server that does almost no work, on another host than the clients.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -11,10 +11,10 @@ use super::{End, refuse_json, watch_signals};
 use crate::cli::{Cli, NullServerArgs};
 use crate::out;
 
-/// How often it is looked whether it is to end.
-const GLANCE: Duration = Duration::from_millis(100);
+/// How often the server checks whether it should stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Serves until it is ended by a signal.
+/// Serves until a signal stops it.
 pub(super) fn serve(args: &NullServerArgs, cli: &Cli) -> Result<End> {
     refuse_json(cli)?;
     let tls = args.cert.as_deref().zip(args.key.as_deref());
@@ -35,7 +35,7 @@ pub(super) fn serve(args: &NullServerArgs, cli: &Cli) -> Result<End> {
     };
     out::line(&format!("null server: {scheme}://{}", server.address()));
     while !stop.load(Ordering::Relaxed) {
-        thread::sleep(GLANCE);
+        thread::sleep(POLL_INTERVAL);
     }
     Ok(End::Done)
 }

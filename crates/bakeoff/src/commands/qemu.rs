@@ -18,53 +18,57 @@ pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
     }
 }
 
-/// The QEMU that would emulate guests first, each binary once.
+/// Lists each QEMU binary once; the first one is used for emulation.
 fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
     let named = args.named();
     let programs = at_work(json, |cache, task| {
         let mut programs = vec![emulator_choice::find(named.as_deref(), cache, task)?];
         let others = emulator_choice::of_host(task).ok().into_iter();
         for other in others.chain(fetched::known(cache, task)?) {
-            if programs.iter().all(|program| !is_same(program, &other)) {
+            if programs
+                .iter()
+                .all(|program| !is_same_binary(program, &other))
+            {
                 programs.push(other);
             }
         }
         Ok(programs)
     })?;
     if json {
-        return print_json(&programs.iter().map(told).collect::<Vec<_>>()).map(|()| End::Done);
+        return print_json(&programs.iter().map(program_json).collect::<Vec<_>>())
+            .map(|()| End::Done);
     }
     for (index, program) in programs.iter().enumerate() {
         let word = if index == 0 { "used" } else { "" };
-        out::line(&format!("{word:5} {}", line(program)));
+        out::line(&format!("{word:5} {}", program_line(program)));
     }
     Ok(End::Done)
 }
 
-/// Whether two paths lead to one binary: on Debian /bin is /usr/bin.
-fn is_same(one: &Program, other: &Program) -> bool {
-    let place = |program: &Program| {
-        let found = program.path.canonicalize();
-        found.unwrap_or_else(|_| program.path.clone())
+/// Whether two paths lead to the same binary: on Debian, /bin is a link to /usr/bin.
+fn is_same_binary(program: &Program, other: &Program) -> bool {
+    let real_path = |program: &Program| {
+        let path = program.path.canonicalize();
+        path.unwrap_or_else(|_| program.path.clone())
     };
-    place(one) == place(other)
+    real_path(program) == real_path(other)
 }
 
 fn fetch(refresh: bool, json: bool) -> Result<End> {
     let program = at_work(json, |cache, task| fetched::fetch(cache, refresh, task))?;
     if json {
-        print_json(&told(&program))?;
+        print_json(&program_json(&program))?;
     } else {
-        out::line(&line(&program));
+        out::line(&program_line(&program));
     }
     Ok(End::Done)
 }
 
-fn told(program: &Program) -> serde_json::Value {
+fn program_json(program: &Program) -> serde_json::Value {
     json!({ "version": program.version, "path": program.path, "fault": program.fault() })
 }
 
-fn line(program: &Program) -> String {
+fn program_line(program: &Program) -> String {
     let fault = program.fault().map(|fault| format!("\n      {fault}"));
     format!(
         "{}\n      {}{}",

@@ -1,4 +1,4 @@
-//! `report`: a run directory as a page, as Markdown, as a table on the terminal.
+//! `report`: writes the reports of a run directory.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use super::{End, explained, print_json};
 use crate::out;
 
-/// Writes verdict.json, report.html and report.md again, and why.json of a run that was profiled.
+/// Writes verdict.json, report.html and report.md again, and why.json for a run with profiles.
 pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
     let run = rundir::load(dir, &workload::check)?;
     let judgement = judge::judge(&run);
@@ -37,7 +37,7 @@ pub(super) fn write(
         "verdict.json",
         &serde_json::to_vec_pretty(&judge::report::json(run, judgement))?,
     )?;
-    explained::keep(dir, run, whys)?;
+    explained::write(dir, run, whys)?;
     dir.write(
         "report.md",
         judge::report::markdown(run, judgement, whys).as_bytes(),
@@ -49,7 +49,7 @@ pub(super) fn write(
     Ok(dir.path().join("report.html"))
 }
 
-/// Columns of the terminal, or 100 where there is none.
+/// Columns of the terminal, or 100 if there is none.
 pub(super) fn width() -> usize {
     let columns = console::Term::stdout()
         .size_checked()

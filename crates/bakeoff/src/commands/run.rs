@@ -43,7 +43,7 @@ use crate::prepare::Sources;
 use crate::reporter::Reporter;
 use plan_change::refuse_another_plan;
 
-/// Without a null server there is nothing to measure again.
+/// Refuses `--ceiling` for a plan without a null server.
 fn refuse_ceiling(plan: &Plan) -> Result<()> {
     match plan.machine.kind {
         MachineKind::Url if plan.machine.ceiling.is_none() => bail!(
@@ -59,8 +59,8 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
     }
 }
 
-/// Refuses options that do not go with the plan.
-fn refuse(args: &PlanArgs, plan: &Plan) -> Result<()> {
+/// Refuses options that do not apply to the plan.
+fn check_options(args: &PlanArgs, plan: &Plan) -> Result<()> {
     let options = &args.options;
     let has_kernels = matches!(plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
     if options.refresh && !has_kernels {
@@ -77,33 +77,37 @@ fn refuse(args: &PlanArgs, plan: &Plan) -> Result<()> {
     if options.ceiling {
         refuse_ceiling(plan)?;
     }
-    super::refuse_emulator(&options.emulator, plan)?;
-    prepare::refuse_unfit((plan, &args.plan))?;
+    super::check_emulator(&options.emulator, plan)?;
+    prepare::check_plan_fits_machine(plan, &args.plan)?;
     if plan.machine.kind == MachineKind::Qemu {
-        // The cache is made smaller where guests are prepared, and nowhere else.
+        // Only the preparation of guests prunes the cache, so the limit is checked only here.
         eviction::limit()?;
     }
     if let Some(model) = &options.models {
         let qemu = options.emulator.named();
-        models::refuse(plan, model, |model| {
+        models::check_model(plan, model, |model| {
             super::check_cpu_model(model, qemu.as_deref())
         })?;
     }
     Ok(())
 }
 
-/// Runs a plan, or goes on with it; writes verdict and report.
+/// Runs or resumes a plan; writes verdict and report.
 pub(super) fn run(args: &PlanArgs, json: bool) -> Result<End> {
     if let Some(block) = args.fleet.block {
         return block::run(args, block, json);
     }
-    run_for(args, json, || again(args))
+    run_with_resume_command(args, json, || resume_command(args))
 }
 
-/// The same for another command, which is what to go on with.
-pub(super) fn run_for(args: &PlanArgs, json: bool, again: impl FnOnce() -> String) -> Result<End> {
-    let ready = read(args)?;
-    let setting = Setting {
+/// Runs or resumes a plan; `resume_command` is the command that resumes it after an interruption.
+pub(super) fn run_with_resume_command(
+    args: &PlanArgs,
+    json: bool,
+    resume_command: impl FnOnce() -> String,
+) -> Result<End> {
+    let checked = read_checked(args)?;
+    let settings = RunSettings {
         file: &args.plan,
         sources: Sources {
             refresh: args.options.refresh,
@@ -113,30 +117,30 @@ pub(super) fn run_for(args: &PlanArgs, json: bool, again: impl FnOnce() -> Strin
         interrupted: super::watch_signals()?,
         jobs: args.options.jobs,
         json,
-        seat: None,
-        looks: Looks::Shown,
+        night_slot: None,
+        interim_checks: InterimChecks::Shown,
     };
-    let (dir, finish) = ready.carry_out(&setting)?;
-    let (run, judgement) = tell(&dir, args, json)?;
+    let (dir, finish) = checked.execute(&settings)?;
+    let (run, judgement) = report_run(&dir, args, json)?;
     match finish {
         Finish::Complete => end(&run, &judgement, args),
         Finish::Interrupted => bail!(
             "interrupted; what has ended is kept: go on with {}",
-            again()
+            resume_command()
         ),
     }
 }
 
-/// A plan that was read and found right, with its options.
-struct Ready<'a> {
+/// A valid plan with its options.
+struct CheckedPlan<'a> {
     args: &'a PlanArgs,
     text: String,
     plan: Plan,
     accepted: BTreeMap<String, String>,
 }
 
-/// Reads a plan, and refuses options that do not go with it. Nothing is changed.
-fn read(args: &PlanArgs) -> Result<Ready<'_>> {
+/// Reads a plan and checks its options. Writes nothing.
+fn read_checked(args: &PlanArgs) -> Result<CheckedPlan<'_>> {
     let options = &args.options;
     let out = directory(args);
     let qemu = options.emulator.named();
@@ -157,14 +161,14 @@ fn read(args: &PlanArgs) -> Result<Ready<'_>> {
         }
         Some(_) | None => (text, plan),
     };
-    refuse(args, &plan)?;
+    check_options(args, &plan)?;
     if options.more_blocks.is_some() && !out.join("plan.toml").exists() {
         bail!(
             "--more-blocks without a run: {} (leave it out, or name the run's directory with --out DIR)",
             out.display()
         );
     }
-    Ok(Ready {
+    Ok(CheckedPlan {
         args,
         text,
         plan,
@@ -172,63 +176,65 @@ fn read(args: &PlanArgs) -> Result<Ready<'_>> {
     })
 }
 
-impl Ready<'_> {
-    /// Runs it, or what is left of it, in its directory.
-    fn carry_out(&self, setting: &Setting<'_>) -> Result<(RunDir, Finish)> {
+impl CheckedPlan<'_> {
+    /// Runs or resumes the plan in its directory.
+    fn execute(&self, settings: &RunSettings<'_>) -> Result<(RunDir, Finish)> {
         let path = directory(self.args);
-        let was_there = path.exists();
-        let finish = self.carry_out_in(&path, setting);
-        if finish.is_err() && !was_there {
-            leave_nothing(&path)?;
+        let existed = path.exists();
+        let finish = self.execute_in(&path, settings);
+        if finish.is_err() && !existed {
+            remove_unstarted(&path)?;
         }
         finish
     }
 
-    fn carry_out_in(&self, path: &Path, setting: &Setting<'_>) -> Result<(RunDir, Finish)> {
+    fn execute_in(&self, path: &Path, settings: &RunSettings<'_>) -> Result<(RunDir, Finish)> {
         let (args, plan, text) = (self.args, &self.plan, &self.text);
         let dir = RunDir::open(path, text)?;
         refuse_another_plan(dir.path(), text)?;
-        fleet::refuse_another_place(&dir, args.fleet.slurm)?;
+        fleet::check_same_place(&dir, args.fleet.slurm)?;
         fairness::accept(&dir, self.accepted.clone())?;
         let extension = match args.options.more_blocks {
             Some(more) => Some(extend(&dir, more)?),
             None => None,
         };
-        let place = Place {
+        let target = RunTarget {
             dir: &dir,
             extension,
             remeasures_ceilings: args.options.ceiling,
             model: None,
         };
         let finish = if args.fleet.slurm {
-            fleet::carry_out(setting, (plan, text), place, args)?
+            fleet::execute(settings, plan, text, target, args)?
         } else {
-            carry_out(setting, plan, text, place)?
+            execute(settings, plan, text, target)?
         };
         let finish = match (finish, &args.options.models) {
-            (Finish::Complete, Some(model)) => models::vary(setting, (plan, text), &dir, model)?,
+            (Finish::Complete, Some(model)) => {
+                models::run_variations(settings, plan, text, &dir, model)?
+            }
             (finish, _) => finish,
         };
         Ok((dir, finish))
     }
 }
 
-/// Removes the directory of a run that was refused before it began.
-fn leave_nothing(dir: &Path) -> Result<()> {
+/// Removes the directory of a run that failed before it began.
+fn remove_unstarted(dir: &Path) -> Result<()> {
     if !dir.exists() || has_begun(dir) {
         return Ok(());
     }
     fs::remove_dir_all(dir).with_context(|| format!("cannot remove {}", dir.display()))
 }
 
-/// Whether a run has begun in a directory: its journal has an entry, or blocks of it are jobs of a cluster.
+/// Whether a run has begun in a directory: its journal has an entry, or its blocks are jobs of a cluster.
 pub(super) fn has_begun(dir: &Path) -> bool {
     let dir = Tree::at(dir);
     let journal = dir.metadata(JOURNAL);
-    journal.is_ok_and(|about| about.len() > 0) || dir.has("fleet.json")
+    journal.is_ok_and(|metadata| metadata.len() > 0) || dir.has("fleet.json")
 }
 
-/// What a run has come to, with its reports written.
+/// A judged run whose reports are written.
 struct Reported {
     run: Run,
     judgement: Judgement,
@@ -237,7 +243,7 @@ struct Reported {
 }
 
 impl Reported {
-    /// Judges what is there, and writes the reports.
+    /// Judges the run in a directory, and writes its reports.
     fn write(dir: &RunDir) -> Result<Self> {
         let run = rundir::load(dir.path(), &workload::check)?;
         let judgement = judge::judge(&run);
@@ -257,8 +263,8 @@ impl Reported {
     }
 }
 
-/// Judges what is there, writes the reports and prints what was asked for.
-fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
+/// Judges the run, writes the reports and prints the output that the user asked for.
+fn report_run(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     let reported = Reported::write(dir)?;
     if json {
         out::json(&reported.json().to_string());
@@ -273,21 +279,21 @@ fn tell(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
     }
     let Reported { run, judgement, .. } = reported;
     if args.options.timings {
-        timings::tell(&run, json);
+        timings::print(&run, json);
     }
     if args.options.a_a {
-        calibration::tell(&run, &judgement, json)?;
+        calibration::print(&run, &judgement, json)?;
     } else {
-        calibration::note(&run, &judgement)?;
+        calibration::add_to_history(&run, &judgement)?;
     }
     Ok((run, judgement))
 }
 
-/// Why a run has no answer, with a gate or without: its baseline never gave a figure.
+/// Why a run has no result, if its baseline failed on every workload.
 fn nothing_to_compare(run: &Run, judgement: &Judgement) -> Option<String> {
     let failed = gate::baseline_failed(run, judgement);
-    let is_all = !failed.is_empty() && failed.len() == run.plan.workloads.len();
-    is_all.then(|| format!("nothing to compare: {}", failed.join("; ")))
+    let all_failed = !failed.is_empty() && failed.len() == run.plan.workloads.len();
+    all_failed.then(|| format!("nothing to compare: {}", failed.join("; ")))
 }
 
 fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
@@ -297,95 +303,98 @@ fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
     gate::gate(run, judgement, args.options.fail_on)
 }
 
-/// More blocks for the run in a directory.
+/// Extends the run in a directory by `more` blocks.
 fn extend(dir: &RunDir, more: u32) -> Result<Extension> {
     let run = rundir::load(dir.path(), &workload::check)?;
     lab::extend::extend(&run, &judge::judge(&run), more)
         .with_context(|| format!("run in {}", dir.path().display()))
 }
 
-/// What all runs of one call share.
-pub(super) struct Setting<'s> {
+/// The settings that all runs of one command share.
+pub(super) struct RunSettings<'s> {
     /// The plan file, for paths and messages.
     pub(super) file: &'s Path,
     pub(super) sources: Sources,
     pub(super) interrupted: Arc<AtomicBool>,
-    /// Trials at a time, where the user says so.
+    /// Trials at a time, if the user set it.
     pub(super) jobs: Option<u16>,
     pub(super) json: bool,
-    /// Where it sits among several plans that are run by one call.
-    pub(super) seat: Option<Seat<'s>>,
-    /// Whether lines say how far the run is.
-    pub(super) looks: Looks,
+    /// The plan's slot, if the command runs several plans.
+    pub(super) night_slot: Option<NightSlot<'s>>,
+    pub(super) interim_checks: InterimChecks,
 }
 
-/// Whether a run is judged by itself, or is one block of a larger question, which tells how far that is.
+/// Whether lines show the interim checks. They are hidden if the run is one block of a larger question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Looks {
-    /// By itself.
+pub(super) enum InterimChecks {
     Shown,
-    /// Elsewhere.
-    Elsewhere,
+    Hidden,
 }
 
-/// A plan's place among several.
+/// The slot of one of several plans.
 #[derive(Clone, Copy)]
-pub(super) struct Seat<'s> {
+pub(super) struct NightSlot<'s> {
     /// The plan's name.
     name: &'s str,
-    /// The last lines of the terminal, which all share.
+    /// The progress lines of all plans.
     bars: &'s MultiProgress,
-    /// Held while kernels and images are prepared: what two plans need is fetched and built once.
+    /// Held while kernels and images are prepared, so that those that two plans need are fetched and built once.
     preparing: &'s Mutex<()>,
 }
 
-impl Setting<'_> {
+impl RunSettings<'_> {
     fn reporter(&self, model: Option<&str>) -> Reporter {
-        let reporter = match self.seat {
-            Some(seat) => Reporter::of_plan(self.json, model, (seat.name, seat.bars)),
-            None => Reporter::of_model(self.json, model),
+        let reporter = match self.night_slot {
+            Some(night_slot) => {
+                Reporter::for_plan(self.json, model, night_slot.name, night_slot.bars)
+            }
+            None => Reporter::for_model(self.json, model),
         };
-        match self.looks {
-            Looks::Shown => reporter,
-            Looks::Elsewhere => reporter.without_looks(),
+        match self.interim_checks {
+            InterimChecks::Shown => reporter,
+            InterimChecks::Hidden => reporter.without_interim_checks(),
         }
     }
 
     /// Waits until no other plan prepares.
-    fn turn_to_prepare(&self) -> Option<MutexGuard<'_, ()>> {
-        let preparing = self.seat.map(|seat| seat.preparing.lock());
-        // A plan that panicked while it prepared has left nothing that others rely on.
-        preparing.map(|turn| turn.unwrap_or_else(PoisonError::into_inner))
+    fn lock_preparation(&self) -> Option<MutexGuard<'_, ()>> {
+        let lock = self.night_slot?.preparing.lock();
+        // The lock guards no data, so a panic while it was held does no harm.
+        Some(lock.unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-/// One run of a call.
-struct Place<'p> {
+/// One run of a command.
+struct RunTarget<'p> {
     dir: &'p RunDir,
     extension: Option<Extension>,
     remeasures_ceilings: bool,
-    /// The emulated CPU, where it is not the run's own.
+    /// The emulated CPU model, if the run is a repetition on another one.
     model: Option<&'p str>,
 }
 
-/// Runs a plan that was made from the one that was typed, or goes on with it, in a directory of its own, and writes its report.
-pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Result<Finish> {
-    let qemu = setting.sources.qemu.as_deref();
-    let (text, plan) = super::check_plan(setting.file, text, qemu)?;
-    let dir = RunDir::open(place, &text)?;
+/// Runs or resumes a plan that was derived from the user's plan, in the directory `path`, and writes its report.
+pub(super) fn run_derived_plan(
+    settings: &RunSettings<'_>,
+    text: String,
+    path: &Path,
+) -> Result<Finish> {
+    let qemu = settings.sources.qemu.as_deref();
+    let (text, plan) = super::check_plan(settings.file, text, qemu)?;
+    let dir = RunDir::open(path, &text)?;
     refuse_another_plan(dir.path(), &text)?;
-    let finish = carry_out(
-        setting,
+    let finish = execute(
+        settings,
         &plan,
         &text,
-        Place {
+        RunTarget {
             dir: &dir,
             extension: None,
             remeasures_ceilings: false,
             model: None,
         },
     );
-    // That all arms fail in one way is in the record, like everything else.
+    // If all arms fail in the same way, the record shows it.
     let finish = match finish {
         Err(why) if why.is::<Repeated>() => Finish::Complete,
         finish => finish?,
@@ -398,18 +407,23 @@ pub(super) fn run_made(setting: &Setting<'_>, text: String, place: &Path) -> Res
     Ok(finish)
 }
 
-/// Prepares a plan's machine, and runs what is left of it in its directory.
-fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -> Result<Finish> {
-    let dir = place.dir;
-    let reporter = setting.reporter(place.model);
-    let (sources, interrupted) = (&setting.sources, &*setting.interrupted);
-    let turn = setting.turn_to_prepare();
-    let prepared = prepare::prepare((plan, setting.file), sources, &reporter, interrupted)?;
-    drop(turn);
+/// Prepares a plan's machine, and runs or resumes the plan in its directory.
+fn execute(
+    settings: &RunSettings<'_>,
+    plan: &Plan,
+    text: &str,
+    target: RunTarget<'_>,
+) -> Result<Finish> {
+    let dir = target.dir;
+    let reporter = settings.reporter(target.model);
+    let (sources, interrupted) = (&settings.sources, &*settings.interrupted);
+    let preparation_lock = settings.lock_preparation();
+    let prepared = prepare::prepare(plan, settings.file, sources, &reporter, interrupted)?;
+    drop(preparation_lock);
     if sources.second_model.is_some() {
-        models::refuse_machine(&*prepared.machine)?;
+        models::require_counted_instructions(&*prepared.machine)?;
     }
-    let jobs = jobs::settle(setting.jobs, plan, &*prepared.machine)?;
+    let jobs = jobs::for_machine(settings.jobs, plan, &*prepared.machine)?;
     prepared.note_run(dir.path())?;
     prepared.keep_details(dir)?;
     let lab = Lab {
@@ -420,21 +434,21 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
         greeting: &build_id::host(),
         interrupted,
         jobs,
-        extension: place.extension,
-        remeasures_ceilings: place.remeasures_ceilings,
-        show: &|event| reporter.tell(event),
+        extension: target.extension,
+        remeasures_ceilings: target.remeasures_ceilings,
+        show: &|event| reporter.show(event),
     };
     let opening = prepared.opening(plan, text);
-    calibration::keep(dir, &opening.machine)?;
+    calibration::save_history(dir, &opening.machine)?;
     let ended = lab::run(&lab, opening);
-    // A machine that is left as it was found may take minutes to be so.
+    // The box may take minutes to return to its own system.
     if plan.machine.kind == MachineKind::Ssh {
         reporter.step("waiting for the box to be home", None);
     }
     let closed = prepared.machine.close();
     reporter.close();
     let ended = ended.and_then(|finish| closed.map(|()| finish));
-    // What failed is in the report; it is written before it is said that the run stopped.
+    // The report shows the failure, so it is written before the command reports that the run stopped.
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
         let run = rundir::load(dir.path(), &workload::check)?;
         let whys = explained::explained(dir.path(), &run);
@@ -443,8 +457,7 @@ fn carry_out(setting: &Setting<'_>, plan: &Plan, text: &str, place: Place<'_>) -
     ended
 }
 
-/// The run directory: what was typed, else `runs/NAME` below the working directory, `runs/NAME-a-a` for a baseline against
-/// itself.
+/// The run directory: the user's choice, else `runs/NAME` below the working directory, or `runs/NAME-a-a` for an A/A run.
 pub(super) fn directory(args: &PlanArgs) -> PathBuf {
     if let Some(out) = &args.options.out {
         return out.clone();
@@ -457,16 +470,16 @@ pub(super) fn directory(args: &PlanArgs) -> PathBuf {
     Path::new("runs").join(name)
 }
 
-/// The command that begins this run or goes on with it, for a shell.
-pub(super) fn again(args: &PlanArgs) -> String {
+/// The shell command that starts or resumes this run.
+pub(super) fn resume_command(args: &PlanArgs) -> String {
     let plan = shell_word(&args.plan.to_string_lossy());
     let mut words = vec!["bakeoff run".into(), plan];
-    words.extend(options_again(&args.options, &args.fleet));
+    words.extend(resume_options(&args.options, &args.fleet));
     words.join(" ")
 }
 
-/// The options that were typed and bear on what is run.
-pub(super) fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<String> {
+/// The options for a command that resumes the run.
+pub(super) fn resume_options(options: &RunOptions, fleet: &FleetArgs) -> Vec<String> {
     let word = |path: &Path| shell_word(&path.to_string_lossy());
     let mut words = Vec::new();
     words.extend(options.a_a.then(|| "--a-a".into()));
@@ -485,18 +498,17 @@ pub(super) fn options_again(options: &RunOptions, fleet: &FleetArgs) -> Vec<Stri
         words.extend(["--out".into(), word(out)]);
     }
     words.extend(fleet.slurm.then(|| "--slurm".into()));
-    let mut name = |option: &str, value: Option<String>| {
+    let array_width = fleet.array_width.map(|width| width.to_string());
+    let program = fleet.program.as_deref().map(Path::to_string_lossy);
+    for (option, value) in [
+        ("--partition", fleet.partition.clone()),
+        ("--nodes", fleet.nodes.clone()),
+        ("--array-width", array_width),
+        ("--program", program.map(String::from)),
+    ] {
         if let Some(value) = value {
             words.extend([option.into(), shell_word(&value)]);
         }
-    };
-    name("--partition", fleet.partition.clone());
-    name("--nodes", fleet.nodes.clone());
-    name(
-        "--array-width",
-        fleet.array_width.map(|width| width.to_string()),
-    );
-    let program = fleet.program.as_deref().map(Path::to_string_lossy);
-    name("--program", program.map(String::from));
+    }
     words
 }

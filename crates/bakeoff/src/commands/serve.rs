@@ -1,4 +1,4 @@
-//! `serve`: pages of all runs, which keep themselves up to date. Nothing is changed.
+//! `serve`: serves pages of all runs, which update themselves. It only reads runs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{End, watch};
 use crate::cli::ServeArgs;
 use crate::out;
 
-/// Serves until somebody ends it.
+/// Serves until a signal stops it.
 pub(super) fn serve(args: &ServeArgs) -> Result<End> {
     let token = token(args)?;
     let guard = Guard::new(token.as_deref(), &args.host)?;
@@ -26,7 +26,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<End> {
         Patience::default(),
     )?;
     let address = server.address().context("cannot tell the address")?;
-    tell(args, address, token.as_deref());
+    print_address(args, address, token.as_deref());
     thread::Builder::new()
         .name("server".into())
         .spawn(move || server.run())
@@ -35,7 +35,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<End> {
     Ok(End::Done)
 }
 
-/// The token that is asked for: the file's, else a new one where others can reach the address.
+/// The token that requests need: that of the file, else a new one if other hosts can reach the address.
 fn token(args: &ServeArgs) -> Result<Option<String>> {
     match &args.token_file {
         Some(path) => read_token(path).map(Some),
@@ -58,7 +58,7 @@ fn read_token(path: &Path) -> Result<String> {
     Ok(token)
 }
 
-fn tell(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {
+fn print_address(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {
     out::line(&format!("runs of {}, until Ctrl-C:", args.dir.display()));
     let host = if address.ip().is_unspecified() {
         format!("HOST:{}", address.port())

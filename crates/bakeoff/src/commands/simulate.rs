@@ -1,7 +1,7 @@
-//! `simulate`: what would this plan find, how often, after how many blocks, in how many hours?
+//! `simulate`: forecasts what a plan would find, how often, after how many blocks, and in how many hours.
 //!
-//! Each line of the table is one truth, played many times on a simulated machine by the rule that judges real runs.
-//! Nothing boots.
+//! Each line of the table assumes one true difference. It is simulated many times on a simulated machine, and judged by the
+//! same rule as real runs. Nothing boots.
 
 mod play;
 
@@ -27,64 +27,69 @@ use crate::cli::simulate::SimulateArgs;
 use crate::out;
 use crate::reporter::Reporter;
 
-/// Truths, in margins by which every arm is worse than the baseline. Gains are found as often as losses.
-const TRUTHS: [f64; 5] = [0.0, 0.5, 1.0, 2.0, 3.0];
+/// True differences, in margins by which every arm is worse than the baseline. Gains are found as often as losses.
+const TRUE_EFFECTS: [f64; 5] = [0.0, 0.5, 1.0, 2.0, 3.0];
 
-/// Workloads that are simulated as one, because nothing but the length of their trials is known apart.
-struct Scene {
+/// Workloads that are simulated together, because only their trial lengths differ.
+struct Scenario {
     workloads: Vec<String>,
     noise: Noise,
     /// Host time of one trial of each workload, in seconds.
     trials_s: f64,
 }
 
-/// Plays the plan and prints what came of it.
+/// Simulates the plan and prints the result.
 pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
     let qemu = emulator_choice::named(None);
     let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
-    let jobs = jobs::of_plan(args.jobs, &plan, counted)?;
-    let (scenes, past) = match &args.from {
-        Some(dir) => measured(&plan, dir)?,
-        None => supposed((&plan, &args.plan), args.noise.unwrap_or(usual(counted))),
+    let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
+    let (scenarios, past) = match &args.from {
+        Some(dir) => measured_scenarios(&plan, dir)?,
+        None => {
+            let noise = args.noise.unwrap_or(usual_noise(counted));
+            assumed_scenario(&plan, &args.plan, noise)
+        }
     };
-    let terms: Vec<Terms> = scenes
+    let terms: Vec<Terms> = scenarios
         .iter()
-        .flat_map(|scene| TRUTHS.map(|margins| terms(&plan, scene, margins)))
+        .flat_map(|scenario| TRUE_EFFECTS.map(|margins| terms(&plan, scenario, margins)))
         .collect();
     let interrupted = watch_signals()?;
     let reporter = Reporter::new(as_json);
-    let tell = |share| reporter.step("simulating", Some(share));
-    let tallies = play::all(terms, (plan.design.seed, args.runs), &tell, &interrupted);
+    let on_progress = |share| reporter.step("simulating", Some(share));
+    let seed = plan.design.seed;
+    let tallies = play::simulate_all(terms, seed, args.runs, &on_progress, &interrupted);
     reporter.close();
-    let mut warnings = check::warnings(&plan, &forecast::of(&plan, &past.known, jobs));
+    let mut warnings =
+        check::design_warnings(&plan, &forecast::forecasts(&plan, &past.known, jobs));
     warnings.extend(past.warning);
     let boots_counted = args.from.is_some();
     if as_json {
-        let scenes: Vec<_> = scenes
+        let scenarios: Vec<_> = scenarios
             .iter()
-            .zip(tallies.chunks(TRUTHS.len()))
-            .map(|(scene, tallies)| scene_json(&plan, scene, jobs, tallies))
+            .zip(tallies.chunks(TRUE_EFFECTS.len()))
+            .map(|(scenario, tallies)| scenario_json(&plan, scenario, jobs, tallies))
             .collect();
         print_json(&json!({
-            "scenes": scenes, "jobs": jobs, "boots_counted": boots_counted, "warnings": warnings,
+            "scenes": scenarios, "jobs": jobs, "boots_counted": boots_counted, "warnings": warnings,
         }))?;
     } else {
-        out::text(&head(&plan, args));
-        for (scene, tallies) in scenes.iter().zip(tallies.chunks(TRUTHS.len())) {
-            out::text(&table(&plan, scene, jobs, tallies));
+        out::text(&header_text(&plan, args));
+        for (scenario, tallies) in scenarios.iter().zip(tallies.chunks(TRUE_EFFECTS.len())) {
+            out::text(&table_text(&plan, scenario, jobs, tallies));
         }
-        out::text(&foot(&warnings, boots_counted, jobs));
+        out::text(&footer_text(&warnings, boots_counted, jobs));
     }
-    let played = tallies.iter().map(|tally| tally.blocks.len()).min();
-    if played < Some(args.runs as usize) {
+    let simulated = tallies.iter().map(|tally| tally.blocks.len()).min();
+    if simulated < Some(args.runs as usize) {
         bail!("interrupted: the table counts what was simulated so far");
     }
     Ok(End::Done)
 }
 
-/// The machine of an earlier run, a scene for each workload.
-fn measured(plan: &Plan, dir: &Path) -> Result<(Vec<Scene>, Past)> {
+/// The noise of an earlier run, as a scenario for each workload.
+fn measured_scenarios(plan: &Plan, dir: &Path) -> Result<(Vec<Scenario>, Past)> {
     let past = forecast::past(dir, plan)?;
     let known = &past.known;
     let unknown: Vec<&str> = plan
@@ -94,25 +99,29 @@ fn measured(plan: &Plan, dir: &Path) -> Result<(Vec<Scene>, Past)> {
         .filter(|id| known.iter().all(|known| known.workload != *id))
         .collect();
     if !unknown.is_empty() {
-        let there: Vec<&str> = known.iter().map(|known| known.workload.as_str()).collect();
+        let known: Vec<&str> = known.iter().map(|known| known.workload.as_str()).collect();
         bail!(
             "workloads of which {} has no two whole blocks: {} (it has {}; or leave out --from)",
             dir.display(),
             unknown.join(", "),
-            there.join(", ")
+            known.join(", ")
         );
     }
-    let scene = |known: &Known| Scene {
+    let scenario = |known: &Known| Scenario {
         workloads: vec![known.workload.clone()],
         noise: Noise::as_measured(known.noise, known.order_effect, known.outliers),
         trials_s: known.trial_s,
     };
-    let is_asked = |known: &&Known| plan.workloads.iter().any(|one| one.id == known.workload);
-    Ok((known.iter().filter(is_asked).map(scene).collect(), past))
+    let is_in_plan = |known: &&Known| {
+        let mut workloads = plan.workloads.iter();
+        workloads.any(|workload| workload.id == known.workload)
+    };
+    let scenarios = known.iter().filter(is_in_plan).map(scenario).collect();
+    Ok((scenarios, past))
 }
 
-/// A machine that has been named, the same for all workloads.
-fn supposed((plan, file): (&Plan, &Path), noise: Noise) -> (Vec<Scene>, Past) {
+/// A scenario with assumed noise, the same for all workloads.
+fn assumed_scenario(plan: &Plan, file: &Path, noise: Noise) -> (Vec<Scenario>, Past) {
     let scale = noise.scale();
     let lengths = forecast::lengths(plan, file);
     let known = plan.workloads.iter().zip(lengths);
@@ -124,7 +133,7 @@ fn supposed((plan, file): (&Plan, &Path), noise: Noise) -> (Vec<Scene>, Past) {
         trial_s: length.time().as_secs_f64(),
     });
     let known: Vec<Known> = known.collect();
-    let scene = Scene {
+    let scenario = Scenario {
         workloads: known.iter().map(|known| known.workload.clone()).collect(),
         noise,
         trials_s: known.iter().map(|known| known.trial_s).sum(),
@@ -133,11 +142,11 @@ fn supposed((plan, file): (&Plan, &Path), noise: Noise) -> (Vec<Scene>, Past) {
         known,
         warning: None,
     };
-    (vec![scene], past)
+    (vec![scenario], past)
 }
 
-/// The noise of the clock that the plan will have here.
-fn usual(is_counted: bool) -> Noise {
+/// The usual noise of the clock that the plan would use here.
+fn usual_noise(is_counted: bool) -> Noise {
     if is_counted {
         noise_models::COUNTED
     } else {
@@ -145,20 +154,20 @@ fn usual(is_counted: bool) -> Noise {
     }
 }
 
-fn terms(plan: &Plan, scene: &Scene, margins: f64) -> Terms {
+fn terms(plan: &Plan, scenario: &Scenario, margins: f64) -> Terms {
     Terms {
-        noise: scene.noise,
+        noise: scenario.noise,
         effects: vec![ratio(plan, margins) - 1.0; plan.arms.len() - 1],
         design: plan.design.clone(),
     }
 }
 
-/// What an arm does of what the baseline does.
+/// The true ratio of an arm to the baseline.
 fn ratio(plan: &Plan, margins: f64) -> f64 {
     (1.0 + plan.design.margin).powf(-margins)
 }
 
-fn head(plan: &Plan, args: &SimulateArgs) -> String {
+fn header_text(plan: &Plan, args: &SimulateArgs) -> String {
     let design = &plan.design;
     format!(
         "{}\n  plan       {} arms, margin {} %, error rate {}, {} to {} blocks, seed {}\n  \
@@ -176,13 +185,13 @@ fn head(plan: &Plan, args: &SimulateArgs) -> String {
     )
 }
 
-fn table(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> String {
+fn table_text(plan: &Plan, scenario: &Scenario, jobs: usize, tallies: &[Tally]) -> String {
     let percent = |share: f64| significant(share * 100.0, 2);
     let mut text = format!(
         "\n{}: noise {}, {} % from block to block\n{:14} {:>7} {:>7} {:>11} {:>10} {:>8} {:>12} {:>9}\n",
-        scene.workloads.join(", "),
-        scene.noise.name,
-        percent(scene.noise.scale()),
+        scenario.workloads.join(", "),
+        scenario.noise.name,
+        percent(scenario.noise.scale()),
         "each arm is",
         "better",
         "worse",
@@ -192,7 +201,7 @@ fn table(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> String {
         "90 % end by",
         "time",
     );
-    for (tally, margins) in tallies.iter().zip(TRUTHS) {
+    for (tally, margins) in tallies.iter().zip(TRUE_EFFECTS) {
         let truth = match margins {
             0.0 => "the same".to_owned(),
             margins => show_change(ratio(plan, margins)),
@@ -210,15 +219,15 @@ fn table(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> String {
             share(Verdict::Equivalent),
             share(Verdict::Undecided),
             significant(tally.mean(), 2),
-            tally.most_of(0.9),
-            show_length(tally.mean() * forecast::hours_of_block(plan, scene.trials_s, jobs)),
+            tally.blocks_of_share(0.9),
+            show_length(tally.mean() * forecast::hours_of_block(plan, scenario.trials_s, jobs)),
         )
         .expect("a string takes all text");
     }
     text
 }
 
-/// To the second within a minute, else to the minute.
+/// Rounds to seconds below a minute, else to minutes.
 fn show_length(hours: f64) -> String {
     let seconds = (hours * 3600.0).round() as u64;
     let shown = if seconds < 60 {
@@ -229,7 +238,7 @@ fn show_length(hours: f64) -> String {
     show_duration(Duration::from_secs(shown))
 }
 
-fn foot(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
+fn footer_text(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
     let at_a_time = check::at_a_time(jobs);
     let mut text = if boots_counted {
         format!("\ntimes are of {at_a_time}\n")
@@ -244,19 +253,24 @@ fn foot(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
     text
 }
 
-fn scene_json(plan: &Plan, scene: &Scene, jobs: usize, tallies: &[Tally]) -> serde_json::Value {
+fn scenario_json(
+    plan: &Plan,
+    scenario: &Scenario,
+    jobs: usize,
+    tallies: &[Tally],
+) -> serde_json::Value {
     let line = |(tally, margins): (&Tally, f64)| {
         json!({
             "ratio": ratio(plan, margins), "runs": tally.blocks.len(),
             "better": tally.share(Verdict::Better), "worse": tally.share(Verdict::Worse),
             "equivalent": tally.share(Verdict::Equivalent),
             "undecided": tally.share(Verdict::Undecided),
-            "blocks": tally.mean(), "blocks_of_90_percent": tally.most_of(0.9),
-            "hours": tally.mean() * forecast::hours_of_block(plan, scene.trials_s, jobs),
+            "blocks": tally.mean(), "blocks_of_90_percent": tally.blocks_of_share(0.9),
+            "hours": tally.mean() * forecast::hours_of_block(plan, scenario.trials_s, jobs),
         })
     };
     json!({
-        "workloads": scene.workloads, "noise": scene.noise.word, "scale": scene.noise.scale(),
-        "lines": tallies.iter().zip(TRUTHS).map(line).collect::<Vec<_>>(),
+        "workloads": scenario.workloads, "noise": scenario.noise.word, "scale": scenario.noise.scale(),
+        "lines": tallies.iter().zip(TRUE_EFFECTS).map(line).collect::<Vec<_>>(),
     })
 }

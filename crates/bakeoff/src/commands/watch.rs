@@ -1,4 +1,4 @@
-//! `watch`: a run in the terminal while it goes on, or how the plans of a night stand. Nothing is changed.
+//! `watch`: shows a run in the terminal while it goes on, or the state of a night's plans. It only reads runs.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -13,14 +13,14 @@ use super::{End, watch_signals};
 use crate::cli::WatchArgs;
 use crate::out;
 
-/// Where runs are by default.
+/// The default directory of runs.
 const RUNS: &str = "runs";
 
-/// Watches until the user has seen enough; without a terminal until the run is over.
+/// Watches until the user quits; without a terminal, until the run is over.
 pub(super) fn watch(args: &WatchArgs) -> Result<End> {
     let dir = match &args.run {
         Some(dir) => dir.clone(),
-        None => newest(Path::new(RUNS))?,
+        None => newest_run(Path::new(RUNS))?,
     };
     if let Some(plans) = record::live::night(&dir).map_err(|why| anyhow!(why))? {
         list(&dir, &plans);
@@ -31,7 +31,7 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
     Ok(End::Done)
 }
 
-/// The plans of a night, each as it stands now.
+/// Prints the current state of each plan of a night.
 fn list(night: &Path, plans: &[NightPlan]) {
     for plan in plans {
         let now = Watched::new(Tree::at(night).below(&plan.name), eyes()).look(false);
@@ -39,7 +39,7 @@ fn list(night: &Path, plans: &[NightPlan]) {
     }
 }
 
-/// How runs are checked and judged, and what time it is.
+/// The functions for checking and judging runs, and the clocks.
 pub(super) fn eyes() -> Eyes {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
     Eyes {
@@ -50,8 +50,8 @@ pub(super) fn eyes() -> Eyes {
     }
 }
 
-/// The run that goes on, else the one that began last.
-fn newest(dir: &Path) -> Result<PathBuf> {
+/// The newest running run, else the newest run.
+fn newest_run(dir: &Path) -> Result<PathBuf> {
     let runs =
         record::live::directories(dir).map_err(|why| anyhow!("{why} (name a run directory)"))?;
     let mut known: Vec<(bool, String, PathBuf)> = runs

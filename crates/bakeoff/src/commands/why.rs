@@ -1,4 +1,4 @@
-//! `why`: what made the difference between two arms of a run whose trials were profiled.
+//! `why`: explains the difference between two arms of a run with profiles.
 
 mod confirm;
 
@@ -11,55 +11,55 @@ use record::rundir;
 use record::rundir::Run;
 use record::verdict::why::Why;
 
-use super::explained::{self, Asked, Loaded};
+use super::explained::{self, LoadedProfiles, Selection};
 use super::report::width;
 use super::{End, print_json};
 use crate::cli::WhyArgs;
 use crate::out;
 
-/// Explains each arm's difference on each workload that is asked about.
+/// Explains the differences that the user selected.
 pub(super) fn why(args: &WhyArgs, json: bool) -> Result<End> {
     if let Some(what) = &args.confirm {
         return confirm::confirm(args, what, json);
     }
     let run = rundir::load(&args.dir, &workload::check)?;
-    refuse_unknown(&run, args)?;
+    check_names(&run, args)?;
     if let Some(number) = args.folded {
-        return folded(&args.dir, &run, number);
+        return print_folded(&args.dir, &run, number);
     }
-    let asked = Asked {
+    let selection = Selection {
         arm: args.arm.as_deref(),
         workload: args.workload.as_deref(),
         metric: args.metric.as_deref(),
         within: args.within.as_deref(),
     };
-    let loaded = loaded(&args.dir, &run, asked)?;
-    let questions = explained::questions(&run, asked);
-    let mut found = Vec::new();
+    let loaded = load_profiles(&args.dir, &run, selection)?;
+    let questions = explained::questions(&run, selection);
+    let mut whys = Vec::new();
     for question in &questions {
         let answer = match args.within {
             Some(_) => loaded.within(&run, question),
             None => loaded.explain(&run, question),
         };
         match answer {
-            Ok(why) => found.push(why),
-            // Of one question the reason is the answer; of many, those that can be answered are.
+            Ok(why) => whys.push(why),
+            // A single question without an answer is an error; of several, the answered ones are printed.
             Err(why) if questions.len() == 1 => bail!("{}", judge::report::unexplained(&why)),
-            Err(why) => out::error_line(&explained::unexplained(question, &why)),
+            Err(why) => out::error_line(&explained::unexplained_line(question, &why)),
         }
     }
-    if found.is_empty() {
+    if whys.is_empty() {
         return Ok(End::Refused);
     }
-    print(&found, args, json)?;
+    print(&whys, args, json)?;
     Ok(End::Done)
 }
 
-fn print(found: &[Why], args: &WhyArgs, json: bool) -> Result<()> {
+fn print(whys: &[Why], args: &WhyArgs, json: bool) -> Result<()> {
     if json {
-        return print_json(&explained::json(found));
+        return print_json(&explained::json(whys));
     }
-    let texts = found.iter().map(|why| {
+    let texts = whys.iter().map(|why| {
         if args.markdown {
             judge::report::why_markdown(why)
         } else {
@@ -71,22 +71,22 @@ fn print(found: &[Why], args: &WhyArgs, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn refuse_unknown(run: &Run, args: &WhyArgs) -> Result<()> {
+fn check_names(run: &Run, args: &WhyArgs) -> Result<()> {
     let arms: Vec<String> = run.plan.arms.iter().map(|arm| arm.name.clone()).collect();
     let mut others = arms.clone();
     others.retain(|arm| *arm != run.plan.baseline);
-    let workloads = run.plan.workloads.iter().map(|one| one.id.clone());
-    let workloads: Vec<String> = workloads.collect();
-    for (what, asked, known) in [
+    let workloads = run.plan.workloads.iter();
+    let workloads: Vec<String> = workloads.map(|workload| workload.id.clone()).collect();
+    for (what, name, known) in [
         ("arm", &args.arm, &others),
         ("arm", &args.within, &arms),
         ("workload", &args.workload, &workloads),
     ] {
-        if let Some(asked) = asked
-            && !known.contains(asked)
+        if let Some(name) = name
+            && !known.contains(name)
         {
             bail!(
-                "no such {what} to explain in {}: {asked} (name one of {})",
+                "no such {what} to explain in {}: {name} (name one of {})",
                 args.dir.display(),
                 known.join(", ")
             );
@@ -95,9 +95,12 @@ fn refuse_unknown(run: &Run, args: &WhyArgs) -> Result<()> {
     Ok(())
 }
 
-/// What there is of the measured trials that are asked about, with one profile at least that can be read; what is wrong with others is told.
-fn loaded(dir: &Path, run: &Run, asked: Asked<'_>) -> Result<Loaded> {
-    let loaded = explained::load(dir, run, asked);
+/// Loads the profiles that the selection needs, and prints the problems of unusable ones.
+///
+/// # Errors
+/// No profile can be used.
+fn load_profiles(dir: &Path, run: &Run, selection: Selection<'_>) -> Result<LoadedProfiles> {
+    let loaded = explained::load(dir, run, selection);
     if loaded.accounts.is_empty() {
         let remedy = match run.plan.machine.kind {
             MachineKind::Url => "systems on the network are not profiled",
@@ -112,16 +115,14 @@ fn loaded(dir: &Path, run: &Run, asked: Asked<'_>) -> Result<Loaded> {
             reasons.join("; ")
         );
     }
-    let amiss = loaded.lost.iter().chain(&loaded.lacks);
-    let amiss: BTreeMap<_, _> = amiss
-        .map(|(what, trials)| (what.clone(), trials.clone()))
-        .collect();
-    explained::tell(&amiss, run);
+    let mut problems: BTreeMap<_, _> = loaded.lost.clone();
+    problems.extend(loaded.lacks.clone());
+    explained::print_problems(&problems, run);
     Ok(loaded)
 }
 
-/// One trial's stacks with their instructions, a line each.
-fn folded(dir: &Path, run: &Run, number: u32) -> Result<End> {
+/// Prints one trial's stacks with their instructions, one line each.
+fn print_folded(dir: &Path, run: &Run, number: u32) -> Result<End> {
     let Some(record) = explained::measured(run).find(|record| record.trial.number == number) else {
         bail!(
             "no measured trial of that number: {number} (bakeoff list names runs, trials/ has their numbers)"

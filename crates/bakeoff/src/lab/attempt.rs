@@ -1,11 +1,11 @@
-//! One attempt at a trial: boot, greet, give the job, listen until the agent is done.
+//! One attempt at a trial: boot the machine, greet the agent, send the job, and receive messages until the agent is done.
 //!
 //! ```text
 //! boot -> Hello? -> Run -> (Phase | Tick | Sample | Disturbance | Part)* -> Done | Failed
 //!           |                     |
-//!       boot time-out        silence, overrun, panic, exit, refused: each its own Void
+//!       boot timeout         silence, overrun, panic, exit, refused: each has a `VoidReason`
 //! ```
-//! Nothing that the guest says comes here unchecked: `record::protocol::session` stands before it.
+//! `record::protocol::session` checks every message of the guest before it is used here.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -40,43 +40,41 @@ use record::validate;
 
 use super::{Activity, charging, guest_cpu};
 
-/// Longest wait in one go, so that Ctrl-C is noticed.
-const GLANCE: Duration = Duration::from_millis(200);
+/// Longest single wait for a message, so that Ctrl-C is noticed in time.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Lines of the console that a void trial keeps in its record.
-const LAST_LINES: usize = 20;
+/// Console lines in the record of a void trial.
+const CONSOLE_LINES: usize = 20;
 
-/// Longest name of a guest's that is kept.
-const NAME_BYTES: usize = 500;
+/// Names in a guest's profile are cut to this length.
+const MAX_NAME_BYTES: usize = 500;
 
 /// What an attempt measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A trial.
     Trial,
-    /// What its clients get from a null server.
+    /// The load that the clients reach against a null server.
     Ceiling,
     /// The same trial with one client fewer.
     OneFewer,
 }
 
-/// What an attempt needs of the lab; threads share it.
-pub(crate) struct Bench<'b> {
+/// What an attempt needs from the lab.
+pub(crate) struct AttemptContext<'b> {
     pub(crate) plan: &'b Plan,
     pub(crate) machine: &'b dyn Machine,
     pub(crate) clock: &'b dyn Clock,
     pub(crate) greeting: &'b Greeting,
-    /// What the attempt is run for.
     pub(crate) series: Series,
-    /// What is measured.
     pub(crate) purpose: Purpose,
-    /// The user wants to stop.
+    /// Set when the user wants to stop.
     pub(crate) interrupted: &'b AtomicBool,
-    /// The lab does not want the figures any more.
+    /// Set when the lab cancels the attempt.
     pub(crate) cancelled: Arc<AtomicBool>,
 }
 
-impl Bench<'_> {
+impl AttemptContext<'_> {
     fn profiling(&self) -> Profiling {
         match self.series {
             Series::Profiled => Profiling::Sampled,
@@ -85,7 +83,7 @@ impl Bench<'_> {
         }
     }
 
-    /// What is done to a trial's system on purpose; never to a null server's.
+    /// The planned disturbances of a trial. A null server is never disturbed.
     fn disturbances(&self) -> Vec<PlannedDisturbance> {
         match self.purpose {
             Purpose::Trial | Purpose::OneFewer => self.plan.disturbances.clone(),
@@ -99,18 +97,18 @@ impl Bench<'_> {
 }
 
 /// An attempt that has ended.
-pub(crate) struct Attempted {
+pub(crate) struct EndedAttempt {
     pub(crate) outcome: Outcome,
     pub(crate) evidence: Evidence,
     pub(crate) host_time: Vec<PhaseTime>,
     pub(crate) profile: Option<ProfileNote>,
-    /// None where nothing was booted.
+    /// `None` if nothing was booted.
     pub(crate) defects: Option<DefectLog>,
 }
 
-impl Attempted {
-    pub(crate) fn skipped(why: String) -> Self {
-        Self::without_evidence(Outcome::Skipped(why))
+impl EndedAttempt {
+    pub(crate) fn skipped(reason: String) -> Self {
+        Self::without_evidence(Outcome::Skipped(reason))
     }
 
     fn without_evidence(outcome: Outcome) -> Self {
@@ -124,75 +122,79 @@ impl Attempted {
     }
 }
 
-/// Runs the attempt; `None` when it was stopped. An error ends the run: the machine is not there any more.
+/// Runs the attempt; returns `None` if it was stopped.
+///
+/// # Errors
+/// The machine is gone, or the host cannot write the evidence. Either ends the run.
 pub(crate) fn run(
-    bench: &Bench<'_>,
-    (workload, trial): (&WorkloadPlan, &Trial),
+    context: &AttemptContext<'_>,
+    workload: &WorkloadPlan,
+    trial: &Trial,
     dir: &Path,
-    tell: &dyn Fn(Activity),
-) -> Result<Option<Attempted>> {
-    tell(Activity::Booting);
-    let spin = Spin::begin(bench);
-    let start = bench.clock.now();
-    let mut guest = match bench.machine.boot(Boot {
+    on_activity: &dyn Fn(Activity),
+) -> Result<Option<EndedAttempt>> {
+    on_activity(Activity::Booting);
+    let spin = Spin::begin(context);
+    let start = context.clock.now();
+    let mut guest = match context.machine.boot(Boot {
         arm: &trial.arm,
         block: trial.block,
         dir,
-        allowance_bytes: record::protocol::allowance(bench.plan.machine.trial_limit),
-        stop: bench.interrupted,
+        allowance_bytes: record::protocol::allowance(context.plan.machine.trial_limit),
+        stop: context.interrupted,
     }) {
         Ok(guest) => guest,
-        Err(_) if bench.is_stopped() => return Ok(None),
+        Err(_) if context.is_stopped() => return Ok(None),
         Err(why) if why.is::<MachineGone>() => return Err(why),
         Err(why) => {
             let outcome = void(VoidReason::StartFailed, format!("{why:#}"), vec![]);
-            return Ok(Some(Attempted::without_evidence(outcome)));
+            return Ok(Some(EndedAttempt::without_evidence(outcome)));
         }
     };
-    let mut talk = Talk {
-        bench,
-        tell,
+    let mut conversation = Conversation {
+        context,
+        on_activity,
         guest: guest.as_mut(),
-        session: Session::new(bench.greeting.clone()),
+        session: Session::new(context.greeting.clone()),
         start,
-        last_word: start,
+        last_message_at: start,
         starved: Duration::ZERO,
         boot: None,
-        seen: Seen::new(dir),
+        observations: Observations::new(dir),
         host_time: HostTime::begin(start),
     };
-    let arm = bench.plan.arms.iter().find(|arm| arm.name == trial.arm);
+    let arm = context.plan.arms.iter().find(|arm| arm.name == trial.arm);
     let arm = arm.expect("trials are made of the plan's arms");
-    let end = talk.hold(&job(bench, (arm, trial.block), workload));
-    talk.hear_console(&end)?;
-    let Talk {
-        seen,
+    let end = conversation.run(&job(context, arm, trial.block, workload));
+    conversation.add_console_defects(&end)?;
+    let Conversation {
+        observations,
         mut host_time,
         session,
         ..
-    } = talk;
+    } = conversation;
     let mut profile = None;
     let (outcome, facts) = match end {
-        // What was seen is on disk, and stays there.
+        // The observations so far stay on disk.
         End::Interrupted => return Ok(None),
-        End::Broken(why) => return Err(why),
-        End::Void(reason, detail) => (void(reason, detail, guest.console(LAST_LINES)), None),
+        End::HostFailed(why) => return Err(why),
+        End::Void(reason, detail) => (void(reason, detail, guest.console(CONSOLE_LINES)), None),
         End::Done(mut done, boot) => {
-            host_time.enter(HostPhase::Stopping, bench.clock.now());
-            let written = guest.profiled();
+            host_time.enter(HostPhase::Stopping, context.clock.now());
+            let plugin_profile = guest.profiled();
             let counted = guest.counted();
             done.facts.values.extend(guest.host_facts());
             drop(guest);
-            guest_cpu::note(bench.machine, &mut done.facts);
-            let (outcome, facts) = match guest_cpu::obstacle(bench.machine, &done.facts) {
+            guest_cpu::add_model(context.machine, &mut done.facts);
+            let (outcome, facts) = match guest_cpu::wrong_cpu(context.machine, &done.facts) {
                 Some(why) => (
                     void(VoidReason::WrongMachine, why, vec![]),
                     Some(done.facts),
                 ),
-                None => match charging::account(bench, workload, &mut done, counted) {
+                None => match charging::charge(context, workload, &mut done, counted) {
                     Ok(instructions) => {
-                        let times = (boot, spin.end(bench));
-                        measured(*done, instructions, seen.usage.usage(), times)
+                        let usage = observations.usage.usage();
+                        measured(*done, instructions, usage, boot, spin.end(context))
                     }
                     Err(why) => {
                         let why = format!("{why:#}");
@@ -200,85 +202,78 @@ pub(crate) fn run(
                     }
                 },
             };
-            // Nobody looks at the profile of a void trial, and it takes memory to read what a hostile guest has filled.
+            // The profile of a void trial is not used, and reading a hostile guest's profile costs memory.
             if let Outcome::Measured(_) = outcome {
-                profile = made(bench, &trial.arm, written, &session);
+                profile = profile_result(context, &trial.arm, plugin_profile, &session);
             }
             (outcome, facts)
         }
     };
-    let (note, profile) = kept(profile);
-    let (evidence, defects) = seen.evidence(facts, profile);
-    Ok(Some(Attempted {
+    let (note, profile) = encode_profile(profile);
+    let (evidence, defects) = observations.evidence(facts, profile);
+    Ok(Some(EndedAttempt {
         outcome,
         evidence,
-        host_time: host_time.end(bench.clock.now()),
+        host_time: host_time.end(context.clock.now()),
         profile: note,
         defects: Some(defects),
     }))
 }
 
-/// Adds what the console of a guest told that could not tell it itself. What both tell is counted once: a kind of defect that the
-/// guest has told is not taken from the console, which shows less of a report.
-fn add_console(
+/// Records a defect, and reports it if it is new.
+fn record_defect(
     defects: &mut DefectStream,
-    console: Vec<FoundDefect>,
-    tell: &dyn Fn(Activity),
+    defect: FoundDefect,
+    on_activity: &dyn Fn(Activity),
 ) -> Result<()> {
-    let told = defects.kinds_of(DefectSource::Kernel);
-    for mut found in console {
-        if !told.contains(&found.kind) && validate::defect(&mut found).is_ok() {
-            note(defects, found, tell)?;
-        }
+    if let Some((defect, true)) = defects.push(defect)? {
+        on_activity(Activity::Defect(Box::new(defect.clone())));
     }
     Ok(())
 }
 
-/// Keeps a defect, and shows it where it is new.
-fn note(defects: &mut DefectStream, found: FoundDefect, tell: &dyn Fn(Activity)) -> Result<()> {
-    if let Some((defect, true)) = defects.push(found)? {
-        tell(Activity::Defect(Box::new(defect.clone())));
-    }
-    Ok(())
-}
-
-/// The profile that was asked for, from what the plugin wrote or the guest told; or why there is none.
-fn made(
-    bench: &Bench<'_>,
+/// The requested profile, read from the emulator's plugin or from the guest, or why there is none.
+/// Returns `None` if no profile was requested.
+fn profile_result(
+    context: &AttemptContext<'_>,
     arm: &str,
-    written: Result<Vec<u8>>,
+    plugin_profile: Result<Vec<u8>>,
     session: &Session,
 ) -> Option<Result<Profile, String>> {
-    let made = match bench.profiling() {
+    let profile = match context.profiling() {
         Profiling::None => return None,
         Profiling::Counted => {
-            written.and_then(|written| bench.machine.profile(arm, &written, session.code()))
+            plugin_profile.and_then(|bytes| context.machine.profile(arm, &bytes, session.code()))
         }
-        Profiling::Sampled => sampled(session),
+        Profiling::Sampled => read_sampled_profile(session),
     };
-    Some(made.map_err(|why| format!("{why:#}")))
+    Some(profile.map_err(|why| format!("{why:#}")))
 }
 
-/// The profile that the guest itself has made. Its names are the guest's, so that they are cleaned.
-fn sampled(session: &Session) -> Result<Profile> {
+/// The profile that the guest made. The guest chose its names, so they are cleaned.
+fn read_sampled_profile(session: &Session) -> Result<Profile> {
     let mut profile = format::read(&session.profile().map_err(anyhow::Error::msg)?)?;
     if profile.sampling.is_none() {
         bail!("a guest that was sampled sent a profile that was not");
     }
-    let clean = |name: &mut String| *name = text::clean_line(text::cut(name, NAME_BYTES));
+    let clean = |name: &mut String| *name = text::clean_line(text::cut(name, MAX_NAME_BYTES));
     for node in &mut profile.nodes {
         clean(&mut node.name);
         clean(&mut node.image);
     }
-    let counters = profile.sampling.iter_mut();
-    let counters = counters.flat_map(|sampling| &mut sampling.counters);
-    counters.for_each(|counter| clean(&mut counter.name));
+    if let Some(sampling) = &mut profile.sampling {
+        for counter in &mut sampling.counters {
+            clean(&mut counter.name);
+        }
+    }
     profile.lacks.iter_mut().for_each(clean);
     Ok(profile)
 }
 
-/// What is noted of a profile, and its bytes.
-fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Option<Vec<u8>>) {
+/// The note about a profile for the trial's record, and the encoded profile.
+fn encode_profile(
+    profile: Option<Result<Profile, String>>,
+) -> (Option<ProfileNote>, Option<Vec<u8>>) {
     match profile {
         None => (None, None),
         Some(Err(why)) => (Some(ProfileNote::Missing(why)), None),
@@ -305,8 +300,8 @@ fn kept(profile: Option<Result<Profile, String>>) -> (Option<ProfileNote>, Optio
     }
 }
 
-/// What was seen of the load, on disk as it comes.
-struct Seen {
+/// What the host observed of the trial. It is written to disk as it arrives.
+struct Observations {
     samples: Streamed<Sample>,
     usage: UsageSum,
     seconds: Streamed<Second>,
@@ -315,7 +310,7 @@ struct Seen {
     disturbances: DisturbanceStream,
 }
 
-impl Seen {
+impl Observations {
     fn new(dir: &Path) -> Self {
         Self {
             samples: Streamed::new(dir.join(EvidenceFile::Samples.name())),
@@ -352,7 +347,7 @@ impl Seen {
     }
 }
 
-/// The host's time by phase, as it passes.
+/// Host time spent in each phase of the attempt.
 struct HostTime {
     phase: HostPhase,
     since: Duration,
@@ -389,35 +384,36 @@ impl HostTime {
     }
 }
 
-/// How fast the host is, which nothing within a guest should decide on: its kernel is what is compared.
+/// The time of a fixed loop on the host, which shows how fast the host is. A guest cannot measure this: its kernel is what
+/// is compared.
 struct Spin(Duration);
 
 impl Spin {
-    fn begin(bench: &Bench<'_>) -> Self {
-        Self(Self::now(bench))
+    fn begin(context: &AttemptContext<'_>) -> Self {
+        Self(Self::now(context))
     }
 
-    /// The longer one of now and then.
-    fn end(self, bench: &Bench<'_>) -> Duration {
-        self.0.max(Self::now(bench))
+    /// The longer of the times at begin and end.
+    fn end(self, context: &AttemptContext<'_>) -> Duration {
+        self.0.max(Self::now(context))
     }
 
-    /// Under counted instructions the host's speed does not matter.
-    fn now(bench: &Bench<'_>) -> Duration {
-        match bench.machine.ns_per_instruction() {
-            None => bench.clock.spin(),
+    /// Zero if instructions are counted, because the host's speed does not matter then.
+    fn now(context: &AttemptContext<'_>) -> Duration {
+        match context.machine.ns_per_instruction() {
+            None => context.clock.spin(),
             Some(_) => Duration::ZERO,
         }
     }
 }
 
-fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) -> Job {
+fn job(context: &AttemptContext<'_>, arm: &Arm, block: u32, workload: &WorkloadPlan) -> Job {
     let WorkloadPlan { kind, options, .. } = workload.clone();
-    let mut target = bench.plan.target(arm, block);
-    if bench.purpose == Purpose::Ceiling
+    let mut target = context.plan.target(arm, block);
+    if context.purpose == Purpose::Ceiling
         && let Some(target) = &mut target
     {
-        // It is not the system that is loaded then.
+        // The clients load the null server, not this target.
         target.evidence = None;
     }
     Job {
@@ -425,25 +421,25 @@ fn job(bench: &Bench<'_>, (arm, block): (&Arm, u32), workload: &WorkloadPlan) ->
         sysctl: arm.sysctl.clone(),
         tuning: arm.tuning.clone(),
         workload: WorkloadJob { kind, options },
-        disk: bench.plan.machine.seek_disk.clone(),
-        disturbances: bench.disturbances(),
-        seed: seed(bench.plan, block),
-        ns_per_instruction: bench.machine.ns_per_instruction(),
-        profiling: bench.profiling(),
+        disk: context.plan.machine.seek_disk.clone(),
+        disturbances: context.disturbances(),
+        seed: seed(context.plan, block),
+        ns_per_instruction: context.machine.ns_per_instruction(),
+        profiling: context.profiling(),
         target,
         servers: Vec::new(),
         part: Part::Whole,
-        ceiling: (bench.purpose == Purpose::Ceiling).then(|| ceiling(bench.plan)),
-        one_fewer: bench.purpose == Purpose::OneFewer,
-        accepts_busy_host: bench.plan.machine.kind == MachineKind::Local
-            && bench.plan.disturbed_blocks == DisturbedBlocks::Keep,
-        schedules_as_one: bench.plan.machine.kind == MachineKind::Qemu
-            && !bench.plan.machine.parts_sessions,
+        ceiling: (context.purpose == Purpose::Ceiling).then(|| ceiling(context.plan)),
+        one_fewer: context.purpose == Purpose::OneFewer,
+        accepts_busy_host: context.plan.machine.kind == MachineKind::Local
+            && context.plan.disturbed_blocks == DisturbedBlocks::Keep,
+        schedules_as_one: context.plan.machine.kind == MachineKind::Qemu
+            && !context.plan.machine.parts_sessions,
     }
 }
 
-/// Systems on the network are asked at other instants in each block, the same for all arms: a schedule that suits one of them by chance
-/// would else do so in each. In guests the seed makes the data too, and under counted instructions blocks differ in nothing else.
+/// Systems on the network get another request schedule in each block, the same for all arms. Otherwise a schedule that
+/// favours one arm by chance would do so in every block. In guests the seed also determines the data, so it stays the same.
 fn seed(plan: &Plan, block: u32) -> u64 {
     match plan.machine.kind {
         MachineKind::Url => SplitMix64::new(plan.design.seed)
@@ -453,7 +449,7 @@ fn seed(plan: &Plan, block: u32) -> u64 {
     }
 }
 
-/// Where the null server is.
+/// The null server to use for a ceiling.
 fn ceiling(plan: &Plan) -> CeilingJob {
     match &plan.machine.ceiling {
         Some(url) => CeilingJob::At(url.clone()),
@@ -473,7 +469,8 @@ fn measured(
     done: JobResult,
     instructions: Option<Box<Instructions>>,
     usage: Usage,
-    (boot, spin): (Duration, Duration),
+    boot: Duration,
+    spin: Duration,
 ) -> (Outcome, Option<Facts>) {
     let JobResult {
         mut measurement,
@@ -481,10 +478,10 @@ fn measured(
         facts,
     } = done;
     if let Some(HardwareCounters::Counted(window)) = &measurement.hardware_counters {
-        let of_cpus = window.figures(metered.window_ns, &measurement.figures);
-        measurement.figures.extend(of_cpus);
+        let cpu_figures = window.figures(metered.window_ns, &measurement.figures);
+        measurement.figures.extend(cpu_figures);
     }
-    // What only the host can see, whatever the guest has said of it.
+    // Only the host can measure these, so whatever the guest sent is overwritten.
     measurement.instructions = instructions;
     measurement.usage = usage;
     measurement.boot_ms = boot.as_millis() as u64;
@@ -493,42 +490,50 @@ fn measured(
 }
 
 enum End {
+    /// The result, and how long the guest took to boot.
     Done(Box<JobResult>, Duration),
     Void(VoidReason, String),
     Interrupted,
-    /// The host cannot keep what it hears.
-    Broken(anyhow::Error),
+    /// The host cannot write what it receives.
+    HostFailed(anyhow::Error),
+}
+
+/// A limit on the time that the guest may take, and how the attempt ends when it is reached.
+struct Timeout {
+    left: Duration,
+    reason: VoidReason,
+    detail: String,
 }
 
 /// The conversation with one guest.
-struct Talk<'t> {
-    bench: &'t Bench<'t>,
-    tell: &'t dyn Fn(Activity),
+struct Conversation<'t> {
+    context: &'t AttemptContext<'t>,
+    on_activity: &'t dyn Fn(Activity),
     guest: &'t mut dyn Guest,
     session: Session,
     start: Duration,
-    last_word: Duration,
-    /// What the guest had waited for the host's CPUs when it spoke last.
+    last_message_at: Duration,
+    /// How long the guest had waited for the host's CPUs at its last message.
     starved: Duration,
     boot: Option<Duration>,
-    seen: Seen,
+    observations: Observations,
     host_time: HostTime,
 }
 
-impl Talk<'_> {
-    /// Listens and answers until the attempt has an end.
-    fn hold(&mut self, job: &Job) -> End {
+impl Conversation<'_> {
+    /// Receives messages until the attempt ends.
+    fn run(&mut self, job: &Job) -> End {
         loop {
-            if self.bench.is_stopped() {
+            if self.context.is_stopped() {
                 return End::Interrupted;
             }
-            let (left, late) = self.patience();
-            if left.is_zero() {
-                return late;
+            let timeout = self.next_timeout();
+            if timeout.left.is_zero() {
+                return End::Void(timeout.reason, timeout.detail);
             }
-            let end = match self.guest.next(left.min(GLANCE)) {
+            let end = match self.guest.next(timeout.left.min(POLL_INTERVAL)) {
                 GuestEvent::Quiet => None,
-                GuestEvent::Said(message) => self.hear(*message, job),
+                GuestEvent::Said(message) => self.accept(*message, job),
                 GuestEvent::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
                 GuestEvent::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
                 GuestEvent::Refused(why) => Some(End::Void(VoidReason::AgentFailed, why)),
@@ -539,54 +544,55 @@ impl Talk<'_> {
         }
     }
 
-    /// How long to wait still, and what it is called when that is over.
-    fn patience(&self) -> (Duration, End) {
-        let machine = &self.bench.plan.machine;
-        let now = self.bench.clock.now();
-        let limit = |from: Duration, limit: Duration| (from + limit).saturating_sub(now);
-        // On a host that is busy with others a guest has no time to speak in.
+    /// The limit that is reached first if the guest stays silent.
+    fn next_timeout(&self) -> Timeout {
+        let machine = &self.context.plan.machine;
+        let now = self.context.clock.now();
+        // A guest cannot answer while it waits for CPUs of a busy host.
         let starved = self.guest.starved().saturating_sub(self.starved);
-        let boot = (
-            limit(self.start + starved, machine.boot_timeout),
-            VoidReason::BootTimeout,
-            format!(
-                "no word from the agent in {}",
-                show_duration(machine.boot_timeout)
-            ),
-        );
-        let silence = (
-            limit(self.last_word + starved, machine.silence),
-            VoidReason::Silent,
-            format!("agent silent for {}", show_duration(machine.silence)),
-        );
-        let overrun = (
-            limit(self.start, machine.trial_limit),
-            VoidReason::Overrun,
-            format!(
-                "trial ran past its limit of {}",
-                show_duration(machine.trial_limit)
-            ),
-        );
-        let first = if self.boot.is_none() { boot } else { silence };
-        let (left, reason, detail) = if overrun.0 < first.0 { overrun } else { first };
-        (left, End::Void(reason, detail))
+        let silence = if self.boot.is_none() {
+            let limit = machine.boot_timeout;
+            Timeout {
+                left: (self.start + starved + limit).saturating_sub(now),
+                reason: VoidReason::BootTimeout,
+                detail: format!("no word from the agent in {}", show_duration(limit)),
+            }
+        } else {
+            let limit = machine.silence;
+            Timeout {
+                left: (self.last_message_at + starved + limit).saturating_sub(now),
+                reason: VoidReason::Silent,
+                detail: format!("agent silent for {}", show_duration(limit)),
+            }
+        };
+        let left = (self.start + machine.trial_limit).saturating_sub(now);
+        if silence.left <= left {
+            return silence;
+        }
+        let limit = show_duration(machine.trial_limit);
+        Timeout {
+            left,
+            reason: VoidReason::Overrun,
+            detail: format!("trial ran past its limit of {limit}"),
+        }
     }
 
-    fn hear(&mut self, message: FromAgent, job: &Job) -> Option<End> {
-        self.last_word = self.bench.clock.now();
+    fn accept(&mut self, message: FromAgent, job: &Job) -> Option<End> {
+        self.last_message_at = self.context.clock.now();
         self.starved = self.guest.starved();
-        let word = match self.session.accept(message) {
-            Ok(word) => word,
+        let message = match self.session.accept(message) {
+            Ok(message) => message,
             Err(why) => {
                 let detail = format!("what the guest said is refused: {why}");
                 return Some(End::Void(VoidReason::AgentFailed, detail));
             }
         };
-        match word {
+        match message {
             CheckedMessage::Hello => {
-                self.boot = Some(self.last_word.saturating_sub(self.start));
-                self.host_time.enter(HostPhase::SettingUp, self.last_word);
-                return self.give(job).err().map(|why| {
+                self.boot = Some(self.last_message_at.saturating_sub(self.start));
+                self.host_time
+                    .enter(HostPhase::SettingUp, self.last_message_at);
+                return self.send_job(job).err().map(|why| {
                     let detail = format!("the job could not be handed over: {why:#}");
                     End::Void(VoidReason::AgentFailed, detail)
                 });
@@ -599,34 +605,35 @@ impl Talk<'_> {
                 return Some(End::Done(done, boot));
             }
             CheckedMessage::Phase(phase) => {
-                self.host_time.enter(phase.into(), self.last_word);
-                (self.tell)(Activity::Phase(phase));
+                self.host_time.enter(phase.into(), self.last_message_at);
+                (self.on_activity)(Activity::Phase(phase));
             }
             CheckedMessage::Tick(tick) => {
-                if let Err(why) = self.seen.add_seconds(&tick.ended) {
-                    return Some(End::Broken(why));
+                if let Err(why) = self.observations.add_seconds(&tick.ended) {
+                    return Some(End::HostFailed(why));
                 }
-                (self.tell)(Activity::Tick(tick));
+                (self.on_activity)(Activity::Tick(tick));
             }
             CheckedMessage::Sample(sample) => {
-                if let Err(why) = self.seen.add_sample(*sample) {
-                    return Some(End::Broken(why));
+                if let Err(why) = self.observations.add_sample(*sample) {
+                    return Some(End::HostFailed(why));
                 }
             }
             CheckedMessage::Defect(defect) => {
-                if let Err(why) = note(&mut self.seen.defects, *defect, self.tell) {
-                    return Some(End::Broken(why));
+                let defects = &mut self.observations.defects;
+                if let Err(why) = record_defect(defects, *defect, self.on_activity) {
+                    return Some(End::HostFailed(why));
                 }
             }
-            CheckedMessage::KernelLog(log) => self.seen.defects.set_kernel_log(log),
+            CheckedMessage::KernelLog(log) => self.observations.defects.set_kernel_log(log),
             CheckedMessage::Counters(counters) => {
-                if let Err(why) = self.seen.counters.push(&[*counters]) {
-                    return Some(End::Broken(why));
+                if let Err(why) = self.observations.counters.push(&[*counters]) {
+                    return Some(End::HostFailed(why));
                 }
             }
             CheckedMessage::Disturbance(begun) => {
-                if let Err(why) = self.seen.disturbances.push(&begun) {
-                    return Some(End::Broken(why));
+                if let Err(why) = self.observations.disturbances.push(&begun) {
+                    return Some(End::HostFailed(why));
                 }
             }
             CheckedMessage::Part => {}
@@ -634,17 +641,25 @@ impl Talk<'_> {
         None
     }
 
-    /// Takes from the console what a guest can no longer tell, or never could.
-    fn hear_console(&mut self, end: &End) -> Result<()> {
-        if matches!(end, End::Done(..)) && self.seen.defects.has_kernel_log() {
+    /// Adds defects from the console that the guest could not report. A kind of defect that the guest did report is
+    /// skipped: the console shows less of it.
+    fn add_console_defects(&mut self, end: &End) -> Result<()> {
+        let defects = &mut self.observations.defects;
+        if matches!(end, End::Done(..)) && defects.has_kernel_log() {
             return Ok(());
         }
-        add_console(&mut self.seen.defects, self.guest.defects(), self.tell)
+        let reported = defects.kinds_of(DefectSource::Kernel);
+        for mut defect in self.guest.defects() {
+            if !reported.contains(&defect.kind) && validate::defect(&mut defect).is_ok() {
+                record_defect(defects, defect, self.on_activity)?;
+            }
+        }
+        Ok(())
     }
 
-    fn give(&mut self, job: &Job) -> Result<()> {
+    fn send_job(&mut self, job: &Job) -> Result<()> {
         self.guest
-            .send(&ToAgent::Hello(self.bench.greeting.clone()))?;
+            .send(&ToAgent::Hello(self.context.greeting.clone()))?;
         self.guest.send(&ToAgent::Run(Box::new(job.clone())))
     }
 }

@@ -1,8 +1,8 @@
-//! Ceilings: what the clients of a workload get from a null server, before the first trial.
+//! Ceilings: the load that a workload's clients reach against a null server, measured before the first trial.
 //!
-//! One for each set-up of clients and network, so for each number of CPUs that arms have here, and not for each arm: its
-//! sysctls are those of the first arm with so many. What keeps one from being measured is recorded and told, and the trials
-//! are run all the same.
+//! There is one ceiling for each setup of clients and network, that is for each number of CPUs that arms have here. It uses
+//! the sysctls of the first arm with that number. If a ceiling cannot be measured, the reason is recorded and shown, and the
+//! trials run nevertheless.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,18 +15,24 @@ use record::load_path::{Ceiling, CeilingOutcome};
 use record::rundir::Series;
 use record::trial::{Measurement, Outcome, Trial};
 
-use super::attempt::{self, Attempted, Bench, Purpose};
-use super::{Book, Finish, Lab, LabEvent, refuse_changes};
+use super::attempt::{self, AttemptContext, EndedAttempt, Purpose};
+use super::{Finish, JournalState, Lab, LabEvent, refuse_changes};
 
 impl Lab<'_> {
-    /// Measures the ceilings that `entries` do not have yet; whether all of them are there.
-    pub(super) fn measure_ceilings(&self, book: &mut Book, entries: &[Entry]) -> Result<bool> {
+    /// Measures the ceilings that `entries` lack. Returns false if the user stopped it.
+    pub(super) fn measure_ceilings(
+        &self,
+        state: &mut JournalState,
+        entries: &[Entry],
+    ) -> Result<bool> {
         if !self.has_null_server() {
             return Ok(true);
         }
-        let workloads = self.plan.workloads.iter();
-        for workload in workloads.filter(|one| workload::has_ceiling(one)) {
-            for (arm, cpus) in self.set_ups() {
+        for workload in &self.plan.workloads {
+            if !workload::has_ceiling(workload) {
+                continue;
+            }
+            for (arm, cpus) in self.setups() {
                 let is_known = journal::ceiling(entries, &workload.id, cpus).is_some();
                 if is_known && !self.remeasures_ceilings {
                     continue;
@@ -42,34 +48,33 @@ impl Lab<'_> {
                     cpus,
                     outcome,
                 };
-                self.note(book, event)?;
+                self.append_event(state, event)?;
             }
         }
         Ok(true)
     }
 
-    /// Measures the ceilings of a run that has ended once more, where that was asked for: its trials stay as they are.
+    /// Measures the ceilings of an ended run again, if the user asked for it. The run's trials stay as they are.
     pub(super) fn measure_ceilings_again(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         opening: &Opening,
         entries: &[Entry],
     ) -> Result<Finish> {
         if !self.remeasures_ceilings {
             return Ok(Finish::Complete);
         }
-        if let Some(before) = book.run_state.opening() {
+        if let Some(before) = state.run_state.opening() {
             refuse_changes(before, opening)?;
         }
-        let is_complete = self.measure_ceilings(book, entries)?;
-        Ok(if is_complete {
-            Finish::Complete
+        if self.measure_ceilings(state, entries)? {
+            Ok(Finish::Complete)
         } else {
-            Finish::Interrupted
-        })
+            Ok(Finish::Interrupted)
+        }
     }
 
-    /// Whether there is one, or one can be started. In a guest the clients are the arm's own, and part of what is compared.
+    /// Whether there is a null server, or one can be started. Clients in a guest are part of what is compared, so they have none.
     fn has_null_server(&self) -> bool {
         match self.plan.machine.kind {
             MachineKind::Local => true,
@@ -80,18 +85,18 @@ impl Lab<'_> {
     }
 
     /// The first arm with each number of CPUs.
-    fn set_ups(&self) -> Vec<(&Arm, Option<u32>)> {
-        let mut set_ups: Vec<(&Arm, Option<u32>)> = Vec::new();
+    fn setups(&self) -> Vec<(&Arm, Option<u32>)> {
+        let mut setups: Vec<(&Arm, Option<u32>)> = Vec::new();
         for arm in &self.plan.arms {
             let cpus = self.plan.cpus(arm);
-            if !set_ups.iter().any(|(_, known)| *known == cpus) {
-                set_ups.push((arm, cpus));
+            if !setups.iter().any(|(_, known)| *known == cpus) {
+                setups.push((arm, cpus));
             }
         }
-        set_ups
+        setups
     }
 
-    /// Runs the workload's clients against a null server; `None` when the user stopped it.
+    /// Runs the workload's clients against a null server; `None` if the user stopped it.
     fn measure_ceiling(
         &self,
         workload: &WorkloadPlan,
@@ -104,9 +109,9 @@ impl Lab<'_> {
             arm: arm.name.clone(),
             workload: workload.id.clone(),
         };
-        let end = self.run_apart(Purpose::Ceiling, (workload, &trial), "ceiling")?;
+        let end = self.run_unrecorded(Purpose::Ceiling, workload, &trial, "ceiling")?;
         let outcome = end.map(|end| match end.outcome {
-            Outcome::Measured(measurement) => of(&measurement),
+            Outcome::Measured(measurement) => ceiling_outcome(&measurement),
             Outcome::Void(void) => CeilingOutcome::Failed {
                 detail: void.to_string(),
             },
@@ -114,33 +119,32 @@ impl Lab<'_> {
         });
         Ok(outcome)
     }
-}
 
-impl Lab<'_> {
-    /// Runs what is no trial and leaves nothing but what the journal says of it; `None` when the user stopped it.
-    pub(super) fn run_apart(
+    /// Runs a measurement that has no trial record, in the temporary directory `name`; `None` if the user stopped it.
+    pub(super) fn run_unrecorded(
         &self,
         purpose: Purpose,
-        (workload, trial): (&WorkloadPlan, &Trial),
+        workload: &WorkloadPlan,
+        trial: &Trial,
         name: &str,
-    ) -> Result<Option<Attempted>> {
-        let bench = Bench {
+    ) -> Result<Option<EndedAttempt>> {
+        let context = AttemptContext {
             purpose,
-            ..self.bench(Series::Judged, Arc::new(AtomicBool::new(false)))
+            ..self.attempt_context(Series::Judged, Arc::new(AtomicBool::new(false)))
         };
         let tree = self.dir.tree();
-        // What an interrupted one has left.
+        // An interrupted measurement may have left files.
         tree.remove_all(name)?;
         let dir = tree.make_dir(name)?.path();
-        let tell = |activity| (self.show)(LabEvent::Activity(trial, &activity));
-        let end = attempt::run(&bench, (workload, trial), &dir, &tell);
+        let on_activity = |activity| (self.show)(LabEvent::Activity(trial, &activity));
+        let end = attempt::run(&context, workload, trial, &dir, &on_activity);
         tree.remove_all(name)?;
         end
     }
 }
 
-/// What a measurement says of the clients and the network.
-fn of(measurement: &Measurement) -> CeilingOutcome {
+/// The ceiling that a measurement shows.
+fn ceiling_outcome(measurement: &Measurement) -> CeilingOutcome {
     let Measurement { load, path, .. } = measurement;
     let (Some(load), Some(path)) = (load, path) else {
         let detail = "the clients saw nothing".into();

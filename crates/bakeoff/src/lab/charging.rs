@@ -1,4 +1,4 @@
-//! The account of a trial's instructions: what the emulator counted in the window, and figures of charged instructions.
+//! The instructions of a trial: what the emulator counted in the window, and figures charged by that count.
 
 use anyhow::{Result, bail};
 use plan::WorkloadPlan;
@@ -6,23 +6,25 @@ use profiler::counter::{Counted, Counts};
 use record::instructions::{Executed, Instructions};
 use record::trial::{JobResult, Metered};
 
-use crate::lab::Bench;
+use crate::lab::AttemptContext;
 
-/// What the emulator and the guest may differ in, as a share of the window: the idle loop's instructions, and the time between a mark
-/// and the reading of the clock beside it.
+/// Accepted difference between the emulator's and the guest's busy time, as a share of the window. It covers the idle
+/// loop's instructions, and the time between a mark and the clock reading beside it.
 const TOLERANCE: f64 = 0.02;
 
-/// What was executed in the window, where that was counted. Figures and curves of the result are of charged instructions then.
+/// The instructions executed in the window, or `None` if they were not counted. Replaces the figures and curves of `done`
+/// by those of charged instructions.
 ///
 /// # Errors
-/// What was counted is no account of the window that the guest tells of.
-pub(super) fn account(
-    bench: &Bench<'_>,
+/// The count does not match the window that the guest reported.
+pub(super) fn charge(
+    context: &AttemptContext<'_>,
     workload: &WorkloadPlan,
     done: &mut JobResult,
     counted: Result<Option<Counted>>,
 ) -> Result<Option<Box<Instructions>>> {
-    let (Some(ns_per_instruction), Some(counted)) = (bench.machine.ns_per_instruction(), counted?)
+    let (Some(ns_per_instruction), Some(counted)) =
+        (context.machine.ns_per_instruction(), counted?)
     else {
         return Ok(None);
     };
@@ -44,7 +46,7 @@ pub(super) fn account(
         figures: std::mem::take(&mut done.measurement.figures),
         curves: std::mem::take(&mut done.measurement.curves),
     };
-    let price = bench.plan.machine.string_price;
+    let price = context.plan.machine.string_price;
     done.measurement.figures = instructions.charged(price);
     done.measurement.curves = instructions.charged_curves(price);
     Ok(Some(Box::new(instructions)))
@@ -58,7 +60,7 @@ fn executed(counts: &Counts) -> Executed {
     }
 }
 
-/// The clock advances with each instruction, so that the guest's own account of the window and the emulator's are the same.
+/// The clock advances with each instruction, so the guest's busy time and the emulator's count must agree.
 fn check(counts: &Counts, metered: Metered, ns_per_instruction: u32) -> Result<()> {
     let counted_ns = counts.executed as f64 * f64::from(ns_per_instruction);
     let Metered { window_ns, busy_ns } = metered;
@@ -78,19 +80,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guest_that_tells_of_another_window_than_it_marks_is_void() {
-        let says = |executed, window_ns, busy_ns| {
+    fn a_guest_that_reports_another_window_than_it_marks_is_void() {
+        let is_accepted = |executed, window_ns, busy_ns| {
             let counts = Counts {
                 executed,
                 ..Counts::default()
             };
             check(&counts, Metered { window_ns, busy_ns }, 2).is_ok()
         };
-        assert!(says(500_000_000, 1_000_000_000, 1_000_000_000));
-        assert!(says(495_000_000, 1_000_000_000, 1_000_000_000));
-        // It marks a window in which it does less than it tells, or more.
-        assert!(!says(400_000_000, 1_000_000_000, 1_000_000_000));
-        assert!(!says(600_000_000, 1_000_000_000, 1_000_000_000));
-        assert!(!says(500_000_000, 0, 0));
+        assert!(is_accepted(500_000_000, 1_000_000_000, 1_000_000_000));
+        assert!(is_accepted(495_000_000, 1_000_000_000, 1_000_000_000));
+        // The guest did less or more between the marks than it reported.
+        assert!(!is_accepted(400_000_000, 1_000_000_000, 1_000_000_000));
+        assert!(!is_accepted(600_000_000, 1_000_000_000, 1_000_000_000));
+        assert!(!is_accepted(500_000_000, 0, 0));
     }
 }

@@ -1,7 +1,7 @@
-//! More blocks for a run that ended undecided: whether it may have them, and what they cost.
+//! More blocks for a run that ended undecided: whether they are allowed, and what error rate they imply.
 //!
-//! The plan's error rate is spent when its last block has been looked at. So more blocks are not free: the chance of a wrong verdict
-//! rises with each, to less than twice the plan's however often a run is given more (`stats::looks`).
+//! The plan's error rate is used up when its last block has been judged. So more blocks are not free: the chance of a wrong
+//! verdict rises with each. It stays below twice the plan's, however often a run is extended (`stats::looks`).
 
 use anyhow::{Result, bail};
 use plan::{Design, MOST_BLOCKS};
@@ -11,21 +11,21 @@ use record::verdict::Judgement;
 
 use super::run_state::RunState;
 
-/// What a run is given.
+/// An extension of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Extension {
-    /// Blocks that it has run.
+    /// Blocks that the run has.
     pub from: u32,
-    /// Blocks that it may have in all.
+    /// Blocks that the run may have in all.
     pub to: u32,
-    /// Ids of the workloads that go on.
+    /// Ids of the undecided workloads, which go on.
     pub undecided: Vec<String>,
-    /// Chance of a wrong verdict that is accepted now.
+    /// Chance of a wrong verdict including these blocks, a fraction.
     pub error_rate: f64,
 }
 
 impl Extension {
-    /// Its entry in the journal.
+    /// The journal event of the extension.
     pub(crate) fn event(&self, bakeoff: String) -> Event {
         Event::Extended {
             bakeoff,
@@ -37,18 +37,19 @@ impl Extension {
     }
 }
 
-/// `more` blocks for a run.
+/// Extends a run by `more` blocks.
 ///
 /// # Errors
-/// The run is not over, is decided, or did not end for want of blocks; or it would have more than any run may.
+/// The run is not over, is decided, did not end because its blocks were used up, or would exceed `MOST_BLOCKS`.
 pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> {
     let Some(reason) = run.closed() else {
         bail!("--more-blocks for a run that is not finished (leave it out, and the run goes on)");
     };
-    let is_open = |id: &&String| !judge::is_decided(&judgement.comparisons, id);
+    let is_undecided = |id: &&String| !judge::is_decided(&judgement.comparisons, id);
     let ids = run.plan.workloads.iter().map(|workload| &workload.id);
-    let undecided: Vec<String> = ids.filter(is_open).cloned().collect();
-    let (design, from) = (&run.plan.design, RunState::of(&run.entries).looked());
+    let undecided: Vec<String> = ids.filter(is_undecided).cloned().collect();
+    let design = &run.plan.design;
+    let from = RunState::from_entries(&run.entries).judged_blocks();
     if undecided.is_empty() {
         bail!(
             "--more-blocks for a run that is decided: {from} blocks (nothing is left to find out)"
@@ -67,7 +68,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
             MOST_BLOCKS.saturating_sub(from)
         );
     }
-    let longer = Design {
+    let extended = Design {
         more_blocks: to - design.max_blocks,
         ..design.clone()
     };
@@ -75,6 +76,6 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
         from,
         to,
         undecided,
-        error_rate: stats::looks::error_rate(&longer),
+        error_rate: stats::looks::error_rate(&extended),
     })
 }

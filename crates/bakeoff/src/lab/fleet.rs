@@ -1,12 +1,12 @@
-//! A run whose blocks nodes of a cluster run: one block on a node, and the run that takes blocks over.
+//! Runs on a cluster: each node runs one block, and the coordinating run merges the blocks.
 //!
 //! ```text
-//! on a node     run_block    the block's trials, in the order that seed and block give; its own journal, no look
-//! at the run    run          for each block in turn: wait for it, take it over, look, stop when every workload is decided
+//! on a node         run_block    run the block's trials in the order given by seed and block; separate journal, no judging
+//! coordinating run  run          for each block in turn: wait for it, merge it, judge, stop when every workload is decided
 //! ```
-//! Blocks are taken over in their order, never in that of their ends, which would favour fast nodes. What was run of later blocks
-//! when all is decided stays in their directories, and no look counts it. All that is said here follows from files: who waits, and
-//! how jobs come to nodes, is the `Scheduler`'s.
+//! Blocks are merged in block order. The order in which they end would favour fast nodes. If the run is decided early, later
+//! blocks stay in their directories and are not judged. Everything here follows from files; the `Scheduler` sends jobs to
+//! nodes and waits for them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -20,131 +20,132 @@ use record::journal::JOURNAL;
 use record::journal::{Entry, Event, Opening};
 use record::trial::Trial;
 
-use super::{Book, Finish, Lab, LabEvent, Progress, changed_inputs, refuse_changes};
+use super::{Finish, JournalState, Lab, LabEvent, Progress, changed_inputs, refuse_changes};
 
-/// Has blocks run somewhere.
+/// Has blocks run on nodes.
 pub trait Scheduler {
-    /// Waits until a block has ended; blocks from it on up to `most` may be run meanwhile.
+    /// Waits until a block has ended. Meanwhile later blocks up to `most` may run.
     ///
     /// # Errors
     /// The block cannot be run.
     fn wait(&mut self, block: u32, most: u32) -> Result<Waited>;
 }
 
-/// What waiting for a block came to.
+/// Why a wait for a block ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Waited {
     /// The block has ended.
     Ended,
-    /// The user stopped it.
+    /// The user stopped the run.
     Interrupted,
 }
 
-/// Runs one block of a run, or what is left of it. `wanted` are the ids of the workloads that were undecided when it began.
+/// Runs the remaining trials of one block. `wanted` are the ids of the workloads that were undecided when the block began.
 pub fn run_block(
     lab: &Lab<'_>,
     opening: Opening,
     block: u32,
     wanted: Vec<String>,
 ) -> Result<Finish> {
-    let (mut book, entries) = lab.open_book()?;
-    book.run_state.number_after(trials_before(lab.plan, block));
-    if book.run_state.is_closed() {
+    let (mut state, entries) = lab.open_journal()?;
+    state.run_state.number_after(trials_before(lab.plan, block));
+    if state.run_state.is_closed() {
         return Ok(Finish::Complete);
     }
-    lab.take_up(&mut book, &entries)?;
-    match book.run_state.opening() {
-        None => lab.note(&mut book, Event::Opened(opening))?,
+    lab.load_ended_attempts(&mut state, &entries)?;
+    match state.run_state.opening() {
+        None => lab.append_event(&mut state, Event::Opened(opening))?,
         Some(before) => {
             refuse_changes(before, &opening)?;
             let bakeoff = opening.bakeoff;
-            lab.note(&mut book, Event::Resumed { bakeoff })?;
+            lab.append_event(&mut state, Event::Resumed { bakeoff })?;
         }
     }
     let wanted = undecided_at(&entries).unwrap_or(wanted);
-    // Earlier blocks are looked at elsewhere.
-    let looked = Event::Looked {
+    // The coordinating run judges earlier blocks.
+    let event = Event::Looked {
         blocks: block - 1,
         looks: Vec::new(),
         undecided: wanted.clone(),
     };
-    lab.note(&mut book, looked)?;
-    book.run_state.look(block - 1);
+    lab.append_event(&mut state, event)?;
+    state.run_state.set_judged_blocks(block - 1);
     let workloads = lab.plan.workloads.iter();
-    let open: Vec<&WorkloadPlan> = workloads.filter(|one| wanted.contains(&one.id)).collect();
+    let open: Vec<&WorkloadPlan> = workloads
+        .filter(|workload| wanted.contains(&workload.id))
+        .collect();
     let mut progress = Progress {
-        book,
+        state,
         block,
         incomplete: open.clone(),
         open,
-        is_alone: true,
+        is_single_block: true,
         running: Vec::new(),
-        told: BTreeSet::new(),
+        reported: BTreeSet::new(),
     };
     match lab.run_to_end(&mut progress)? {
         Some(reason) => {
-            lab.note(&mut progress.book, Event::Closed { reason })?;
+            lab.append_event(&mut progress.state, Event::Closed { reason })?;
             Ok(Finish::Complete)
         }
         None => Ok(Finish::Interrupted),
     }
 }
 
-/// Runs a plan on a fleet, or goes on where an interrupted run stopped.
+/// Runs a plan on a fleet, or resumes an interrupted run.
 pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
-    let (mut book, entries) = lab.open_book()?;
-    if book.run_state.is_closed() && lab.extension.is_none() {
+    let (mut state, entries) = lab.open_journal()?;
+    if state.run_state.is_closed() && lab.extension.is_none() {
         return Ok(Finish::Complete);
     }
-    lab.take_up(&mut book, &entries)?;
-    if let Some(before) = book.run_state.opening() {
+    lab.load_ended_attempts(&mut state, &entries)?;
+    if let Some(before) = state.run_state.opening() {
         let bakeoff = before.bakeoff.clone();
         let event = match &lab.extension {
             None => Event::Resumed { bakeoff },
             Some(extension) => {
-                book.run_state.extend(extension.to);
+                state.run_state.extend(extension.to);
                 extension.event(bakeoff)
             }
         };
-        lab.note(&mut book, event)?;
+        lab.append_event(&mut state, event)?;
     }
-    let mut taken_over = taken_over(&entries);
-    let looked = book.run_state.looked();
-    let open = match book.run_state.opening() {
-        Some(_) => lab.undecided(&lab.compare(&book, looked)),
+    let mut partly_merged = partly_merged_block(&entries);
+    let judged = state.run_state.judged_blocks();
+    let open = match state.run_state.opening() {
+        Some(_) => lab.undecided(&lab.compare(&state, judged)),
         None => lab.plan.workloads.iter().collect(),
     };
     let mut progress = Progress {
-        book,
-        block: looked + 1,
+        state,
+        block: judged + 1,
         incomplete: open.clone(),
         open,
-        is_alone: false,
+        is_single_block: false,
         running: Vec::new(),
-        told: BTreeSet::new(),
+        reported: BTreeSet::new(),
     };
     loop {
-        if let Some(reason) = lab.obstacle(&progress) {
-            lab.note(&mut progress.book, Event::Closed { reason })?;
+        if let Some(reason) = lab.close_reason(&progress) {
+            lab.append_event(&mut progress.state, Event::Closed { reason })?;
             return Ok(Finish::Complete);
         }
-        let given = progress.book.run_state.most();
-        let most = given.unwrap_or(lab.plan.design.max_blocks);
-        match scheduler.wait(progress.block, most)? {
+        let max_blocks = lab.max_blocks(&progress.state.run_state);
+        match scheduler.wait(progress.block, max_blocks)? {
             Waited::Interrupted => return Ok(Finish::Interrupted),
             Waited::Ended => {}
         }
-        lab.take_over(&mut progress.book, progress.block, taken_over.take())?;
+        lab.merge_block(&mut progress.state, progress.block, partly_merged.take())?;
         lab.look(&mut progress)?;
     }
 }
 
-/// Trials that the blocks before have where none is run again: numbers then are those of a run on one host.
+/// The number of trials in the blocks before, not counting repeats. So trial numbers equal those of a run on one host.
 fn trials_before(plan: &Plan, block: u32) -> u32 {
     (block - 1) * (plan.arms.len() * plan.workloads.len()) as u32
 }
 
-/// The workloads that a block's journal says it runs.
+/// The workloads that a block's journal names as undecided.
 fn undecided_at(entries: &[Entry]) -> Option<Vec<String>> {
     entries.iter().find_map(|entry| {
         let Event::Looked { undecided, .. } = &entry.event else {
@@ -154,56 +155,62 @@ fn undecided_at(entries: &[Entry]) -> Option<Vec<String>> {
     })
 }
 
-/// Ids of the workloads that a run goes on with, as its journal says now; all where it says nothing.
+/// Ids of the workloads that the run's journal names as undecided; all workloads if it names none.
 pub fn undecided(run: &Path, plan: &Plan) -> Result<Vec<String>> {
     let run = Tree::at(run);
-    let all = || plan.workloads.iter().map(|one| one.id.clone()).collect();
-    if !run.has(JOURNAL) {
-        return Ok(all());
-    }
     let mut last = None;
-    for entry in record::journal::read(&run)? {
-        let is_extended = matches!(entry.event, Event::Extended { .. });
-        if let Event::Looked { undecided, .. } = entry.event {
-            last = Some(undecided);
-        } else if is_extended {
-            last = None;
+    if run.has(JOURNAL) {
+        for entry in record::journal::read(&run)? {
+            match entry.event {
+                Event::Looked { undecided, .. } => last = Some(undecided),
+                Event::Extended { .. } => last = None,
+                _ => {}
+            }
         }
     }
-    Ok(last.unwrap_or_else(all))
+    let all = plan.workloads.iter().map(|workload| workload.id.clone());
+    Ok(last.unwrap_or_else(|| all.collect()))
 }
 
-/// A block that an interrupted run had begun to take over: its number, and how many of its entries are there.
+/// A block that an interrupted run has merged in part: its number, and how many of its entries are in the run's journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Begun {
+struct PartlyMerged {
     block: u32,
     entries: usize,
 }
 
-fn taken_over(entries: &[Entry]) -> Option<Begun> {
-    let mut begun = None;
+fn partly_merged_block(entries: &[Entry]) -> Option<PartlyMerged> {
+    let mut partly_merged = None;
     for entry in entries {
         match &entry.event {
             Event::Merged { block, .. } => {
-                begun = Some(Begun {
+                partly_merged = Some(PartlyMerged {
                     block: *block,
                     entries: 0,
                 });
             }
-            Event::Looked { .. } => begun = None,
+            Event::Looked { .. } => partly_merged = None,
             event => {
-                if let Some(begun) = begun.as_mut().filter(|_| fleet::is_taken_over(event)) {
-                    begun.entries += 1;
+                if let Some(partly_merged) = partly_merged
+                    .as_mut()
+                    .filter(|_| fleet::is_taken_over(event))
+                {
+                    partly_merged.entries += 1;
                 }
             }
         }
     }
-    begun
+    partly_merged
 }
 
 impl Lab<'_> {
-    /// Puts what a node has recorded of a block into the run's journal and trials, from where that was interrupted.
-    fn take_over(&self, book: &mut Book, block: u32, begun: Option<Begun>) -> Result<()> {
+    /// Merges a block that a node has run into the run's journal and trials, or resumes an interrupted merge.
+    fn merge_block(
+        &self,
+        state: &mut JournalState,
+        block: u32,
+        partly_merged: Option<PartlyMerged>,
+    ) -> Result<()> {
         let run = self.dir.path();
         let Some(ended) = fleet::ended(run, block)? else {
             bail!(
@@ -211,62 +218,61 @@ impl Lab<'_> {
                 fleet::block_dir(run, block).display()
             );
         };
-        match book.run_state.opening() {
+        match state.run_state.opening() {
             None => {
                 let entry = Entry {
                     at: self.clock.stamp(),
                     event: Event::Opened(ended.opening.clone()),
                 };
-                self.append(book, &entry)?;
+                self.append_entry(state, &entry)?;
             }
             Some(before) => refuse_another_system(before, block, &ended)?,
         }
-        let already = begun.filter(|begun| begun.block == block);
-        if already.is_none() {
+        let partly_merged = partly_merged.filter(|merged| merged.block == block);
+        if partly_merged.is_none() {
             let event = Event::Merged {
                 block,
                 node: ended.node.clone(),
                 given_up_on: ended.given_up_on.clone(),
             };
-            self.note(book, event)?;
+            self.append_event(state, event)?;
         }
-        let before = book.run_state.begun_in(block);
-        let numbers = Numbers {
-            was: Vec::new(),
-            is: before.iter().map(|trial| trial.number).collect(),
-            next: book.run_state.next_number(),
+        let merged_trials = state.run_state.trials_of_block(block);
+        let numbers = TrialNumbers {
+            in_block: Vec::new(),
+            in_run: merged_trials.map(|trial| trial.number).collect(),
+            next: state.run_state.next_number(),
         };
-        let skipped = already.map_or(0, |begun| begun.entries);
-        self.take_over_entries(book, ended, numbers, skipped)
+        let merged_entries = partly_merged.map_or(0, |merged| merged.entries);
+        self.merge_entries(state, ended, numbers, merged_entries)
     }
 
-    fn take_over_entries(
+    fn merge_entries(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         ended: EndedBlock,
-        mut numbers: Numbers,
-        skipped: usize,
+        mut numbers: TrialNumbers,
+        merged_entries: usize,
     ) -> Result<()> {
         for (index, mut entry) in ended.entries.into_iter().enumerate() {
-            let is_new = skipped <= index;
+            let is_new = merged_entries <= index;
             match &mut entry.event {
-                Event::Started { trial, .. } => *trial = numbers.renumbered(trial),
+                Event::Started { trial, .. } => *trial = numbers.renumber(trial),
                 Event::Ended {
                     trial,
                     attempt,
                     record,
                     ..
                 } => {
-                    let was = trial.clone();
-                    *trial = numbers.renumbered(trial);
+                    let block_trial = trial.clone();
+                    *trial = numbers.renumber(trial);
                     if is_new {
                         let from = fleet::block_dir(self.dir.path(), trial.block);
-                        let (taken, sha) =
-                            self.dir
-                                .take_over(&from, (&was, &*trial), *attempt, record)?;
+                        let trials = (&block_trial, &*trial);
+                        let (merged, sha) = self.dir.take_over(&from, trials, *attempt, record)?;
                         *record = sha;
-                        book.keep(&taken);
-                        (self.show)(LabEvent::Record(&taken));
+                        state.keep(&merged);
+                        (self.show)(LabEvent::Record(&merged));
                     }
                 }
                 Event::Invalidated { trials, .. } => {
@@ -277,47 +283,47 @@ impl Lab<'_> {
                 _ => continue,
             }
             if is_new {
-                self.append(book, &entry)?;
+                self.append_entry(state, &entry)?;
             }
         }
         Ok(())
     }
 
-    /// Puts an entry of a block's journal into the run's, as it was written.
-    fn append(&self, book: &mut Book, entry: &Entry) -> Result<()> {
-        book.journal.append(entry)?;
-        book.entries.push(entry.clone());
+    /// Appends an entry of a block's journal to the run's journal, with its original time.
+    fn append_entry(&self, state: &mut JournalState, entry: &Entry) -> Result<()> {
+        state.journal.append(entry)?;
+        state.entries.push(entry.clone());
         (self.show)(LabEvent::Entry(entry));
-        book.run_state.add(entry);
+        state.run_state.add(entry);
         Ok(())
     }
 }
 
-/// What trials of a block are called in the run: blocks that were run again have more trials than were foreseen.
-struct Numbers {
-    /// In the block's directory, in the order in which they were begun.
-    was: Vec<u32>,
-    /// In the run, as far as they are there.
-    is: Vec<u32>,
-    /// The run's next one.
+/// Maps trial numbers of a block to those of the run. They differ after a repeated block, which has more trials.
+struct TrialNumbers {
+    /// Numbers in the block's directory, in the order in which the trials were started.
+    in_block: Vec<u32>,
+    /// Numbers of the same trials in the run, as far as they are assigned.
+    in_run: Vec<u32>,
+    /// The next free number of the run.
     next: u32,
 }
 
-impl Numbers {
-    fn number(&mut self, was: u32) -> u32 {
-        let place = self.was.iter().position(|known| *known == was);
-        let place = place.unwrap_or_else(|| {
-            self.was.push(was);
-            self.was.len() - 1
+impl TrialNumbers {
+    fn number(&mut self, in_block: u32) -> u32 {
+        let known = self.in_block.iter().position(|number| *number == in_block);
+        let index = known.unwrap_or_else(|| {
+            self.in_block.push(in_block);
+            self.in_block.len() - 1
         });
-        while self.is.len() <= place {
-            self.is.push(self.next);
+        while self.in_run.len() <= index {
+            self.in_run.push(self.next);
             self.next += 1;
         }
-        self.is[place]
+        self.in_run[index]
     }
 
-    fn renumbered(&mut self, trial: &Trial) -> Trial {
+    fn renumber(&mut self, trial: &Trial) -> Trial {
         Trial {
             number: self.number(trial.number),
             ..trial.clone()
@@ -325,7 +331,7 @@ impl Numbers {
     }
 }
 
-/// Nodes may be of different hardware. What they boot, and what their time is, must be the same.
+/// Nodes may have different hardware. But they must boot the same inputs and use the same clock.
 fn refuse_another_system(before: &Opening, block: u32, ended: &EndedBlock) -> Result<()> {
     let now = &ended.opening;
     let mut changes = changed_inputs(before, now);

@@ -1,4 +1,4 @@
-//! The CPU that a guest saw: noted in its facts, and refused where its figures would mislead.
+//! The CPU that a guest saw: added to its facts, and refused if its figures would mislead.
 
 use machine::guest::Machine;
 use machine::qemu::NO_FAST_STRINGS;
@@ -6,30 +6,30 @@ use plan::cpu::{NEEDED_FEATURES, Presence, fact_key};
 use record::evidence::Facts;
 use record::fact;
 
-/// The key of the fact that says which CPU the emulator was asked for.
+/// The key of the fact that names the CPU model requested from the emulator.
 const MODEL: &str = fact::MACHINE_CPU;
 
-/// Notes in a guest's facts which CPU the emulator was asked for, where it was asked.
-pub(super) fn note(machine: &dyn Machine, facts: &mut Facts) {
+/// Adds the CPU model that was requested from the emulator to a guest's facts.
+pub(super) fn add_model(machine: &dyn Machine, facts: &mut Facts) {
     if let Some(model) = machine.cpu_model() {
         facts.values.insert(MODEL.into(), model);
     }
 }
 
-/// Why a trial's figures cannot stand: under counted instructions its guest must have the fast strings of a server of today, or
-/// kernels copy and clear memory in loops that no such server runs.
-pub(super) fn obstacle(machine: &dyn Machine, facts: &Facts) -> Option<String> {
+/// Why a trial's figures would mislead, or `None`. If instructions are counted, the guest's CPU must have the fast string
+/// instructions of today's servers. Without them, kernels copy and clear memory in loops that no such server runs.
+pub(super) fn wrong_cpu(machine: &dyn Machine, facts: &Facts) -> Option<String> {
     machine.ns_per_instruction()?;
     if std::env::var_os(NO_FAST_STRINGS).is_some() {
         return None;
     }
-    let said = |feature: &str| facts.values.get(&fact_key(feature)).map(String::as_str);
-    let is_present = |feature: &str| said(feature) == Some(Presence::Present.word());
-    let wrong: Vec<String> = NEEDED_FEATURES
-        .into_iter()
-        .filter(|feature| !is_present(feature))
-        .map(|feature| format!("{feature} {}", said(feature).unwrap_or("unknown")))
-        .collect();
+    let mut wrong = Vec::new();
+    for feature in NEEDED_FEATURES {
+        let presence = facts.values.get(&fact_key(feature)).map(String::as_str);
+        if presence != Some(Presence::Present.word()) {
+            wrong.push(format!("{feature} {}", presence.unwrap_or("unknown")));
+        }
+    }
     (!wrong.is_empty()).then(|| {
         format!(
             "guest without the fast strings of a server of today: {}",
@@ -80,24 +80,24 @@ mod tests {
     #[test]
     fn a_guest_without_fast_strings_is_void_where_instructions_are_counted() {
         let counted = Emulator(Some(2));
-        assert_eq!(obstacle(&counted, &facts("present")), None);
-        let why = obstacle(&counted, &facts("absent")).unwrap();
+        assert_eq!(wrong_cpu(&counted, &facts("present")), None);
+        let why = wrong_cpu(&counted, &facts("absent")).unwrap();
         assert!(why.ends_with(": erms absent"), "{why}");
-        assert_eq!(obstacle(&Emulator(None), &facts("absent")), None);
+        assert_eq!(wrong_cpu(&Emulator(None), &facts("absent")), None);
     }
 
     #[test]
-    fn a_guest_that_does_not_say_is_not_trusted() {
-        let mut silent = facts("present");
-        silent.values.remove("cpu:fsrm");
-        let why = obstacle(&Emulator(Some(2)), &silent).unwrap();
+    fn a_guest_that_does_not_report_a_feature_is_not_trusted() {
+        let mut incomplete = facts("present");
+        incomplete.values.remove("cpu:fsrm");
+        let why = wrong_cpu(&Emulator(Some(2)), &incomplete).unwrap();
         assert!(why.ends_with(": fsrm unknown"), "{why}");
     }
 
     #[test]
     fn the_facts_name_the_model_asked_for() {
         let mut facts = Facts::default();
-        note(&Emulator(None), &mut facts);
+        add_model(&Emulator(None), &mut facts);
         assert_eq!(facts.values["machine:cpu"], "max,-erms");
     }
 }

@@ -1,8 +1,8 @@
-//! One client fewer: each arm once more, after the last block, with one client host less at the same load, or where there is one
-//! host with one client thread less. A figure that is the server's does not move by that.
+//! One client fewer: after the last block, each arm runs once more at the same load with one client host fewer. If there is
+//! only one client host, it runs with one client thread fewer. A figure that measures the server does not change by that.
 //!
-//! One trial an arm: `verdict` asks whether it lies further from the arm's trials than those scatter. Only where clients have CPUs of
-//! their own; elsewhere a thread that is left out leaves its CPU to the server.
+//! There is one such trial for each arm. `verdict` tests whether its figure is an outlier among the arm's trials. This needs
+//! clients with separate CPUs: otherwise the CPU of the missing thread goes to the server.
 
 use std::sync::atomic::Ordering;
 
@@ -16,15 +16,16 @@ use record::rundir::Run;
 use record::trial::{Measurement, Outcome, Trial};
 
 use super::attempt::Purpose;
-use super::{Book, Lab};
+use super::{JournalState, Lab};
 
 impl Lab<'_> {
-    /// Runs what is still owed of these; whether all of them have ended.
-    pub(super) fn run_one_fewer(&self, book: &mut Book) -> Result<bool> {
+    /// Runs the trials that are still missing. Returns whether all of them have ended.
+    pub(super) fn run_one_fewer(&self, state: &mut JournalState) -> Result<bool> {
         let machine = &self.plan.machine;
-        // Elsewhere they are on the servers' CPUs, or nothing is judged of them.
-        let have_cpus = machine.kind == MachineKind::Url || machine.is_box_with_clients_apart();
-        if !have_cpus || !machine.one_client_fewer {
+        // On other machines the clients share the servers' CPUs, or are not judged.
+        let clients_have_cpus =
+            machine.kind == MachineKind::Url || machine.is_box_with_clients_apart();
+        if !clients_have_cpus || !machine.one_client_fewer {
             return Ok(true);
         }
         let run = self.load()?;
@@ -40,8 +41,8 @@ impl Lab<'_> {
                 if self.interrupted.load(Ordering::Relaxed) {
                     return Ok(false);
                 }
-                let next = book.run_state.looked() + 1;
-                // Systems that are exchanged from block to block are measured where they stand as they are named.
+                let next = state.run_state.judged_blocks() + 1;
+                // In every other block of such a plan the systems are swapped; choose one where they are not.
                 let block = next + u32::from(self.plan.is_swapped(next));
                 let Some(outcome) = self.measure_one_fewer(workload, arm, block, clients)? else {
                     return Ok(false);
@@ -51,24 +52,25 @@ impl Lab<'_> {
                     arm: arm.name.clone(),
                     outcome,
                 };
-                self.note(book, event)?;
+                self.append_event(state, event)?;
             }
         }
         Ok(true)
     }
 
-    /// How many clients of which kind are left without one; `None` where none can be missed, or the arm gave no figure.
+    /// The kind of client and the number that is left. `None` if there is only one client, or the arm has no figure.
     fn clients_left(
         &self,
         run: &Run,
         workload: &WorkloadPlan,
         arm: &Arm,
     ) -> Option<(ClientUnit, u32)> {
-        let is_its = |trial: &Trial| trial.workload == workload.id && trial.arm == arm.name;
-        let mut its = run.attempts.iter().filter(|one| is_its(&one.trial));
-        let load = its.find_map(|one| match &one.outcome {
-            Outcome::Measured(measurement) => measurement.load.as_ref(),
-            Outcome::Void(_) | Outcome::Skipped(_) => None,
+        let load = run.attempts.iter().find_map(|record| {
+            let is_wanted = record.trial.workload == workload.id && record.trial.arm == arm.name;
+            match &record.outcome {
+                Outcome::Measured(measurement) if is_wanted => measurement.load.as_ref(),
+                Outcome::Measured(_) | Outcome::Void(_) | Outcome::Skipped(_) => None,
+            }
         })?;
         let (unit, count) = match self.plan.machine.client_hosts.len() {
             0 | 1 => (ClientUnit::Thread, load.client_cpu_ns.len()),
@@ -77,7 +79,7 @@ impl Lab<'_> {
         (count > 1).then(|| (unit, count as u32 - 1))
     }
 
-    /// Runs the workload with a client fewer; `None` when the user stopped it.
+    /// Runs the workload with one client fewer; `None` if the user stopped it.
     fn measure_one_fewer(
         &self,
         workload: &WorkloadPlan,
@@ -92,9 +94,9 @@ impl Lab<'_> {
             arm: arm.name.clone(),
             workload: workload.id.clone(),
         };
-        let end = self.run_apart(Purpose::OneFewer, (workload, &trial), "one-fewer")?;
+        let end = self.run_unrecorded(Purpose::OneFewer, workload, &trial, "one-fewer")?;
         Ok(end.map(|end| match end.outcome {
-            Outcome::Measured(measurement) => of(&measurement, clients),
+            Outcome::Measured(measurement) => one_fewer_outcome(&measurement, clients),
             Outcome::Void(void) => OneFewerOutcome::Failed {
                 detail: void.to_string(),
             },
@@ -103,16 +105,19 @@ impl Lab<'_> {
     }
 }
 
-/// What came after a run was last given more blocks: figures of before are of another time.
+/// The entries since the run was last extended; figures from before that are too old.
 fn since_extension(entries: &[Entry]) -> &[Entry] {
     let is_extension = |entry: &Entry| matches!(entry.event, Event::Extended { .. });
     let last = entries.iter().rposition(is_extension);
     &entries[last.unwrap_or(0)..]
 }
 
-fn of(measurement: &Measurement, (unit, left): (ClientUnit, u32)) -> OneFewerOutcome {
+fn one_fewer_outcome(
+    measurement: &Measurement,
+    (unit, left): (ClientUnit, u32),
+) -> OneFewerOutcome {
     let mut figures = measurement.figures.iter();
-    match figures.find(|one| one.spec.role == Role::Primary) {
+    match figures.find(|figure| figure.spec.role == Role::Primary) {
         Some(figure) => OneFewerOutcome::Measured(OneFewer {
             unit,
             left,

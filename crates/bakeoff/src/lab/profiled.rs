@@ -1,8 +1,8 @@
-//! Trials that are run for their profile alone, after the verdict's last block, where time is the wall clock's.
+//! Trials that run only for their profile, after the last judged block, if time is wall-clock time.
 //!
-//! Samples cost time, so a trial that is sampled must not be judged: these have events of their own in the journal, records of
-//! their own in `profiled/`, and nothing that judges reads either. Each judged block of a workload has one, in an order of
-//! its own, and there are at least as many as anything can be named of.
+//! Sampling costs time, so a sampled trial must not be judged. These trials have separate events in the journal and separate
+//! records in `profiled/`, and no judgement reads either. Each judged block of a workload is profiled once, in the block's
+//! order, and there are at least as many profiled blocks as an explanation needs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,32 +15,37 @@ use record::rundir::{ProfileNote, Series};
 use record::trial::Trial;
 
 use super::attempt;
-use super::{ATTEMPTS, Book, Lab, LabEvent, PATIENCE};
+use super::{JournalState, Lab, LabEvent, MAX_ATTEMPTS, MAX_CONSECUTIVE_FAILURES};
 
-/// How a trial ended, as far as the next ones hang on it.
+/// How a trial ended, as far as the next trials depend on it.
 enum End {
     Profiled,
-    /// The system of the arm has nothing to sample with.
+    /// The arm's system cannot sample.
     Unprofiled,
     Interrupted,
 }
 
 impl Lab<'_> {
-    /// Runs what is still owed of these trials; whether all of them have ended.
-    pub(super) fn run_profiled(&self, book: &mut Book) -> Result<bool> {
+    /// Runs the trials that are still missing. Returns whether all of them have ended.
+    pub(super) fn run_profiled(&self, state: &mut JournalState) -> Result<bool> {
         if !self.plan.why || self.machine.is_profiled() {
             return Ok(true);
         }
         let mut unprofiled = self.unprofiled()?;
-        let blocks = |one: &WorkloadPlan| {
-            let judged = book.run_state.last_block(&one.id);
-            judge::topics::why::find::least_blocks(&self.plan.design).max(judged)
-        };
-        let owed = self.plan.workloads.iter().map(|one| (one, blocks(one)));
-        let owed: Vec<(&WorkloadPlan, u32)> = owed.collect();
-        for block in 1..=owed.iter().map(|(_, blocks)| *blocks).max().unwrap_or(0) {
-            for (workload, _) in owed.iter().filter(|(_, blocks)| block <= *blocks) {
-                if !self.run_profiled_block(book, workload, block, &mut unprofiled)? {
+        let min_blocks = judge::topics::why::find::least_blocks(&self.plan.design);
+        let workloads = self.plan.workloads.iter().map(|workload| {
+            let judged = state.run_state.last_block(&workload.id);
+            (workload, judged.max(min_blocks))
+        });
+        let workloads: Vec<(&WorkloadPlan, u32)> = workloads.collect();
+        for block in 1..=workloads
+            .iter()
+            .map(|(_, blocks)| *blocks)
+            .max()
+            .unwrap_or(0)
+        {
+            for (workload, _) in workloads.iter().filter(|(_, blocks)| block <= *blocks) {
+                if !self.run_profiled_block(state, workload, block, &mut unprofiled)? {
                     return Ok(false);
                 }
             }
@@ -48,7 +53,7 @@ impl Lab<'_> {
         Ok(true)
     }
 
-    /// Arms whose systems are known to have nothing to sample with.
+    /// Arms whose systems are known to be unable to sample.
     fn unprofiled(&self) -> Result<BTreeSet<String>> {
         let records = self.load()?.profiled;
         let lacking = records
@@ -57,10 +62,11 @@ impl Lab<'_> {
         Ok(lacking.map(|record| record.trial.arm).collect())
     }
 
-    /// Whether profiles of these blocks can explain anything still: the baseline has some, and an arm.
-    fn is_of_use(&self, book: &Book, unprofiled: &BTreeSet<String>) -> bool {
+    /// Whether further profiles can explain anything: the baseline and another arm must have profiles.
+    fn can_explain(&self, state: &JournalState, unprofiled: &BTreeSet<String>) -> bool {
         let has_profiles = |arm: &String| {
-            !unprofiled.contains(arm) && book.profiled.misses_in_a_row(arm) < PATIENCE
+            !unprofiled.contains(arm)
+                && state.profiled.consecutive_failures(arm) < MAX_CONSECUTIVE_FAILURES
         };
         let mut others = self.plan.arms.iter().map(|arm| &arm.name);
         let baseline = &self.plan.baseline;
@@ -69,19 +75,19 @@ impl Lab<'_> {
 
     fn run_profiled_block(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         workload: &WorkloadPlan,
         block: u32,
         unprofiled: &mut BTreeSet<String>,
     ) -> Result<bool> {
         let order = judge::order(self.plan, &workload.id, block);
         for (arm, slot) in order.into_iter().zip(1..) {
-            if unprofiled.contains(&arm) || !self.is_of_use(book, unprofiled) {
+            if unprofiled.contains(&arm) || !self.can_explain(state, unprofiled) {
                 continue;
             }
-            let trial = book.profiled.trial(&workload.id, block, slot, &arm);
-            while let Some(attempt) = book.profiled.next_attempt(&trial, ATTEMPTS) {
-                match self.run_profiled_trial(book, workload, &trial, attempt)? {
+            let trial = state.profiled.trial(&workload.id, block, slot, &arm);
+            while let Some(attempt) = state.profiled.next_attempt(&trial, MAX_ATTEMPTS) {
+                match self.run_profiled_trial(state, workload, &trial, attempt)? {
                     End::Profiled => {}
                     End::Unprofiled => drop(unprofiled.insert(arm.clone())),
                     End::Interrupted => return Ok(false),
@@ -93,7 +99,7 @@ impl Lab<'_> {
 
     fn run_profiled_trial(
         &self,
-        book: &mut Book,
+        state: &mut JournalState,
         workload: &WorkloadPlan,
         trial: &Trial,
         attempt: u32,
@@ -101,19 +107,19 @@ impl Lab<'_> {
         if self.interrupted.load(Ordering::Relaxed) {
             return Ok(End::Interrupted);
         }
-        let begun = Event::Profiling {
+        let event = Event::Profiling {
             trial: trial.clone(),
             attempt,
         };
-        self.note(book, begun)?;
+        self.append_event(state, event)?;
         let cancelled = Arc::new(AtomicBool::new(false));
-        let bench = self.bench(Series::Profiled, cancelled);
+        let context = self.attempt_context(Series::Profiled, cancelled);
         let dir = self.dir.trial_dir(Series::Profiled, trial, attempt)?;
-        let tell = |activity| (self.show)(LabEvent::Activity(trial, &activity));
-        let Some(end) = attempt::run(&bench, (workload, trial), &dir, &tell)? else {
+        let on_activity = |activity| (self.show)(LabEvent::Activity(trial, &activity));
+        let Some(end) = attempt::run(&context, workload, trial, &dir, &on_activity)? else {
             return Ok(End::Interrupted);
         };
-        let record = self.record(book, Series::Profiled, (trial, attempt), end)?;
+        let record = self.record_attempt(state, Series::Profiled, trial, attempt, end)?;
         Ok(match record.profile {
             Some(ProfileNote::Missing(_)) => End::Unprofiled,
             Some(ProfileNote::Kept { .. } | ProfileNote::Sampled { .. }) | None => End::Profiled,

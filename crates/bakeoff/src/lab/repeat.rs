@@ -1,19 +1,19 @@
-//! Mistakes that repeat exactly: a pattern that finds nothing, a value that a kernel refuses. The next block would say the
-//! same, so the run stops.
+//! Failures that repeat exactly, such as a pattern without a match or a value that a kernel refuses. The next block would
+//! fail the same way, so the run stops.
 
 use std::fmt;
 
-use record::rundir::Run;
+use record::rundir::{Run, TrialRecord};
 use record::trial::{Outcome, Void};
 
-/// Every attempt of every arm failed in the same way, in all blocks so far.
+/// Every attempt of every arm at a workload failed in the same way, in all blocks so far.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Repeated {
     /// The workload's id.
     pub workload: String,
     /// Blocks that were tried.
     pub blocks: u32,
-    /// The failure of all.
+    /// The failure of the last attempt.
     pub failure: Void,
 }
 
@@ -28,13 +28,10 @@ impl fmt::Display for Repeated {
             "{blocks}: no figure on any arm of {}, each attempt failed the same way: {}",
             self.workload, self.failure
         )?;
-        let said = self
-            .failure
-            .console
-            .iter()
-            .filter(|line| !self.failure.detail.contains(line.trim()));
-        for line in said {
-            write!(out, "\n  {line}")?;
+        for line in &self.failure.console {
+            if !self.failure.detail.contains(line.trim()) {
+                write!(out, "\n  {line}")?;
+            }
         }
         write!(
             out,
@@ -45,7 +42,7 @@ impl fmt::Display for Repeated {
 
 impl std::error::Error for Repeated {}
 
-/// Refuses to go on with a run whose every attempt at a workload failed in the same way.
+/// Refuses to continue a run in which every attempt at a workload failed in the same way.
 ///
 /// # Errors
 /// The workload and its failure.
@@ -55,39 +52,42 @@ pub fn refuse(run: &Run) -> Result<(), Repeated> {
 }
 
 fn repeated(run: &Run, workload: &str) -> Option<Repeated> {
-    let its = |records: &[record::rundir::TrialRecord]| {
-        let its = records.iter().filter(|one| one.trial.workload == workload);
-        its.cloned().collect::<Vec<_>>()
-    };
-    // What was measured and struck is a figure too.
-    if !its(&run.struck).is_empty() {
+    // An invalidated trial was measured, so the workload does not always fail.
+    if run
+        .struck
+        .iter()
+        .any(|record| record.trial.workload == workload)
+    {
         return None;
     }
-    let attempts = its(&run.attempts);
-    let void = |outcome: &Outcome| match outcome {
-        Outcome::Void(void) => Some(void.clone()),
-        Outcome::Measured(_) | Outcome::Skipped(_) => None,
-    };
-    let failures: Option<Vec<Void>> = attempts.iter().map(|one| void(&one.outcome)).collect();
-    let failures = failures?;
-    let first = failures.first()?;
-    let was_tried = |arm: &str| attempts.iter().any(|one| one.trial.arm == arm);
-    let is_whole = run.plan.arms.iter().all(|arm| was_tried(&arm.name));
-    let is_same =
-        |one: &Void| one.reason == first.reason && blot(&one.detail) == blot(&first.detail);
-    (is_whole && failures.iter().all(is_same)).then(|| Repeated {
+    let attempts = run.attempts.iter();
+    let attempts: Vec<&TrialRecord> = attempts
+        .filter(|record| record.trial.workload == workload)
+        .collect();
+    let mut failures: Vec<&Void> = Vec::new();
+    for record in &attempts {
+        match &record.outcome {
+            Outcome::Void(void) => failures.push(void),
+            Outcome::Measured(_) | Outcome::Skipped(_) => return None,
+        }
+    }
+    let (first, last) = (*failures.first()?, *failures.last()?);
+    let was_tried = |arm: &str| attempts.iter().any(|record| record.trial.arm == arm);
+    let all_arms_tried = run.plan.arms.iter().all(|arm| was_tried(&arm.name));
+    let detail = without_digits(&first.detail);
+    let all_the_same = failures
+        .iter()
+        .all(|void| void.reason == first.reason && without_digits(&void.detail) == detail);
+    let blocks = attempts.iter().map(|record| record.trial.block);
+    (all_arms_tried && all_the_same).then(|| Repeated {
         workload: workload.into(),
-        blocks: attempts
-            .iter()
-            .map(|one| one.trial.block)
-            .max()
-            .unwrap_or(1),
-        failure: failures[failures.len() - 1].clone(),
+        blocks: blocks.max().unwrap_or(1),
+        failure: last.clone(),
     })
 }
 
-/// Text without its numbers: process numbers, ports and times change from attempt to attempt.
-fn blot(text: &str) -> String {
+/// Text without digits: process numbers, ports and times change from attempt to attempt.
+fn without_digits(text: &str) -> String {
     text.chars()
         .filter(|letter| !letter.is_ascii_digit())
         .collect()
@@ -100,7 +100,7 @@ mod tests {
     use plan::Checks;
     use record::journal::Opening;
     use record::machine::MachineDescription;
-    use record::rundir::{TRIAL_VERSION, TrialRecord};
+    use record::rundir::TRIAL_VERSION;
     use record::trial::{Trial, VoidReason};
 
     use super::*;
@@ -119,7 +119,7 @@ connections = 4
 window = "1s"
 "#;
 
-    /// A run whose attempts ended so: block, arm, what was said (nothing where it was skipped).
+    /// A run with these attempts: block, arm, failure (empty if the attempt was skipped).
     fn run(attempts: &[(u32, &str, &str)]) -> Run {
         let checks = Checks::of_the_past(&workload::check);
         let plan = plan::read("plan.toml", PLAN, Path::new(""), checks).unwrap();
@@ -182,17 +182,17 @@ window = "1s"
             (1, "new", other),
             (1, "new", why),
         ];
-        let said = refuse(&run(&all)).unwrap_err().to_string();
+        let message = refuse(&run(&all)).unwrap_err().to_string();
         expect_test::expect![[r#"
             block 1: no figure on any arm of web-static, each attempt failed the same way: check failed: metric rate: the pattern is not there (process 17)
               last words
             (mend the plan and begin a new run with --out DIR; or mend the machine, and the same command goes on)"#]]
-        .assert_eq(&said);
+        .assert_eq(&message);
         let later = [all.as_slice(), &[(2, "new", why), (2, "old", why)]].concat();
-        let said = refuse(&run(&later)).unwrap_err().to_string();
+        let message = refuse(&run(&later)).unwrap_err().to_string();
         assert!(
-            said.starts_with("blocks 1 to 2: no figure on any arm"),
-            "{said}"
+            message.starts_with("blocks 1 to 2: no figure on any arm"),
+            "{message}"
         );
     }
 
@@ -210,8 +210,8 @@ window = "1s"
         ] {
             assert_eq!(refuse(&run(attempts)), Ok(()), "{attempts:?}");
         }
-        let mut struck = run(&[(1, "old", why), (1, "new", why)]);
-        struck.struck = struck.attempts.clone();
-        assert_eq!(refuse(&struck), Ok(()));
+        let mut invalidated = run(&[(1, "old", why), (1, "new", why)]);
+        invalidated.struck = invalidated.attempts.clone();
+        assert_eq!(refuse(&invalidated), Ok(()));
     }
 }

@@ -1,31 +1,31 @@
-//! What has happened so far, read off the journal: the state that a resumed run continues from.
+//! The state of a run that follows from its journal. A resumed run continues from it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::journal::{Ending, Entry, Event, Opening};
 use record::trial::{Trial, VoidReason};
 
-/// The journal in a form that answers the lab's questions.
+/// The state of a run: which trials were started, how they ended, and which blocks were judged.
 #[derive(Debug, Default)]
 pub(crate) struct RunState {
     opening: Option<Opening>,
     closed: bool,
-    /// Blocks that the run may have in all, where it was given more than its plan's.
-    most: Option<u32>,
-    looked: u32,
-    /// Trials that are numbered elsewhere, before the first one here.
+    /// Blocks that the run may have in all, if it was extended.
+    max_blocks: Option<u32>,
+    judged_blocks: u32,
+    /// Number of the last trial of earlier blocks, if those run elsewhere.
     numbered_before: u32,
     trials: Vec<Trial>,
     ended: BTreeMap<u32, Vec<Ending>>,
     /// Trials of invalidated blocks.
-    struck: BTreeSet<u32>,
+    invalidated: BTreeSet<u32>,
     /// How often a block was invalidated, by workload and block.
-    redos: BTreeMap<(String, u32), u32>,
+    repeats: BTreeMap<(String, u32), u32>,
 }
 
 impl RunState {
-    /// Reads the journal's entries.
-    pub(crate) fn of(entries: &[Entry]) -> Self {
+    /// The state after the journal's entries.
+    pub(crate) fn from_entries(entries: &[Entry]) -> Self {
         let mut run_state = Self::default();
         for entry in entries {
             run_state.add(entry);
@@ -33,11 +33,11 @@ impl RunState {
         run_state
     }
 
-    /// Adds what an entry says.
+    /// Applies an entry.
     pub(crate) fn add(&mut self, entry: &Entry) {
         match &entry.event {
             Event::Opened(opening) => self.opening = Some(opening.clone()),
-            Event::Started { trial, .. } => self.know(trial),
+            Event::Started { trial, .. } => self.add_trial(trial),
             Event::Ended {
                 trial,
                 attempt,
@@ -49,8 +49,8 @@ impl RunState {
                 block,
                 trials,
                 ..
-            } => self.strike(workload, *block, trials),
-            Event::Looked { blocks, .. } => self.look(*blocks),
+            } => self.invalidate(workload, *block, trials),
+            Event::Looked { blocks, .. } => self.set_judged_blocks(*blocks),
             Event::Closed { .. } => self.closed = true,
             Event::Extended { to, .. } => self.extend(*to),
             Event::Resumed { .. }
@@ -62,12 +62,12 @@ impl RunState {
         }
     }
 
-    /// Reads what the journal says of trials that are run for their profile alone.
-    pub(crate) fn of_profiled(entries: &[Entry]) -> Self {
+    /// The state of the trials that run only for their profile.
+    pub(crate) fn profiled_from_entries(entries: &[Entry]) -> Self {
         let mut run_state = Self::default();
         for entry in entries {
             match &entry.event {
-                Event::Profiling { trial, .. } => run_state.know(trial),
+                Event::Profiling { trial, .. } => run_state.add_trial(trial),
                 Event::Profiled {
                     trial,
                     attempt,
@@ -98,74 +98,81 @@ impl RunState {
         self.closed
     }
 
-    /// Blocks that the run may have in all, where it was given more than its plan's.
-    pub(crate) fn most(&self) -> Option<u32> {
-        self.most
+    /// Blocks that the run may have in all, if it was extended.
+    pub(crate) fn max_blocks(&self) -> Option<u32> {
+        self.max_blocks
     }
 
-    /// Notes that the run goes on, to a later block.
-    pub(crate) fn extend(&mut self, most: u32) {
-        (self.most, self.closed) = (Some(most), false);
+    /// Reopens the run for more blocks, up to `max_blocks` in all.
+    pub(crate) fn extend(&mut self, max_blocks: u32) {
+        self.max_blocks = Some(max_blocks);
+        self.closed = false;
     }
 
-    /// Has numbers of trials begin after those of so many that are run elsewhere.
+    /// Numbers new trials after the given number of trials, which run elsewhere.
     pub(crate) fn number_after(&mut self, trials: u32) {
         self.numbered_before = trials;
     }
 
-    /// The block's trials in the order in which they were begun, those that were struck among them.
-    pub(crate) fn begun_in(&self, block: u32) -> Vec<Trial> {
-        let its = self.trials.iter().filter(|trial| trial.block == block);
-        its.cloned().collect()
+    /// The block's trials in the order in which they were started, invalidated ones included.
+    pub(crate) fn trials_of_block(&self, block: u32) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(move |trial| trial.block == block)
     }
 
-    /// The number of the next trial that is begun.
+    /// The number of the next trial.
     pub(crate) fn next_number(&self) -> u32 {
         let numbers = self.trials.iter().map(|trial| trial.number);
         numbers.max().unwrap_or(self.numbered_before) + 1
     }
 
-    /// Blocks that the last look covered.
-    pub(crate) fn looked(&self) -> u32 {
-        self.looked
+    /// Number of blocks that the last interim check judged.
+    pub(crate) fn judged_blocks(&self) -> u32 {
+        self.judged_blocks
     }
 
-    pub(crate) fn look(&mut self, blocks: u32) {
-        self.looked = blocks;
+    pub(crate) fn set_judged_blocks(&mut self, blocks: u32) {
+        self.judged_blocks = blocks;
     }
 
-    /// The last block that was looked at and has a trial of this workload.
+    /// The last judged block that has a trial of this workload, 0 if there is none.
     pub(crate) fn last_block(&self, workload: &str) -> u32 {
-        let its = self.trials.iter().filter(|one| one.workload == workload);
-        let looked = its.filter(|one| one.block <= self.looked);
-        looked.map(|one| one.block).max().unwrap_or(0)
+        let blocks = self.trials.iter().filter_map(|trial| {
+            let is_judged = trial.workload == workload && trial.block <= self.judged_blocks;
+            is_judged.then_some(trial.block)
+        });
+        blocks.max().unwrap_or(0)
     }
 
-    /// The block's trials that were not struck.
-    pub(crate) fn of_block(&self, workload: &str, block: u32) -> impl Iterator<Item = &Trial> {
-        let its = move |trial: &&Trial| trial.workload == workload && trial.block == block;
-        let counts = |trial: &&Trial| !self.struck.contains(&trial.number);
-        self.trials.iter().filter(its).filter(counts)
+    /// The trials of a block of a workload, without invalidated ones.
+    pub(crate) fn block_trials(&self, workload: &str, block: u32) -> impl Iterator<Item = &Trial> {
+        self.trials.iter().filter(move |trial| {
+            trial.workload == workload
+                && trial.block == block
+                && !self.invalidated.contains(&trial.number)
+        })
     }
 
     /// How often a block was invalidated.
-    pub(crate) fn redos(&self, workload: &str, block: u32) -> u32 {
+    pub(crate) fn repeats(&self, workload: &str, block: u32) -> u32 {
         let key = (workload.to_owned(), block);
-        self.redos.get(&key).copied().unwrap_or(0)
+        self.repeats.get(&key).copied().unwrap_or(0)
     }
 
-    /// Notes that a block is to be run again.
-    pub(crate) fn strike(&mut self, workload: &str, block: u32, trials: &[u32]) {
-        self.struck.extend(trials);
-        *self.redos.entry((workload.to_owned(), block)).or_default() += 1;
+    /// Marks a block as invalidated, so that it is repeated.
+    pub(crate) fn invalidate(&mut self, workload: &str, block: u32, trials: &[u32]) {
+        self.invalidated.extend(trials);
+        *self
+            .repeats
+            .entry((workload.to_owned(), block))
+            .or_default() += 1;
     }
 
-    /// The trial at a place of the schedule: as the journal knows it, or the next number.
+    /// The trial at a place of the schedule: the known one, or a new one with the next number.
     pub(crate) fn trial(&mut self, workload: &str, block: u32, slot: u32, arm: &str) -> Trial {
-        let here = self
-            .of_block(workload, block)
+        let known = self
+            .block_trials(workload, block)
             .find(|trial| trial.arm == arm);
-        if let Some(trial) = here {
+        if let Some(trial) = known {
             return trial.clone();
         }
         let number = self.next_number();
@@ -176,12 +183,12 @@ impl RunState {
             arm: arm.into(),
             workload: workload.into(),
         };
-        self.know(&trial);
+        self.add_trial(&trial);
         trial
     }
 
-    /// The attempt to make next; `None` when the trial has been measured, skipped or used up.
-    pub(crate) fn next_attempt(&self, trial: &Trial, most: u32) -> Option<u32> {
+    /// The number of the trial's next attempt. `None` if the trial was measured or skipped, or used all attempts.
+    pub(crate) fn next_attempt(&self, trial: &Trial, max_attempts: u32) -> Option<u32> {
         let ended = self.ended.get(&trial.number).map_or(&[][..], Vec::as_slice);
         let over = match ended.last() {
             Some(Ending::Measured | Ending::Skipped | Ending::Void(VoidReason::SettingRefused)) => {
@@ -190,28 +197,27 @@ impl RunState {
             Some(Ending::Void(_)) | None => false,
         };
         let next = ended.len() as u32 + 1;
-        (!over && next <= most).then_some(next)
+        (!over && next <= max_attempts).then_some(next)
     }
 
-    /// Notes the end of an attempt.
+    /// Records the end of an attempt.
     pub(crate) fn end(&mut self, trial: &Trial, attempt: u32, ending: Ending) {
-        self.know(trial);
+        self.add_trial(trial);
         let ended = self.ended.entry(trial.number).or_default();
         ended.truncate(attempt as usize - 1);
         ended.push(ending);
     }
 
-    /// Trials of an arm, latest first, whose last attempt gave no figure.
-    pub(crate) fn misses_in_a_row(&self, arm: &str) -> u32 {
-        let last = |trial: &Trial| self.ended.get(&trial.number)?.last().copied();
-        let mine = self.trials.iter().rev().filter(|trial| trial.arm == arm);
-        let endings = mine.filter_map(last);
+    /// The number of the arm's latest trials in a row whose last attempt was not measured.
+    pub(crate) fn consecutive_failures(&self, arm: &str) -> u32 {
+        let trials = self.trials.iter().rev().filter(|trial| trial.arm == arm);
+        let endings = trials.filter_map(|trial| self.ended.get(&trial.number)?.last());
         endings
-            .take_while(|ending| *ending != Ending::Measured)
+            .take_while(|ending| **ending != Ending::Measured)
             .count() as u32
     }
 
-    fn know(&mut self, trial: &Trial) {
+    fn add_trial(&mut self, trial: &Trial) {
         if !self.trials.contains(trial) {
             self.trials.push(trial.clone());
         }

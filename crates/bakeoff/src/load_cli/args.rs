@@ -143,7 +143,7 @@ pub struct LoadArgs {
     pub coordinate: Vec<String>,
     /// Wait here for one that runs --coordinate, and send its part of the load
     #[arg(long, value_name = "ADDRESS:PORT", requires = "secret_file", help_heading = HOSTS)]
-    #[arg(conflicts_with_all = NOT_FOR_WORKERS)]
+    #[arg(conflicts_with_all = COORDINATOR_ONLY)]
     pub worker: Option<SocketAddr>,
     /// File with the secret of coordinator and workers, who load whatever they are told to
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
@@ -157,7 +157,7 @@ pub struct LoadArgs {
     pub timeline: Option<PathBuf>,
 }
 
-/// Scripts look at it.
+/// Help text for scripts.
 const EXIT_STATUS: &str = "Exit status: 0 done, also if some requests failed; 2 if none succeeded, a worker was lost, or the load could not run";
 
 const LOAD: &str = "Load";
@@ -167,8 +167,8 @@ const CONNECTION: &str = "Connection";
 const HOSTS: &str = "Client hosts";
 const OUTPUT: &str = "Output";
 
-/// What the coordinator says, not the worker.
-const NOT_FOR_WORKERS: [&str; 28] = [
+/// Options that only the coordinator takes.
+const COORDINATOR_ONLY: [&str; 28] = [
     "url",
     "coordinate",
     "connections",

@@ -1,4 +1,4 @@
-//! What coordinator and workers say to one another: JSON, one message a line, over plain TCP.
+//! The protocol of coordinator and workers: JSON, one message a line, over plain TCP.
 //!
 //! ```text
 //! worker:      hello(protocol, build, nonce)
@@ -7,12 +7,11 @@
 //! coordinator: prepare(part of the load)
 //! worker:      ready                       or refused(why)
 //! coordinator: ping ...                    worker: pong(its clock) ...
-//! coordinator: start(instant of the worker's clock)
+//! coordinator: start(time of the worker's clock)
 //! worker:      tick(counts) ... result     or refused(why)
 //! coordinator: stop                        at any time; the worker's result follows
 //! ```
-//! What follows the proofs is neither encrypted nor signed: the network between them must be
-//! trusted.
+//! The messages after the proofs are neither encrypted nor signed, so the network must be trusted.
 
 use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -25,17 +24,17 @@ use serde::{Deserialize, Serialize};
 
 use crate::load_cli::worker_spec::WorkerSpec;
 
-/// Raised whenever a message changes.
+/// Version of the protocol; raised whenever a message changes.
 pub(crate) const PROTOCOL: u32 = 5;
 
-/// Longest line from somebody who has not proved that they know the secret.
-pub(crate) const SHORT_BYTES: usize = 4096;
+/// Longest line from a peer that has not proved that it knows the secret.
+pub(crate) const MAX_UNTRUSTED_BYTES: usize = 4096;
 
-/// Longest line after that: bodies to compare with travel in it.
-pub(crate) const LONG_BYTES: u64 = 256 << 20;
+/// Longest line after the proof: it may contain expected bodies.
+pub(crate) const MAX_TRUSTED_BYTES: u64 = 256 << 20;
 
 /// How long the other side may take to respond.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Coordinator to worker.
 #[derive(Debug, Serialize, Deserialize)]
@@ -75,7 +74,7 @@ pub(crate) enum ToCoordinator {
 pub(crate) struct Channel {
     inward: BufReader<TcpStream>,
     outward: TcpStream,
-    /// Longest line taken.
+    /// Longest accepted line.
     pub(crate) limit_bytes: u64,
 }
 
@@ -85,21 +84,21 @@ impl Channel {
         let channel = Self {
             outward: stream.try_clone().context("no descriptor left")?,
             inward: BufReader::new(stream),
-            limit_bytes: SHORT_BYTES as u64,
+            limit_bytes: MAX_UNTRUSTED_BYTES as u64,
         };
-        channel.set_timeout(Some(PATIENCE))?;
+        channel.set_timeout(Some(RESPONSE_TIMEOUT))?;
         Ok(channel)
     }
 
-    /// Waits at most so long for each message.
-    pub(crate) fn set_timeout(&self, patience: Option<Duration>) -> Result<()> {
+    /// Sets the longest wait for a message; `None` waits forever.
+    pub(crate) fn set_timeout(&self, timeout: Option<Duration>) -> Result<()> {
         self.outward
-            .set_read_timeout(patience)
-            .and_then(|()| self.outward.set_write_timeout(Some(PATIENCE)))
+            .set_read_timeout(timeout)
+            .and_then(|()| self.outward.set_write_timeout(Some(RESPONSE_TIMEOUT)))
             .context("cannot limit the time to wait")
     }
 
-    /// The sending side, for another thread than the one that receives.
+    /// The sending side, for use in another thread.
     pub(crate) fn sender(&self) -> Result<TcpStream> {
         self.outward.try_clone().context("no descriptor left")
     }
@@ -129,10 +128,10 @@ pub(crate) fn send<T: Serialize>(outward: &mut TcpStream, message: &T) -> Result
     outward.write_all(&line).context("gone")
 }
 
-/// Refuses another build: the two would not mean the same by the same words.
-pub(crate) fn check_build(protocol: u32, build: &str, own: &str) -> Result<()> {
-    if (protocol, build) == (PROTOCOL, own) {
+/// Refuses another build, whose messages may have another meaning.
+pub(crate) fn check_build(protocol: u32, build: &str, our_build: &str) -> Result<()> {
+    if (protocol, build) == (PROTOCOL, our_build) {
         return Ok(());
     }
-    bail!("another bakeoff: {build}, protocol {protocol} (put {own} on all hosts)")
+    bail!("another bakeoff: {build}, protocol {protocol} (put {our_build} on all hosts)")
 }

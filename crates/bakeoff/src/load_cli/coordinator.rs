@@ -1,5 +1,5 @@
-//! Takes workers through one load: the same start instant for all, one result, and no worker lost
-//! in silence.
+//! Runs one load on several workers: the same start time for all, and one result, which names lost
+//! workers.
 
 use std::net::{TcpStream, ToSocketAddrs as _};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,36 +13,38 @@ use load::{clock, merge};
 use record::load::{LoadResult, Tick};
 
 use crate::load_cli::channel;
-use crate::load_cli::channel::{Channel, LONG_BYTES, PATIENCE, ToCoordinator, ToWorker};
+use crate::load_cli::channel::{
+    Channel, MAX_TRUSTED_BYTES, RESPONSE_TIMEOUT, ToCoordinator, ToWorker,
+};
 use crate::load_cli::job::Job;
 use crate::load_cli::outcome::Worker;
 use crate::load_cli::worker_spec::WorkerSpec;
 use base::secret::{Secret, Side};
 
-/// From the last word of preparation to the start.
-const LEAD_NS: u64 = 500_000_000;
+/// Time from the end of the preparation to the start of the load.
+const START_DELAY_NS: u64 = 500_000_000;
 
-/// A worker speaks every second; one that is silent for so long is lost.
-const SILENCE: Duration = Duration::from_secs(10);
+/// A worker sends a message every second; after this silence it counts as lost.
+const SILENCE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How often the coordinator looks whether it is to stop.
-const POLL: Duration = Duration::from_millis(20);
+/// How often the coordinator checks whether it should stop.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A worker that is ready.
-pub(crate) struct Ready {
+/// A worker that is ready to start.
+pub(crate) struct ReadyWorker {
     address: String,
     channel: Channel,
     offset: Offset,
     delay: Duration,
 }
 
-/// Makes all workers ready, before any load.
+/// Prepares all workers before any load starts.
 pub(crate) fn prepare_all(
     addresses: &[String],
     secret: &Secret,
     build: &str,
     job: &Job,
-) -> Result<Vec<Ready>> {
+) -> Result<Vec<ReadyWorker>> {
     let mut workers = Vec::new();
     for (number, address) in addresses.iter().enumerate() {
         let part = Part {
@@ -57,26 +59,34 @@ pub(crate) fn prepare_all(
 
 /// Runs the load on all workers.
 pub(crate) fn run(
-    mut workers: Vec<Ready>,
+    mut workers: Vec<ReadyWorker>,
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Vec<Worker>> {
-    let start_ns = clock::now_ns() + LEAD_NS;
+    let start_ns = clock::now_ns() + START_DELAY_NS;
     for worker in &mut workers {
         let delay_ns = worker.delay.as_nanos() as u64;
         let at_ns = i128::from(start_ns + delay_ns) + worker.offset.ns;
         let at_ns = u64::try_from(at_ns).context("a clock before its zero")?;
         worker.channel.send(&ToWorker::Start { at_ns })?;
-        worker.channel.set_timeout(Some(SILENCE + worker.delay))?;
+        worker
+            .channel
+            .set_timeout(Some(SILENCE_TIMEOUT + worker.delay))?;
     }
     watch(workers, stop, on_tick)
 }
 
-fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -> Result<Ready> {
+fn prepare(
+    address: &str,
+    secret: &Secret,
+    build: &str,
+    job: &Job,
+    part: Part,
+) -> Result<ReadyWorker> {
     let mut channel = Channel::new(connect(address)?)?;
-    greet(&mut channel, secret, build)?;
-    let (own, delay) = merge::host_part(&job.traffic, part);
-    let spec = WorkerSpec::new(&own, job.script.as_deref());
+    authenticate(&mut channel, secret, build)?;
+    let (traffic, delay) = merge::host_part(&job.traffic, part);
+    let spec = WorkerSpec::new(&traffic, job.script.as_deref());
     channel.send(&ToWorker::Prepare(Box::new(spec)))?;
     match channel.receive()? {
         ToCoordinator::Ready => {}
@@ -84,7 +94,7 @@ fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -
         _ => bail!("unexpected message (is it of this version?)"),
     }
     let offset = compare_clocks(&mut channel)?;
-    Ok(Ready {
+    Ok(ReadyWorker {
         address: address.into(),
         channel,
         offset,
@@ -94,20 +104,20 @@ fn prepare(address: &str, secret: &Secret, build: &str, job: &Job, part: Part) -
 
 fn connect(address: &str) -> Result<TcpStream> {
     let remedy = "start one there: bakeoff load --worker ADDRESS:PORT --secret-file FILE";
-    let places = address.to_socket_addrs();
-    let places = places.with_context(|| format!("not an address ({remedy})"))?;
-    let mut last = anyhow::anyhow!("host without an address");
-    for place in places {
-        match TcpStream::connect_timeout(&place, PATIENCE) {
+    let addresses = address.to_socket_addrs();
+    let addresses = addresses.with_context(|| format!("not an address ({remedy})"))?;
+    let mut last_error = anyhow::anyhow!("host without an address");
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, RESPONSE_TIMEOUT) {
             Ok(stream) => return Ok(stream),
-            Err(why) => last = anyhow::anyhow!("not reachable: {why} ({remedy})"),
+            Err(why) => last_error = anyhow::anyhow!("not reachable: {why} ({remedy})"),
         }
     }
-    Err(last)
+    Err(last_error)
 }
 
 /// Both sides prove that they know the secret, the coordinator first.
-fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> {
+fn authenticate(channel: &mut Channel, secret: &Secret, our_build: &str) -> Result<()> {
     let ToCoordinator::Hello {
         protocol,
         build,
@@ -116,11 +126,11 @@ fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> 
     else {
         bail!("unexpected message");
     };
-    channel::check_build(protocol, &build, own_build)?;
-    let own = base::secret::nonce()?;
-    let nonces = [&*nonce, &*own];
+    channel::check_build(protocol, &build, our_build)?;
+    let our_nonce = base::secret::nonce()?;
+    let nonces = [&*nonce, &*our_nonce];
     channel.send(&ToWorker::Proof {
-        nonce: own.clone(),
+        nonce: our_nonce.clone(),
         proof: secret.proof(Side::Coordinator, nonces),
     })?;
     match channel.receive()? {
@@ -131,11 +141,11 @@ fn greet(channel: &mut Channel, secret: &Secret, own_build: &str) -> Result<()> 
         ToCoordinator::Refused { why } => bail!("{why}"),
         _ => bail!("unexpected message"),
     }
-    channel.limit_bytes = LONG_BYTES;
+    channel.limit_bytes = MAX_TRUSTED_BYTES;
     Ok(())
 }
 
-/// The worker's clock less this one's.
+/// The difference of the worker's clock to this host's.
 fn compare_clocks(channel: &mut Channel) -> Result<Offset> {
     let mut offset = Offset::UNKNOWN;
     for _ in 0..PINGS {
@@ -150,52 +160,52 @@ fn compare_clocks(channel: &mut Channel) -> Result<Offset> {
 }
 
 /// A worker while the load runs.
-struct Running {
+struct RunningWorker {
     address: String,
     error_ns: u64,
     sender: TcpStream,
-    /// What it saw, or why it is lost, once one of the two is known.
+    /// The worker's result, or why it is lost; `None` while the load runs.
     result: Option<Result<LoadResult, String>>,
 }
 
-/// What a worker says.
+/// A message of a worker, or why the connection failed.
 struct Message {
     worker: usize,
     content: Result<ToCoordinator>,
 }
 
-/// Listens to all until each has handed in its result or is lost. One that is lost ends the load of
-/// all: less load than was asked for is another experiment.
+/// Receives messages until each worker has sent its result or is lost. A lost worker stops the load
+/// of all, because less load than requested is another experiment.
 fn watch(
-    ready: Vec<Ready>,
+    ready: Vec<ReadyWorker>,
     stop: &AtomicBool,
     on_tick: &mut dyn FnMut(Tick),
 ) -> Result<Vec<Worker>> {
-    let (report, messages) = mpsc::channel();
+    let (sender, messages) = mpsc::channel();
     let mut workers = Vec::new();
     for (number, worker) in ready.into_iter().enumerate() {
-        workers.push(Running {
+        workers.push(RunningWorker {
             address: worker.address,
             error_ns: worker.offset.error_ns,
             sender: worker.channel.sender()?,
             result: None,
         });
-        let report = report.clone();
-        std::thread::spawn(move || listen(worker.channel, number, &report));
+        let sender = sender.clone();
+        std::thread::spawn(move || receive_all(worker.channel, number, &sender));
     }
     let mut ticks = Ticks::new(workers.len());
     let mut is_stopped = false;
     while workers.iter().any(|worker| worker.result.is_none()) {
-        let is_lost = |worker: &Running| matches!(worker.result, Some(Err(_)));
+        let is_lost = |worker: &RunningWorker| matches!(worker.result, Some(Err(_)));
         let must_stop = workers.iter().any(is_lost) || stop.load(Ordering::Relaxed);
         if must_stop && !is_stopped {
             is_stopped = true;
             for worker in &mut workers {
-                // One that is gone is found to be lost by its listener.
+                // If the worker is gone, its receiving thread reports that.
                 let _ = channel::send(&mut worker.sender, &ToWorker::Stop);
             }
         }
-        let Message { worker, content } = match messages.recv_timeout(POLL) {
+        let Message { worker, content } = match messages.recv_timeout(POLL_INTERVAL) {
             Ok(message) => message,
             Err(RecvTimeoutError::Timeout) => continue,
             Err(RecvTimeoutError::Disconnected) => break,
@@ -203,11 +213,11 @@ fn watch(
         let result = &mut workers[worker].result;
         match content {
             Ok(ToCoordinator::Tick(tick)) => {
-                if let Some(all) = ticks.add(worker, tick) {
-                    on_tick(all);
+                if let Some(total) = ticks.add(worker, tick) {
+                    on_tick(total);
                 }
             }
-            Ok(ToCoordinator::Result(seen)) => *result = Some(Ok(*seen)),
+            Ok(ToCoordinator::Result(load)) => *result = Some(Ok(*load)),
             Ok(ToCoordinator::Refused { why }) => *result = Some(Err(why)),
             Ok(_) => *result = Some(Err("unexpected message".into())),
             Err(why) => *result = Some(Err(format!("{why:#}"))),
@@ -221,13 +231,12 @@ fn watch(
     Ok(workers.collect())
 }
 
-/// Reports all that a worker says. It ends with the result, or with the connection, whose reads
-/// have a limit.
-fn listen(mut channel: Channel, worker: usize, report: &mpsc::Sender<Message>) {
+/// Forwards the messages of a worker until its result or the end of the connection. Reads time out.
+fn receive_all(mut channel: Channel, worker: usize, sender: &mpsc::Sender<Message>) {
     loop {
         let content = channel.receive();
         let is_last = !matches!(content, Ok(ToCoordinator::Tick(_)));
-        if report.send(Message { worker, content }).is_err() || is_last {
+        if sender.send(Message { worker, content }).is_err() || is_last {
             return;
         }
     }

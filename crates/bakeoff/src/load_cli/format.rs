@@ -1,4 +1,4 @@
-//! Times, counts and rates as people read them.
+//! Formats times, counts and rates for people.
 
 use base::input::units::{grouped, significant};
 
@@ -13,12 +13,12 @@ pub(crate) fn show_ns(ns: u64) -> String {
     format!("{} {unit}", significant(value, 3))
 }
 
-/// A count with its thousands set apart.
+/// A count with thousands separators.
 pub(crate) fn show_count(count: u64) -> String {
     grouped(count, ',')
 }
 
-/// A rate: whole above a hundred, else with three significant digits.
+/// A rate: an integer from a hundred on, else with three significant digits.
 pub(crate) fn show_rate(per_s: f64) -> String {
     if per_s >= 100.0 {
         show_count(per_s.round() as u64)

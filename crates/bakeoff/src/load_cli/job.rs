@@ -1,5 +1,5 @@
-//! From what was typed to what is run. All mistakes in the words come at once, before anything is
-//! connected to.
+//! Makes a load from the options. All mistakes in the options are reported at once, before any
+//! connection.
 
 use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use load::tls::{Tls, Trust};
 use load::traffic::{Cpus, End, EngineChoice, Mix, Protocol, Traffic};
 
 use crate::load_cli::args::{Engine, LoadArgs};
-use crate::load_cli::mistakes::{Mistakes, SHORTEST};
+use crate::load_cli::mistakes::{MIN_TIME, Mistakes};
 use crate::load_cli::options;
 use crate::load_cli::output_files::Output;
 use crate::load_cli::ports::Peak;
@@ -29,14 +29,14 @@ use load::probe::{self, Expected, Spelling};
 use load::server::Server;
 use load::url::{Scheme, Url};
 
-/// What is measured when nothing is said.
-const WINDOW: Duration = Duration::from_secs(10);
-const WARMUP: Duration = Duration::from_secs(1);
-/// Where a search for the capacity begins, in requests per second.
+const DEFAULT_WINDOW: Duration = Duration::from_secs(10);
+const DEFAULT_WARMUP: Duration = Duration::from_secs(1);
+
+/// Default rate at which a search for the capacity begins.
 const CAPACITY_START_PER_S: f64 = 1000.0;
 
-/// How the command line says what is expected.
-const SPELLING: Spelling = Spelling {
+/// Option names for messages about expected responses.
+const OPTION_NAMES: Spelling = Spelling {
     status: "--expect-status",
     length: "--expect-length",
     sha256: "--expect-sha256",
@@ -48,13 +48,13 @@ pub(crate) struct Job {
     pub(crate) url: String,
     pub(crate) traffic: Traffic,
     pub(crate) mode: Mode,
-    /// How responses are checked, in words.
+    /// Descriptions of how responses are checked.
     pub(crate) checks: Vec<String>,
-    /// Text of the script, where there is one.
+    /// Text of the script, if there is one.
     pub(crate) script: Option<String>,
-    /// Where latencies are to be written.
+    /// Output file for latencies.
     pub(crate) hdr: Option<Output>,
-    /// Where seconds are to be written.
+    /// Output file for the counts of each second.
     pub(crate) timeline: Option<Output>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) enum Mode {
     Hosts(Vec<String>),
 }
 
-/// What was typed, each part valid for itself.
+/// The parsed options, each of them valid.
 struct Parsed {
     url: Url,
     mode: Mode,
@@ -76,24 +76,24 @@ struct Parsed {
     sources: Vec<IpAddr>,
     bits_per_s: Vec<u32>,
     expected: Expected,
-    requests: Requests,
+    requests: RequestSource,
     hdr: Option<Output>,
     timeline: Option<Output>,
 }
 
-/// What is asked for, before anything is known of the responses.
-enum Requests {
+/// The requests, before their responses are known.
+enum RequestSource {
     Listed(Vec<(Option<u32>, Exchange)>),
     Script(Script, String),
 }
 
-/// Reads the job, reaches the server and learns from it what successful responses look like.
+/// Reads the options, connects to the server, and learns from it how successful responses look.
 pub(crate) fn read(args: &LoadArgs) -> Result<Job> {
     let parsed = Parsed::read(args)?;
     let server = Server::reach(&parsed.url, tls(args, &parsed.url)?, protocol(args))?;
     let script = match &parsed.requests {
-        Requests::Script(_, text) => Some(text.clone()),
-        Requests::Listed(_) => None,
+        RequestSource::Script(_, text) => Some(text.clone()),
+        RequestSource::Listed(_) => None,
     };
     let (mix, checks) = mix(&server, parsed.requests, &parsed.expected)?;
     let traffic = Traffic {
@@ -113,11 +113,11 @@ pub(crate) fn read(args: &LoadArgs) -> Result<Job> {
         warmup: args.warmup.unwrap_or(if args.requests.is_some() {
             Duration::ZERO
         } else {
-            WARMUP
+            DEFAULT_WARMUP
         }),
         end: match args.requests {
             Some(count) => End::Count(count),
-            None => End::After(args.duration.unwrap_or(WINDOW)),
+            None => End::After(args.duration.unwrap_or(DEFAULT_WINDOW)),
         },
         seed: args.seed,
         stamps: true,
@@ -142,7 +142,7 @@ pub(crate) fn read(args: &LoadArgs) -> Result<Job> {
     })
 }
 
-/// What coordinator and workers know.
+/// Reads the secret of coordinator and workers.
 pub(crate) fn secret(args: &LoadArgs) -> Result<Secret> {
     let path = args.secret_file.as_deref().unwrap_or(Path::new(""));
     Secret::read(path).map_err(|why| anyhow!("--secret-file: {why}"))
@@ -165,7 +165,7 @@ impl Parsed {
             .source
             .as_deref()
             .map_or(Ok(Vec::new()), options::sources);
-        let sources = mistakes.keep("--source", sources.and_then(check_own));
+        let sources = mistakes.keep("--source", sources.and_then(check_local));
         let bits_per_s = args.slow.as_deref().map_or(Ok(Vec::new()), options::speeds);
         let bits_per_s = mistakes.keep("--slow", bits_per_s);
         let mode = mode(args, &mut mistakes);
@@ -193,7 +193,7 @@ impl Parsed {
                 }
             }
         }
-        let all = || {
+        let parsed = || {
             Some(Self {
                 url: url?,
                 mode: mode?,
@@ -206,7 +206,7 @@ impl Parsed {
                 timeline: timeline?,
             })
         };
-        match all() {
+        match parsed() {
             Some(parsed) if mistakes.0.is_empty() => Ok(parsed),
             Some(_) | None => Err(Problems(mistakes.0)),
         }
@@ -243,20 +243,20 @@ fn expected(args: &LoadArgs, mistakes: &mut Mistakes) -> Option<Expected> {
         length: args.expect_length,
         sha256: sha256?,
         content: !args.no_check_content,
-        spelling: SPELLING,
+        spelling: OPTION_NAMES,
     })
 }
 
-fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Option<Requests> {
+fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Option<RequestSource> {
     if let Some(path) = &args.script {
         let text = mistakes.keep("--script", read_text(path))?;
         let script = mistakes.keep_file(Script::read(&path.display().to_string(), &text))?;
-        return Some(Requests::Script(script, text));
+        return Some(RequestSource::Script(script, text));
     }
     let mut headers = Vec::new();
     for field in &args.headers {
         let field = options::field(field).and_then(|(name, value)| {
-            checked(exchange::check_field(&name, &value)).map(|()| (name, value))
+            to_message(exchange::check_field(&name, &value)).map(|()| (name, value))
         });
         headers.extend(mistakes.keep("--header", field));
     }
@@ -267,7 +267,7 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
     }?;
     mistakes.keep(
         "--header",
-        checked(exchange::check_framing(&headers, body.len())),
+        to_message(exchange::check_framing(&headers, body.len())),
     );
     let url = url?;
     let entries = match &args.url_list {
@@ -284,7 +284,7 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
     let method = args.method.clone().unwrap_or(method.into());
     let method = mistakes.keep(
         "-X",
-        checked(exchange::check_method(&method)).map(|()| method),
+        to_message(exchange::check_method(&method)).map(|()| method),
     )?;
     let exchange = |entry: Entry| Exchange {
         method: method.clone(),
@@ -295,22 +295,22 @@ fn requests(args: &LoadArgs, url: Option<&Url>, mistakes: &mut Mistakes) -> Opti
     let listed = entries
         .into_iter()
         .map(|entry| (entry.weight, exchange(entry)));
-    Some(Requests::Listed(listed.collect()))
+    Some(RequestSource::Listed(listed.collect()))
 }
 
-fn checked(result: Result<()>) -> Result<(), String> {
+fn to_message(result: Result<()>) -> Result<(), String> {
     result.map_err(|why| why.to_string())
 }
 
-/// Longest file that a command line names, in bytes.
-const FILE_BYTES: u64 = 256 << 20;
+/// Limit on the size of files that options name.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
 fn read_bytes(path: &Path) -> Result<Vec<u8>, String> {
-    file::read(path, FILE_BYTES).map_err(|why| format!("cannot read {}: {why}", path.display()))
+    file::read(path, MAX_FILE_BYTES).map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
 fn read_text(path: &Path) -> Result<String, String> {
-    file::read_to_string(path, FILE_BYTES)
+    file::read_to_string(path, MAX_FILE_BYTES)
         .map_err(|why| format!("cannot read {}: {why}", path.display()))
 }
 
@@ -348,7 +348,7 @@ fn read_schedule(args: &LoadArgs, mode: &Mode) -> Result<Schedule, String> {
     let threads = args.threads.saturating_mul(hosts);
     // A ramp rises, so its first rate is its lowest.
     for rate_per_s in [rate_per_s, highest_per_s] {
-        checked(schedule::check_rate(rate_per_s, threads))?;
+        to_message(schedule::check_rate(rate_per_s, threads))?;
     }
     check_window(args, rate_per_s)?;
     let arrivals = if args.poisson {
@@ -362,22 +362,22 @@ fn read_schedule(args: &LoadArgs, mode: &Mode) -> Result<Schedule, String> {
     })
 }
 
-/// A window in which no request is due has nothing to show.
+/// Refuses a window in which no request is due.
 fn check_window(args: &LoadArgs, rate_per_s: f64) -> Result<(), String> {
-    let window = args.duration.unwrap_or(WINDOW);
+    let window = args.duration.unwrap_or(DEFAULT_WINDOW);
     let has_request = rate_per_s * window.as_secs_f64() >= 1.0;
-    if args.requests.is_some() || window < SHORTEST || has_request {
+    if args.requests.is_some() || window < MIN_TIME || has_request {
         return Ok(());
     }
-    let (shown, least) = (show_duration(window), 1.0 / window.as_secs_f64());
+    let shown = show_duration(window);
     Err(format!(
         "rate too low for the window: {rate_per_s} per second has none due in {shown} (ask for at least {}, or measure \
          longer with -d)",
-        significant(least, 3)
+        significant(1.0 / window.as_secs_f64(), 3)
     ))
 }
 
-/// The hardest level.
+/// The demand of the load at its highest level.
 fn peak(args: &LoadArgs, schedule: Schedule, mode: &Mode) -> Peak {
     let mut peak = Peak {
         connections: args.connections,
@@ -394,8 +394,8 @@ fn peak(args: &LoadArgs, schedule: Schedule, mode: &Mode) -> Peak {
     peak
 }
 
-/// A source address must be one of this machine; finding out later would look like a lack of ports.
-fn check_own(sources: Vec<IpAddr>) -> Result<Vec<IpAddr>, String> {
+/// Refuses source addresses of other hosts. Later, such an error would look like a lack of ports.
+fn check_local(sources: Vec<IpAddr>) -> Result<Vec<IpAddr>, String> {
     for source in &sources {
         UdpSocket::bind((*source, 0)).map_err(|why| {
             format!("not an address of this machine: {source}: {why} (add it with: ip address add)")
@@ -420,14 +420,18 @@ fn tls(args: &LoadArgs, url: &Url) -> Result<Option<Tls>> {
     }))
 }
 
-/// What is asked for, with what successful responses look like.
-fn mix(server: &Server, requests: Requests, expected: &Expected) -> Result<(Mix, Vec<String>)> {
+/// The mix of requests with their expected responses, and descriptions of the checks.
+fn mix(
+    server: &Server,
+    requests: RequestSource,
+    expected: &Expected,
+) -> Result<(Mix, Vec<String>)> {
     let mut listed = match requests {
-        Requests::Script(script, _) => {
+        RequestSource::Script(script, _) => {
             let words = "status, and content where the script says what to expect";
             return Ok((Mix::Sessions(script), vec![words.into()]));
         }
-        Requests::Listed(listed) => listed,
+        RequestSource::Listed(listed) => listed,
     };
     let mut checks = Vec::new();
     for (_, exchange) in &mut listed {
@@ -436,8 +440,9 @@ fn mix(server: &Server, requests: Requests, expected: &Expected) -> Result<(Mix,
         checks.push(format!("{} {}: {check}", exchange.method, exchange.path));
     }
     let mix = if listed.iter().any(|(weight, _)| weight.is_some()) {
-        let weigh = |(weight, exchange): (Option<u32>, _)| (weight.unwrap_or(1), exchange);
-        Mix::Weighted(listed.into_iter().map(weigh).collect())
+        let weighted = listed.into_iter();
+        let weighted = weighted.map(|(weight, exchange)| (weight.unwrap_or(1), exchange));
+        Mix::Weighted(weighted.collect())
     } else {
         Mix::Round(listed.into_iter().map(|(_, exchange)| exchange).collect())
     };

@@ -1,5 +1,5 @@
-//! The result for machines. The form is told in docs/load.md; `format` rises when a field changes
-//! its meaning.
+//! The result as JSON. docs/load.md documents the format; its version rises when a field changes its
+//! meaning.
 
 use load::client_limits::{Pace, busy_shares};
 use load::schedule::Schedule;
@@ -11,7 +11,7 @@ use crate::load_cli::job::Job;
 use crate::load_cli::outcome::{Outcome, Run, Search, Worker};
 use crate::load_cli::summary::{QUANTILES, show_limit};
 
-/// Version of the form.
+/// Version of the format.
 const FORMAT: u32 = 3;
 
 /// The whole result.
@@ -75,7 +75,7 @@ fn run(run: &Run) -> Value {
     })
 }
 
-/// What kept an open loop from its rate.
+/// What limited the rate of an open loop.
 fn limited_by(pace: Pace) -> Option<&'static str> {
     match pace {
         Pace::Kept => None,
@@ -84,7 +84,7 @@ fn limited_by(pace: Pace) -> Option<&'static str> {
     }
 }
 
-/// Quantiles of a histogram, or nothing if it is empty.
+/// Quantiles of a histogram, or null if it is empty.
 fn quantiles(latency: &Latency) -> Value {
     if latency.count() == 0 {
         return Value::Null;
@@ -102,7 +102,7 @@ fn quantiles(latency: &Latency) -> Value {
     fields.into()
 }
 
-/// A worker: what it saw, or why it is lost.
+/// A worker's result, or why it is lost.
 fn host(worker: &Worker) -> Value {
     json!({
         "address": worker.address,

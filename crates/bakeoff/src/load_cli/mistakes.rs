@@ -1,4 +1,4 @@
-//! Mistakes in what was typed, collected so that all of them are told at once.
+//! Mistakes in the options, collected so that all of them are reported at once.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use base::secret::Secret;
 use load::url::{Scheme, Url};
 
 /// The shortest window and the shortest deadline.
-pub(crate) const SHORTEST: Duration = Duration::from_millis(1);
+pub(crate) const MIN_TIME: Duration = Duration::from_millis(1);
 
 /// The longest window and the longest warm-up.
-const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
+const MAX_TIME: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// Mistakes found so far.
 pub(crate) struct Mistakes(pub(crate) Vec<Problem>);
@@ -31,17 +31,17 @@ impl Mistakes {
         });
     }
 
-    /// Keeps what was read of an option, or notes why it could not be.
+    /// Returns the value of an option, or adds the mistake.
     pub(crate) fn keep<T>(&mut self, option: &str, read: Result<T, String>) -> Option<T> {
         read.map_err(|what| self.add(option, what)).ok()
     }
 
-    /// As `keep`, for a file with mistakes of its own.
+    /// Like `keep`, for a file that may have several mistakes.
     pub(crate) fn keep_file<T>(&mut self, read: Result<T, Problems>) -> Option<T> {
         read.map_err(|problems| self.0.extend(problems.0)).ok()
     }
 
-    /// Amounts of which some is needed.
+    /// Checks amounts and times.
     pub(crate) fn amounts(&mut self, args: &LoadArgs) {
         let amounts = [
             ("-c", "connections", u64::from(args.connections)),
@@ -49,12 +49,12 @@ impl Mistakes {
             ("-n", "requests", args.requests.unwrap_or(u64::MAX)),
             ("--streams", "streams", args.streams.into()),
         ];
-        for (option, of, amount) in amounts {
+        for (option, noun, amount) in amounts {
             if amount == 0 {
-                self.add(option, format!("too few {of}: 0 (ask for at least 1)"));
+                self.add(option, format!("too few {noun}: 0 (ask for at least 1)"));
             }
         }
-        if let Some(window) = args.duration.filter(|window| *window < SHORTEST) {
+        if let Some(window) = args.duration.filter(|window| *window < MIN_TIME) {
             let shown = show_duration(window);
             let what = format!("window too short: {shown} (measure for at least 1ms)");
             self.add("-d", what);
@@ -63,17 +63,17 @@ impl Mistakes {
             ("-d", "window", args.duration),
             ("--warmup", "warm-up", args.warmup),
         ];
-        for (option, of, time) in times {
-            if let Some(time) = time.filter(|time| LONGEST < *time) {
+        for (option, noun, time) in times {
+            if let Some(time) = time.filter(|time| MAX_TIME < *time) {
                 let shown = show_duration(time);
                 let why = "at most 30 days, of which the seconds take 2 GB of memory";
-                self.add(option, format!("{of} too long: {shown} ({why})"));
+                self.add(option, format!("{noun} too long: {shown} ({why})"));
             }
         }
         self.keep("--deadline", check_deadline(args.deadline));
     }
 
-    /// Options that do not go together, as far as the command line's own rules cannot tell.
+    /// Checks for contradicting options that clap's rules cannot express.
     pub(crate) fn contradictions(&mut self, args: &LoadArgs, url: Option<&Url>) {
         let not_over_http2 = [
             ("--script", args.script.is_some()),
@@ -102,7 +102,7 @@ impl Mistakes {
         }
     }
 
-    /// Each host needs a part; ports and descriptors are its own affair.
+    /// Checks that each host gets a part of the load. The hosts themselves check ports and descriptors.
     pub(crate) fn hosts(&mut self, args: &LoadArgs, hosts: &[String]) {
         if let Some(path) = &args.secret_file {
             self.keep("--secret-file", Secret::read(path));
@@ -114,20 +114,20 @@ impl Mistakes {
             }
         }
         let count = hosts.len() as u64;
-        let shared_out = [
+        let divided = [
             ("-c", "connections", u64::from(args.connections)),
             ("-n", "requests", args.requests.unwrap_or(u64::MAX)),
         ];
-        for (option, of, amount) in shared_out {
+        for (option, noun, amount) in divided {
             if 0 < amount && amount < count {
-                let what = format!("fewer {of} than hosts: {amount} (ask for {count} or more)");
+                let what = format!("fewer {noun} than hosts: {amount} (ask for {count} or more)");
                 self.add(option, what);
             }
         }
     }
 
-    /// What the ports and descriptors of this machine do not allow, for connections from so many
-    /// source addresses.
+    /// Checks that this host has enough ports and descriptors; `sources` is the number of source
+    /// addresses.
     pub(crate) fn resources(&mut self, peak: Peak, sources: usize) {
         let ports = match Ports::read(sources) {
             Ok(ports) => ports,
@@ -144,7 +144,7 @@ impl Mistakes {
     }
 }
 
-/// The options that were given.
+/// The options that the user gave.
 fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
     let given = options.iter().filter(|(_, is_given)| *is_given);
     given.map(|(option, _)| *option).collect()
@@ -152,11 +152,11 @@ fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
 
 fn check_deadline(deadline: Duration) -> Result<(), String> {
     let shown = show_duration(deadline);
-    if deadline < SHORTEST {
+    if deadline < MIN_TIME {
         Err(format!(
             "deadline too short: {shown} (allow at least 1ms: below that the client's own timers decide what is late)"
         ))
-    } else if options::LONGEST < deadline {
+    } else if options::MAX_LATENCY < deadline {
         Err(format!(
             "deadline too long: {shown} (allow at most 1h: longer latencies are not told apart)"
         ))

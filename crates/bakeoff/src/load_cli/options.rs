@@ -1,5 +1,4 @@
-//! What single options say: forms with a grammar of their own, each read into what the load
-//! generator takes.
+//! Parsers for options with a special syntax.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;
@@ -9,15 +8,15 @@ use load::ramp::{Level, Limit};
 
 use crate::load_cli::args::rate;
 
-/// Most source addresses: each costs a check that this machine has it.
-const SOURCE_LIMIT: usize = 65_536;
+/// Limit on source addresses: for each, it is checked that this host has it.
+const MAX_SOURCES: usize = 65_536;
 
-/// Shortest and longest latency that a limit may name. The longest one is the histograms' end.
-const SHORTEST: Duration = Duration::from_micros(1);
-pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
+/// Shortest and longest latency of a limit. The longest one is the end of the histograms.
+const MIN_LATENCY: Duration = Duration::from_micros(1);
+pub(crate) const MAX_LATENCY: Duration = Duration::from_secs(3600);
 
-/// Most steps of a ramp: each is a run.
-const STEP_LIMIT: usize = 1000;
+/// Limit on the steps of a ramp: each step is a run.
+const MAX_STEPS: usize = 1000;
 
 /// Reads `28.8k,56k` as bits per second.
 pub(crate) fn speeds(text: &str) -> Result<Vec<u32>, String> {
@@ -43,15 +42,15 @@ fn speed(word: &str) -> Result<u32, String> {
     }
 }
 
-/// Reads `127.0.0.1-127.0.0.16,127.1.0.0/24,::1` as addresses in their order.
+/// Reads `127.0.0.1-127.0.0.16,127.1.0.0/24,::1` as addresses in order.
 pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
     let mut sources = Vec::new();
     for word in text.split(',') {
-        let (first, last) = span(word.trim())?;
+        let (first, last) = address_range(word.trim())?;
         let count = usize::try_from(last - first).unwrap_or(usize::MAX);
-        if count >= SOURCE_LIMIT - sources.len() {
+        if count >= MAX_SOURCES - sources.len() {
             return Err(format!(
-                "too many source addresses: {word} (at most {SOURCE_LIMIT})"
+                "too many source addresses: {word} (at most {MAX_SOURCES})"
             ));
         }
         let is_v4 = word.contains('.');
@@ -68,7 +67,7 @@ pub(crate) fn sources(text: &str) -> Result<Vec<IpAddr>, String> {
 }
 
 /// First and last address of a word, as numbers.
-fn span(word: &str) -> Result<(u128, u128), String> {
+fn address_range(word: &str) -> Result<(u128, u128), String> {
     let wrong = || {
         format!(
             "not a source address: {word:?} (write 127.0.0.1, 127.0.0.1-127.0.0.16 or 127.1.0.0/24)"
@@ -89,7 +88,7 @@ fn span(word: &str) -> Result<(u128, u128), String> {
         };
     }
     let Some((net, bits)) = word.split_once('/') else {
-        return number(word).map(|one| (one, one));
+        return number(word).map(|number| (number, number));
     };
     let width = if net.contains('.') { 32 } else { 128 };
     let bits = bits
@@ -101,8 +100,8 @@ fn span(word: &str) -> Result<(u128, u128), String> {
         .checked_shl(width - bits)
         .map_or(u128::MAX, |size| size - 1);
     let first = number(net)? & !rest;
-    // The first and the last address of a net are not a host's, but for nets too small to have
-    // others.
+    // The first and last address of a network are not host addresses, except in networks that have
+    // no others.
     let edge = u128::from(rest > 1);
     Ok((first + edge, first + rest - edge))
 }
@@ -132,20 +131,20 @@ pub(crate) fn ramp(text: &str) -> Result<Vec<Level>, String> {
         "connections" if from >= 1.0 => |count: f64| Level::Connections(count as u32),
         _ => return Err(wrong()),
     };
-    // A hair above the end: steps of 0.1 must not miss it for a rounding error.
-    let steps = std::iter::successors(Some(from), |at| Some(at * factor + step));
-    let steps = steps.take_while(|at| *at <= to * (1.0 + 1e-9));
-    let levels: Vec<Level> = steps.take(STEP_LIMIT + 1).map(level).collect();
-    if levels.len() > STEP_LIMIT {
+    // The tolerance keeps steps such as 0.1 from missing the end by a rounding error.
+    let steps = std::iter::successors(Some(from), |value| Some(value * factor + step));
+    let steps = steps.take_while(|value| *value <= to * (1.0 + 1e-9));
+    let levels: Vec<Level> = steps.take(MAX_STEPS + 1).map(level).collect();
+    if levels.len() > MAX_STEPS {
         return Err(format!(
-            "too many steps in a ramp: {text} (at most {STEP_LIMIT})"
+            "too many steps in a ramp: {text} (at most {MAX_STEPS})"
         ));
     }
     Ok(levels)
 }
 
-/// Reads `p99<5ms`, `max<20ms` or `p99.9<20ms,faults<1%` as a limit; no fault is allowed if nothing
-/// is said of them.
+/// Reads `p99<5ms`, `max<20ms` or `p99.9<20ms,faults<1%` as a limit. By default no faults are
+/// allowed.
 pub(crate) fn limit(text: &str) -> Result<Limit, String> {
     let wrong =
         || format!("not a limit: {text:?} (write p99<5ms, max<20ms, or p99.9<20ms,faults<1%)");
@@ -171,7 +170,7 @@ pub(crate) fn limit(text: &str) -> Result<Limit, String> {
         }
     };
     let latency = units::duration(time.trim()).map_err(|_| wrong())?;
-    if !(SHORTEST..=LONGEST).contains(&latency) {
+    if !(MIN_LATENCY..=MAX_LATENCY).contains(&latency) {
         return Err(format!(
             "latency of a limit out of range: {} (write 1us to 1h: no response comes in less, and longer latencies are \
              not told apart)",
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_come_singly_in_spans_and_in_nets() {
+    fn sources_are_addresses_ranges_and_networks() {
         assert_eq!(addresses("10.0.0.1, ::1"), "10.0.0.1 ::1");
         assert_eq!(
             addresses("127.0.0.255-127.0.1.1"),
@@ -238,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_sources_are_refused() {
         for wrong in [
             "",
             "localhost",
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ramp_that_ends_nowhere_is_refused() {
+    fn a_ramp_without_an_end_is_refused() {
         for wrong in [
             "rate=1..9/0",
             "rate=1..9/x1",
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn hashes_and_fields_are_read_whole() {
+    fn hashes_and_header_fields_are_parsed() {
         assert_eq!(sha256(&"0f".repeat(32)), Ok([15; 32]));
         assert!(sha256("0f").unwrap_err().starts_with("not a SHA-256"));
         assert!(

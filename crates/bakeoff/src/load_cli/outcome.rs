@@ -1,5 +1,4 @@
-//! What came of a job, and whether it may be believed: a client that was the limit says so
-//! first.
+//! The result of a job, and warnings about it, such as that the client was the limit.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,15 +14,15 @@ use crate::load_cli::format::{show_count, show_ns, show_rate};
 pub(crate) struct Outcome {
     pub(crate) runs: Vec<Run>,
     pub(crate) search: Option<Search>,
-    /// The user ended it before its time.
+    /// Whether the user stopped the job early.
     pub(crate) ended_early: bool,
-    /// Who sent the load, where others did.
+    /// The workers, if other hosts sent the load.
     pub(crate) workers: Vec<Worker>,
 }
 
 impl Outcome {
-    /// The runs of this host; `stop` is set where the user has ended them.
-    pub(crate) fn of_runs(runs: Vec<Run>, stop: &AtomicBool) -> Self {
+    /// The outcome of runs; `stop` is set if the user stopped them.
+    pub(crate) fn new(runs: Vec<Run>, stop: &AtomicBool) -> Self {
         Self {
             runs,
             search: None,
@@ -32,7 +31,7 @@ impl Outcome {
         }
     }
 
-    /// Whether requests were planned and not one of all runs succeeded.
+    /// Whether requests were planned and none succeeded in any run.
     pub(crate) fn has_no_success(&self) -> bool {
         let mut planned = self.runs.iter().filter(|run| run.result.planned > 0);
         planned.clone().next().is_some()
@@ -41,40 +40,38 @@ impl Outcome {
 
     /// Whether no part of the load is missing.
     pub(crate) fn is_whole(&self) -> bool {
-        self.workers.iter().all(|each| each.result.is_ok())
+        self.workers.iter().all(|worker| worker.result.is_ok())
     }
 }
 
 /// One run.
 pub(crate) struct Run {
-    /// What set it apart from the others, where there are others.
+    /// The level of the run, if it is a step of a ramp or a search.
     pub(crate) level: Option<Level>,
-    /// Requests per second asked for, in an open loop.
+    /// The requested rate, in an open loop.
     pub(crate) rate_per_s: Option<f64>,
     pub(crate) result: LoadResult,
-    /// What happened beside the requests.
-    /// Whether client threads spend time before an instant on watching the clock.
+    /// Whether client threads watch the clock before a scheduled send time.
     pub(crate) watches_clock: bool,
-    /// What comes at the rate.
+    /// The unit of the rate.
     pub(crate) unit: RateUnit,
-    /// Whether the rate was kept up with; none in a closed loop, which has no rate to keep up with.
+    /// Whether the server kept up with the rate; `None` in a closed loop.
     pub(crate) pace: Option<Pace>,
-    /// Why its figures say more of the client than of the server, or are of a server that does not
-    /// keep up.
+    /// Reasons not to trust the figures: a client that was the limit, or a server that does not keep up.
     pub(crate) warnings: Vec<String>,
 }
 
-/// What became of a worker.
+/// A worker and its result.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Worker {
     pub(crate) address: String,
-    /// Its start instant may be off by so much.
+    /// Error bound of the worker's start time.
     pub(crate) error_ns: u64,
-    /// What it saw, or why it is lost.
+    /// The worker's result, or why it is lost.
     pub(crate) result: Result<LoadResult, String>,
 }
 
-/// What a search for the capacity found.
+/// The result of a search for the capacity.
 pub(crate) struct Search {
     pub(crate) limit: Limit,
     pub(crate) rate_per_s: Option<f64>,
@@ -97,7 +94,7 @@ impl Run {
         Self {
             unit: traffic.mix.rate_unit(),
             pace: rate_per_s.map(|_| pace()),
-            warnings: warnings.iter().map(explain).collect(),
+            warnings: warnings.iter().map(warning_text).collect(),
             level,
             rate_per_s,
             result,
@@ -128,8 +125,8 @@ impl Search {
     }
 }
 
-/// What is missing, a line for each worker that is lost.
-pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
+/// A line for each lost worker.
+pub(crate) fn loss_lines(workers: &[Worker]) -> Vec<String> {
     let lost = workers.iter().filter_map(|worker| {
         let why = worker.result.as_ref().err()?;
         let address = &worker.address;
@@ -140,8 +137,8 @@ pub(crate) fn losses(workers: &[Worker]) -> Vec<String> {
     lost.collect()
 }
 
-/// A warning for a reader, with its remedy.
-fn explain(warning: &Warning) -> String {
+/// A warning as text, with a remedy.
+fn warning_text(warning: &Warning) -> String {
     match *warning {
         Warning::NoSuccess { planned, fault } => {
             let how = fault.map_or("not sent in time", judge::report::fault);
@@ -209,7 +206,7 @@ fn explain(warning: &Warning) -> String {
             significant(share * 100.0, 2)
         ),
         Warning::OutOf { lack, requests } => {
-            let (lack, remedy) = explain_lack(lack);
+            let (lack, remedy) = lack_text(lack);
             format!("the client had {lack}: {requests} requests ({remedy})")
         }
         Warning::TooFewConnections {
@@ -238,14 +235,14 @@ fn explain(warning: &Warning) -> String {
                  longer one would show longer ones)",
                 show_rate(done_per_s),
                 show_rate(rate_per_s),
-                explain_others(&others)
+                backlog_text(&others)
             )
         }
     }
 }
 
-/// What the client had none of, and what the user can do.
-fn explain_lack(lack: Lack) -> (&'static str, &'static str) {
+/// What the client lacked, and the remedy.
+fn lack_text(lack: Lack) -> (&'static str, &'static str) {
     match lack {
         Lack::Port => ("no port left", "name more addresses with --source"),
         Lack::Descriptor => ("no descriptor left", "raise the limit with ulimit -n"),
@@ -257,8 +254,8 @@ fn explain_lack(lack: Lack) -> (&'static str, &'static str) {
     }
 }
 
-/// What became of the requests that a server did not keep up with.
-fn explain_others(others: &Behind) -> String {
+/// What happened to the requests with which the server did not keep up.
+fn backlog_text(others: &Behind) -> String {
     match others {
         Behind::Waiting { per_s } => format!("the backlog grew by {}/s", show_rate(*per_s)),
         Behind::Late { requests } => format!(
@@ -283,7 +280,7 @@ mod tests {
     };
     const LOOP: Schedule = Schedule::Closed { think: Think::NONE };
 
-    /// A run of 64 connections that is fine, but for what `spoil` does to it.
+    /// Checks the warnings about a good run of 64 connections after `spoil` changed it.
     fn check(schedule: Schedule, spoil: impl Fn(&mut LoadResult), want: &Expect) {
         let mut result = sound();
         spoil(&mut result);
@@ -292,7 +289,7 @@ mod tests {
             ..traffic()
         };
         let warnings = client_limits::warnings(&result, &traffic, None);
-        let text: Vec<_> = warnings.iter().map(explain).collect();
+        let text: Vec<_> = warnings.iter().map(warning_text).collect();
         want.assert_eq(&text.join("\n"));
     }
 
@@ -320,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_keeps_up_is_not_warned_of() {
+    fn there_is_no_warning_about_a_client_that_keeps_up() {
         check(LOOP, |_| {}, &expect![[""]]);
         check(
             RATE,
@@ -336,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_was_the_limit_says_so() {
+    fn a_client_that_was_the_limit_is_reported() {
         check(
             LOOP,
             |result| result.client_cpu_ns[1] = 710_000_000,
@@ -387,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_waits_by_itself_says_so() {
+    fn a_client_that_waits_is_reported() {
         check(
             LOOP,
             |result| result.client_wait_ns = vec![110_000_000, 90_000_000],
@@ -410,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_a_success_says_so_first() {
+    fn a_run_without_a_success_is_reported_first() {
         let fail = |fault: Option<Fault>, unsent| {
             move |result: &mut LoadResult| {
                 (result.planned, result.ok, result.unsent) = (20, 0, unsent);
@@ -433,8 +430,8 @@ mod tests {
         );
     }
 
-    /// What is said of a stall of a second that so many of 1000 requests of 2 ms waited for.
-    fn stall(requests: u64) -> String {
+    /// The warning about a stall of one second that delayed this many of 1000 requests of 2 ms.
+    fn stall_warning(requests: u64) -> String {
         let mut result = sound();
         (result.planned, result.ok) = (1000, 1000);
         (1..1000 - requests).for_each(|_| result.latency.record(2_000_000));
@@ -447,20 +444,20 @@ mod tests {
             ..Incidents::default()
         };
         let warnings = client_limits::warnings(&result, &traffic(), None);
-        let text: Vec<_> = warnings.iter().map(explain).collect();
+        let text: Vec<_> = warnings.iter().map(warning_text).collect();
         text.join("\n")
     }
 
     #[test]
-    fn a_stall_is_told_with_the_quantile_that_it_shows_in() {
-        assert_eq!(stall(0), "");
+    fn a_stall_is_reported_with_the_quantile_that_it_affects() {
+        assert_eq!(stall_warning(0), "");
         expect![[
             "the client itself was held up, for 1.00 s in all and 1.00 s at most: latencies from p99.99 on may be its own (requests due or under way then: 1; measure again, and leave the client running)"
         ]]
-        .assert_eq(&stall(1));
+        .assert_eq(&stall_warning(1));
         expect![[
             "the client itself was held up, for 1.00 s in all and 1.00 s at most: latencies from p75 on may be its own (requests due or under way then: 333; measure again, and leave the client running)"
         ]]
-        .assert_eq(&stall(333));
+        .assert_eq(&stall_warning(333));
     }
 }

@@ -1,4 +1,4 @@
-//! The files that a load leaves: an HDR histogram log and a timeline.
+//! The output files of a load: an HDR histogram log and a timeline.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -14,17 +14,20 @@ use record::load::Second;
 
 use crate::load_cli::outcome::{Outcome, Run};
 
-/// A file that a load will leave, opened before the load: one that cannot be written is no surprise
-/// after an hour. What was there before stays until there is something to write.
+/// An output file. It is opened before the load, so that an error does not come after an hour. Its
+/// old content stays until the result is written.
 pub(crate) struct Output {
     path: PathBuf,
     file: File,
-    /// Made here, and nothing was written yet.
+    /// Whether the file was created here and is still empty.
     is_empty: bool,
 }
 
 impl Output {
-    /// Opens the file, or says why it cannot be written.
+    /// Opens the file.
+    ///
+    /// # Errors
+    /// Why the file cannot be written.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         let is_empty = !path.exists();
         let file = open(path).map_err(|why| format!("cannot write {}: {why}", path.display()))?;
@@ -35,25 +38,27 @@ impl Output {
         })
     }
 
-    /// Whether another one is the same file, whatever its name. A device or a pipe takes both.
+    /// Whether two outputs are the same regular file. A device or a pipe may take both.
     pub(crate) fn is_same_file(&self, other: &Self) -> bool {
-        let [Ok(this), Ok(that)] = [self, other].map(|output| output.file.metadata()) else {
-            return false;
-        };
-        this.is_file() && (this.dev(), this.ino()) == (that.dev(), that.ino())
+        match (self.file.metadata(), other.file.metadata()) {
+            (Ok(file), Ok(other)) => {
+                file.is_file() && (file.dev(), file.ino()) == (other.dev(), other.ino())
+            }
+            _ => false,
+        }
     }
 
     fn write(mut self, text: &str) -> Result<()> {
         self.is_empty = false;
-        // A pipe or a terminal has no length to take back.
+        // A pipe or a terminal cannot be truncated.
         if self.file.metadata().is_ok_and(|file| file.is_file()) {
-            self.file.set_len(0).with_context(|| self.place())?;
+            self.file.set_len(0).with_context(|| self.error_message())?;
         }
         let written = self.file.write_all(text.as_bytes());
-        written.with_context(|| self.place())
+        written.with_context(|| self.error_message())
     }
 
-    fn place(&self) -> String {
+    fn error_message(&self) -> String {
         format!("cannot write {}", self.path.display())
     }
 }
@@ -61,26 +66,26 @@ impl Output {
 impl Drop for Output {
     fn drop(&mut self) {
         if self.is_empty {
-            // A load that gave nothing leaves nothing.
+            // A load without a result leaves no file.
             let _ = std::fs::remove_file(&self.path);
         }
     }
 }
 
-/// A device or an open pipe as it is; a file where this is not root, or nobody else can put a link in its place.
+/// Opens a device or a pipe as it is. A file is refused for root if another user could replace it by a link.
 fn open(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true);
-    if path.metadata().is_ok_and(|about| !about.is_file()) {
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
         return options.open(path);
     }
     Tree::around(path).0.refuse_foreign()?;
     options.create(true).truncate(false).open(path)
 }
 
-/// An `HdrHistogram` log, version 1.3 with histograms in V2. Latencies have one interval for each
-/// second, to two digits and without a tag; and as all others one for each run, with a tag. Values
-/// are nanoseconds, the maximum is in milliseconds, as the usual viewers expect.
+/// Writes an `HdrHistogram` log, version 1.3 with histograms in V2. Each run has a tagged interval
+/// for each kind of time; latencies also have an untagged interval for each second, to two digits.
+/// Values are in nanoseconds, and the maximum in milliseconds, as the usual viewers expect.
 pub(crate) fn write_hdr(output: Output, outcome: &Outcome, began: SystemTime) -> Result<()> {
     output.write(&hdr(outcome, began))
 }
@@ -121,8 +126,8 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
     text
 }
 
-/// What happened in each second, as CSV; the rate is empty in a closed loop, and so are the
-/// latencies of a second without successful responses.
+/// Writes the counts of each second as CSV. The rate is empty for a closed loop. Latencies are empty
+/// for a second without successful responses.
 pub(crate) fn write_timeline(output: Output, outcome: &Outcome) -> Result<()> {
     output.write(&timeline(outcome))
 }

@@ -1,5 +1,4 @@
-//! What the client's ports allow: a source address has so many, and each connection to a server
-//! takes one.
+//! Limits from the client's ports: each connection to a server needs a port of a source address.
 
 use anyhow::{Context, Result, ensure};
 
@@ -7,26 +6,26 @@ const RANGE: &str = "/proc/sys/net/ipv4/ip_local_port_range";
 
 const REMEDY: &str = "name more addresses with --source";
 
-/// The most that a load asks for.
+/// The peak demand of a load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Peak {
     /// Connections at once.
     pub(crate) connections: u32,
-    /// Requests per second, where there is a rate.
+    /// Requests per second, if the load has a rate.
     pub(crate) rate_per_s: Option<f64>,
     /// Whether a connection serves more than one request.
     pub(crate) keep_alive: bool,
 }
 
-/// Ports to connect from, all source addresses together.
+/// Ports to connect from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ports {
-    each: u64,
+    per_address: u64,
     addresses: u64,
 }
 
 impl Ports {
-    /// The ports of so many source addresses; none means the one that the kernel chooses.
+    /// The ports of a number of source addresses; 0 means the single address that the kernel chooses.
     pub(crate) fn read(addresses: usize) -> Result<Self> {
         let text =
             std::fs::read_to_string(RANGE).with_context(|| format!("cannot read {RANGE}"))?;
@@ -35,18 +34,21 @@ impl Ports {
             anyhow::bail!("not a range of ports: {text:?} (look at {RANGE})");
         };
         Ok(Self {
-            each: (high + 1).saturating_sub(low),
+            per_address: (high + 1).saturating_sub(low),
             addresses: addresses.max(1) as u64,
         })
     }
 
     /// Refuses more connections at once than there are ports.
     pub(crate) fn check_connections(self, peak: Peak) -> Result<()> {
-        let Self { each, addresses } = self;
+        let Self {
+            per_address,
+            addresses,
+        } = self;
         let connections = peak.connections;
         ensure!(
-            u64::from(connections) <= each * addresses,
-            "more connections than ports ({addresses} source addresses with {each} ports): \
+            u64::from(connections) <= per_address * addresses,
+            "more connections than ports ({addresses} source addresses with {per_address} ports): \
              {connections} ({REMEDY})"
         );
         Ok(())
@@ -54,17 +56,20 @@ impl Ports {
 
     /// Refuses more new connections per second than there are ports.
     ///
-    /// A port that this side closed first is free again after a second at the earliest
-    /// (`net.ipv4.tcp_tw_reuse`), so ports are also the most new connections per second.
+    /// If this side closes a connection first, its port stays in use for at least a second
+    /// (`net.ipv4.tcp_tw_reuse`). So the number of ports also limits new connections per second.
     pub(crate) fn check_rate(self, peak: Peak) -> Result<()> {
-        let Self { each, addresses } = self;
+        let Self {
+            per_address,
+            addresses,
+        } = self;
         let new_per_s = match peak.rate_per_s {
             Some(rate_per_s) if !peak.keep_alive => rate_per_s,
             Some(_) | None => 0.0,
         };
         ensure!(
-            new_per_s <= (each * addresses) as f64,
-            "more new connections per second than ports ({addresses} source addresses with {each} \
+            new_per_s <= (per_address * addresses) as f64,
+            "more new connections per second than ports ({addresses} source addresses with {per_address} \
              ports): {new_per_s} ({REMEDY}, or keep connections alive)"
         );
         Ok(())
@@ -78,7 +83,7 @@ mod tests {
     #[test]
     fn ports_limit_connections_and_their_rate() {
         let ports = Ports {
-            each: 100,
+            per_address: 100,
             addresses: 2,
         };
         let peak = |connections, rate_per_s, keep_alive| Peak {

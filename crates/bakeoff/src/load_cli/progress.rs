@@ -1,6 +1,5 @@
-//! What is shown while the load runs: a moving line and a curve on a terminal, a line per second
-//! elsewhere, nothing beside JSON. All of it goes to standard error, so that the result stands
-//! alone on standard output.
+//! Shows a load while it runs: a progress line and a curve on a terminal, else a line per second,
+//! and nothing with `--json`. All of it goes to standard error; standard output has the result.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,19 +11,19 @@ use record::load::Tick;
 use crate::load_cli::format::{show_count, show_ns};
 use crate::out;
 
-/// Seconds that the small curve shows.
+/// Seconds that the curve shows.
 const CURVE_S: usize = 60;
 
 /// The view of one load.
 pub(crate) struct Progress {
-    form: Form,
-    /// The second before, with its successful requests and faults so far.
+    display: Display,
+    /// The counts of the previous tick.
     last: Counts,
     rates: VecDeque<u64>,
     run: u32,
 }
 
-/// What a tick has counted.
+/// The counts of a tick: successful requests and faults since the start of the run.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     second: u32,
@@ -32,49 +31,49 @@ struct Counts {
     faults: u64,
 }
 
-enum Form {
-    Moving(ProgressBar),
+enum Display {
+    ProgressLine(ProgressBar),
     Lines,
     Silent,
 }
 
 impl Progress {
-    /// Shows nothing with `json`, and lines on standard error where that is no terminal.
+    /// Shows nothing with `json`, and lines if standard error is not a terminal.
     pub(crate) fn new(json: bool) -> Self {
         let bar = ProgressBar::new_spinner();
-        let form = match (json, bar.is_hidden()) {
-            (true, _) => Form::Silent,
-            (false, true) => Form::Lines,
+        let display = match (json, bar.is_hidden()) {
+            (true, _) => Display::Silent,
+            (false, true) => Display::Lines,
             (false, false) => {
                 let style = ProgressStyle::with_template("{spinner} {wide_msg}\n  {prefix}");
-                bar.set_style(style.expect("the template is a constant of known form"));
+                bar.set_style(style.expect("the template is valid"));
                 bar.enable_steady_tick(Duration::from_millis(250));
-                Form::Moving(bar)
+                Display::ProgressLine(bar)
             }
         };
         Self {
-            form,
+            display,
             last: Counts::default(),
             rates: VecDeque::new(),
             run: 1,
         }
     }
 
-    /// A second has passed.
+    /// Shows the counts of a second.
     pub(crate) fn tick(&mut self, tick: &Tick) {
         let line = self.line(tick);
-        match &self.form {
-            Form::Moving(bar) => {
+        match &self.display {
+            Display::ProgressLine(bar) => {
                 bar.set_message(line);
                 bar.set_prefix(self.curve());
             }
-            Form::Lines => out::error_line(&line),
-            Form::Silent => {}
+            Display::Lines => out::error_line(&line),
+            Display::Silent => {}
         }
     }
 
     fn line(&mut self, tick: &Tick) -> String {
-        // Seconds begin anew with each run of a ramp.
+        // Each run of a ramp counts its seconds from 1.
         if tick.second <= self.last.second {
             self.last = Counts::default();
             self.run += 1;
@@ -113,15 +112,15 @@ impl Progress {
         self.rates.iter().map(step).collect()
     }
 
-    /// Takes the moving line away.
+    /// Removes the progress line.
     pub(crate) fn close(self) {
-        if let Form::Moving(bar) = self.form {
+        if let Display::ProgressLine(bar) = self.display {
             bar.finish_and_clear();
         }
     }
 }
 
-/// Latencies of one second.
+/// The median and 99th percentile of a second's latencies.
 fn quantiles(latency: &Packed) -> String {
     if latency.is_empty() {
         return String::new();
@@ -139,7 +138,7 @@ mod tests {
 
     fn progress() -> Progress {
         Progress {
-            form: Form::Silent,
+            display: Display::Silent,
             last: Counts::default(),
             rates: VecDeque::new(),
             run: 1,

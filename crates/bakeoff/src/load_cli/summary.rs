@@ -1,4 +1,4 @@
-//! The result as text: warnings first, then where every planned request went, then the figures.
+//! The result as text: warnings first, then what became of the planned requests, then the figures.
 
 use std::fmt::Write as _;
 
@@ -18,14 +18,14 @@ use crate::load_cli::outcome::{Outcome, Run, Search, Worker};
 /// Quantiles in percent.
 pub(crate) const QUANTILES: [f64; 7] = [50.0, 75.0, 90.0, 95.0, 99.0, 99.9, 99.99];
 
-/// Paths whose check is shown; of a longer list, the number.
-const SHOWN_CHECKS: usize = 4;
+/// Paths whose check is shown; for further paths, only their number.
+const MAX_CHECKS_SHOWN: usize = 4;
 
 /// Width of the histogram's longest bar.
-const BAR: usize = 40;
+const BAR_WIDTH: usize = 40;
 
-/// Above so many rows the histogram takes wider steps.
-const ROWS: usize = 16;
+/// A histogram with more rows than this uses wider steps.
+const MAX_ROWS: usize = 16;
 
 /// The whole summary.
 pub(crate) fn text(job: &Job, outcome: &Outcome) -> String {
@@ -47,19 +47,19 @@ pub(crate) fn text(job: &Job, outcome: &Outcome) -> String {
     text.push_str(&heading(job));
     match (&outcome.runs[..], &job.mode) {
         ([run], Mode::Single | Mode::Hosts(_)) => {
-            text.push_str(&hosts(&outcome.workers));
-            text.push_str(&single(run));
+            text.push_str(&hosts_text(&outcome.workers));
+            text.push_str(&run_text(run));
         }
         (runs, _) => text.push_str(&table_of_runs(runs)),
     }
     if let Some(search) = &outcome.search {
-        text.push_str(&capacity(search));
+        text.push_str(&capacity_text(search));
     }
     text
 }
 
-/// Who sent the load, and how closely they began together.
-fn hosts(workers: &[Worker]) -> String {
+/// The client hosts, and how precisely they started together.
+fn hosts_text(workers: &[Worker]) -> String {
     let mut text = String::new();
     for worker in workers {
         let Worker {
@@ -67,7 +67,7 @@ fn hosts(workers: &[Worker]) -> String {
             error_ns,
             result,
         } = worker;
-        let seen = match result {
+        let counts = match result {
             Ok(result) => format!(
                 "{} planned, {} ok",
                 show_count(result.planned),
@@ -76,12 +76,15 @@ fn hosts(workers: &[Worker]) -> String {
             Err(_) => "LOST".into(),
         };
         let error = show_ns(*error_ns);
-        _ = writeln!(text, "host         {address}: {seen}, start within {error}");
+        _ = writeln!(
+            text,
+            "host         {address}: {counts}, start within {error}"
+        );
     }
     text
 }
 
-/// What was done, and how responses were checked.
+/// The load, and how responses were checked.
 fn heading(job: &Job) -> String {
     let Traffic {
         connections,
@@ -118,14 +121,14 @@ fn heading(job: &Job) -> String {
         "{}  {load}, {connections}connections {keep}, {threads}{too_many}{each}\n",
         job.url
     );
-    for check in job.checks.iter().take(SHOWN_CHECKS) {
+    for check in job.checks.iter().take(MAX_CHECKS_SHOWN) {
         _ = writeln!(text, "checked: {check}");
     }
-    if job.checks.len() > SHOWN_CHECKS {
+    if job.checks.len() > MAX_CHECKS_SHOWN {
         _ = writeln!(
             text,
             "checked: {} paths more, each so",
-            job.checks.len() - SHOWN_CHECKS
+            job.checks.len() - MAX_CHECKS_SHOWN
         );
     }
     if !job.traffic.bits_per_s.is_empty() {
@@ -142,7 +145,7 @@ fn heading(job: &Job) -> String {
     text
 }
 
-/// When requests are due.
+/// The schedule of requests.
 fn show_schedule(job: &Job) -> String {
     match job.traffic.schedule {
         Schedule::Closed { think } if think.is_none() => "closed loop".into(),
@@ -168,7 +171,7 @@ fn show_schedule(job: &Job) -> String {
 }
 
 /// One run in full.
-fn single(run: &Run) -> String {
+fn run_text(run: &Run) -> String {
     let result = &run.result;
     let seconds = result.window_ns as f64 / 1e9;
     let in_window = result
@@ -179,8 +182,8 @@ fn single(run: &Run) -> String {
     let transfer = show_bytes((in_window as f64 / seconds) as u64);
     let mut lines = vec![
         ("measured", format!("{} s", significant(seconds, 4))),
-        ("requests", accounting(result)),
-        ("rate", rate(run)),
+        ("requests", requests_text(result)),
+        ("rate", rate_text(run)),
         (
             "transfer",
             format!(
@@ -188,22 +191,22 @@ fn single(run: &Run) -> String {
                 show_bytes(in_window)
             ),
         ),
-        ("connections", connections(run)),
+        ("connections", connections_text(run)),
         ("client CPU", client_cpu(run)),
         ("client host", client_host(result)),
-        ("engine", engine(result)),
+        ("engine", engine_text(result)),
     ];
     if run.pace.is_some() {
-        lines.insert(3, ("backlog", backlog(result)));
+        lines.insert(3, ("backlog", backlog_text(result)));
     }
     if result.client_delay.count() == 0 {
-        lines.push(("client delay", no_delay(result).into()));
+        lines.push(("client delay", no_delay_reason(result).into()));
     }
     if result.speed_error_ppm.count() > 0 {
-        lines.push(("bandwidth", bandwidth(&result.speed_error_ppm)));
+        lines.push(("bandwidth", bandwidth_text(&result.speed_error_ppm)));
     }
     if result.sessions + result.sessions_begun > 0 {
-        lines.push(("sessions", sessions(run)));
+        lines.push(("sessions", sessions_text(run)));
     }
     let mut text = String::new();
     for (name, value) in lines {
@@ -219,33 +222,35 @@ fn single(run: &Run) -> String {
     )
 }
 
-/// Successful responses that came in the window, beside what was asked for.
-fn rate(run: &Run) -> String {
-    let right = format!("{}/s successful requests", show_rate(run.result.ok_per_s()));
+/// The rate of successful responses in the window, and the requested rate.
+fn rate_text(run: &Run) -> String {
+    let ok = format!("{}/s successful requests", show_rate(run.result.ok_per_s()));
     match (run.rate_per_s, run.unit) {
-        (Some(asked), RateUnit::Requests) => format!("{right}, {}/s asked for", show_rate(asked)),
-        // The rate is that of visitors, who have a line of their own.
-        (Some(_), RateUnit::Visitors) | (None, _) => right,
+        (Some(requested), RateUnit::Requests) => {
+            format!("{ok}, {}/s asked for", show_rate(requested))
+        }
+        // The requested rate is that of visitors, which has a separate line.
+        (Some(_), RateUnit::Visitors) | (None, _) => ok,
     }
 }
 
-/// Visitors who left; where they arrive at a rate, how many came and left beside how many were to
-/// come.
-fn sessions(run: &Run) -> String {
+/// The number of visitors who left. If visitors arrive at a rate, also the rates of arrivals and departures, and the requested
+/// rate.
+fn sessions_text(run: &Run) -> String {
     let ended = show_count(run.result.sessions);
     match run.rate_per_s {
         None => format!("{ended} ended"),
-        Some(asked) => format!(
+        Some(requested) => format!(
             "{ended} ended; {}/s begun, {}/s ended, {}/s asked for",
             show_rate(run.result.sessions_begun_per_s()),
             show_rate(run.result.sessions_ended_per_s()),
-            show_rate(asked)
+            show_rate(requested)
         ),
     }
 }
 
-/// Requests that were due and not answered at the window's two ends.
-fn backlog(result: &LoadResult) -> String {
+/// Requests that were due but not answered, at the window's beginning and end.
+fn backlog_text(result: &LoadResult) -> String {
     let growth = result.backlog_growth_per_s();
     let sign = if growth < 0.0 { "-" } else { "+" };
     format!(
@@ -257,7 +262,7 @@ fn backlog(result: &LoadResult) -> String {
 }
 
 /// `planned = ok + each fault + unsent`.
-fn accounting(result: &LoadResult) -> String {
+fn requests_text(result: &LoadResult) -> String {
     let mut text = format!(
         "{} planned = {} ok",
         show_count(result.planned),
@@ -289,7 +294,7 @@ fn accounting(result: &LoadResult) -> String {
     text
 }
 
-fn connections(run: &Run) -> String {
+fn connections_text(run: &Run) -> String {
     let LoadResult {
         connections_asked,
         connections_opened,
@@ -313,8 +318,8 @@ fn connections(run: &Run) -> String {
 fn client_cpu(run: &Run) -> String {
     let result = &run.result;
     let all_ns: u64 = result.client_cpu_ns.iter().sum();
-    // The CPU time is that of the window, so are the requests: those that ended in it, whenever
-    // they were due.
+    // Both the CPU time and the requests are those of the window. A request counts if it ended in the
+    // window, whenever it was due.
     let faults: u64 = result.timeline.iter().map(|second| second.faults).sum();
     let each = match result.ok_in_window + faults {
         0 => String::new(),
@@ -332,8 +337,8 @@ fn client_cpu(run: &Run) -> String {
     format!("{each}threads {} busy{waits}", busy.join(", "))
 }
 
-/// Why nobody knows how long responses waited for the client.
-fn no_delay(result: &LoadResult) -> &'static str {
+/// Why the client delay is unknown.
+fn no_delay_reason(result: &LoadResult) -> &'static str {
     match &*result.engine {
         "epoll" => "not seen: the kernel stamped none of the reads looked at",
         "h2" => "not seen over HTTP/2",
@@ -341,14 +346,14 @@ fn no_delay(result: &LoadResult) -> &'static str {
     }
 }
 
-/// Where the client ran, and what of it the hypervisor took.
+/// The client's CPUs, and the share of them that the hypervisor took.
 fn client_host(result: &LoadResult) -> String {
     let stolen = significant(result.stolen() * 100.0, 2);
     format!("CPUs {}, {stolen} % stolen", result.client_cpus)
 }
 
-/// How well slow lines kept the speeds asked for.
-fn bandwidth(error_ppm: &Latency) -> String {
+/// How precisely slow connections kept the requested bandwidth.
+fn bandwidth_text(error_ppm: &Latency) -> String {
     let [p50, p99, most] =
         [0.5, 0.99, 1.0].map(|share| significant(error_ppm.quantile_ns(share) as f64 / 1e4, 2));
     format!(
@@ -356,7 +361,7 @@ fn bandwidth(error_ppm: &Latency) -> String {
     )
 }
 
-fn engine(result: &LoadResult) -> String {
+fn engine_text(result: &LoadResult) -> String {
     let LoadResult {
         engine,
         engine_note,
@@ -369,7 +374,7 @@ fn engine(result: &LoadResult) -> String {
     }
 }
 
-/// Latency, and beside it service time, send delay and the client's own delay where there are any.
+/// A table of latency, service time, send delay and client delay, as far as there are values.
 fn quantiles(result: &LoadResult) -> String {
     let columns = [
         ("latency", &result.latency),
@@ -403,11 +408,11 @@ fn quantiles(result: &LoadResult) -> String {
     text
 }
 
-/// Bars on a logarithmic scale of latency; their lengths are in proportion to the counts.
+/// Bars on a logarithmic scale of latency; their lengths are proportional to the counts.
 fn histogram(latency: &Latency) -> String {
     let values = latency.recorded();
     let fine = bars(&values, &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]);
-    let bars = if fine.len() <= ROWS {
+    let bars = if fine.len() <= MAX_ROWS {
         fine
     } else {
         bars(&values, &[1.0, 2.0, 5.0])
@@ -420,15 +425,15 @@ fn histogram(latency: &Latency) -> String {
         .max(1);
     let mut text = String::new();
     for (to_ns, count) in bars {
-        let length = (count as f64 * BAR as f64 / most as f64).round() as usize;
-        // What is there is seen, however little.
+        let length = (count as f64 * BAR_WIDTH as f64 / most as f64).round() as usize;
+        // Even a single count is visible.
         let bar = if length == 0 && count > 0 {
             ".".into()
         } else {
             "#".repeat(length)
         };
         let line = format!(
-            "to {:>8}  {bar:BAR$} {:>12}",
+            "to {:>8}  {bar:BAR_WIDTH$} {:>12}",
             show_ns(to_ns),
             show_count(count)
         );
@@ -437,8 +442,8 @@ fn histogram(latency: &Latency) -> String {
     text
 }
 
-/// Counts up to each edge, from the first to the last that is not empty. Edges are `marks` times
-/// powers of ten.
+/// Counts up to each edge, from the first non-empty bar to the last. Edges are `marks` times powers
+/// of ten.
 fn bars(values: &[(u64, u64)], marks: &[f64]) -> Vec<(u64, u64)> {
     let decades = (0..13).map(|power| 10f64.powi(power));
     let edges = decades.flat_map(|decade| marks.iter().map(move |mark| (mark * decade) as u64));
@@ -515,25 +520,25 @@ fn table_of_runs(runs: &[Run]) -> String {
             .level
             .map(|level| show_level(level, run.unit))
             .unwrap_or_default();
-        _ = writeln!(text, "at {level}: {}", accounting(&run.result));
+        _ = writeln!(text, "at {level}: {}", requests_text(&run.result));
     }
     if let Some(run) = runs.first() {
-        _ = writeln!(text, "engine: {}", engine(&run.result));
+        _ = writeln!(text, "engine: {}", engine_text(&run.result));
     }
     text
 }
 
-fn capacity(search: &Search) -> String {
+fn capacity_text(search: &Search) -> String {
     let limit = show_limit(search);
     match search.rate_per_s {
         Some(rate) if search.ended_early => {
-            let rate = show_asked_rate(rate);
+            let rate = show_requested_rate(rate);
             format!(
                 "capacity: at least {rate} requests/s keep {limit}; ended before the limit was found\n"
             )
         }
         Some(rate) => {
-            let rate = show_asked_rate(rate);
+            let rate = show_requested_rate(rate);
             let more = if search.client_was_limit {
                 "; the client gave out first, so the server may have more"
             } else {
@@ -550,7 +555,7 @@ fn capacity(search: &Search) -> String {
             format!("capacity: not even 1 request/s keeps {limit}\n")
         }
         None => {
-            let lowest = show_asked_rate(search.lowest_per_s);
+            let lowest = show_requested_rate(search.lowest_per_s);
             format!(
                 "capacity: not even {lowest} requests/s keep {limit}; fewer have no request in the measured time (measure \
                  longer with -d)\n"
@@ -559,7 +564,7 @@ fn capacity(search: &Search) -> String {
     }
 }
 
-/// The limit as it can be typed.
+/// The limit in the form of the option.
 pub(crate) fn show_limit(search: &Search) -> String {
     let (percent, faults) = (search.limit.quantile * 100.0, search.limit.faults * 100.0);
     let time = units::show_duration(search.limit.latency);
@@ -576,8 +581,8 @@ pub(crate) fn show_limit(search: &Search) -> String {
     format!("{quantile}<{time}{faults}")
 }
 
-/// A rate as it was asked for: without a fraction where it has none.
-fn show_asked_rate(per_s: f64) -> String {
+/// A requested rate, without a fraction if it is an integer.
+fn show_requested_rate(per_s: f64) -> String {
     if per_s.fract() == 0.0 {
         per_s.to_string()
     } else {
@@ -589,7 +594,7 @@ fn show_level(level: Level, unit: RateUnit) -> String {
     match level {
         Level::Connections(1) => "1 connection".into(),
         Level::Connections(count) => format!("{count} connections"),
-        Level::RatePerS(rate) => format!("{} {}", show_asked_rate(rate), unit.per_s()),
+        Level::RatePerS(rate) => format!("{} {}", show_requested_rate(rate), unit.per_s()),
     }
 }
 
@@ -669,7 +674,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_is_told_in_full_with_its_warning_first() {
+    fn a_single_run_is_shown_in_full_with_its_warning_first() {
         check(
             Mode::Single,
             None,
@@ -726,7 +731,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_is_told_by_its_runs_and_its_end() {
+    fn a_search_is_shown_by_its_runs_and_its_result() {
         let limit = crate::load_cli::options::limit("p99.9<5ms,faults<0.5%").unwrap();
         let search = Search {
             limit,
@@ -758,9 +763,9 @@ mod tests {
     }
 
     #[test]
-    fn a_search_that_was_ended_says_what_it_knows() {
-        let said = |rate_per_s| {
-            capacity(&Search {
+    fn an_interrupted_search_shows_its_result_so_far() {
+        let text = |rate_per_s| {
+            capacity_text(&Search {
                 limit: crate::load_cli::options::limit("p99<5ms").unwrap(),
                 rate_per_s,
                 lowest_per_s: 1.0,
@@ -772,13 +777,13 @@ mod tests {
             capacity: at least 2000 requests/s keep p99<5ms; ended before the limit was found
             capacity: not found before the early end; no rate tried until then keeps p99<5ms
         "#]]
-        .assert_eq(&(said(Some(2000.0)) + &said(None)));
+        .assert_eq(&(text(Some(2000.0)) + &text(None)));
     }
 
     #[test]
     fn a_search_that_finds_nothing_names_the_lowest_rate_that_it_tried() {
-        let said = |lowest_per_s| {
-            capacity(&Search {
+        let text = |lowest_per_s| {
+            capacity_text(&Search {
                 limit: crate::load_cli::options::limit("p99<1us").unwrap(),
                 rate_per_s: None,
                 lowest_per_s,
@@ -790,11 +795,11 @@ mod tests {
             capacity: not even 1 request/s keeps p99<1us
             capacity: not even 5 requests/s keep p99<1us; fewer have no request in the measured time (measure longer with -d)
         "#]]
-        .assert_eq(&(said(1.0) + &said(5.0)));
+        .assert_eq(&(text(1.0) + &text(5.0)));
     }
 
-    /// A run of 2 s of an open loop: 1,000 of 6,000 requests were answered in it, and all later.
-    fn flooded(mix: Mix) -> (Job, Run) {
+    /// An open loop of 2 s: 1,000 of 6,000 requests were answered in the window, the others later.
+    fn overloaded(mix: Mix) -> (Job, Run) {
         let mut job = job(Mode::Single);
         job.traffic = Traffic {
             mix,
@@ -821,16 +826,16 @@ mod tests {
         (job, run)
     }
 
-    /// The lines that begin so.
-    fn lines(text: &str, begins: &[&str]) -> String {
-        let wanted = |line: &&str| begins.iter().any(|begin| line.starts_with(begin));
+    /// The lines that start with one of the prefixes.
+    fn lines(text: &str, prefixes: &[&str]) -> String {
+        let wanted = |line: &&str| prefixes.iter().any(|prefix| line.starts_with(prefix));
         text.lines().filter(wanted).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
-    fn cpu_and_bytes_are_shared_by_what_was_answered_in_the_same_time() {
-        let (job, run) = flooded(Mix::Round(vec![]));
-        let text = heading(&job) + &single(&run);
+    fn cpu_time_and_bytes_are_those_of_responses_in_the_window() {
+        let (job, run) = overloaded(Mix::Round(vec![]));
+        let text = heading(&job) + &run_text(&run);
         expect![[r#"
             http://a.org/  open loop, 3000 requests/s equally spaced, 64 connections kept alive, 64 client threads (100 asked for; each has a connection)
             rate         500/s successful requests, 3,000/s asked for
@@ -841,10 +846,10 @@ mod tests {
     }
 
     #[test]
-    fn a_script_has_visitors_where_others_have_requests() {
+    fn the_rate_of_a_script_is_that_of_visitors() {
         let script = load::script::Script::read("shop", "visit /\nthink 1s\nvisit /a\n").unwrap();
-        let (job, run) = flooded(Mix::Sessions(script.clone()));
-        let text = heading(&job) + &single(&run);
+        let (job, run) = overloaded(Mix::Sessions(script.clone()));
+        let text = heading(&job) + &run_text(&run);
         expect![[r#"
             http://a.org/  open loop, 3000 visitors/s equally spaced, 64 connections kept alive, 64 client threads (100 asked for; each has a connection)
             rate         500/s successful requests

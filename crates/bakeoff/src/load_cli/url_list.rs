@@ -1,12 +1,12 @@
-//! A list of URLs: what a mix of requests is drawn from.
+//! A list of URLs, from which a mix of requests is drawn.
 //!
 //! ```text
 //! # weight, then a path, or a URL of the same server
 //! 8 /index.html
 //! 2 http://127.0.0.1:8080/search?q=x
 //! ```
-//! Without any weight, connections go round the list. With some, requests are drawn at random; a
-//! line without one weighs 1. A path may hold blanks, but for one before `#`, which begins a comment.
+//! Without any weight, connections go through the list in turn. With weights, requests are drawn at
+//! random; a line without a weight weighs 1. A path may contain blanks; ` #` begins a comment.
 
 use base::input::problem::{Problem, Problems};
 use load::url::{Url, encode, without_comment};
@@ -18,7 +18,10 @@ pub(crate) struct Entry {
     pub(crate) path: String,
 }
 
-/// Reads a list, known to the user as `file`, for the server of `site`; all mistakes at once.
+/// Reads a list of paths on the server of `site`; `file` is its name for messages.
+///
+/// # Errors
+/// All mistakes of the list.
 pub(crate) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Problems> {
     let (mut entries, mut problems) = (Vec::new(), Vec::new());
     let problem = |line, what: String, remedy: &str| Problem {
@@ -52,22 +55,22 @@ pub(crate) fn read(file: &str, text: &str, site: &Url) -> Result<Vec<Entry>, Pro
 }
 
 fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
-    let (weight, place) = split_weight(line)?;
-    if place.starts_with('/') {
-        let path = place.split('#').next().unwrap_or_default();
+    let (weight, target) = split_weight(line)?;
+    if target.starts_with('/') {
+        let path = target.split('#').next().unwrap_or_default();
         let path = encode(path).map_err(|why| (why, ""))?;
         return Ok(Entry { weight, path });
     }
-    if !place.contains("://") {
+    if !target.contains("://") {
         return Err((
-            format!("not a path: {place}"),
+            format!("not a path: {target}"),
             "begin it with /, or write the whole URL",
         ));
     }
-    let url = Url::read(place).map_err(|why| (why, ""))?;
+    let url = Url::read(target).map_err(|why| (why, ""))?;
     if !url.is_same_site(site) {
         return Err((
-            format!("another server: {place}"),
+            format!("another server: {target}"),
             "one load asks one server",
         ));
     }
@@ -77,7 +80,7 @@ fn entry(line: &str, site: &Url) -> Result<Entry, (String, &'static str)> {
     })
 }
 
-/// The weight of a line, if there is one, and what follows it. A path may hold blanks.
+/// Splits a line into its weight, if there is one, and the rest. A path may contain blanks.
 fn split_weight(line: &str) -> Result<(Option<u32>, &str), (String, &'static str)> {
     let (first, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if rest.is_empty() || first.starts_with('/') || first.contains("://") {
@@ -101,9 +104,9 @@ mod tests {
     #[test]
     fn lines_have_a_path_and_may_have_a_weight() {
         let entries = list("# all\n/ä\n\n 3 /b?c \n2 http://a.org:80/d\n").unwrap();
-        let seen: Vec<_> = entries.iter().map(|one| (one.weight, &*one.path)).collect();
+        let entries = entries.iter().map(|entry| (entry.weight, &*entry.path));
         assert_eq!(
-            seen,
+            entries.collect::<Vec<_>>(),
             [(None, "/%C3%A4"), (Some(3), "/b?c"), (Some(2), "/d")]
         );
     }
@@ -112,9 +115,9 @@ mod tests {
     fn a_path_may_hold_blanks_and_a_line_may_end_with_a_comment() {
         let text = "  /my page.html  \r\n3\t/a  b?c=d e # often\nhttp://a.org/f g\n7 http://a.org/h i#j\n/k#l\n\t# none\n";
         let entries = list(text).unwrap();
-        let seen: Vec<_> = entries.iter().map(|one| (one.weight, &*one.path)).collect();
+        let entries = entries.iter().map(|entry| (entry.weight, &*entry.path));
         assert_eq!(
-            seen,
+            entries.collect::<Vec<_>>(),
             [
                 (None, "/my%20page.html"),
                 (Some(3), "/a%20%20b?c=d%20e"),
@@ -126,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn all_mistakes_of_a_list_are_told_with_their_lines() {
+    fn all_mistakes_of_a_list_are_reported_with_their_lines() {
         let wrong = list("many /a\n1 2 /b\nc\nhttp://b.org/\n").unwrap_err();
         expect![[r#"
             urls:1: not a weight: many (write it like 3)

@@ -1,4 +1,4 @@
-//! A client host: waits for a coordinator, does its part of a load, and hands back what it saw.
+//! A client host: waits for a coordinator, runs its part of a load, and sends back the result.
 
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use load::{clock, run};
 use record::load::{LoadResult, Tick};
 
 use crate::load_cli::channel;
-use crate::load_cli::channel::{Channel, LONG_BYTES, ToCoordinator, ToWorker};
+use crate::load_cli::channel::{Channel, MAX_TRUSTED_BYTES, ToCoordinator, ToWorker};
 use crate::load_cli::ports::{Peak, Ports};
 use crate::out;
 use base::secret::lobby::{Heard, Lobby, Peer};
 use base::secret::{Secret, Side};
 
-/// How often a worker looks whether its user ends it.
-const POLL: Duration = Duration::from_millis(20);
+/// How often a worker checks whether its user stops it.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Serves one coordinator after the other until the user ends it.
+/// Serves one coordinator after another until the user stops it.
 pub(crate) fn serve_coordinators(
     at: SocketAddr,
     secret: &Secret,
@@ -35,13 +35,13 @@ pub(crate) fn serve_coordinators(
         "waiting for a coordinator: {}",
         listener.local_addr()?
     ));
-    let mut lobby = Lobby::new(channel::SHORT_BYTES);
+    let mut lobby = Lobby::new(channel::MAX_UNTRUSTED_BYTES);
     let begin = Instant::now();
     while !stop.load(Ordering::Relaxed) {
         while let Ok((stream, from)) = listener.accept() {
-            match greet(stream, from, &mut lobby, build, begin.elapsed()) {
+            match send_hello(stream, from, &mut lobby, build, begin.elapsed()) {
                 Ok(None) => {}
-                Ok(Some(let_go)) => tell(let_go),
+                Ok(Some(dismissed)) => print_dismissal(dismissed),
                 Err(why) => out::error_line(&format!("{from}: {why:#}")),
             }
         }
@@ -56,23 +56,23 @@ pub(crate) fn serve_coordinators(
                         Err(why) => format!("{from}: {why:#}"),
                     });
                 }
-                Heard::LetGo(..) => tell(heard),
+                Heard::LetGo(..) => print_dismissal(heard),
             }
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }
 
-/// Says who was let go before it had proved itself.
-fn tell(heard: Heard<TcpStream>) {
+/// Prints which peer was dismissed before it proved that it knows the secret.
+fn print_dismissal(heard: Heard<TcpStream>) {
     if let Heard::LetGo(peer, why) = heard {
         out::error_line(&format!("{}: {why}", peer.from));
     }
 }
 
-/// Both sides prove that they know the secret, the coordinator first: it is told a number, and has to send its proof.
-fn greet(
+/// Sends the nonce of the authentication. Both sides prove that they know the secret, the coordinator first.
+fn send_hello(
     mut stream: TcpStream,
     from: SocketAddr,
     lobby: &mut Lobby<TcpStream>,
@@ -92,7 +92,7 @@ fn greet(
     Ok(lobby.enter(stream, from, nonce, now))
 }
 
-/// One coordinator, from its proof to the result.
+/// Serves one coordinator, from its proof to the result.
 fn serve(peer: Peer<TcpStream>, secret: &Secret, stop: &AtomicBool) -> Result<LoadResult> {
     let Peer {
         stream,
@@ -106,41 +106,41 @@ fn serve(peer: Peer<TcpStream>, secret: &Secret, stop: &AtomicBool) -> Result<Lo
     let mut channel = Channel::new(stream)?;
     let closer = channel.sender()?;
     let is_done = AtomicBool::new(false);
-    let done = std::thread::scope(|scope| {
+    let result = std::thread::scope(|scope| {
         scope.spawn(|| close_when_stopped(&closer, stop, &is_done));
-        let done =
-            admit(&mut channel, secret, &nonce, &line).and_then(|()| run_one(&mut channel, stop));
+        let result = authenticate(&mut channel, secret, &nonce, &line)
+            .and_then(|()| run_load(&mut channel, stop));
         is_done.store(true, Ordering::Relaxed);
-        done
+        result
     });
-    if let Err(why) = &done {
-        // The coordinator may be gone; then nobody needs to know.
+    if let Err(why) = &result {
+        // The coordinator may be gone, so a failed send does not matter.
         let _ = channel.send(&ToCoordinator::Refused {
             why: format!("{why:#}"),
         });
     }
-    done
+    result
 }
 
-/// Ends the connection when the user ends this worker: whoever waits for a message of the
-/// coordinator then goes on.
+/// Closes the connection when the user stops this worker, so that a thread that waits for a message
+/// of the coordinator returns.
 fn close_when_stopped(closer: &TcpStream, stop: &AtomicBool, is_done: &AtomicBool) {
     while !is_done.load(Ordering::Relaxed) {
         if stop.load(Ordering::Relaxed) {
-            // The coordinator may have gone first.
+            // The coordinator may have closed it first.
             let _ = closer.shutdown(Shutdown::Both);
             return;
         }
-        std::thread::sleep(POLL);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 
-fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
+fn run_load(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
     let ToWorker::Prepare(spec) = channel.receive()? else {
         bail!("unexpected message of the coordinator (is it of this version?)");
     };
     let traffic = spec.traffic()?;
-    check(&traffic)?;
+    check_resources(&traffic)?;
     channel.send(&ToCoordinator::Ready)?;
     loop {
         match channel.receive()? {
@@ -156,13 +156,18 @@ fn run_one(channel: &mut Channel, stop: &AtomicBool) -> Result<LoadResult> {
     }
 }
 
-/// Takes a coordinator's proof, and sends it this worker's.
-fn admit(channel: &mut Channel, secret: &Secret, own: &str, line: &[u8]) -> Result<()> {
-    let said = serde_json::from_slice(line).context("not a message of bakeoff")?;
-    let ToWorker::Proof { nonce, proof } = said else {
+/// Checks a coordinator's proof, and sends this worker's proof.
+fn authenticate(
+    channel: &mut Channel,
+    secret: &Secret,
+    our_nonce: &str,
+    line: &[u8],
+) -> Result<()> {
+    let message = serde_json::from_slice(line).context("not a message of bakeoff")?;
+    let ToWorker::Proof { nonce, proof } = message else {
         bail!("unexpected message of the coordinator");
     };
-    let nonces = [own, &*nonce];
+    let nonces = [our_nonce, &*nonce];
     ensure!(
         secret.proves(Side::Coordinator, nonces, &proof),
         "coordinator knows another secret (give all hosts the same --secret-file)"
@@ -170,12 +175,12 @@ fn admit(channel: &mut Channel, secret: &Secret, own: &str, line: &[u8]) -> Resu
     channel.send(&ToCoordinator::Proof {
         proof: secret.proof(Side::Worker, nonces),
     })?;
-    channel.limit_bytes = LONG_BYTES;
+    channel.limit_bytes = MAX_TRUSTED_BYTES;
     Ok(())
 }
 
-/// What this host can know beforehand.
-fn check(traffic: &Traffic) -> Result<()> {
+/// Checks that this host has enough ports and file descriptors.
+fn check_resources(traffic: &Traffic) -> Result<()> {
     let peak = Peak {
         connections: traffic.connections,
         rate_per_s: traffic.schedule.rate_per_s(),
@@ -187,7 +192,7 @@ fn check(traffic: &Traffic) -> Result<()> {
     run::allow_connections(peak.connections)
 }
 
-/// Runs the load, and listens meanwhile: a coordinator that says stop or is gone ends it.
+/// Runs the load. Meanwhile, a stop message or the end of the connection ends it.
 fn send_load(
     channel: &mut Channel,
     traffic: &Traffic,
@@ -203,7 +208,7 @@ fn send_load(
     std::thread::scope(|scope| {
         let flag = Arc::clone(&stop);
         scope.spawn(move || {
-            // Whatever comes, stop or the end of the line: there is nobody to load for any more.
+            // Any message, or the end of the connection, stops the load.
             let _ = channel.receive::<ToWorker>();
             flag.store(true, Ordering::Relaxed);
         });
@@ -211,7 +216,7 @@ fn send_load(
             send_tick(&mut sender, tick, &stop);
         };
         let result = run::run_at(traffic, at_ns, &stop, on_tick);
-        let said = match &result {
+        let sent = match &result {
             Ok(_) if user_stops.load(Ordering::Relaxed) => Ok(()),
             Ok(result) => {
                 let result = Box::new(result.clone());
@@ -219,23 +224,23 @@ fn send_load(
             }
             Err(_) => Ok(()),
         };
-        // The listener would wait for a coordinator that has nothing more to say.
+        // The coordinator sends nothing more, so the receiving thread must be released.
         let _ = closer.shutdown(Shutdown::Read);
-        said?;
+        sent?;
         ensure!(!user_stops.load(Ordering::Relaxed), "ended by its own user");
         result
     })
 }
 
-/// Tells of a second; without a coordinator there is no reason to go on.
+/// Sends the counts of a second. Stops the load if the coordinator is gone.
 fn send_tick(sender: &mut TcpStream, tick: Tick, stop: &AtomicBool) {
-    // Nobody keeps the timeline before the result has come.
+    // The coordinator takes the timeline from the result.
     let tick = Tick {
         ended: Vec::new(),
         ..tick
     };
-    let said = channel::send(sender, &ToCoordinator::Tick(tick));
-    if said.is_err() {
+    let sent = channel::send(sender, &ToCoordinator::Tick(tick));
+    if sent.is_err() {
         stop.store(true, Ordering::Relaxed);
     }
 }

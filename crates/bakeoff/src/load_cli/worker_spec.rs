@@ -1,5 +1,4 @@
-//! A load in the form in which it travels: the whole of it, so that a worker needs no file and asks
-//! nobody.
+//! A load as it is sent to a worker. It is complete, so a worker needs no files.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,11 +20,11 @@ use sha2::{Digest as _, Sha256};
 pub(crate) struct WorkerSpec {
     server: SocketAddr,
     host: String,
-    /// Streams of HTTP/2; none for HTTP/1.1.
+    /// Streams of HTTP/2; `None` for HTTP/1.1.
     http2_streams: Option<u32>,
     tls: Option<TlsSpec>,
     mix: MixSpec,
-    /// None for a closed loop.
+    /// `None` for a closed loop.
     rate_per_s: Option<f64>,
     poisson: bool,
     think_ns: (u64, u64),
@@ -45,7 +44,7 @@ pub(crate) struct WorkerSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct TlsSpec {
     name: String,
-    /// Authorities in base 64; none trusts anybody.
+    /// CA certificates in base 64; `None` accepts any certificate.
     roots: Option<Vec<String>>,
     resumption: bool,
 }
@@ -77,7 +76,7 @@ enum CpusSpec {
     Own,
 }
 
-/// What is known of a expected body; bytes and hashes in base 64.
+/// The expected body; bytes and hashes are in base 64.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ContentSpec {
@@ -87,12 +86,12 @@ enum ContentSpec {
     Begins(String),
 }
 
-/// Longer bodies travel as their hash.
-const INLINE_BODY_BYTES: usize = 1 << 20;
+/// For longer expected bodies, only the hash is sent.
+const MAX_INLINE_BODY_BYTES: usize = 1 << 20;
 
 impl WorkerSpec {
-    /// Everything of a load but its source addresses, which are another host's own. `script` is the
-    /// text of the script, where there is one.
+    /// A load without its source addresses, which differ by host. `script` is the text of the
+    /// script, if there is one.
     pub(crate) fn new(traffic: &Traffic, script: Option<&str>) -> Self {
         let (rate_per_s, poisson, think) = match traffic.schedule {
             Schedule::Closed { think } => (None, false, think),
@@ -134,7 +133,7 @@ impl WorkerSpec {
         }
     }
 
-    /// The load again.
+    /// Converts the spec back to the load.
     pub(crate) fn traffic(&self) -> Result<Traffic> {
         Ok(Traffic {
             server: self.server,
@@ -192,7 +191,7 @@ impl TlsSpec {
     fn new(tls: &Tls) -> Self {
         let roots = match &tls.trust {
             Trust::Any => None,
-            Trust::Roots(roots) => Some(roots.iter().map(|root| text(root)).collect()),
+            Trust::Roots(roots) => Some(roots.iter().map(|root| encode(root)).collect()),
         };
         Self {
             name: tls.name.clone(),
@@ -207,7 +206,7 @@ impl TlsSpec {
             Some(roots) => Trust::Roots(
                 roots
                     .iter()
-                    .map(|root| bytes(root))
+                    .map(|root| decode(root))
                     .collect::<Result<_>>()?,
             ),
         };
@@ -253,22 +252,22 @@ impl RequestSpec {
             Content::Any => ContentSpec::Any,
             Content::Hash { length, sha256 } => ContentSpec::Hash {
                 length: *length,
-                sha256: text(sha256),
+                sha256: encode(sha256),
             },
-            Content::Bytes(bytes) if bytes.len() <= INLINE_BODY_BYTES => {
-                ContentSpec::Bytes(text(bytes))
+            Content::Bytes(bytes) if bytes.len() <= MAX_INLINE_BODY_BYTES => {
+                ContentSpec::Bytes(encode(bytes))
             }
             Content::Bytes(bytes) => ContentSpec::Hash {
                 length: bytes.len() as u64,
-                sha256: text(&Sha256::digest(bytes)),
+                sha256: encode(&Sha256::digest(bytes)),
             },
-            Content::Begins(bytes) => ContentSpec::Begins(text(bytes)),
+            Content::Begins(bytes) => ContentSpec::Begins(encode(bytes)),
         };
         Self {
             method: exchange.method.clone(),
             path: exchange.path.clone(),
             headers: exchange.headers.clone(),
-            body: text(&exchange.body),
+            body: encode(&exchange.body),
             status: exchange.expect.status,
             content,
         }
@@ -279,18 +278,18 @@ impl RequestSpec {
             ContentSpec::Any => Content::Any,
             ContentSpec::Hash { length, sha256 } => Content::Hash {
                 length: *length,
-                sha256: bytes(sha256)?
+                sha256: decode(sha256)?
                     .try_into()
                     .map_err(|_| anyhow::anyhow!("not a SHA-256: {sha256}"))?,
             },
-            ContentSpec::Bytes(body) => Content::Bytes(bytes(body)?.into()),
-            ContentSpec::Begins(body) => Content::Begins(bytes(body)?.into()),
+            ContentSpec::Bytes(body) => Content::Bytes(decode(body)?.into()),
+            ContentSpec::Begins(body) => Content::Begins(decode(body)?.into()),
         };
         Ok(Exchange {
             method: self.method.clone(),
             path: self.path.clone(),
             headers: self.headers.clone(),
-            body: bytes(&self.body)?,
+            body: decode(&self.body)?,
             expect: Expect {
                 status: self.status,
                 content,
@@ -299,11 +298,11 @@ impl RequestSpec {
     }
 }
 
-fn text(bytes: &[u8]) -> String {
+fn encode(bytes: &[u8]) -> String {
     BASE64_STANDARD.encode(bytes)
 }
 
-fn bytes(text: &str) -> Result<Vec<u8>> {
+fn decode(text: &str) -> Result<Vec<u8>> {
     BASE64_STANDARD.decode(text).context("not base 64")
 }
 
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_load_survives_its_journey() {
+    fn a_load_is_unchanged_after_encoding_and_decoding() {
         let post = Exchange {
             method: "POST".into(),
             headers: vec![("A".into(), "b".into())],

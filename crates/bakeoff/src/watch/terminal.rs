@@ -1,8 +1,8 @@
-//! One run in a terminal: looked at, drawn, and left when the user has seen enough. Without a terminal, a line when something changed.
+//! Shows one run in a terminal until the user quits. Without a terminal, prints a line whenever something changed.
 //!
 //! ```text
-//! screen  what is drawn, from a snapshot and a choice: no terminal is needed for that
-//! keys    what keys do
+//! screen  draws a snapshot and a choice; tests need no terminal for it
+//! keys    handles keys
 //! ```
 
 mod keys;
@@ -24,30 +24,33 @@ use record::live::{Eyes, PACE, Snapshot, State, Watched};
 use keys::{Choice, Step};
 use screen::{Palette, View};
 
-/// How long a key or a signal may wait.
-const TICK: Duration = Duration::from_millis(200);
+/// Longest wait for a key, so that signals are noticed in time.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Watches a run until the user has seen enough, or `stop` is set. Without a terminal `line` gets a line when something has changed,
-/// until the run is over.
+/// Shows a run until the user quits or `stop` is set. Without a terminal, calls `print_line` whenever something changed, until
+/// the run is over.
 ///
 /// # Errors
-/// Where there is no such run, and where the terminal cannot be used.
-pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, line: &dyn Fn(&str)) -> Result<()> {
+/// There is no such run, or the terminal cannot be used.
+pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, print_line: &dyn Fn(&str)) -> Result<()> {
     let mut watched = Watched::new(dir, eyes);
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-        return print(&mut watched, stop, line);
+        return print_changes(&mut watched, stop, print_line);
     }
-    let first = first(&mut watched)?;
-    // It puts the terminal back on a panic too.
+    let first = first_snapshot(&mut watched)?;
+    // ratatui restores the terminal on a panic too.
     let mut terminal = ratatui::try_init()
         .context("cannot use this terminal (without one, lines are printed: add | cat)")?;
-    let shown = show(&mut terminal, &mut watched, first, stop);
+    let shown = show_screen(&mut terminal, &mut watched, first, stop);
     ratatui::restore();
     shown
 }
 
-/// The run as it is, where there is one.
-fn first(watched: &mut Watched) -> Result<Snapshot> {
+/// The current state of the run.
+///
+/// # Errors
+/// There is no such run.
+fn first_snapshot(watched: &mut Watched) -> Result<Snapshot> {
     let now = watched.look(false);
     if now.state == State::NotThere {
         let dir = watched.dir().path();
@@ -59,7 +62,7 @@ fn first(watched: &mut Watched) -> Result<Snapshot> {
     Ok(now)
 }
 
-fn show(
+fn show_screen(
     terminal: &mut DefaultTerminal,
     watched: &mut Watched,
     mut now: Snapshot,
@@ -69,7 +72,7 @@ fn show(
     let mut choice = Choice::default();
     let mut looked: Option<Instant> = None;
     while !stop.load(Ordering::Relaxed) {
-        // First of all a screen, even where judging takes its time.
+        // The first screen is drawn before the run is judged, which may take time.
         let is_due = looked.is_some_and(|at| at.elapsed() >= Watched::pace(&now));
         if is_due {
             now = watched.look(true);
@@ -93,43 +96,49 @@ fn show(
             palette,
         };
         terminal.draw(|frame| screen::draw(frame, view))?;
-        if !event::poll(TICK).context("cannot read keys")? {
+        if !event::poll(POLL_INTERVAL).context("cannot read keys")? {
             continue;
         }
         match event::read().context("cannot read keys")? {
-            Event::Key(key) if key.kind != KeyEventKind::Release => match choice.take(&now, key) {
-                Step::Stay => {}
-                Step::Leave => return Ok(()),
-            },
+            Event::Key(key) if key.kind != KeyEventKind::Release => {
+                match choice.handle_key(&now, key) {
+                    Step::Stay => {}
+                    Step::Leave => return Ok(()),
+                }
+            }
             _ => {}
         }
     }
     Ok(())
 }
 
-/// A line when something has changed, at most one at each look.
-fn print(watched: &mut Watched, stop: &AtomicBool, line: &dyn Fn(&str)) -> Result<()> {
-    let mut now = first(watched)?;
-    let mut before = String::new();
+/// Prints a line whenever something changed.
+fn print_changes(
+    watched: &mut Watched,
+    stop: &AtomicBool,
+    print_line: &dyn Fn(&str),
+) -> Result<()> {
+    let mut now = first_snapshot(watched)?;
+    let mut printed = String::new();
     loop {
-        now = if now.attempts.is_empty() && !now.entries.is_empty() && before.is_empty() {
-            now
-        } else {
-            watched.look(true)
-        };
-        let told = judge::topics::live::document::line(&now);
-        // The time of day alone is no news.
-        let news = told.split_once(' ').map_or("", |(_, news)| news).to_owned();
-        if news != before {
-            line(&told);
-            before = news;
+        let is_first_of_new_run =
+            now.attempts.is_empty() && !now.entries.is_empty() && printed.is_empty();
+        if !is_first_of_new_run {
+            now = watched.look(true);
+        }
+        let line = judge::topics::live::document::line(&now);
+        // The line begins with the time of day, which does not count as a change.
+        let content = line.split_once(' ').map_or("", |(_, content)| content);
+        if content != printed {
+            print_line(&line);
+            printed = content.to_owned();
         }
         if now.state != State::Running || stop.load(Ordering::Relaxed) {
             return Ok(());
         }
         let next = Instant::now() + Watched::pace(&now);
         while Instant::now() < next && !stop.load(Ordering::Relaxed) {
-            thread::sleep(TICK);
+            thread::sleep(POLL_INTERVAL);
         }
     }
 }

@@ -1,15 +1,15 @@
-//! All runs below a directory as pages that keep themselves up to date. Read-only: GET and HEAD, and no path of a request is ever a
-//! path of a file.
+//! Serves all runs below a directory as pages that update themselves. Only GET and HEAD are allowed, and the path of a request
+//! is never used as the path of a file.
 //!
 //! ```text
-//! accept -> a thread for each connection, no more than so many
-//!   http     one request, within its time
-//!   guard    whose request it is: host, token; who may ask gets a seat
-//!   board    the runs, each looked at once for all who watch it
-//!   events   parts that changed, as server-sent events (HTML, section 9.2)
+//! accept -> a thread for each connection, up to a limit
+//!   http     reads one request, with a timeout
+//!   guard    checks host and token
+//!   board    the state of the runs, shared by all connections
+//!   events   sends changed parts as server-sent events (HTML, section 9.2)
 //! ```
-//! A thread for each connection and blocking sockets with deadlines: those who watch are few, and a client that stalls holds a thread
-//! that sleeps, for so long as it may.
+//! There are few clients, so each connection has a thread with a blocking socket. A client that stalls only holds a sleeping
+//! thread until a timeout.
 
 mod board;
 mod events;
@@ -34,41 +34,40 @@ pub use guard::Guard;
 use guard::Refusal;
 use http::{Answer, Request};
 
-/// Connections at a time whose requests may be answered; those that wait for events are among them.
-const CONNECTIONS: usize = 64;
+/// Limit on connections with an admitted request, including those that wait for events.
+const MAX_CONNECTIONS: usize = 64;
 
-/// Connections at a time that have not sent their request, or have no right to an answer.
-const WAITING: usize = 64;
+/// Limit on connections without an admitted request.
+const MAX_WAITING: usize = 64;
 
-/// Pages that are kept up to date at a time.
-const WATCHERS: usize = 48;
+/// Limit on connections that wait for events.
+const MAX_WATCHERS: usize = 48;
 
-/// How long to wait after the system had no descriptor for a connection.
-const NO_DESCRIPTOR: Duration = Duration::from_millis(100);
+/// Pause after an error of `accept`, for instance if there is no free file descriptor.
+const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// The server, listening.
+/// The listening server.
 pub struct Server {
     listener: TcpListener,
     shared: Arc<Shared>,
 }
 
-/// What all connections share.
+/// State that all connections share.
 struct Shared {
     board: Board,
     guard: Guard,
     connections: AtomicUsize,
-    line: Mutex<Line>,
+    waiting: Mutex<WaitingConnections>,
     watchers: AtomicUsize,
-    /// How long clients may take.
     patience: Patience,
 }
 
-/// How long clients may take.
+/// Timeouts for clients.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// For a request.
+    /// For sending a request.
     pub request: Duration,
-    /// To take an answer, or what changed.
+    /// For receiving an answer or an event.
     pub answer: Duration,
 }
 
@@ -85,7 +84,7 @@ impl Server {
     /// Listens for requests about the runs below `dir`.
     ///
     /// # Errors
-    /// Where `dir` cannot be listed, and where nobody can listen at `address`.
+    /// `dir` cannot be listed, or the server cannot listen at `address`.
     pub fn listen(
         dir: &Path,
         address: SocketAddr,
@@ -94,37 +93,37 @@ impl Server {
         patience: Patience,
     ) -> Result<Self> {
         let board = Board::new(dir, eyes).map_err(anyhow::Error::msg)?;
-        let listener = TcpListener::bind(address).with_context(|| refused(address))?;
+        let listener = TcpListener::bind(address).with_context(|| listen_error(address))?;
         Ok(Self {
             listener,
             shared: Arc::new(Shared {
                 board,
                 guard,
                 connections: AtomicUsize::new(0),
-                line: Mutex::default(),
+                waiting: Mutex::default(),
                 watchers: AtomicUsize::new(0),
                 patience,
             }),
         })
     }
 
-    /// Where it listens: the port too, where any was asked for.
+    /// The address with the actual port.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers requests for as long as the program lives.
+    /// Answers requests until the program ends.
     pub fn run(&self) -> ! {
         loop {
             let Ok((stream, _)) = self.listener.accept() else {
-                thread::sleep(NO_DESCRIPTOR);
+                thread::sleep(RETRY_DELAY);
                 continue;
             };
-            // Without a second descriptor for it nobody could close it later: it is closed now.
-            let Some(waiting) = Waiting::join(&self.shared, &stream) else {
+            // If there is no second descriptor for closing it later, the connection is closed now.
+            let Some(waiting) = Waiting::enter(&self.shared, &stream) else {
                 continue;
             };
-            // Where no thread can be had the connection is closed, as the client sees.
+            // If there is no thread for it, the connection is closed.
             let _ = thread::Builder::new()
                 .name("connection".into())
                 .spawn(move || serve(&stream, waiting));
@@ -134,70 +133,71 @@ impl Server {
 
 const BUSY: &str = "too many connections: close pages that nobody looks at";
 
-/// What to say where nobody can listen.
-fn refused(address: SocketAddr) -> String {
+/// The message if the server cannot listen.
+fn listen_error(address: SocketAddr) -> String {
     format!("cannot listen: {address} (name another address with --listen)")
 }
 
-/// One of a bounded number of seats, given back when it is dropped.
-struct Place {
+/// One of a limited number of slots; dropping it releases the slot.
+struct Slot {
     shared: Arc<Shared>,
-    seat: Seat,
+    kind: SlotKind,
 }
 
 #[derive(Clone, Copy)]
-enum Seat {
+enum SlotKind {
     Connection,
     Watcher,
 }
 
-impl Place {
-    fn take(shared: &Arc<Shared>, seat: Seat) -> Option<Self> {
-        let (taken, most) = match seat {
-            Seat::Connection => (&shared.connections, CONNECTIONS),
-            Seat::Watcher => (&shared.watchers, WATCHERS),
+impl Slot {
+    fn take(shared: &Arc<Shared>, kind: SlotKind) -> Option<Self> {
+        let (taken, limit) = match kind {
+            SlotKind::Connection => (&shared.connections, MAX_CONNECTIONS),
+            SlotKind::Watcher => (&shared.watchers, MAX_WATCHERS),
         };
-        let one_more = |taken: usize| (taken < most).then_some(taken + 1);
+        let increment = |taken: usize| (taken < limit).then_some(taken + 1);
         taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more)
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment)
             .ok()?;
         Some(Self {
             shared: Arc::clone(shared),
-            seat,
+            kind,
         })
     }
 }
 
-impl Drop for Place {
+impl Drop for Slot {
     fn drop(&mut self) {
-        let taken = match self.seat {
-            Seat::Connection => &self.shared.connections,
-            Seat::Watcher => &self.shared.watchers,
+        let taken = match self.kind {
+            SlotKind::Connection => &self.shared.connections,
+            SlotKind::Watcher => &self.shared.watchers,
         };
         taken.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-/// A connection that has not shown yet that it may have a seat. There is always room for one more: the one that has waited longest is
-/// closed for it, so that nobody without the token keeps those out who have it.
+/// A connection without an admitted request. If there are too many, the oldest one is closed for a new one, so clients
+/// without the token cannot keep others out.
 struct Waiting {
     shared: Arc<Shared>,
     number: u64,
 }
 
 impl Waiting {
-    fn join(shared: &Arc<Shared>, stream: &TcpStream) -> Option<Self> {
+    fn enter(shared: &Arc<Shared>, stream: &TcpStream) -> Option<Self> {
         let stream = stream.try_clone().ok()?;
-        let mut line = shared.line.lock().unwrap_or_else(PoisonError::into_inner);
-        if line.streams.len() == WAITING
-            && let Some((_, longest)) = line.streams.pop_first()
+        let waiting = shared.waiting.lock();
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        if waiting.streams.len() == MAX_WAITING
+            && let Some((_, oldest)) = waiting.streams.pop_first()
         {
-            // One that is closed already needs no closing.
-            let _ = longest.shutdown(Shutdown::Both);
+            // This fails if it is closed already.
+            let _ = oldest.shutdown(Shutdown::Both);
         }
-        let number = line.next;
-        line.next += 1;
-        line.streams.insert(number, stream);
+        let number = waiting.next;
+        waiting.next += 1;
+        waiting.streams.insert(number, stream);
         Some(Self {
             shared: Arc::clone(shared),
             number,
@@ -207,36 +207,36 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        let line = self.shared.line.lock();
-        let mut line = line.unwrap_or_else(PoisonError::into_inner);
-        line.streams.remove(&self.number);
+        let waiting = self.shared.waiting.lock();
+        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
+        waiting.streams.remove(&self.number);
     }
 }
 
-/// Connections that wait, by their numbers in the order in which they came.
+/// Connections without an admitted request, by number, oldest first.
 #[derive(Default)]
-struct Line {
+struct WaitingConnections {
     next: u64,
     streams: BTreeMap<u64, TcpStream>,
 }
 
-/// One connection: a request and its answer.
+/// Serves one connection: a request and its answer.
 fn serve(stream: &TcpStream, waiting: Waiting) {
     let shared = Arc::clone(&waiting.shared);
     let request = match http::read(stream, shared.patience.request) {
         Ok(request) => request,
-        Err(http::Unread::Bad(status)) => {
-            refuse_request(stream, &shared, &Answer::of(status));
+        Err(http::ReadError::Bad(status)) => {
+            send_refusal(stream, &shared, &Answer::status_only(status));
             return;
         }
-        Err(http::Unread::Lost) => return,
+        Err(http::ReadError::Lost) => return,
     };
     if let Err(refusal) = shared.guard.check(&request) {
-        refuse_request(stream, &shared, &refuse(&refusal));
+        send_refusal(stream, &shared, &refusal_answer(&refusal));
         return;
     }
-    let Some(_seat) = Place::take(&shared, Seat::Connection) else {
-        refuse_request(
+    let Some(_slot) = Slot::take(&shared, SlotKind::Connection) else {
+        send_refusal(
             stream,
             &shared,
             &Answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
@@ -244,15 +244,15 @@ fn serve(stream: &TcpStream, waiting: Waiting) {
         return;
     };
     drop(waiting);
-    // A client that is gone or too slow is cut off: there is nobody to tell.
+    // A client that is gone or too slow is disconnected; that is not an error.
     let _ = match answer(&shared, &request) {
         Reply::Answer(answer) => {
             let is_head = request.is_head;
-            let done = http::write(stream, &answer, is_head, shared.patience.answer);
+            let written = http::write(stream, &answer, is_head, shared.patience.answer);
             http::linger(stream);
-            done
+            written
         }
-        Reply::Events(view) => match Place::take(&shared, Seat::Watcher) {
+        Reply::Events(view) => match Slot::take(&shared, SlotKind::Watcher) {
             Some(_watcher) => events::send(stream, &shared.board, &view, shared.patience.answer),
             None => http::write(
                 stream,
@@ -264,14 +264,14 @@ fn serve(stream: &TcpStream, waiting: Waiting) {
     };
 }
 
-/// Tells a client that still waits why its request is not answered.
-fn refuse_request(stream: &TcpStream, shared: &Shared, answer: &Answer) {
-    // One that does not take it is cut off: there is nobody to tell.
+/// Sends a client the reason why its request is refused.
+fn send_refusal(stream: &TcpStream, shared: &Shared, answer: &Answer) {
+    // A client that does not take it is disconnected.
     let _ = http::write(stream, answer, false, shared.patience.answer);
     http::linger(stream);
 }
 
-/// What a request is answered with.
+/// The reply to a request.
 enum Reply {
     Answer(Answer),
     Events(View),
@@ -295,7 +295,7 @@ fn answer(shared: &Shared, request: &Request) -> Reply {
             Some(index) => Answer::report(index),
             None => not_found(),
         },
-        Route::OfIndex(name) if board.has(&View::One(name.clone())) => Answer::moved(
+        Route::NightReport(name) if board.has(&View::One(name.clone())) => Answer::moved(
             StatusCode::PERMANENT_REDIRECT,
             format!("/run/{}/report.html", http::encoded(&name)),
         ),
@@ -303,9 +303,11 @@ fn answer(shared: &Shared, request: &Request) -> Reply {
             StatusCode::PERMANENT_REDIRECT,
             format!("/run/{}/", http::encoded(&name)),
         ),
-        Route::Events(_) | Route::Page(_) | Route::OfIndex(_) | Route::Folder(_) | Route::None => {
-            not_found()
-        }
+        Route::Events(_)
+        | Route::Page(_)
+        | Route::NightReport(_)
+        | Route::Folder(_)
+        | Route::None => not_found(),
     })
 }
 
@@ -314,10 +316,10 @@ fn not_found() -> Answer {
         "Nothing here",
         "No run of this name is here, or it has no report.",
     );
-    Answer::page(page).with(StatusCode::NOT_FOUND)
+    Answer::page(page).with_status(StatusCode::NOT_FOUND)
 }
 
-fn refuse(refusal: &Refusal) -> Answer {
+fn refusal_answer(refusal: &Refusal) -> Answer {
     match refusal {
         Refusal::Host(host) => Answer::text(
             StatusCode::MISDIRECTED_REQUEST,
@@ -333,16 +335,16 @@ fn refuse(refusal: &Refusal) -> Answer {
     }
 }
 
-/// What a path asks for; the names in it are looked up among the runs, never among files.
+/// The meaning of a path. Names in it are looked up among the runs, never among files.
 #[derive(Debug, PartialEq, Eq)]
 enum Route {
     Page(View),
     Events(View),
     Report(String),
-    /// What the plans of a night come to.
+    /// The index of a night.
     Index,
-    /// A report, where the index of a night has it.
-    OfIndex(String),
+    /// A report, at the path to which the index of a night links.
+    NightReport(String),
     Folder(String),
     None,
 }
@@ -354,7 +356,7 @@ fn route(path: &str) -> Route {
         ["", ""] => Route::Page(View::All),
         ["", "events"] => Route::Events(View::All),
         ["", "index.html"] => Route::Index,
-        ["", name, "report.html"] => named(name).map_or(Route::None, Route::OfIndex),
+        ["", name, "report.html"] => named(name).map_or(Route::None, Route::NightReport),
         ["", "run", name] => named(name).map_or(Route::None, Route::Folder),
         ["", "run", name, rest] => match (named(name), rest) {
             (Some(name), "") => Route::Page(View::One(name)),

@@ -1,4 +1,4 @@
-//! `bisect --dry-run`: what a bisection would try, download, boot and take, before anything boots.
+//! `bisect --dry-run`: the versions, downloads, boots and time of a bisection, before anything boots.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use plan::Plan;
 use record::bisect::{BisectBlock, Conclusion};
 use serde_json::json;
 
-use super::{FIRST_COST, FIRST_COST_OF_COMMIT, Line, design};
+use super::{FIRST_BLOCK_COST, FIRST_COMMIT_COST, VersionSeries, design};
 use crate::cli::bisect::BisectArgs;
 use crate::commands::forecast;
 use crate::commands::forecast::Length;
@@ -20,72 +20,85 @@ use crate::out;
 /// Arms of each block of a search: both ends and a candidate.
 const ARMS: u32 = 3;
 
-/// Places of the true step that are tried where a line has more.
-const TRIED: usize = 9;
+/// At most this many places of the step are simulated.
+const STEPS_TRIED: usize = 9;
 
-/// What it would take.
+/// The cost of a bisection.
 #[derive(Debug, PartialEq, Eq)]
-struct Price {
-    /// Blocks, fewest and most.
+struct Cost {
+    /// Fewest and most blocks.
     blocks: [u32; 2],
-    /// Trials of each block, each of them a boot.
+    /// Trials of each block; each is a boot.
     arms: u32,
-    /// Load of a block's trials.
+    /// Load time of a block's trials.
     load: Duration,
 }
 
-/// Prints it.
-pub(super) fn tell(args: &BisectArgs, plan: &Plan, line: &Line, json: bool) -> Result<End> {
+/// Prints the cost of a bisection.
+pub(super) fn print(
+    args: &BisectArgs,
+    plan: &Plan,
+    series: &VersionSeries,
+    json: bool,
+) -> Result<End> {
     let lengths = forecast::lengths(plan, &args.plan);
-    let price = price(args, plan, line, &lengths);
+    let cost = cost(args, plan, series, &lengths);
     if json {
-        print_json(&as_json(line, &price))?;
+        print_json(&as_json(series, &cost))?;
     } else {
-        out::text(&as_text(args, line, &price, &lengths));
+        out::text(&as_text(args, series, &cost, &lengths));
     }
     Ok(End::Done)
 }
 
-fn price(args: &BisectArgs, plan: &Plan, line: &Line, lengths: &[Length]) -> Price {
-    let versions = line.versions.len();
-    let of_trials: Duration = lengths.iter().map(Length::time).sum();
+fn cost(args: &BisectArgs, plan: &Plan, series: &VersionSeries, lengths: &[Length]) -> Cost {
+    let versions = series.versions.len();
+    let arm_load: Duration = lengths.iter().map(Length::time).sum();
     if args.walk {
         let error_rate = args.error_rate.unwrap_or(plan.design.error_rate);
         let fewest = walk::fewest_blocks(versions - 1, error_rate);
         let blocks = args.max_blocks.unwrap_or(fewest);
         let arms = versions as u32;
-        return Price {
+        return Cost {
             blocks: [blocks; 2],
             arms: arms * lengths.len() as u32,
-            load: of_trials * arms,
+            load: arm_load * arms,
         };
     }
-    let most = design(args, plan).max_blocks;
-    Price {
-        blocks: [fewest_blocks(args, plan, line).min(most), most],
+    let max_blocks = design(args, plan).max_blocks;
+    Cost {
+        blocks: [
+            fewest_blocks(args, plan, series).min(max_blocks),
+            max_blocks,
+        ],
         arms: ARMS,
-        load: of_trials * ARMS,
+        load: arm_load * ARMS,
     }
 }
 
-/// Blocks of a search on a machine without noise, by the place of the step: the fewest.
-fn fewest_blocks(args: &BisectArgs, plan: &Plan, line: &Line) -> u32 {
-    let steps = line.versions.len() - 1;
-    let places = TRIED.min(steps);
-    let tried = (0..places).map(|one| one * (steps - 1) / (places - 1).max(1));
-    let blocks = tried.map(|step| blocks_without_noise(args, plan, line, step));
+/// The fewest blocks of a search on a machine without noise, over several places of the step.
+fn fewest_blocks(args: &BisectArgs, plan: &Plan, series: &VersionSeries) -> u32 {
+    let steps = series.versions.len() - 1;
+    let count = STEPS_TRIED.min(steps);
+    let tried = (0..count).map(|number| number * (steps - 1) / (count - 1).max(1));
+    let blocks = tried.map(|step| blocks_without_noise(args, plan, series, step));
     blocks.min().unwrap_or(1)
 }
 
-/// The same where the step comes after the version at a place.
-fn blocks_without_noise(args: &BisectArgs, plan: &Plan, line: &Line, step: usize) -> u32 {
+/// The blocks of a search on a machine without noise, if the metric changes after version number `step`.
+fn blocks_without_noise(
+    args: &BisectArgs,
+    plan: &Plan,
+    series: &VersionSeries,
+    step: usize,
+) -> u32 {
     let question = Question {
-        versions: line.versions.len(),
+        versions: series.versions.len(),
         design: &design(args, plan),
         skipped: &BTreeSet::new(),
-        first_cost: match line.tree {
-            Some(_) => FIRST_COST_OF_COMMIT,
-            None => FIRST_COST,
+        first_cost: match series.tree {
+            Some(_) => FIRST_COMMIT_COST,
+            None => FIRST_BLOCK_COST,
         },
     };
     let mut blocks: Vec<BisectBlock> = Vec::new();
@@ -101,37 +114,40 @@ fn blocks_without_noise(args: &BisectArgs, plan: &Plan, line: &Line, step: usize
     blocks.len() as u32
 }
 
-fn as_text(args: &BisectArgs, line: &Line, price: &Price, lengths: &[Length]) -> String {
-    let [from, to] = line.ends();
+fn as_text(args: &BisectArgs, series: &VersionSeries, cost: &Cost, lengths: &[Length]) -> String {
+    let [from, to] = series.ends();
     let mut lines = vec![format!(
         "{}: {} versions, {from} to {to}",
         args.plan.display(),
-        line.versions.len()
+        series.versions.len()
     )];
-    for (place, version) in line.versions.iter().enumerate() {
-        let fetched = match line.bytes.get(place) {
+    for (index, version) in series.versions.iter().enumerate() {
+        let fetched = match series.bytes.get(index) {
             Some(0) => ", in the cache".into(),
             Some(bytes) => format!(", {} to download", show_bytes(*bytes)),
             None => String::new(),
         };
         lines.push(format!("  {}  {}{fetched}", version.name, version.about));
     }
-    lines.push(downloads(args, line));
-    let trials = price.blocks.map(|blocks| blocks * price.arms);
+    lines.push(downloads(args, series));
+    let trials = cost.blocks.map(|blocks| blocks * cost.arms);
     lines.push(format!(
         "  blocks     {} of {} trials each: {} boots",
-        range(price.blocks.map(|one| one.to_string())),
-        price.arms,
-        range(trials.map(|one| one.to_string())),
+        range(cost.blocks.map(|blocks| blocks.to_string())),
+        cost.arms,
+        range(trials.map(|trials| trials.to_string())),
     ));
-    let time = price.blocks.map(|blocks| shown(price.load * blocks));
-    let how = if lengths.iter().all(|one| matches!(one, Length::Measured(_))) {
+    let time = cost.blocks.map(|blocks| show_seconds(cost.load * blocks));
+    let all_measured = lengths
+        .iter()
+        .all(|length| matches!(length, Length::Measured(_)));
+    let how = if all_measured {
         "boots included, as trials of this plan took so far"
     } else {
         "of load with one trial at a time; boots, and downloads or builds, come on top"
     };
     lines.push(format!("  time       {} {how}", range(time)));
-    if price.blocks[0] != price.blocks[1] {
+    if cost.blocks[0] != cost.blocks[1] {
         lines.push(
             "  The lower end is for a machine without noise, the upper one is --max-blocks.".into(),
         );
@@ -139,21 +155,21 @@ fn as_text(args: &BisectArgs, line: &Line, price: &Price, lengths: &[Length]) ->
     lines.join("\n") + "\n"
 }
 
-fn downloads(args: &BisectArgs, line: &Line) -> String {
-    if line.tree.is_some() {
+fn downloads(args: &BisectArgs, series: &VersionSeries) -> String {
+    if series.tree.is_some() {
         return format!(
             "  builds     each commit that is asked, at most {}",
-            line.versions.len()
+            series.versions.len()
         );
     }
-    let [least, most] = download_bytes(args, line).map(show_bytes);
+    let [least, most] = download_bytes(args, series).map(show_bytes);
     format!("  downloads  {}", range([least, most]))
 }
 
-/// Of a search both ends at the least, and at the most all versions; of a walk all.
-fn download_bytes(args: &BisectArgs, line: &Line) -> [u64; 2] {
-    let all = line.bytes.iter().sum();
-    let ends = [line.bytes.first(), line.bytes.last()];
+/// Least and most bytes to download. A search needs both ends and at most all versions; a walk needs all.
+fn download_bytes(args: &BisectArgs, series: &VersionSeries) -> [u64; 2] {
+    let all = series.bytes.iter().sum();
+    let ends = [series.bytes.first(), series.bytes.last()];
     let ends = ends.into_iter().flatten().sum();
     if args.walk { [all; 2] } else { [ends, all] }
 }
@@ -166,23 +182,21 @@ fn range([least, most]: [String; 2]) -> String {
     }
 }
 
-fn shown(time: Duration) -> String {
+fn show_seconds(time: Duration) -> String {
     show_duration(Duration::from_secs(time.as_secs_f64().ceil() as u64))
 }
 
-fn as_json(line: &Line, price: &Price) -> serde_json::Value {
-    let versions = line.versions.iter().enumerate().map(|(place, version)| {
+fn as_json(series: &VersionSeries, cost: &Cost) -> serde_json::Value {
+    let versions = series.versions.iter().enumerate().map(|(index, version)| {
         json!({
             "name": version.name, "about": version.about, "source": version.source,
-            "download_bytes": line.bytes.get(place),
+            "download_bytes": series.bytes.get(index),
         })
     });
-    let seconds = price
-        .blocks
-        .map(|blocks| (price.load * blocks).as_secs_f64());
+    let seconds = cost.blocks.map(|blocks| (cost.load * blocks).as_secs_f64());
     json!({
-        "versions": versions.collect::<Vec<_>>(), "blocks": price.blocks,
-        "trials": price.blocks.map(|blocks| blocks * price.arms), "load_s": seconds,
+        "versions": versions.collect::<Vec<_>>(), "blocks": cost.blocks,
+        "trials": cost.blocks.map(|blocks| blocks * cost.arms), "load_s": seconds,
     })
 }
 
@@ -211,32 +225,32 @@ mod tests {
         }
     }
 
-    fn line() -> Line {
+    fn series() -> VersionSeries {
         let version = |name: &str| Version {
             name: name.into(),
             about: format!("{name}-cloud-amd64"),
             source: format!("debian:sid/{name}"),
             files: Vec::new(),
         };
-        Line {
+        VersionSeries {
             versions: ["6.1", "6.5", "6.12", "7.2"].map(version).into(),
             bytes: vec![0, 50 << 20, 51 << 20, 52 << 20],
             tree: None,
-            remarks: Vec::new(),
+            notes: Vec::new(),
         }
     }
 
-    fn told(walk: bool) -> String {
+    fn text(walk: bool) -> String {
         let checks = Checks::of_the_past(&workload::check);
         let plan = plan::read("plan.toml", PLAN, Path::new(""), checks).unwrap();
-        let (args, line) = (args(walk), line());
+        let (args, series) = (args(walk), series());
         let lengths = forecast::lengths(&plan, &args.plan);
-        let price = price(&args, &plan, &line, &lengths);
-        as_text(&args, &line, &price, &lengths)
+        let cost = cost(&args, &plan, &series, &lengths);
+        as_text(&args, &series, &cost, &lengths)
     }
 
     #[test]
-    fn versions_downloads_boots_and_time_are_told_as_ranges() {
+    fn versions_downloads_boots_and_time_are_printed_as_ranges() {
         expect![[r#"
             no-such-plan.toml: 4 versions, 6.1 to 7.2
               6.1  6.1-cloud-amd64, in the cache
@@ -248,7 +262,7 @@ mod tests {
               time       2m to 1h 40m of load with one trial at a time; boots, and downloads or builds, come on top
               The lower end is for a machine without noise, the upper one is --max-blocks.
         "#]]
-        .assert_eq(&told(false));
+        .assert_eq(&text(false));
     }
 
     #[test]
@@ -263,6 +277,6 @@ mod tests {
               blocks     7 of 4 trials each: 28 boots
               time       2m 20s of load with one trial at a time; boots, and downloads or builds, come on top
         "#]]
-        .assert_eq(&told(true));
+        .assert_eq(&text(true));
     }
 }

@@ -14,8 +14,35 @@ use crate::cli::compare::CompareArgs;
 use crate::commands::at_work;
 use crate::plan_text::{ArmText, Line};
 
+/// The arms to compare.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Contrast {
+    /// The arms, baseline first.
+    pub(super) arms: Vec<ArmText>,
+    /// The question, for the plan's title.
+    pub(super) question: String,
+    /// A label for file names.
+    pub(super) label: String,
+    /// Notes for the user about what was found.
+    pub(super) notes: Vec<String>,
+}
+
+/// A kernel as a plan names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Kernel {
+    name: String,
+    /// The suite or the directory, which distinguishes kernels of the same name.
+    origin: String,
+    text: String,
+    /// The directory of the modules, if they were found beside the image.
+    modules: Option<PathBuf>,
+    /// Whether the user chose the name.
+    is_named: bool,
+    note: Option<String>,
+}
+
 impl Kernel {
-    /// What the plan says of it.
+    /// The kernel's lines in the plan.
     fn lines(&self) -> Vec<Line> {
         let mut lines = vec![Line::new("kernel", self.text.as_str(), "")];
         let modules = self.modules.as_deref();
@@ -24,34 +51,7 @@ impl Kernel {
     }
 }
 
-/// What is compared.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Contrast {
-    /// Baseline first.
-    pub(super) arms: Vec<ArmText>,
-    /// In the plan's title.
-    pub(super) question: String,
-    /// In names of files.
-    pub(super) label: String,
-    /// What was found out for the user.
-    pub(super) remarks: Vec<String>,
-}
-
-/// A kernel as a plan names it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Kernel {
-    name: String,
-    /// What tells it from another of that name: its suite, or its directory.
-    origin: String,
-    text: String,
-    /// The directory of its modules, where they were found beside its image.
-    modules: Option<PathBuf>,
-    /// Whether the user gave it its name.
-    is_named: bool,
-    remark: Option<String>,
-}
-
-/// Reads what was typed; versions are looked up among Debian's suites.
+/// Reads the arms from the options. Versions are looked up in Debian's suites.
 pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
     let locate = |version: &str| {
         let refresh = args.run.refresh;
@@ -63,11 +63,11 @@ pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
     if !args.sysctl.is_empty() {
         let kernel = args.kernel.as_deref();
         let kernel = kernel.map(|word| read_kernel(word, &locate)).transpose()?;
-        return of_sysctls(&args.sysctl, kernel.as_ref());
+        return compare_sysctls(&args.sysctl, kernel.as_ref());
     }
     if !args.cmdline.is_empty() {
         let word = args.kernel.as_deref().unwrap_or_default();
-        return of_cmdlines(&args.cmdline, &read_kernel(word, &locate)?);
+        return compare_cmdlines(&args.cmdline, &read_kernel(word, &locate)?);
     }
     if let Some(kernel) = &args.kernel {
         bail!(
@@ -76,10 +76,10 @@ pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
     }
     let kernels = args.kernels.iter();
     let kernels = kernels.map(|word| read_kernel(word, &locate));
-    of_kernels(kernels.collect::<Result<_>>()?, args.run.a_a)
+    compare_kernels(kernels.collect::<Result<_>>()?, args.run.a_a)
 }
 
-fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
+fn compare_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
     if kernels.is_empty() {
         bail!(
             "nothing to compare (name two kernels: bakeoff compare 6.1 7.2; or values of a sysctl of this host: --sysctl \
@@ -115,13 +115,13 @@ fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
             twin.text
         );
     }
-    tell_apart(&mut kernels);
+    make_names_unique(&mut kernels);
     let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
     if kernels.len() == 1 {
-        // `run --a-a` puts a copy of the baseline in the place of all others.
+        // `run --a-a` replaces all other arms by copies of the baseline.
         kernels.push(Kernel {
             name: format!("{}-again", names[0]),
-            remark: None,
+            note: None,
             ..kernels[0].clone()
         });
     }
@@ -133,9 +133,9 @@ fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
         arms: kernels.iter().map(arm).collect(),
         question: against(&names),
         label: label(&names),
-        remarks: kernels
+        notes: kernels
             .iter()
-            .filter_map(|kernel| kernel.remark.clone())
+            .filter_map(|kernel| kernel.note.clone())
             .collect(),
     })
 }
@@ -143,55 +143,55 @@ fn of_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
 /// `7.2 against 6.1`.
 fn against(names: &[String]) -> String {
     match names {
-        [one] => format!("{one} against itself"),
+        [only] => format!("{only} against itself"),
         [baseline, others @ ..] => format!("{} against {baseline}", others.join(", ")),
         [] => String::new(),
     }
 }
 
-/// Names of one kind of arms, for a file.
+/// The names of arms, joined for a file name.
 fn label(names: &[String]) -> String {
     let mut label = names.join("-");
     label.truncate(80);
     label
 }
 
-/// Kernels of one name get their origin before it, and a number where that does not help.
-fn tell_apart(kernels: &mut [Kernel]) {
-    for named in [
-        |kernel: &Kernel, _: usize| plain(&format!("{}-{}", kernel.origin, kernel.name)),
-        |kernel: &Kernel, place: usize| plain(&format!("{}-{place}", kernel.name)),
+/// Prefixes names that occur more than once with the kernel's origin, and then numbers those that still do.
+fn make_names_unique(kernels: &mut [Kernel]) {
+    for rename in [
+        |kernel: &Kernel, _: usize| arm_name(&format!("{}-{}", kernel.origin, kernel.name)),
+        |kernel: &Kernel, number: usize| arm_name(&format!("{}-{number}", kernel.name)),
     ] {
         let names: Vec<String> = kernels.iter().map(|kernel| kernel.name.clone()).collect();
-        for (place, kernel) in kernels.iter_mut().enumerate() {
+        for (index, kernel) in kernels.iter_mut().enumerate() {
             if names.iter().filter(|name| **name == kernel.name).count() > 1 {
-                kernel.name = named(kernel, place + 1);
+                kernel.name = rename(kernel, index + 1);
             }
         }
     }
 }
 
-/// Why the kernel of this host is no arm.
+/// Why the kernel of this host cannot be an arm.
 const RUNNING: &str = "kernel \"running\" cannot be booted in a guest (name another; on this host compare values of a sysctl, \
     --sysctl NAME=VALUE,VALUE)";
 
-/// Looks a version up: suite and release.
+/// Looks up the suite and release of a version.
 type Locate<'l> = &'l dyn Fn(&str) -> Result<(String, String)>;
 
 fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
     let (name, rest) = match word.split_once('=') {
-        Some((name, rest)) if !name.is_empty() && name.chars().all(is_plain) => (Some(name), rest),
+        Some((name, rest)) if !name.is_empty() && name.chars().all(is_allowed) => {
+            (Some(name), rest)
+        }
         _ => (None, word),
     };
     let mut kernel = read_unnamed(rest, locate)?;
     if let Some(name) = name {
         kernel.name = name.into();
         kernel.is_named = true;
-        kernel.remark = kernel.remark.map(|said| said.replacen(rest, word, 1));
+        kernel.note = kernel.note.map(|note| note.replacen(rest, word, 1));
     }
-    if kernel.name.len() > 40 {
-        kernel.name.truncate(40);
-    }
+    kernel.name.truncate(40);
     Ok(kernel)
 }
 
@@ -202,7 +202,7 @@ fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
     }
     if schemes.iter().any(|scheme| word.starts_with(scheme)) {
         let kernel = kernel::read(word, None);
-        return of_ref(
+        return named_kernel(
             word,
             &kernel.map_err(|why| anyhow::anyhow!("{why} ({FORMS})"))?,
         );
@@ -214,17 +214,17 @@ fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
         let (suite, release) = locate(word)?;
         let text = format!("debian:{suite}/{word}");
         let kernel = kernel::read(&text, None).map_err(anyhow::Error::msg)?;
-        let mut kernel = of_ref(word, &kernel)?;
-        kernel.remark = Some(format!("{word}: {text} ({release})"));
+        let mut kernel = named_kernel(word, &kernel)?;
+        kernel.note = Some(format!("{word}: {text} ({release})"));
         return Ok(kernel);
     }
     let path = PathBuf::from(word);
-    let Ok(about) = fs::metadata(&path) else {
+    let Ok(metadata) = fs::metadata(&path) else {
         bail!(
             "no kernel: {word:?} is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)"
         );
     };
-    let kernel = if about.is_dir() {
+    let kernel = if metadata.is_dir() {
         KernelRef::Tree(path)
     } else if has_ending(word, "deb") {
         KernelRef::Deb(vec![path])
@@ -234,38 +234,39 @@ fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
             modules: None,
         }
     };
-    of_ref(word, &kernel)
+    named_kernel(word, &kernel)
 }
 
 fn has_ending(word: &str, ending: &str) -> bool {
-    Path::new(word).extension().is_some_and(|own| own == ending)
+    let extension = Path::new(word).extension();
+    extension.is_some_and(|extension| extension == ending)
 }
 
-/// A kernel with its name; paths become absolute, because a plan's begin in its own directory.
-fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
-    let settled = |path: &Path| absolute(path).with_context(|| format!("no path: {word:?}"));
+/// A kernel with a name. Paths become absolute, because paths in a plan are relative to the plan's directory.
+fn named_kernel(word: &str, kernel: &KernelRef) -> Result<Kernel> {
+    let to_absolute = |path: &Path| absolute(path).with_context(|| format!("no path: {word:?}"));
     let (name, origin, kernel) = match kernel {
         KernelRef::Debian { suite, version } => (version.clone(), suite.clone(), kernel.clone()),
         KernelRef::Deb(files) => {
             let files: Vec<_> = files
                 .iter()
-                .map(|file| settled(file))
+                .map(|file| to_absolute(file))
                 .collect::<Result<_>>()?;
             let first = files.first().map_or(Path::new(""), PathBuf::as_path);
-            (stem(first), parent(first), KernelRef::Deb(files))
+            (file_stem(first), parent_name(first), KernelRef::Deb(files))
         }
         KernelRef::File { vmlinuz, modules } => {
-            let vmlinuz = settled(vmlinuz)?;
+            let vmlinuz = to_absolute(vmlinuz)?;
             let modules = modules.clone().or_else(|| given::modules_beside(&vmlinuz));
             (
-                last(&vmlinuz),
-                parent(&vmlinuz),
+                file_name(&vmlinuz),
+                parent_name(&vmlinuz),
                 KernelRef::File { vmlinuz, modules },
             )
         }
         KernelRef::Tree(dir) => {
-            let dir = settled(dir)?;
-            (last(&dir), parent(&dir), KernelRef::Tree(dir))
+            let dir = to_absolute(dir)?;
+            (file_name(&dir), parent_name(&dir), KernelRef::Tree(dir))
         }
         KernelRef::Running | KernelRef::Remote(_) => bail!("{RUNNING}"),
     };
@@ -278,44 +279,44 @@ fn of_ref(word: &str, kernel: &KernelRef) -> Result<Kernel> {
         | KernelRef::Running
         | KernelRef::Remote(_) => None,
     };
-    let remark = modules
+    let note = modules
         .as_ref()
         .map(|dir| format!("{word}: takes the modules in {} along", dir.display()));
     Ok(Kernel {
-        name: plain(&name),
+        name: arm_name(&name),
         origin,
         text: kernel.to_string(),
         modules,
         is_named: false,
-        remark,
+        note,
     })
 }
 
-fn stem(path: &Path) -> String {
+fn file_stem(path: &Path) -> String {
     path.file_stem()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
 }
 
-fn last(path: &Path) -> String {
+fn file_name(path: &Path) -> String {
     path.file_name()
         .unwrap_or_default()
         .to_string_lossy()
         .into_owned()
 }
 
-fn parent(path: &Path) -> String {
-    path.parent().map(last).unwrap_or_default()
+fn parent_name(path: &Path) -> String {
+    path.parent().map(file_name).unwrap_or_default()
 }
 
-fn is_plain(c: char) -> bool {
+fn is_allowed(c: char) -> bool {
     c.is_ascii_alphanumeric() || "._+-".contains(c)
 }
 
-/// A text as the name of an arm: 40 characters that plans allow.
-pub(super) fn plain(text: &str) -> String {
-    let mut name = plain_whole(text).trim_matches('-').to_string();
+/// A text as the name of an arm: up to 40 characters that plans allow.
+pub(super) fn arm_name(text: &str) -> String {
+    let mut name = replace_special(text).trim_matches('-').to_string();
     name.truncate(40);
     if name.is_empty() { "none".into() } else { name }
 }
@@ -326,13 +327,13 @@ struct Sysctl {
     values: Vec<String>,
 }
 
-fn of_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
+fn compare_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
     let sysctls: Vec<Sysctl> = typed
         .iter()
         .map(|word| read_sysctl(word))
         .collect::<Result<_>>()?;
     let count = sysctls[0].values.len();
-    if let Some(other) = sysctls.iter().find(|one| one.values.len() != count) {
+    if let Some(other) = sysctls.iter().find(|sysctl| sysctl.values.len() != count) {
         bail!(
             "sysctls with different numbers of values: {} has {count}, {} has {} (each arm takes one value of each)",
             sysctls[0].name,
@@ -341,59 +342,55 @@ fn of_sysctls(typed: &[String], kernel: Option<&Kernel>) -> Result<Contrast> {
         );
     }
     if kernel.is_none() {
-        sysctls
-            .iter()
-            .try_for_each(|one| refuse_unknown(&one.name))?;
+        for sysctl in &sysctls {
+            check_sysctl_exists(&sysctl.name)?;
+        }
     }
     let mut arms = Vec::new();
-    for place in 0..count {
+    for index in 0..count {
         let words = sysctls
             .iter()
-            .map(|one| (short(&one.name), &one.values[place]));
-        let words: Vec<String> = words
-            .map(|(name, value)| format!("{name}-{value}"))
-            .collect();
+            .map(|sysctl| format!("{}-{}", short_name(&sysctl.name), sysctl.values[index]));
+        let words: Vec<String> = words.collect();
         let values = sysctls
             .iter()
-            .map(|sysctl| (sysctl.name.clone(), sysctl.values[place].clone().into()));
+            .map(|sysctl| (sysctl.name.clone(), sysctl.values[index].clone().into()));
         let sysctl = Line::new("sysctl", values.collect::<toml::Table>(), "");
         let kernel = kernel.map(Kernel::lines).unwrap_or_default();
         arms.push(ArmText {
-            name: plain(&words.join("-")),
+            name: arm_name(&words.join("-")),
             lines: kernel.into_iter().chain([sysctl]).collect(),
         });
     }
-    refuse_twins(&arms)?;
-    let told = sysctls
+    check_names_differ(&arms)?;
+    let questions = sysctls
         .iter()
-        .map(|one| format!("{} {}", one.name, against(&one.values)));
-    let shown = sysctls
-        .iter()
-        .map(|one| format!("{}-{}", short(&one.name), one.values.join("-")));
-    let shown: Vec<String> = kernel
-        .iter()
-        .map(|kernel| kernel.name.clone())
-        .chain(shown)
-        .collect();
+        .map(|sysctl| format!("{} {}", sysctl.name, against(&sysctl.values)));
+    let mut names: Vec<String> = kernel.iter().map(|kernel| kernel.name.clone()).collect();
+    names.extend(
+        sysctls
+            .iter()
+            .map(|sysctl| format!("{}-{}", short_name(&sysctl.name), sysctl.values.join("-"))),
+    );
     Ok(Contrast {
         arms,
-        question: told.collect::<Vec<_>>().join(", "),
-        label: label(&[plain_whole(&shown.join("-"))]),
-        remarks: kernel
-            .and_then(|kernel| kernel.remark.clone())
+        question: questions.collect::<Vec<_>>().join(", "),
+        label: label(&[replace_special(&names.join("-"))]),
+        notes: kernel
+            .and_then(|kernel| kernel.note.clone())
             .into_iter()
             .collect(),
     })
 }
 
-fn plain_whole(text: &str) -> String {
+fn replace_special(text: &str) -> String {
     text.chars()
-        .map(|c| if is_plain(c) { c } else { '-' })
+        .map(|c| if is_allowed(c) { c } else { '-' })
         .collect()
 }
 
 /// `somaxconn` of `net.core.somaxconn`.
-fn short(name: &str) -> &str {
+fn short_name(name: &str) -> &str {
     name.rsplit(['.', '/']).next().unwrap_or(name)
 }
 
@@ -423,20 +420,20 @@ fn read_sysctl(word: &str) -> Result<Sysctl> {
     })
 }
 
-/// Refuses a sysctl that this host does not have, and proposes the nearest of its neighbours.
-fn refuse_unknown(name: &str) -> Result<()> {
+/// Refuses a sysctl that this host does not have, and proposes a similar one.
+fn check_sysctl_exists(name: &str) -> Result<()> {
     let path = sysctl_path(name);
     if path.is_file() {
         return Ok(());
     }
-    let near = path.parent().and_then(|dir| fs::read_dir(dir).ok());
-    let near: Vec<String> = near
+    let entries = path.parent().and_then(|dir| fs::read_dir(dir).ok());
+    let neighbours: Vec<String> = entries
         .into_iter()
         .flatten()
         .filter_map(|entry| Some(sysctl_name(&entry.ok()?.path())))
         .collect();
-    let near: Vec<&str> = near.iter().map(String::as_str).collect();
-    let remedy = remedy_among(name, &near);
+    let neighbours: Vec<&str> = neighbours.iter().map(String::as_str).collect();
+    let remedy = remedy_among(name, &neighbours);
     let remedy = if remedy.starts_with("did you mean") {
         remedy
     } else {
@@ -445,17 +442,17 @@ fn refuse_unknown(name: &str) -> Result<()> {
     bail!("this host has no such sysctl: {name} ({remedy})")
 }
 
-fn of_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
-    if let [one] = typed {
+fn compare_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
+    if let [only] = typed {
         bail!(
-            "one command line only: {one:?} (name another to compare it with: --cmdline '' {one:?})"
+            "one command line only: {only:?} (name another to compare it with: --cmdline '' {only:?})"
         );
     }
     let arm = |text: &String| ArmText {
         name: if text.trim().is_empty() {
             "default".into()
         } else {
-            plain(text)
+            arm_name(text)
         },
         lines: [
             kernel.lines(),
@@ -468,21 +465,18 @@ fn of_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
         .concat(),
     };
     let arms: Vec<ArmText> = typed.iter().map(arm).collect();
-    refuse_twins(&arms)?;
+    check_names_differ(&arms)?;
     let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    let whole: Vec<String> = [kernel.name.clone()]
-        .into_iter()
-        .chain(names.clone())
-        .collect();
+    let label_names = [&[kernel.name.clone()], names.as_slice()].concat();
     Ok(Contrast {
         arms,
         question: format!("{} on {}", against(&names), kernel.name),
-        label: label(&whole),
-        remarks: kernel.remark.clone().into_iter().collect(),
+        label: label(&label_names),
+        notes: kernel.note.clone().into_iter().collect(),
     })
 }
 
-fn refuse_twins(arms: &[ArmText]) -> Result<()> {
+fn check_names_differ(arms: &[ArmText]) -> Result<()> {
     let mut seen = BTreeSet::new();
     match arms.iter().find(|arm| !seen.insert(&arm.name)) {
         Some(twin) => bail!("two equal arms: {} (name another value)", twin.name),
@@ -506,7 +500,7 @@ mod tests {
         Ok((suite.into(), format!("{version}.9-cloud-amd64")))
     }
 
-    fn told(arms: Result<Contrast>) -> String {
+    fn text(arms: Result<Contrast>) -> String {
         let arms = match arms {
             Ok(arms) => arms,
             Err(why) => return format!("{why:#}"),
@@ -519,7 +513,7 @@ mod tests {
             "{} | {} | {:?}\n{}",
             arms.question,
             arms.label,
-            arms.remarks,
+            arms.notes,
             lines.collect::<String>()
         )
     }
@@ -527,11 +521,13 @@ mod tests {
     fn check(words: &[&str], a_a: bool, want: &Expect) {
         let kernels = words.iter().map(|word| read_kernel(word, &locate));
         let arms = kernels.collect::<Result<Vec<_>>>();
-        want.assert_eq(&told(arms.and_then(|kernels| of_kernels(kernels, a_a))));
+        want.assert_eq(&text(
+            arms.and_then(|kernels| compare_kernels(kernels, a_a)),
+        ));
     }
 
     #[test]
-    fn a_version_is_looked_up_and_the_suite_is_told() {
+    fn a_version_is_looked_up_and_the_suite_is_reported() {
         check(
             &["6.1", "new=7.2"],
             false,
@@ -544,7 +540,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_of_one_name_are_told_apart() {
+    fn kernels_of_one_name_get_different_names() {
         check(
             &[
                 "debian:trixie/6.12",
@@ -562,7 +558,7 @@ mod tests {
     }
 
     #[test]
-    fn one_kernel_and_two_equal_ones_are_refused_but_for_an_a_a_run() {
+    fn one_kernel_or_two_equal_ones_are_refused_except_for_an_a_a_run() {
         check(
             &["6.1"],
             false,
@@ -603,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_is_named() {
+    fn a_word_that_is_not_a_kernel_is_named() {
         check(
             &["running"],
             false,
@@ -645,7 +641,7 @@ mod tests {
     fn each_arm_takes_a_value_of_each_sysctl() {
         let check = |words: &[&str], want: &Expect| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            want.assert_eq(&told(of_sysctls(&words, None)));
+            want.assert_eq(&text(compare_sysctls(&words, None)));
         };
         check(
             &["net.core.somaxconn=128,4096", "vm.swappiness=1,60"],
@@ -700,7 +696,7 @@ mod tests {
         let kernel = read_kernel("6.1", &locate).unwrap();
         let check = |words: &[&str], want: &Expect| {
             let words: Vec<String> = words.iter().map(ToString::to_string).collect();
-            want.assert_eq(&told(of_cmdlines(&words, &kernel)));
+            want.assert_eq(&text(compare_cmdlines(&words, &kernel)));
         };
         check(
             &["", "mitigations=off"],

@@ -1,8 +1,9 @@
-//! The program of `compare`: what it needs, and how it gets to where it runs.
+//! The user's program for `compare`: what it needs, and how it gets to the system that runs it.
 //!
-//! Words with a slash that name files are files of the user's own: they are put beside the program, in the directory that
-//! it runs in, and the words then name them there. What lies below /proc, /etc, /usr and the like is the guest's. A bare name is a program of the image, or of this host. A program that
-//! is linked against libraries which a minimal Debian system lacks takes this host's along.
+//! An argument with a slash that names a file is a file of the user. It is copied beside the program, into the directory
+//! in which the program runs, and the argument then names the copy. Files below /proc, /etc, /usr and the like are those of
+//! the guest. A name without a slash is a program of the image, or of this host. If the program is linked against libraries
+//! that a minimal Debian system lacks, this host's libraries are copied too.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -23,23 +24,23 @@ use crate::plan_text::{Line, WorkloadText};
 /// A program as a workload.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Program {
-    /// Its table.
+    /// The workload's table in the plan.
     pub(super) workload: WorkloadText,
-    /// The suite whose C library it is linked against, where that is not what images have by themselves.
+    /// The suite whose C library the program is linked against, if it is not the images' default.
     pub(super) suite: Option<String>,
-    /// What is put beside it, itself among them.
+    /// Files to copy, including the program.
     pub(super) files: Vec<PathBuf>,
-    /// What was decided for the user.
-    pub(super) remarks: Vec<String>,
+    /// Notes for the user about decisions made here.
+    pub(super) notes: Vec<String>,
 }
 
 /// The suite of the recipes that come with bakeoff.
 const IMAGE_SUITE: &str = "bookworm";
 
-/// Where programs are looked for that are named without a path; as `workload::context::command` has it.
-const PLACES: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+/// Search path for programs named without a slash; the same as in `workload::context::command`.
+const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Libraries that every Debian system has, and that must fit its C library.
+/// Libraries that every Debian system has, and that must match its C library.
 const SYSTEM_LIBRARIES: [&str; 13] = [
     "ld-linux",
     "linux-vdso",
@@ -56,68 +57,68 @@ const SYSTEM_LIBRARIES: [&str; 13] = [
     "libanl.so",
 ];
 
-/// Where files are the system's, in a guest the guest's.
-const SYSTEM_PLACES: [&str; 13] = [
+/// Directories whose files belong to the system, in a guest to the guest's.
+const SYSTEM_DIRECTORIES: [&str; 13] = [
     "/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/lib32", "/lib64", "/libx32", "/bin",
     "/sbin", "/run", "/var",
 ];
 
-/// What has been gathered for a program.
+/// What a program needs on the system that runs it.
 #[derive(Debug, Default)]
 struct Payload {
     files: Vec<PathBuf>,
     packages: Vec<String>,
-    /// Those of `files` that the user named, as he wrote them; without the program.
+    /// The `files` that the user named, as the user wrote them; without the program.
     named: Vec<String>,
     /// Whether libraries are among the files.
     has_libraries: bool,
     suite: Option<String>,
-    remarks: Vec<String>,
+    notes: Vec<String>,
 }
 
-/// Reads a command; `extra` are files that it does not name.
+/// Reads a command line; `extra` are further files to copy.
 pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Result<Program> {
     let (first, arguments) = words.split_first().context("a program without a name")?;
     let mut payload = Payload::default();
     for path in extra {
-        payload.bring_named(path)?;
+        payload.add_named_file(path)?;
     }
     let name = Path::new(first).file_name().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     let adaptation = adaptation(&name, arguments);
     let mut command = vec![if first.contains('/') {
-        refuse_not_executable(first)?;
-        payload.bring(Path::new(first))?;
+        check_executable(first)?;
+        payload.add_file(Path::new(first))?;
         if !is_local {
-            payload.bring_what_it_needs(Path::new(first))?;
+            payload.add_dependencies(Path::new(first))?;
         }
         format!("{{dir}}/{name}")
     } else {
         match (&adaptation, is_local) {
-            (Adaptation::Unknown, false) => payload.find_package(first, "program")?,
-            (_, true) => refuse_unknown(first)?,
+            (Adaptation::Unknown, false) => payload.add_package(first, "program")?,
+            (_, true) => check_installed(first)?,
             (Adaptation::Ready(_) | Adaptation::Lacks { .. }, false) => {}
         }
         first.clone()
     }];
     for word in arguments {
-        command.push(payload.settle(word)?);
+        command.push(payload.map_argument(word)?);
     }
     if !payload.named.is_empty() {
         let files = payload.named.join(", ");
-        payload.remarks.push(format!("{first} takes {files} along"));
+        payload.notes.push(format!("{first} takes {files} along"));
     }
     if payload.has_libraries {
         command.splice(0..0, ["env".into(), "LD_LIBRARY_PATH={dir}".into()]);
     }
     if let Adaptation::Lacks { package, option } = adaptation {
         payload.packages.push(package.into());
-        payload.remarks.push(format!(
+        payload.notes.push(format!(
             "{name} without {option}: its time decides (add {option}, and its own figures do)"
         ));
     }
     let mut lines = vec![
-        Line::new("name", arms::plain(&name), ""),
+        Line::new("name", arms::arm_name(&name), ""),
         Line::new("command", command, "{dir} is where it runs"),
     ];
     if let Adaptation::Ready(word) = adaptation {
@@ -126,23 +127,20 @@ pub(super) fn read(words: &[String], extra: &[PathBuf], is_local: bool) -> Resul
     lines.extend(payload.lines());
     lines.push(Line::new("limit", "10m", "time that it may take"));
     Ok(Program {
-        workload: WorkloadText::of_lines("command", lines)?,
+        workload: WorkloadText::with_lines("command", lines)?,
         suite: payload.suite,
         files: payload.files,
-        remarks: payload.remarks,
+        notes: payload.notes,
     })
 }
 
 impl Payload {
-    /// Takes a file along; twice is once.
-    fn bring(&mut self, path: &Path) -> Result<()> {
+    /// Adds a file to copy, unless it is already added.
+    fn add_file(&mut self, path: &Path) -> Result<()> {
         file::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
         let path = absolute(path).with_context(|| format!("no path: {}", path.display()))?;
-        let same = self
-            .files
-            .iter()
-            .find(|other| other.file_name() == path.file_name());
-        match same {
+        let mut files = self.files.iter();
+        match files.find(|other| other.file_name() == path.file_name()) {
             Some(other) if *other != path => bail!(
                 "two files of one name: {} and {} (rename one of them: they are put into one directory)",
                 other.display(),
@@ -154,8 +152,8 @@ impl Payload {
         Ok(())
     }
 
-    fn bring_named(&mut self, path: &Path) -> Result<()> {
-        self.bring(path)?;
+    fn add_named_file(&mut self, path: &Path) -> Result<()> {
+        self.add_file(path)?;
         let shown = path.display().to_string();
         if !self.named.contains(&shown) {
             self.named.push(shown);
@@ -163,58 +161,57 @@ impl Payload {
         Ok(())
     }
 
-    /// Whether a file is the user's own: not the system's, or brought by name.
-    fn is_own(&self, path: &Path) -> bool {
-        let is_system = SYSTEM_PLACES.iter().any(|place| path.starts_with(place));
+    /// Whether a file is the user's: it is not in a system directory, or the user added it by name.
+    fn is_users_file(&self, path: &Path) -> bool {
+        let is_system = SYSTEM_DIRECTORIES.iter().any(|dir| path.starts_with(dir));
         !is_system || self.files.iter().any(|file| file == path)
     }
 
-    /// An argument; where it names a file of the user's own by a path, also behind an equals sign, the file comes along.
-    fn settle(&mut self, word: &str) -> Result<String> {
+    /// Maps an argument. If it names a file of the user by a path, possibly after an equals sign, the file is copied and the
+    /// argument names the copy.
+    fn map_argument(&mut self, word: &str) -> Result<String> {
         let (option, path) = match word.split_once('=') {
             Some((option, path)) if word.starts_with('-') => (format!("{option}="), path),
             _ => (String::new(), word),
         };
         let is_path = path.contains('/');
         let path = Path::new(path);
-        if !is_path || !self.is_own(path) || !path.is_file() {
+        if !is_path || !self.is_users_file(path) || !path.is_file() {
             return Ok(word.into());
         }
-        self.bring_named(path)?;
+        self.add_named_file(path)?;
         let name = path.file_name().unwrap_or_default();
         Ok(format!("{option}{{dir}}/{}", name.to_string_lossy()))
     }
 
-    /// What a program of the user's own needs in an image: its interpreter, or its libraries.
-    fn bring_what_it_needs(&mut self, program: &Path) -> Result<()> {
+    /// Adds what the user's program needs in an image: its interpreter, or its libraries.
+    fn add_dependencies(&mut self, program: &Path) -> Result<()> {
         match Kind::of(program)? {
-            Kind::Script(Interpreter::OnPath(name)) => self.find_package(&name, "interpreter"),
-            Kind::Script(Interpreter::At(path)) => self.find_interpreter(&path, program),
-            Kind::Dynamic => self.bring_libraries(program),
+            Kind::Script(Interpreter::OnPath(name)) => self.add_package(&name, "interpreter"),
+            Kind::Script(Interpreter::At(path)) => self.add_interpreter(&path, program),
+            Kind::Dynamic => self.add_libraries(program),
             Kind::Other => Ok(()),
         }
     }
 
-    fn bring_libraries(&mut self, program: &Path) -> Result<()> {
-        let path = absolute(program)?;
-        let mut ldd = Command::new("ldd");
-        let said = ldd
-            .arg(&path)
+    fn add_libraries(&mut self, program: &Path) -> Result<()> {
+        let output = Command::new("ldd")
+            .arg(absolute(program)?)
             .env("LC_ALL", "C")
             .output()
             .context("cannot run ldd")?;
-        let libraries = libraries(&String::from_utf8_lossy(&said.stdout))
+        let libraries = libraries(&String::from_utf8_lossy(&output.stdout))
             .with_context(|| format!("program {}", program.display()))?;
         self.has_libraries = !libraries.is_empty();
         for library in &libraries {
-            self.bring(library)?;
+            self.add_file(library)?;
         }
         let names: Vec<_> = libraries
             .iter()
             .filter_map(|path| path.file_name()?.to_str())
             .collect();
         if !names.is_empty() {
-            self.remarks.push(format!(
+            self.notes.push(format!(
                 "{} takes this host's libraries along: {}",
                 program.display(),
                 names.join(", ")
@@ -223,7 +220,7 @@ impl Payload {
         match host_suite() {
             Some(suite) if suite == IMAGE_SUITE => {}
             Some(suite) if machine::image::check_suite(&suite).is_ok() => self.suite = Some(suite),
-            _ => self.remarks.push(format!(
+            _ => self.notes.push(format!(
                 "{} is linked against this host's C library, the image has that of {IMAGE_SUITE} (link it statically if guests \
                  say that a version is not found)",
                 program.display()
@@ -232,16 +229,19 @@ impl Payload {
         Ok(())
     }
 
-    /// The Debian package of a program that an image must have; none for what every image has.
-    fn find_package(&mut self, name: &str, what: &str) -> Result<()> {
-        let Some(path) = on_path(name, &env::var("PATH").unwrap_or_else(|_| PLACES.into())) else {
+    /// Adds the Debian package of a program, unless every image has it.
+    fn add_package(&mut self, name: &str, what: &str) -> Result<()> {
+        let Some(path) = on_path(
+            name,
+            &env::var("PATH").unwrap_or_else(|_| DEFAULT_PATH.into()),
+        ) else {
             if machine::image::covering(&[name]).is_some() {
                 self.packages.push(name.into());
                 return Ok(());
             }
             bail!("no such {what}: {name} (one of your own is named by its path, ./{name})");
         };
-        self.take_package(
+        self.add_package_of(
             name,
             what,
             &path,
@@ -249,18 +249,18 @@ impl Payload {
         )
     }
 
-    /// The package of the interpreter that a script names by its path.
-    fn find_interpreter(&mut self, path: &Path, script: &Path) -> Result<()> {
+    /// Adds the package of the interpreter that a script names by its path.
+    fn add_interpreter(&mut self, path: &Path, script: &Path) -> Result<()> {
         let (shown, script) = (path.display().to_string(), script.display());
         if is_program(path) {
             let remedy = format!("write it before the script: -- {shown} {script}");
-            return self.take_package(&shown, "interpreter", path, &remedy);
+            return self.add_package_of(&shown, "interpreter", path, &remedy);
         }
         let is_usual = ["/usr/bin", "/bin"]
             .iter()
             .any(|dir| path.parent() == Some(Path::new(dir)));
-        if is_usual && machine::image::covering(&[last(&shown)]).is_some() {
-            self.packages.push(last(&shown).into());
+        if is_usual && machine::image::covering(&[base_name(&shown)]).is_some() {
+            self.packages.push(base_name(&shown).into());
             return Ok(());
         }
         bail!(
@@ -268,10 +268,10 @@ impl Payload {
         )
     }
 
-    /// Notes the package of a program of this host's; `remedy` is for a program of none.
-    fn take_package(&mut self, name: &str, what: &str, path: &Path, remedy: &str) -> Result<()> {
+    /// Adds the package that owns a program of this host; `remedy` is for a program that belongs to no package.
+    fn add_package_of(&mut self, name: &str, what: &str, path: &Path, remedy: &str) -> Result<()> {
         let recipe_has = |package: &str| machine::image::covering(&[package]).is_some();
-        match package_of(path) {
+        match owning_package(path) {
             Some(package) if is_in_every_image(&package) => Ok(()),
             Some(package) if recipe_has(&package) => {
                 self.packages.push(package);
@@ -310,28 +310,28 @@ impl Payload {
     }
 }
 
-/// What a program is, as far as its needs go.
+/// The kind of a program, which determines what it needs.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
-    /// Text for this interpreter.
+    /// A script for this interpreter.
     Script(Interpreter),
     /// A binary that needs libraries.
     Dynamic,
     Other,
 }
 
-/// What a script's first line names.
+/// The interpreter in a script's first line.
 #[derive(Debug, PartialEq, Eq)]
 enum Interpreter {
     /// By its path.
     At(PathBuf),
-    /// By its name, which `env` looks for.
+    /// By its name, which `env` looks up.
     OnPath(String),
 }
 
 impl Interpreter {
-    /// Reads what follows `#!`.
-    fn of_line(line: &str) -> Self {
+    /// Reads the rest of the line after `#!`.
+    fn from_line(line: &str) -> Self {
         let mut words = line.split_whitespace();
         let first = words.next().unwrap_or_default();
         if !["/usr/bin/env", "/bin/env"].contains(&first) {
@@ -350,15 +350,15 @@ impl Kind {
             Ok(head)
         };
         let head = read().with_context(|| format!("cannot read {}", program.display()))?;
-        Ok(Self::of_head(&head))
+        Ok(Self::from_head(&head))
     }
 
-    fn of_head(head: &[u8]) -> Self {
+    fn from_head(head: &[u8]) -> Self {
         if let Some(line) = head.strip_prefix(b"#!") {
             let line = line.split(|byte| *byte == b'\n').next().unwrap_or_default();
-            return Self::Script(Interpreter::of_line(&String::from_utf8_lossy(line)));
+            return Self::Script(Interpreter::from_line(&String::from_utf8_lossy(line)));
         }
-        // A dynamic program names its interpreter, the dynamic loader, near its beginning; a static one names none.
+        // A dynamic program names its dynamic loader near its beginning; a static one does not.
         let names_loader = head.windows(8).any(|bytes| bytes == b"ld-linux");
         if head.starts_with(b"\x7fELF") && names_loader {
             Self::Dynamic
@@ -368,20 +368,20 @@ impl Kind {
     }
 }
 
-fn last(path: &str) -> &str {
+fn base_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// The libraries in what ldd says that no minimal system has.
-fn libraries(said: &str) -> Result<Vec<PathBuf>> {
+/// The libraries in the output of ldd that a minimal system lacks.
+fn libraries(ldd_output: &str) -> Result<Vec<PathBuf>> {
     let mut libraries = Vec::new();
-    for line in said.lines() {
+    for line in ldd_output.lines() {
         let Some((name, found)) = line.trim().split_once(" => ") else {
             continue;
         };
         let is_system = SYSTEM_LIBRARIES
             .iter()
-            .any(|library| last(name).starts_with(library));
+            .any(|library| base_name(name).starts_with(library));
         if is_system {
             continue;
         }
@@ -393,66 +393,67 @@ fn libraries(said: &str) -> Result<Vec<PathBuf>> {
     Ok(libraries)
 }
 
-/// Debian's release of this host.
+/// The Debian suite of this host.
 fn host_suite() -> Option<String> {
     let os_release = OsRelease::read();
     os_release.field("ID").filter(|id| *id == "debian")?;
     os_release.field("VERSION_CODENAME").map(str::to_string)
 }
 
-fn refuse_not_executable(program: &str) -> Result<()> {
-    let about = match fs::metadata(program) {
-        Ok(about) => about,
+fn check_executable(program: &str) -> Result<()> {
+    let metadata = match fs::metadata(program) {
+        Ok(metadata) => metadata,
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => {
             bail!("no such program: {program} (paths begin in the working directory)")
         }
         Err(why) => return Err(why).with_context(|| format!("cannot read {program}")),
     };
-    if !about.is_file() {
+    if !metadata.is_file() {
         bail!("not a program: {program} (name a file)");
     }
-    if about.permissions().mode() & 0o111 == 0 {
+    if metadata.permissions().mode() & 0o111 == 0 {
         bail!("not executable: {program} (chmod +x {program})");
     }
     Ok(())
 }
 
-/// A program of this host's that is named without a path.
-fn refuse_unknown(name: &str) -> Result<()> {
-    match on_path(name, PLACES) {
+/// Checks that this host has a program.
+fn check_installed(name: &str) -> Result<()> {
+    match on_path(name, DEFAULT_PATH) {
         Some(_) => Ok(()),
         None => bail!(
-            "no such program: {name} (looked for in {PLACES}; one of your own is named by its path, ./{name})"
+            "no such program: {name} (looked for in {DEFAULT_PATH}; one of your own is named by its path, ./{name})"
         ),
     }
 }
 
-fn on_path(name: &str, places: &str) -> Option<PathBuf> {
-    let mut paths = env::split_paths(places).map(|place| place.join(name));
+fn on_path(name: &str, search_path: &str) -> Option<PathBuf> {
+    let mut paths = env::split_paths(search_path).map(|dir| dir.join(name));
     paths.find(|path| is_program(path))
 }
 
 fn is_program(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    fs::metadata(path)
+        .is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
-/// The package of this host's that a file belongs to.
-fn package_of(path: &Path) -> Option<String> {
+/// The package of this host that owns a file.
+fn owning_package(path: &Path) -> Option<String> {
     let text = path.display().to_string();
-    // Packages of before the merge of /bin and /usr/bin name the former.
-    let before = text.strip_prefix("/usr").unwrap_or(&text).to_string();
-    // A link such as python3 or awk may be of no package, what it leads to is.
+    // Packages from before the merge of /bin and /usr/bin name the former.
+    let unmerged = text.strip_prefix("/usr").unwrap_or(&text).to_string();
+    // A link such as python3 or awk may belong to no package, but its target does.
     let target = fs::canonicalize(path).ok()?.display().to_string();
     let mut names: BTreeSet<String> = BTreeSet::new();
-    for path in [&text, &before, &target] {
-        let said = Command::new("dpkg-query")
+    for path in [&text, &unmerged, &target] {
+        let output = Command::new("dpkg-query")
             .arg("-S")
             .arg(path)
             .env("LC_ALL", "C")
             .output()
             .ok()?;
-        let said = String::from_utf8_lossy(&said.stdout).into_owned();
-        let owners = said.lines().filter(|line| !line.starts_with("diversion"));
+        let output = String::from_utf8_lossy(&output.stdout).into_owned();
+        let owners = output.lines().filter(|line| !line.starts_with("diversion"));
         names.extend(owners.filter_map(|line| Some(line.split([':', ',']).next()?.to_string())));
         if let Some(name) = names.pop_first() {
             return Some(name);
@@ -465,10 +466,9 @@ fn package_of(path: &Path) -> Option<String> {
 fn is_in_every_image(package: &str) -> bool {
     let mut query = Command::new("dpkg-query");
     query.args(["-W", "-f", "${Essential} ${Priority}", package]);
-    let said = query
-        .output()
-        .map(|said| String::from_utf8_lossy(&said.stdout).into_owned());
-    said.is_ok_and(|said| said.starts_with("yes") || said.ends_with("required"))
+    query.output().is_ok_and(|output| {
+        output.stdout.starts_with(b"yes") || output.stdout.ends_with(b"required")
+    })
 }
 
 #[cfg(test)]
@@ -481,15 +481,15 @@ mod tests {
         text.split(' ').map(String::from).collect()
     }
 
-    fn told(text: &str, is_local: bool) -> String {
+    fn read_text(text: &str, is_local: bool) -> String {
         match read(&words(text), &[], is_local) {
-            Ok(program) => format!("{}{:?}\n", program.workload.text(), program.remarks),
+            Ok(program) => format!("{}{:?}\n", program.workload.text(), program.notes),
             Err(why) => format!("{why:#}\n"),
         }
     }
 
     #[test]
-    fn files_that_are_named_by_a_path_come_along() {
+    fn files_that_are_named_by_a_path_are_copied() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name).display().to_string();
         fs::write(at("mine"), "#!/bin/sh\n").unwrap();
@@ -500,7 +500,7 @@ mod tests {
             at("mine"),
             at("data")
         );
-        let told = told(&text, false).replace(&*dir.path().to_string_lossy(), "DIR");
+        let program = read_text(&text, false).replace(&*dir.path().to_string_lossy(), "DIR");
         expect![[r#"
             [[workload]]
             kind = "command"
@@ -509,19 +509,19 @@ mod tests {
             files = ["DIR/mine", "DIR/data"]  # put into {dir}
             limit = "10m"               # time that it may take
             ["DIR/mine takes DIR/data along"]
-        "#]].assert_eq(&told);
+        "#]].assert_eq(&program);
     }
 
     #[test]
-    fn files_of_the_system_stay_what_the_words_say() {
-        let said = told("sysbench /proc/version --config=/etc/os-release", false);
+    fn arguments_that_name_system_files_do_not_change() {
+        let text = read_text("sysbench /proc/version --config=/etc/os-release", false);
         assert!(
-            said.contains(r#"["sysbench", "/proc/version", "--config=/etc/os-release"]"#),
-            "{said}"
+            text.contains(r#"["sysbench", "/proc/version", "--config=/etc/os-release"]"#),
+            "{text}"
         );
         assert!(
-            !said.contains("files =") && !said.contains("along"),
-            "{said}"
+            !text.contains("files =") && !text.contains("along"),
+            "{text}"
         );
         let program = read(
             &words("sysbench /proc/version /etc/os-release"),
@@ -534,30 +534,30 @@ mod tests {
             text.contains(r#"["sysbench", "/proc/version", "{dir}/os-release"]"#),
             "{text}"
         );
-        assert_eq!(program.remarks, ["sysbench takes /etc/os-release along"]);
+        assert_eq!(program.notes, ["sysbench takes /etc/os-release along"]);
     }
 
     #[test]
     fn an_interpreter_is_looked_for_where_the_script_says() {
         let dir = tempfile::tempdir().unwrap();
         let script = dir.path().join("mine").display().to_string();
-        let told = |line: &str| {
+        let script_text = |line: &str| {
             fs::write(&script, line).unwrap();
             fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-            told(&script, false).replace(&*dir.path().to_string_lossy(), "DIR")
+            read_text(&script, false).replace(&*dir.path().to_string_lossy(), "DIR")
         };
         expect![[r#"
             no such interpreter: /nowhere/bin/sh (the first line of DIR/mine names it: correct it, or install it here)
-        "#]].assert_eq(&told("#!/nowhere/bin/sh -e\n"));
+        "#]].assert_eq(&script_text("#!/nowhere/bin/sh -e\n"));
         expect![[r#"
             no such interpreter: no-such (one of your own is named by its path, ./no-such)
         "#]]
-        .assert_eq(&told("#!/usr/bin/env -S no-such -u\n"));
-        assert!(told("#!/bin/sh\n").starts_with("[[workload]]"));
+        .assert_eq(&script_text("#!/usr/bin/env -S no-such -u\n"));
+        assert!(script_text("#!/bin/sh\n").starts_with("[[workload]]"));
     }
 
     #[test]
-    fn an_adapter_is_taken_where_the_program_says_its_figures() {
+    fn an_adapter_is_used_if_the_program_prints_its_figures() {
         expect![[r#"
             [[workload]]
             kind = "command"
@@ -567,7 +567,7 @@ mod tests {
             limit = "10m"               # time that it may take
             []
         "#]]
-        .assert_eq(&told("sysbench cpu run", false));
+        .assert_eq(&read_text("sysbench cpu run", false));
         expect![[r#"
             [[workload]]
             kind = "command"
@@ -576,37 +576,37 @@ mod tests {
             packages = ["fio"]          # that the image must have
             limit = "10m"               # time that it may take
             ["fio without --output-format=json: its time decides (add --output-format=json, and its own figures do)"]
-        "#]].assert_eq(&told("fio --name=read", false));
+        "#]].assert_eq(&read_text("fio --name=read", false));
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_named() {
+    fn a_missing_program_is_named() {
         expect![[r#"
             no such program: ./no-such-program (paths begin in the working directory)
         "#]]
-        .assert_eq(&told("./no-such-program", false));
+        .assert_eq(&read_text("./no-such-program", false));
         expect![[r#"
             no such program: no-such-program (one of your own is named by its path, ./no-such-program)
-        "#]].assert_eq(&told("no-such-program", false));
+        "#]].assert_eq(&read_text("no-such-program", false));
         expect![[r#"
             no such program: no-such-program (looked for in /usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin; one of your own is named by its path, ./no-such-program)
-        "#]].assert_eq(&told("no-such-program", true));
+        "#]].assert_eq(&read_text("no-such-program", true));
         expect![[r#"
             not executable: /etc/passwd (chmod +x /etc/passwd)
         "#]]
-        .assert_eq(&told("/etc/passwd", true));
+        .assert_eq(&read_text("/etc/passwd", true));
         expect![[r#"
             not a program: /etc/ (name a file)
         "#]]
-        .assert_eq(&told("/etc/", true));
+        .assert_eq(&read_text("/etc/", true));
     }
 
     #[test]
-    fn libraries_of_a_minimal_system_stay_behind() {
-        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibfoo.so.1 => /opt/lib/libfoo.so.1 (0x00007f)\n\
+    fn libraries_of_a_minimal_system_are_not_copied() {
+        let output = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibfoo.so.1 => /opt/lib/libfoo.so.1 (0x00007f)\n\
             \tlibc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f)\n\t/lib64/ld-linux-x86-64.so.2 (0x00007f)\n";
         assert_eq!(
-            libraries(said).unwrap(),
+            libraries(output).unwrap(),
             [Path::new("/opt/lib/libfoo.so.1")]
         );
         expect!["library not found: libbar.so.2 (install it, or set LD_LIBRARY_PATH)"].assert_eq(
@@ -617,19 +617,19 @@ mod tests {
     }
 
     #[test]
-    fn scripts_are_told_from_binaries_and_these_by_their_loader() {
+    fn scripts_static_and_dynamic_programs_are_distinguished() {
         assert_eq!(
-            Kind::of_head(b"#!/usr/bin/env -S LANG=C python3 -u\n"),
+            Kind::from_head(b"#!/usr/bin/env -S LANG=C python3 -u\n"),
             Kind::Script(Interpreter::OnPath("python3".into()))
         );
         assert_eq!(
-            Kind::of_head(b"#! /opt/own/env sh\n"),
+            Kind::from_head(b"#! /opt/own/env sh\n"),
             Kind::Script(Interpreter::At("/opt/own/env".into()))
         );
         assert_eq!(
-            Kind::of_head(b"\x7fELF....../lib64/ld-linux-x86-64.so.2"),
+            Kind::from_head(b"\x7fELF....../lib64/ld-linux-x86-64.so.2"),
             Kind::Dynamic
         );
-        assert_eq!(Kind::of_head(b"\x7fELF......"), Kind::Other);
+        assert_eq!(Kind::from_head(b"\x7fELF......"), Kind::Other);
     }
 }

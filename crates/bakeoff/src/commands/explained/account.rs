@@ -1,4 +1,4 @@
-//! A profile as the account that a difference is explained from.
+//! Sums a profile into the account from which the judge explains a difference.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,44 +12,47 @@ use record::account::{
 
 use super::sampled;
 
-/// The account of a trial that did so much work between the profile's first mark and its last.
+/// The account of a trial. `work` is the amount of work between the profile's first and last mark.
 pub(super) fn account(
     profile: &Profile,
     trial: u32,
-    (work, unit): (f64, WorkUnit),
+    work: f64,
+    unit: WorkUnit,
     price: Option<StringPrice>,
 ) -> Account {
     let tasks = profile.busy_tasks();
     let mut functions = Functions::default();
     let share = sampled::Share::of(profile);
-    let (places, mut nodes) = tree(profile, &tasks, &mut functions);
-    let mut of_task: BTreeMap<&str, u64> = BTreeMap::new();
+    let (node_indexes, mut nodes) = tree(profile, &tasks, &mut functions);
+    let mut instructions_by_task: BTreeMap<&str, u64> = BTreeMap::new();
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
-        let node = count.node as usize;
-        if let (Some(place), Some(task)) = (places[node], tasks[node]) {
-            let node: &mut account::Node = &mut nodes[place as usize];
-            // The few calls that are counted of what the CPU enters by itself say nothing.
-            if !is_entry(&profile.nodes[count.node as usize].name) {
+        let profile_node = count.node as usize;
+        if let (Some(index), Some(task)) = (node_indexes[profile_node], tasks[profile_node]) {
+            let node: &mut account::Node = &mut nodes[index as usize];
+            // The CPU itself enters such functions, so most of their calls are not counted.
+            if !is_entry(&profile.nodes[profile_node].name) {
                 node.calls += count.calls;
             }
             let (instructions, strings) = charged(count, price);
-            let instructions = share.of_whole(instructions);
+            let instructions = share.scale(instructions);
             node.instructions += instructions;
             node.string_instructions += strings;
-            *of_task.entry(task).or_default() += instructions;
+            *instructions_by_task.entry(task).or_default() += instructions;
         }
     }
-    let of_task = of_task.into_iter().map(|(name, instructions)| TaskCount {
-        name: name.into(),
-        instructions,
-    });
+    let instructions_by_task = instructions_by_task
+        .into_iter()
+        .map(|(name, instructions)| TaskCount {
+            name: name.into(),
+            instructions,
+        });
     Account {
         trial,
         work,
         unit,
         functions: functions.all,
         nodes,
-        tasks: of_task.collect(),
+        tasks: instructions_by_task.collect(),
         waits: waits(profile, &tasks),
         window_ns: profile.ran_ns(),
         lost_calls: lost_calls(profile),
@@ -57,7 +60,7 @@ pub(super) fn account(
     }
 }
 
-/// Instructions of a count, and those that are charged for its string instructions; without a price each iteration is one.
+/// Charged instructions of a count, and the part charged for string instructions. Without a price, each iteration is one.
 fn charged(count: &Count, price: Option<StringPrice>) -> (u64, u64) {
     let strings = count.strings;
     let Some(price) = price else {
@@ -68,7 +71,7 @@ fn charged(count: &Count, price: Option<StringPrice>) -> (u64, u64) {
     (others + charge.round() as u64, charge.round() as u64)
 }
 
-/// Returns of all windows that no known call led to, as a share of calls.
+/// Returns without a matching call in all windows, as a share of calls.
 fn lost_calls(profile: &Profile) -> f64 {
     let counts = profile.windows.iter().flat_map(|window| &window.counts);
     let calls: u64 = counts.map(|count| count.calls).sum();
@@ -87,61 +90,61 @@ fn lost_calls(profile: &Profile) -> f64 {
 #[derive(Default)]
 struct Functions {
     all: Vec<Function>,
-    places: HashMap<Function, u32>,
+    indexes: HashMap<Function, u32>,
 }
 
 impl Functions {
-    fn place(&mut self, function: Function) -> u32 {
+    fn index(&mut self, function: Function) -> u32 {
         let next = self.all.len() as u32;
-        *self.places.entry(function).or_insert_with_key(|function| {
+        *self.indexes.entry(function).or_insert_with_key(|function| {
             self.all.push(function.clone());
             next
         })
     }
 }
 
-/// The nodes of the account without counts, and where each node of the profile is among them. What a task executed
-/// outside of any known function has a node of a function without a name.
+/// The account's nodes without counts, and for each node of the profile its index among them. Code outside any known
+/// function gets a node of a function without a name, one for each task.
 fn tree(
     profile: &Profile,
     tasks: &[Option<&str>],
     functions: &mut Functions,
 ) -> (Vec<Option<u32>>, Vec<account::Node>) {
-    let mut places = Vec::with_capacity(profile.nodes.len());
+    let mut node_indexes = Vec::with_capacity(profile.nodes.len());
     let mut nodes = Vec::new();
-    for (own, task) in profile.nodes.iter().zip(tasks) {
+    for (node, task) in profile.nodes.iter().zip(tasks) {
         if task.is_none() {
-            places.push(None);
+            node_indexes.push(None);
             continue;
         }
-        let domain = match own.kind {
-            Kind::Kernel if sampled::is_blind(profile, &own.name) => Domain::InterruptsOff,
+        let domain = match node.kind {
+            Kind::Kernel if sampled::is_blind(profile, &node.name) => Domain::InterruptsOff,
             Kind::All | Kind::Task | Kind::Kernel => Domain::Kernel,
-            Kind::Module => Domain::Module(own.image.clone()),
-            Kind::User => Domain::User(own.image.clone()),
+            Kind::Module => Domain::Module(node.image.clone()),
+            Kind::User => Domain::User(node.image.clone()),
         };
-        let (name, parent) = match own.kind {
+        let (name, parent) = match node.kind {
             Kind::All | Kind::Task => (String::new(), None),
             Kind::Kernel | Kind::Module | Kind::User => {
-                let has_function = profile.nodes[own.parent as usize].kind != Kind::Task;
-                let parent = places[own.parent as usize].filter(|_| has_function);
-                (own.name.clone(), parent)
+                let has_function = profile.nodes[node.parent as usize].kind != Kind::Task;
+                let parent = node_indexes[node.parent as usize].filter(|_| has_function);
+                (node.name.clone(), parent)
             }
         };
-        places.push(Some(nodes.len() as u32));
+        node_indexes.push(Some(nodes.len() as u32));
         nodes.push(account::Node {
             parent,
-            function: functions.place(Function { name, domain }),
+            function: functions.index(Function { name, domain }),
             calls: 0,
             instructions: 0,
             string_instructions: 0,
         });
     }
-    (places, nodes)
+    (node_indexes, nodes)
 }
 
-/// Waits of one task for one kind of thing, by their size.
-type Sizes<'p> = BTreeMap<(&'p str, WaitState), BTreeMap<u8, Sum>>;
+/// Sums of waits by task and state, then by size.
+type Sums<'p> = BTreeMap<(&'p str, WaitState), BTreeMap<u8, Sum>>;
 
 #[derive(Default)]
 struct Sum {
@@ -151,7 +154,7 @@ struct Sum {
 }
 
 fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
-    let mut sums = Sizes::default();
+    let mut sums = Sums::default();
     let mut paths: HashMap<u32, String> = HashMap::new();
     for window in &profile.windows {
         for wait in &window.queued {
@@ -188,7 +191,7 @@ fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
     all.collect()
 }
 
-fn sum<'s, 'p>(sums: &'s mut Sizes<'p>, key: (&'p str, WaitState), size: u8) -> &'s mut Sum {
+fn sum<'s, 'p>(sums: &'s mut Sums<'p>, key: (&'p str, WaitState), size: u8) -> &'s mut Sum {
     sums.entry(key).or_default().entry(size).or_default()
 }
 
@@ -202,7 +205,7 @@ fn size((below_log2_ns, sum): (u8, Sum)) -> WaitSize {
     }
 }
 
-/// Functions that every sleep ends in: not a cause.
+/// Functions in which every sleep ends, so they are not a cause of it.
 const SWITCHING: [&str; 9] = [
     "__schedule",
     "__switch_to",
@@ -215,23 +218,23 @@ const SWITCHING: [&str; 9] = [
     "schedule_timeout",
 ];
 
-/// The functions from below the task to a node, outermost first, joined by `;`, without the switch to another task.
+/// The functions from the task's outermost to the node's, joined by `;`, without those that switch to another task.
 fn path(profile: &Profile, node: u32) -> String {
     let mut names: Vec<&str> = Vec::new();
-    let mut at = node;
+    let mut index = node;
     loop {
-        let own = &profile.nodes[at as usize];
-        match own.kind {
+        let node = &profile.nodes[index as usize];
+        match node.kind {
             Kind::All | Kind::Task => break,
             Kind::Kernel | Kind::Module | Kind::User => {
                 // Compilers append `.constprop.0` and the like.
-                let (name, _) = own.name.split_once('.').unwrap_or((&own.name, ""));
+                let (name, _) = node.name.split_once('.').unwrap_or((&node.name, ""));
                 if !(names.is_empty() && SWITCHING.contains(&name)) {
-                    names.push(&own.name);
+                    names.push(&node.name);
                 }
             }
         }
-        at = own.parent;
+        index = node.parent;
     }
     names.reverse();
     names.join(";")
@@ -310,7 +313,7 @@ mod tests {
 
     #[test]
     fn windows_are_summed_and_the_idle_task_is_left_out() {
-        let account = account(&profile(), 7, (10.0, WorkUnit::Request), None);
+        let account = account(&profile(), 7, 10.0, WorkUnit::Request, None);
         let names = |node: &account::Node| account.functions[node.function as usize].name.clone();
         let nodes: Vec<_> = account
             .nodes
@@ -350,18 +353,18 @@ mod tests {
             byte: 0.25,
             start: 2.0,
         };
-        let account = account(&profile(), 7, (10.0, WorkUnit::Request), Some(price));
+        let account = account(&profile(), 7, 10.0, WorkUnit::Request, Some(price));
         let nodes = account.nodes.iter().skip(1).take(2);
         let nodes: Vec<_> = nodes
             .map(|node| (node.instructions, node.string_instructions))
             .collect();
-        // In each of two windows 4 iterations are taken off, and 32 bytes and a start cost 10.
+        // In each of two windows, 4 iterations are subtracted, and 32 bytes and a start cost 10.
         assert_eq!(nodes, [(52, 20), (72, 20)]);
     }
 
     #[test]
-    fn waits_are_a_tasks_with_who_ran_and_where_it_slept() {
-        let account = account(&profile(), 7, (10.0, WorkUnit::Request), None);
+    fn waits_belong_to_tasks_and_name_the_running_task_or_the_sleeping_function() {
+        let account = account(&profile(), 7, 10.0, WorkUnit::Request, None);
         let waits = account.waits.iter().map(|waits| {
             let [size] = &waits.sizes[..] else {
                 panic!("one size")

@@ -1,11 +1,11 @@
-//! What is different about a profile that was sampled.
+//! The parts of an account that differ for sampled profiles.
 
 use profiler::profile::{Clock, CounterUnit, Profile, Sampling};
 use record::account;
 use record::trial::Measurement;
 
-/// What samples stand for: shares of the CPU time that was used, so that they sum to it however many the kernel could take. What
-/// was counted stands for itself.
+/// How counts of a profile are scaled. Samples are shares of the used CPU time, so they sum to it however many samples the
+/// kernel took. Counted instructions are not scaled.
 pub(super) enum Share {
     Counted,
     Sampled { weight: u64, cpu_ns: u64 },
@@ -22,7 +22,7 @@ impl Share {
         }
     }
 
-    pub(super) fn of_whole(&self, counted: u64) -> u64 {
+    pub(super) fn scale(&self, counted: u64) -> u64 {
         match self {
             Self::Counted => counted,
             Self::Sampled { weight: 0, .. } => 0,
@@ -56,8 +56,8 @@ pub(super) fn sampled(sampling: &Sampling) -> account::Sampled {
     }
 }
 
-/// Requests of the window that the CPU time of a sampled profile is of: a thread that starts late makes the clients' another one.
-/// Nothing where none were served, or the profile was counted.
+/// The requests in the time that a sampled profile covers, from its CPU time and the CPU time of a request. The clients'
+/// count covers another window if a thread starts late. `None` if no request was served, or the profile was counted.
 pub(super) fn requests(profile: &Profile, measurement: &Measurement) -> Option<f64> {
     let sampling = profile.sampling.as_ref()?;
     let mut figures = measurement.figures.iter();
@@ -65,9 +65,9 @@ pub(super) fn requests(profile: &Profile, measurement: &Measurement) -> Option<f
     (cpu_time.value > 0.0).then(|| sampling.cpu_ns as f64 / cpu_time.value)
 }
 
-/// Functions that switch interrupts on: the timer's interrupt, held off till then, finds the CPU in them. So what they are seen
-/// to take is the time of whatever ran before, `finish_task_switch` 7.6 % of it where it truly takes 0.16 %.
-const BLIND: [&str; 26] = [
+/// Functions that enable interrupts. A timer interrupt that was held off until then finds the CPU in them, so their samples
+/// belong to the code that ran before. `finish_task_switch` appears to take 7.6 % of the time but takes 0.16 %.
+const BLIND_FUNCTIONS: [&str; 26] = [
     "__do_softirq",
     "__local_bh_enable_ip",
     "_raw_read_unlock_irq",
@@ -96,12 +96,12 @@ const BLIND: [&str; 26] = [
     "syscall_enter_from_user_mode",
 ];
 
-/// Whether samples in a function of the kernel say nothing of it.
+/// Whether samples in a kernel function do not show the function's time.
 pub(super) fn is_blind(profile: &Profile, name: &str) -> bool {
     let is_timed = |sampling: &Sampling| sampling.clock == Clock::CpuClock;
     // Compilers append `.isra.0` and the like.
     let (name, _) = name.split_once('.').unwrap_or((name, ""));
-    profile.sampling.as_ref().is_some_and(is_timed) && BLIND.contains(&name)
+    profile.sampling.as_ref().is_some_and(is_timed) && BLIND_FUNCTIONS.contains(&name)
 }
 
 #[cfg(test)]
@@ -139,18 +139,18 @@ mod tests {
             weight: 400,
             cpu_ns: 1000,
         };
-        assert_eq!([100, 300].map(|one| share.of_whole(one)), [250, 750]);
+        assert_eq!([100, 300].map(|count| share.scale(count)), [250, 750]);
         let large = Share::Sampled {
             weight: 1,
             cpu_ns: u64::MAX,
         };
-        assert_eq!(large.of_whole(u64::MAX), u64::MAX);
+        assert_eq!(large.scale(u64::MAX), u64::MAX);
         assert_eq!(
             Share::Sampled {
                 weight: 0,
                 cpu_ns: 9
             }
-            .of_whole(9),
+            .scale(9),
             0
         );
     }

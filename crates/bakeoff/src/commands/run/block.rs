@@ -1,4 +1,4 @@
-//! `run --block`: what a job of a cluster does. The plan is the run's own copy; the plan file says where the plan's other files are.
+//! `run --block`: a job of a cluster. It uses the run's copy of the plan; paths in the plan are relative to the plan file.
 
 use anyhow::{Context, Result};
 use machine::clock::HostClock;
@@ -18,15 +18,15 @@ use crate::prepare;
 use crate::prepare::Sources;
 use crate::reporter::Reporter;
 
-/// How often Slurm may begin a job anew by itself; then the submitter decides.
-const MOST_RESTARTS: u32 = 2;
+/// How often Slurm may restart a job; then the submitter decides.
+const MAX_RESTARTS: u32 = 2;
 
 /// Runs one block of a run on this node.
 pub(super) fn run(args: &PlanArgs, block: u32, json: bool) -> Result<End> {
     let run = super::directory(args);
     let (node, build) = (fleet::this_node(), build_id::build());
     let ended = fleet::run_job(&run, block, (&node, &build), |dir| {
-        work(args, block, dir, json)
+        run_block(args, block, dir, json)
     })?;
     match ended {
         JobEnd::Done => {}
@@ -38,7 +38,7 @@ pub(super) fn run(args: &PlanArgs, block: u32, json: bool) -> Result<End> {
         JobEnd::Interrupted => return Ok(End::Requeue),
         JobEnd::Failed(message) => {
             out::error_line(&format!("bakeoff: {message}"));
-            return Ok(if restarts() < MOST_RESTARTS {
+            return Ok(if restarts() < MAX_RESTARTS {
                 End::Requeue
             } else {
                 End::Refused
@@ -48,13 +48,13 @@ pub(super) fn run(args: &PlanArgs, block: u32, json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// How often Slurm has begun this job anew.
+/// How often Slurm has restarted this job.
 fn restarts() -> u32 {
     let count = std::env::var("SLURM_RESTART_COUNT").ok();
     count.and_then(|count| count.parse().ok()).unwrap_or(0)
 }
 
-fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish> {
+fn run_block(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish> {
     let run = super::directory(args);
     let options = &args.options;
     let qemu = options.emulator.named();
@@ -69,7 +69,7 @@ fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish>
         qemu,
         second_model: None,
     };
-    let prepared = prepare::prepare((&plan, &args.plan), &sources, &reporter, &interrupted)?;
+    let prepared = prepare::prepare(&plan, &args.plan, &sources, &reporter, &interrupted)?;
     prepared.note_run(dir.path())?;
     prepared.keep_details(dir)?;
     let lab = Lab {
@@ -79,10 +79,10 @@ fn work(args: &PlanArgs, block: u32, dir: &RunDir, json: bool) -> Result<Finish>
         clock: &HostClock::start(),
         greeting: &build_id::host(),
         interrupted: &interrupted,
-        jobs: jobs::settle(options.jobs, &plan, &*prepared.machine)?,
+        jobs: jobs::for_machine(options.jobs, &plan, &*prepared.machine)?,
         extension: None,
         remeasures_ceilings: false,
-        show: &|event| reporter.tell(event),
+        show: &|event| reporter.show(event),
     };
     let wanted = lab::fleet::undecided(&run, &plan)?;
     let ended = lab::fleet::run_block(&lab, prepared.opening(&plan, &text), block, wanted);

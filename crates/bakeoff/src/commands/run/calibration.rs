@@ -1,7 +1,8 @@
-//! A/A calibration: a machine's measurement noise, the smallest difference that it can show, and whether it tells an arm from itself.
+//! A/A calibration: a machine's measurement noise, the smallest difference that it can show, and whether it finds a
+//! difference between two identical arms.
 //!
 //! The contrasts of all A/A runs of a machine are kept in `calibration/ID.json` of the user's cache. Their signs must be as
-//! random as the order of the arms; when they are not, no verdict of the machine is worth anything.
+//! random as the order of the arms. Otherwise no verdict of the machine can be trusted.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -30,56 +31,58 @@ use crate::commands::plan_file;
 use crate::json_lines;
 use crate::out;
 
-/// Longest history that is read, in bytes. A run adds some 100 bytes, and 20 for each block.
-const HISTORY_BYTES: u64 = 64 << 20;
+/// Limit on the size of a history file. A run adds about 100 bytes, and 20 for each block.
+const MAX_HISTORY_BYTES: u64 = 64 << 20;
 
-/// Numbers of blocks for which the smallest difference is told.
+/// Numbers of blocks for which the smallest difference is printed.
 const BLOCKS: [u32; 3] = [10, 30, 100];
 
 /// The A/A runs of one machine, by run and workload.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct History(BTreeMap<String, PastRun>);
 
-/// Keeps the A/A runs of the machine with a run that begins, so that it can be judged elsewhere. A run that goes on keeps those
-/// that it has.
-pub(super) fn keep(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
+/// Copies the machine's A/A history into the directory of a new run, so that the run can be judged elsewhere. A resumed run
+/// keeps the copy that it has.
+pub(super) fn save_history(dir: &RunDir, machine: &MachineDescription) -> Result<()> {
     let has_begun = rundir::load_history(dir.path())?.is_some()
         || dir
             .tree()
             .metadata(JOURNAL)
-            .is_ok_and(|about| about.len() > 0);
+            .is_ok_and(|metadata| metadata.len() > 0);
     if has_begun {
         return Ok(());
     }
-    let kept = a_a::History {
+    let history = a_a::History {
         version: a_a::VERSION,
-        runs: read(&path(machine)?)?.0.into_values().collect(),
+        runs: read_history(&history_path(machine)?)?
+            .0
+            .into_values()
+            .collect(),
     };
-    dir.write(A_A, &serde_json::to_vec_pretty(&kept)?)
+    dir.write(A_A, &serde_json::to_vec_pretty(&history)?)
 }
 
-/// Adds a run to its machine's history if its plan compares one kernel with itself: two arms that differ in their names alone. A
-/// plan's order is the same each time, so that it counts once for each seed.
-pub(super) fn note(run: &Run, judgement: &Judgement) -> Result<()> {
-    let [one, other] = run.plan.arms.as_slice() else {
+/// Adds a closed run to its machine's history if its plan compares an arm with itself: two arms that differ only in their
+/// names. A plan's order depends on its seed, so a plan counts once for each seed.
+pub(super) fn add_to_history(run: &Run, judgement: &Judgement) -> Result<()> {
+    let [first, second] = run.plan.arms.as_slice() else {
         return Ok(());
     };
-    let twin = Arm {
-        name: one.name.clone(),
-        ..other.clone()
+    let renamed = Arm {
+        name: first.name.clone(),
+        ..second.clone()
     };
-    if *one != twin || run.closed().is_none() {
+    if *first != renamed || run.closed().is_none() {
         return Ok(());
     }
-    let history = read(&path(&run.opening.machine)?)?;
-    let begun = begun(run);
+    let history = read_history(&history_path(&run.opening.machine)?)?;
+    let begin_time = begin_time(run);
     let seed = run.plan.design.seed;
     let is_repeat = |past: &PastRun| {
-        let workloads = &run.plan.workloads;
-        let is_same = workloads
-            .iter()
-            .any(|workload| past.id.ends_with(&format!(" {}", workload.id)));
-        is_same && !past.id.starts_with(begun) && past.ended.seed == seed.cast_signed()
+        let mut workloads = run.plan.workloads.iter();
+        let has_workload =
+            workloads.any(|workload| past.id.ends_with(&format!(" {}", workload.id)));
+        has_workload && !past.id.starts_with(begin_time) && past.ended.seed == seed.cast_signed()
     };
     if history.0.values().any(is_repeat) {
         return Ok(());
@@ -87,24 +90,24 @@ pub(super) fn note(run: &Run, judgement: &Judgement) -> Result<()> {
     extend_history(run, judgement).map(drop)
 }
 
-fn begun(run: &Run) -> &str {
+fn begin_time(run: &Run) -> &str {
     run.entries.first().map_or("", |entry| entry.at.as_str())
 }
 
 /// The file of a machine's history.
-fn path(machine: &MachineDescription) -> Result<PathBuf> {
+fn history_path(machine: &MachineDescription) -> Result<PathBuf> {
     let id = &sha256(judge::report::machine(machine).as_bytes())[..16];
     Ok(history_dir()?.join(format!("{id}.json")))
 }
 
-/// The seed of an A/A run: that of the run that is gone on with, else a new one. With the plan's own, each repeat of a plan
-/// would have the same random order, and one that favoured an arm by chance would be counted again and again.
+/// The seed of an A/A run: that of the resumed run, else a new one. With the plan's seed, each repeat of a plan would have the
+/// same random order, and an order that favours an arm by chance would be counted repeatedly.
 pub(super) fn seed(out: &Path) -> i64 {
     plan_file::seed(&out.join("plan.toml")).unwrap_or_else(plan_file::drawn_seed)
 }
 
-/// Prints what the run says of its machine, and adds it to the machine's history.
-pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
+/// Adds the run to its machine's history, and prints the machine's noise and calibration.
+pub(super) fn print(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
     let history = extend_history(run, judgement)?;
     let contrasts: Vec<f64> = history
         .0
@@ -122,7 +125,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
         let metrics: Vec<_> = judgement
             .comparisons
             .iter()
-            .map(|one| as_json(one, error_rate))
+            .map(|comparison| as_json(comparison, error_rate))
             .collect();
         out::json(&json_lines::calibration(&outcome, &metrics).to_string());
         return Ok(());
@@ -135,7 +138,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
         "workload", "metric", "noise", "order", "outliers", "10 blocks", "30", "100"
     ));
     for comparison in &judgement.comparisons {
-        out::line(&line(comparison, error_rate));
+        out::line(&table_row(comparison, error_rate));
     }
     out::line(&match calibration {
         Calibration::Passed(evidence) => format!(
@@ -153,7 +156,7 @@ pub(super) fn tell(run: &Run, judgement: &Judgement, json: bool) -> Result<()> {
     Ok(())
 }
 
-fn line(comparison: &Comparison, error_rate: f64) -> String {
+fn table_row(comparison: &Comparison, error_rate: f64) -> String {
     let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
     let none = || "-".to_owned();
     let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
@@ -198,22 +201,24 @@ fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
     })
 }
 
-/// The machine's history with this run in it. A run that is judged again takes its own place.
+/// Adds this run to the machine's history, replacing an earlier judgement of the same run. Returns the history.
 fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
-    let path = path(&run.opening.machine)?;
-    let mut history = read(&path)?;
-    let begun = begun(run);
-    let primary = |one: &&Comparison| one.spec.role == Role::Primary;
-    for comparison in judgement.comparisons.iter().filter(primary) {
+    let path = history_path(&run.opening.machine)?;
+    let mut history = read_history(&path)?;
+    let begin_time = begin_time(run);
+    for comparison in &judgement.comparisons {
+        if comparison.spec.role != Role::Primary {
+            continue;
+        }
         let usable = comparison
             .pairs
             .iter()
             .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0);
         let contrasts = usable.map(|pair| (pair.arm / pair.baseline).ln()).collect();
-        let id = format!("{begun} {}", comparison.workload);
+        let id = format!("{begin_time} {}", comparison.workload);
         let ended = Ended {
             told_apart: matches!(comparison.verdict, Verdict::Better | Verdict::Worse),
-            // The primary metric's own share is less; what is promised is this.
+            // The primary metric alone has a smaller share, but this rate is what the run promises.
             error_rate: run.error_rate(),
             seed: run.plan.design.seed.cast_signed(),
         };
@@ -225,8 +230,8 @@ fn extend_history(run: &Run, judgement: &Judgement) -> Result<History> {
         history.0.insert(id, past);
     }
     let (dir, name) = Tree::around(&path);
-    let cannot_make = || format!("cannot make {}", dir.path().display());
-    let dir = Tree::to_write(&dir.path()).with_context(cannot_make)?;
+    let dir = Tree::to_write(&dir.path())
+        .with_context(|| format!("cannot make {}", dir.path().display()))?;
     rundir::replace(&dir, name, &serde_json::to_vec(&history)?)?;
     Ok(history)
 }
@@ -236,9 +241,9 @@ fn history_dir() -> Result<PathBuf> {
     Ok(Cache::of_user()?.root().join("calibration"))
 }
 
-fn read(path: &Path) -> Result<History> {
+fn read_history(path: &Path) -> Result<History> {
     let (dir, name) = Tree::around(path);
-    match dir.read(name, HISTORY_BYTES) {
+    match dir.read(name, MAX_HISTORY_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes)
             .with_context(|| format!("not a record of A/A runs: {} (remove it)", path.display())),
         Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(History::default()),
@@ -253,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_that_goes_on_keeps_its_seed_and_a_new_one_has_its_own() {
+    fn a_resumed_run_keeps_its_seed_and_a_new_run_draws_one() {
         let dir = tempfile::tempdir().unwrap();
         assert!(seed(dir.path()) > 1_700_000_000);
         fs::write(dir.path().join("plan.toml"), "[design]\nseed = 7\n").unwrap();

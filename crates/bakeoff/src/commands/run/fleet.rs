@@ -1,4 +1,4 @@
-//! `run --slurm`: prepare once, submit blocks, take them over in their order.
+//! `run --slurm`: prepare once, submit the blocks, and merge them in block order.
 
 use std::path::{Path, PathBuf, absolute};
 
@@ -10,7 +10,7 @@ use record::journal::JOURNAL;
 use record::rundir;
 use record::rundir::RunDir;
 
-use super::{Place, Setting, calibration};
+use super::{RunSettings, RunTarget, calibration};
 use crate::build_id;
 use crate::cli::PlanArgs;
 use crate::commands::{explained, report};
@@ -21,13 +21,13 @@ use crate::lab::repeat::Repeated;
 use crate::lab::{Finish, Lab};
 use crate::prepare;
 
-/// A run whose blocks are nodes' is not gone on with by this host, nor the other way round: blocks would be of two kinds.
-pub(super) fn refuse_another_place(dir: &RunDir, is_slurm: bool) -> Result<()> {
+/// Refuses to resume a cluster's run on this host, or this host's run on a cluster: its blocks would be of two kinds.
+pub(super) fn check_same_place(dir: &RunDir, is_slurm: bool) -> Result<()> {
     let is_fleet = dir.path().join(FLEET).exists();
     let has_begun = dir
         .tree()
         .metadata(JOURNAL)
-        .is_ok_and(|about| about.len() > 0);
+        .is_ok_and(|metadata| metadata.len() > 0);
     if is_fleet && !is_slurm {
         bail!(
             "a run of a cluster, begun with --slurm: {} (add --slurm, or begin a new run with --out DIR)",
@@ -43,25 +43,27 @@ pub(super) fn refuse_another_place(dir: &RunDir, is_slurm: bool) -> Result<()> {
     Ok(())
 }
 
-/// Prepares what nodes will need, and has them run what is left.
-pub(super) fn carry_out(
-    setting: &Setting<'_>,
-    (plan, text): (&Plan, &str),
-    place: Place<'_>,
+/// Prepares the files that nodes need, and has the nodes run the remaining blocks.
+pub(super) fn execute(
+    settings: &RunSettings<'_>,
+    plan: &Plan,
+    text: &str,
+    target: RunTarget<'_>,
     args: &PlanArgs,
 ) -> Result<Finish> {
-    let dir = place.dir;
-    refuse(plan, args)?;
+    let dir = target.dir;
+    check_cluster_plan(plan, args)?;
     let choice = choice(args);
-    let reporter = setting.reporter(None);
-    let turn = setting.turn_to_prepare();
+    let reporter = settings.reporter(None);
+    let preparation_lock = settings.lock_preparation();
     let prepared = prepare::prepare(
-        (plan, setting.file),
-        &setting.sources,
+        plan,
+        settings.file,
+        &settings.sources,
         &reporter,
-        &setting.interrupted,
+        &settings.interrupted,
     )?;
-    drop(turn);
+    drop(preparation_lock);
     if plan.why && !prepared.machine.is_profiled() {
         bail!(
             "--slurm with [why] by the wall clock: trials that are run for their profile alone belong to no block (leave out --why, \
@@ -70,7 +72,7 @@ pub(super) fn carry_out(
     }
     prepared.note_run(dir.path())?;
     let opening = prepared.opening(plan, text);
-    calibration::keep(dir, &opening.machine)?;
+    calibration::save_history(dir, &opening.machine)?;
     let program = program(args)?;
     fleet::begin(dir.path(), &build_id::build(), &program)?;
     let line = |text: &str| reporter.line(text);
@@ -79,19 +81,19 @@ pub(super) fn carry_out(
         line: &line,
         step: &step,
     };
-    let words = words(dir.path(), &program, args)?;
-    let mut nodes = SlurmFleet::open(dir.path(), words, choice, (&setting.interrupted, tell))?;
+    let command = job_command(dir.path(), &program, args)?;
+    let mut nodes = SlurmFleet::open(dir.path(), command, choice, (&settings.interrupted, tell))?;
     let lab = Lab {
         plan,
         dir,
         machine: &*prepared.machine,
         clock: &HostClock::start(),
         greeting: &build_id::host(),
-        interrupted: &setting.interrupted,
+        interrupted: &settings.interrupted,
         jobs: 1,
-        extension: place.extension,
+        extension: target.extension,
         remeasures_ceilings: false,
-        show: &|event| reporter.tell(event),
+        show: &|event| reporter.show(event),
     };
     let ended = lab::fleet::run(&lab, &mut nodes);
     let stopped = nodes.stop();
@@ -110,7 +112,7 @@ pub(super) fn carry_out(
     Ok(finish)
 }
 
-/// What was typed of the cluster.
+/// The user's options about the cluster.
 fn choice(args: &PlanArgs) -> Choice {
     Choice {
         partition: args.fleet.partition.clone(),
@@ -119,13 +121,13 @@ fn choice(args: &PlanArgs) -> Choice {
     }
 }
 
-/// Refuses what no cluster can do, before anything is fetched.
-pub(super) fn refuse(plan: &Plan, args: &PlanArgs) -> Result<()> {
+/// Refuses plans that no cluster can run, before anything is fetched.
+pub(super) fn check_cluster_plan(plan: &Plan, args: &PlanArgs) -> Result<()> {
     refuse_ceiling(plan)?;
     fleet::check(&choice(args), plan)
 }
 
-/// A ceiling is measured before the first trial, on one host.
+/// Refuses a plan with a ceiling, which is measured on one host before the first trial.
 fn refuse_ceiling(plan: &Plan) -> Result<()> {
     if plan.machine.kind == MachineKind::Url && plan.machine.ceiling.is_some() {
         bail!(
@@ -135,7 +137,7 @@ fn refuse_ceiling(plan: &Plan) -> Result<()> {
     Ok(())
 }
 
-/// The bakeoff of the jobs.
+/// The `bakeoff` program that the jobs run.
 fn program(args: &PlanArgs) -> Result<PathBuf> {
     match &args.fleet.program {
         Some(program) => Ok(program.clone()),
@@ -143,27 +145,26 @@ fn program(args: &PlanArgs) -> Result<PathBuf> {
     }
 }
 
-/// What a job runs.
-fn words(run: &Path, program: &Path, args: &PlanArgs) -> Result<Vec<String>> {
-    let path = |path: &Path| -> Result<String> {
-        let path: PathBuf =
-            absolute(path).with_context(|| format!("cannot find {}", path.display()))?;
+/// The command that a job runs; `$block` stands for the block's number.
+fn job_command(run: &Path, program: &Path, args: &PlanArgs) -> Result<Vec<String>> {
+    let absolute_path = |path: &Path| -> Result<String> {
+        let path = absolute(path).with_context(|| format!("cannot find {}", path.display()))?;
         Ok(path.to_string_lossy().into_owned())
     };
-    let mut words = vec![
-        path(program)?,
+    let mut command = vec![
+        absolute_path(program)?,
         "run".into(),
-        path(&args.plan)?,
+        absolute_path(&args.plan)?,
         "--out".into(),
-        path(run)?,
+        absolute_path(run)?,
         "--block".into(),
         "$block".into(),
     ];
     if let Some(jobs) = args.options.jobs {
-        words.extend(["--jobs".into(), jobs.to_string()]);
+        command.extend(["--jobs".into(), jobs.to_string()]);
     }
     if let Some(qemu) = args.options.emulator.named() {
-        words.extend(["--qemu".into(), path(&qemu)?]);
+        command.extend(["--qemu".into(), absolute_path(&qemu)?]);
     }
-    Ok(words)
+    Ok(command)
 }

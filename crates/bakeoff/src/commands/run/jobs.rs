@@ -1,6 +1,6 @@
-//! How many trials run at a time.
+//! The number of trials that run at a time.
 //!
-//! Counted instructions do not care how busy the host is; time does, so by the wall clock trials run alone.
+//! Counted instructions do not depend on how busy the host is. Wall-clock time does, so there trials run one at a time.
 
 use anyhow::{Result, bail};
 use base::input::units::show_bytes;
@@ -8,18 +8,22 @@ use machine::guest::Machine;
 use machine::host;
 use plan::Plan;
 
-/// What QEMU takes on the host beyond the guest's memory: its own, and the code that it translates.
+/// Memory that QEMU takes beyond the guest's: for itself, and for the code that it translates.
 const OVERHEAD_BYTES: u64 = 512 << 20;
 
-/// The number of trials to run at a time; `asked` is what the user typed.
-pub(super) fn settle(asked: Option<u16>, plan: &Plan, machine: &dyn Machine) -> Result<usize> {
-    of_plan(asked, plan, machine.ns_per_instruction().is_some())
+/// The number of trials to run at a time on a prepared machine.
+pub(super) fn for_machine(
+    requested: Option<u16>,
+    plan: &Plan,
+    machine: &dyn Machine,
+) -> Result<usize> {
+    for_plan(requested, plan, machine.ns_per_instruction().is_some())
 }
 
-/// The number that a run of this plan would take, for forecasts of its hours; `counted` says whether instructions would
-/// be counted.
-pub(in crate::commands) fn of_plan(
-    asked: Option<u16>,
+/// The number of trials that a run of this plan would run at a time, for forecasts. `counted` is whether instructions
+/// would be counted.
+pub(in crate::commands) fn for_plan(
+    requested: Option<u16>,
     plan: &Plan,
     counted: bool,
 ) -> Result<usize> {
@@ -28,19 +32,19 @@ pub(in crate::commands) fn of_plan(
         available_bytes: host::available_bytes(),
         guest_bytes: plan.machine.memory_bytes + OVERHEAD_BYTES,
     };
-    choose(asked.map(usize::from), counted, cpus, memory)
+    choose(requested.map(usize::from), counted, cpus, memory)
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Memory {
     available_bytes: u64,
-    /// What one guest takes.
+    /// Memory that one guest takes.
     guest_bytes: u64,
 }
 
-fn choose(asked: Option<usize>, counted: bool, cpus: usize, memory: Memory) -> Result<usize> {
+fn choose(requested: Option<usize>, counted: bool, cpus: usize, memory: Memory) -> Result<usize> {
     let fit = (memory.available_bytes / memory.guest_bytes) as usize;
-    match (asked, counted) {
+    match (requested, counted) {
         (None | Some(1), false) => Ok(1),
         (Some(jobs), false) => bail!(
             "trials at a time by the wall clock: --jobs {jobs} (they would disturb each other: leave --jobs out, or write \
@@ -61,12 +65,17 @@ fn choose(asked: Option<usize>, counted: bool, cpus: usize, memory: Memory) -> R
 mod tests {
     use super::*;
 
-    fn check(asked: Option<usize>, counted: bool, available_gib: u64, want: Result<usize, &str>) {
+    fn check(
+        requested: Option<usize>,
+        counted: bool,
+        available_gib: u64,
+        want: Result<usize, &str>,
+    ) {
         let memory = Memory {
             available_bytes: available_gib << 30,
             guest_bytes: 2 << 30,
         };
-        let got = choose(asked, counted, 4, memory).map_err(|why| why.to_string());
+        let got = choose(requested, counted, 4, memory).map_err(|why| why.to_string());
         match (got, want) {
             (Ok(jobs), Ok(want)) => assert_eq!(jobs, want),
             (Err(why), Err(want)) => assert!(why.contains(want), "{why}"),

@@ -1,7 +1,7 @@
-//! `--models`: a few blocks of the plan on another emulated CPU and without mitigations.
+//! `--models`: repeats a few blocks of the plan on another emulated CPU model, and without mitigations.
 //!
-//! Each variation is a run of its own in `models/NAME/` of the run directory, resumed and judged like any other; what they
-//! say beside the run itself is kept in `models.json`, from which every report shows it again.
+//! Each variation is a separate run in `models/NAME/` of the run directory, which is resumed and judged like any other.
+//! Its comparison with the run is stored in `models.json`, and every report shows it.
 
 use std::path::Path;
 
@@ -16,36 +16,37 @@ use record::rundir::{MODELS, RunDir};
 use record::verdict::Judgement;
 
 use super::super::forecast;
-use super::{Place, Setting, carry_out, refuse_another_plan};
+use super::{RunSettings, RunTarget, execute, refuse_another_plan};
 use crate::lab::Finish;
 use crate::out;
 
-/// Runs the variations of a plan whose own run is complete.
-pub(super) fn vary(
-    setting: &Setting<'_>,
-    (plan, text): (&Plan, &str),
+/// Runs the variations of a plan, after the plan's run is complete.
+pub(super) fn run_variations(
+    settings: &RunSettings<'_>,
+    plan: &Plan,
+    text: &str,
     dir: &RunDir,
     model: &CpuModel,
 ) -> Result<Finish> {
-    let own = judged(dir.path())?;
+    let original = judged(dir.path())?;
     let mut rows = Vec::new();
     for variation in [Variation::Model(model.clone()), Variation::NoMitigations] {
         let name = variation.name();
         out::error_line(&format!("the same on another CPU: {name}"));
-        let blocks = forecast::enough(&plan.design).min(plan.design.max_blocks);
+        let blocks = forecast::blocks_needed(&plan.design).min(plan.design.max_blocks);
         let text = plan::varied(text, &variation, blocks)?;
-        let qemu = setting.sources.qemu.as_deref();
-        let (text, plan) = super::super::check_plan(setting.file, text, qemu)?;
-        let place = format!("models/{}", folder(&name));
+        let qemu = settings.sources.qemu.as_deref();
+        let (text, plan) = super::super::check_plan(settings.file, text, qemu)?;
+        let place = format!("models/{}", directory_name(&name));
         let place = dir.tree().make_dir(place)?.path();
-        let other = RunDir::open(&place, &text)?;
-        refuse_another_plan(other.path(), &text)?;
-        let finish = carry_out(
-            setting,
+        let variation_dir = RunDir::open(&place, &text)?;
+        refuse_another_plan(variation_dir.path(), &text)?;
+        let finish = execute(
+            settings,
             &plan,
             &text,
-            Place {
-                dir: &other,
+            RunTarget {
+                dir: &variation_dir,
                 extension: None,
                 remeasures_ceilings: false,
                 model: Some(&name),
@@ -56,22 +57,22 @@ pub(super) fn vary(
         }
         let judgement = judged(&place)?;
         rows.extend(judge::topics::models::find::compare(
-            &own,
+            &original,
             &judgement,
             &name,
-            &folder(&name),
+            &directory_name(&name),
         ));
-        // After each, so that what was found is shown even if the next one fails.
-        keep(dir, rows.clone())?;
+        // Saved after each variation, so that its result is shown even if the next one fails.
+        save_rows(dir, rows.clone())?;
     }
     Ok(Finish::Complete)
 }
 
-/// Refuses what cannot be varied, before anything boots; `known` asks the emulator.
-pub(super) fn refuse(
+/// Refuses a plan or model that cannot be repeated, before anything boots; `check_known` asks the emulator.
+pub(super) fn check_model(
     plan: &Plan,
     model: &CpuModel,
-    known: impl Fn(&CpuModel) -> Result<(), String>,
+    check_known: impl Fn(&CpuModel) -> Result<(), String>,
 ) -> Result<()> {
     if plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall {
         bail!("--models where instructions are not counted ({REMEDY})");
@@ -79,15 +80,18 @@ pub(super) fn refuse(
     if plan.machine.cpu_model.as_ref() == Some(model) {
         bail!("--models with the plan's own model: {model} (name another with --models=MODEL)");
     }
-    let mistakes = mistakes(model, known);
+    let mistakes = mistakes(model, check_known);
     if !mistakes.is_empty() {
         return Err(Problems(mistakes).into());
     }
     Ok(())
 }
 
-/// What is wrong with a model. A plan's own is checked by the same rules.
-fn mistakes(model: &CpuModel, known: impl Fn(&CpuModel) -> Result<(), String>) -> Vec<Problem> {
+/// The problems of a model, by the same rules as for a plan's model.
+fn mistakes(
+    model: &CpuModel,
+    check_known: impl Fn(&CpuModel) -> Result<(), String>,
+) -> Vec<Problem> {
     let mistake = |what: String, remedy: &str| Problem {
         file: format!("--models={model}"),
         line: 0,
@@ -98,19 +102,19 @@ fn mistakes(model: &CpuModel, known: impl Fn(&CpuModel) -> Result<(), String>) -
         let what = format!("CPU model {what} where instructions are counted");
         mistake(what, &format!("name another: {why}"))
     });
-    let mut found: Vec<_> = uncounted.collect();
+    let mut mistakes: Vec<_> = uncounted.collect();
     if !model.has_64_bits() {
         let what = format!("CPU model without 64-bit mode: {model}");
-        found.push(mistake(what, MODELS_OF_64_BITS));
+        mistakes.push(mistake(what, MODELS_OF_64_BITS));
     }
-    if let Err(why) = known(model) {
-        found.push(mistake(why, ""));
+    if let Err(why) = check_known(model) {
+        mistakes.push(mistake(why, ""));
     }
-    found
+    mistakes
 }
 
-/// Refuses a machine that was left to choose the clock, and has chosen another.
-pub(super) fn refuse_machine(machine: &dyn Machine) -> Result<()> {
+/// Refuses a machine that does not count instructions. With clock = "auto" only the prepared machine shows that.
+pub(super) fn require_counted_instructions(machine: &dyn Machine) -> Result<()> {
     if machine.ns_per_instruction().is_none() {
         bail!("--models where instructions are not counted ({REMEDY})");
     }
@@ -128,25 +132,21 @@ fn judged(dir: &Path) -> Result<Judgement> {
     Ok(judge::judge(&run))
 }
 
-/// A model's name as that of a directory.
-fn folder(name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || "._-".contains(c) {
-            c
-        } else {
-            '_'
-        }
-    };
-    name.chars().map(plain).collect()
+/// A model's name without characters that are special in a directory name.
+fn directory_name(name: &str) -> String {
+    name.replace(
+        |c: char| !c.is_ascii_alphanumeric() && !"._-".contains(c),
+        "_",
+    )
 }
 
-/// Longest file of other models, in bytes.
-const MOST_BYTES: u64 = 64 << 20;
+/// Limit on the size of `models.json`.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// Writes the rows beside those of other models that were asked before.
-fn keep(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
+/// Adds rows to `models.json`, replacing those of the same models.
+fn save_rows(dir: &RunDir, rows: Vec<record::models::ModelRow>) -> Result<()> {
     let path = dir.path().join(MODELS);
-    let mut all = match dir.tree().read(MODELS, MOST_BYTES) {
+    let mut all = match dir.tree().read(MODELS, MAX_FILE_BYTES) {
         Ok(body) => {
             serde_json::from_slice::<Models>(&body)
                 .with_context(|| format!("damaged file: {} (remove it)", path.display()))?
@@ -172,16 +172,16 @@ mod tests {
 
     #[test]
     fn a_model_that_the_repetition_cannot_have_is_refused_by_the_options_name() {
-        let known = |model: &CpuModel| match model.name.as_str() {
+        let check_known = |model: &CpuModel| match model.name.as_str() {
             "nonsense" => Err("CPU model that QEMU does not know: \"nonsense\"".into()),
             _ => Ok(()),
         };
-        let said = |text: &str| {
+        let messages = |text: &str| {
             let model = CpuModel::parse(text).unwrap();
-            Problems(mistakes(&model, known)).to_string()
+            Problems(mistakes(&model, check_known)).to_string()
         };
-        assert_eq!(said("EPYC-Milan,-avx2"), "");
-        let all = ["nonsense", "486", "host", "max,-erms", "max,-lm,-fsrm"].map(said);
+        assert_eq!(messages("EPYC-Milan,-avx2"), "");
+        let all = ["nonsense", "486", "host", "max,-erms", "max,-lm,-fsrm"].map(messages);
         expect![[r#"
             --models=nonsense: CPU model that QEMU does not know: "nonsense"
             --models=486: CPU model without 64-bit mode: 486 (name another, such as "qemu64" or "EPYC")
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn a_model_names_its_directory_without_anything_special() {
-        assert_eq!(folder("EPYC-Milan"), "EPYC-Milan");
-        assert_eq!(folder("max,+avx,-x.y"), "max__avx_-x.y");
-        assert_eq!(folder("mitigations=off"), "mitigations_off");
+        assert_eq!(directory_name("EPYC-Milan"), "EPYC-Milan");
+        assert_eq!(directory_name("max,+avx,-x.y"), "max__avx_-x.y");
+        assert_eq!(directory_name("mitigations=off"), "mitigations_off");
     }
 }

@@ -1,11 +1,11 @@
-//! `run PLAN PLAN...`: a night of several plans, each in a run directory of its own below one directory.
+//! `run PLAN PLAN...`: a nightly run of several plans, with a run directory for each below one directory.
 //!
 //! ```text
-//! read all, refuse all that is wrong -> for each plan: run, or go on, or pass over what is over -> index after each -> what all come to
+//! read and check all plans -> for each plan: run, resume, or skip if it is over -> write the index after each -> print the result
 //! ```
-//! On this host plans run one after another, because two would disturb each other. On a cluster several have their blocks in the queue at a
-//! time, each with a submitter of its own on a thread: a submitter waits for nothing but its own blocks, and the cluster shares its nodes out.
-//! A plan that cannot be run does not keep the others from it.
+//! On this host plans run one after another, because two would disturb each other. On a cluster several plans have blocks in
+//! the queue at a time. Each has a submitter on a separate thread, which waits only for its plan's blocks. If one plan fails,
+//! the others still run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
@@ -25,8 +25,8 @@ use record::rundir;
 use record::rundir::RunDir;
 
 use super::{
-    End, Looks, Ready, Reported, Seat, Setting, calibration, directory, fleet, nothing_to_compare,
-    options_again, read, refuse_another_plan, run,
+    CheckedPlan, End, InterimChecks, NightSlot, Reported, RunSettings, calibration, directory,
+    fleet, nothing_to_compare, read_checked, refuse_another_plan, resume_options, run,
 };
 use crate::cli::{PlanArgs, RunArgs};
 use crate::commands::index;
@@ -38,8 +38,8 @@ use crate::lab::repeat::Repeated;
 use crate::out;
 use crate::prepare::Sources;
 
-/// Plans whose blocks are in a cluster's queue at a time, where nothing is typed.
-const AT_A_TIME: u16 = 4;
+/// Default number of plans with blocks in a cluster's queue at a time.
+const PLANS_AT_A_TIME: u16 = 4;
 
 /// Runs one plan, or several.
 pub(in crate::commands) fn run_plans(args: &RunArgs, json: bool) -> Result<End> {
@@ -59,10 +59,10 @@ pub(in crate::commands) fn run_plans(args: &RunArgs, json: bool) -> Result<End> 
             plan.display()
         );
     }
-    run(&of_plan(args, plan, args.options.out.clone(), None), json)
+    run(&plan_args(args, plan, args.options.out.clone(), None), json)
 }
 
-fn of_plan(
+fn plan_args(
     args: &RunArgs,
     plan: &Path,
     out: Option<PathBuf>,
@@ -78,8 +78,8 @@ fn of_plan(
     }
 }
 
-/// What all plans of a night share.
-struct Shared<'n> {
+/// The state that all plans of a night share.
+struct NightRun<'n> {
     args: &'n RunArgs,
     out: &'n Tree,
     json: bool,
@@ -87,28 +87,26 @@ struct Shared<'n> {
     interrupted: Arc<AtomicBool>,
     bars: MultiProgress,
     preparing: Mutex<()>,
-    /// Names, and what has failed; who writes the index holds it.
+    /// The plans' names and failures. It is locked while the index is written.
     night: Mutex<Night>,
+    /// Index of the next plan.
     next: Mutex<usize>,
 }
 
 fn run_night(args: &RunArgs, json: bool) -> Result<End> {
     let out = refuse_options(args)?;
-    let named = names(&args.plans)?;
-    let place = |name: &str| Some(out.join(name));
+    let named = named_plans(&args.plans)?;
     let most_error_rate = most_error_rate(args, &named, &out)?;
-    let plans: Vec<PlanArgs> = named
-        .iter()
-        .map(|(name, plan)| of_plan(args, plan, place(name), most_error_rate))
-        .collect();
-    let ready = read_all(&plans, refuse_place)?;
+    let plans = all_plan_args(args, &named, &out, most_error_rate);
+    let checked = read_all(&plans, check_directory)?;
     let tree = Tree::to_write(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let _lock = lock(&tree)?;
-    let of_night = |((name, _), ready): (&(String, PathBuf), &Ready<'_>)| NightPlan {
+    let plans = named.iter().zip(&checked);
+    let plans = plans.map(|((name, _), checked)| NightPlan {
         name: name.clone(),
-        planned: ready.plan.comparisons() as u32,
+        planned: checked.plan.comparisons() as u32,
         failure: None,
-    };
+    });
     let begun = match Night::read(&out)? {
         Some(before) if !before.begun.is_empty() => before.begun,
         _ => HostClock::start().stamp(),
@@ -116,9 +114,9 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
     let night = Night {
         version: VERSION,
         begun,
-        plans: named.iter().zip(&ready).map(of_night).collect(),
+        plans: plans.collect(),
     };
-    let shared = Shared {
+    let night_run = NightRun {
         args,
         out: &tree,
         json,
@@ -129,57 +127,59 @@ fn run_night(args: &RunArgs, json: bool) -> Result<End> {
         night: Mutex::new(night),
         next: Mutex::default(),
     };
-    shared.update(None)?;
+    night_run.update(None)?;
     let workers = if args.fleet.slurm {
-        usize::from(args.night.plans_at_a_time.unwrap_or(AT_A_TIME))
+        usize::from(args.night.plans_at_a_time.unwrap_or(PLANS_AT_A_TIME))
     } else {
         1
     };
-    let worked: Vec<Result<()>> = thread::scope(|scope| {
-        let workers = workers.min(ready.len());
-        let workers: Vec<_> = (0..workers)
-            .map(|_| scope.spawn(|| shared.work(&ready)))
+    let results: Vec<Result<()>> = thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers.min(checked.len()))
+            .map(|_| scope.spawn(|| night_run.work(&checked)))
             .collect();
         let joined = workers.into_iter().map(thread::ScopedJoinHandle::join);
         joined
-            .map(|ended| ended.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            .map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
             .collect()
     });
-    worked.into_iter().collect::<Result<()>>()?;
-    end(&shared)
+    results.into_iter().collect::<Result<()>>()?;
+    end(&night_run)
 }
 
-/// Tells what the night came to.
-fn end(shared: &Shared<'_>) -> Result<End> {
-    let index = shared.update(None)?;
-    if shared.json {
-        let line = json_lines::night(&index, &index::page(&shared.out.path()));
+/// Prints the result of the night.
+fn end(night_run: &NightRun<'_>) -> Result<End> {
+    let index = night_run.update(None)?;
+    if night_run.json {
+        let line = json_lines::night(&index, &index::page_path(&night_run.out.path()));
         out::json(&line.to_string());
     } else {
-        index::tell(&shared.out.path(), &index);
+        index::print(&night_run.out.path(), &index);
     }
-    if shared.interrupted.load(Ordering::Relaxed) {
+    if night_run.interrupted.load(Ordering::Relaxed) {
         bail!(
             "interrupted; what has ended is kept: go on with {}",
-            again(shared.args)
+            resume_command(night_run.args)
         );
     }
-    let end = index::end(&index, shared.args.options.fail_on)?;
-    let failed = shared.night.lock().unwrap_or_else(PoisonError::into_inner);
-    let failed = failed.plans.iter().filter(|plan| plan.failure.is_some());
+    let end = index::gate_end(&index, night_run.args.options.fail_on)?;
+    let night = night_run
+        .night
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner);
+    let failed = night.plans.iter().filter(|plan| plan.failure.is_some());
     let failed: Vec<&str> = failed.map(|plan| plan.name.as_str()).collect();
     match end {
         End::Done if !failed.is_empty() => bail!(
             "{} of {} plans failed: {} (what is wrong is told above; the same command tries them again)",
             failed.len(),
-            shared.args.plans.len(),
+            night_run.args.plans.len(),
             failed.join(", ")
         ),
         end => Ok(end),
     }
 }
 
-/// Refuses what several plans cannot have; where they go.
+/// Refuses options that several plans cannot have. Returns the directory of their runs.
 fn refuse_options(args: &RunArgs) -> Result<PathBuf> {
     let options = &args.options;
     if args.fleet.block.is_some() {
@@ -200,7 +200,7 @@ fn refuse_options(args: &RunArgs) -> Result<PathBuf> {
             args.plans.len()
         );
     }
-    index::refuse_gate(options.fail_on, "bakeoff judge DIR/PLAN")?;
+    index::check_gate(options.fail_on, "bakeoff judge DIR/PLAN")?;
     let Some(out) = &options.out else {
         bail!(
             "{} plans and no directory for their runs (name one, such as --out nights/2026-11-23)",
@@ -216,8 +216,8 @@ fn refuse_options(args: &RunArgs) -> Result<PathBuf> {
     Ok(out.clone())
 }
 
-/// The name of each plan, which its run directory has.
-fn names(plans: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
+/// Each plan with its name, which is also that of its run directory.
+fn named_plans(plans: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     let mut known: BTreeMap<String, &Path> = BTreeMap::new();
     let mut named = Vec::new();
     for plan in plans {
@@ -235,34 +235,45 @@ fn names(plans: &[PathBuf]) -> Result<Vec<(String, PathBuf)>> {
     Ok(named)
 }
 
-/// The error rate that each plan may have, where what it calls worse is to trip the gate of all.
+/// The error rate that each plan may have with `--family-wise`.
 fn most_error_rate(args: &RunArgs, named: &[(String, PathBuf)], out: &Path) -> Result<Option<f64>> {
     if !args.night.family_wise {
         return Ok(None);
     }
-    let plans: Vec<PlanArgs> = named
-        .iter()
-        .map(|(name, plan)| of_plan(args, plan, Some(out.join(name)), None))
-        .collect();
+    let plans = all_plan_args(args, named, out, None);
     let all = read_all(&plans, |_| Ok(()))?;
-    let family = all.iter().map(|ready| ready.plan.comparisons()).sum();
-    let most = error_rate_of_plans(index::rates(&args.night.rates).gate, family);
-    let wrong = all.iter().filter_map(|ready| too_few_blocks(ready, most));
-    refuse_wrong(&wrong.collect::<Vec<_>>())?;
-    Ok(Some(most))
+    let family = all.iter().map(|checked| checked.plan.comparisons()).sum();
+    let max_error_rate = error_rate_of_plans(index::rates(&args.night.rates).gate, family);
+    let mistakes = all
+        .iter()
+        .filter_map(|checked| too_few_blocks(checked, max_error_rate));
+    refuse_mistakes(&mistakes.collect::<Vec<_>>())?;
+    Ok(Some(max_error_rate))
 }
 
-/// That a plan has too few blocks to show anything at an error rate.
-fn too_few_blocks(ready: &Ready<'_>, most: f64) -> Option<String> {
-    let design = &ready.plan.design;
-    // Other metrics beside the primary one take half of it.
-    let of_primary = most.min(design.error_rate) / 2.0;
+fn all_plan_args(
+    args: &RunArgs,
+    named: &[(String, PathBuf)],
+    out: &Path,
+    most_error_rate: Option<f64>,
+) -> Vec<PlanArgs> {
+    let plans = named.iter();
+    plans
+        .map(|(name, plan)| plan_args(args, plan, Some(out.join(name)), most_error_rate))
+        .collect()
+}
+
+/// The error message for a plan with too few blocks to show anything at an error rate.
+fn too_few_blocks(checked: &CheckedPlan<'_>, max_error_rate: f64) -> Option<String> {
+    let design = &checked.plan.design;
+    // The primary metric has half of the error rate; the other metrics share the rest.
+    let primary_error_rate = max_error_rate.min(design.error_rate) / 2.0;
     let is_enough = |max_blocks: u32| {
-        let longer = plan::Design {
+        let design = plan::Design {
             max_blocks,
             ..design.clone()
         };
-        stats::looks::smallest(of_primary, &longer).is_some()
+        stats::looks::smallest(primary_error_rate, &design).is_some()
     };
     if is_enough(design.max_blocks) {
         return None;
@@ -271,43 +282,43 @@ fn too_few_blocks(ready: &Ready<'_>, most: f64) -> Option<String> {
     Some(format!(
         "{}: --family-wise gives it an error rate of {:.3} %, at which {} blocks can show nothing (max_blocks = {least} or more in [design], or \
          leave --family-wise out)",
-        ready.args.plan.display(),
-        most * 100.0,
+        checked.args.plan.display(),
+        max_error_rate * 100.0,
         design.max_blocks
     ))
 }
 
-/// Reads all plans, and tells of all that are wrong or refused, before anything is begun.
+/// Reads and checks all plans. An error reports the mistakes of all of them.
 fn read_all(
     plans: &[PlanArgs],
-    refuse: impl Fn(&Ready<'_>) -> Result<()>,
-) -> Result<Vec<Ready<'_>>> {
-    let (mut all, mut wrong) = (Vec::new(), Vec::new());
+    check: impl Fn(&CheckedPlan<'_>) -> Result<()>,
+) -> Result<Vec<CheckedPlan<'_>>> {
+    let (mut all, mut mistakes) = (Vec::new(), Vec::new());
     for args in plans {
-        let ready = read(args).and_then(|ready| refuse(&ready).map(|()| ready));
-        match ready {
-            Ok(ready) => all.push(ready),
-            Err(why) => wrong.push(of_file(&args.plan, &why)),
+        let checked = read_checked(args).and_then(|checked| check(&checked).map(|()| checked));
+        match checked {
+            Ok(checked) => all.push(checked),
+            Err(why) => mistakes.push(with_file(&args.plan, &why)),
         }
     }
-    refuse_wrong(&wrong)?;
+    refuse_mistakes(&mistakes)?;
     Ok(all)
 }
 
-/// Refuses a plan whose run directory is another one's, or that its cluster cannot run.
-fn refuse_place(ready: &Ready<'_>) -> Result<()> {
-    let place = directory(ready.args);
+/// Refuses a plan whose run directory belongs to another plan, or that the cluster cannot run.
+fn check_directory(checked: &CheckedPlan<'_>) -> Result<()> {
+    let place = directory(checked.args);
     if place.join("plan.toml").exists() {
-        refuse_another_plan(&place, &ready.text)?;
+        refuse_another_plan(&place, &checked.text)?;
     }
-    if ready.args.fleet.slurm {
-        fleet::refuse(&ready.plan, ready.args)?;
+    if checked.args.fleet.slurm {
+        fleet::check_cluster_plan(&checked.plan, checked.args)?;
     }
     Ok(())
 }
 
-/// A mistake with its plan's file, which most name by themselves.
-fn of_file(plan: &Path, why: &anyhow::Error) -> String {
+/// An error message with the plan's file name, which most messages already have.
+fn with_file(plan: &Path, why: &anyhow::Error) -> String {
     let (plan, why) = (plan.display().to_string(), format!("{why:#}"));
     if why.contains(&plan) {
         why
@@ -316,14 +327,14 @@ fn of_file(plan: &Path, why: &anyhow::Error) -> String {
     }
 }
 
-fn refuse_wrong(wrong: &[String]) -> Result<()> {
-    if wrong.is_empty() {
+fn refuse_mistakes(mistakes: &[String]) -> Result<()> {
+    if mistakes.is_empty() {
         return Ok(());
     }
-    bail!("{}\n(nothing was begun)", wrong.join("\n"))
+    bail!("{}\n(nothing was begun)", mistakes.join("\n"))
 }
 
-/// Nobody else may run plans of this night meanwhile.
+/// Locks the night's directory, so that no other bakeoff runs its plans meanwhile.
 fn lock(out: &Tree) -> Result<File> {
     let path = out.path();
     let file = out
@@ -339,69 +350,74 @@ fn lock(out: &Tree) -> Result<File> {
     }
 }
 
-impl Shared<'_> {
+impl NightRun<'_> {
     /// Runs plans until none is left.
-    fn work(&self, plans: &[Ready<'_>]) -> Result<()> {
+    fn work(&self, plans: &[CheckedPlan<'_>]) -> Result<()> {
         loop {
-            let place = {
+            let index = {
                 let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
                 *next += 1;
                 *next - 1
             };
-            let Some(ready) = plans.get(place) else {
+            let Some(checked) = plans.get(index) else {
                 return Ok(());
             };
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let name = self.name(place);
-            let which = format!("{name}: plan {} of {}", place + 1, plans.len());
-            let failure = self.run_plan(ready, &name, &which);
+            let name = self.name(index);
+            let title = format!("{name}: plan {} of {}", index + 1, plans.len());
+            let failure = self.run_plan(checked, &name, &title);
             let failure = failure.unwrap_or_else(|why| Some(format!("{why:#}")));
             if let Some(failure) = &failure {
-                self.say(&format!("{name}: failed: {failure}"));
+                self.print_line(&format!("{name}: failed: {failure}"));
             }
-            self.update(failure.map(|failure| (place, failure)))?;
+            self.update(failure.map(|failure| (index, failure)))?;
         }
     }
 
-    fn name(&self, place: usize) -> String {
+    fn name(&self, index: usize) -> String {
         let night = self.night.lock().unwrap_or_else(PoisonError::into_inner);
-        night.plans[place].name.clone()
+        night.plans[index].name.clone()
     }
 
-    /// Runs one plan, unless it is over; why it failed, if it did.
-    fn run_plan(&self, ready: &Ready<'_>, name: &str, which: &str) -> Result<Option<String>> {
-        let dir = directory(ready.args);
-        if is_over(&dir) && ready.args.options.models.is_none() {
-            self.say(&format!("{which}: is over, {}", dir.display()));
-            return self.ended(ready, name);
+    /// Runs one plan, unless it is over. Returns why it has no result, if it has none.
+    fn run_plan(
+        &self,
+        checked: &CheckedPlan<'_>,
+        name: &str,
+        title: &str,
+    ) -> Result<Option<String>> {
+        let dir = directory(checked.args);
+        if is_over(&dir) && checked.args.options.models.is_none() {
+            self.print_line(&format!("{title}: is over, {}", dir.display()));
+            return self.report_run(checked, name);
         }
-        self.say(&format!("{which}: {}", dir.display()));
-        let setting = Setting {
-            file: &ready.args.plan,
+        self.print_line(&format!("{title}: {}", dir.display()));
+        let settings = RunSettings {
+            file: &checked.args.plan,
             sources: Sources {
-                refresh: ready.args.options.refresh,
-                qemu: ready.args.options.emulator.named(),
-                second_model: ready.args.options.models.clone(),
+                refresh: checked.args.options.refresh,
+                qemu: checked.args.options.emulator.named(),
+                second_model: checked.args.options.models.clone(),
             },
             interrupted: Arc::clone(&self.interrupted),
-            jobs: ready.args.options.jobs,
+            jobs: checked.args.options.jobs,
             json: self.json,
-            looks: Looks::Shown,
-            seat: Some(Seat {
+            interim_checks: InterimChecks::Shown,
+            night_slot: Some(NightSlot {
                 name,
                 bars: &self.bars,
                 preparing: &self.preparing,
             }),
         };
-        let finish = ready.carry_out(&setting).map(|(_, finish)| finish);
+        let finish = checked.execute(&settings).map(|(_, finish)| finish);
         match finish {
-            Ok(Finish::Complete) => self.ended(ready, name),
+            Ok(Finish::Complete) => self.report_run(checked, name),
             Ok(Finish::Interrupted) if rundir::is_not_begun(&dir) => Ok(None),
-            // What it lacks is not known yet.
-            Ok(Finish::Interrupted) => self.ended(ready, name).map(|_| None),
-            // What fails after Ctrl-C fails by that, but for what has failed again and again.
+            // The run may still get a result when it is resumed.
+            Ok(Finish::Interrupted) => self.report_run(checked, name).map(|_| None),
+            // Ctrl-C causes failures, which do not count. A repeated failure does.
             Err(why) if self.interrupted.load(Ordering::Relaxed) && !why.is::<Repeated>() => {
                 Ok(None)
             }
@@ -409,9 +425,9 @@ impl Shared<'_> {
         }
     }
 
-    /// Writes the report of a run that has ended, or was interrupted; why it has no answer, if it has none.
-    fn ended(&self, ready: &Ready<'_>, name: &str) -> Result<Option<String>> {
-        let dir = RunDir::open(&directory(ready.args), &ready.text)?;
+    /// Writes the report of an ended or interrupted run. Returns why it has no result, if it has none.
+    fn report_run(&self, checked: &CheckedPlan<'_>, name: &str) -> Result<Option<String>> {
+        let dir = RunDir::open(&directory(checked.args), &checked.text)?;
         let reported = Reported::write(&dir)?;
         if self.json {
             let mut line = reported.json();
@@ -419,17 +435,17 @@ impl Shared<'_> {
             out::json(&line.to_string());
         }
         let (run, judgement) = (&reported.run, &reported.judgement);
-        if !ready.args.options.a_a {
-            calibration::note(run, judgement)?;
+        if !checked.args.options.a_a {
+            calibration::add_to_history(run, judgement)?;
         }
         Ok(nothing_to_compare(run, judgement))
     }
 
-    /// Notes what has failed, if anything has, and writes the index.
+    /// Records a plan's failure, if any, and writes the index.
     fn update(&self, failed: Option<(usize, String)>) -> Result<Index> {
         let mut night = self.night.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((place, failure)) = failed {
-            night.plans[place].failure = Some(failure);
+        if let Some((index, failure)) = failed {
+            night.plans[index].failure = Some(failure);
         }
         rundir::replace(self.out, NIGHT, &serde_json::to_vec_pretty(&*night)?)?;
         let out = self.out.path();
@@ -444,27 +460,27 @@ impl Shared<'_> {
             .with_context(|| format!("cannot write {INDEX}"))
     }
 
-    /// A line that stays, above those that move.
-    fn say(&self, line: &str) {
+    /// Prints a permanent line above the progress lines.
+    fn print_line(&self, line: &str) {
         self.bars.suspend(|| out::error_line(line));
     }
 }
 
-/// Whether a run has ended by itself.
+/// Whether a run is over.
 fn is_over(dir: &Path) -> bool {
     let run = rundir::is_run(dir).then(|| rundir::load(dir, &workload::check));
     run.is_some_and(|run| run.is_ok_and(|run| run.closed().is_some()))
 }
 
-/// The command that goes on with a night, for a shell.
-fn again(args: &RunArgs) -> String {
+/// The shell command that resumes a night.
+fn resume_command(args: &RunArgs) -> String {
     let mut words = vec!["bakeoff run".to_string()];
     words.extend(
         args.plans
             .iter()
             .map(|plan| shell_word(&plan.to_string_lossy())),
     );
-    words.extend(options_again(&args.options, &args.fleet));
+    words.extend(resume_options(&args.options, &args.fleet));
     let night = &args.night;
     if night.family_wise {
         words.push("--family-wise".into());

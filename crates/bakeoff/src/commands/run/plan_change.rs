@@ -1,4 +1,4 @@
-//! A run directory belongs to one plan: what changed in it since the run began.
+//! Refuses a plan that changed since its run began, and describes the changes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -7,19 +7,19 @@ use anyhow::{Context, Result, bail};
 use base::input::tree::Tree;
 use toml::{Table, Value};
 
-/// Characters of a value that are shown.
-const SHOWN: usize = 60;
+/// Longer values are cut to this length in messages.
+const MAX_CHARACTERS: usize = 60;
 
-/// A key whose value is not what it was.
+/// A key whose value changed.
 #[derive(Debug, PartialEq)]
 struct Change {
     /// `design.seed`, `arm."6.1".cmdline`.
     key: String,
     before: Option<Value>,
-    now: Option<Value>,
+    after: Option<Value>,
 }
 
-/// Refuses a plan that is not the one that the run in the directory began with.
+/// Refuses a plan that differs from the one with which the run in the directory began.
 pub(super) fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
     let path = dir.join("plan.toml");
     let before = plan::read_text_in(&Tree::at(dir), "plan.toml")
@@ -30,15 +30,15 @@ pub(super) fn refuse_another_plan(dir: &Path, text: &str) -> Result<()> {
     let changes = changes(&before, text);
     bail!(
         "the plan changed since this run began: {} ({}, or begin a new run with --out DIR; the run is in {})",
-        in_words(&changes, (&before, text)),
+        describe_all(&changes, &before, text),
         remedy(&changes),
         dir.display()
     )
 }
 
-/// What is to be done about it, beside a new run.
+/// How to resume the run nevertheless.
 fn remedy(changes: &[Change]) -> &'static str {
-    let is_changed = |key: &str| changes.iter().any(|one| one.key == key);
+    let is_changed = |key: &str| changes.iter().any(|change| change.key == key);
     if is_changed("why") {
         "give or leave out --why as when it began"
     } else if is_changed("design.max_blocks") {
@@ -50,114 +50,121 @@ fn remedy(changes: &[Change]) -> &'static str {
     }
 }
 
-/// Each key that changed, before and now; where none did, the first line that did.
-fn in_words(changes: &[Change], (before, now): (&str, &str)) -> String {
+/// Describes the changed keys, or if there are none, the first changed line.
+fn describe_all(changes: &[Change], before: &str, after: &str) -> String {
     let Some((first, others)) = changes.split_first() else {
-        let mut lines = before.lines().zip(now.lines());
+        let mut lines = before.lines().zip(after.lines());
         let line = lines.position(|(old, new)| old != new);
-        let line = line.unwrap_or(before.lines().count().min(now.lines().count()));
+        let line = line.unwrap_or(before.lines().count().min(after.lines().count()));
         return format!(
             "no key has another value, but a comment, a blank or the order of keys has, line {}",
             line + 1
         );
     };
-    let mut words = of_change(first);
+    let mut words = describe(first);
     match others {
         [] => {}
         [second] => {
-            let _ = write!(words, "; {}", of_change(second));
+            let _ = write!(words, "; {}", describe(second));
         }
         others => {
-            let keys: Vec<&str> = others.iter().map(|one| one.key.as_str()).collect();
-            let _ = write!(words, "; and so did {}", shortened(&keys.join(", ")));
+            let keys: Vec<&str> = others.iter().map(|change| change.key.as_str()).collect();
+            let _ = write!(words, "; and so did {}", shorten(&keys.join(", ")));
         }
     }
     words
 }
 
-fn of_change(change: &Change) -> String {
-    let Change { key, before, now } = change;
-    match (before, now) {
+fn describe(change: &Change) -> String {
+    let Change { key, before, after } = change;
+    match (before, after) {
         (Some(_), None) if key == "why" => "it began with --why, which is not given now".into(),
         (None, Some(_)) if key == "why" => "it began without --why, which is given now".into(),
-        (Some(before), Some(now)) => {
-            format!("{key} was {}, is {}", shown(before), shown(now))
+        (Some(before), Some(after)) => {
+            format!("{key} was {}, is {}", show_value(before), show_value(after))
         }
-        (Some(before), None) => format!("{key} was {}, and is not in the plan now", shown(before)),
-        (None, Some(now)) => format!("{key} was not in the plan, and is {} now", shown(now)),
+        (Some(before), None) => format!(
+            "{key} was {}, and is not in the plan now",
+            show_value(before)
+        ),
+        (None, Some(after)) => format!(
+            "{key} was not in the plan, and is {} now",
+            show_value(after)
+        ),
         (None, None) => format!("{key} changed"),
     }
 }
 
-fn shown(value: &Value) -> String {
+fn show_value(value: &Value) -> String {
     match value {
         Value::Table(table) if table.is_empty() => "an empty table".into(),
         Value::Table(table) => {
             let keys: Vec<&str> = table.keys().map(String::as_str).collect();
-            shortened(&format!("a table with {}", keys.join(", ")))
+            shorten(&format!("a table with {}", keys.join(", ")))
         }
-        value => shortened(&value.to_string()),
+        value => shorten(&value.to_string()),
     }
 }
 
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(SHOWN) {
+fn shorten(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}...", &text[..end]),
         None => text.into(),
     }
 }
 
-/// Keys of two plans that have other values; none where a text is no TOML.
-fn changes(before: &str, now: &str) -> Vec<Change> {
+/// The keys of two plans whose values differ; none if either text is not valid TOML.
+fn changes(before: &str, after: &str) -> Vec<Change> {
     let mut changes = Vec::new();
-    if let (Ok(before), Ok(now)) = (before.parse::<Table>(), now.parse::<Table>()) {
-        compare_tables("", (&before, &now), &mut changes);
+    if let (Ok(before), Ok(after)) = (before.parse::<Table>(), after.parse::<Table>()) {
+        compare_tables("", &before, &after, &mut changes);
     }
     changes
 }
 
-fn compare_tables(place: &str, (before, now): (&Table, &Table), changes: &mut Vec<Change>) {
-    let new = now.keys().filter(|key| !before.contains_key(*key));
+fn compare_tables(parent: &str, before: &Table, after: &Table, changes: &mut Vec<Change>) {
+    let new = after.keys().filter(|key| !before.contains_key(*key));
     for key in before.keys().chain(new) {
-        let place = match place {
-            "" => key_word(key),
-            place => format!("{place}.{}", key_word(key)),
+        let path = match parent {
+            "" => quote_key(key),
+            parent => format!("{parent}.{}", quote_key(key)),
         };
-        compare_values(place, (before.get(key), now.get(key)), changes);
+        compare_values(path, before.get(key), after.get(key), changes);
     }
 }
 
 fn compare_values(
     key: String,
-    (before, now): (Option<&Value>, Option<&Value>),
+    before: Option<&Value>,
+    after: Option<&Value>,
     changes: &mut Vec<Change>,
 ) {
-    match (before, now) {
-        (Some(Value::Table(before)), Some(Value::Table(now))) => {
-            compare_tables(&key, (before, now), changes);
+    match (before, after) {
+        (Some(Value::Table(before)), Some(Value::Table(after))) => {
+            compare_tables(&key, before, after, changes);
         }
-        (Some(Value::Array(before)), Some(Value::Array(now))) if is_of_tables(before, now) => {
-            for place in 0..before.len().max(now.len()) {
-                let key = format!("{key}[{}]", place + 1);
-                compare_values(key, (before.get(place), now.get(place)), changes);
+        (Some(Value::Array(before)), Some(Value::Array(after))) if are_tables(before, after) => {
+            for index in 0..before.len().max(after.len()) {
+                let key = format!("{key}[{}]", index + 1);
+                compare_values(key, before.get(index), after.get(index), changes);
             }
         }
-        (before, now) if before == now => {}
-        (before, now) => changes.push(Change {
+        (before, after) if before == after => {}
+        (before, after) => changes.push(Change {
             key,
             before: before.cloned(),
-            now: now.cloned(),
+            after: after.cloned(),
         }),
     }
 }
 
-/// `[[workload]]`, of which each is compared with the one in its place.
-fn is_of_tables(before: &[Value], now: &[Value]) -> bool {
-    before.iter().chain(now).all(Value::is_table)
+/// Whether two arrays consist of tables, such as `[[workload]]`, which are compared one by one.
+fn are_tables(before: &[Value], after: &[Value]) -> bool {
+    before.iter().chain(after).all(Value::is_table)
 }
 
-/// A key as TOML has it in a path.
-fn key_word(key: &str) -> String {
+/// A key as it is written in a TOML path: quoted if necessary.
+fn quote_key(key: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || "_-".contains(c);
     if !key.is_empty() && key.chars().all(is_bare) {
         key.into()
@@ -172,17 +179,17 @@ mod tests {
 
     use super::*;
 
-    fn check(before: &str, now: &str, want: &Expect) {
+    fn check(before: &str, after: &str, want: &Expect) {
         let temp = tempfile::tempdir().unwrap();
         std::fs::write(temp.path().join("plan.toml"), before).unwrap();
-        let why = refuse_another_plan(temp.path(), now).unwrap_err();
+        let why = refuse_another_plan(temp.path(), after).unwrap_err();
         let why = why.to_string();
-        let (told, _) = why.split_once(", or begin").unwrap();
-        want.assert_eq(told);
+        let (message, _) = why.split_once(", or begin").unwrap();
+        want.assert_eq(message);
     }
 
     #[test]
-    fn another_plan_is_refused_with_the_key_and_what_to_do() {
+    fn a_changed_plan_is_refused_with_the_key_and_a_remedy() {
         check(
             "seed = 1\n",
             "seed = 2\n",
@@ -219,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_that_began_with_why_is_told_so_in_words() {
+    fn a_changed_why_is_described_in_words() {
         check(
             "seed = 1\n\n[why]\n",
             "seed = 1\n",
@@ -237,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_comment_that_changed_is_told_with_its_line() {
+    fn a_changed_comment_is_reported_with_its_line() {
         check(
             "# a\nseed = 1\n",
             "# b\nseed = 1\n",

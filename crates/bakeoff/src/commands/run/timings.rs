@@ -1,4 +1,4 @@
-//! `--timings`: where the host's time of a trial goes.
+//! `--timings`: how much host time each phase of a trial takes.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,15 @@ use serde_json::json;
 use crate::json_lines;
 use crate::out;
 
-/// Medians over the measured trials of an arm, in host seconds.
+/// The host time of a phase.
 struct Row<'r> {
     phase: HostPhase,
+    /// Medians over the measured trials of each arm, in seconds.
     by_arm: Vec<(&'r str, f64)>,
 }
 
 /// Prints the median host time of each phase, by workload and arm.
-pub(super) fn tell(run: &Run, json: bool) {
+pub(super) fn print(run: &Run, json: bool) {
     for workload in &run.plan.workloads {
         let rows = rows(run, &workload.id);
         if json {
@@ -51,7 +52,7 @@ fn rows<'r>(run: &'r Run, workload: &str) -> Vec<Row<'r>> {
     times.into_iter().map(row).collect()
 }
 
-/// The median in seconds; the lower one of two in the middle.
+/// The median in seconds; the lower of the two middle times if their number is even.
 fn median_s(times_ms: &mut [u64]) -> f64 {
     times_ms.sort_unstable();
     let middle = times_ms.len().saturating_sub(1) / 2;

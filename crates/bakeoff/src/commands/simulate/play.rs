@@ -1,4 +1,4 @@
-//! Simulates runs on all cores until they are done or the user has had enough.
+//! Simulates runs on all cores until they are done or the user interrupts.
 
 use std::num::NonZero;
 use std::sync::Arc;
@@ -10,10 +10,10 @@ use std::time::Duration;
 use record::verdict::Verdict;
 use stats::power::{Ending, Terms, simulate};
 
-/// Longest wait in one go, so that Ctrl-C is noticed.
-const GLANCE: Duration = Duration::from_millis(200);
+/// Longest single wait for a result, so that Ctrl-C is noticed in time.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// What came of one line of the table.
+/// The results of one line of the table.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     verdicts: Vec<Verdict>,
@@ -22,48 +22,53 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Share of a verdict among those on all arms of all runs.
+    /// Share of a verdict among the verdicts on all arms of all runs.
     pub(super) fn share(&self, verdict: Verdict) -> f64 {
-        let count = self.verdicts.iter().filter(|one| **one == verdict).count();
+        let count = self
+            .verdicts
+            .iter()
+            .filter(|other| **other == verdict)
+            .count();
         count as f64 / self.verdicts.len().max(1) as f64
     }
 
-    /// Blocks on average.
+    /// Mean number of blocks.
     pub(super) fn mean(&self) -> f64 {
         let sum: f64 = self.blocks.iter().map(|blocks| f64::from(*blocks)).sum();
         sum / self.blocks.len().max(1) as f64
     }
 
-    /// Blocks within which a share of the runs end.
-    pub(super) fn most_of(&self, share: f64) -> u32 {
-        let place = (share * self.blocks.len() as f64).ceil() as usize;
+    /// Number of blocks within which the given share of the runs ends.
+    pub(super) fn blocks_of_share(&self, share: f64) -> u32 {
+        let count = (share * self.blocks.len() as f64).ceil() as usize;
         self.blocks
-            .get(place.saturating_sub(1))
+            .get(count.saturating_sub(1))
             .copied()
             .unwrap_or(0)
     }
 }
 
-/// Plays each line `runs` times, all lines in turn, so that a table that was interrupted is filled evenly.
+/// Simulates each line `runs` times, all lines in turn, so that an interrupted table is filled evenly.
 ///
-/// The workers are not waited for: one run of ten thousand blocks takes minutes, and Ctrl-C must not.
-pub(super) fn all(
+/// It does not wait for the workers after an interruption: one run of ten thousand blocks takes minutes.
+pub(super) fn simulate_all(
     lines: Vec<Terms>,
-    (seed, runs): (u64, u32),
-    tell: &dyn Fn(f64),
+    seed: u64,
+    runs: u32,
+    on_progress: &dyn Fn(f64),
     interrupted: &AtomicBool,
 ) -> Vec<Tally> {
     let mut tallies = vec![Tally::default(); lines.len()];
-    let all = lines.len() * runs as usize;
-    let endings = start(lines, seed, all);
-    let mut played = 0;
-    while played < all && !interrupted.load(Ordering::Relaxed) {
-        tell(played as f64 / all as f64);
-        match endings.recv_timeout(GLANCE) {
+    let total = lines.len() * runs as usize;
+    let endings = start_workers(lines, seed, total);
+    let mut simulated = 0;
+    while simulated < total && !interrupted.load(Ordering::Relaxed) {
+        on_progress(simulated as f64 / total as f64);
+        match endings.recv_timeout(POLL_INTERVAL) {
             Ok((line, ending)) => {
                 tallies[line].verdicts.extend(ending.verdicts);
                 tallies[line].blocks.push(ending.blocks);
-                played += 1;
+                simulated += 1;
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => panic!("a simulation panicked"),
@@ -75,12 +80,12 @@ pub(super) fn all(
     tallies
 }
 
-fn start(lines: Vec<Terms>, seed: u64, all: usize) -> Receiver<(usize, Ending)> {
+fn start_workers(lines: Vec<Terms>, seed: u64, total: usize) -> Receiver<(usize, Ending)> {
     let (sender, endings) = channel();
     let (lines, next) = (Arc::new(lines), Arc::new(AtomicUsize::new(0)));
     for _ in 0..thread::available_parallelism().map_or(1, NonZero::get) {
         let (lines, next, sender) = (Arc::clone(&lines), Arc::clone(&next), sender.clone());
-        thread::spawn(move || work(&lines, seed, (&next, all), &sender));
+        thread::spawn(move || work(&lines, seed, &next, total, &sender));
     }
     endings
 }
@@ -88,18 +93,19 @@ fn start(lines: Vec<Terms>, seed: u64, all: usize) -> Receiver<(usize, Ending)> 
 fn work(
     lines: &[Terms],
     seed: u64,
-    (next, all): (&AtomicUsize, usize),
+    next: &AtomicUsize,
+    total: usize,
     sender: &Sender<(usize, Ending)>,
 ) {
     loop {
-        let place = next.fetch_add(1, Ordering::Relaxed);
-        if place >= all {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= total {
             return;
         }
-        let (run, line) = (place / lines.len(), place % lines.len());
+        let (run, line) = (index / lines.len(), index % lines.len());
         let ending = simulate(&lines[line], seed.wrapping_add(run as u64));
         if sender.send((line, ending)).is_err() {
-            // Nobody counts any more.
+            // The user interrupted the simulation.
             return;
         }
     }

@@ -1,7 +1,7 @@
-//! `why --confirm`: the two arms of a difference, run again with and without a setting that turns a mechanism off.
+//! `why --confirm`: runs the two arms of a difference again, with and without a setting that turns a mechanism off.
 //!
 //! ```text
-//! mechanism or setting -> plan of the two arms, each with and without it -> run as any plan -> share of the difference that is gone
+//! mechanism or setting -> plan with both arms, each with and without it -> run like any plan -> share of the difference that it explains
 //! ```
 
 use std::path::{Path, PathBuf};
@@ -23,7 +23,7 @@ use record::trial::Outcome;
 use record::verdict::confirm::Confirmation;
 use record::verdict::mechanism::Mechanism;
 
-use super::super::explained::Asked;
+use super::super::explained::Selection;
 use super::super::forecast;
 use super::super::report::width;
 use super::super::run;
@@ -31,40 +31,38 @@ use super::super::{End, check_text, plan_file, print_json};
 use crate::cli::{FleetArgs, PlanArgs, RunOptions, WhyArgs};
 use crate::out;
 
-/// A setting and which of the two arms' kernels have it, the baseline's first.
-type Sided = (Setting, [bool; 2]);
+/// A setting, and whether the kernels of the two arms have it, the baseline's first.
+type SettingByArm = (Setting, [bool; 2]);
 
-/// Runs the plan that was made for what was asked, or goes on with it, and tells what the settings explain.
+/// Writes a plan that tries the settings, runs or resumes it, and prints what the settings explain.
 pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
     let before = rundir::load(&args.dir, &workload::check)?;
-    super::refuse_unknown(&before, args)?;
-    let workload = one_of(
+    super::check_names(&before, args)?;
+    let workloads = before.plan.workloads.iter();
+    let workload = named_or_only(
         "workload",
-        before.plan.workloads.iter().map(|one| one.id.as_str()),
+        workloads.map(|workload| workload.id.as_str()),
         args.workload.as_deref(),
     )?;
     let arms = before.plan.arms.iter().map(|arm| arm.name.as_str());
     let others = arms.filter(|arm| *arm != before.plan.baseline);
     let arms = [
         before.plan.baseline.as_str(),
-        one_of("arm", others, args.arm.as_deref())?,
+        named_or_only("arm", others, args.arm.as_deref())?,
     ];
-    let settings = settings(args, &before, (workload, arms), what)?;
-    let place = before
-        .plan
-        .workloads
-        .iter()
-        .position(|one| one.id == workload);
+    let settings = settings(args, &before, workload, arms, what)?;
+    let mut workloads = before.plan.workloads.iter();
+    let index = workloads.position(|known| known.id == workload);
     let design = &before.plan.design;
-    let asked = Confirming {
-        workload: place.expect("the workload is one of the plan's"),
+    let confirmation = Confirming {
+        workload: index.expect("the workload is one of the plan's"),
         arms,
         settings: &settings,
         blocks: design.max_blocks.max(explain::least_blocks(design)),
     };
-    let path = place_of(args, &settings);
-    refuse(args, what, (&before, &path), asked)?;
-    let text = confirming(&before.plan_text, asked)?;
+    let path = plan_path(args, &settings);
+    check_settings(args, what, &before, &path, confirmation)?;
+    let text = confirming(&before.plan_text, confirmation)?;
     let text = format!("# Written by bakeoff why --confirm.\n{text}");
     if !plan_file::is_free(&path, &text)? {
         bail!(
@@ -73,7 +71,7 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         );
     }
     if !json {
-        out::line(&price(&before, workload, &text)?);
+        out::line(&cost_line(&before, workload, &text)?);
     }
     plan_file::write(&path, &text)?;
     let run_args = PlanArgs {
@@ -86,9 +84,12 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
         fleet: FleetArgs::default(),
         most_error_rate: None,
     };
-    let end = run::run_for(&run_args, json, || again(args, what))?;
+    let end = run::run_with_resume_command(&run_args, json, || resume_command(args, what))?;
     let after = rundir::load(&run::directory(&run_args), &workload::check)?;
-    let tried: Vec<Tried> = settings.iter().map(|sided| tried(sided, arms)).collect();
+    let tried: Vec<Tried> = settings
+        .iter()
+        .map(|setting| tried(setting, arms))
+        .collect();
     let found = judge(&after, workload, arms, &tried);
     if json {
         print_json(&judge::report::confirmation_json(&found))?;
@@ -100,12 +101,12 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
             judge::report::confirmation_terminal(&found, width())
         ));
     }
-    refuse_nothing(&found, &after)?;
+    check_not_empty(&found, &after)?;
     Ok(end)
 }
 
-/// What a confirmation costs, told before it begins: `confirming: up to 48 trials (6 arms, 8 blocks), about 12 min`.
-fn price(before: &Run, workload: &str, text: &str) -> Result<String> {
+/// The line printed before the run begins: `confirming: up to 48 trials (6 arms, 8 blocks), about 12 min`.
+fn cost_line(before: &Run, workload: &str, text: &str) -> Result<String> {
     let checks = Checks::of_the_past(&workload::check);
     let plan = plan::read("plan.toml", text, Path::new(""), checks)?;
     let (arms, blocks) = (plan.arms.len(), plan.design.max_blocks);
@@ -119,30 +120,32 @@ fn price(before: &Run, workload: &str, text: &str) -> Result<String> {
     ))
 }
 
-/// Refuses settings that no plan can have, before anything is written: the plan is made, so none of its lines is the
-/// user's.
-fn refuse(
+/// Refuses settings that no plan can have, before anything is written. Messages have no line numbers, because the user did
+/// not write the plan.
+fn check_settings(
     args: &WhyArgs,
     what: &str,
-    (run, path): (&Run, &Path),
-    asked: Confirming<'_>,
+    run: &Run,
+    path: &Path,
+    confirmation: Confirming<'_>,
 ) -> Result<()> {
     let base = path.parent().unwrap_or(Path::new(""));
     let qemu = args.emulator.named();
-    let check = |name: &str, asked| {
-        let text = confirming(&run.plan_text, asked)?;
+    let check = |name: &str, confirmation| {
+        let text = confirming(&run.plan_text, confirmation)?;
         let checked = check_text(name, base, &text, qemu.as_deref());
         checked.map(drop).map_err(without_lines)
     };
-    let without = Confirming {
+    let without_settings = Confirming {
         settings: &[],
-        ..asked
+        ..confirmation
     };
-    check(&args.dir.join("plan.toml").display().to_string(), without)?;
-    check(format!("--confirm {what}").trim_end(), asked)
+    let plan_name = args.dir.join("plan.toml").display().to_string();
+    check(&plan_name, without_settings)?;
+    check(format!("--confirm {what}").trim_end(), confirmation)
 }
 
-/// The same mistakes, each once: both arms have a setting.
+/// Removes line numbers and repeated problems: both arms have the same setting.
 fn without_lines(why: anyhow::Error) -> anyhow::Error {
     match why.downcast::<Problems>() {
         Ok(Problems(mut problems)) => {
@@ -156,9 +159,10 @@ fn without_lines(why: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// Where no setting could be tried at all, that is the answer, with the reason of the last trial.
-fn refuse_nothing(found: &Confirmation, run: &Run) -> Result<()> {
-    if found.settings.iter().any(|one| !one.metrics.is_empty()) {
+/// Returns an error with the last trial's failure if no setting could be tried.
+fn check_not_empty(found: &Confirmation, run: &Run) -> Result<()> {
+    let mut settings = found.settings.iter();
+    if settings.any(|setting| !setting.metrics.is_empty()) {
         return Ok(());
     }
     let mut attempts = run.attempts.iter().rev();
@@ -175,7 +179,7 @@ fn refuse_nothing(found: &Confirmation, run: &Run) -> Result<()> {
     );
 }
 
-/// What `run` has under the same name.
+/// The options that `run` shares with `why`.
 fn options(args: &WhyArgs) -> RunOptions {
     RunOptions {
         out: args.out.clone(),
@@ -184,56 +188,60 @@ fn options(args: &WhyArgs) -> RunOptions {
     }
 }
 
-/// The command that goes on.
-fn again(args: &WhyArgs, what: &str) -> String {
+/// The shell command that resumes the confirmation.
+fn resume_command(args: &WhyArgs, what: &str) -> String {
     let mut words = vec![
         "bakeoff why".into(),
         shell_word(&args.dir.to_string_lossy()),
     ];
-    let mut name = |option: &str, value: Option<&str>| {
-        words.extend(value.map(|value| format!("{option} {}", shell_word(value))));
-    };
-    name("--workload", args.workload.as_deref());
-    name("--arm", args.arm.as_deref());
-    words.extend(run::options_again(&options(args), &FleetArgs::default()));
+    for (option, value) in [("--workload", &args.workload), ("--arm", &args.arm)] {
+        if let Some(value) = value {
+            words.push(format!("{option} {}", shell_word(value)));
+        }
+    }
+    words.extend(run::resume_options(&options(args), &FleetArgs::default()));
     words.push("--confirm".into());
-    words.extend(Some(what).filter(|what| !what.is_empty()).map(shell_word));
+    if !what.is_empty() {
+        words.push(shell_word(what));
+    }
     words.join(" ")
 }
 
-/// The one that was named, or the only one that there is.
-fn one_of<'n>(
+/// The selected name, or the only one if none is selected.
+fn named_or_only<'n>(
     what: &str,
-    mut names: impl Iterator<Item = &'n str> + Clone,
-    asked: Option<&str>,
+    names: impl Iterator<Item = &'n str>,
+    selected: Option<&str>,
 ) -> Result<&'n str> {
-    let all = names.clone();
-    let found = match asked {
-        Some(asked) => names.find(|name| *name == asked),
-        None => names.next().filter(|_| names.next().is_none()),
+    let names: Vec<&str> = names.collect();
+    let name = match (selected, names.as_slice()) {
+        (Some(selected), names) => names.iter().find(|name| **name == selected),
+        (None, [only]) => Some(only),
+        (None, _) => None,
     };
-    let Some(found) = found else {
-        let all: Vec<&str> = all.collect();
+    let Some(name) = name else {
         bail!(
             "several {what}s: {} (name one with --{what})",
-            all.join(", ")
+            names.join(", ")
         );
     };
-    Ok(found)
+    Ok(*name)
 }
 
-/// What is to be tried: a setting as typed, those of a mechanism, or those of the mechanism that saves or costs most.
+/// The settings to try: the setting that the user typed, those of a mechanism, or those of the mechanism with the largest
+/// effect.
 fn settings(
     args: &WhyArgs,
     run: &Run,
-    (workload, arms): (&str, [&str; 2]),
+    workload: &str,
+    arms: [&str; 2],
     what: &str,
-) -> Result<Vec<Sided>> {
+) -> Result<Vec<SettingByArm>> {
     let releases = arms.map(|arm| explain::release(run, arm));
-    let sided = |setting: Setting| -> Sided {
+    let setting_by_arm = |setting: Setting| -> SettingByArm {
         let has = match knobs::find(&setting) {
             Some(knob) => releases.map(|release| knob.is_in(release)),
-            // Whether a kernel has it shows when it is booted.
+            // The boot shows whether a kernel has it.
             None => [true, true],
         };
         (setting, has)
@@ -241,25 +249,24 @@ fn settings(
     if Setting::is_meant(what) {
         let setting = Setting::read(what);
         let setting = setting.map_err(|why| anyhow::anyhow!("{why} (write {})", knob::FORMS))?;
-        return Ok(vec![sided(setting)]);
+        return Ok(vec![setting_by_arm(setting)]);
     }
-    let known = |mechanism: Mechanism| -> Vec<Sided> {
-        let all = knobs::of(mechanism).map(|knob| sided(knob.setting()));
+    let mechanism_settings = |mechanism: Mechanism| -> Vec<SettingByArm> {
+        let all = knobs::of(mechanism).map(|knob| setting_by_arm(knob.setting()));
         all.filter(|(_, has)| has.contains(&true)).collect()
     };
     if !what.is_empty() {
-        let Some(mechanism) = knobs::mechanisms()
-            .into_iter()
-            .find(|one| one.word() == what)
-        else {
-            let words: Vec<&str> = knobs::mechanisms().iter().map(|one| one.word()).collect();
+        let mechanisms = knobs::mechanisms();
+        let mut known = mechanisms.iter();
+        let Some(mechanism) = known.find(|mechanism| mechanism.word() == what) else {
+            let words: Vec<&str> = mechanisms.iter().map(|known| known.word()).collect();
             bail!(
                 "no setting is known for {what:?} (name one of {}, or a setting: {})",
                 words.join(", "),
                 knob::FORMS
             );
         };
-        let settings = known(mechanism);
+        let settings = mechanism_settings(*mechanism);
         if settings.is_empty() {
             bail!(
                 "neither kernel has a setting for {what}: {} (name a setting: {})",
@@ -269,12 +276,12 @@ fn settings(
         }
         return Ok(settings);
     }
-    let asked = Asked {
+    let selection = Selection {
         arm: Some(arms[1]),
         workload: Some(workload),
-        ..Asked::default()
+        ..Selection::default()
     };
-    let loaded = super::loaded(&args.dir, run, asked)?;
+    let loaded = super::load_profiles(&args.dir, run, selection)?;
     let question = Question {
         workload,
         arm: arms[1],
@@ -283,21 +290,20 @@ fn settings(
     let why = loaded
         .explain(run, &question)
         .map_err(|why| anyhow::anyhow!("{}", judge::report::unexplained(&why)))?;
-    let sure = why.mechanisms.iter().filter(|row| row.significant);
-    let found = sure
-        .map(|row| known(row.name))
-        .find(|known| !known.is_empty());
-    let Some(found) = found else {
-        bail!(
-            "no significant mechanism has a known setting (name one: --confirm MECHANISM, or {})",
-            knob::FORMS
-        );
-    };
-    Ok(found)
+    for row in why.mechanisms.iter().filter(|row| row.significant) {
+        let settings = mechanism_settings(row.name);
+        if !settings.is_empty() {
+            return Ok(settings);
+        }
+    }
+    bail!(
+        "no significant mechanism has a known setting (name one: --confirm MECHANISM, or {})",
+        knob::FORMS
+    )
 }
 
-/// Where the plan goes: beside the run that is asked about, or beside the directory that was named.
-fn place_of(args: &WhyArgs, settings: &[Sided]) -> PathBuf {
+/// The path of the plan: beside the explained run, or beside the directory that the user named.
+fn plan_path(args: &WhyArgs, settings: &[SettingByArm]) -> PathBuf {
     if let Some(out) = &args.out {
         return plan_file::beside(out);
     }
@@ -310,7 +316,7 @@ fn place_of(args: &WhyArgs, settings: &[Sided]) -> PathBuf {
     dir.parent().unwrap_or(Path::new("")).join(name)
 }
 
-fn tried((setting, has): &Sided, arms: [&str; 2]) -> Tried {
+fn tried((setting, has): &SettingByArm, arms: [&str; 2]) -> Tried {
     let arms = [0, 1].map(|side| {
         if has[side] {
             setting.arm_name(arms[side])

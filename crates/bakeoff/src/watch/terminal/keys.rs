@@ -1,4 +1,4 @@
-//! What keys do.
+//! Handles keys.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use record::live::{Attempt, Snapshot};
@@ -6,15 +6,15 @@ use record::live::{Attempt, Snapshot};
 /// What the user has chosen to see.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Choice {
-    /// The attempt that is looked at, counted from the newest one; `None` for the newest of each arm.
-    pub(super) back: Option<usize>,
-    /// Attempts when it was chosen: those that begin later do not move it.
-    of: usize,
-    /// Whether the keys are told.
+    /// The chosen attempt, counted back from the newest one; `None` shows the newest of each arm.
+    pub(super) steps_back: Option<usize>,
+    /// Number of attempts when it was chosen, so that later attempts do not change the choice.
+    attempts_when_chosen: usize,
+    /// Whether the list of keys is shown.
     pub(super) is_help: bool,
 }
 
-/// What comes after a key.
+/// Whether to go on after a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Step {
     Stay,
@@ -31,10 +31,12 @@ pub(super) const KEYS: [(&str, &str); 5] = [
 ];
 
 impl Choice {
-    /// The place of the chosen attempt among all.
+    /// The index of the chosen attempt among all attempts.
     pub(super) fn index(&self, now: &Snapshot) -> Option<usize> {
-        let place = self.of.checked_sub(self.back? + 1)?;
-        (place < now.attempts.len()).then_some(place)
+        let index = self
+            .attempts_when_chosen
+            .checked_sub(self.steps_back? + 1)?;
+        (index < now.attempts.len()).then_some(index)
     }
 
     /// The chosen attempt.
@@ -42,8 +44,8 @@ impl Choice {
         now.attempts.get(self.index(now)?).cloned()
     }
 
-    /// Does what a key asks for.
-    pub(super) fn take(&mut self, now: &Snapshot, key: KeyEvent) -> Step {
+    /// Handles a key.
+    pub(super) fn handle_key(&mut self, now: &Snapshot, key: KeyEvent) -> Step {
         let all = now.attempts.len();
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {
@@ -54,23 +56,24 @@ impl Choice {
             KeyCode::Char('?' | 'h') => self.is_help = !self.is_help,
             KeyCode::Left | KeyCode::Up => match self.index(now) {
                 Some(0) => {}
-                Some(place) => self.choose(place - 1, all),
+                Some(index) => self.choose(index - 1, all),
                 None => self.choose(all.saturating_sub(1), all),
             },
             KeyCode::Right | KeyCode::Down => match self.index(now) {
-                Some(place) if place + 1 < all => self.choose(place + 1, all),
-                _ => self.back = None,
+                Some(index) if index + 1 < all => self.choose(index + 1, all),
+                _ => self.steps_back = None,
             },
             KeyCode::Home => self.choose(0, all),
-            KeyCode::End => self.back = None,
+            KeyCode::End => self.steps_back = None,
             _ => {}
         }
         Step::Stay
     }
 
-    fn choose(&mut self, place: usize, all: usize) {
+    fn choose(&mut self, index: usize, all: usize) {
         if all > 0 {
-            (self.back, self.of) = (Some(all - 1 - place), all);
+            self.steps_back = Some(all - 1 - index);
+            self.attempts_when_chosen = all;
         }
     }
 }

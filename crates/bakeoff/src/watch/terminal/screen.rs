@@ -1,6 +1,6 @@
-//! What is drawn, from a snapshot and a choice.
+//! Draws the screen from a snapshot and a choice.
 
-use judge::topics::live::document as told;
+use judge::topics::live::document;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -11,10 +11,10 @@ use record::live::{Activity, ArmNow, Curve, Point, Snapshot};
 
 use super::keys::{Choice, KEYS};
 
-/// Below this nothing can be told.
-const LEAST: (u16, u16) = (30, 8);
+/// Below this width and height, nothing is shown.
+const MIN_SIZE: (u16, u16) = (30, 8);
 
-/// Lines of an arm's card.
+/// Rows of an arm's card.
 const CARD_ROWS: u16 = 9;
 
 /// Colours, or none.
@@ -24,7 +24,7 @@ pub(super) struct Palette {
 }
 
 impl Palette {
-    /// `is_plain` where no colour is wanted.
+    /// `is_plain` disables colours.
     pub(super) fn of(is_plain: bool) -> Self {
         Self {
             has_colour: !is_plain,
@@ -39,8 +39,8 @@ impl Palette {
         }
     }
 
-    /// The arm at this place of the plan, as the report's colours are.
-    fn arm(self, place: usize) -> Style {
+    /// The colour of an arm by its index in the plan, the same as in reports.
+    fn arm(self, index: usize) -> Style {
         const ARMS: [Color; 6] = [
             Color::Gray,
             Color::Yellow,
@@ -49,7 +49,7 @@ impl Palette {
             Color::Magenta,
             Color::Red,
         ];
-        self.colour(ARMS[place % ARMS.len()])
+        self.colour(ARMS[index % ARMS.len()])
     }
 
     fn verdict(self, word: &str) -> Style {
@@ -67,23 +67,23 @@ impl Palette {
     }
 }
 
-/// What is less important.
-const SOFT: Style = Style::new().add_modifier(Modifier::DIM);
+/// Style of less important text.
+const DIMMED: Style = Style::new().add_modifier(Modifier::DIM);
 
-/// Arms differ in their marks too, for terminals without colours.
+/// Markers that also distinguish arms, for terminals without colours.
 const MARKERS: [Marker; 3] = [Marker::Braille, Marker::Dot, Marker::HalfBlock];
 
-/// What is looked at.
+/// What the screen shows.
 #[derive(Clone, Copy)]
 pub(super) struct View<'v> {
     pub(super) now: &'v Snapshot,
     pub(super) choice: &'v Choice,
-    /// What the clients of the chosen attempt saw.
+    /// The curve of the chosen attempt.
     pub(super) chosen: Option<&'v Curve>,
     pub(super) palette: Palette,
 }
 
-/// Draws all of it: what there is no room for is left out from below.
+/// Draws the screen. If it is too small, the lower parts are left out.
 pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
     let View {
         now,
@@ -92,15 +92,15 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: View<'_>) {
         ..
     } = view;
     let area = frame.area();
-    if area.width < LEAST.0 || area.height < LEAST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         frame.render_widget(Paragraph::new("too small").wrap(Wrap { trim: true }), area);
         return;
     }
     let verdict = verdict(now, palette);
     let notes = notes(now, palette);
-    let head_rows = wrapped(&head(now, palette), area.width);
-    let verdict_rows = wrapped(&verdict, area.width).min(area.height / 3);
-    let note_rows = wrapped(&notes, area.width).min(4);
+    let head_rows = row_count(&head(now, palette), area.width);
+    let verdict_rows = row_count(&verdict, area.width).min(area.height / 3);
+    let note_rows = row_count(&notes, area.width).min(4);
     let [
         head_area,
         note_area,
@@ -135,8 +135,8 @@ fn paragraph(frame: &mut Frame<'_>, lines: Vec<Line<'_>>, area: Rect) {
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: true }), area);
 }
 
-/// Rows that lines take, as `paragraph` wraps them: by words, so a few more than by letters.
-fn wrapped(lines: &[Line<'_>], width: u16) -> u16 {
+/// The number of rows that lines take when `paragraph` wraps them at words.
+fn row_count(lines: &[Line<'_>], width: u16) -> u16 {
     let width = usize::from(width.max(1));
     let rows = lines.iter().map(|line| {
         let text: String = line.spans.iter().map(|span| &*span.content).collect();
@@ -148,38 +148,38 @@ fn wrapped(lines: &[Line<'_>], width: u16) -> u16 {
 fn head(now: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
     let bold = Style::new().add_modifier(Modifier::BOLD);
     vec![
-        Line::styled(text(&told::title(now)), bold),
+        Line::styled(text(&document::title(now)), bold),
         Line::from(vec![
             Span::styled(
-                text(&told::state(now)),
-                palette.verdict(told::state_class(now.state)),
+                text(&document::state(now)),
+                palette.verdict(document::state_class(now.state)),
             ),
-            Span::raw(format!(", {}", told::progress(now))),
+            Span::raw(format!(", {}", document::progress(now))),
         ]),
     ]
 }
 
 fn notes(now: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
-    let notes = told::notes(now).into_iter();
+    let notes = document::notes(now).into_iter();
     notes
         .map(|note| Line::styled(text(&note), palette.alarm()))
         .collect()
 }
 
 fn verdict(now: &Snapshot, palette: Palette) -> Vec<Line<'static>> {
-    let verdicts = told::verdicts(now).into_iter();
+    let verdicts = document::verdicts(now).into_iter();
     verdicts
-        .map(|(word, said)| match word {
-            "" => Line::styled(said, SOFT),
+        .map(|(word, sentence)| match word {
+            "" => Line::styled(sentence, DIMMED),
             word => Line::from(vec![
                 Span::styled(word, palette.verdict(word)),
-                Span::raw(format!(" {}", text(&said))),
+                Span::raw(format!(" {}", text(&sentence))),
             ]),
         })
         .collect()
 }
 
-/// How many cards stand side by side.
+/// The number of cards in a row.
 fn columns(now: &Snapshot, width: u16) -> usize {
     (usize::from(width) / 36).clamp(1, now.arms.len().max(1))
 }
@@ -189,24 +189,24 @@ fn arms_rows(now: &Snapshot, width: u16) -> u16 {
     rows.saturating_mul(CARD_ROWS).min(2 * CARD_ROWS)
 }
 
-/// Arms side by side, each with its newest trial.
+/// Draws a card for each arm with its newest trial.
 fn arms(frame: &mut Frame<'_>, now: &Snapshot, area: Rect, palette: Palette) {
     let columns = columns(now, area.width);
     let rows = now.arms.chunks(columns);
     let heights = vec![Constraint::Fill(1); now.arms.len().div_ceil(columns)];
-    let places = Layout::vertical(heights).split(area);
-    for (row, place) in rows.zip(places.iter()) {
-        let cards = Layout::horizontal(vec![Constraint::Fill(1); columns]).split(*place);
+    let row_areas = Layout::vertical(heights).split(area);
+    for (row, row_area) in rows.zip(row_areas.iter()) {
+        let cards = Layout::horizontal(vec![Constraint::Fill(1); columns]).split(*row_area);
         for (arm, card) in row.iter().zip(cards.iter()) {
             let title = Span::styled(
                 format!(" {} ", text(&arm.attempt.trial.arm)),
                 palette.arm(arm.place).add_modifier(Modifier::BOLD),
             );
-            let facts = told::arm(now, arm).into_iter();
+            let facts = document::arm(now, arm).into_iter();
             let lines: Vec<Line<'_>> = facts
                 .map(|(name, value)| {
                     Line::from(vec![
-                        Span::styled(format!("{name:<12} "), SOFT),
+                        Span::styled(format!("{name:<12} "), DIMMED),
                         Span::raw(text(&value)),
                     ])
                 })
@@ -221,12 +221,13 @@ fn arms(frame: &mut Frame<'_>, now: &Snapshot, area: Rect, palette: Palette) {
 
 /// A line of a chart.
 struct Series {
-    place: usize,
+    /// Index of the arm in the plan.
+    arm_index: usize,
     name: String,
     points: Vec<(f64, f64)>,
 }
 
-/// Throughput and p99 side by side; one above the other where it is narrow.
+/// Draws throughput and p99 side by side, or one above the other if the screen is narrow.
 fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     let View {
         now,
@@ -237,9 +238,9 @@ fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     if area.height < 5 {
         return;
     }
-    let of = |value: &dyn Fn(&Point) -> Option<f64>| -> Vec<Series> {
-        let series = |place: usize, name: String, points: &[Point]| Series {
-            place,
+    let all_series = |value: &dyn Fn(&Point) -> Option<f64>| -> Vec<Series> {
+        let series = |arm_index: usize, name: String, points: &[Point]| Series {
+            arm_index,
             name,
             points: points
                 .iter()
@@ -248,23 +249,26 @@ fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
         };
         match (choice.attempt(now), chosen) {
             (Some(attempt), Some(curve)) => {
-                let arms = now.plan.iter().flat_map(|plan| &plan.arms);
-                let place = arms
-                    .map(|arm| &arm.name)
-                    .position(|name| *name == attempt.trial.arm);
+                let index = arm_index(now, &attempt.trial.arm);
                 let name = format!("{} {:03}", attempt.trial.arm, attempt.trial.number);
-                vec![series(place.unwrap_or(0), name, curve.points())]
+                vec![series(index, name, curve.points())]
             }
             (Some(_), None) => Vec::new(),
             (None, _) => now
                 .arms
                 .iter()
-                .map(|arm| series(arm.place, arm.attempt.trial.arm.clone(), whole(arm)))
+                .map(|arm| {
+                    series(
+                        arm.place,
+                        arm.attempt.trial.arm.clone(),
+                        complete_points(arm),
+                    )
+                })
                 .collect(),
         }
     };
-    let throughput = of(&|point| Some(point.ok_per_s()));
-    let latency = of(&|point| point.p99_ms);
+    let throughput = all_series(&|point| Some(point.ok_per_s()));
+    let latency = all_series(&|point| point.p99_ms);
     let is_wide = area.width >= 70;
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [first, second] = if is_wide {
@@ -276,37 +280,43 @@ fn curves(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     chart(frame, second, " p99, ms ", &latency, palette);
 }
 
-/// The last second of a trial under way may not be whole yet.
-fn whole(arm: &ArmNow) -> &[Point] {
+/// The points of an arm's curve. The last second of a running trial is left out, because it may be incomplete.
+fn complete_points(arm: &ArmNow) -> &[Point] {
     match (&arm.activity, arm.curve.points()) {
-        (Some(Activity::Measuring { .. }), [whole @ .., _]) if !whole.is_empty() => whole,
+        (Some(Activity::Measuring { .. }), [complete @ .., _]) if !complete.is_empty() => complete,
         (_, all) => all,
     }
+}
+
+/// The index of an arm in the plan, 0 if it is unknown.
+fn arm_index(now: &Snapshot, name: &str) -> usize {
+    let mut arms = now.plan.iter().flat_map(|plan| &plan.arms);
+    arms.position(|arm| arm.name == name).unwrap_or(0)
 }
 
 fn chart(frame: &mut Frame<'_>, area: Rect, title: &str, all: &[Series], palette: Palette) {
     if area.height < 4 {
         return;
     }
-    let points = || all.iter().flat_map(|one| &one.points);
+    let points = || all.iter().flat_map(|series| &series.points);
     let block = Block::new().borders(Borders::TOP).title(title.to_owned());
     let last = points().map(|point| point.0).fold(0.0, f64::max).max(1.0);
     let most = points().map(|point| point.1).fold(0.0, f64::max);
     if most <= 0.0 {
-        let none = Paragraph::new("no second of load yet").style(SOFT);
+        let none = Paragraph::new("no second of load yet").style(DIMMED);
         frame.render_widget(none.block(block), area);
         return;
     }
-    // A line of each stretch without a gap; the first has the name.
+    // Each segment without a gap is a line; the first one has the name.
     let datasets = all.iter().flat_map(|series| {
-        let stretches = series.points.split(|point| point.1.is_nan());
-        let stretches = stretches.filter(|stretch| !stretch.is_empty()).enumerate();
-        stretches.map(|(number, stretch)| {
+        let segments = series.points.split(|point| point.1.is_nan());
+        let segments = segments.filter(|segment| !segment.is_empty()).enumerate();
+        segments.map(|(number, segment)| {
             let line = Dataset::default()
-                .marker(MARKERS[series.place % MARKERS.len()])
+                .marker(MARKERS[series.arm_index % MARKERS.len()])
                 .graph_type(GraphType::Line)
-                .style(palette.arm(series.place))
-                .data(stretch);
+                .style(palette.arm(series.arm_index))
+                .data(segment);
             match number {
                 0 => line.name(text(&series.name)),
                 _ => line,
@@ -315,21 +325,21 @@ fn chart(frame: &mut Frame<'_>, area: Rect, title: &str, all: &[Series], palette
     });
     let top = most * 1.1;
     let label = |value: f64| base::input::units::significant(value, 3);
-    let across = Axis::default()
+    let x_axis = Axis::default()
         .bounds([0.0, last])
         .labels(["0 s".into(), format!("{last:.0} s")]);
-    let upwards =
+    let y_axis =
         Axis::default()
             .bounds([0.0, top])
             .labels(["0".into(), label(top / 2.0), label(top)]);
     let chart = Chart::new(datasets.collect())
         .block(block)
-        .x_axis(across)
-        .y_axis(upwards);
+        .x_axis(x_axis)
+        .y_axis(y_axis);
     frame.render_widget(chart, area);
 }
 
-/// Trials, defects and the journal side by side, as far as there is room.
+/// Draws trials, defects and the journal side by side, as far as they fit.
 fn lists(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
     let now = view.now;
     if area.height < 3 {
@@ -344,7 +354,7 @@ fn lists(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
         .take(rows)
         .map(|(arm, number, seen)| {
             Line::styled(
-                text(&told::defect(arm, *number, seen)),
+                text(&document::defect(arm, *number, seen)),
                 view.palette.alarm(),
             )
         })
@@ -354,29 +364,30 @@ fn lists(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
         .iter()
         .rev()
         .take(rows)
-        .map(|entry| Line::raw(text(&told::entry(entry))))
+        .map(|entry| Line::raw(text(&document::entry(entry))))
         .collect();
     let mut parts = vec![(" trials ", trials)];
     if !defects.is_empty() || area.width >= 120 {
-        let none = || vec![Line::styled(told::no_defects(now), SOFT)];
-        parts.push((
-            " defects ",
-            if defects.is_empty() { none() } else { defects },
-        ));
+        let defects = if defects.is_empty() {
+            vec![Line::styled(document::no_defects(now), DIMMED)]
+        } else {
+            defects
+        };
+        parts.push((" defects ", defects));
     }
     if area.width >= 70 {
         parts.push((" journal ", journal));
     }
-    let places = Layout::horizontal(vec![Constraint::Fill(1); parts.len()])
+    let areas = Layout::horizontal(vec![Constraint::Fill(1); parts.len()])
         .spacing(1)
         .split(area);
-    for ((title, lines), place) in parts.into_iter().zip(places.iter()) {
+    for ((title, lines), area) in parts.into_iter().zip(areas.iter()) {
         let block = Block::new().borders(Borders::TOP).title(title);
-        frame.render_widget(Paragraph::new(lines).block(block), *place);
+        frame.render_widget(Paragraph::new(lines).block(block), *area);
     }
 }
 
-/// The newest trials first, the chosen one among them.
+/// Lines for the newest trials, newest first. The chosen trial is always among them.
 fn trials(view: View<'_>, rows: usize) -> Vec<Line<'static>> {
     let View {
         now,
@@ -386,26 +397,20 @@ fn trials(view: View<'_>, rows: usize) -> Vec<Line<'static>> {
     } = view;
     let all = now.attempts.len();
     let chosen = choice.index(now);
-    let newest = chosen.map_or(all, |place| {
-        all.min(place + rows.div_ceil(2)).max(all.min(rows))
+    let newest = chosen.map_or(all, |index| {
+        all.min(index + rows.div_ceil(2)).max(all.min(rows))
     });
     let shown = (newest.saturating_sub(rows)..newest).rev();
     shown
         .map(|index| {
-            let [number, block, arm, state, figure] = told::attempt(now, index);
+            let [number, block, arm, state, figure] = document::attempt(now, index);
             let line = text(&format!("{number} block {block} {arm}: {state} {figure}"));
-            let is_chosen = chosen == Some(index);
-            let style = if is_chosen {
+            let style = if chosen == Some(index) {
                 Style::new().add_modifier(Modifier::REVERSED)
             } else {
                 Style::new()
             };
-            let place = now
-                .plan
-                .iter()
-                .flat_map(|plan| &plan.arms)
-                .position(|one| one.name == arm);
-            Line::styled(line, palette.arm(place.unwrap_or(0)).patch(style))
+            Line::styled(line, palette.arm(arm_index(now, &arm)).patch(style))
         })
         .collect()
 }
@@ -416,30 +421,30 @@ fn foot(frame: &mut Frame<'_>, view: View<'_>, area: Rect) {
         Some(attempt) => format!("trial {:03} of {}", attempt.trial.number, attempt.trial.arm),
         None => "newest trial of each arm".into(),
     };
-    let line = format!("{}  q end  ←→ trial  ? keys  {shown}", told::time(now));
-    frame.render_widget(Paragraph::new(text(&line)).style(SOFT), area);
+    let line = format!("{}  q end  ←→ trial  ? keys  {shown}", document::time(now));
+    frame.render_widget(Paragraph::new(text(&line)).style(DIMMED), area);
 }
 
 fn help(frame: &mut Frame<'_>, area: Rect) {
     let lines: Vec<Line<'_>> = KEYS
         .iter()
-        .map(|(key, does)| Line::raw(format!(" {key:<15} {does} ")))
+        .map(|(key, effect)| Line::raw(format!(" {key:<15} {effect} ")))
         .collect();
     let width = lines.iter().map(Line::width).max().unwrap_or(0) as u16 + 2;
-    let [place] = Layout::horizontal([Constraint::Max(width)])
+    let [area] = Layout::horizontal([Constraint::Max(width)])
         .flex(ratatui::layout::Flex::Center)
         .areas(area);
-    let [place] = Layout::vertical([Constraint::Max(KEYS.len() as u16 + 2)])
+    let [area] = Layout::vertical([Constraint::Max(KEYS.len() as u16 + 2)])
         .flex(ratatui::layout::Flex::Center)
-        .areas(place);
-    frame.render_widget(Clear, place);
+        .areas(area);
+    frame.render_widget(Clear, area);
     frame.render_widget(
         Paragraph::new(lines).block(Block::bordered().title(" keys ")),
-        place,
+        area,
     );
 }
 
-/// Text of others: nothing in it moves the cursor.
-fn text(told: &str) -> String {
-    base::input::text::clean_line(told)
+/// Text from files, without control characters that a terminal would obey.
+fn text(untrusted: &str) -> String {
+    base::input::text::clean_line(untrusted)
 }

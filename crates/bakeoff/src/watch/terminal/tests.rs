@@ -1,4 +1,4 @@
-//! Screens as they are drawn, without a terminal.
+//! Tests of drawn screens, without a terminal.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -54,7 +54,7 @@ fn attempt(number: u32, arm: &str, is_over: bool) -> Attempt {
     }
 }
 
-/// A run with a trial under way; its title would like to be more than text.
+/// A run with a running trial. Its title contains control characters.
 fn now() -> Snapshot {
     let run = web::two_kernels();
     let judgement = judge::look(&run);
@@ -116,12 +116,13 @@ fn now() -> Snapshot {
     }
 }
 
-fn drawn(
+fn draw(
     now: &Snapshot,
     choice: &Choice,
-    (width, height): (u16, u16),
+    size: (u16, u16),
     palette: Palette,
 ) -> Terminal<TestBackend> {
+    let (width, height) = size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let chosen = curve(30, 1000, 5);
     let view = View {
@@ -141,12 +142,12 @@ fn text(terminal: &Terminal<TestBackend>) -> String {
 }
 
 fn check(size: (u16, u16), want: &Expect) {
-    let screen = drawn(&now(), &Choice::default(), size, Palette::of(true));
+    let screen = draw(&now(), &Choice::default(), size, Palette::of(true));
     want.assert_eq(&text(&screen));
 }
 
 #[test]
-fn a_wide_screen_has_all_of_it() {
+fn a_wide_screen_shows_everything() {
     check(
         (130, 40),
         &expect![[r#"
@@ -256,11 +257,11 @@ fn a_small_screen_has_what_matters_most() {
 }
 
 #[test]
-fn no_size_is_too_small_or_too_large_to_be_drawn() {
+fn every_screen_size_can_be_drawn() {
     let now = now();
     for width in (1..200).step_by(7) {
         for height in (1..80).step_by(5) {
-            drawn(
+            draw(
                 &now,
                 &Choice::default(),
                 (width, height),
@@ -271,9 +272,9 @@ fn no_size_is_too_small_or_too_large_to_be_drawn() {
 }
 
 #[test]
-fn nothing_is_coloured_where_no_colour_is_wanted() {
+fn a_plain_palette_has_no_colours() {
     let colours = |is_plain: bool| {
-        let screen = drawn(&now(), &Choice::default(), (120, 40), Palette::of(is_plain));
+        let screen = draw(&now(), &Choice::default(), (120, 40), Palette::of(is_plain));
         let cells = screen.backend().buffer().content().to_vec();
         let is_coloured =
             |cell: &&ratatui::buffer::Cell| cell.fg != Color::Reset || cell.bg != Color::Reset;
@@ -284,7 +285,7 @@ fn nothing_is_coloured_where_no_colour_is_wanted() {
 }
 
 fn press(choice: &mut Choice, now: &Snapshot, code: KeyCode) -> Step {
-    choice.take(now, KeyEvent::new(code, KeyModifiers::NONE))
+    choice.handle_key(now, KeyEvent::new(code, KeyModifiers::NONE))
 }
 
 #[test]
@@ -293,7 +294,7 @@ fn arrows_choose_a_trial_which_stays_when_others_begin() {
     let mut choice = Choice::default();
     let mut chosen = |code: KeyCode, now: &Snapshot| {
         assert_eq!(press(&mut choice, now, code), Step::Stay);
-        choice.attempt(now).map(|one| one.trial.number)
+        choice.attempt(now).map(|attempt| attempt.trial.number)
     };
     assert_eq!(chosen(KeyCode::Left, &now), Some(4));
     assert_eq!(chosen(KeyCode::Left, &now), Some(3));
@@ -313,7 +314,7 @@ fn a_chosen_trial_has_its_curve_and_its_line() {
     let now = now();
     let mut choice = Choice::default();
     press(&mut choice, &now, KeyCode::Home);
-    let screen = drawn(&now, &choice, (100, 30), Palette::of(true));
+    let screen = draw(&now, &choice, (100, 30), Palette::of(true));
     let shown = text(&screen);
     assert!(
         shown.contains("trial 001 of 6.1") && shown.contains("29 s"),
@@ -322,15 +323,15 @@ fn a_chosen_trial_has_its_curve_and_its_line() {
 }
 
 #[test]
-fn keys_are_told_and_end_it() {
+fn keys_show_help_and_quit() {
     let now = now();
     let mut choice = Choice::default();
     press(&mut choice, &now, KeyCode::Char('?'));
-    let shown = text(&drawn(&now, &choice, (80, 30), Palette::of(true)));
+    let shown = text(&draw(&now, &choice, (80, 30), Palette::of(true)));
     assert!(shown.contains("q, Esc, Ctrl-C"), "{shown}");
     assert_eq!(press(&mut choice, &now, KeyCode::Esc), Step::Stay);
     assert_eq!(press(&mut choice, &now, KeyCode::Esc), Step::Leave);
     assert_eq!(press(&mut choice, &now, KeyCode::Char('q')), Step::Leave);
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(choice.take(&now, ctrl_c), Step::Leave);
+    assert_eq!(choice.handle_key(&now, ctrl_c), Step::Leave);
 }

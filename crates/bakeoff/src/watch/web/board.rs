@@ -1,4 +1,4 @@
-//! The runs, each looked at once for all who watch it.
+//! The state of the runs. Each run is read once for all connections that watch it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -11,23 +11,23 @@ use record::live::{Eyes, PACE, Problem, Snapshot, State, Watched};
 
 use super::http;
 
-/// Runs that nobody looked at are judged for the list for so long in each second.
-const LIST_JUDGING: Duration = Duration::from_millis(300);
+/// Time for judging runs for the list, per update of the list.
+const LIST_JUDGING_TIME: Duration = Duration::from_millis(300);
 
-/// A page that nobody opened for so long is not kept in memory.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// After this time without a request for its page, a run's details are dropped from memory.
+const FORGET_AFTER: Duration = Duration::from_secs(60);
 
 /// The report of a run, and the index of a night.
 const REPORT: &str = "report.html";
 const INDEX: &str = "index.html";
 
-/// Longest report that is served, in bytes.
-const REPORT_BYTES: u64 = 64 << 20;
+/// Limit on the size of a served report.
+const MAX_REPORT_BYTES: u64 = 64 << 20;
 
-/// A look is fresh for this share of the pace: those who watch a run share its looks.
-const FRESH: f64 = 0.5;
+/// A snapshot is shared by all connections for this share of the update interval.
+const FRESH_SHARE: f64 = 0.5;
 
-/// What is looked at.
+/// A page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum View {
     /// All runs.
@@ -36,54 +36,58 @@ pub(super) enum View {
     One(String),
 }
 
-/// The parts of a page as they are now.
+/// The current parts of a page.
 #[derive(Clone)]
-pub(super) struct Seen {
+pub(super) struct PageParts {
     pub(super) parts: Arc<Vec<Part>>,
     /// Seconds of load that the curves show.
     pub(super) window_s: f64,
-    /// How long to wait before the next look.
+    /// Interval until the next update.
     pub(super) pace: Duration,
 }
 
-/// All of them.
+/// The state of all runs below a directory.
 pub(super) struct Board {
     dir: Tree,
     eyes: Eyes,
-    cards: Mutex<BTreeMap<String, Arc<Mutex<Card>>>>,
-    list: Mutex<Option<(Instant, Seen)>>,
+    runs: Mutex<BTreeMap<String, Arc<Mutex<RunState>>>>,
+    list: Mutex<Option<(Instant, PageParts)>>,
 }
 
-/// A run as it was seen last.
-struct Card {
+/// The last known state of a run.
+struct RunState {
     watched: Watched,
-    /// When, and whether it was for its own page.
+    /// When it was last read.
     looked: Option<Instant>,
+    /// When its page was last requested.
     viewed: Option<Instant>,
     now: Option<Snapshot>,
-    /// What was said of it when it was judged.
+    /// The verdicts when it was last judged.
     verdicts: Vec<(&'static str, String)>,
-    seen: Option<Seen>,
+    page: Option<PageParts>,
 }
 
 impl Board {
-    /// The runs below a directory, which can be listed.
+    /// The runs below a directory.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
     pub(super) fn new(dir: &Path, eyes: Eyes) -> Result<Self, Problem> {
         let board = Self {
             dir: dir.into(),
             eyes,
-            cards: Mutex::default(),
+            runs: Mutex::default(),
             list: Mutex::default(),
         };
         board.discover()?;
         Ok(board)
     }
 
-    /// Whether there is such a page.
+    /// Whether the page exists.
     pub(super) fn has(&self, view: &View) -> bool {
         match view {
             View::All => true,
-            View::One(name) => self.card(name).is_some(),
+            View::One(name) => self.run(name).is_some(),
         }
     }
 
@@ -91,22 +95,22 @@ impl Board {
     pub(super) fn page(&self, view: &View) -> String {
         match view {
             View::All => {
-                let seen = self.parts(view);
+                let page = self.parts(view);
                 judge::topics::live::document::runs_page(
                     &self.dir.path().display().to_string(),
-                    &seen.parts,
+                    &page.parts,
                     "/events",
                 )
             }
-            View::One(name) => match self.card(name) {
-                Some(card) => {
-                    let mut card = held(&card);
-                    let seen = card.view();
-                    let title = card
+            View::One(name) => match self.run(name) {
+                Some(run) => {
+                    let mut run = lock(&run);
+                    let page = run.view();
+                    let title = run
                         .now
                         .as_ref()
                         .map_or(name.clone(), judge::topics::live::document::title);
-                    judge::topics::live::document::run_page(&title, &seen.parts, "../../", "events")
+                    judge::topics::live::document::run_page(&title, &page.parts, "../../", "events")
                 }
                 None => {
                     judge::topics::live::document::run_page(name, &gone(name), "../../", "events")
@@ -115,13 +119,13 @@ impl Board {
         }
     }
 
-    /// The parts of a page as they are now.
-    pub(super) fn parts(&self, view: &View) -> Seen {
+    /// The current parts of a page.
+    pub(super) fn parts(&self, view: &View) -> PageParts {
         match view {
             View::All => self.list(),
-            View::One(name) => match self.card(name) {
-                Some(card) => held(&card).view(),
-                None => Seen {
+            View::One(name) => match self.run(name) {
+                Some(run) => lock(&run).view(),
+                None => PageParts {
                     parts: Arc::new(gone(name)),
                     window_s: 0.0,
                     pace: PACE,
@@ -130,68 +134,68 @@ impl Board {
         }
     }
 
-    /// The report of a run, where it has one: a regular file, not a link to another.
+    /// The report of a run, if it has one that is a regular file and not a link.
     pub(super) fn report(&self, name: &str) -> Option<Vec<u8>> {
-        let card = self.card(name)?;
-        let dir = held(&card).watched.dir().clone();
+        let run = self.run(name)?;
+        let dir = lock(&run).watched.dir().clone();
         page(&dir, REPORT)
     }
 
-    /// The index of the night, where the runs are a night's: likewise.
+    /// The index of the night, if the runs belong to one and the index is a regular file.
     pub(super) fn index(&self) -> Option<Vec<u8>> {
         record::live::night(&self.dir).ok()??;
         page(&self.dir, INDEX)
     }
 
-    fn card(&self, name: &str) -> Option<Arc<Mutex<Card>>> {
-        let known = held(&self.cards).get(name).cloned();
+    fn run(&self, name: &str) -> Option<Arc<Mutex<RunState>>> {
+        let known = lock(&self.runs).get(name).cloned();
         known.or_else(|| {
             self.discover().ok()?;
-            held(&self.cards).get(name).cloned()
+            lock(&self.runs).get(name).cloned()
         })
     }
 
-    /// Notes runs that have come.
+    /// Adds new runs.
     fn discover(&self) -> Result<(), Problem> {
         let found = record::live::directories(&self.dir)?;
-        let mut cards = held(&self.cards);
+        let mut runs = lock(&self.runs);
         for (name, dir) in found {
-            let card = || Arc::new(Mutex::new(Card::new(&dir, self.eyes)));
-            cards.entry(name).or_insert_with(card);
+            let run = || Arc::new(Mutex::new(RunState::new(&dir, self.eyes)));
+            runs.entry(name).or_insert_with(run);
         }
         Ok(())
     }
 
-    fn list(&self) -> Seen {
-        let mut list = held(&self.list);
-        if let Some((at, seen)) = &*list
-            && at.elapsed() < seen.pace.mul_f64(FRESH)
+    fn list(&self) -> PageParts {
+        let mut list = lock(&self.list);
+        if let Some((at, page)) = &*list
+            && at.elapsed() < page.pace.mul_f64(FRESH_SHARE)
         {
-            return seen.clone();
+            return page.clone();
         }
         let problem = self.discover().err();
-        let seen = self.look_at_all(problem.as_deref());
-        *list = Some((Instant::now(), seen.clone()));
-        seen
+        let page = self.list_all(problem.as_deref());
+        *list = Some((Instant::now(), page.clone()));
+        page
     }
 
-    fn look_at_all(&self, problem: Option<&str>) -> Seen {
-        let cards: Vec<(String, Arc<Mutex<Card>>)> = held(&self.cards)
+    fn list_all(&self, problem: Option<&str>) -> PageParts {
+        let runs: Vec<(String, Arc<Mutex<RunState>>)> = lock(&self.runs)
             .iter()
-            .map(|(name, card)| (name.clone(), Arc::clone(card)))
+            .map(|(name, run)| (name.clone(), Arc::clone(run)))
             .collect();
         let began = Instant::now();
         let (mut rows, mut pace) = (Vec::new(), PACE);
-        for (name, card) in cards {
-            let row = held(&card).list(began.elapsed() < LIST_JUDGING, &name);
+        for (name, run) in runs {
+            let row = lock(&run).list(began.elapsed() < LIST_JUDGING_TIME, &name);
             if row.now.state == State::Gone {
-                held(&self.cards).remove(&name);
+                lock(&self.runs).remove(&name);
                 continue;
             }
             pace = pace.max(Watched::pace(&row.now));
             rows.push(row);
         }
-        // The newest first: who looks at a list wants the one that goes on.
+        // Running runs first, then the newest.
         rows.sort_by_cached_key(|row| {
             std::cmp::Reverse((row.now.state == State::Running, begun(&row.now)))
         });
@@ -204,7 +208,7 @@ impl Board {
             has_index: has_page(&self.dir, INDEX),
         };
         let problem = problem.or(damage.as_deref());
-        Seen {
+        PageParts {
             parts: Arc::new(judge::topics::live::document::runs_parts(
                 &rows, &night, problem,
             )),
@@ -214,7 +218,7 @@ impl Board {
     }
 }
 
-impl Card {
+impl RunState {
     fn new(dir: &Tree, eyes: Eyes) -> Self {
         Self {
             watched: Watched::new(dir, eyes),
@@ -222,18 +226,18 @@ impl Card {
             viewed: None,
             now: None,
             verdicts: Vec::new(),
-            seen: None,
+            page: None,
         }
     }
 
-    /// For its own page.
-    fn view(&mut self) -> Seen {
+    /// The parts of the run's page.
+    fn view(&mut self) -> PageParts {
         let is_first = self.viewed.is_none();
         self.viewed = Some(Instant::now());
-        if let (Some(seen), Some(at), false) = (&self.seen, self.looked, is_first)
-            && at.elapsed() < seen.pace.mul_f64(FRESH)
+        if let (Some(page), Some(at), false) = (&self.page, self.looked, is_first)
+            && at.elapsed() < page.pace.mul_f64(FRESH_SHARE)
         {
-            return seen.clone();
+            return page.clone();
         }
         if is_first {
             self.watched.wake();
@@ -241,32 +245,32 @@ impl Card {
         let now = self.look(true);
         let has_report = has_page(self.watched.dir(), REPORT);
         let seconds = now.arms.iter().map(|arm| arm.curve.seen_s());
-        let seen = Seen {
+        let page = PageParts {
             parts: Arc::new(judge::topics::live::document::run_parts(&now, has_report)),
             window_s: seconds.fold(0.0, f64::max),
             pace: Watched::pace(&now),
         };
-        self.seen = Some(seen.clone());
-        seen
+        self.page = Some(page.clone());
+        page
     }
 
-    /// For the list.
+    /// The run's row in the list.
     fn list(&mut self, may_judge: bool, name: &str) -> Row {
-        if self.viewed.is_some_and(|at| at.elapsed() > FORGOTTEN) {
+        if self.viewed.is_some_and(|at| at.elapsed() > FORGET_AFTER) {
             self.viewed = None;
         }
         let is_fresh = |pace: Duration| {
             self.looked
-                .is_some_and(|at| at.elapsed() < pace.mul_f64(FRESH))
+                .is_some_and(|at| at.elapsed() < pace.mul_f64(FRESH_SHARE))
         };
         let now = match &self.now {
             Some(now) if is_fresh(Watched::pace(now)) => now.clone(),
             _ => self.look(may_judge),
         };
         if self.viewed.is_none() {
-            // What is said of it stays; the rest takes memory that nobody needs.
+            // The verdicts stay; the other details are dropped to save memory.
             self.watched.rest();
-            self.seen = None;
+            self.page = None;
             self.now = self.now.take().map(|now| Snapshot {
                 judged: None,
                 ..now
@@ -293,7 +297,7 @@ impl Card {
     }
 }
 
-/// A run that is not there any more.
+/// The page of a run that no longer exists.
 fn gone(name: &str) -> Vec<Part> {
     judge::topics::live::document::gone_parts(name)
 }
@@ -305,16 +309,16 @@ fn begun(now: &Snapshot) -> String {
 }
 
 fn has_page(dir: &Tree, name: &str) -> bool {
-    let about = dir.metadata(name);
-    about.is_ok_and(|about| about.len() <= REPORT_BYTES)
+    let metadata = dir.metadata(name);
+    metadata.is_ok_and(|metadata| metadata.len() <= MAX_REPORT_BYTES)
 }
 
 fn page(dir: &Tree, name: &str) -> Option<Vec<u8>> {
-    let text = dir.read_to_string_within(name, REPORT_BYTES).ok()?;
+    let text = dir.read_to_string_within(name, MAX_REPORT_BYTES).ok()?;
     Some(text.into_bytes())
 }
 
-/// A lock whose holder panicked guards what the next look reads anew.
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, ignoring a panic of another holder: the next update reads the state again.
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Parts of a page that changed, as server-sent events: `event: parts`, and as data a JSON object of ids and their HTML.
+//! Sends the changed parts of a page as server-sent events: `event: parts`, with a JSON object of ids and their HTML as data.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,41 +12,41 @@ use serde_json::json;
 use super::board::{Board, View};
 use super::http;
 
-/// After so long without a change something is sent all the same: who is gone is then noticed.
-const STILL_HERE: Duration = Duration::from_secs(15);
+/// If nothing changes for this long, a comment is sent, so that a closed connection is noticed.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Charts of long windows change by less than a dot in a second: they are sent once in this share of the window.
-const CHART_SHARE: f64 = 300.0;
+/// Charts are sent at most this often per window, because charts of long windows change slowly.
+const CHART_UPDATES_PER_WINDOW: f64 = 300.0;
 
-/// But not less often than this.
-const CHART_PAUSE_S: f64 = 10.0;
+/// Longest pause between two updates of a chart.
+const MAX_CHART_PAUSE_S: f64 = 10.0;
 
-/// Sends what changes until the client is gone, too slow, or nothing is there to tell of any more.
+/// Sends changes until the client is gone or too slow.
 pub(super) fn send(
     stream: &TcpStream,
     board: &Board,
     view: &View,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
     let head = http::head(StatusCode::OK, "text/event-stream", "default-src 'none'");
     http::write_all(
         stream,
         format!("{head}\r\nretry: 3000\n\n").as_bytes(),
-        patience,
+        timeout,
     )?;
     let mut sent: BTreeMap<&'static str, (String, Instant)> = BTreeMap::new();
-    let mut told = Instant::now();
+    let mut last_sent = Instant::now();
     loop {
-        let seen = board.parts(view);
+        let page = board.parts(view);
         let now = Instant::now();
-        let pause =
-            Duration::from_secs_f64((seen.window_s / CHART_SHARE).clamp(0.0, CHART_PAUSE_S));
+        let pause_s = page.window_s / CHART_UPDATES_PER_WINDOW;
+        let pause = Duration::from_secs_f64(pause_s.clamp(0.0, MAX_CHART_PAUSE_S));
         let is_due = |id: &str, part: &String| match sent.get(id) {
             Some((before, _)) if before == part => false,
             Some((_, at)) if id == "curves" => now.duration_since(*at) >= pause,
             Some(_) | None => true,
         };
-        let changed: Vec<_> = seen
+        let changed: Vec<_> = page
             .parts
             .iter()
             .filter(|(id, part)| is_due(id, part))
@@ -56,16 +56,16 @@ pub(super) fn send(
             http::write_all(
                 stream,
                 format!("event: parts\ndata: {}\n\n", json!(parts)).as_bytes(),
-                patience,
+                timeout,
             )?;
             for (id, part) in changed {
                 sent.insert(id, (part.clone(), now));
             }
-            told = now;
-        } else if now.duration_since(told) >= STILL_HERE {
-            http::write_all(stream, b": still here\n\n", patience)?;
-            told = now;
+            last_sent = now;
+        } else if now.duration_since(last_sent) >= KEEP_ALIVE_INTERVAL {
+            http::write_all(stream, b": still here\n\n", timeout)?;
+            last_sent = now;
         }
-        thread::sleep(seen.pace);
+        thread::sleep(page.pace);
     }
 }

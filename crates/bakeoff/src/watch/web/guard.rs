@@ -1,8 +1,8 @@
-//! Whose request it is: one of a page that we sent, by somebody who may.
+//! Checks whether a request comes from one of this server's pages, and from a user with access.
 //!
-//! A page of somebody else's can make a browser send requests to any address. By its own name for that address it could even read the
-//! answers (DNS rebinding), so names are refused but for those that cannot be given to an address at will. Beyond this host a token is
-//! asked for: once in the address, then as a cookie, so that it stands in no link.
+//! Any web page can make a browser send requests to any address. With DNS rebinding it could even read the answers, by
+//! resolving its own name to that address. So only names are accepted that an attacker cannot point to an address. For clients
+//! on other hosts a token is required: first in the address, then as a cookie, so that links do not contain it.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -11,18 +11,18 @@ use base::secret::Secret;
 
 use super::http::Request;
 
-/// What a request must have.
+/// The conditions that a request must meet.
 pub struct Guard {
-    /// Names that the server has beside addresses, in lower case.
+    /// Host names of the server, in lower case; addresses are always accepted.
     hosts: Vec<String>,
     access: Option<Access>,
 }
 
-/// What is asked of who is not on this host.
+/// The credentials that give access from other hosts.
 struct Access {
     token: Secret,
     cookie: String,
-    /// What the cookie holds: not the token, because cookies go to all ports of a host.
+    /// Value of the cookie. It is not the token, because browsers send cookies to all ports of a host.
     session: String,
     proof: Secret,
 }
@@ -30,13 +30,13 @@ struct Access {
 /// Why a request is not answered.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// It asks for a host that is not ours.
+    /// The request names another host.
     Host(String),
-    /// It has no token, or a wrong one.
+    /// The request has no token, or a wrong one.
     Token,
-    /// It has the token in its address: it is sent on without, and gets a cookie.
+    /// The address has the token: the client gets a cookie, and is redirected to the address without it.
     Welcome {
-        /// Where to.
+        /// The new path.
         to: String,
         /// The cookie, with its attributes.
         cookie: String,
@@ -44,10 +44,10 @@ pub(super) enum Refusal {
 }
 
 impl Guard {
-    /// A guard that asks for a token, where there is one; `hosts` are names of the server beside addresses.
+    /// A guard that requires the token, if there is one; `hosts` are the server's host names.
     ///
     /// # Errors
-    /// Where the system has no random numbers.
+    /// The system provides no random numbers.
     pub fn new(token: Option<&str>, hosts: &[String]) -> Result<Self> {
         let access = |token: &str| -> Result<Access> {
             let session = base::secret::fresh()?;
@@ -64,13 +64,13 @@ impl Guard {
         })
     }
 
-    /// Whether an address can be reached from this host alone.
+    /// Whether an address can only be reached from this host.
     pub fn is_private(address: SocketAddr) -> bool {
         address.ip().is_loopback()
     }
 
     pub(super) fn check(&self, request: &Request) -> Result<(), Refusal> {
-        if !self.is_ours(&request.host) {
+        if !self.is_own_host(&request.host) {
             return Err(Refusal::Host(request.host.clone()));
         }
         let Some(access) = &self.access else {
@@ -81,7 +81,7 @@ impl Guard {
                 return Err(Refusal::Token);
             }
             return Err(Refusal::Welcome {
-                to: local(&request.path),
+                to: local_path(&request.path),
                 cookie: format!(
                     "{}={}; Path=/; HttpOnly; SameSite=Strict",
                     access.cookie, access.session
@@ -97,8 +97,9 @@ impl Guard {
         Err(Refusal::Token)
     }
 
-    /// Addresses and `localhost` are nobody's to give; names only where they were given to us. The port is that of a tunnel, perhaps.
-    fn is_ours(&self, host: &str) -> bool {
+    /// Whether a host is this server: an address, `localhost`, or a configured name. The port may be that of a tunnel, so it is
+    /// ignored.
+    fn is_own_host(&self, host: &str) -> bool {
         let name = host_name(host).to_ascii_lowercase();
         let is_address = name.parse::<IpAddr>().is_ok()
             || name
@@ -109,8 +110,8 @@ impl Guard {
     }
 }
 
-/// A path that stays on this server: one that begins with two slashes, or with one and a backslash, names another host to a browser.
-fn local(path: &str) -> String {
+/// A path on this server. To a browser, a path that begins with two slashes, or a slash and a backslash, names another host.
+fn local_path(path: &str) -> String {
     format!("/{}", path.trim_start_matches(['/', '\\']))
 }
 
@@ -131,9 +132,9 @@ fn host_name(host: &str) -> &str {
 }
 
 /// The value of a name in a list of `name=value`.
-fn value<'t>(list: &'t str, between: char, name: &str) -> Option<&'t str> {
+fn value<'t>(list: &'t str, separator: char, name: &str) -> Option<&'t str> {
     let mut pairs = list
-        .split(between)
+        .split(separator)
         .filter_map(|pair| pair.trim().split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_anybody_can_give_to_an_address_are_refused() {
+    fn host_names_that_are_not_configured_are_refused() {
         let guard = Guard::new(None, &["Box.Example".into()]).unwrap();
         for host in [
             "127.0.0.1",
@@ -186,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn who_has_the_token_is_sent_on_within_this_server() {
+    fn a_client_with_the_token_is_redirected_within_this_server() {
         let guard = Guard::new(Some(TOKEN), &[]).unwrap();
         for (path, want) in [
             ("/run/a/", "/run/a/"),
@@ -194,12 +195,12 @@ mod tests {
             ("/\\/evil.example", "/evil.example"),
             ("//", "/"),
         ] {
-            let asked = Request {
+            let request = Request {
                 path: path.into(),
                 query: format!("token={TOKEN}"),
                 ..request("10.0.0.7")
             };
-            let Err(Refusal::Welcome { to, .. }) = guard.check(&asked) else {
+            let Err(Refusal::Welcome { to, .. }) = guard.check(&request) else {
                 panic!("the token is right");
             };
             assert_eq!(to, want);
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_is_given_once_and_then_a_cookie() {
+    fn the_token_is_sent_once_and_then_a_cookie() {
         let guard = Guard::new(Some(TOKEN), &[]).unwrap();
         let mut first = request("10.0.0.7");
         assert_eq!(guard.check(&first), Err(Refusal::Token));
@@ -225,12 +226,12 @@ mod tests {
     }
 
     #[test]
-    fn a_program_gives_the_token_as_a_header() {
+    fn a_program_sends_the_token_as_a_header() {
         let guard = Guard::new(Some(TOKEN), &[]).unwrap();
         for (authorization, is_right) in [(TOKEN, true), ("x", false), ("", false)] {
-            let mut one = request("10.0.0.7");
-            one.authorization = format!("Bearer {authorization}");
-            assert_eq!(guard.check(&one).is_ok(), is_right, "{authorization}");
+            let mut request = request("10.0.0.7");
+            request.authorization = format!("Bearer {authorization}");
+            assert_eq!(guard.check(&request).is_ok(), is_right, "{authorization}");
         }
         let mut wrong = request("10.0.0.7");
         wrong.query = "token=".into();

@@ -1,5 +1,5 @@
-//! One request and its answer, each within its time. HTTP/1.1 as far as a page needs it: no body is read, and every connection is
-//! closed after its answer.
+//! Reads a request and writes an answer, each with a timeout. This is the part of HTTP/1.1 that pages need: request bodies are
+//! not read, and every connection is closed after its answer.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -11,24 +11,24 @@ use http::StatusCode;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Longest head of a request, in bytes.
-const HEAD_BYTES: usize = 8 << 10;
+const MAX_HEAD_BYTES: usize = 8 << 10;
 
-/// Most header fields of a request.
-const FIELDS: usize = 64;
+/// Limit on header fields of a request.
+const MAX_FIELDS: usize = 64;
 
-/// What a client still sends after its request is thrown away, up to this many bytes and for this long: else closing would take the
-/// answer from it (RFC 9112, section 9.6).
-const LINGER_BYTES: usize = 64 << 10;
-const LINGER: Duration = Duration::from_millis(500);
+/// Limits on discarding what a client still sends after its request. Without this, closing the connection could destroy the
+/// answer (RFC 9112, section 9.6).
+const MAX_LINGER_BYTES: usize = 64 << 10;
+const LINGER_TIME: Duration = Duration::from_millis(500);
 
-/// A request, as far as anybody asks.
+/// The used parts of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Whether the answer goes without its body.
+    /// Whether the method is HEAD, so that the answer has no body.
     pub(super) is_head: bool,
     /// The path, still encoded.
     pub(super) path: String,
-    /// What stands behind the question mark.
+    /// The part after the question mark.
     pub(super) query: String,
     pub(super) host: String,
     pub(super) cookie: String,
@@ -37,10 +37,10 @@ pub(super) struct Request {
 
 /// Why there is no request.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Unread {
-    /// It is none that is answered.
+pub(super) enum ReadError {
+    /// The request is invalid; the status is the answer.
     Bad(StatusCode),
-    /// The client left, or never finished.
+    /// The client disconnected or did not finish in time.
     Lost,
 }
 
@@ -77,21 +77,21 @@ impl Answer {
             "default-src 'none'".into(),
             body,
         )
-        .with(status)
+        .with_status(status)
     }
 
-    /// The status alone.
-    pub(super) fn of(status: StatusCode) -> Self {
+    /// An answer with only a status.
+    pub(super) fn status_only(status: StatusCode) -> Self {
         Self::text(status, reason(status))
     }
 
     pub(super) fn moved(status: StatusCode, to: String) -> Self {
-        let mut answer = Self::of(status);
+        let mut answer = Self::status_only(status);
         answer.fields.push(("Location", to));
         answer
     }
 
-    pub(super) fn with(mut self, status: StatusCode) -> Self {
+    pub(super) fn with_status(mut self, status: StatusCode) -> Self {
         self.status = status;
         self
     }
@@ -127,7 +127,7 @@ impl Answer {
     }
 }
 
-/// The head of an answer, but for its length and its end.
+/// The head of an answer, without its length and the final empty line.
 pub(super) fn head(status: StatusCode, kind: &str, policy: &str) -> String {
     format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {kind}\r\nContent-Security-Policy: {policy}\r\nX-Content-Type-Options: nosniff\r\n\
@@ -143,63 +143,63 @@ fn reason(status: StatusCode) -> &'static str {
 }
 
 /// Reads a request's head.
-pub(super) fn read(mut stream: &TcpStream, patience: Duration) -> Result<Request, Unread> {
-    let deadline = Instant::now() + patience;
+pub(super) fn read(mut stream: &TcpStream, timeout: Duration) -> Result<Request, ReadError> {
+    let deadline = Instant::now() + timeout;
     let mut head = Vec::new();
     let mut piece = [0; 2048];
     loop {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
-            return Err(Unread::Lost);
+            return Err(ReadError::Lost);
         }
         match stream.read(&mut piece) {
-            Ok(0) => return Err(Unread::Lost),
+            Ok(0) => return Err(ReadError::Lost),
             Ok(length) => head.extend_from_slice(&piece[..length]),
             Err(why) if why.kind() == ErrorKind::Interrupted => continue,
-            Err(_) => return Err(Unread::Lost),
+            Err(_) => return Err(ReadError::Lost),
         }
         if let Some(request) = parse(&head)? {
             return Ok(request);
         }
-        if head.len() > HEAD_BYTES {
-            return Err(Unread::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        if head.len() > MAX_HEAD_BYTES {
+            return Err(ReadError::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
     }
 }
 
-/// The request, as soon as its head is whole.
-fn parse(head: &[u8]) -> Result<Option<Request>, Unread> {
-    let mut fields = [httparse::EMPTY_HEADER; FIELDS];
+/// Parses a request; `None` if its head is incomplete.
+fn parse(head: &[u8]) -> Result<Option<Request>, ReadError> {
+    let mut fields = [httparse::EMPTY_HEADER; MAX_FIELDS];
     let mut parsed = httparse::Request::new(&mut fields);
     match parsed.parse(head) {
         Ok(httparse::Status::Complete(_)) => {}
         Ok(httparse::Status::Partial) => return Ok(None),
         Err(httparse::Error::TooManyHeaders) => {
-            return Err(Unread::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+            return Err(ReadError::Bad(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
         }
-        Err(_) => return Err(Unread::Bad(StatusCode::BAD_REQUEST)),
+        Err(_) => return Err(ReadError::Bad(StatusCode::BAD_REQUEST)),
     }
     let is_head = match parsed.method {
         Some("GET") => false,
         Some("HEAD") => true,
-        _ => return Err(Unread::Bad(StatusCode::METHOD_NOT_ALLOWED)),
+        _ => return Err(ReadError::Bad(StatusCode::METHOD_NOT_ALLOWED)),
     };
     let target = parsed.path.unwrap_or_default();
     if !target.starts_with('/') {
-        return Err(Unread::Bad(StatusCode::BAD_REQUEST));
+        return Err(ReadError::Bad(StatusCode::BAD_REQUEST));
     }
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
-    let field = |name: &str| -> Result<String, Unread> {
+    let field = |name: &str| -> Result<String, ReadError> {
         let mut values = parsed
             .headers
             .iter()
             .filter(|field| field.name.eq_ignore_ascii_case(name));
         let (first, second) = (values.next(), values.next());
-        // Two hosts are none (RFC 9112, section 3.2), and two of another kind are nobody's either.
+        // Two Host fields are invalid (RFC 9112, section 3.2); the other fields must not be repeated either.
         let text = first.map_or(Ok(""), |field| std::str::from_utf8(field.value));
         match (text, second) {
             (Ok(text), None) => Ok(text.trim().to_owned()),
-            _ => Err(Unread::Bad(StatusCode::BAD_REQUEST)),
+            _ => Err(ReadError::Bad(StatusCode::BAD_REQUEST)),
         }
     };
     Ok(Some(Request {
@@ -212,27 +212,27 @@ fn parse(head: &[u8]) -> Result<Option<Request>, Unread> {
     }))
 }
 
-/// Writes an answer within its time.
+/// Writes an answer.
 pub(super) fn write(
     stream: &TcpStream,
     answer: &Answer,
     is_head: bool,
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
     let mut bytes = answer.head().into_bytes();
     if !is_head {
         bytes.extend_from_slice(&answer.body);
     }
-    write_all(stream, &bytes, patience)
+    write_all(stream, &bytes, timeout)
 }
 
-/// Writes all of it within `patience`, or fails: who takes a byte at a time is cut off as well.
+/// Writes all bytes within `timeout` in total, so that a client that reads slowly is disconnected too.
 pub(super) fn write_all(
     mut stream: &TcpStream,
     mut bytes: &[u8],
-    patience: Duration,
+    timeout: Duration,
 ) -> io::Result<()> {
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     while !bytes.is_empty() {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -249,14 +249,14 @@ pub(super) fn write_all(
     Ok(())
 }
 
-/// Closes a connection so that its client gets all of the answer.
+/// Closes a connection so that the client receives the whole answer.
 pub(super) fn linger(mut stream: &TcpStream) {
     if stream.shutdown(Shutdown::Write).is_err() {
         return;
     }
-    let deadline = Instant::now() + LINGER;
+    let deadline = Instant::now() + LINGER_TIME;
     let (mut read, mut piece) = (0, [0; 2048]);
-    while read < LINGER_BYTES {
+    while read < MAX_LINGER_BYTES {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() || stream.set_read_timeout(Some(left)).is_err() {
             return;
@@ -268,10 +268,10 @@ pub(super) fn linger(mut stream: &TcpStream) {
     }
 }
 
-/// What a name keeps in a path, but for dots at its start, which lead elsewhere.
+/// Characters to encode in a name. Dots are decoded again, except in names that start with a dot.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'~');
 
-/// A name as a part of a path.
+/// Encodes a name as a part of a path.
 pub(super) fn encoded(name: &str) -> String {
     let encoded = utf8_percent_encode(name, ENCODED).to_string();
     if name.starts_with('.') {
@@ -281,7 +281,7 @@ pub(super) fn encoded(name: &str) -> String {
     }
 }
 
-/// The name that a part of a path stands for; `None` where it is no text.
+/// Decodes a part of a path; `None` if it is not valid UTF-8.
 pub(super) fn decoded(part: &str) -> Option<String> {
     let name = percent_decode_str(part).decode_utf8();
     name.ok().map(Cow::into_owned)
@@ -294,7 +294,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back_from_paths() {
+    fn encoded_names_are_decoded_unchanged() {
         for name in ["web-static", "..", ".", "a b", "<b>&\"'%41", "ä/ö", "007.2"] {
             let part = encoded(name);
             assert!(
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_nothing_is_given_up() {
+    fn a_client_that_reads_nothing_times_out() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let _never_reads = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let (stream, _) = listener.accept().unwrap();
@@ -321,12 +321,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_read_as_soon_as_it_is_whole() {
-        let whole = b"GET /a?b=c HTTP/1.1\r\nhOST: x\r\n\r\n";
-        for length in 0..whole.len() {
-            assert_eq!(parse(&whole[..length]), Ok(None), "{length}");
+    fn a_request_is_parsed_as_soon_as_it_is_complete() {
+        let complete = b"GET /a?b=c HTTP/1.1\r\nhOST: x\r\n\r\n";
+        for length in 0..complete.len() {
+            assert_eq!(parse(&complete[..length]), Ok(None), "{length}");
         }
-        let request = parse(whole).unwrap().unwrap();
+        let request = parse(complete).unwrap().unwrap();
         let parts = (&*request.path, &*request.query, &*request.host);
         assert_eq!((parts, request.is_head), (("/a", "b=c", "x"), false));
     }

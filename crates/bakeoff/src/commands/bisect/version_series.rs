@@ -1,4 +1,4 @@
-//! The line that is bisected: versions that Debian offers, or commits.
+//! The version series to bisect: versions that Debian offers, or commits.
 
 use std::path::{Path, PathBuf};
 
@@ -13,22 +13,22 @@ use record::bisect::Version;
 use crate::cli::bisect::BisectArgs;
 use crate::commands::at_work;
 
-/// Files of a commit that are kept: a merge may touch thousands.
-const MOST_FILES: usize = 20;
+/// Limit on the listed files of a commit: a merge may touch thousands.
+const MAX_FILES: usize = 20;
 
-/// A line of two versions or more.
-pub(super) struct Line {
-    /// The first end first.
+/// A series of two versions or more.
+pub(super) struct VersionSeries {
+    /// The versions in order.
     pub(super) versions: Vec<Version>,
-    /// What is downloaded for each, in bytes, where Debian has them: 0 for one in the cache.
+    /// Bytes to download for each version, 0 for one in the cache; empty for commits.
     pub(super) bytes: Vec<u64>,
-    /// The repository, where they are commits.
+    /// The repository, if the versions are commits.
     pub(super) tree: Option<PathBuf>,
-    /// What the user should know of it.
-    pub(super) remarks: Vec<String>,
+    /// Notes for the user.
+    pub(super) notes: Vec<String>,
 }
 
-impl Line {
+impl VersionSeries {
     /// Names of the first and the last version.
     pub(super) fn ends(&self) -> [&str; 2] {
         [
@@ -38,10 +38,10 @@ impl Line {
     }
 }
 
-/// Finds the line that was asked for.
-pub(super) fn read(args: &BisectArgs, json: bool) -> Result<Line> {
+/// Finds the version series that the user named.
+pub(super) fn read(args: &BisectArgs, json: bool) -> Result<VersionSeries> {
     if let (Some(tree), Some(commits)) = (&args.tree, &args.commits) {
-        return of_commits(tree, commits, json);
+        return read_commits(tree, commits, json);
     }
     let (Some(from), Some(to)) = (&args.from, &args.to) else {
         bail!(
@@ -53,42 +53,43 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<Line> {
     } else {
         Density::Series
     };
-    let (ends, offered) = at_work(json, |cache, task| {
+    let (located, offered) = at_work(json, |cache, task| {
         let locate = |version| kernel::locate(cache, version, args.refresh, task);
-        let ends = [locate(from)?, locate(to)?];
-        let end = |version, place: usize| End {
+        let located = [locate(from)?, locate(to)?];
+        let end = |version, located: &Located| End {
             version,
-            suite: ends[place].suite,
+            suite: located.suite,
         };
-        let typed = [end(from, 0), end(to, 1)];
-        let offered = kernel_line::line(cache, typed, density, args.refresh, task)?;
-        Ok((ends, offered))
+        let ends = [end(from, &located[0]), end(to, &located[1])];
+        let offered = kernel_line::line(cache, ends, density, args.refresh, task)?;
+        Ok((located, offered))
     })?;
-    let chosen = |(typed, end): (&String, &Located)| {
-        format!("{typed}: debian:{}/{typed} ({})", end.suite, end.release)
+    let note = |(version, located): (&String, &Located)| {
+        let Located { suite, release, .. } = located;
+        format!("{version}: debian:{suite}/{version} ({release})")
     };
-    let version = |one: Offered| Version {
-        name: one.version,
-        about: one.release,
-        source: one.kernel,
+    let version = |offered: Offered| Version {
+        name: offered.version,
+        about: offered.release,
+        source: offered.kernel,
         files: Vec::new(),
     };
-    Ok(Line {
-        bytes: offered.iter().map(|one| one.bytes).collect(),
+    Ok(VersionSeries {
+        bytes: offered.iter().map(|offered| offered.bytes).collect(),
         versions: offered.into_iter().map(version).collect(),
         tree: None,
-        remarks: [from, to].into_iter().zip(&ends).map(chosen).collect(),
+        notes: [from, to].into_iter().zip(&located).map(note).collect(),
     })
 }
 
-fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
+fn read_commits(tree: &Path, commits: &str, json: bool) -> Result<VersionSeries> {
     let (range, changed) = at_work(json, |_, task| {
         let range = git::range(tree, commits, task)?;
         Ok((range, git::changed_files(tree, task)?))
     })?;
-    let mut remarks = Vec::new();
+    let mut notes = Vec::new();
     if range.merges > 0 {
-        remarks.push(format!(
+        notes.push(format!(
             "{} of {} commits are merges, each of which stands for all that it brought: bisect inside one with --commits MERGE^1..MERGE^2",
             range.merges,
             range.commits.len() - 1
@@ -96,7 +97,7 @@ fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
     }
     if let Some(file) = changed.first() {
         let tree = tree.display();
-        remarks.push(match changed.len() {
+        notes.push(match changed.len() {
             1 => format!(
                 "a file was changed in {tree} since its last commit, {file}: it is in no kernel that is built"
             ),
@@ -105,23 +106,25 @@ fn of_commits(tree: &Path, commits: &str, json: bool) -> Result<Line> {
             ),
         });
     }
-    let version = |one: git::Commit| {
-        let mut files = one.files;
-        let more = files.len().saturating_sub(MOST_FILES);
-        files.truncate(MOST_FILES);
-        files.extend((more > 0).then(|| format!("{more} more")));
+    let version = |commit: git::Commit| {
+        let mut files = commit.files;
+        if files.len() > MAX_FILES {
+            let more = files.len() - MAX_FILES;
+            files.truncate(MAX_FILES);
+            files.push(format!("{more} more"));
+        }
         Version {
-            name: one.short,
-            about: one.subject,
-            source: one.hash,
+            name: commit.short,
+            about: commit.subject,
+            source: commit.hash,
             files,
         }
     };
     let tree = std::fs::canonicalize(tree);
-    Ok(Line {
+    Ok(VersionSeries {
         bytes: Vec::new(),
         versions: range.commits.into_iter().map(version).collect(),
         tree: Some(tree.context("the repository is gone")?),
-        remarks,
+        notes,
     })
 }

@@ -284,7 +284,7 @@ fn check_emulator(args: &EmulatorArgs, plan: &Plan) -> Result<()> {
         return Ok(());
     }
     match args.named() {
-        Some(named) => at_work(true, |cache, task| {
+        Some(named) => with_progress(true, |cache, task| {
             emulator_choice::find(Some(&named), cache, task).map(|_| ())
         }),
         None => Ok(()),
@@ -299,15 +299,14 @@ fn check_cpu_model(model: &CpuModel, qemu: Option<&Path>) -> Result<(), String> 
         stop: &stop,
     };
     let cache = Cache::of_user();
-    let found = cache.and_then(|cache| emulator_choice::find(qemu, &cache, task));
-    match found {
+    match cache.and_then(|cache| emulator_choice::find(qemu, &cache, task)) {
         Ok(program) if qemu.is_some() || program.fault().is_none() => program.check_model(model),
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
 /// Does long work with a progress line; Ctrl-C stops it. The line is removed before the function returns.
-fn at_work<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> Result<T> {
+fn with_progress<T>(json: bool, work: impl FnOnce(&Cache, Task<'_>) -> Result<T>) -> Result<T> {
     let stop = watch_signals()?;
     let reporter = Reporter::new(json);
     let tell = |progress: Progress<'_>| reporter.step(progress.what, progress.share);
@@ -335,13 +334,13 @@ fn is_interrupted() -> bool {
 }
 
 fn message_of(why: &anyhow::Error, is_stopped: bool) -> String {
-    let whole = format!("{why:#}");
+    let message = format!("{why:#}");
     if why.chain().any(<dyn std::error::Error>::is::<Interrupted>) {
         Interrupted.to_string()
-    } else if is_stopped && !whole.starts_with("interrupted") {
-        format!("{Interrupted}; what was under way ended with: {whole}")
+    } else if is_stopped && !message.starts_with("interrupted") {
+        format!("{Interrupted}; what was under way ended with: {message}")
     } else {
-        whole
+        message
     }
 }
 

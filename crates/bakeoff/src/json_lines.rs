@@ -26,19 +26,19 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
 /// of blocks before the first test.
 pub fn violations(
     (blocks, min_blocks): (u32, u32),
-    found: &[CheckResult],
+    findings: &[CheckResult],
     model: Option<&str>,
 ) -> Value {
     json!({
-        "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": found,
-        "text": judge::report::early_violations(blocks, min_blocks, found),
+        "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": findings,
+        "text": judge::report::early_violations(blocks, min_blocks, findings),
     })
 }
 
 /// A new defect of a trial's kernel or services.
-pub fn defect(trial: &Trial, found: &FoundDefect, model: Option<&str>) -> Value {
+pub fn defect(trial: &Trial, defect: &FoundDefect, model: Option<&str>) -> Value {
     json!({
-        "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": found, "text": judge::report::defect(found),
+        "version": VERSION, "kind": "defect", "model": model, "trial": trial, "defect": defect, "text": judge::report::defect(defect),
     })
 }
 

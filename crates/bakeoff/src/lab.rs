@@ -253,13 +253,8 @@ struct RunningAttempt {
     cancelled: Arc<AtomicBool>,
 }
 
-/// A message from the thread of an attempt to the lab.
-struct Report {
-    trial_number: u32,
-    content: ReportContent,
-}
-
-enum ReportContent {
+/// A message from the thread of an attempt to the lab, sent with the number of the trial.
+enum Report {
     Activity(Activity),
     Ended(Result<Option<Box<EndedAttempt>>>),
 }
@@ -280,18 +275,32 @@ struct Progress<'p> {
     reported: BTreeSet<String>,
 }
 
-impl Progress<'_> {
+impl<'p> Progress<'p> {
+    fn new(
+        state: JournalState,
+        block: u32,
+        open: Vec<&'p WorkloadPlan>,
+        is_single_block: bool,
+    ) -> Self {
+        Self {
+            state,
+            block,
+            incomplete: open.clone(),
+            open,
+            is_single_block,
+            running: Vec::new(),
+            reported: BTreeSet::new(),
+        }
+    }
+
     /// Cancels the attempts of unwanted trials; they leave no record.
     fn cancel(&mut self, is_unwanted: impl Fn(&Trial) -> bool) -> Vec<Trial> {
-        let mut trials = Vec::new();
-        for attempt in self
-            .running
-            .extract_if(.., |attempt| is_unwanted(&attempt.trial))
-        {
-            attempt.cancelled.store(true, Ordering::Relaxed);
-            trials.push(attempt.trial);
-        }
-        trials
+        let running = &mut self.running;
+        let cancelled = running.extract_if(.., |attempt| is_unwanted(&attempt.trial));
+        cancelled
+            .inspect(|attempt| attempt.cancelled.store(true, Ordering::Relaxed))
+            .map(|attempt| attempt.trial)
+            .collect()
     }
 }
 
@@ -341,15 +350,7 @@ impl<'l> Lab<'l> {
     fn run_blocks(&self, state: JournalState) -> Result<(JournalState, Option<CloseReason>)> {
         let judged = state.run_state.judged_blocks();
         let open = self.undecided(&self.compare(&state, judged));
-        let mut progress = Progress {
-            state,
-            block: judged + 1,
-            incomplete: open.clone(),
-            open,
-            is_single_block: false,
-            running: Vec::new(),
-            reported: BTreeSet::new(),
-        };
+        let mut progress = Progress::new(state, judged + 1, open, false);
         self.report_violations(&mut progress.reported, judged)?;
         if let Some(reason) = self.close_reason(&progress) {
             return Ok((progress.state, Some(reason)));
@@ -373,8 +374,8 @@ impl<'l> Lab<'l> {
         &self,
         progress: &mut Progress<'l>,
         scope: &'s Scope<'s, '_>,
-        sender: &Sender<Report>,
-        receiver: &Receiver<Report>,
+        sender: &Sender<(u32, Report)>,
+        receiver: &Receiver<(u32, Report)>,
     ) -> Result<Option<CloseReason>>
     where
         'l: 's,
@@ -419,9 +420,8 @@ impl<'l> Lab<'l> {
                 return Ok(Some(reason));
             }
             let open = progress.open.clone();
-            self.cancel(progress, |trial| {
-                !open.iter().any(|workload| workload.id == trial.workload)
-            });
+            let is_open = |trial: &Trial| open.iter().any(|open| open.id == trial.workload);
+            self.cancel(progress, |trial| !is_open(trial));
         }
     }
 
@@ -494,22 +494,20 @@ impl<'l> Lab<'l> {
         if progress.open.is_empty() {
             return Some(CloseReason::Decided { blocks });
         }
-        match run_state.max_blocks() {
-            Some(max_blocks) if blocks >= max_blocks => {
-                Some(CloseReason::BlocksGiven { blocks: max_blocks })
-            }
-            None if blocks >= self.plan.design.max_blocks => Some(CloseReason::BlocksOfPlan {
-                blocks: self.plan.design.max_blocks,
-            }),
-            Some(_) | None => self.no_arm_can_finish(run_state),
+        let max_blocks = self.max_blocks(run_state);
+        if blocks < max_blocks {
+            return self.no_arm_can_finish(run_state);
         }
+        Some(match run_state.max_blocks() {
+            Some(_) => CloseReason::BlocksGiven { blocks: max_blocks },
+            None => CloseReason::BlocksOfPlan { blocks: max_blocks },
+        })
     }
 
     /// Blocks that the run may have in all.
     fn max_blocks(&self, run_state: &RunState) -> u32 {
-        run_state
-            .max_blocks()
-            .unwrap_or(self.plan.design.max_blocks)
+        let extended = run_state.max_blocks();
+        extended.unwrap_or(self.plan.design.max_blocks)
     }
 
     /// The plan's design, including the blocks by which the run was extended.
@@ -618,16 +616,12 @@ impl<'l> Lab<'l> {
         progress: &mut Progress<'l>,
         next: NextAttempt<'l>,
         scope: &'s Scope<'s, '_>,
-        sender: &Sender<Report>,
+        sender: &Sender<(u32, Report)>,
     ) -> Result<()>
     where
         'l: 's,
     {
-        let NextAttempt {
-            workload,
-            trial,
-            attempt,
-        } = next;
+        let (workload, trial, attempt) = (next.workload, next.trial, next.attempt);
         let state = &mut progress.state;
         let event = Event::Started {
             trial: trial.clone(),
@@ -652,20 +646,14 @@ impl<'l> Lab<'l> {
         let context = self.attempt_context(Series::Judged, cancelled);
         let sender = sender.clone();
         scope.spawn(move || {
-            let report = |content| {
-                let trial_number = trial.number;
-                // The lab ignores reports of cancelled attempts.
-                let _ = sender.send(Report {
-                    trial_number,
-                    content,
-                });
-            };
-            let on_activity = |activity| report(ReportContent::Activity(activity));
+            // The lab ignores reports of cancelled attempts.
+            let send = |report| drop(sender.send((trial.number, report)));
+            let on_activity = |activity| send(Report::Activity(activity));
             let end = attempt::run(&context, workload, &trial, &dir, &on_activity);
             if context.cancelled.load(Ordering::Relaxed) {
                 let _ = fs::remove_dir_all(&dir);
             }
-            report(ReportContent::Ended(end.map(|end| end.map(Box::new))));
+            send(Report::Ended(end.map(|end| end.map(Box::new))));
         });
         Ok(())
     }
@@ -674,21 +662,20 @@ impl<'l> Lab<'l> {
     fn receive_report(
         &self,
         progress: &mut Progress<'_>,
-        receiver: &Receiver<Report>,
+        receiver: &Receiver<(u32, Report)>,
     ) -> Result<()> {
-        let report = receiver.recv().expect("the caller holds a sender");
+        let (number, report) = receiver.recv().expect("the caller holds a sender");
         let mut running = progress.running.iter();
-        let index = running.position(|attempt| attempt.trial.number == report.trial_number);
-        let Some(index) = index else {
+        let Some(index) = running.position(|attempt| attempt.trial.number == number) else {
             // The attempt was cancelled.
             return Ok(());
         };
-        match report.content {
-            ReportContent::Activity(activity) => {
+        match report {
+            Report::Activity(activity) => {
                 let trial = &progress.running[index].trial;
                 (self.show)(LabEvent::Activity(trial, &activity));
             }
-            ReportContent::Ended(end) => {
+            Report::Ended(end) => {
                 let RunningAttempt { trial, attempt, .. } = progress.running.remove(index);
                 if let Some(end) = end? {
                     let state = &mut progress.state;

@@ -119,11 +119,11 @@ fn search_capacity(
     stop: &AtomicBool,
     on_tick: OnTick<'_>,
 ) -> Result<Outcome> {
-    let found = ramp::capacity(&job.traffic, limit, stop, on_tick)?;
-    let search = Search::new(limit, &found);
+    let capacity = ramp::capacity(&job.traffic, limit, stop, on_tick)?;
+    let search = Search::new(limit, &capacity);
     Ok(Outcome {
         search: Some(search),
-        ..Outcome::new(runs(found.steps, &job.traffic), stop)
+        ..Outcome::new(runs(capacity.steps, &job.traffic), stop)
     })
 }
 

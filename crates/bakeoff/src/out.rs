@@ -37,19 +37,19 @@ pub fn error_line(line: &str) {
 }
 
 /// Prints help, a version, or an error of the command line. clap's own printing ignores write errors.
-pub fn of_command_line(found: &clap::Error) -> ExitCode {
-    let styled = found.render();
-    if found.use_stderr() {
+pub fn of_command_line(error: &clap::Error) -> ExitCode {
+    let styled = error.render();
+    if error.use_stderr() {
         let is_plain = !io::stderr().is_terminal();
-        write(io::stderr().lock(), &rendered(&styled, is_plain));
+        write(io::stderr().lock(), &render(&styled, is_plain));
         return ExitCode::from(NOT_DONE);
     }
     let is_plain = !io::stdout().is_terminal();
-    write(io::stdout().lock(), &rendered(&styled, is_plain));
+    write(io::stdout().lock(), &render(&styled, is_plain));
     ExitCode::SUCCESS
 }
 
-fn rendered(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
+fn render(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
     let has_no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if is_plain || has_no_color {
         styled.to_string()

@@ -309,11 +309,7 @@ fn prepare_qemu(
     let host_disk = plan.machine.seek_disk.as_ref().map_or(disk_bytes, |_| 0);
     let mut hardware = qemu::settle(&plan.machine, host_disk, &program, &kvm)?;
     hardware.settle_host(&arms)?;
-    hardware.settle_clients(
-        plan.machine.clients,
-        workload_with_inner_clients(plan),
-        init,
-    )?;
+    hardware.settle_clients(plan.machine.clients, workload_in_guest(plan), init)?;
     if hardware.clock == Clock::Instructions {
         boot_unpacked(plan, &kernels, &mut arms, &cache, task)?;
     }
@@ -637,7 +633,7 @@ fn modules(plan: &Plan) -> Result<Vec<String>> {
     let mut names = BTreeSet::new();
     let is_counted = plan.machine.clock == Clock::Instructions;
     let clients = match plan.machine.clients {
-        None if is_counted || workload_with_inner_clients(plan).is_some() => Some(Clients::Guest),
+        None if is_counted || workload_in_guest(plan).is_some() => Some(Clients::Guest),
         clients => clients,
     };
     for workload in &plan.workloads {
@@ -692,7 +688,7 @@ pub(crate) fn lacks_ublk(
 }
 
 /// The id of a workload whose clients must run in the guest.
-pub(crate) fn workload_with_inner_clients(plan: &Plan) -> Option<&str> {
+pub(crate) fn workload_in_guest(plan: &Plan) -> Option<&str> {
     let mut workloads = plan.workloads.iter();
     let inner = workloads.find(|workload| !workload::is_driven_from_outside(workload));
     inner.map(|workload| workload.id.as_str())

@@ -123,8 +123,11 @@ impl Reporter {
         });
     }
 
-    /// Prints a JSON line.
+    /// Prints a JSON line, if JSON was requested.
     fn json_line(&self, mut line: Value) {
+        if self.format == Format::Text {
+            return;
+        }
         if let Some(plan) = &self.plan {
             line["plan"] = plan.as_str().into();
         }
@@ -138,43 +141,36 @@ impl Reporter {
                 *self.record.borrow_mut() = Some(record.clone());
                 self.set_activity(&record.trial, None);
             }
-            LabEvent::Activity(trial, Activity::Defect(found)) => {
-                if self.format == Format::Json {
-                    let line = json_lines::defect(trial, found, self.model.as_deref());
-                    self.json_line(line);
-                }
-                if found.severity > Severity::Notice {
-                    self.line(&defect_line(self.series.get(), trial, found));
+            LabEvent::Activity(trial, Activity::Defect(defect)) => {
+                self.json_line(json_lines::defect(trial, defect, self.model.as_deref()));
+                if defect.severity > Severity::Notice {
+                    self.line(&defect_line(self.series.get(), trial, defect));
                 }
             }
             LabEvent::Activity(trial, activity) => {
                 self.set_activity(trial, activity_line(self.series.get(), trial, activity));
             }
-            LabEvent::Violated((blocks, min_blocks), found) => {
-                if self.format == Format::Json {
-                    let after = (blocks, min_blocks);
-                    let line = json_lines::violations(after, found, self.model.as_deref());
-                    self.json_line(line);
-                }
-                for line in judge::report::early_violations(blocks, min_blocks, found) {
+            LabEvent::Violated((blocks, min_blocks), findings) => {
+                let after = (blocks, min_blocks);
+                self.json_line(json_lines::violations(
+                    after,
+                    findings,
+                    self.model.as_deref(),
+                ));
+                for line in judge::report::early_violations(blocks, min_blocks, findings) {
                     self.line(&line);
                 }
             }
             LabEvent::Before(entries) => {
-                if self.format == Format::Json {
-                    for entry in entries {
-                        self.json_line(json_lines::event(entry, self.model.as_deref()));
-                    }
+                for entry in entries {
+                    self.json_line(json_lines::event(entry, self.model.as_deref()));
                 }
                 if let Some(line) = before_line(entries) {
                     self.line(&line);
                 }
             }
             LabEvent::Entry(entry) => {
-                if self.format == Format::Json {
-                    let line = json_lines::event(entry, self.model.as_deref());
-                    self.json_line(line);
-                }
+                self.json_line(json_lines::event(entry, self.model.as_deref()));
                 if let Some(line) = self.event_line(entry) {
                     self.line(&line);
                 }
@@ -344,7 +340,7 @@ fn activity_line(series: Series, trial: &Trial, activity: &Activity) -> Option<S
 }
 
 /// The line of a new defect.
-fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
+fn defect_line(series: Series, trial: &Trial, defect: &FoundDefect) -> String {
     let Trial {
         number,
         block,
@@ -353,7 +349,7 @@ fn defect_line(series: Series, trial: &Trial, found: &FoundDefect) -> String {
         ..
     } = trial;
     let label = series_label(series);
-    let defect = judge::report::defect(found);
+    let defect = judge::report::defect(defect);
     format!("  block {block:2}  {label} {number:03}  {workload}  {arm:12} {defect}")
 }
 

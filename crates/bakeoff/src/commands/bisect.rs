@@ -125,11 +125,11 @@ fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
     let mut names = vec![run.plan.baseline.clone()];
     let others = run.plan.arms.iter().map(|arm| arm.name.clone());
     names.extend(others.filter(|name| *name != run.plan.baseline));
-    let found = walk::walk(&run, &names);
+    let steps = walk::walk(&run, &names);
     if json {
-        print_json(&found)?;
+        print_json(&steps)?;
     } else {
-        out::text(&judge::report::walk_terminal(&found, width()));
+        out::text(&judge::report::walk_terminal(&steps, width()));
     }
     Ok(End::Done)
 }
@@ -232,28 +232,24 @@ impl Bisecting<'_> {
                 *last_line.borrow_mut() = line;
             },
         };
-        let (found, finish) = bisect::run(&bisect)?;
-        self.write("bisect.json", &serde_json::to_vec_pretty(&found)?)?;
+        let (bisection, finish) = bisect::run(&bisect)?;
+        self.write("bisect.json", &serde_json::to_vec_pretty(&bisection)?)?;
         if finish == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
                 self.resume_command()
             );
         }
-        let page = self.write(
-            "bisect.html",
-            judge::report::bisection_html(&found).as_bytes(),
-        )?;
-        self.print(
-            &judge::report::bisection_terminal(&found, width()),
-            &found,
-            &page,
-        )?;
-        if let (true, Conclusion::Found { before, after, .. }) = (self.args.why, &found.conclusion)
+        let html = judge::report::bisection_html(&bisection);
+        let page = self.write("bisect.html", html.as_bytes())?;
+        let text = judge::report::bisection_terminal(&bisection, width());
+        self.print(&text, &bisection, &page)?;
+        if self.args.why
+            && let Conclusion::Found { before, after, .. } = &bisection.conclusion
         {
             self.why(*before, *after)?;
         }
-        Ok(end(&found))
+        Ok(end(&bisection))
     }
 
     /// Measures one block: both ends and a candidate.
@@ -271,7 +267,7 @@ impl Bisecting<'_> {
                 Err(why) => return Err(why),
             }
         }
-        let asked = OfKernels {
+        let kernels = OfKernels {
             arms: &arms,
             blocks: 1,
             seed: i64::from(number),
@@ -279,7 +275,7 @@ impl Bisecting<'_> {
             why: false,
         };
         let dir = self.out.join(format!("blocks/{number:03}"));
-        let text = of_kernels(&self.text, asked)?;
+        let text = of_kernels(&self.text, kernels)?;
         if run_derived_plan(&self.settings, text, &dir)? == Finish::Interrupted {
             return Ok(Measured::Interrupted);
         }
@@ -348,14 +344,14 @@ impl Bisecting<'_> {
         }
         let arms = (0..=steps).map(|index| self.arm(index));
         let arms = arms.collect::<Result<Vec<_>>>()?;
-        let asked = OfKernels {
+        let kernels = OfKernels {
             arms: &arms,
             blocks,
             seed: 0,
             error_rate: Some(error_rate),
             why: false,
         };
-        let text = of_kernels(&self.text, asked)?;
+        let text = of_kernels(&self.text, kernels)?;
         if run_derived_plan(&self.settings, text, &self.out)? == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
@@ -364,16 +360,12 @@ impl Bisecting<'_> {
         }
         let run = rundir::load(&self.out, &workload::check)?;
         let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
-        let found = walk::walk(&run, &names);
-        self.write("walk.json", &serde_json::to_vec_pretty(&found)?)?;
-        let page = self.write("walk.html", judge::report::walk_html(&found).as_bytes())?;
-        self.print(
-            &judge::report::walk_terminal(&found, width()),
-            &found,
-            &page,
-        )?;
+        let walk = walk::walk(&run, &names);
+        self.write("walk.json", &serde_json::to_vec_pretty(&walk)?)?;
+        let page = self.write("walk.html", judge::report::walk_html(&walk).as_bytes())?;
+        self.print(&judge::report::walk_terminal(&walk, width()), &walk, &page)?;
         if self.args.why {
-            let primary = found.metrics.first().map(|metric| metric.steps.as_slice());
+            let primary = walk.metrics.first().map(|metric| metric.steps.as_slice());
             match primary.and_then(largest_step) {
                 Some(step) => self.why(step.before, step.after)?,
                 None => {
@@ -387,14 +379,14 @@ impl Bisecting<'_> {
     /// Runs two versions with profiles, and explains their difference.
     fn why(&self, before: usize, after: usize) -> Result<()> {
         let arms = [self.arm(before)?, self.arm(after)?];
-        let asked = OfKernels {
+        let kernels = OfKernels {
             arms: &arms,
             blocks: self.plan.design.max_blocks,
             seed: 0,
             error_rate: None,
             why: true,
         };
-        let text = of_kernels(&self.text, asked)?;
+        let text = of_kernels(&self.text, kernels)?;
         let dir = self
             .out
             .join(format!("why-{}-{}", arms[0].name, arms[1].name));
@@ -517,8 +509,8 @@ fn missing_figures(run: &Run, lacks: &[String], candidate: &str) -> Measured {
 }
 
 /// The command succeeds if the bisection has a conclusion, also if there is no difference.
-fn end(found: &Bisection) -> End {
-    match found.conclusion {
+fn end(bisection: &Bisection) -> End {
+    match bisection.conclusion {
         Conclusion::Found { .. } | Conclusion::Equivalent => End::Done,
         Conclusion::Open { .. } | Conclusion::Undecided => {
             out::error_line(

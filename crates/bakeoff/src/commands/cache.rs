@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::out;
 
-use super::{End, at_work, print_json};
+use super::{End, print_json, with_progress};
 use crate::cli::CacheCommand;
 
 /// Lists, prunes or verifies the cache.
@@ -20,14 +20,14 @@ pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit_bytes = eviction::limit()?;
     Cache::of_user()?.refuse_unreadable()?;
     match command {
-        CacheCommand::List => at_work(json, |cache, _| list(cache, limit_bytes, json)),
+        CacheCommand::List => with_progress(json, |cache, _| list(cache, limit_bytes, json)),
         CacheCommand::Prune { to, named, dry_run } => {
             let named = if *named { Named::MayGo } else { Named::Stay };
             let mode = if *dry_run { Mode::Tell } else { Mode::Remove };
             let prune = |cache: &Cache, _: Task<'_>| {
                 eviction::prune(cache, to.unwrap_or(limit_bytes), named, mode)
             };
-            print_pruned(&at_work(json, prune)?, mode, json)
+            print_pruned(&with_progress(json, prune)?, mode, json)
         }
         CacheCommand::Verify { remove } => {
             let wrong = if *remove {
@@ -35,7 +35,7 @@ pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
             } else {
                 Wrong::Stays
             };
-            let verified = at_work(json, |cache, task| verify::verify(cache, wrong, task))?;
+            let verified = with_progress(json, |cache, task| verify::verify(cache, wrong, task))?;
             print_verified(&verified, wrong, json)
         }
     }

@@ -217,17 +217,13 @@ fn load_text(lengths: &[Length], uncounted: &str, remedy: &str) -> String {
     let sum = show_duration(Duration::from_secs_f64(
         (sum.as_secs_f64() * 10.0).round() / 10.0,
     ));
-    let any_limit = lengths
-        .iter()
-        .any(|length| matches!(length, Length::AtMost(_)));
-    let any_measured = lengths
-        .iter()
-        .any(|length| matches!(length, Length::Measured(_)));
-    if any_limit {
+    let is_limit = |length: &Length| matches!(length, Length::AtMost(_));
+    let is_measured = |length: &Length| matches!(length, Length::Measured(_));
+    if lengths.iter().any(is_limit) {
         format!(
             "at most {sum} of load for each arm and block{uncounted} (what runs to its end has only its limit{remedy})"
         )
-    } else if any_measured {
+    } else if lengths.iter().any(is_measured) {
         format!("{sum} for each arm and block, boots included, as trials of this plan took so far")
     } else {
         format!("{sum} of load for each arm and block{uncounted}")
@@ -262,7 +258,7 @@ fn emulator_warnings(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
     if plan.machine.kind != MachineKind::Qemu || !forecast::counts_instructions(plan, qemu)? {
         return Ok(Vec::new());
     }
-    super::at_work(true, |cache, task| {
+    super::with_progress(true, |cache, task| {
         let mut warnings = Vec::new();
         let Ok(program) = emulator_choice::find(qemu, cache, task) else {
             return Ok(warnings);
@@ -303,13 +299,13 @@ fn hidden_file_warnings(plan: &Plan) -> Vec<String> {
 /// Refuses kernels that the cached package lists lack. Returns a line for each kernel that could not be checked without
 /// the network.
 pub(super) fn check_kernels_exist(plan: &Plan, path: &Path) -> Result<Vec<String>> {
-    let found = super::at_work(true, |cache, task| {
+    let lookups = super::with_progress(true, |cache, task| {
         let look_up = |arm: &Arm| kernel::look_up(cache, &arm.kernel, task);
         Ok(plan.arms.iter().map(look_up).collect::<Vec<Found>>())
     })?;
     let (mut problems, mut unchecked) = (Vec::new(), Vec::new());
-    for (arm, found) in plan.arms.iter().zip(found) {
-        match found {
+    for (arm, lookup) in plan.arms.iter().zip(lookups) {
+        match lookup {
             Found::Yes => {}
             Found::NotChecked(why) => unchecked.push(format!("arm {}: {why}", arm.name)),
             Found::No(what, remedy) => problems.push(Problem {
@@ -344,7 +340,7 @@ fn check_cached_kernels(plan: &Plan, path: &Path) -> Result<()> {
         return Ok(());
     }
     let mut problems = Vec::new();
-    super::at_work(true, |cache, _| {
+    super::with_progress(true, |cache, _| {
         for arm in &plan.arms {
             let Some(kernel) = machine::kernel::cached_as(cache, &arm.kernel) else {
                 continue;

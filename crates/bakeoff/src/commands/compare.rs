@@ -20,7 +20,7 @@ use serde_json::json;
 
 use super::new::{recipe, required_packages, workload};
 use super::run::{self, resume_command, run};
-use super::{End, at_work, check, check_plan, is_interrupted, plan_file, print_json};
+use super::{End, check, check_plan, is_interrupted, plan_file, print_json, with_progress};
 use crate::cli::PlanArgs;
 use crate::cli::compare::{CompareArgs, ERROR_RATE};
 use crate::cli::judge::MARGIN;
@@ -194,7 +194,7 @@ fn workload_text(word: &str, is_local: bool, json: bool) -> Result<WorkloadText>
     let second = WorkloadText::of_kind(word, 1)?;
     for workload in [&first, &second] {
         let packages = required_packages(workload)?;
-        let all_installed = at_work(json, |_, task| {
+        let all_installed = with_progress(json, |_, task| {
             let mut all_installed = true;
             for package in &packages {
                 let mut is_installed = false;

@@ -9,7 +9,7 @@ use machine::string_cost::StringCost;
 use plan::StringPrice;
 use serde_json::json;
 
-use super::{End, at_work, print_json};
+use super::{End, print_json, with_progress};
 use crate::cli::DoctorArgs;
 use crate::out;
 
@@ -19,7 +19,7 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
         return calibrate(json);
     }
     let named = args.emulator.named();
-    let mut findings = at_work(json, |cache, task| {
+    let mut findings = with_progress(json, |cache, task| {
         Ok(match &args.target {
             None => doctor::examine(cache, named.as_deref(), task),
             Some(host) => machine::ssh::examine(host, args.ssh_config.as_deref(), task),

@@ -195,9 +195,8 @@ pub(super) fn load(dir: &Path, run: &Run, selection: Selection<'_>) -> LoadedPro
                 }
                 let (work, unit) = work(run, record, &profile);
                 let price = run.opening.string_price;
-                loaded
-                    .accounts
-                    .push(account::account(&profile, number, work, unit, price));
+                let account = account::account(&profile, number, work, unit, price);
+                loaded.accounts.push(account);
             }
             Err(LostProfile { reason, why }) => {
                 loaded.reasons.insert(number, reason);
@@ -262,12 +261,9 @@ fn work(run: &Run, record: &TrialRecord, profile: &Profile) -> (f64, WorkUnit) {
     if let Some(load) = &measurement.load {
         return (requests(load, profile.ran_ns()), WorkUnit::Request);
     }
-    let runs_program = run
-        .plan
-        .workloads
-        .iter()
-        .any(|workload| workload.id == record.trial.workload && workload.traits.runs_program);
-    if runs_program {
+    let mut workloads = run.plan.workloads.iter();
+    let workload = workloads.find(|workload| workload.id == record.trial.workload);
+    if workload.is_some_and(|workload| workload.traits.runs_program) {
         return (1.0, WorkUnit::Run);
     }
     work_from_figures(&measurement.figures, profile.ran_ns())
@@ -387,11 +383,7 @@ mod tests {
         );
         let steps = [figure("ns", 5_000.0), figure("ns", 4_000.0)];
         let seconds = (3.0, WorkUnit::Second);
-        assert_eq!(
-            work(&steps),
-            seconds,
-            "the arm determines the mix of operations"
-        );
+        assert_eq!(work(&steps), seconds, "the arm determines the mix");
         assert_eq!(work(&[figure("s", 2.0)]), (1.0, WorkUnit::Run));
         assert_eq!(work(&[figure("ns", 0.0)]), seconds);
     }

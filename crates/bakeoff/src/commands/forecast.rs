@@ -208,7 +208,7 @@ pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bo
         Clock::Instructions => Ok(true),
         Clock::Wall => Ok(false),
         Clock::Auto if plan.machine.kind == MachineKind::Local => Ok(false),
-        Clock::Auto => super::at_work(true, |cache, task| {
+        Clock::Auto => super::with_progress(true, |cache, task| {
             let program = emulator_choice::for_kvm(qemu, cache, task);
             Ok(program.is_ok_and(|program| machine::kvm::is_known_to_emulate(cache, &program)))
         }),

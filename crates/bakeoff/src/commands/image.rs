@@ -8,7 +8,7 @@ use machine::image;
 use machine::image::{Image, Request};
 use serde_json::{Value, json};
 
-use super::{End, at_work, print_json};
+use super::{End, print_json, with_progress};
 use crate::cli::ImageCommand;
 use crate::out;
 
@@ -54,7 +54,7 @@ fn list(json: bool) -> Result<End> {
 }
 
 fn build(request: Request<'_>, json: bool) -> Result<End> {
-    let image = at_work(json, |cache, task| image::build(cache, request, task))?;
+    let image = with_progress(json, |cache, task| image::build(cache, request, task))?;
     if json {
         print_json(&image_json(&image))?;
     } else {

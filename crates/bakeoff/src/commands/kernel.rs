@@ -14,7 +14,7 @@ use machine::kernel_build::How;
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 
-use super::{End, at_work, print_json};
+use super::{End, print_json, with_progress};
 use crate::cli::KernelCommand;
 use crate::out;
 
@@ -48,7 +48,7 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
 
 /// Lists the kernels in the cache and what they were made from.
 fn list_cached(json: bool) -> Result<End> {
-    let kernels = at_work(json, |cache, _| {
+    let kernels = with_progress(json, |cache, _| {
         cache.refuse_unreadable()?;
         Ok(kernel::cached(cache))
     })?;
@@ -81,7 +81,7 @@ fn list(suite: &str, refresh: bool, json: bool) -> Result<End> {
     let name = suite
         .strip_prefix("debian:")
         .context("write debian:SUITE, like debian:bookworm")?;
-    let offers = at_work(json, |cache, task| kernel::list(cache, name, refresh, task))?;
+    let offers = with_progress(json, |cache, task| kernel::list(cache, name, refresh, task))?;
     if json {
         let offer_json = |offer: &Offer| json!({ "release": offer.release, "version": offer.version, "bytes": offer.bytes });
         print_json(&offers.iter().map(offer_json).collect::<Vec<_>>())?;
@@ -110,14 +110,14 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
         Ok(wanted) => wanted,
         Err(why) => bail!("{why} ({FORMS})"),
     };
-    let kernel = at_work(json, |cache, task| {
+    let kernel = with_progress(json, |cache, task| {
         kernel::fetch(cache, &wanted, Flavour::Cloud, refresh, task)
     })?;
     print_kernel(&kernel, json)
 }
 
 fn build(tree: &Path, commit: Option<&str>, options: &How, json: bool) -> Result<End> {
-    let kernel = at_work(json, |cache, task| {
+    let kernel = with_progress(json, |cache, task| {
         if !git::is_repository(tree, task)? {
             if let Some(commit) = commit {
                 bail!(

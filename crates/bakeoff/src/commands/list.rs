@@ -88,39 +88,30 @@ pub(super) fn list(args: &ListArgs, json: bool) -> Result<End> {
 }
 
 fn list_run(dir: &Tree) -> ListedRun {
-    if rundir::is_not_begun(dir) {
-        let state = if rundir::is_running(dir) {
+    let or_running = |state| {
+        if rundir::is_running(dir) {
             State::Running
         } else {
-            State::NotBegun
-        };
-        return ListedRun {
-            dir: dir.path(),
-            state,
-            run: None,
-            damage: None,
-        };
-    }
-    match rundir::load(dir, &workload::check) {
-        Ok(run) => {
-            let judgement = judge::quick_look(&run);
-            ListedRun {
-                dir: dir.path(),
-                state: state(dir, &run, &judgement),
-                run: Some(summary(&run, &judgement)),
-                damage: None,
-            }
+            state
         }
-        Err(why) => ListedRun {
-            dir: dir.path(),
-            state: if rundir::is_running(dir) {
-                State::Running
-            } else {
-                State::Damaged
-            },
-            run: None,
-            damage: Some(format!("{why:#}")),
-        },
+    };
+    let (state, run, damage) = if rundir::is_not_begun(dir) {
+        (or_running(State::NotBegun), None, None)
+    } else {
+        match rundir::load(dir, &workload::check) {
+            Ok(run) => {
+                let judgement = judge::quick_look(&run);
+                let state = state(dir, &run, &judgement);
+                (state, Some(summary(&run, &judgement)), None)
+            }
+            Err(why) => (or_running(State::Damaged), None, Some(format!("{why:#}"))),
+        }
+    };
+    ListedRun {
+        dir: dir.path(),
+        state,
+        run,
+        damage,
     }
 }
 

@@ -6,7 +6,7 @@ use machine::emulator_choice;
 use machine::fetched;
 use serde_json::json;
 
-use super::{End, at_work, print_json};
+use super::{End, print_json, with_progress};
 use crate::cli::{EmulatorArgs, QemuCommand};
 use crate::out;
 
@@ -21,14 +21,11 @@ pub(super) fn run(command: &QemuCommand, json: bool) -> Result<End> {
 /// Lists each QEMU binary once; the first one is used for emulation.
 fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
     let named = args.named();
-    let programs = at_work(json, |cache, task| {
+    let programs = with_progress(json, |cache, task| {
         let mut programs = vec![emulator_choice::find(named.as_deref(), cache, task)?];
         let others = emulator_choice::of_host(task).ok().into_iter();
         for other in others.chain(fetched::known(cache, task)?) {
-            if programs
-                .iter()
-                .all(|program| !is_same_binary(program, &other))
-            {
+            if programs.iter().all(|program| !is_same(program, &other)) {
                 programs.push(other);
             }
         }
@@ -46,7 +43,7 @@ fn list(args: &EmulatorArgs, json: bool) -> Result<End> {
 }
 
 /// Whether two paths lead to the same binary: on Debian, /bin is a link to /usr/bin.
-fn is_same_binary(program: &Program, other: &Program) -> bool {
+fn is_same(program: &Program, other: &Program) -> bool {
     let real_path = |program: &Program| {
         let path = program.path.canonicalize();
         path.unwrap_or_else(|_| program.path.clone())
@@ -55,7 +52,7 @@ fn is_same_binary(program: &Program, other: &Program) -> bool {
 }
 
 fn fetch(refresh: bool, json: bool) -> Result<End> {
-    let program = at_work(json, |cache, task| fetched::fetch(cache, refresh, task))?;
+    let program = with_progress(json, |cache, task| fetched::fetch(cache, refresh, task))?;
     if json {
         print_json(&program_json(&program))?;
     } else {

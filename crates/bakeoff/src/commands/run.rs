@@ -345,9 +345,7 @@ pub(super) struct NightSlot<'s> {
 impl RunSettings<'_> {
     fn reporter(&self, model: Option<&str>) -> Reporter {
         let reporter = match self.night_slot {
-            Some(night_slot) => {
-                Reporter::for_plan(self.json, model, night_slot.name, night_slot.bars)
-            }
+            Some(slot) => Reporter::for_plan(self.json, model, slot.name, slot.bars),
             None => Reporter::for_model(self.json, model),
         };
         match self.interim_checks {
@@ -400,9 +398,7 @@ pub(super) fn run_derived_plan(
         finish => finish?,
     };
     if finish == Finish::Complete {
-        let run = rundir::load(dir.path(), &workload::check)?;
-        let whys = explained::explained(dir.path(), &run);
-        report::write(&dir, &run, &judge::judge(&run), &whys)?;
+        Reported::write(&dir)?;
     }
     Ok(finish)
 }
@@ -450,9 +446,7 @@ fn execute(
     let ended = ended.and_then(|finish| closed.map(|()| finish));
     // The report shows the failure, so it is written before the command reports that the run stopped.
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
-        let run = rundir::load(dir.path(), &workload::check)?;
-        let whys = explained::explained(dir.path(), &run);
-        report::write(dir, &run, &judge::judge(&run), &whys)?;
+        Reported::write(dir)?;
     }
     ended
 }

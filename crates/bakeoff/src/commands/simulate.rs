@@ -14,7 +14,7 @@ use base::input::units::{show_change, show_duration, significant};
 use machine::emulator_choice;
 use plan::Plan;
 use record::verdict::Verdict;
-use serde_json::json;
+use serde_json::{Value, json};
 use stats::noise_models;
 use stats::noise_models::Noise;
 use stats::power::Terms;
@@ -44,12 +44,10 @@ pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
     let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
     let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
+    let noise = args.noise.unwrap_or(usual_noise(counted));
     let (scenarios, past) = match &args.from {
         Some(dir) => measured_scenarios(&plan, dir)?,
-        None => {
-            let noise = args.noise.unwrap_or(usual_noise(counted));
-            assumed_scenario(&plan, &args.plan, noise)
-        }
+        None => assumed_scenario(&plan, &args.plan, noise),
     };
     let terms: Vec<Terms> = scenarios
         .iter()
@@ -230,12 +228,12 @@ fn table_text(plan: &Plan, scenario: &Scenario, jobs: usize, tallies: &[Tally]) 
 /// Rounds to seconds below a minute, else to minutes.
 fn show_length(hours: f64) -> String {
     let seconds = (hours * 3600.0).round() as u64;
-    let shown = if seconds < 60 {
+    let rounded = if seconds < 60 {
         seconds
     } else {
         (seconds + 30) / 60 * 60
     };
-    show_duration(Duration::from_secs(shown))
+    show_duration(Duration::from_secs(rounded))
 }
 
 fn footer_text(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
@@ -253,12 +251,7 @@ fn footer_text(warnings: &[String], boots_counted: bool, jobs: usize) -> String 
     text
 }
 
-fn scenario_json(
-    plan: &Plan,
-    scenario: &Scenario,
-    jobs: usize,
-    tallies: &[Tally],
-) -> serde_json::Value {
+fn scenario_json(plan: &Plan, scenario: &Scenario, jobs: usize, tallies: &[Tally]) -> Value {
     let line = |(tally, margins): (&Tally, f64)| {
         json!({
             "ratio": ratio(plan, margins), "runs": tally.blocks.len(),

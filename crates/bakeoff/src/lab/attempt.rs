@@ -533,7 +533,10 @@ impl Conversation<'_> {
             }
             let end = match self.guest.next(timeout.left.min(POLL_INTERVAL)) {
                 GuestEvent::Quiet => None,
-                GuestEvent::Said(message) => self.accept(*message, job),
+                GuestEvent::Said(message) => match self.accept(*message, job) {
+                    Ok(end) => end,
+                    Err(why) => Some(End::HostFailed(why)),
+                },
                 GuestEvent::Panicked(line) => Some(End::Void(VoidReason::Panic, line)),
                 GuestEvent::Exited(status) => Some(End::Void(VoidReason::MachineExit, status)),
                 GuestEvent::Refused(why) => Some(End::Void(VoidReason::AgentFailed, why)),
@@ -577,14 +580,18 @@ impl Conversation<'_> {
         }
     }
 
-    fn accept(&mut self, message: FromAgent, job: &Job) -> Option<End> {
+    /// Handles a message. Returns how the attempt ends, if the message ends it.
+    ///
+    /// # Errors
+    /// The host cannot write what it received.
+    fn accept(&mut self, message: FromAgent, job: &Job) -> Result<Option<End>> {
         self.last_message_at = self.context.clock.now();
         self.starved = self.guest.starved();
         let message = match self.session.accept(message) {
             Ok(message) => message,
             Err(why) => {
                 let detail = format!("what the guest said is refused: {why}");
-                return Some(End::Void(VoidReason::AgentFailed, detail));
+                return Ok(Some(End::Void(VoidReason::AgentFailed, detail)));
             }
         };
         match message {
@@ -592,53 +599,36 @@ impl Conversation<'_> {
                 self.boot = Some(self.last_message_at.saturating_sub(self.start));
                 self.host_time
                     .enter(HostPhase::SettingUp, self.last_message_at);
-                return self.send_job(job).err().map(|why| {
+                return Ok(self.send_job(job).err().map(|why| {
                     let detail = format!("the job could not be handed over: {why:#}");
                     End::Void(VoidReason::AgentFailed, detail)
-                });
+                }));
             }
-            CheckedMessage::Failed { reason, detail } => return Some(End::Void(reason, detail)),
+            CheckedMessage::Failed { reason, detail } => {
+                return Ok(Some(End::Void(reason, detail)));
+            }
             CheckedMessage::Done(done) => {
-                let boot = self
-                    .boot
-                    .expect("a session has a result only after its greeting");
-                return Some(End::Done(done, boot));
+                let boot = self.boot.expect("a result comes only after a greeting");
+                return Ok(Some(End::Done(done, boot)));
             }
             CheckedMessage::Phase(phase) => {
                 self.host_time.enter(phase.into(), self.last_message_at);
                 (self.on_activity)(Activity::Phase(phase));
             }
             CheckedMessage::Tick(tick) => {
-                if let Err(why) = self.observations.add_seconds(&tick.ended) {
-                    return Some(End::HostFailed(why));
-                }
+                self.observations.add_seconds(&tick.ended)?;
                 (self.on_activity)(Activity::Tick(tick));
             }
-            CheckedMessage::Sample(sample) => {
-                if let Err(why) = self.observations.add_sample(*sample) {
-                    return Some(End::HostFailed(why));
-                }
-            }
+            CheckedMessage::Sample(sample) => self.observations.add_sample(*sample)?,
             CheckedMessage::Defect(defect) => {
-                let defects = &mut self.observations.defects;
-                if let Err(why) = record_defect(defects, *defect, self.on_activity) {
-                    return Some(End::HostFailed(why));
-                }
+                record_defect(&mut self.observations.defects, *defect, self.on_activity)?;
             }
             CheckedMessage::KernelLog(log) => self.observations.defects.set_kernel_log(log),
-            CheckedMessage::Counters(counters) => {
-                if let Err(why) = self.observations.counters.push(&[*counters]) {
-                    return Some(End::HostFailed(why));
-                }
-            }
-            CheckedMessage::Disturbance(begun) => {
-                if let Err(why) = self.observations.disturbances.push(&begun) {
-                    return Some(End::HostFailed(why));
-                }
-            }
+            CheckedMessage::Counters(counters) => self.observations.counters.push(&[*counters])?,
+            CheckedMessage::Disturbance(begun) => self.observations.disturbances.push(&begun)?,
             CheckedMessage::Part => {}
         }
-        None
+        Ok(None)
     }
 
     /// Adds defects from the console that the guest could not report. A kind of defect that the guest did report is

@@ -8,7 +8,6 @@
 //! blocks stay in their directories and are not judged. Everything here follows from files; the `Scheduler` sends jobs to
 //! nodes and waits for them.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -74,15 +73,7 @@ pub fn run_block(
     let open: Vec<&WorkloadPlan> = workloads
         .filter(|workload| wanted.contains(&workload.id))
         .collect();
-    let mut progress = Progress {
-        state,
-        block,
-        incomplete: open.clone(),
-        open,
-        is_single_block: true,
-        running: Vec::new(),
-        reported: BTreeSet::new(),
-    };
+    let mut progress = Progress::new(state, block, open, true);
     match lab.run_to_end(&mut progress)? {
         Some(reason) => {
             lab.append_event(&mut progress.state, Event::Closed { reason })?;
@@ -116,15 +107,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
         Some(_) => lab.undecided(&lab.compare(&state, judged)),
         None => lab.plan.workloads.iter().collect(),
     };
-    let mut progress = Progress {
-        state,
-        block: judged + 1,
-        incomplete: open.clone(),
-        open,
-        is_single_block: false,
-        running: Vec::new(),
-        reported: BTreeSet::new(),
-    };
+    let mut progress = Progress::new(state, judged + 1, open, false);
     loop {
         if let Some(reason) = lab.close_reason(&progress) {
             lab.append_event(&mut progress.state, Event::Closed { reason })?;

@@ -38,12 +38,8 @@ impl Lab<'_> {
             (workload, judged.max(min_blocks))
         });
         let workloads: Vec<(&WorkloadPlan, u32)> = workloads.collect();
-        for block in 1..=workloads
-            .iter()
-            .map(|(_, blocks)| *blocks)
-            .max()
-            .unwrap_or(0)
-        {
+        let max_blocks = workloads.iter().map(|(_, blocks)| *blocks).max();
+        for block in 1..=max_blocks.unwrap_or(0) {
             for (workload, _) in workloads.iter().filter(|(_, blocks)| block <= *blocks) {
                 if !self.run_profiled_block(state, workload, block, &mut unprofiled)? {
                     return Ok(false);

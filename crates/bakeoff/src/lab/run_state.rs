@@ -136,11 +136,11 @@ impl RunState {
 
     /// The last judged block that has a trial of this workload, 0 if there is none.
     pub(crate) fn last_block(&self, workload: &str) -> u32 {
-        let blocks = self.trials.iter().filter_map(|trial| {
-            let is_judged = trial.workload == workload && trial.block <= self.judged_blocks;
-            is_judged.then_some(trial.block)
-        });
-        blocks.max().unwrap_or(0)
+        let trials = self.trials.iter();
+        let trials = trials.filter(|trial| trial.workload == workload);
+        let blocks = trials.map(|trial| trial.block);
+        let judged = blocks.filter(|block| *block <= self.judged_blocks);
+        judged.max().unwrap_or(0)
     }
 
     /// The trials of a block of a workload, without invalidated ones.
@@ -161,10 +161,8 @@ impl RunState {
     /// Marks a block as invalidated, so that it is repeated.
     pub(crate) fn invalidate(&mut self, workload: &str, block: u32, trials: &[u32]) {
         self.invalidated.extend(trials);
-        *self
-            .repeats
-            .entry((workload.to_owned(), block))
-            .or_default() += 1;
+        let repeats = self.repeats.entry((workload.to_owned(), block));
+        *repeats.or_default() += 1;
     }
 
     /// The trial at a place of the schedule: the known one, or a new one with the next number.

@@ -146,8 +146,8 @@ impl Mistakes {
 
 /// The options that the user gave.
 fn given<'o>(options: &[(&'o str, bool)]) -> Vec<&'o str> {
-    let given = options.iter().filter(|(_, is_given)| *is_given);
-    given.map(|(option, _)| *option).collect()
+    let options = options.iter().filter(|(_, is_given)| *is_given);
+    options.map(|(option, _)| *option).collect()
 }
 
 fn check_deadline(deadline: Duration) -> Result<(), String> {

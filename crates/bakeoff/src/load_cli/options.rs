@@ -24,14 +24,7 @@ pub(crate) fn speeds(text: &str) -> Result<Vec<u32>, String> {
 }
 
 fn speed(word: &str) -> Result<u32, String> {
-    let (number, scale) = match word.strip_suffix(['k', 'K']) {
-        Some(number) => (number, 1e3),
-        None => word
-            .strip_suffix('M')
-            .map_or((word, 1.0), |number| (number, 1e6)),
-    };
-    let speed = number.parse::<f64>().map(|value| (value * scale).round());
-    match speed {
+    match rate(word).map(f64::round) {
         Ok(speed) if (100.0..=4e9).contains(&speed) => Ok(speed as u32),
         Ok(_) => Err(format!(
             "speed out of range: {word} (100 to 4000M bits per second)"

@@ -104,14 +104,14 @@ impl Run {
 }
 
 impl Search {
-    pub(crate) fn new(limit: Limit, found: &Capacity) -> Self {
+    pub(crate) fn new(limit: Limit, capacity: &Capacity) -> Self {
         let Capacity {
             rate_per_s,
             ended_early,
             client_was_limit,
             ..
-        } = *found;
-        let rates = found.steps.iter().map(|step| match step.level {
+        } = *capacity;
+        let rates = capacity.steps.iter().map(|step| match step.level {
             Level::RatePerS(rate_per_s) => rate_per_s,
             Level::Connections(_) => f64::INFINITY,
         });

@@ -102,19 +102,20 @@ fn hdr(outcome: &Outcome, began: SystemTime) -> String {
     let mut start_s = 0.0;
     for Run { result, .. } in &outcome.runs {
         let length_s = result.window_ns as f64 / 1e9;
-        let whole = [
+        let run_intervals = [
             ("Tag=whole,", &result.latency),
             ("Tag=service,", &result.service),
             ("Tag=lateness,", &result.lateness),
             ("Tag=client-delay,", &result.client_delay),
         ];
-        let whole = whole.map(|(tag, latency)| (tag, start_s, length_s, latency.pack()));
+        let run_intervals =
+            run_intervals.map(|(tag, latency)| (tag, start_s, length_s, latency.pack()));
         let seconds = result.timeline.iter().map(|second| {
             let at_s = second.at_ms as f64 / 1e3;
             let length_s = f64::min(second.length_s(), length_s - at_s);
             ("", start_s + at_s, length_s, second.latency.clone())
         });
-        let intervals = whole.into_iter().chain(seconds);
+        let intervals = run_intervals.into_iter().chain(seconds);
         for (tag, at_s, length_s, latency) in intervals.filter(|(.., latency)| !latency.is_empty())
         {
             let max_ms = latency.unpack().max_ns() as f64 / 1e6;

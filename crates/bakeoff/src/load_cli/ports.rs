@@ -20,7 +20,8 @@ pub(crate) struct Peak {
 /// Ports to connect from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ports {
-    per_address: u64,
+    /// Ports of each source address.
+    each: u64,
     addresses: u64,
 }
 
@@ -34,21 +35,18 @@ impl Ports {
             anyhow::bail!("not a range of ports: {text:?} (look at {RANGE})");
         };
         Ok(Self {
-            per_address: (high + 1).saturating_sub(low),
+            each: (high + 1).saturating_sub(low),
             addresses: addresses.max(1) as u64,
         })
     }
 
     /// Refuses more connections at once than there are ports.
     pub(crate) fn check_connections(self, peak: Peak) -> Result<()> {
-        let Self {
-            per_address,
-            addresses,
-        } = self;
+        let Self { each, addresses } = self;
         let connections = peak.connections;
         ensure!(
-            u64::from(connections) <= per_address * addresses,
-            "more connections than ports ({addresses} source addresses with {per_address} ports): \
+            u64::from(connections) <= each * addresses,
+            "more connections than ports ({addresses} source addresses with {each} ports): \
              {connections} ({REMEDY})"
         );
         Ok(())
@@ -59,17 +57,14 @@ impl Ports {
     /// If this side closes a connection first, its port stays in use for at least a second
     /// (`net.ipv4.tcp_tw_reuse`). So the number of ports also limits new connections per second.
     pub(crate) fn check_rate(self, peak: Peak) -> Result<()> {
-        let Self {
-            per_address,
-            addresses,
-        } = self;
+        let Self { each, addresses } = self;
         let new_per_s = match peak.rate_per_s {
             Some(rate_per_s) if !peak.keep_alive => rate_per_s,
             Some(_) | None => 0.0,
         };
         ensure!(
-            new_per_s <= (per_address * addresses) as f64,
-            "more new connections per second than ports ({addresses} source addresses with {per_address} \
+            new_per_s <= (each * addresses) as f64,
+            "more new connections per second than ports ({addresses} source addresses with {each} \
              ports): {new_per_s} ({REMEDY}, or keep connections alive)"
         );
         Ok(())
@@ -83,7 +78,7 @@ mod tests {
     #[test]
     fn ports_limit_connections_and_their_rate() {
         let ports = Ports {
-            per_address: 100,
+            each: 100,
             addresses: 2,
         };
         let peak = |connections, rate_per_s, keep_alive| Peak {

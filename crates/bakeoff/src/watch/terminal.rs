@@ -41,9 +41,9 @@ pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, print_line: &dyn Fn(&str
     // ratatui restores the terminal on a panic too.
     let mut terminal = ratatui::try_init()
         .context("cannot use this terminal (without one, lines are printed: add | cat)")?;
-    let shown = show_screen(&mut terminal, &mut watched, first, stop);
+    let result = show_screen(&mut terminal, &mut watched, first, stop);
     ratatui::restore();
-    shown
+    result
 }
 
 /// The current state of the run.
@@ -101,7 +101,7 @@ fn show_screen(
         }
         match event::read().context("cannot read keys")? {
             Event::Key(key) if key.kind != KeyEventKind::Release => {
-                match choice.handle_key(&now, key) {
+                match choice.handle(&now, key) {
                     Step::Stay => {}
                     Step::Leave => return Ok(()),
                 }
@@ -113,11 +113,7 @@ fn show_screen(
 }
 
 /// Prints a line whenever something changed.
-fn print_changes(
-    watched: &mut Watched,
-    stop: &AtomicBool,
-    print_line: &dyn Fn(&str),
-) -> Result<()> {
+fn print_changes(watched: &mut Watched, stop: &AtomicBool, print: &dyn Fn(&str)) -> Result<()> {
     let mut now = first_snapshot(watched)?;
     let mut printed = String::new();
     loop {
@@ -130,8 +126,8 @@ fn print_changes(
         // The line begins with the time of day, which does not count as a change.
         let content = line.split_once(' ').map_or("", |(_, content)| content);
         if content != printed {
-            print_line(&line);
-            printed = content.to_owned();
+            print(&line);
+            content.clone_into(&mut printed);
         }
         if now.state != State::Running || stop.load(Ordering::Relaxed) {
             return Ok(());

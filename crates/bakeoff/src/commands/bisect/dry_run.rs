@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Result;
 use base::input::units::{show_bytes, show_duration};
 use judge::topics::bisect::find::{Question, look, walk};
-use plan::Plan;
+use plan::{Design, Plan};
 use record::bisect::{BisectBlock, Conclusion};
 use serde_json::json;
 
@@ -65,36 +65,29 @@ fn cost(args: &BisectArgs, plan: &Plan, series: &VersionSeries, lengths: &[Lengt
             load: arm_load * arms,
         };
     }
-    let max_blocks = design(args, plan).max_blocks;
+    let design = design(args, plan);
+    let fewest = fewest_blocks(&design, series).min(design.max_blocks);
     Cost {
-        blocks: [
-            fewest_blocks(args, plan, series).min(max_blocks),
-            max_blocks,
-        ],
+        blocks: [fewest, design.max_blocks],
         arms: ARMS,
         load: arm_load * ARMS,
     }
 }
 
 /// The fewest blocks of a search on a machine without noise, over several places of the step.
-fn fewest_blocks(args: &BisectArgs, plan: &Plan, series: &VersionSeries) -> u32 {
+fn fewest_blocks(design: &Design, series: &VersionSeries) -> u32 {
     let steps = series.versions.len() - 1;
     let count = STEPS_TRIED.min(steps);
     let tried = (0..count).map(|number| number * (steps - 1) / (count - 1).max(1));
-    let blocks = tried.map(|step| blocks_without_noise(args, plan, series, step));
+    let blocks = tried.map(|step| blocks_without_noise(design, series, step));
     blocks.min().unwrap_or(1)
 }
 
 /// The blocks of a search on a machine without noise, if the metric changes after version number `step`.
-fn blocks_without_noise(
-    args: &BisectArgs,
-    plan: &Plan,
-    series: &VersionSeries,
-    step: usize,
-) -> u32 {
+fn blocks_without_noise(design: &Design, series: &VersionSeries, step: usize) -> u32 {
     let question = Question {
         versions: series.versions.len(),
-        design: &design(args, plan),
+        design,
         skipped: &BTreeSet::new(),
         first_cost: match series.tree {
             Some(_) => FIRST_COMMIT_COST,
@@ -138,10 +131,8 @@ fn as_text(args: &BisectArgs, series: &VersionSeries, cost: &Cost, lengths: &[Le
         range(trials.map(|trials| trials.to_string())),
     ));
     let time = cost.blocks.map(|blocks| show_seconds(cost.load * blocks));
-    let all_measured = lengths
-        .iter()
-        .all(|length| matches!(length, Length::Measured(_)));
-    let how = if all_measured {
+    let is_measured = |length: &Length| matches!(length, Length::Measured(_));
+    let how = if lengths.iter().all(is_measured) {
         "boots included, as trials of this plan took so far"
     } else {
         "of load with one trial at a time; boots, and downloads or builds, come on top"

@@ -11,7 +11,7 @@ use machine::kernel_line::{Density, End, Offered};
 use record::bisect::Version;
 
 use crate::cli::bisect::BisectArgs;
-use crate::commands::at_work;
+use crate::commands::with_progress;
 
 /// Limit on the listed files of a commit: a merge may touch thousands.
 const MAX_FILES: usize = 20;
@@ -53,7 +53,7 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<VersionSeries> {
     } else {
         Density::Series
     };
-    let (located, offered) = at_work(json, |cache, task| {
+    let (located, offered) = with_progress(json, |cache, task| {
         let locate = |version| kernel::locate(cache, version, args.refresh, task);
         let located = [locate(from)?, locate(to)?];
         let end = |version, located: &Located| End {
@@ -83,7 +83,7 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<VersionSeries> {
 }
 
 fn read_commits(tree: &Path, commits: &str, json: bool) -> Result<VersionSeries> {
-    let (range, changed) = at_work(json, |_, task| {
+    let (range, changed) = with_progress(json, |_, task| {
         let range = git::range(tree, commits, task)?;
         Ok((range, git::changed_files(tree, task)?))
     })?;

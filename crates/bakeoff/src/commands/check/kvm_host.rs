@@ -10,7 +10,7 @@ use machine::kvm_host::KvmHost;
 use machine::{emulator_choice, kvm};
 use plan::{Clients, Clock, MachineKind, Plan};
 
-use crate::commands::at_work;
+use crate::commands::with_progress;
 use crate::prepare;
 
 /// What makes figures worse than a good host with KVM could give them. For clock "auto", these are reported only if KVM is
@@ -19,7 +19,7 @@ pub(super) fn lacks(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
     if plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Instructions {
         return Ok(Vec::new());
     }
-    let known = at_work(true, |cache, task| {
+    let known = with_progress(true, |cache, task| {
         let program = emulator_choice::for_kvm(qemu, cache, task).ok();
         Ok(program.and_then(|program| kvm::known(cache, &program)))
     })?;
@@ -53,7 +53,7 @@ fn refused_clients(plan: &Plan) -> Option<String> {
 /// The warning for clients that have to run in the guest.
 fn clients_in_guest(plan: &Plan) -> Result<Option<String>> {
     if matches!(plan.machine.clients, Some(Clients::Guest | Clients::Guest2))
-        || prepare::workload_with_inner_clients(plan).is_some()
+        || prepare::workload_in_guest(plan).is_some()
     {
         return Ok(None);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
+use std::slice;
 
 use anyhow::{Context, Result, bail};
 use base::input::problem::remedy_among;
@@ -11,7 +12,7 @@ use plan::kernel::{self, FORMS, KernelRef};
 use plan::{sysctl_name, sysctl_path};
 
 use crate::cli::compare::CompareArgs;
-use crate::commands::at_work;
+use crate::commands::with_progress;
 use crate::plan_text::{ArmText, Line};
 
 /// The arms to compare.
@@ -55,7 +56,7 @@ impl Kernel {
 pub(super) fn read(args: &CompareArgs, json: bool) -> Result<Contrast> {
     let locate = |version: &str| {
         let refresh = args.run.refresh;
-        at_work(json, |cache, task| {
+        with_progress(json, |cache, task| {
             machine::kernel::locate(cache, version, refresh, task)
         })
         .map(|found| (found.suite.to_string(), found.release))
@@ -106,8 +107,8 @@ fn compare_kernels(mut kernels: Vec<Kernel>, a_a: bool) -> Result<Contrast> {
         );
     }
     let mut seen = BTreeSet::new();
-    let mut given = kernels.iter().filter(|kernel| kernel.is_named);
-    if let Some(twin) = given.find(|kernel| !seen.insert(&kernel.name)) {
+    let mut user_named = kernels.iter().filter(|kernel| kernel.is_named);
+    if let Some(twin) = user_named.find(|kernel| !seen.insert(&kernel.name)) {
         bail!(
             "two kernels of one name: {} (give {} another: NAME={})",
             twin.name,
@@ -467,7 +468,7 @@ fn compare_cmdlines(typed: &[String], kernel: &Kernel) -> Result<Contrast> {
     let arms: Vec<ArmText> = typed.iter().map(arm).collect();
     check_names_differ(&arms)?;
     let names: Vec<String> = arms.iter().map(|arm| arm.name.clone()).collect();
-    let label_names = [&[kernel.name.clone()], names.as_slice()].concat();
+    let label_names = [slice::from_ref(&kernel.name), &names].concat();
     Ok(Contrast {
         arms,
         question: format!("{} on {}", against(&names), kernel.name),

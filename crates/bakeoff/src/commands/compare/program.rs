@@ -154,9 +154,9 @@ impl Payload {
 
     fn add_named_file(&mut self, path: &Path) -> Result<()> {
         self.add_file(path)?;
-        let shown = path.display().to_string();
-        if !self.named.contains(&shown) {
-            self.named.push(shown);
+        let name = path.display().to_string();
+        if !self.named.contains(&name) {
+            self.named.push(name);
         }
         Ok(())
     }
@@ -376,7 +376,7 @@ fn base_name(path: &str) -> &str {
 fn libraries(ldd_output: &str) -> Result<Vec<PathBuf>> {
     let mut libraries = Vec::new();
     for line in ldd_output.lines() {
-        let Some((name, found)) = line.trim().split_once(" => ") else {
+        let Some((name, location)) = line.trim().split_once(" => ") else {
             continue;
         };
         let is_system = SYSTEM_LIBRARIES
@@ -385,7 +385,7 @@ fn libraries(ldd_output: &str) -> Result<Vec<PathBuf>> {
         if is_system {
             continue;
         }
-        match found.split(" (").next().map(str::trim) {
+        match location.split(" (").next().map(str::trim) {
             Some(path) if path.starts_with('/') => libraries.push(PathBuf::from(path)),
             _ => bail!("library not found: {name} (install it, or set LD_LIBRARY_PATH)"),
         }

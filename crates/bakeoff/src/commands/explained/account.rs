@@ -40,19 +40,18 @@ pub(super) fn account(
             *instructions_by_task.entry(task).or_default() += instructions;
         }
     }
-    let instructions_by_task = instructions_by_task
-        .into_iter()
-        .map(|(name, instructions)| TaskCount {
-            name: name.into(),
-            instructions,
-        });
+    let counts = instructions_by_task.into_iter();
+    let task_counts = counts.map(|(name, instructions)| TaskCount {
+        name: name.into(),
+        instructions,
+    });
     Account {
         trial,
         work,
         unit,
         functions: functions.all,
         nodes,
-        tasks: instructions_by_task.collect(),
+        tasks: task_counts.collect(),
         waits: waits(profile, &tasks),
         window_ns: profile.ran_ns(),
         lost_calls: lost_calls(profile),

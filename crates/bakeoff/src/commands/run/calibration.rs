@@ -52,12 +52,10 @@ pub(super) fn save_history(dir: &RunDir, machine: &MachineDescription) -> Result
     if has_begun {
         return Ok(());
     }
+    let History(runs) = read_history(&history_path(machine)?)?;
     let history = a_a::History {
         version: a_a::VERSION,
-        runs: read_history(&history_path(machine)?)?
-            .0
-            .into_values()
-            .collect(),
+        runs: runs.into_values().collect(),
     };
     dir.write(A_A, &serde_json::to_vec_pretty(&history)?)
 }
@@ -160,7 +158,7 @@ fn table_row(comparison: &Comparison, error_rate: f64) -> String {
     let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
     let none = || "-".to_owned();
     let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
-    let shown = BLOCKS.map(|blocks| {
+    let differences = BLOCKS.map(|blocks| {
         noise.map_or_else(none, |noise| {
             percent(looks::shown(noise, blocks, error_rate))
         })
@@ -178,26 +176,24 @@ fn table_row(comparison: &Comparison, error_rate: f64) -> String {
             .filter(|_| noise.is_some())
             .map_or_else(none, percent),
         outliers,
-        shown[0],
-        shown[1],
-        shown[2]
+        differences[0],
+        differences[1],
+        differences[2]
     )
 }
 
 fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
     let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
-    let shown: BTreeMap<String, f64> = BLOCKS
+    let differences: BTreeMap<String, f64> = BLOCKS
         .iter()
         .filter_map(|blocks| {
-            Some((
-                blocks.to_string(),
-                looks::shown(noise?, *blocks, error_rate),
-            ))
+            let difference = looks::shown(noise?, *blocks, error_rate);
+            Some((blocks.to_string(), difference))
         })
         .collect();
     json!({
         "workload": comparison.workload, "metric": comparison.spec.name, "noise": noise,
-        "order_effect": comparison.order_effect, "outliers": comparison.outliers, "shown_by_blocks": shown,
+        "order_effect": comparison.order_effect, "outliers": comparison.outliers, "shown_by_blocks": differences,
     })
 }
 

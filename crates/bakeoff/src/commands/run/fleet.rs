@@ -7,13 +7,11 @@ use machine::clock::HostClock;
 use plan::{MachineKind, Plan};
 use record::fleet::FLEET;
 use record::journal::JOURNAL;
-use record::rundir;
 use record::rundir::RunDir;
 
-use super::{RunSettings, RunTarget, calibration};
+use super::{Reported, RunSettings, RunTarget, calibration};
 use crate::build_id;
 use crate::cli::PlanArgs;
-use crate::commands::{explained, report};
 use crate::fleet;
 use crate::fleet::{Choice, SlurmFleet, Tell};
 use crate::lab;
@@ -99,9 +97,7 @@ pub(super) fn execute(
     let stopped = nodes.stop();
     reporter.close();
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
-        let run = rundir::load(dir.path(), &workload::check)?;
-        let whys = explained::explained(dir.path(), &run);
-        report::write(dir, &run, &judge::judge(&run), &whys)?;
+        Reported::write(dir)?;
     }
     let finish = ended?;
     if let Err(why) = stopped {

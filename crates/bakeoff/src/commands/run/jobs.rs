@@ -12,18 +12,14 @@ use plan::Plan;
 const OVERHEAD_BYTES: u64 = 512 << 20;
 
 /// The number of trials to run at a time on a prepared machine.
-pub(super) fn for_machine(
-    requested: Option<u16>,
-    plan: &Plan,
-    machine: &dyn Machine,
-) -> Result<usize> {
-    for_plan(requested, plan, machine.ns_per_instruction().is_some())
+pub(super) fn for_machine(jobs: Option<u16>, plan: &Plan, machine: &dyn Machine) -> Result<usize> {
+    for_plan(jobs, plan, machine.ns_per_instruction().is_some())
 }
 
 /// The number of trials that a run of this plan would run at a time, for forecasts. `counted` is whether instructions
 /// would be counted.
 pub(in crate::commands) fn for_plan(
-    requested: Option<u16>,
+    jobs: Option<u16>,
     plan: &Plan,
     counted: bool,
 ) -> Result<usize> {
@@ -32,7 +28,7 @@ pub(in crate::commands) fn for_plan(
         available_bytes: host::available_bytes(),
         guest_bytes: plan.machine.memory_bytes + OVERHEAD_BYTES,
     };
-    choose(requested.map(usize::from), counted, cpus, memory)
+    choose(jobs.map(usize::from), counted, cpus, memory)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -42,9 +38,9 @@ struct Memory {
     guest_bytes: u64,
 }
 
-fn choose(requested: Option<usize>, counted: bool, cpus: usize, memory: Memory) -> Result<usize> {
+fn choose(jobs: Option<usize>, counted: bool, cpus: usize, memory: Memory) -> Result<usize> {
     let fit = (memory.available_bytes / memory.guest_bytes) as usize;
-    match (requested, counted) {
+    match (jobs, counted) {
         (None | Some(1), false) => Ok(1),
         (Some(jobs), false) => bail!(
             "trials at a time by the wall clock: --jobs {jobs} (they would disturb each other: leave --jobs out, or write \
@@ -65,17 +61,12 @@ fn choose(requested: Option<usize>, counted: bool, cpus: usize, memory: Memory) 
 mod tests {
     use super::*;
 
-    fn check(
-        requested: Option<usize>,
-        counted: bool,
-        available_gib: u64,
-        want: Result<usize, &str>,
-    ) {
+    fn check(jobs: Option<usize>, counted: bool, available_gib: u64, want: Result<usize, &str>) {
         let memory = Memory {
             available_bytes: available_gib << 30,
             guest_bytes: 2 << 30,
         };
-        let got = choose(requested, counted, 4, memory).map_err(|why| why.to_string());
+        let got = choose(jobs, counted, 4, memory).map_err(|why| why.to_string());
         match (got, want) {
             (Ok(jobs), Ok(want)) => assert_eq!(jobs, want),
             (Err(why), Err(want)) => assert!(why.contains(want), "{why}"),

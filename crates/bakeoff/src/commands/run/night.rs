@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use anyhow::{Context, Result, bail};
@@ -162,10 +162,7 @@ fn end(night_run: &NightRun<'_>) -> Result<End> {
         );
     }
     let end = index::gate_end(&index, night_run.args.options.fail_on)?;
-    let night = night_run
-        .night
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner);
+    let night = night_run.lock_night();
     let failed = night.plans.iter().filter(|plan| plan.failure.is_some());
     let failed: Vec<&str> = failed.map(|plan| plan.name.as_str()).collect();
     match end {
@@ -244,9 +241,8 @@ fn most_error_rate(args: &RunArgs, named: &[(String, PathBuf)], out: &Path) -> R
     let all = read_all(&plans, |_| Ok(()))?;
     let family = all.iter().map(|checked| checked.plan.comparisons()).sum();
     let max_error_rate = error_rate_of_plans(index::rates(&args.night.rates).gate, family);
-    let mistakes = all
-        .iter()
-        .filter_map(|checked| too_few_blocks(checked, max_error_rate));
+    let plans = all.iter();
+    let mistakes = plans.filter_map(|checked| too_few_blocks(checked, max_error_rate));
     refuse_mistakes(&mistakes.collect::<Vec<_>>())?;
     Ok(Some(max_error_rate))
 }
@@ -257,10 +253,10 @@ fn all_plan_args(
     out: &Path,
     most_error_rate: Option<f64>,
 ) -> Vec<PlanArgs> {
-    let plans = named.iter();
-    plans
-        .map(|(name, plan)| plan_args(args, plan, Some(out.join(name)), most_error_rate))
-        .collect()
+    let with_args = |(name, plan): &(String, PathBuf)| {
+        plan_args(args, plan, Some(out.join(name)), most_error_rate)
+    };
+    named.iter().map(with_args).collect()
 }
 
 /// The error message for a plan with too few blocks to show anything at an error rate.
@@ -365,7 +361,7 @@ impl NightRun<'_> {
             if self.interrupted.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            let name = self.name(index);
+            let name = self.lock_night().plans[index].name.clone();
             let title = format!("{name}: plan {} of {}", index + 1, plans.len());
             let failure = self.run_plan(checked, &name, &title);
             let failure = failure.unwrap_or_else(|why| Some(format!("{why:#}")));
@@ -376,9 +372,8 @@ impl NightRun<'_> {
         }
     }
 
-    fn name(&self, index: usize) -> String {
-        let night = self.night.lock().unwrap_or_else(PoisonError::into_inner);
-        night.plans[index].name.clone()
+    fn lock_night(&self) -> MutexGuard<'_, Night> {
+        self.night.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Runs one plan, unless it is over. Returns why it has no result, if it has none.
@@ -443,7 +438,7 @@ impl NightRun<'_> {
 
     /// Records a plan's failure, if any, and writes the index.
     fn update(&self, failed: Option<(usize, String)>) -> Result<Index> {
-        let mut night = self.night.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut night = self.lock_night();
         if let Some((index, failure)) = failed {
             night.plans[index].failure = Some(failure);
         }
@@ -452,11 +447,11 @@ impl NightRun<'_> {
         let dir = out
             .canonicalize()
             .with_context(|| format!("cannot find {}", out.display()))?;
-        let whole = NightDir {
+        let night_dir = NightDir {
             dir,
             only: BTreeSet::new(),
         };
-        index::write(self.out, &[whole], self.rates)
+        index::write(self.out, &[night_dir], self.rates)
             .with_context(|| format!("cannot write {INDEX}"))
     }
 

@@ -81,21 +81,15 @@ fn describe(change: &Change) -> String {
         (Some(_), None) if key == "why" => "it began with --why, which is not given now".into(),
         (None, Some(_)) if key == "why" => "it began without --why, which is given now".into(),
         (Some(before), Some(after)) => {
-            format!("{key} was {}, is {}", show_value(before), show_value(after))
+            format!("{key} was {}, is {}", show(before), show(after))
         }
-        (Some(before), None) => format!(
-            "{key} was {}, and is not in the plan now",
-            show_value(before)
-        ),
-        (None, Some(after)) => format!(
-            "{key} was not in the plan, and is {} now",
-            show_value(after)
-        ),
+        (Some(before), None) => format!("{key} was {}, and is not in the plan now", show(before)),
+        (None, Some(after)) => format!("{key} was not in the plan, and is {} now", show(after)),
         (None, None) => format!("{key} changed"),
     }
 }
 
-fn show_value(value: &Value) -> String {
+fn show(value: &Value) -> String {
     match value {
         Value::Table(table) if table.is_empty() => "an empty table".into(),
         Value::Table(table) => {

@@ -24,11 +24,8 @@ pub(super) struct Tally {
 impl Tally {
     /// Share of a verdict among the verdicts on all arms of all runs.
     pub(super) fn share(&self, verdict: Verdict) -> f64 {
-        let count = self
-            .verdicts
-            .iter()
-            .filter(|other| **other == verdict)
-            .count();
+        let verdicts = self.verdicts.iter();
+        let count = verdicts.filter(|other| **other == verdict).count();
         count as f64 / self.verdicts.len().max(1) as f64
     }
 

@@ -86,22 +86,18 @@ pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
     };
     let end = run::run_with_resume_command(&run_args, json, || resume_command(args, what))?;
     let after = rundir::load(&run::directory(&run_args), &workload::check)?;
-    let tried: Vec<Tried> = settings
-        .iter()
-        .map(|setting| tried(setting, arms))
-        .collect();
-    let found = judge(&after, workload, arms, &tried);
+    let tried = settings.iter().map(|setting| tried(setting, arms));
+    let tried: Vec<Tried> = tried.collect();
+    let confirmation = judge(&after, workload, arms, &tried);
     if json {
-        print_json(&judge::report::confirmation_json(&found))?;
+        print_json(&judge::report::confirmation_json(&confirmation))?;
     } else if args.markdown {
-        out::text(&judge::report::confirmation_markdown(&found));
+        out::text(&judge::report::confirmation_markdown(&confirmation));
     } else {
-        out::text(&format!(
-            "\n{}",
-            judge::report::confirmation_terminal(&found, width())
-        ));
+        let text = judge::report::confirmation_terminal(&confirmation, width());
+        out::text(&format!("\n{text}"));
     }
-    check_not_empty(&found, &after)?;
+    check_not_empty(&confirmation, &after)?;
     Ok(end)
 }
 
@@ -112,8 +108,8 @@ fn cost_line(before: &Run, workload: &str, text: &str) -> Result<String> {
     let (arms, blocks) = (plan.arms.len(), plan.design.max_blocks);
     let trials = arms as u32 * blocks;
     let time = forecast::mean_trial(&before.entries, workload).map_or_else(String::new, |trial| {
-        let whole = units::show_duration(Duration::from_secs((trial * trials).as_secs().max(1)));
-        format!(", about {whole} at what a trial took before, one at a time")
+        let total = units::show_duration(Duration::from_secs((trial * trials).as_secs().max(1)));
+        format!(", about {total} at what a trial took before, one at a time")
     });
     Ok(format!(
         "confirming: up to {trials} trials ({arms} arms, {blocks} blocks){time}"
@@ -160,8 +156,8 @@ fn without_lines(why: anyhow::Error) -> anyhow::Error {
 }
 
 /// Returns an error with the last trial's failure if no setting could be tried.
-fn check_not_empty(found: &Confirmation, run: &Run) -> Result<()> {
-    let mut settings = found.settings.iter();
+fn check_not_empty(confirmation: &Confirmation, run: &Run) -> Result<()> {
+    let mut settings = confirmation.settings.iter();
     if settings.any(|setting| !setting.metrics.is_empty()) {
         return Ok(());
     }

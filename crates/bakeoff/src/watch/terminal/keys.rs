@@ -45,7 +45,7 @@ impl Choice {
     }
 
     /// Handles a key.
-    pub(super) fn handle_key(&mut self, now: &Snapshot, key: KeyEvent) -> Step {
+    pub(super) fn handle(&mut self, now: &Snapshot, key: KeyEvent) -> Step {
         let all = now.attempts.len();
         match key.code {
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => {

@@ -400,8 +400,8 @@ fn trials(view: View<'_>, rows: usize) -> Vec<Line<'static>> {
     let newest = chosen.map_or(all, |index| {
         all.min(index + rows.div_ceil(2)).max(all.min(rows))
     });
-    let shown = (newest.saturating_sub(rows)..newest).rev();
-    shown
+    let indexes = (newest.saturating_sub(rows)..newest).rev();
+    indexes
         .map(|index| {
             let [number, block, arm, state, figure] = document::attempt(now, index);
             let line = text(&format!("{number} block {block} {arm}: {state} {figure}"));

@@ -285,7 +285,7 @@ fn a_plain_palette_has_no_colours() {
 }
 
 fn press(choice: &mut Choice, now: &Snapshot, code: KeyCode) -> Step {
-    choice.handle_key(now, KeyEvent::new(code, KeyModifiers::NONE))
+    choice.handle(now, KeyEvent::new(code, KeyModifiers::NONE))
 }
 
 #[test]
@@ -333,5 +333,5 @@ fn keys_show_help_and_quit() {
     assert_eq!(press(&mut choice, &now, KeyCode::Esc), Step::Leave);
     assert_eq!(press(&mut choice, &now, KeyCode::Char('q')), Step::Leave);
     let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-    assert_eq!(choice.handle_key(&now, ctrl_c), Step::Leave);
+    assert_eq!(choice.handle(&now, ctrl_c), Step::Leave);
 }

@@ -1,4 +1,4 @@
-//! `[arm.NAME]`: what is compared.
+//! `[arm.NAME]`: the arms to compare.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -29,57 +29,57 @@ pub struct Arm {
     pub line: usize,
     /// Its kernel.
     pub kernel: KernelRef,
-    /// Added to the kernel's command line.
+    /// Additions to the kernel command line.
     pub cmdline: String,
-    /// Set before services start, dotted names.
+    /// Sysctls to set before services start, by dotted name.
     pub sysctl: BTreeMap<String, String>,
-    /// CPUs that it has, where that is not what the machine gives to all.
+    /// Its number of CPUs; `None` for the machine's.
     pub cpus: Option<u32>,
-    /// What it changes beyond the kernel.
+    /// Its changes beyond the kernel.
     pub tuning: Tuning,
     /// Who chose its settings, and why.
     pub tuned: TuningNote,
 }
 
-/// What an arm changes in the services, and what is taken from them.
+/// An arm's changes to the services and their resources.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tuning {
-    /// Added to the environment of services.
+    /// Additional environment variables of services.
     pub env: BTreeMap<String, String>,
-    /// Directives for the configuration of a workload's first server; each takes the place of bakeoff's of that name.
+    /// Directives for the configuration of a workload's first server; each replaces bakeoff's of the same name.
     pub config: String,
     /// A whole configuration for that server in place of bakeoff's.
     pub config_file: Option<ConfigFile>,
-    /// The same for servers that are named.
+    /// Changes to the configurations of other servers, by the server's name.
     pub server_config: BTreeMap<String, ConfigChange>,
-    /// Absolute paths of programs to be started in place of a service's own, by the service's name.
+    /// Absolute paths of programs to start in place of a service's, by the service's name.
     pub programs: BTreeMap<String, String>,
-    /// Share of every CPU that is taken away while the load runs: a slow-down whose size is known.
+    /// Share of every CPU to take away while the load runs, as a slowdown of known size.
     pub injected_slowdown: f64,
-    /// Time from one stretch that is taken away to the next, where not the usual one.
+    /// Period of the injected slowdown; `None` for the default.
     pub injected_period: Option<Duration>,
-    /// Instructions that one function of the kernel costs more: a cost whose size and place are known.
+    /// Additional instructions of one kernel function, as a cost of known size and place.
     pub injected_cost: Option<InjectedCost>,
-    /// I/O scheduler of the workload's own disk; empty for the kernel's choice.
+    /// I/O scheduler of the workload's separate disk; empty for the kernel's default.
     pub io_scheduler: String,
-    /// Settings of that disk's queue and of its scheduler, by their files' names.
+    /// Settings of that disk's queue and of its scheduler, by file name.
     pub queue: BTreeMap<String, String>,
-    /// File system of the workload's own disk, where the arm names one.
+    /// File system of the workload's separate disk; `None` for the default.
     pub file_system: Option<FileSystem>,
-    /// Files that a process of its services may have open; as many as bakeoff may where not given.
+    /// Limit of open files of a service's process; `None` for bakeoff's limit.
     pub nofile: Option<u32>,
-    /// What is written to files of debugfs before anything is started, by their paths below it.
+    /// Values to write to files of debugfs before anything is started, by path below debugfs.
     pub debugfs: BTreeMap<String, String>,
-    /// Scheduler that the kernel runs in place of its own.
+    /// CPU scheduler that replaces the kernel's.
     pub scheduler: Option<Scheduler>,
 }
 
-/// A function of the kernel, and how many instructions are executed more at each call of it.
+/// A kernel function that executes additional instructions.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InjectedCost {
     /// Its name in `/proc/kallsyms`.
     pub function: String,
-    /// More at each call, those of the probe itself not counted.
+    /// Additional instructions per call, without those of the probe itself.
     pub instructions: u32,
 }
 
@@ -89,36 +89,37 @@ impl Tuning {
         !self.config.is_empty() || self.config_file.is_some() || !self.server_config.is_empty()
     }
 
-    /// The texts of all files that it takes configurations from, by their paths.
+    /// All configuration files that it uses.
     pub fn config_files(&self) -> impl Iterator<Item = &ConfigFile> {
-        let named = self.server_config.values();
-        let named = named.filter_map(|change| change.file.as_ref());
-        self.config_file.iter().chain(named)
+        let changes = self.server_config.values();
+        let server_files = changes.filter_map(|change| change.file.as_ref());
+        self.config_file.iter().chain(server_files)
     }
 }
 
-/// What an arm changes in the configuration of one server.
+/// An arm's change to the configuration of one server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigChange {
-    /// Directives; each takes the place of bakeoff's of that name, or is added.
+    /// Directives; each replaces bakeoff's of the same name, or is added.
     pub directives: String,
     /// A whole configuration in place of bakeoff's.
     pub file: Option<ConfigFile>,
 }
 
-/// A configuration file of the user's.
+/// A configuration file of the user.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ConfigFile {
-    /// Where it was found, for messages.
+    /// Its path, for messages.
     pub path: String,
-    /// Its text; empty in a plan that is read again after its run.
+    /// Its text; empty if the plan is read again after its run.
     pub text: String,
 }
 
-/// Where the kernels of a plan come from.
+/// What is needed to read arms.
 #[derive(Clone, Copy)]
-pub(crate) struct Kernels<'c> {
+pub(crate) struct ArmContext<'c> {
     pub(crate) machine: &'c MachinePlan,
+    /// Directory of relative paths.
     pub(crate) base: &'c Path,
     pub(crate) checks: &'c Checks<'c>,
 }
@@ -126,7 +127,7 @@ pub(crate) struct Kernels<'c> {
 pub(crate) fn read_arms(
     top: &Fields<'_>,
     baseline: Option<&str>,
-    kernels: Kernels<'_>,
+    context: ArmContext<'_>,
 ) -> Option<Vec<Arm>> {
     let Some(table) = top.table("arm") else {
         top.missing(
@@ -149,17 +150,17 @@ pub(crate) fn read_arms(
         let what = format!("baseline is not an arm: {baseline:?}");
         top.wrong("baseline", what, remedy_among(baseline, &names));
     }
-    let mut arms: Vec<Arm> = tables
+    let arms: Vec<Option<Arm>> = tables
         .iter()
-        .map(|(name, fields)| read_arm(name, fields, kernels))
-        .collect::<Vec<_>>()
-        .into_iter()
-        .collect::<Option<_>>()?;
+        .map(|(name, fields)| read_arm(name, fields, context))
+        .collect();
+    // Only now, so that mistakes in all arms are noted.
+    let mut arms = arms.into_iter().collect::<Option<Vec<Arm>>>()?;
     arms.sort_by_key(|arm| Some(arm.name.as_str()) != baseline);
     Some(arms)
 }
 
-/// What an arm changes must fit the servers that the workloads have.
+/// Checks that each arm's tuning fits the workloads' servers.
 pub(crate) fn check_tunings(
     top: &Fields<'_>,
     arms: &[Arm],
@@ -187,41 +188,42 @@ pub(crate) fn check_tunings(
     }
 }
 
-/// A program in the place of one that nobody starts would change nothing.
+/// Refuses programs of services that no workload starts.
 fn check_programs(fields: &Fields<'_>, tuning: &Tuning, services: &[&str]) {
     if services.is_empty() && !tuning.programs.is_empty() {
         let what = "program without a workload that starts a service";
         fields.wrong("program", what, "remove it");
         return;
     }
-    let named = tuning.programs.keys().map(String::as_str);
-    for service in named.filter(|service| !services.contains(service)) {
-        let what = format!("program of a service that no workload has: {service:?}");
-        fields.wrong("program", what, remedy_among(service, services));
+    for service in tuning.programs.keys() {
+        if !services.contains(&service.as_str()) {
+            let what = format!("program of a service that no workload has: {service:?}");
+            fields.wrong("program", what, remedy_among(service, services));
+        }
     }
 }
 
-fn read_arm(name: &str, fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<Arm> {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-    if name.is_empty() || name.len() > 40 || !name.chars().all(plain) {
+fn read_arm(name: &str, fields: &Fields<'_>, context: ArmContext<'_>) -> Option<Arm> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+    if name.is_empty() || name.len() > 40 || !name.chars().all(is_allowed) {
         let what = format!("arm name of other than letters, digits and . _ + -: {name:?}");
         fields.wrong("", what, "rename the arm, 40 characters at most");
     }
-    if is_of_another_kind(fields, kernels.machine.kind) {
+    if refuse_other_kind(fields, context.machine.kind) {
         return None;
     }
-    let kernel = match kernels.machine.kind {
-        MachineKind::Qemu | MachineKind::Ssh => read_kernel(fields, kernels),
+    let kernel = match context.machine.kind {
+        MachineKind::Qemu | MachineKind::Ssh => read_kernel(fields, context),
         MachineKind::Local => read_running(fields),
-        MachineKind::Url => return read_remote(name, fields, *kernels.checks),
+        MachineKind::Url => return read_remote(name, fields, *context.checks),
     };
     let cmdline = read_cmdline(fields);
     let sysctl = fields
         .table("sysctl")
         .map(|table| read_sysctl(&table))
         .unwrap_or_default();
-    let cpus = read_cpus(fields, kernels.machine);
-    let tuning = read_tuning(fields, kernels, cpus);
+    let cpus = read_cpus(fields, context.machine);
+    let tuning = read_tuning(fields, context, cpus);
     let tuned = read_tuning_note(fields);
     fields.finish();
     let line = fields.line_of("kernel");
@@ -249,8 +251,8 @@ pub(crate) fn read_cmdline(fields: &Fields<'_>) -> String {
     cmdline.into()
 }
 
-/// Arms on machines of different kinds differ in all but what is asked about.
-fn is_of_another_kind(fields: &Fields<'_>, kind: MachineKind) -> bool {
+/// Refuses keys of another kind of machine, as all arms must be on one kind; `true` if there is one.
+fn refuse_other_kind(fields: &Fields<'_>, kind: MachineKind) -> bool {
     let key = match kind {
         _ if fields.has("kind") => "kind",
         MachineKind::Url if fields.has("kernel") && !fields.has("url") => "kernel",
@@ -266,7 +268,7 @@ fn is_of_another_kind(fields: &Fields<'_>, kind: MachineKind) -> bool {
     true
 }
 
-/// An arm that is a system on the network: nothing in it can be changed from here.
+/// Reads an arm that is a system on the network, which bakeoff cannot change.
 fn read_remote(name: &str, fields: &Fields<'_>, checks: Checks<'_>) -> Option<Arm> {
     let target = read_target(fields, checks);
     let tuned = read_tuning_note(fields);
@@ -294,7 +296,7 @@ fn read_cpus(fields: &Fields<'_>, machine: &MachinePlan) -> Option<u32> {
     Some(cpus)
 }
 
-/// The kernel of an arm that runs where bakeoff runs.
+/// Reads the kernel of an arm on this host.
 fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
     const REMEDY: &str = "remove it: the kernel is the one that runs";
     if fields.has("cmdline") {
@@ -310,7 +312,7 @@ fn read_running(fields: &Fields<'_>) -> Option<KernelRef> {
     }
 }
 
-fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> Tuning {
+fn read_tuning(fields: &Fields<'_>, context: ArmContext<'_>, cpus: Option<u32>) -> Tuning {
     let pairs = |key: &str| -> Vec<(String, String)> {
         let table = fields.table(key);
         let scalars = table.map(|table| table.scalars()).unwrap_or_default();
@@ -336,13 +338,13 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> 
             );
         }
     }
-    let (config, named) = read_config(fields);
-    let (config_file, named_files) = read_config_files(fields, kernels);
+    let (config, server_directives) = read_config(fields);
+    let (config_file, server_files) = read_config_files(fields, context);
     let mut server_config: BTreeMap<String, ConfigChange> = BTreeMap::new();
-    for (service, directives) in named {
+    for (service, directives) in server_directives {
         server_config.entry(service).or_default().directives = directives;
     }
-    for (service, file) in named_files {
+    for (service, file) in server_files {
         server_config.entry(service).or_default().file = Some(file);
     }
     let io_scheduler = read_io_scheduler(fields);
@@ -357,38 +359,37 @@ fn read_tuning(fields: &Fields<'_>, kernels: Kernels<'_>, cpus: Option<u32>) -> 
         programs: programs.into_iter().collect(),
         injected_slowdown: fields.share("injected_slowdown", 0.0, 0.5).unwrap_or(0.0),
         injected_period: read_injected_period(fields),
-        injected_cost: read_injected_cost(fields, kernels.machine.kind),
-        nofile: fields.count("nofile", NOFILE).map(|most| most as u32),
-        debugfs: read_debugfs(fields, kernels.machine.kind),
-        scheduler: scheduler::read(fields, kernels.machine, cpus),
+        injected_cost: read_injected_cost(fields, context.machine.kind),
+        nofile: fields.count("nofile", NOFILE).map(|limit| limit as u32),
+        debugfs: read_debugfs(fields, context.machine.kind),
+        scheduler: scheduler::read(fields, context.machine, cpus),
     }
 }
 
-/// `config`: lines for the first server of each workload, or a table of lines by the server's name.
+/// Reads `config`: lines for the first server of each workload, or a table of lines by server.
 fn read_config(fields: &Fields<'_>) -> (String, Vec<(String, String)>) {
     if !fields.is_table("config") {
         return (fields.lines("config").unwrap_or_default(), Vec::new());
     }
     let table = fields.table("config").expect("config is a table");
-    let named = table.keys().into_iter().filter_map(|service| {
+    let servers = table.keys().into_iter().filter_map(|service| {
         let lines = table.lines(service)?;
         Some((service.to_string(), lines))
     });
-    (String::new(), named.collect())
+    (String::new(), servers.collect())
 }
 
-/// Longest configuration file: it travels to the guest with the job.
+/// Longest configuration file, in bytes. It is sent to the guest with the job.
 const LONGEST_CONFIG: usize = 256 << 10;
 
-/// `config_file`: a path for the first server of each workload, or a table of paths by the server's name.
+/// Reads `config_file`: a path for the first server of each workload, or a table of paths by server.
 fn read_config_files(
     fields: &Fields<'_>,
-    kernels: Kernels<'_>,
+    context: ArmContext<'_>,
 ) -> (Option<ConfigFile>, Vec<(String, ConfigFile)>) {
     let read = |fields: &Fields<'_>, key: &str| {
         let path = fields.text(key)?;
-        let read = (kernels.checks.file)(&kernels.base.join(path));
-        let why = match read {
+        let why = match (context.checks.file)(&context.base.join(path)) {
             Ok(text) if text.len() <= LONGEST_CONFIG => {
                 let path = path.into();
                 return Some(ConfigFile { path, text });
@@ -407,17 +408,15 @@ fn read_config_files(
         return (read(fields, "config_file"), Vec::new());
     }
     let table = fields.table("config_file").expect("config_file is a table");
-    let named = table
-        .keys()
-        .into_iter()
-        .filter_map(|service| Some((service.to_string(), read(&table, service)?)));
-    (None, named.collect())
+    let servers = table.keys().into_iter();
+    let servers = servers.filter_map(|service| Some((service.into(), read(&table, service)?)));
+    (None, servers.collect())
 }
 
-/// Fewer files than the least and no server starts; the most is what bakeoff gives them.
+/// Limits of open files: with fewer no server starts, and bakeoff gives services no more.
 const NOFILE: RangeInclusive<u64> = 16..=1 << 20;
 
-/// Kernels of today have these; which of them one has been built with shows when it is set.
+/// I/O schedulers of current kernels. Whether a kernel was built with one shows when it is set.
 pub(crate) const IO_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 
 fn read_injected_period(fields: &Fields<'_>) -> Option<Duration> {
@@ -460,7 +459,7 @@ fn read_injected_cost(fields: &Fields<'_>, kind: MachineKind) -> Option<Injected
         }
         fits
     });
-    // One program of BPF may be a million long.
+    // A BPF program may have a million instructions.
     let instructions = table.count("instructions", 1..=900_000);
     table.finish();
     Some(InjectedCost {
@@ -485,8 +484,8 @@ fn read_debugfs(fields: &Fields<'_>, kind: MachineKind) -> BTreeMap<String, Stri
     }
     let mut files = BTreeMap::new();
     for (name, value) in table.scalars() {
-        let is_step = |part: &str| part.is_empty() || part == "." || part == "..";
-        if name.contains('\0') || name.split('/').any(is_step) {
+        let is_special = |part: &str| part.is_empty() || part == "." || part == "..";
+        if name.contains('\0') || name.split('/').any(is_special) {
             let what = format!("not a path below debugfs: {name:?}");
             table.wrong(name, what, "write it as \"sched/features\"");
         }
@@ -495,21 +494,21 @@ fn read_debugfs(fields: &Fields<'_>, kind: MachineKind) -> BTreeMap<String, Stri
     files
 }
 
-fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
-    let Kernels { base, checks, .. } = kernels;
+fn read_kernel(fields: &Fields<'_>, context: ArmContext<'_>) -> Option<KernelRef> {
+    let ArmContext { base, checks, .. } = context;
     if !fields.has("kernel") {
         fields.missing("kernel", "\"debian:bookworm/6.1\"");
     }
     let modules = fields.text("modules").map(|dir| base.join(dir));
     match kernel::read(fields.text("kernel")?, modules) {
         Ok(KernelRef::Running) => {
-            let kind = kernels.machine.kind.word();
+            let kind = context.machine.kind.word();
             let what = format!("kernel \"running\" on a machine of kind \"{kind}\"");
             fields.wrong("kernel", what, kernel::FORMS);
         }
         Err(why) => fields.wrong("kernel", why, kernel::FORMS),
         Ok(kernel) => {
-            let kernel = kernel.settled(base);
+            let kernel = kernel.resolved(base);
             match (checks.kernel)(&kernel) {
                 Ok(()) => return Some(kernel),
                 Err(why) => fields.wrong("kernel", why, ""),
@@ -522,7 +521,7 @@ fn read_kernel(fields: &Fields<'_>, kernels: Kernels<'_>) -> Option<KernelRef> {
 pub(crate) fn read_sysctl(fields: &Fields<'_>) -> BTreeMap<String, String> {
     let mut sysctl = BTreeMap::new();
     for (name, value) in fields.scalars() {
-        if !sysctl::name_is_good(name) {
+        if !sysctl::is_name(name) {
             let what = format!("not a sysctl name: {name:?}");
             fields.wrong(
                 name,

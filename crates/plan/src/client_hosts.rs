@@ -1,4 +1,4 @@
-//! `clients = ["ssh:HOST", ...]` of `[machine]`: hosts that share out the clients.
+//! `clients = ["ssh:HOST", ...]` of `[machine]`: hosts that share the clients.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use crate::ssh;
 /// Most hosts of a plan: the experiments of 1999 had 144.
 pub const MOST_CLIENT_HOSTS: usize = 256;
 
-/// A host that clients run on.
+/// A host of clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientHost {
-    /// A destination of the program `ssh`: `user@client1`.
+    /// Its ssh destination: `user@client1`.
     pub name: String,
-    /// A configuration of that program (`ssh -F`), in place of the user's.
+    /// Configuration of ssh (`ssh -F`); `None` for the user's.
     pub config: Option<PathBuf>,
     /// Line of the plan that names it.
     pub line: usize,
@@ -23,7 +23,7 @@ pub struct ClientHost {
 
 const EXAMPLE: &str = "clients = [\"ssh:client1\", \"ssh:client2\"]";
 
-/// Reads the hosts; none where clients are no list. A configuration of ssh begins at `base`.
+/// Reads the hosts; empty if `clients` is not a list. The path of a configuration of ssh is resolved against `base`.
 pub(crate) fn read_client_hosts(
     fields: &Fields<'_>,
     kind: MachineKind,
@@ -32,27 +32,27 @@ pub(crate) fn read_client_hosts(
     if !fields.is_list("clients") {
         return Vec::new();
     }
-    let listed = fields.texts("clients").unwrap_or_default();
+    let texts = fields.texts("clients").unwrap_or_default();
     let config = fields.text("ssh_config").map(|path| base.join(path));
-    if listed.is_empty() {
-        let remedy = match refused(kind) {
+    if texts.is_empty() {
+        let remedy = match unreachable_remedy(kind) {
             Some(_) => "remove it: the machine chooses where clients are".to_string(),
             None => format!("write {EXAMPLE}, or remove it: clients are then on this host"),
         };
         fields.wrong("clients", "clients on no host: []", remedy);
         return Vec::new();
     }
-    if let Some(why) = refused(kind) {
+    if let Some(remedy) = unreachable_remedy(kind) {
         let what = format!(
             "clients on hosts with a machine of kind \"{}\"",
             kind.word()
         );
-        fields.wrong("clients", what, why);
+        fields.wrong("clients", what, remedy);
         return Vec::new();
     }
     let mut names = BTreeSet::new();
     let mut hosts = Vec::new();
-    for text in &listed {
+    for text in &texts {
         let name = text.strip_prefix("ssh:").filter(|name| ssh::is_word(name));
         let Some(name) = name else {
             let what = format!("no host for clients: {text:?}");
@@ -73,8 +73,8 @@ pub(crate) fn read_client_hosts(
             line: fields.line_of("clients"),
         });
     }
-    if listed.len() > MOST_CLIENT_HOSTS {
-        let what = format!("hosts for clients: {}", listed.len());
+    if texts.len() > MOST_CLIENT_HOSTS {
+        let what = format!("hosts for clients: {}", texts.len());
         fields.wrong(
             "clients",
             what,
@@ -84,8 +84,8 @@ pub(crate) fn read_client_hosts(
     hosts
 }
 
-/// Why other hosts cannot reach the servers of a machine.
-fn refused(kind: MachineKind) -> Option<&'static str> {
+/// The remedy for machines whose servers other hosts cannot reach; `None` if they can.
+fn unreachable_remedy(kind: MachineKind) -> Option<&'static str> {
     match kind {
         MachineKind::Url | MachineKind::Ssh => None,
         MachineKind::Qemu => Some(

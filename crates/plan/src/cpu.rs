@@ -1,31 +1,31 @@
-//! The CPU model of a virtual machine: one of QEMU's models, with features added and taken away.
+//! The CPU model of a virtual machine: one of QEMU's models, with features added and removed.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-/// CPU features that make kernels and the C library use REP string instructions for most copies and fills, as servers of today have
-/// them: `erms` since 2013, `fsrm` since 2019.
+/// CPU features with which kernels and the C library use REP string instructions for most copies and fills. Current servers have them:
+/// `erms` since 2013, `fsrm` since 2019.
 pub const FAST_STRING_FEATURES: [&str; 5] = ["erms", "fsrm", "fzrm", "fsrs", "fsrc"];
 
-/// Those without which no guest is measured under counted instructions: kernels would copy in loops that no server of today runs,
-/// and those of different versions in different ones.
+/// Features required with counted instructions. Without them kernels copy in loops that no current server runs, and that differ between
+/// versions.
 pub const NEEDED_FEATURES: [&str; 2] = ["erms", "fsrm"];
 
-/// What gives a guest a performance monitoring unit. QEMU takes it as a feature, and lists it nowhere.
+/// Feature that gives a guest a performance monitoring unit. QEMU accepts it, and does not list it.
 pub const PERFORMANCE_MONITORING: &str = "pmu";
 
-/// Models of QEMU whose CPUs have no 64-bit mode, without which no kernel of a plan starts.
+/// QEMU's CPU models without 64-bit mode, on which no kernel of a plan boots.
 const MODELS_OF_32_BITS: [&str; 10] = [
     "486", "athlon", "base", "coreduo", "kvm32", "n270", "pentium", "pentium2", "pentium3",
     "qemu32",
 ];
 
-/// The remedy for one of them.
+/// The remedy for a model without 64-bit mode.
 pub const MODELS_OF_64_BITS: &str = "name another, such as \"qemu64\" or \"EPYC\"";
 
-/// The key of the fact that says whether a guest's CPU has a feature; its value is a [`Presence`]'s word.
+/// Key of the fact about a feature of a guest's CPU; its value is the word of a [`Presence`].
 pub fn fact_key(feature: &str) -> String {
     format!("cpu:{feature}")
 }
@@ -35,9 +35,9 @@ pub fn fact_key(feature: &str) -> String {
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Presence {
-    /// It has it.
+    /// The CPU has it.
     Present,
-    /// It lacks it.
+    /// The CPU lacks it.
     Absent,
 }
 
@@ -48,17 +48,17 @@ impl Presence {
     }
 }
 
-/// A CPU model as `-cpu` of QEMU takes it: `Haswell-noTSX,-avx2`.
+/// A CPU model in the form of QEMU's option `-cpu`: `Haswell-noTSX,-avx2`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuModel {
     /// Name of the model.
     pub name: String,
-    /// Features that differ from the model's own, each named once.
+    /// Features that differ from the model, each named once.
     pub features: Vec<(String, Presence)>,
 }
 
 impl CpuModel {
-    /// The model as it is.
+    /// A model without changed features.
     pub fn plain(name: &str) -> Self {
         Self {
             name: name.into(),
@@ -66,12 +66,12 @@ impl CpuModel {
         }
     }
 
-    /// Reads `NAME`, or `NAME,+FEATURE,-FEATURE`. Whether QEMU knows them is not asked here.
+    /// Parses `NAME`, or `NAME,+FEATURE,-FEATURE`. It does not check that QEMU knows them.
     pub fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str = "write it like \"EPYC\" or \"Haswell-noTSX,-avx2\"";
         let is_word = |word: &str| {
-            let good = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-            word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(good)
+            let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+            word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(is_allowed)
         };
         let mut parts = text.split(',').map(str::trim);
         let name = parts.next().unwrap_or_default();
@@ -96,15 +96,15 @@ impl CpuModel {
         Ok(model)
     }
 
-    /// What the model says of a feature, if anything.
+    /// Whether the model adds or removes a feature; `None` if it does neither.
     pub fn asks_for(&self, feature: &str) -> Option<Presence> {
-        let said = self.features.iter().find(|(name, _)| name == feature);
-        said.map(|(_, presence)| *presence)
+        let entry = self.features.iter().find(|(name, _)| name == feature);
+        entry.map(|(_, presence)| *presence)
     }
 
-    /// Whether guests with it can run 64-bit kernels, as far as its name and its features say.
+    /// Whether guests with it can run 64-bit kernels, as far as its name and its features show.
     pub fn has_64_bits(&self) -> bool {
-        // QEMU knows `486` as `486-v1` too.
+        // In QEMU `486` is also `486-v1`.
         let (name, version) = self.name.rsplit_once("-v").unwrap_or((&self.name, "0"));
         let is_version = version.bytes().all(|digit| digit.is_ascii_digit());
         let name = if is_version { name } else { &self.name };
@@ -114,25 +114,28 @@ impl CpuModel {
         }
     }
 
-    /// What guests whose instructions are counted cannot have of it, each with the reason: `without erms and fsrm`.
+    /// Its obstacles to counted instructions, each with the reason: `without erms and fsrm`.
     pub fn uncounted(&self) -> Vec<(String, &'static str)> {
-        let mut found = Vec::new();
+        let mut obstacles = Vec::new();
         if self.name == "host" {
             let why = "only KVM shows a guest the host's CPU";
-            found.push(("\"host\"".into(), why));
+            obstacles.push(("\"host\"".into(), why));
         }
-        let lacking = self.lacking_fast_strings();
-        if !lacking.is_empty() {
+        let removed = self.removed_fast_strings();
+        if !removed.is_empty() {
             let why = "kernels would copy and clear memory in loops that no server of today runs";
-            found.push((format!("without {}", lacking.join(" and ")), why));
+            obstacles.push((format!("without {}", removed.join(" and ")), why));
         }
-        found
+        obstacles
     }
 
-    /// The features of fast strings that are taken away.
-    fn lacking_fast_strings(&self) -> Vec<&'static str> {
-        let is_asked = |feature: &&str| self.asks_for(feature) == Some(Presence::Absent);
-        FAST_STRING_FEATURES.into_iter().filter(is_asked).collect()
+    /// The features of fast strings that it removes.
+    fn removed_fast_strings(&self) -> Vec<&'static str> {
+        let is_removed = |feature: &&str| self.asks_for(feature) == Some(Presence::Absent);
+        FAST_STRING_FEATURES
+            .into_iter()
+            .filter(is_removed)
+            .collect()
     }
 }
 
@@ -166,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_another_option_of_qemu_is_refused() {
+    fn texts_that_could_be_other_options_of_qemu_are_refused() {
         for (text, why) in [
             ("", "not a CPU model: \"\""),
             ("-avx", "not a CPU model"),
@@ -177,8 +180,8 @@ mod tests {
             ("max,-avx,+avx", "CPU feature named twice: avx"),
             ("max -smp 4", "not a CPU model"),
         ] {
-            let said = CpuModel::parse(text).unwrap_err();
-            assert!(said.starts_with(why), "{text:?}: {said}");
+            let error = CpuModel::parse(text).unwrap_err();
+            assert!(error.starts_with(why), "{text:?}: {error}");
         }
     }
 
@@ -201,8 +204,8 @@ mod tests {
     }
 
     #[test]
-    fn fast_strings_that_are_taken_away_are_named() {
+    fn removed_fast_strings_are_named() {
         let model = CpuModel::parse("max,+fsrm,-erms,-avx2").unwrap();
-        assert_eq!(model.lacking_fast_strings(), ["erms"]);
+        assert_eq!(model.removed_fast_strings(), ["erms"]);
     }
 }

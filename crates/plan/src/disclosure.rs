@@ -1,4 +1,4 @@
-//! `[disclosure]`, and `tuned_by` and `tuning_reason` of arms: what no fact tells. Nothing is measured differently for it; it stands in the report.
+//! `[disclosure]`, and `tuned_by` and `tuning_reason` of arms: statements for the report that do not affect measurements.
 
 use crate::fields::Fields;
 
@@ -8,25 +8,25 @@ const LINE: usize = 300;
 /// Most characters of a note.
 const NOTE: usize = 1000;
 
-/// Who measured, who paid, and what else a reader must know.
+/// Who measured, who paid, and what else a reader should know.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Disclosure {
     /// Who measured.
     pub tested_by: Option<String>,
     /// Who paid for it, or lent the machines.
     pub sponsor: Option<String>,
-    /// Since when what is compared can be had by others.
+    /// Since when the compared systems have been available to others.
     pub availability: Option<String>,
-    /// Anything else.
+    /// Any other remark.
     pub note: Option<String>,
 }
 
-/// Who chose an arm's settings, and why. Of an arm without settings: who left it so, and why.
+/// Who chose an arm's settings, or kept the defaults, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TuningNote {
-    /// Who.
+    /// The person or company.
     pub by: Option<String>,
-    /// Why.
+    /// The reason.
     pub reason: Option<String>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) fn read_disclosure(top: &Fields<'_>) -> Disclosure {
     disclosure
 }
 
-/// The keys of an arm.
+/// Reads the keys of an arm.
 pub(crate) fn read_tuning_note(arm: &Fields<'_>) -> TuningNote {
     TuningNote {
         by: stated(arm, "tuned_by", LINE),
@@ -59,7 +59,7 @@ pub(crate) fn read_tuning_note(arm: &Fields<'_>) -> TuningNote {
     }
 }
 
-/// One line of text, if the key is there.
+/// Reads one line of text, if the table has the key.
 fn stated(fields: &Fields<'_>, key: &str, most: usize) -> Option<String> {
     let text = fields.text(key)?.trim();
     let length = text.chars().count();

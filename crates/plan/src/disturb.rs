@@ -1,4 +1,4 @@
-//! Disturbances: what a plan has done to each trial's system on purpose, at the same instants of every window.
+//! `[[disturb]]`: planned disturbances of each trial's system, at the same times of every window.
 
 use std::time::Duration;
 
@@ -15,79 +15,79 @@ mod times;
 use kinds::read_kind;
 use times::read_times;
 
-/// Most times that the disturbances of a plan are carried out in a window, all together: each leaves a record.
+/// Most disturbances in a window, counting each repetition, as each has a record.
 pub const MOST_TIMES: usize = 1000;
 
-/// What may be done to a system.
+/// A kind of disturbance, with its parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, IntoStaticStr, VariantNames)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum DisturbanceKind {
     /// Packets are lost, in each direction.
     Loss {
-        /// Of how many, a fraction.
+        /// Share of lost packets, a fraction.
         share: f64,
     },
-    /// Packets come later, in each direction.
+    /// Packets are delayed, in each direction.
     Delay {
-        /// By so much, in milliseconds.
+        /// Mean delay in milliseconds.
         delay_ms: u64,
-        /// More or less by up to so much.
+        /// Largest deviation from it in milliseconds.
         jitter_ms: u64,
     },
-    /// Packets overtake others, which come later.
+    /// Some packets overtake others, which are delayed.
     Reorder {
-        /// How many overtake, a fraction.
+        /// Share of packets that overtake, a fraction.
         share: f64,
-        /// How much later the others come, in milliseconds.
+        /// Delay of the other packets in milliseconds.
         delay_ms: u64,
     },
-    /// Packets come twice.
+    /// Packets are duplicated.
     Duplicate {
-        /// How many, a fraction.
+        /// Share of duplicated packets, a fraction.
         share: f64,
     },
-    /// One bit of a packet is another.
+    /// One bit of a packet is flipped.
     Corrupt {
-        /// Of how many packets, a fraction.
+        /// Share of corrupted packets, a fraction.
         share: f64,
     },
     /// The server's end of the network is down.
     LinkDown,
     /// The file system of the servers' data and logs is full.
     DiskFull,
-    /// A process takes memory and uses it.
+    /// A process allocates and uses memory.
     Memory {
-        /// How much.
+        /// Its amount.
         bytes: u64,
     },
-    /// A CPU is off.
+    /// A CPU is offline.
     CpuOffline {
-        /// Which, from 1 on.
+        /// Its number, at least 1.
         cpu: u32,
     },
-    /// The time of day is another.
+    /// The wall-clock time is changed.
     ClockStep {
-        /// By so much, in milliseconds.
+        /// The change in milliseconds.
         step_ms: i64,
     },
     /// A worker process of a server is killed, at the beginning and each second after it.
     KillWorker,
-    /// Connections are asked for and never made, from addresses that nobody has.
+    /// SYN packets from unused addresses, without connections.
     SynFlood {
-        /// How many in each second.
+        /// Packets per second.
         rate_per_s: u32,
     },
-    /// Clients ask for pages and hardly read them.
+    /// Clients request pages and read them very slowly.
     SlowClients {
-        /// How many.
+        /// Number of connections.
         connections: u32,
     },
-    /// Servers may open no more files than they have open.
+    /// Servers cannot open any more files.
     Descriptors,
 }
 
-/// What a disturbance takes, and no other may take meanwhile.
+/// A resource that only one disturbance may use at a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Resource {
     Network,
@@ -118,12 +118,12 @@ impl Resource {
 }
 
 impl DisturbanceKind {
-    /// What a plan writes.
+    /// Its name in a plan.
     pub fn word(&self) -> &'static str {
         self.into()
     }
 
-    /// Whether the kernel's network emulator does it.
+    /// Whether the kernel's network emulator (netem) does it.
     pub fn is_netem(&self) -> bool {
         match self {
             Self::Loss { .. }
@@ -143,8 +143,8 @@ impl DisturbanceKind {
         }
     }
 
-    /// Whether it touches only what a trial has to itself: namespaces and processes that end with the agent.
-    fn is_of_trial(&self) -> bool {
+    /// Whether it affects only namespaces and processes of the trial, which end with the agent.
+    fn affects_only_trial(&self) -> bool {
         match self {
             Self::Loss { .. }
             | Self::Delay { .. }
@@ -188,16 +188,16 @@ impl DisturbanceKind {
 pub struct PlannedDisturbance {
     /// Unique in the plan: its `name`, or its kind.
     pub name: String,
-    /// What is done.
+    /// Its kind.
     pub kind: DisturbanceKind,
-    /// When it begins each time, in milliseconds since the window opened; ascending.
+    /// When it begins, in milliseconds since the window opened; ascending.
     pub at_ms: Vec<u64>,
-    /// How long it lasts each time, in milliseconds.
+    /// Its length each time, in milliseconds.
     pub length_ms: u64,
 }
 
-/// What disturbances have to fit.
-pub(crate) struct Ground<'p> {
+/// The rest of the plan, as far as disturbances depend on it.
+pub(crate) struct DisturbContext<'p> {
     pub(crate) machine: &'p MachinePlan,
     pub(crate) arms: &'p [Arm],
     pub(crate) workloads: &'p [WorkloadPlan],
@@ -205,30 +205,33 @@ pub(crate) struct Ground<'p> {
     pub(crate) can_be_disturbed: &'p dyn Fn(&WorkloadPlan) -> bool,
 }
 
-impl Ground<'_> {
+impl DisturbContext<'_> {
     /// The shortest window of all workloads.
     fn window(&self) -> Duration {
-        let windows = self.workloads.iter().map(|one| one.window);
+        let windows = self.workloads.iter().map(|workload| workload.window);
         windows.min().unwrap_or(Duration::MAX)
     }
 }
 
-/// Reads all of `[[disturb]]`.
-pub(crate) fn read_disturbances(top: &Fields<'_>, ground: &Ground<'_>) -> Vec<PlannedDisturbance> {
+/// Reads all `[[disturb]]` tables.
+pub(crate) fn read_disturbances(
+    top: &Fields<'_>,
+    context: &DisturbContext<'_>,
+) -> Vec<PlannedDisturbance> {
     let tables = top.tables("disturb");
     let Some(first) = tables.first() else {
         return Vec::new();
     };
-    check_ground(first, ground);
+    check_context(first, context);
     let mut all = Vec::new();
     for table in &tables {
-        if let Some(one) = read_one(table, ground) {
-            check_name(table, &one.name, &all);
-            check_overlap(table, &one, &all);
-            all.push(one);
+        if let Some(disturbance) = read_disturbance(table, context) {
+            check_name(table, &disturbance.name, &all);
+            check_overlap(table, &disturbance, &all);
+            all.push(disturbance);
         }
     }
-    let times: usize = all.iter().map(|one| one.at_ms.len()).sum();
+    let times: usize = all.iter().map(|disturbance| disturbance.at_ms.len()).sum();
     if times > MOST_TIMES {
         let what = format!("disturbances more often than {MOST_TIMES} times in a window: {times}");
         first.wrong("every", what, "let more time pass between them");
@@ -236,9 +239,9 @@ pub(crate) fn read_disturbances(top: &Fields<'_>, ground: &Ground<'_>) -> Vec<Pl
     all
 }
 
-/// Whether anything can be disturbed here at all.
-fn check_ground(first: &Fields<'_>, ground: &Ground<'_>) {
-    if ground.machine.kind == MachineKind::Url {
+/// Refuses disturbances that the machine, the clients or a workload do not support.
+fn check_context(first: &Fields<'_>, context: &DisturbContext<'_>) {
+    if context.machine.kind == MachineKind::Url {
         let what = "[[disturb]] on a machine of kind \"url\"";
         first.wrong(
             "kind",
@@ -247,13 +250,15 @@ fn check_ground(first: &Fields<'_>, ground: &Ground<'_>) {
         );
         return;
     }
-    if let Some(clients) = ground.machine.clients.filter(|one| *one != Clients::Guest) {
+    if let Some(clients) = context.machine.clients
+        && clients != Clients::Guest
+    {
         let what = format!("[[disturb]] with clients \"{}\"", clients.word());
         let remedy = "write clients = \"guest\" in [machine]: the network that is disturbed lies in the guest";
         first.wrong("kind", what, remedy);
     }
-    for workload in ground.workloads {
-        if !(ground.can_be_disturbed)(workload) {
+    for workload in context.workloads {
+        if !(context.can_be_disturbed)(workload) {
             let what = format!(
                 "[[disturb]] with a workload that ends at the first failure: {}",
                 workload.id
@@ -264,16 +269,16 @@ fn check_ground(first: &Fields<'_>, ground: &Ground<'_>) {
     }
 }
 
-fn read_one(table: &Fields<'_>, ground: &Ground<'_>) -> Option<PlannedDisturbance> {
-    // Of a kind that is not known nobody can say which keys belong to it.
-    let kind = read_kind(table, ground)?;
-    let name = match table.text("name") {
-        Some(name) => name,
-        None => kind.word(),
-    };
+fn read_disturbance(
+    table: &Fields<'_>,
+    context: &DisturbContext<'_>,
+) -> Option<PlannedDisturbance> {
+    // The keys of an unknown kind cannot be checked.
+    let kind = read_kind(table, context)?;
+    let name = table.text("name").unwrap_or_else(|| kind.word());
     let length = read_length(table, &kind);
-    let times = length.and_then(|length| read_times(table, (name, length), ground));
-    // What was not read for a mistake before it is not unknown.
+    let times = length.and_then(|length| read_times(table, name, length, context));
+    // After a mistake some keys were not read, and must not be reported as unknown.
     if times.is_some() {
         table.finish();
     }
@@ -285,7 +290,7 @@ fn read_one(table: &Fields<'_>, ground: &Ground<'_>) -> Option<PlannedDisturbanc
     })
 }
 
-/// `for`; killing a worker takes no time, and counts as a second.
+/// Reads `for`. Killing a worker takes no time, and counts as a second.
 fn read_length(table: &Fields<'_>, kind: &DisturbanceKind) -> Option<Duration> {
     if !table.has("for") {
         if *kind == DisturbanceKind::KillWorker {
@@ -323,41 +328,52 @@ fn check_name(table: &Fields<'_>, name: &str, others: &[PlannedDisturbance]) {
     }
 }
 
-/// Two of one resource would undo each other.
-fn check_overlap(table: &Fields<'_>, one: &PlannedDisturbance, others: &[PlannedDisturbance]) {
-    let resource = one.kind.resource();
-    let spans = |of: &PlannedDisturbance| -> Vec<(u64, u64)> {
-        let span = |at: &u64| (*at, at.saturating_add(of.length_ms));
-        of.at_ms.iter().map(span).collect()
-    };
-    let own = spans(one);
-    let within = own.windows(2).find(|two| two[0].1 > two[1].0);
-    let beside = || {
-        let rivals = others
-            .iter()
-            .filter(|other| other.kind.resource() == resource);
-        rivals.into_iter().find_map(|other| {
-            let theirs = spans(other);
-            let clash = own
-                .iter()
-                .find(|a| theirs.iter().any(|b| a.0 < b.1 && b.0 < a.1));
-            clash.map(|clash| (other.name.clone(), clash.0))
-        })
-    };
-    let found = match within {
-        Some(two) => Some((one.name.clone(), two[1].0)),
-        None => beside(),
-    };
-    if let Some((other, at_ms)) = found {
+/// Refuses a disturbance that overlaps itself or another one of the same resource: they would undo each other.
+fn check_overlap(
+    table: &Fields<'_>,
+    disturbance: &PlannedDisturbance,
+    others: &[PlannedDisturbance],
+) {
+    let resource = disturbance.kind.resource();
+    if let Some((other, at_ms)) = first_overlap(disturbance, others) {
         let key = times::key_of(table);
         let at = units::show_duration(Duration::from_millis(at_ms));
         let what = format!(
             "overlapping disturbances of {}: {} and {other} at {at}",
             resource.word(),
-            one.name
+            disturbance.name
         );
         table.wrong(key, what, "let one end before the other begins");
     }
+}
+
+/// Name of the disturbance that overlaps, and the time in milliseconds.
+fn first_overlap<'p>(
+    disturbance: &'p PlannedDisturbance,
+    others: &'p [PlannedDisturbance],
+) -> Option<(&'p str, u64)> {
+    let length_ms = disturbance.length_ms;
+    for pair in disturbance.at_ms.windows(2) {
+        if pair[0].saturating_add(length_ms) > pair[1] {
+            return Some((&disturbance.name, pair[1]));
+        }
+    }
+    let resource = disturbance.kind.resource();
+    for other in others {
+        if other.kind.resource() != resource {
+            continue;
+        }
+        for at_ms in &disturbance.at_ms {
+            let overlaps = |other_ms: &u64| {
+                *at_ms < other_ms.saturating_add(other.length_ms)
+                    && *other_ms < at_ms.saturating_add(length_ms)
+            };
+            if other.at_ms.iter().any(overlaps) {
+                return Some((&other.name, *at_ms));
+            }
+        }
+    }
+    None
 }
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
-//! Reading a TOML table strictly: every mistake is noted with its line, none ends the reading.
+//! Reads TOML tables strictly. Every mistake is noted with its line, and reading continues.
 //!
-//! A reader asks a table for each key it knows and then calls `finish`, which reports the keys that
-//! nobody asked for. A getter that finds a mistake notes it and returns `None`, so that the caller goes
-//! on with a default and the user hears of all mistakes at once.
+//! A reader calls a getter for each key that it knows and then `finish`, which reports all other keys. A getter that finds a mistake notes
+//! it and returns `None`. The reader continues with a default, so that the user sees all mistakes at once.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,16 +13,17 @@ use toml::de::{DeTable, DeValue};
 use base::input::problem::{Problem, Problems, remedy_among};
 use base::input::units::show_share;
 
-/// A file under reading and the mistakes found so far.
+/// A file being read, with the mistakes so far.
 pub struct Page<'t> {
     file: &'t str,
     text: &'t str,
     problems: RefCell<Vec<Problem>>,
+    /// Lines with syntax errors.
     broken: RefCell<BTreeSet<usize>>,
 }
 
 impl<'t> Page<'t> {
-    /// Starts on `text`, known to the user as `file`.
+    /// Begins to read `text`; messages name it `file`.
     pub fn new(file: &'t str, text: &'t str) -> Self {
         Self {
             file,
@@ -33,7 +33,7 @@ impl<'t> Page<'t> {
         }
     }
 
-    /// Parses the text; syntax errors are noted like any other mistake, as many as there are.
+    /// Parses the text; all syntax errors are noted like other mistakes.
     pub fn parse(&self) -> Spanned<DeTable<'t>> {
         let (table, errors) = DeTable::parse_recoverable(self.text);
         for error in &errors {
@@ -51,19 +51,14 @@ impl<'t> Page<'t> {
     /// Notes a mistake at a place in the text.
     pub fn note(&self, span: &Range<usize>, what: String, remedy: String) {
         let line = self.line(span);
-        // What a line with broken syntax seems to say is nobody's mistake.
+        // Other mistakes in a line with a syntax error follow from that error.
         if !self.broken.borrow().contains(&line) {
-            let problem = self.problem(line, what, remedy);
-            self.problems.borrow_mut().push(problem);
-        }
-    }
-
-    fn problem(&self, line: usize, what: String, remedy: String) -> Problem {
-        Problem {
-            file: self.file.into(),
-            line,
-            what,
-            remedy,
+            self.problems.borrow_mut().push(Problem {
+                file: self.file.into(),
+                line,
+                what,
+                remedy,
+            });
         }
     }
 
@@ -72,7 +67,7 @@ impl<'t> Page<'t> {
         1 + before.split(|byte| *byte == b'\n').skip(1).count()
     }
 
-    /// Ends the reading: the value, or all mistakes in the order of their lines.
+    /// Ends reading; returns the value, or all mistakes in the order of their lines.
     pub fn close<T>(self, value: Option<T>) -> Result<T, Problems> {
         let mut problems = self.problems.into_inner();
         problems.sort_by_key(|problem| problem.line);
@@ -89,13 +84,14 @@ impl<'t> Page<'t> {
     }
 }
 
-/// A table under reading.
+/// A table being read.
 pub struct Fields<'t> {
     page: &'t Page<'t>,
     table: &'t DeTable<'t>,
     span: Range<usize>,
     title: String,
-    asked: RefCell<BTreeSet<String>>,
+    /// Keys that the reader knows.
+    known: RefCell<BTreeSet<String>>,
 }
 
 impl<'t> Fields<'t> {
@@ -110,7 +106,7 @@ impl<'t> Fields<'t> {
             table,
             span,
             title,
-            asked: RefCell::default(),
+            known: RefCell::default(),
         }
     }
 
@@ -119,14 +115,14 @@ impl<'t> Fields<'t> {
         &self.title
     }
 
-    /// Whether the key is written at all.
+    /// Whether the table has the key.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }
 
-    /// Whether a key that may be left out is written. Written or not, it is one of those that are known.
+    /// Whether the table has the key, which is marked as known.
     pub fn takes(&self, key: &str) -> bool {
-        self.ask(key).is_some()
+        self.value(key).is_some()
     }
 
     /// Notes a mistake about a key's value, or about the table when the key is absent.
@@ -135,9 +131,9 @@ impl<'t> Fields<'t> {
         self.page.note(&span, what.into(), remedy.into());
     }
 
-    /// Notes that a key has no place here; it is not called unknown as well.
+    /// Notes that a key is not allowed here, and marks it as known, so that `finish` does not report it again.
     pub fn refuse(&self, key: &str, what: impl Into<String>, remedy: impl Into<String>) {
-        let _ = self.ask(key);
+        let _ = self.value(key);
         self.wrong(key, what, remedy);
     }
 
@@ -154,15 +150,15 @@ impl<'t> Fields<'t> {
             .note(&self.span, what, format!("add {key} = {example}"));
     }
 
-    /// A text.
+    /// Reads a text.
     pub fn text(&self, key: &str) -> Option<&'t str> {
-        match self.ask(key)? {
+        match self.value(key)? {
             DeValue::String(text) => Some(text.as_ref()),
             other => self.mistyped(key, other, "a text in quotes"),
         }
     }
 
-    /// A text that has a form of its own; `read` says what is wrong with it.
+    /// Reads a text of a special form. An error of `read` is a mistake, up to the first comma, and its remedy.
     pub fn read<T>(&self, key: &str, read: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         match read(self.text(key)?) {
             Ok(value) => Some(value),
@@ -174,7 +170,7 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// One word of several.
+    /// Reads one word of several.
     pub fn choice<T: Clone>(&self, key: &str, words: &[(&str, T)]) -> Option<T> {
         let text = self.text(key)?;
         if let Some((_, value)) = words.iter().find(|(word, _)| *word == text) {
@@ -189,7 +185,7 @@ impl<'t> Fields<'t> {
         None
     }
 
-    /// One variant of an enum, by its name.
+    /// Reads a variant of an enum by its name.
     pub fn variant<T>(&self, key: &str) -> Option<T>
     where
         T: strum::VariantArray + Into<&'static str> + Copy,
@@ -201,14 +197,14 @@ impl<'t> Fields<'t> {
         self.choice(key, &words)
     }
 
-    /// A whole number within limits.
+    /// Reads a whole number within limits.
     pub fn count(&self, key: &str, limits: RangeInclusive<u64>) -> Option<u64> {
-        let value = match self.ask(key)? {
+        let value = match self.value(key)? {
             DeValue::Integer(integer) => i128::from_str_radix(integer.as_str(), integer.radix()),
             other => return self.mistyped(key, other, "a whole number"),
         };
-        let fits = value.ok().and_then(|value| u64::try_from(value).ok());
-        let value = fits.filter(|value| limits.contains(value));
+        let value = value.ok().and_then(|value| u64::try_from(value).ok());
+        let value = value.filter(|value| limits.contains(value));
         if value.is_none() {
             let what = format!("{key} out of range: {}", self.written(key));
             let remedy = format!("write {} to {}", limits.start(), limits.end());
@@ -217,9 +213,9 @@ impl<'t> Fields<'t> {
         value
     }
 
-    /// A list of whole numbers within limits, one at least.
+    /// Reads a list of whole numbers within limits, at least one.
     pub fn counts(&self, key: &str, limits: RangeInclusive<u64>) -> Option<Vec<u64>> {
-        let DeValue::Array(items) = self.ask(key)? else {
+        let DeValue::Array(items) = self.value(key)? else {
             return self.mistyped(key, self.table[key].get_ref(), "a list of whole numbers");
         };
         let number = |item: &DeValue<'_>| match item {
@@ -239,9 +235,9 @@ impl<'t> Fields<'t> {
         numbers
     }
 
-    /// A number within limits.
+    /// Reads a number within limits.
     pub fn number(&self, key: &str, limits: RangeInclusive<f64>) -> Option<f64> {
-        let value: Option<f64> = match self.ask(key)? {
+        let value: Option<f64> = match self.value(key)? {
             DeValue::Float(float) => float.as_str().parse().ok(),
             DeValue::Integer(integer) => integer.as_str().parse().ok(),
             other => return self.mistyped(key, other, "a number"),
@@ -255,19 +251,19 @@ impl<'t> Fields<'t> {
         value
     }
 
-    /// A share: `"1%"` or `0.01`, above `low` and up to `high` (fractions).
+    /// Reads a share, `"1%"` or `0.01`, above `low` and up to `high`, which are fractions.
     pub fn share(&self, key: &str, low: f64, high: f64) -> Option<f64> {
         let range = format!("above {} to {}", show_share(low, 3), show_share(high, 3));
         self.share_within(key, |value| low < value && value <= high, &range)
     }
 
-    /// A share of a whole, which may be nothing or all of it.
+    /// Reads a share from 0 to 1.
     pub fn part(&self, key: &str) -> Option<f64> {
         self.share_within(key, |value| (0.0..=1.0).contains(&value), "0 % to 100 %")
     }
 
     fn share_within(&self, key: &str, is_in: impl Fn(f64) -> bool, range: &str) -> Option<f64> {
-        let value = match self.ask(key)? {
+        let value = match self.value(key)? {
             DeValue::String(_) => self.read(key, base::input::units::share)?,
             DeValue::Float(float) => float.as_str().parse().ok()?,
             DeValue::Integer(integer) => integer.as_str().parse().ok()?,
@@ -281,17 +277,17 @@ impl<'t> Fields<'t> {
         None
     }
 
-    /// True or false.
+    /// Reads true or false.
     pub fn flag(&self, key: &str) -> Option<bool> {
-        match self.ask(key)? {
+        match self.value(key)? {
             DeValue::Boolean(value) => Some(*value),
             other => self.mistyped(key, other, "true or false"),
         }
     }
 
-    /// A list of texts.
+    /// Reads a list of texts.
     pub fn texts(&self, key: &str) -> Option<Vec<&'t str>> {
-        let DeValue::Array(items) = self.ask(key)? else {
+        let DeValue::Array(items) = self.value(key)? else {
             return self.mistyped(key, self.table[key].get_ref(), "a list of texts");
         };
         let texts: Option<Vec<_>> = items.iter().map(|item| item.get_ref().as_str()).collect();
@@ -305,9 +301,9 @@ impl<'t> Fields<'t> {
         texts
     }
 
-    /// Lines: one text, or a list of texts.
+    /// Reads lines: one text, or a list of texts.
     pub fn lines(&self, key: &str) -> Option<String> {
-        match self.ask(key)? {
+        match self.value(key)? {
             DeValue::String(text) => Some(text.to_string()),
             DeValue::Array(_) => Some(self.texts(key)?.join("\n")),
             other => self.mistyped(key, other, "a text, or a list of texts"),
@@ -332,15 +328,15 @@ impl<'t> Fields<'t> {
         keys.map(|key| key.get_ref().as_ref()).collect()
     }
 
-    /// A sub-table.
+    /// Reads a sub-table.
     pub fn table(&self, key: &str) -> Option<Fields<'t>> {
-        let DeValue::Table(table) = self.ask(key)? else {
+        let DeValue::Table(table) = self.value(key)? else {
             return self.mistyped(key, self.table[key].get_ref(), "a table");
         };
         Some(self.sub(key, table))
     }
 
-    /// All sub-tables of a table of tables, by name, in the file's order: `[arm.NAME]`.
+    /// Reads all sub-tables by name, in the file's order: `[arm.NAME]`.
     pub fn named_tables(&self) -> Vec<(&'t str, Fields<'t>)> {
         let mut named = Vec::new();
         for key in self.table.keys() {
@@ -348,7 +344,7 @@ impl<'t> Fields<'t> {
             let prefix = self.title.trim_matches(['[', ']']);
             if let Some(mut table) = self.table(name) {
                 table.title = format!("[{prefix}.{name:?}]");
-                // The header, not the parent's first line, is where the user looks.
+                // Mistakes are reported at the table's header, not at the parent's.
                 table.span = key.span();
                 named.push((name, table));
             }
@@ -356,9 +352,9 @@ impl<'t> Fields<'t> {
         named
     }
 
-    /// The tables of a list of tables: `[[workload]]`.
+    /// Reads a list of tables: `[[workload]]`.
     pub fn tables(&self, key: &str) -> Vec<Fields<'t>> {
-        let Some(value) = self.ask(key) else {
+        let Some(value) = self.value(key) else {
             return Vec::new();
         };
         let DeValue::Array(items) = value else {
@@ -380,12 +376,12 @@ impl<'t> Fields<'t> {
         tables
     }
 
-    /// All keys with scalar values, as text: a table of free names such as sysctls.
+    /// Reads all scalar values as text, for tables of arbitrary keys such as sysctls.
     pub fn scalars(&self) -> Vec<(&'t str, String)> {
         let mut scalars = Vec::new();
         for (key, value) in self.table {
             let name = key.get_ref().as_ref();
-            self.asked.borrow_mut().insert(name.into());
+            self.known.borrow_mut().insert(name.into());
             match value.get_ref() {
                 DeValue::String(text) => scalars.push((name, text.to_string())),
                 DeValue::Integer(integer) => scalars.push((name, integer.as_str().into())),
@@ -403,7 +399,7 @@ impl<'t> Fields<'t> {
         scalars
     }
 
-    /// Reports every key of a table that says all by being there.
+    /// Reports every key, for tables without keys.
     pub fn finish_without_keys(&self) {
         for key in self.table.keys() {
             let what = format!("unknown key in {}: {}", self.title, key.get_ref());
@@ -415,13 +411,13 @@ impl<'t> Fields<'t> {
         }
     }
 
-    /// Reports the keys that nobody asked for.
+    /// Reports the keys that are not known.
     pub fn finish(&self) {
-        let asked = self.asked.borrow();
-        let known: Vec<_> = asked.iter().map(String::as_str).collect();
+        let known = self.known.borrow();
+        let known: Vec<_> = known.iter().map(String::as_str).collect();
         for key in self.table.keys() {
             let name = key.get_ref().as_ref();
-            if !asked.contains(name) {
+            if !known.contains(&name) {
                 let what = format!("unknown key in {}: {name}", self.title);
                 self.page
                     .note(&key.span(), what, remedy_among(name, &known));
@@ -441,30 +437,28 @@ impl<'t> Fields<'t> {
         Self::new(self.page, table, span, title)
     }
 
-    fn ask(&self, key: &str) -> Option<&'t DeValue<'t>> {
-        self.asked.borrow_mut().insert(key.into());
+    /// A key's value; the key is marked as known.
+    fn value(&self, key: &str) -> Option<&'t DeValue<'t>> {
+        self.known.borrow_mut().insert(key.into());
         self.table.get(key).map(Spanned::get_ref)
     }
 
-    /// A key's value as it is written.
+    /// A key's value as written in the file.
     pub(crate) fn written(&self, key: &str) -> &'t str {
         self.table
             .get(key)
             .map_or("", |value| &self.page.text[value.span()])
     }
 
-    fn mistyped<T>(&self, key: &str, found: &DeValue<'_>, wanted: &str) -> Option<T> {
-        let what = format!(
-            "wrong type for {key} in {}: {}",
-            self.title,
-            found.type_str()
-        );
-        self.wrong(key, what, format!("write {wanted}"));
+    fn mistyped<T>(&self, key: &str, value: &DeValue<'_>, expected: &str) -> Option<T> {
+        let (title, wrong_type) = (&self.title, value.type_str());
+        let what = format!("wrong type for {key} in {title}: {wrong_type}");
+        self.wrong(key, what, format!("write {expected}"));
         None
     }
 }
 
-/// The name that TOML took apart at its dots: `net.core.somaxconn`.
+/// The name that TOML split at its dots: `net.core.somaxconn`.
 fn dotted(name: &str, table: &DeTable<'_>) -> String {
     match table.iter().next() {
         Some((key, value)) => {

@@ -1,4 +1,4 @@
-//! `file_system`: what an arm's kernel makes of the disk that a workload has to itself.
+//! `file_system`: file system of a workload's separate disk.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -12,14 +12,14 @@ use crate::fields::Fields;
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum FileSystem {
-    /// ext4, where the arm names none.
+    /// ext4, the default.
     #[default]
     Ext4,
     /// XFS.
     Xfs,
     /// btrfs, without a second copy of its metadata.
     Btrfs,
-    /// JFS, which few kernels of today are built with.
+    /// JFS, which few current kernels have.
     Jfs,
 }
 
@@ -29,7 +29,7 @@ impl FileSystem {
         self.into()
     }
 
-    /// The option that a kernel with it was built with, as `y` or `m`.
+    /// The option of kernels with it, `y` or `m`.
     pub fn kernel_option(self) -> &'static str {
         match self {
             Self::Ext4 => "CONFIG_EXT4_FS",
@@ -39,7 +39,7 @@ impl FileSystem {
         }
     }
 
-    /// The Debian package of the program that makes one.
+    /// The Debian package of its mkfs program.
     pub fn package(self) -> &'static str {
         match self {
             Self::Ext4 => "e2fsprogs",
@@ -50,7 +50,7 @@ impl FileSystem {
     }
 }
 
-/// An arm's own.
+/// Reads `file_system` of an arm.
 pub(crate) fn read(fields: &Fields<'_>) -> Option<FileSystem> {
     fields.variant("file_system")
 }

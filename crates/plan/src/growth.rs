@@ -1,4 +1,4 @@
-//! `[growth]`: how much growth of a counter matters, in trials that are long enough to tell.
+//! `[growth]`: how much growth of a counter matters, in trials that are long enough to show it.
 
 use std::time::Duration;
 
@@ -7,12 +7,12 @@ use base::input::units;
 use crate::fields::Fields;
 use crate::set;
 
-/// What counts as growth.
+/// Growth that matters.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GrowthPlan {
-    /// This share of memory, or of the counter's own limit,
+    /// Least growth, as a share of memory or of the counter's limit.
     pub least: f64,
-    /// within this time; `None` is the time of the workload.
+    /// Time within which it occurs; `None` for the workload's length.
     pub after: Option<Duration>,
 }
 
@@ -25,7 +25,7 @@ impl Default for GrowthPlan {
     }
 }
 
-/// The longest time that growth is carried on to.
+/// Longest time to which growth is extrapolated.
 const LONGEST: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 pub(crate) fn read_growth(top: &Fields<'_>) -> GrowthPlan {

@@ -1,4 +1,4 @@
-//! How a plan names a kernel.
+//! Names of kernels in a plan.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,25 +20,25 @@ pub enum KernelRef {
     },
     /// `deb:FILE...`: package files, separated by white space.
     Deb(Vec<PathBuf>),
-    /// `file:VMLINUZ`, with modules from a directory that holds `modules.dep`.
+    /// `file:VMLINUZ`, with modules from a directory that contains `modules.dep`.
     File {
         /// The bootable image.
         vmlinuz: PathBuf,
-        /// The directory `lib/modules/VERSION`, when the kernel has modules.
+        /// The directory `lib/modules/VERSION`, if the kernel has modules.
         modules: Option<PathBuf>,
     },
-    /// `tree:DIR`: a kernel source tree that has been built.
+    /// `tree:DIR`: a kernel source tree that was built.
     Tree(PathBuf),
-    /// `running`: the kernel that the machine runs already (`local`).
+    /// `running`: the kernel that is running on the machine (`local`).
     Running,
-    /// None that bakeoff knows: a system on the network, as it is. Its name is its address.
+    /// The unknown kernel of a system on the network, named by its address.
     Remote(Box<Target>),
 }
 
-/// What may be written for a kernel; shown with every mistake.
+/// Forms of a kernel's name, for messages.
 pub const FORMS: &str = "write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR";
 
-/// Reads a kernel's name. `modules` belongs to `file:` only. Paths are kept as written.
+/// Reads a kernel's name. Only `file:` may have `modules`. Relative paths stay relative.
 pub fn read(text: &str, modules: Option<PathBuf>) -> Result<KernelRef, String> {
     let (scheme, rest) = text.split_once(':').unwrap_or((text, ""));
     let kernel = match (scheme, rest) {
@@ -64,14 +64,14 @@ pub fn read(text: &str, modules: Option<PathBuf>) -> Result<KernelRef, String> {
 }
 
 fn debian(rest: &str) -> Result<KernelRef, String> {
-    let good = |part: &str, extra: &str| {
+    let is_valid = |part: &str, extra: &str| {
         !part.is_empty()
             && part
                 .chars()
                 .all(|c| c.is_ascii_alphanumeric() || extra.contains(c))
     };
     match rest.split_once('/') {
-        Some((suite, version)) if good(suite, "-") && good(version, ".+~-*?_") => {
+        Some((suite, version)) if is_valid(suite, "-") && is_valid(version, ".+~-*?_") => {
             Ok(KernelRef::Debian {
                 suite: suite.into(),
                 version: version.into(),
@@ -82,8 +82,8 @@ fn debian(rest: &str) -> Result<KernelRef, String> {
 }
 
 impl KernelRef {
-    /// The same with paths that begin at `base`, where the plan file lies.
-    pub(crate) fn settled(self, base: &Path) -> Self {
+    /// Resolves its relative paths against `base`, the plan file's directory.
+    pub(crate) fn resolved(self, base: &Path) -> Self {
         match self {
             Self::Deb(files) => Self::Deb(files.iter().map(|file| base.join(file)).collect()),
             Self::File { vmlinuz, modules } => Self::File {
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_form_reads_back_as_written() {
+    fn every_form_is_shown_as_it_was_read() {
         check("debian:trixie-backports/7.2", "debian:trixie-backports/7.2");
         check("deb:a.deb b.deb", "deb:a.deb b.deb");
         check("file:/boot/vmlinuz", "file:/boot/vmlinuz");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_form_is_named() {
+    fn wrong_forms_are_refused() {
         check("6.1", "unknown kind of kernel: \"6.1\"");
         check(
             "debian:bookworm",

@@ -1,4 +1,4 @@
-//! Knobs: settings of a kernel that turn a mechanism off or pin it.
+//! Knobs: kernel settings that disable or pin a mechanism.
 
 use toml_edit::{Item, TableLike};
 
@@ -8,31 +8,31 @@ use crate::variation::set;
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Setting {
-    /// A word on the kernel's command line.
+    /// Parameters on the kernel command line.
     Cmdline(String),
     /// A sysctl and its value.
     Sysctl(String, String),
-    /// A file of debugfs and what is written to it.
+    /// A file of debugfs and its value.
     Debugfs(String, String),
 }
 
-/// How a setting is written.
+/// Forms of a setting, for messages.
 pub const FORMS: &str = "cmdline:TEXT, sysctl:NAME=VALUE or debugfs:FILE=VALUE";
 
 impl Setting {
-    /// Whether a user means one, well written or not.
+    /// Whether a text is meant to be a setting, valid or not.
     pub fn is_meant(text: &str) -> bool {
         let kinds = ["cmdline:", "sysctl:", "debugfs:"];
         kinds.iter().any(|kind| text.starts_with(kind))
     }
 
-    /// Reads a setting as a user types it.
+    /// Reads a setting in the form that users type.
     pub fn read(text: &str) -> Result<Self, String> {
-        let pair = |rest: &str| {
-            let pair = rest.split_once('=');
-            let pair = pair.filter(|(name, value)| !name.is_empty() && !value.is_empty());
-            let (name, value) = pair.ok_or_else(|| format!("setting without a value: {text}"))?;
-            Ok::<_, String>((name.to_string(), value.to_string()))
+        let pair = |rest: &str| match rest.split_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => {
+                Ok((name.to_string(), value.to_string()))
+            }
+            _ => Err(format!("setting without a value: {text}")),
         };
         match text.split_once(':') {
             Some(("cmdline", words)) if !words.trim().is_empty() => {
@@ -40,7 +40,7 @@ impl Setting {
             }
             Some(("sysctl", rest)) => {
                 let (name, value) = pair(rest)?;
-                if sysctl::name_is_good(&name) {
+                if sysctl::is_name(&name) {
                     Ok(Self::Sysctl(name, value))
                 } else {
                     Err(format!("not a sysctl name: {name}"))
@@ -51,7 +51,7 @@ impl Setting {
         }
     }
 
-    /// The setting as it is read, but for the word before it.
+    /// The setting without its prefix.
     pub fn text(&self) -> String {
         match self {
             Self::Cmdline(words) => words.clone(),
@@ -59,22 +59,23 @@ impl Setting {
         }
     }
 
-    /// What an arm that has it is called beside one that has not: letters, digits and `_ + - .` alone.
+    /// A suffix for the names of arms, only of letters, digits and `_ + - .`.
     fn label(&self) -> String {
         let text = self.text();
         let last = text.rsplit('/').next().unwrap_or_default();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
-        let label = last.chars().map(|c| if plain(c) { c } else { '_' });
+        let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
+        let label = last.chars().map(|c| if is_allowed(c) { c } else { '_' });
         label.take(24).collect()
     }
 
-    /// The name of an arm with the setting.
+    /// The name of an arm with the setting, at most 40 characters.
     pub fn arm_name(&self, arm: &str) -> String {
         let label = self.label();
         let kept = arm.chars().take(40 - 1 - label.len());
         format!("{}+{label}", kept.collect::<String>())
     }
 
+    /// Adds the setting to an arm's table.
     pub(crate) fn add_to(&self, arm: &mut dyn TableLike) {
         let (key, name, value) = match self {
             Self::Cmdline(words) => {

@@ -1,4 +1,4 @@
-//! The plan: one experiment, validated whole before anything boots.
+//! The plan: one experiment, validated as a whole before anything boots.
 
 mod arm;
 mod client_hosts;
@@ -26,10 +26,10 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::arm::{Kernels, check_tunings, read_arms};
+use crate::arm::{ArmContext, check_tunings, read_arms};
 use crate::cpu::CpuModel;
 use crate::disclosure::read_disclosure;
-use crate::disturb::{Ground, read_disturbances};
+use crate::disturb::{DisturbContext, read_disturbances};
 use crate::fields::{Fields, Page};
 use crate::growth::read_growth;
 use crate::kernel::KernelRef;
@@ -64,31 +64,31 @@ pub use toml_edit::TomlError;
 /// One experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// What it is called.
+    /// Its title.
     pub title: String,
-    /// The arm that the others are compared with.
+    /// The arm with which the others are compared.
     pub baseline: String,
-    /// What it asks about, where it says so.
+    /// Its question, if stated.
     pub mode: Option<Mode>,
-    /// What all arms have alike; they have it among their own settings.
+    /// Settings of all arms; each arm's settings include them.
     pub pinned: Pinned,
     /// Where arms boot.
     pub machine: MachinePlan,
-    /// The user land of emulated machines; none where the machine has its own.
+    /// The userland of emulated machines; `None` if the machine brings it.
     pub image: Option<ImagePlan>,
-    /// The arms, baseline first, the others in the file's order.
+    /// The arms: baseline first, the others in the file's order.
     pub arms: Vec<Arm>,
     /// The workloads in the file's order.
     pub workloads: Vec<WorkloadPlan>,
-    /// What is done to each trial's system on purpose, in the file's order.
+    /// Planned disturbances of each trial's system, in the file's order.
     pub disturbances: Vec<PlannedDisturbance>,
-    /// How many blocks, and when a difference counts.
+    /// Blocks, error rate and margin.
     pub design: Design,
-    /// What a verdict of a run on several nodes is about.
+    /// Scope of a verdict of a run on several nodes.
     pub claim: Claim,
-    /// What becomes of a block that something outside disturbed.
+    /// What to do with blocks that an outside disturbance affected.
     pub disturbed_blocks: DisturbedBlocks,
-    /// Whether trials are profiled: `[why]`. Every one where instructions are counted, others of their own where time is the wall clock's.
+    /// Whether trials are profiled: `[why]`. With counted instructions every trial is, with the wall clock separate ones are.
     pub why: bool,
     /// How much growth matters.
     pub growth: GrowthPlan,
@@ -101,17 +101,17 @@ pub struct Plan {
 pub struct ImagePlan {
     /// Name or path of its recipe.
     pub recipe: String,
-    /// Debian suite of its packages, where not the recipe's own.
+    /// Debian suite of its packages; `None` for the recipe's.
     pub suite: Option<String>,
 }
 
-/// What question the plan asks.
+/// The plan's question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Mode {
-    /// What can be set alike is: asks about the code.
+    /// Compares the code: all settings are the same, as far as possible.
     Controlled,
-    /// Defaults differ as shipped: asks about the product.
+    /// Compares the product: defaults differ as shipped.
     AsShipped,
 }
 
@@ -122,19 +122,19 @@ pub struct WorkloadPlan {
     pub id: String,
     /// `web-static`, ...
     pub kind: String,
-    /// Its validated options in its own form.
+    /// Its validated options, as the workload serialized them.
     pub options: serde_json::Value,
-    /// What it is to other crates.
+    /// Its traits.
     pub traits: Traits,
-    /// Guest time of warm-up and window together; the most that it may be, where a program runs to its end.
+    /// Guest time of warm-up and window together; the limit, if a program runs to its end.
     pub length: Duration,
-    /// Guest time of the window alone.
+    /// Guest time of the window.
     pub window: Duration,
-    /// What a program that runs to its end is expected to take.
+    /// Expected time of a program that runs to its end.
     pub expected: Option<Duration>,
 }
 
-/// What other crates ask of a workload, so that none of them names one.
+/// Traits of a workload that other crates need, so that they need not name workloads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -143,18 +143,18 @@ pub struct WorkloadPlan {
 pub struct Traits {
     /// It opens as many connections as its option `connections` or `clients` says.
     pub opens_connections: bool,
-    /// It asks for files that never change, and for nothing else.
+    /// It requests only files that never change.
     pub is_static: bool,
-    /// It takes any content of a response for right.
+    /// It accepts any content of a response.
     pub accepts_any_content: bool,
-    /// It makes block devices in the memory of the system.
+    /// It creates block devices in the system's memory.
     pub makes_devices: bool,
     /// It runs a program of the user.
     pub runs_program: bool,
 }
 
 impl Traits {
-    /// Simulated clients that ask for anything.
+    /// Simulated clients with any requests.
     pub const CLIENTS: Self = Self {
         opens_connections: true,
         is_static: false,
@@ -162,57 +162,57 @@ impl Traits {
         makes_devices: false,
         runs_program: false,
     };
-    /// Simulated clients that ask for static files.
+    /// Simulated clients that request static files.
     pub const STATIC: Self = Self {
         is_static: true,
         ..Self::CLIENTS
     };
 }
 
-/// What a verdict of a run on several nodes is about.
+/// Scope of a verdict of a run on several nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Claim {
     /// The nodes that ran it.
     #[default]
     Nodes,
-    /// Machines like them.
+    /// All machines like them.
     Machines,
 }
 
-/// What becomes of a block that something outside disturbed.
+/// What to do with a block that an outside disturbance affected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum DisturbedBlocks {
-    /// It does not count, and is run again.
+    /// Run it again; it does not count.
     #[default]
     Repeat,
-    /// It counts as it is.
+    /// Count it like any other.
     Keep,
 }
 
-/// How the experiment is laid out and judged.
+/// Design of the experiment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Design {
-    /// Differences below this are called equivalent; a fraction.
+    /// Equivalence margin, a fraction.
     pub margin: f64,
-    /// Chance of a wrong verdict that is accepted; a fraction.
+    /// Accepted probability of a wrong verdict, a fraction.
     pub error_rate: f64,
-    /// Blocks before the first look.
+    /// Blocks before the first interim check.
     pub min_blocks: u32,
-    /// Blocks after which it ends undecided.
+    /// Blocks after which the run ends undecided.
     pub max_blocks: u32,
-    /// Blocks that a run was given beyond those, when it had ended undecided. The journal says so, never a plan file.
+    /// Blocks added to those when the run had ended undecided. They come from the journal, never from a plan file.
     pub more_blocks: u32,
     /// Seed of order, data and schedules.
     pub seed: u64,
-    /// Arms whose order is drawn in each block.
+    /// Number of arms, whose order is drawn in each block.
     pub arms: u32,
 }
 
 impl Design {
-    /// The first blocks: their orders are drawn again until no arm comes before the baseline in all of them, nor after it in all.
-    /// 0 where more than half of all draws would have to be drawn again; then nothing is.
+    /// Number of opening blocks. Their orders are redrawn until no arm runs before the baseline in all of them, or after it in all of
+    /// them. 0 if more than half of all draws would be rejected.
     pub fn opening(&self) -> u32 {
         let blocks = self.min_blocks.clamp(2, self.max_blocks.max(2));
         if self.arms > 1 && self.max_blocks > 1 && self.one_sided_share(blocks) <= 0.5 {
@@ -222,13 +222,13 @@ impl Design {
         }
     }
 
-    /// The error rate at which tests compare a run with all orders, those among them that its opening cannot have. It is lower
-    /// than `error_rate` by the share of these, so that a run is wrong as seldom as `error_rate` says.
+    /// The error rate of tests, which compare a run with all orders, including those that its opening excludes. It is lower than
+    /// `error_rate` by their share, so that the run keeps `error_rate`.
     pub fn test_level(&self) -> f64 {
         self.error_rate * self.drawn_share()
     }
 
-    /// The share of all draws that the opening keeps, at the least.
+    /// Lower bound of the share of all draws that the opening accepts.
     pub fn drawn_share(&self) -> f64 {
         match self.opening() {
             0 => 1.0,
@@ -236,24 +236,24 @@ impl Design {
         }
     }
 
-    /// The chance that some arm is on one side of the baseline in so many blocks, at the most.
+    /// Upper bound of the probability that some arm is on the same side of the baseline in all of `blocks` blocks.
     fn one_sided_share(&self, blocks: u32) -> f64 {
         f64::from(self.arms.saturating_sub(1)) * (1.0 - f64::from(blocks)).exp2()
     }
 
-    /// Blocks at the most, those among them that the run was given later.
+    /// Highest number of blocks, including those that were added later.
     pub fn most_blocks(&self) -> u32 {
         self.max_blocks.saturating_add(self.more_blocks)
     }
 }
 
 impl Plan {
-    /// How many comparisons of a primary metric it asks for: each arm beside the baseline, on each workload.
+    /// Number of comparisons of a primary metric: each arm except the baseline, on each workload.
     pub fn comparisons(&self) -> usize {
         self.workloads.len() * self.arms.len().saturating_sub(1)
     }
 
-    /// CPUs of an arm. `None` where it has all that its host gives.
+    /// Number of CPUs of an arm; `None` for all CPUs of its host.
     pub fn cpus(&self, arm: &Arm) -> Option<u32> {
         match self.machine.kind {
             MachineKind::Qemu => Some(arm.cpus.unwrap_or(self.machine.cpus)),
@@ -262,8 +262,7 @@ impl Plan {
         }
     }
 
-    /// The system on the network that an arm is in a block: in every other block the two of a plan with `swap` have each other's
-    /// address.
+    /// The network system of an arm in a block. With `swap`, the two systems exchange their addresses in every other block.
     pub fn target(&self, arm: &Arm, block: u32) -> Option<Target> {
         let KernelRef::Remote(target) = &arm.kernel else {
             return None;
@@ -279,57 +278,57 @@ impl Plan {
         Some(target)
     }
 
-    /// Whether two systems have each other's address in a block; blocks count from 1.
+    /// Whether the two systems have exchanged their addresses in a block, counted from 1.
     pub fn is_swapped(&self, block: u32) -> bool {
         !self.machine.swap.is_empty() && block.is_multiple_of(2)
     }
 }
 
-/// Checks one `[[workload]]` table; notes its mistakes and returns `None` if there were any.
+/// Checks a `[[workload]]` table; notes its mistakes and returns `None` if there are any.
 pub type CheckWorkload<'c> = dyn Fn(&Fields<'_>) -> Option<WorkloadPlan> + 'c;
 
-/// Says what is wrong with what an arm changes in the servers of these workloads.
+/// Checks an arm's tuning of the servers of these workloads. The error says what is wrong.
 pub type CheckTuning<'c> = dyn Fn(&Tuning, &[WorkloadPlan]) -> Result<(), String> + 'c;
 
-/// What reading a plan cannot know by itself.
+/// Checks of other crates, needed to read a plan. Errors say what is wrong.
 #[derive(Clone, Copy)]
 pub struct Checks<'c> {
     /// Checks a workload.
     pub workload: &'c CheckWorkload<'c>,
-    /// Says what is wrong with a kernel's name.
+    /// Checks a kernel's name.
     pub kernel: &'c dyn Fn(&KernelRef) -> Result<(), String>,
-    /// Says what is wrong with a recipe's name.
+    /// Checks a recipe's name.
     pub recipe: &'c dyn Fn(&str) -> Result<(), String>,
-    /// Says what is wrong with a guest's memory, in bytes.
+    /// Checks a guest's memory, in bytes.
     pub memory: &'c dyn Fn(u64) -> Result<(), String>,
-    /// Says what is wrong with a CPU model.
+    /// Checks a CPU model.
     pub cpu_model: &'c dyn Fn(&CpuModel) -> Result<(), String>,
-    /// Says what is wrong with a program that the plan has run.
+    /// Checks a program that bakeoff runs for the plan.
     pub program: &'c dyn Fn(&str) -> Result<(), String>,
     /// Reads a configuration file.
     pub file: &'c dyn Fn(&Path) -> Result<String, String>,
-    /// Says what is wrong with what an arm changes in the workloads' servers.
+    /// Checks an arm's tuning of the workloads' servers.
     pub tuning: &'c CheckTuning<'c>,
     /// The services that a workload starts, by name.
     pub services: &'c dyn Fn(&WorkloadPlan) -> Vec<&'static str>,
-    /// Says what is wrong with the suite of an image.
+    /// Checks the suite of an image.
     pub suite: &'c dyn Fn(&str) -> Result<(), String>,
-    /// Says what is wrong with a URL.
+    /// Checks a URL.
     pub url: &'c dyn Fn(&str) -> Result<(), String>,
-    /// Whether a workload's clients can be on another system than its servers.
+    /// Whether a workload's clients can run on another system than its servers.
     pub is_driven_from_outside: &'c dyn Fn(&WorkloadPlan) -> bool,
-    /// Whether a workload's clients go on after requests have failed, for as long as its window lasts.
+    /// Whether a workload's clients continue after failed requests, until the window ends.
     pub can_be_disturbed: &'c dyn Fn(&WorkloadPlan) -> bool,
-    /// Whether hosts can share a workload's clients.
+    /// Whether several hosts can share a workload's clients.
     pub is_shareable: &'c dyn Fn(&WorkloadPlan) -> bool,
     /// Whether a workload's clients can use several addresses of its servers.
     pub takes_addresses: &'c dyn Fn(&WorkloadPlan) -> bool,
-    /// Whether the plan has run already: what was right when it ran is not refused now.
+    /// Whether the plan has already run. What was accepted then is not refused now.
     pub has_run: bool,
 }
 
 impl<'c> Checks<'c> {
-    /// Checks for a plan that has run already: its kernels and recipe may be gone since.
+    /// Checks for a plan that has already run, whose kernels and recipe may no longer exist.
     pub fn of_the_past(workload: &'c CheckWorkload<'c>) -> Self {
         Self {
             workload,
@@ -352,26 +351,26 @@ impl<'c> Checks<'c> {
     }
 }
 
-/// Longest plan file, in bytes: reading one takes some 25 times as much memory, tried with comments.
+/// Longest plan file, in bytes. Reading one takes about 25 times as much memory, measured with comments.
 const FILE_BYTES: u64 = 1 << 20;
 
 /// The text of a plan's file.
 ///
 /// # Errors
-/// As `fs::read_to_string`, for what is no regular file, and for what is too long for a plan.
+/// Those of `fs::read_to_string`; the file is not regular, or too long for a plan.
 pub fn read_text(path: &Path) -> io::Result<String> {
     file::read_to_string_within(path, FILE_BYTES)
 }
 
-/// The same for a plan below a directory that somebody else may have filled.
+/// Like `read_text`, for a plan in an untrusted directory.
 ///
 /// # Errors
-/// As `read_text`, and for links.
+/// Those of `read_text`; the file is a symbolic link.
 pub fn read_text_in(dir: &Tree, name: &str) -> io::Result<String> {
     dir.read_to_string_within(name, FILE_BYTES)
 }
 
-/// Reads a plan. Relative paths in it are taken from `base`, the plan file's directory.
+/// Reads a plan. Its relative paths are resolved against `base`, the plan file's directory.
 pub fn read(file: &str, text: &str, base: &Path, checks: Checks<'_>) -> Result<Plan, Problems> {
     let page = Page::new(file, text);
     let table = page.parse();
@@ -389,12 +388,12 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
         kind @ (MachineKind::Local | MachineKind::Url) => refuse_image(top, kind).then_some(None),
     };
     let baseline = required_text(top, "baseline", "the name of an arm");
-    let kernels = Kernels {
+    let context = ArmContext {
         machine: &machine,
         base,
         checks: &checks,
     };
-    let mut arms = read_arms(top, baseline.as_deref(), kernels);
+    let mut arms = read_arms(top, baseline.as_deref(), context);
     let pinned = read_pinned(top, machine.kind, checks);
     if let Some(arms) = &mut arms {
         pin(top, &pinned, arms);
@@ -409,16 +408,16 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     }
     let (claim, disturbed_blocks, mut design) = read_design(top.table("design").as_ref());
     design.arms = arms.as_ref().map_or(0, Vec::len) as u32;
-    let ground = Ground {
+    let context = DisturbContext {
         machine: &machine,
         arms: arms.as_deref().unwrap_or_default(),
         workloads: workloads.as_deref().unwrap_or_default(),
         seed: design.seed,
         can_be_disturbed: checks.can_be_disturbed,
     };
-    let disturbances = read_disturbances(top, &ground);
+    let disturbances = read_disturbances(top, &context);
     if !disturbances.is_empty() {
-        // What is disturbed lies in the guest, so that is where the clients are, whatever the machine would choose.
+        // The guest's network is disturbed, so the clients must be in the guest, even if the default is another.
         machine.clients = machine.clients.or(guest_clients(machine.kind));
     }
     let why = read_why(top, machine.kind);
@@ -446,12 +445,12 @@ fn read_top(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Plan> {
     })
 }
 
-/// "auto" may not come to counted instructions where arms differ in CPUs: with one CPU each they would be one system.
+/// Turns "auto" into the wall clock if arms differ in CPUs: with counted instructions they would all have one.
 fn resolve_clock(machine: &MachinePlan, arms: &[Arm]) -> Clock {
-    let is_named = arms.iter().any(|arm| arm.cpus.is_some());
-    let several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
+    let sets_cpus = arms.iter().any(|arm| arm.cpus.is_some());
+    let has_several = |arm: &Arm| arm.cpus.unwrap_or(machine.cpus) > 1;
     match machine.clock {
-        Clock::Auto if is_named && arms.iter().any(several) => Clock::Wall,
+        Clock::Auto if sets_cpus && arms.iter().any(has_several) => Clock::Wall,
         Clock::Auto if matches!(machine.kind, MachineKind::Ssh | MachineKind::Url) => Clock::Wall,
         clock => clock,
     }
@@ -474,7 +473,7 @@ fn read_why(top: &Fields<'_>, kind: MachineKind) -> bool {
     true
 }
 
-/// Two systems can be exchanged, not three.
+/// Refuses `swap` with more or fewer than two arms.
 fn check_swap(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
     if let Some(arms) = arms.filter(|arms| !machine.swap.is_empty() && arms.len() != 2) {
         let what = format!("swap with {} arms", arms.len());
@@ -482,26 +481,33 @@ fn check_swap(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
     }
 }
 
-/// A null server must be spoken to as the systems are, or it would be another path.
+/// Refuses a null server with another scheme than the systems, as its requests would differ from theirs.
 fn check_ceiling(top: &Fields<'_>, machine: &MachinePlan, arms: Option<&[Arm]>) {
     let Some(ceiling) = &machine.ceiling else {
         return;
     };
     let scheme = |url: &str| url.split("://").next().unwrap_or_default().to_string();
-    let (own, mut arms) = (scheme(ceiling), arms.unwrap_or_default().iter());
-    let other = arms.find_map(|arm| match &arm.kernel {
-        KernelRef::Remote(target) if scheme(&target.url) != own => Some((arm, scheme(&target.url))),
-        _ => None,
-    });
-    if let Some((arm, theirs)) = other {
-        let what = format!("ceiling over {own} beside arm {} over {theirs}", arm.name);
-        let remedy = match &*theirs {
+    let ceiling_scheme = scheme(ceiling);
+    for arm in arms.unwrap_or_default() {
+        let KernelRef::Remote(target) = &arm.kernel else {
+            continue;
+        };
+        let arm_scheme = scheme(&target.url);
+        if arm_scheme == ceiling_scheme {
+            continue;
+        }
+        let what = format!(
+            "ceiling over {ceiling_scheme} beside arm {} over {arm_scheme}",
+            arm.name
+        );
+        let remedy = match &*arm_scheme {
             "https" => "start the null server with --cert and --key, and write https://",
             _ => "start the null server without --cert and --key, and write http://",
         };
         if let Some(machine) = top.table("machine") {
             machine.wrong("ceiling", what, remedy);
         }
+        return;
     }
 }
 
@@ -533,7 +539,7 @@ fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Image
     }
     image.finish();
     let recipe = recipe.map(|recipe| match Path::new(&recipe).extension() {
-        Some(ending) if ending == "toml" => base.join(&recipe).display().to_string(),
+        Some(extension) if extension == "toml" => base.join(&recipe).display().to_string(),
         _ => recipe,
     })?;
     match (checks.recipe)(&recipe) {
@@ -545,22 +551,22 @@ fn read_image(top: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<Image
     }
 }
 
-/// Whether the plan leaves out what its machine has already.
+/// Refuses an image for a machine that has a userland; `true` if there is none.
 fn refuse_image(top: &Fields<'_>, kind: MachineKind) -> bool {
-    let is_right = !top.has("image");
-    if !is_right {
-        // Read, so that it is not called unknown as well.
-        let _ = top.table("image");
-        let what = format!("[image] on a machine of kind \"{}\"", kind.word());
-        let remedy = match kind {
-            MachineKind::Url => "remove it: the systems are as they are",
-            MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
-                "remove it: servers are this host's own"
-            }
-        };
-        top.wrong("image", what, remedy);
+    if !top.has("image") {
+        return true;
     }
-    is_right
+    // Read, so that `finish` does not report the key again.
+    let _ = top.table("image");
+    let what = format!("[image] on a machine of kind \"{}\"", kind.word());
+    let remedy = match kind {
+        MachineKind::Url => "remove it: the systems are as they are",
+        MachineKind::Qemu | MachineKind::Ssh | MachineKind::Local => {
+            "remove it: servers are this host's own"
+        }
+    };
+    top.wrong("image", what, remedy);
+    false
 }
 
 fn read_workloads(
@@ -578,10 +584,10 @@ fn read_workloads(
         return None;
     }
     let mut workloads: Vec<WorkloadPlan> = Vec::new();
-    let mut whole = true;
+    let mut is_complete = true;
     for table in &tables {
         let Some(workload) = check(table) else {
-            whole = false;
+            is_complete = false;
             continue;
         };
         if workloads.iter().any(|other| other.id == workload.id) {
@@ -602,19 +608,19 @@ fn read_workloads(
         }
         workloads.push(workload);
     }
-    whole.then_some(workloads)
+    is_complete.then_some(workloads)
 }
 
-/// Largest margin that may be asked for, as a share; it must be above zero.
+/// Highest margin, as a share; it must be above zero.
 pub const MOST_MARGIN: f64 = 0.5;
 
-/// Largest error rate that may be asked for.
+/// Highest error rate.
 pub const MOST_ERROR_RATE: f64 = 0.2;
 
-/// The error rate must be above this: the sign flips that are drawn tell nothing of rarer mistakes.
+/// The error rate must be above this: the number of drawn sign flips cannot resolve lower ones.
 pub const LEAST_ERROR_RATE: f64 = 1e-5;
 
-/// Most blocks that a run may have. Each look judges all blocks anew, and of 500 takes less than a second.
+/// Most blocks of a run. Each interim check judges all blocks, which takes less than a second for 500.
 pub const MOST_BLOCKS: u32 = 500;
 
 fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) {
@@ -647,7 +653,7 @@ fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) 
             .count("max_blocks", 1..=u64::from(MOST_BLOCKS))
             .map(|n| n as u32),
     );
-    // A plan that lowers max_blocks below the default of min_blocks means both.
+    // A max_blocks below the default of min_blocks lowers both.
     design.min_blocks = design.min_blocks.min(design.max_blocks);
     set(
         &mut design.min_blocks,

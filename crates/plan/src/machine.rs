@@ -24,26 +24,26 @@ use crate::{Checks, WorkloadPlan};
 pub enum MachineKind {
     /// A virtual machine of QEMU.
     Qemu,
-    /// This host at native speed, in namespaces and a cgroup of the trial's own.
+    /// This host at native speed, with namespaces and a cgroup for each trial.
     Local,
-    /// A box that is reached by ssh, on its own hardware.
+    /// A box reached by ssh, on its own hardware.
     Ssh,
-    /// Systems on the network, as they are; this host has the clients.
+    /// Systems on the network, which bakeoff does not change; clients run on this host.
     Url,
 }
 
 impl MachineKind {
-    /// What a plan writes.
+    /// Its name in a plan.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// What a trial's time is measured in.
+/// Unit of a trial's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Clock {
-    /// Wall where KVM works, instructions under emulation.
+    /// Wall clock with KVM, instructions under emulation.
     Auto,
     /// The host's time.
     Wall,
@@ -51,31 +51,31 @@ pub enum Clock {
     Instructions,
 }
 
-/// Where the simulated clients of a guest's servers are.
+/// Where simulated clients run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Clients {
     /// In the guest, beside the servers.
     Guest,
-    /// On the host, in a network namespace that a virtual network card of the guest leads to.
+    /// On the host, in a network namespace connected to a virtual network card of the guest.
     Host,
-    /// On the host, in a guest of their own whose kernel is the same for all arms.
+    /// In a second guest on the host, whose kernel is the same for all arms.
     Guest2,
-    /// On hosts that are reached by ssh.
+    /// On hosts reached by ssh.
     #[strum(serialize = "ssh:HOST")]
     Hosts,
 }
 
 impl Clients {
-    /// What a plan writes.
+    /// Its name in a plan.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
 impl MachinePlan {
-    /// Whether the clients of a box are on other systems.
+    /// Whether the machine is a box whose clients run on other systems.
     pub fn is_box_with_clients_apart(&self) -> bool {
         self.kind == MachineKind::Ssh
             && matches!(self.clients, Some(Clients::Host | Clients::Hosts))
@@ -85,47 +85,47 @@ impl MachinePlan {
 /// The machine of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MachinePlan {
-    /// Which kind.
+    /// Kind of the machine.
     pub kind: MachineKind,
-    /// Virtual CPUs.
+    /// Number of virtual CPUs.
     pub cpus: u32,
     /// Guest memory in bytes.
     pub memory_bytes: u64,
-    /// Which clock.
+    /// Clock of trials.
     pub clock: Clock,
-    /// Host time until the agent must have spoken.
+    /// Host time within which the agent must send its first message.
     pub boot_timeout: Duration,
-    /// Host time after which a guest that says nothing is given up.
+    /// Host time without a message after which a guest is given up.
     pub silence: Duration,
-    /// Host time that a whole trial may take.
+    /// Limit of host time for a whole trial.
     pub trial_limit: Duration,
-    /// How slow the disk is that some workloads have to themselves.
+    /// Speed limits of the separate disk of some workloads.
     pub disk: DiskSpeed,
-    /// A disk with seeks in its place, which takes the guest's own time.
+    /// A simulated disk with seeks in its place, in guest time.
     pub seek_disk: Option<SeekDisk>,
-    /// The CPU that guests see; `None` for the machine's own choice.
+    /// CPU model of guests; `None` for the machine's default.
     pub cpu_model: Option<CpuModel>,
-    /// What string instructions are charged where instructions are counted.
+    /// Price of string instructions, where instructions are counted.
     pub string_price: StringPrice,
-    /// A command that exchanges two systems on the network between their addresses; none where it is empty.
+    /// Command that exchanges the addresses of two systems on the network; empty for none.
     pub swap: Vec<String>,
-    /// Where clients are; `None` for the machine's own choice.
+    /// Where clients run; `None` for the machine's default.
     pub clients: Option<Clients>,
-    /// Whether the kernel may part clients from servers by their sessions, where both are in one guest.
+    /// Whether clients in the servers' guest are scheduled separately, by session.
     pub parts_sessions: bool,
     /// The kernel of the clients' guest, for `Clients::Guest2`; `None` for the baseline's.
     pub client_kernel: Option<KernelRef>,
-    /// The hosts that clients are on, for `Clients::Hosts`; none otherwise.
+    /// The hosts of clients, for `Clients::Hosts`; otherwise empty.
     pub client_hosts: Vec<ClientHost>,
-    /// The URL of a null server beside systems on the network, which tells what the clients and the network can do.
+    /// URL of a null server beside systems on the network, to measure the highest rate of clients and network.
     pub ceiling: Option<String>,
-    /// Whether each arm is measured once more with one client fewer, after the last block; where clients have CPUs of their own.
+    /// Whether each arm is measured once more with one client fewer, after the last block, if clients have separate CPUs.
     pub one_client_fewer: bool,
     /// The box, for kind `Ssh`.
     pub ssh: Option<Box<SshPlan>>,
 }
 
-/// How slow a disk is made; without limits it is as fast as the host's memory and file system.
+/// Speed limits of a disk; without limits it is as fast as the host's memory and file system.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DiskSpeed {
     /// Bytes per second, reads and writes together.
@@ -160,7 +160,7 @@ impl Default for MachinePlan {
     }
 }
 
-/// Longest trial that may be asked for: the reports of 2004 ran up to 14 days.
+/// Longest trial; benchmark reports of 2004 ran up to 14 days.
 pub(crate) const LONGEST_TRIAL: Duration = Duration::from_secs(15 * 24 * 3600);
 
 pub(crate) fn read_machine(
@@ -172,7 +172,7 @@ pub(crate) fn read_machine(
     let Some(fields) = fields else { return machine };
     set(&mut machine.kind, fields.variant("kind"));
     if machine.kind == MachineKind::Ssh {
-        // A server's firmware and its network take their time.
+        // A server's firmware and network are slow to start.
         machine.boot_timeout = Duration::from_secs(300);
         machine.ssh = ssh::read_ssh(fields, base, checks).map(Box::new);
     } else {
@@ -231,11 +231,13 @@ pub(crate) fn read_machine(
     machine
 }
 
-/// Keys that only a box by ssh has.
+/// Refuses keys that only boxes have.
 fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
-    let is_of_clients = |key: &str| key == "ssh_config" && fields.is_list("clients");
-    let keys = ssh::KEYS.into_iter().filter(|key| !is_of_clients(key));
-    for key in keys.filter(|key| fields.has(key)) {
+    for key in ssh::KEYS {
+        let is_for_clients = key == "ssh_config" && fields.is_list("clients");
+        if is_for_clients || !fields.has(key) {
+            continue;
+        }
         let what = format!("{key} of a machine of kind \"{}\"", kind.word());
         let remedy = if key == "ssh_config" && kind == MachineKind::Url {
             "remove it, or name hosts for it: clients = [\"ssh:USER@HOST\"]"
@@ -248,24 +250,21 @@ fn refuse_ssh_keys(fields: &Fields<'_>, kind: MachineKind) {
 
 fn read_string_price(fields: &Fields<'_>, machine: &MachinePlan) -> StringPrice {
     let usual = StringPrice::USUAL;
-    let keys = ["string_byte_price", "string_start_price"];
+    let (byte_key, start_key) = ("string_byte_price", "string_start_price");
     let is_counted = machine.kind == MachineKind::Qemu && machine.clock != Clock::Wall;
-    for key in keys
-        .into_iter()
-        .filter(|key| fields.has(key) && !is_counted)
-    {
-        let remedy =
-            "remove it: only where instructions are counted a string instruction has a price";
-        fields.refuse(
-            key,
-            format!("{key} where no instructions are counted"),
-            remedy,
-        );
+    for key in [byte_key, start_key] {
+        if fields.has(key) && !is_counted {
+            let what = format!("{key} where no instructions are counted");
+            let remedy =
+                "remove it: only where instructions are counted a string instruction has a price";
+            fields.refuse(key, what, remedy);
+        }
     }
-    let [byte, start] = keys;
+    let byte = fields.number(byte_key, 0.0..=1.0);
+    let start = fields.number(start_key, 0.0..=1000.0);
     StringPrice {
-        byte: fields.number(byte, 0.0..=1.0).unwrap_or(usual.byte),
-        start: fields.number(start, 0.0..=1000.0).unwrap_or(usual.start),
+        byte: byte.unwrap_or(usual.byte),
+        start: start.unwrap_or(usual.start),
     }
 }
 
@@ -316,9 +315,9 @@ fn read_clients(fields: &Fields<'_>, machine: &MachinePlan) -> Option<Clients> {
 fn read_parts_sessions(fields: &Fields<'_>, machine: &MachinePlan) -> bool {
     let key = "clients_apart";
     let is_apart = fields.choice(key, &[("session", true)]) == Some(true);
-    let is_inside =
+    let are_in_guest =
         machine.kind == MachineKind::Qemu && matches!(machine.clients, None | Some(Clients::Guest));
-    if is_apart && !is_inside {
+    if is_apart && !are_in_guest {
         let remedy =
             "remove it: only beside the servers, in a guest, clients can share their session";
         fields.refuse(key, "clients_apart of clients that are elsewhere", remedy);
@@ -326,12 +325,12 @@ fn read_parts_sessions(fields: &Fields<'_>, machine: &MachinePlan) -> bool {
     is_apart
 }
 
-/// What clients of a box cannot be.
+/// Refuses impossible clients of a box.
 fn check_box_clients(fields: &Fields<'_>, machine: &MachinePlan) {
     let Some(ssh) = &machine.ssh else { return };
-    let bare = |name: &str| name.rsplit('@').next().unwrap_or(name).to_string();
+    let without_user = |name: &str| name.rsplit('@').next().unwrap_or(name).to_string();
     for host in &machine.client_hosts {
-        if bare(&host.name) == bare(&ssh.host) {
+        if without_user(&host.name) == without_user(&ssh.host) {
             let what = format!("the box as a host of its own clients: {:?}", host.name);
             let remedy = "name another host, or write clients = \"guest\": beside the servers";
             fields.wrong("clients", what, remedy);
@@ -344,8 +343,8 @@ fn check_box_clients(fields: &Fields<'_>, machine: &MachinePlan) {
     }
 }
 
-/// Where clients of a box are whose plan does not say it: where cards are named that serve, on this host; else on the box, because
-/// nobody knows how this host is wired to it.
+/// Default of a box's clients: on this host if the plan names the box's network cards, otherwise on the box, because the connection
+/// to this host is unknown.
 fn default_box_clients(machine: &MachinePlan) -> Option<Clients> {
     let ssh = machine.ssh.as_ref()?;
     Some(if ssh.interfaces.is_empty() {
@@ -355,8 +354,8 @@ fn default_box_clients(machine: &MachinePlan) -> Option<Clients> {
     })
 }
 
-/// Addresses that a workload's clients are to come from; 0 for those of their system.
-fn own_addresses(workload: &WorkloadPlan) -> u64 {
+/// Number of source addresses of a workload's clients; 0 for those of their system.
+fn source_addresses(workload: &WorkloadPlan) -> u64 {
     let addresses = workload.options.get("addresses");
     addresses.and_then(Value::as_u64).unwrap_or(0)
 }
@@ -382,7 +381,7 @@ fn read_client_kernel(
         }
         Err(why) => fields.wrong("client_kernel", why, kernel::FORMS),
         Ok(kernel) => {
-            let kernel = kernel.settled(base);
+            let kernel = kernel.resolved(base);
             match (checks.kernel)(&kernel) {
                 Ok(()) => return Some(kernel),
                 Err(why) => fields.wrong("client_kernel", why, ""),
@@ -392,7 +391,7 @@ fn read_client_kernel(
     None
 }
 
-/// A workload whose clients are programs of the image cannot be asked from outside.
+/// Refuses clients outside the guest for workloads whose clients are programs of the image.
 pub(crate) fn check_clients(
     fields: &Fields<'_>,
     machine: &MachinePlan,
@@ -404,10 +403,12 @@ pub(crate) fn check_clients(
         return;
     };
     if machine.kind == MachineKind::Ssh {
-        check_workloads_of_box((fields, machine), clients, workloads, checks);
+        check_box_workloads(fields, machine, clients, workloads, checks);
     }
-    let is_outside = checks.is_driven_from_outside;
-    for workload in workloads.iter().filter(|one| !is_outside(one)) {
+    for workload in workloads {
+        if (checks.is_driven_from_outside)(workload) {
+            continue;
+        }
         let what = format!(
             "clients \"{}\" with a workload that has none outside its guest: {}",
             clients.word(),
@@ -418,25 +419,26 @@ pub(crate) fn check_clients(
     }
 }
 
-/// Workloads that the network between a box and its clients does not fit.
-fn check_workloads_of_box(
-    (fields, machine): (&Fields<'_>, &MachinePlan),
+/// Refuses workloads that do not work over the network between a box and its clients.
+fn check_box_workloads(
+    fields: &Fields<'_>,
+    machine: &MachinePlan,
     clients: Clients,
     workloads: &[WorkloadPlan],
     checks: Checks<'_>,
 ) {
     let cards = machine.ssh.as_ref().map_or(0, |ssh| ssh.interfaces.len());
-    for workload in workloads
-        .iter()
-        .filter(|one| (checks.is_driven_from_outside)(one))
-    {
+    for workload in workloads {
+        if !(checks.is_driven_from_outside)(workload) {
+            continue;
+        }
         let id = &workload.id;
         if clients == Clients::Hosts && !(checks.is_shareable)(workload) {
             let what = format!("a workload that hosts cannot share: {id}");
             let remedy = "write clients = \"host\": this host can have all of them; or give it a plan of its own";
             fields.wrong("clients", what, remedy);
         }
-        if own_addresses(workload) > 0 {
+        if source_addresses(workload) > 0 {
             let what = format!("addresses of clients on a real network: workload {id}");
             let remedy = "write clients = \"guest\", or remove addresses: hosts have those of their own cards";
             fields.wrong("clients", what, remedy);
@@ -450,7 +452,7 @@ fn check_workloads_of_box(
 }
 
 fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Option<String> {
-    // Asked for, so that it is not unknown as well.
+    // Reading the key also marks it as known.
     if fields.text("ceiling").is_some() && kind != MachineKind::Url {
         let what = format!("ceiling of a machine of kind \"{}\"", kind.word());
         let remedy = match kind {
@@ -473,7 +475,7 @@ fn read_ceiling(fields: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> O
 }
 
 fn read_one_client_fewer(fields: &Fields<'_>, kind: MachineKind) -> Option<bool> {
-    let asked = fields.flag("one_client_fewer")?;
+    let value = fields.flag("one_client_fewer")?;
     if !matches!(kind, MachineKind::Url | MachineKind::Ssh) {
         let what = format!("one_client_fewer of a machine of kind \"{}\"", kind.word());
         let remedy =
@@ -481,7 +483,7 @@ fn read_one_client_fewer(fields: &Fields<'_>, kind: MachineKind) -> Option<bool>
         fields.wrong("one_client_fewer", what, remedy);
         return None;
     }
-    Some(asked)
+    Some(value)
 }
 
 fn read_cpu_model(
@@ -491,7 +493,7 @@ fn read_cpu_model(
 ) -> Option<CpuModel> {
     let text = fields.text("cpu_model")?;
     if machine.kind != MachineKind::Qemu {
-        // Refused with the other keys that only an emulator has.
+        // `check_machine` refuses it with the other keys of emulators.
         return None;
     }
     let model = match CpuModel::parse(text) {
@@ -501,12 +503,12 @@ fn read_cpu_model(
             return None;
         }
     };
-    let is_wall = machine.clock == Clock::Wall;
-    let uncounted = model.uncounted().into_iter().filter(|_| !is_wall);
-    for (what, why) in uncounted {
-        let what = format!("cpu_model {what} where instructions may be counted");
-        let remedy = format!("remove it, or write clock = \"wall\": {why}");
-        fields.wrong("cpu_model", what, remedy);
+    if machine.clock != Clock::Wall {
+        for (what, why) in model.uncounted() {
+            let what = format!("cpu_model {what} where instructions may be counted");
+            let remedy = format!("remove it, or write clock = \"wall\": {why}");
+            fields.wrong("cpu_model", what, remedy);
+        }
     }
     if !model.has_64_bits() {
         let what = format!("cpu_model without 64-bit mode: {model}");
@@ -582,7 +584,7 @@ fn check_machine(fields: &Fields<'_>, machine: &MachinePlan) {
     }
 }
 
-/// Refuses times that no trial can reach, as far as the plan names them.
+/// Refuses times in the plan that no trial can reach.
 fn check_times(fields: &Fields<'_>, machine: &MachinePlan) {
     let limit = machine.trial_limit;
     for (key, time) in [
@@ -611,8 +613,9 @@ fn check_memory(fields: &Fields<'_>, machine: &MachinePlan, checks: Checks<'_>) 
     }
 }
 
-pub(crate) fn set<T>(place: &mut T, value: Option<T>) {
+/// Replaces a default by the plan's value, if it has one.
+pub(crate) fn set<T>(field: &mut T, value: Option<T>) {
     if let Some(value) = value {
-        *place = value;
+        *field = value;
     }
 }

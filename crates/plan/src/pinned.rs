@@ -1,4 +1,4 @@
-//! `[pinned]`: settings that all arms have alike.
+//! `[pinned]`: settings of all arms.
 
 use std::collections::BTreeMap;
 
@@ -7,16 +7,16 @@ use crate::fields::Fields;
 use crate::machine::MachineKind;
 use crate::{Checks, sysctl_path};
 
-/// Settings that all arms have alike. Each arm of the plan has them among its own.
+/// Settings of all arms. Each arm's settings include them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pinned {
-    /// On all kernels' command lines.
+    /// Additions to the kernel command line.
     pub cmdline: String,
-    /// Of all arms, dotted names.
+    /// Sysctls by dotted name.
     pub sysctl: BTreeMap<String, String>,
 }
 
-/// Reads the table. What the machine cannot have is a mistake.
+/// Reads the table, and refuses settings that the machine cannot have.
 pub(crate) fn read_pinned(top: &Fields<'_>, kind: MachineKind, checks: Checks<'_>) -> Pinned {
     let Some(fields) = top.table("pinned") else {
         return Pinned::default();
@@ -45,7 +45,7 @@ pub(crate) fn read_pinned(top: &Fields<'_>, kind: MachineKind, checks: Checks<'_
     Pinned { cmdline, sysctl }
 }
 
-/// Parameters that may stand on a command line several times, each for itself.
+/// Parameters that may be repeated on a command line.
 const REPEATED: [&str; 8] = [
     "console",
     "earlycon",
@@ -57,7 +57,7 @@ const REPEATED: [&str; 8] = [
     "cgroup_disable",
 ];
 
-/// What parameters that are pinned often can be; what comes after a comma is free.
+/// Allowed values of common parameters; what follows a comma is not checked.
 const VALUES: [(&str, &[&str]); 4] = [
     ("preempt", &["none", "voluntary", "full", "lazy"]),
     ("mitigations", &["off", "auto"]),
@@ -65,7 +65,7 @@ const VALUES: [(&str, &[&str]); 4] = [
     ("psi", &["0", "1", "on", "off", "y", "n", "yes", "no"]),
 ];
 
-/// Sysctls that tell what a kernel is, and that nobody sets.
+/// Sysctls that describe a kernel and cannot be set.
 const READ_ONLY: [&str; 4] = [
     "kernel.osrelease",
     "kernel.ostype",
@@ -73,7 +73,7 @@ const READ_ONLY: [&str; 4] = [
     "kernel.random.boot_id",
 ];
 
-/// Notes what pins nothing, what says two things and what cannot be.
+/// Refuses empty, contradictory and impossible settings.
 fn check(fields: &Fields<'_>, cmdline: &str, sysctl: &BTreeMap<String, String>) {
     if fields.has("cmdline") && cmdline.is_empty() {
         fields.wrong(
@@ -104,29 +104,28 @@ fn check(fields: &Fields<'_>, cmdline: &str, sysctl: &BTreeMap<String, String>) 
             table.wrong(name, what, "write its value in one line, or remove it");
         }
         let file = sysctl_path(name);
-        if READ_ONLY.iter().any(|own| sysctl_path(own) == file) {
+        if READ_ONLY
+            .iter()
+            .any(|read_only| sysctl_path(read_only) == file)
+        {
             let what = format!("a sysctl that cannot be set: {name}");
             table.wrong(name, what, "remove it");
         }
-        if let Some(before) = files.insert(file, name) {
-            let what = format!("one sysctl pinned twice: {before} and {name}");
+        if let Some(earlier) = files.insert(file, name) {
+            let what = format!("one sysctl pinned twice: {earlier} and {name}");
             table.wrong(name, what, "leave one of them");
         }
     }
 }
 
 fn check_words(fields: &Fields<'_>, cmdline: &str) {
-    let mut before = BTreeMap::<String, &str>::new();
+    let mut seen = BTreeMap::<String, &str>::new();
     for word in cmdline.split_whitespace() {
         let key = key(word);
         let value = word.split_once('=').map(|(_, value)| value);
         if let Some((_, known)) = VALUES.iter().find(|(name, _)| *name == key) {
-            let first = value
-                .unwrap_or_default()
-                .split([',', ';'])
-                .next()
-                .unwrap_or_default();
-            if !known.contains(&first) {
+            let first = value.unwrap_or_default().split([',', ';']).next();
+            if !known.contains(&first.unwrap_or_default()) {
                 let what = format!("no value of a parameter that is pinned: {word}");
                 fields.wrong(
                     "cmdline",
@@ -139,40 +138,41 @@ fn check_words(fields: &Fields<'_>, cmdline: &str) {
             let what = format!("no value for a parameter that is pinned: {word}");
             fields.wrong("cmdline", what, "write its value, or remove it");
         }
-        let other = before
-            .insert(key.clone(), word)
-            .filter(|other| *other != word);
-        if let Some(other) = other.filter(|_| !REPEATED.contains(&key.as_str())) {
-            let what = format!("a parameter pinned to two values: {other} {word}");
+        let is_repeatable = REPEATED.contains(&key.as_str());
+        if let Some(earlier) = seen.insert(key, word)
+            && earlier != word
+            && !is_repeatable
+        {
+            let what = format!("a parameter pinned to two values: {earlier} {word}");
             fields.wrong("cmdline", what, "leave one of them");
         }
     }
 }
 
-/// A parameter's name, as the kernel compares it: dashes are underscores.
+/// A parameter's name, with dashes replaced by underscores, as the kernel compares names.
 fn key(word: &str) -> String {
     word.split('=').next().unwrap_or_default().replace('-', "_")
 }
 
-/// Gives all arms what is pinned. What an arm sets itself is a mistake: it would not be pinned.
+/// Adds the pinned settings to all arms. An arm must not set them itself.
 pub(crate) fn pin(top: &Fields<'_>, pinned: &Pinned, arms: &mut [Arm]) {
-    let words = || pinned.cmdline.split_whitespace();
+    const REMEDY: &str = "remove it there or here";
+    let pinned_keys: Vec<String> = pinned.cmdline.split_whitespace().map(key).collect();
     for arm in arms {
-        let own = arm.cmdline.split_whitespace();
-        let twice = own.filter(|own| words().any(|word| key(word) == key(own)));
-        for word in twice {
-            let what = format!("arm {} has a parameter that is pinned: {word}", arm.name);
-            top.wrong("pinned", what, "remove it there or here");
+        for word in arm.cmdline.split_whitespace() {
+            if pinned_keys.contains(&key(word)) {
+                let what = format!("arm {} has a parameter that is pinned: {word}", arm.name);
+                top.wrong("pinned", what, REMEDY);
+            }
         }
         for (name, value) in &arm.sysctl {
-            let mut all = pinned.sysctl.iter();
-            let is_pinned = |(set, _): &(&String, &String)| sysctl_path(set) == sysctl_path(name);
-            if let Some((_, alike)) = all.find(is_pinned) {
+            let is_same = |pinned: &&String| sysctl_path(pinned) == sysctl_path(name);
+            if let Some(key) = pinned.sysctl.keys().find(is_same) {
                 let what = format!(
-                    "arm {} has a sysctl that is pinned: {name} = {value}, pinned to {alike}",
-                    arm.name
+                    "arm {} has a sysctl that is pinned: {name} = {value}, pinned to {}",
+                    arm.name, pinned.sysctl[key]
                 );
-                top.wrong("pinned", what, "remove it there or here");
+                top.wrong("pinned", what, REMEDY);
             }
         }
         let cmdline = format!("{} {}", pinned.cmdline, arm.cmdline);

@@ -6,7 +6,7 @@ use base::input::problem::remedy_among;
 
 use crate::fields::Fields;
 
-/// Settings of every queue: files of `/sys/block/DISK/queue` that can be written.
+/// Settings of every queue: writable files of `/sys/block/DISK/queue`.
 const QUEUE: [&str; 11] = [
     "add_random",
     "io_poll",
@@ -54,7 +54,7 @@ const SCHEDULERS: [(&str, &[&str]); 4] = [
     ("none", &[]),
 ];
 
-/// Reads `queue`. Names are checked here, values by the kernel, which may lack one of them: then the trial is void.
+/// Reads `queue`. Names are checked here. Values are checked by the kernel, and if it refuses one, the trial is void.
 pub(crate) fn read_queue(fields: &Fields<'_>, scheduler: &str) -> BTreeMap<String, String> {
     let Some(table) = fields.table("queue") else {
         return BTreeMap::new();
@@ -71,24 +71,24 @@ fn check_name(table: &Fields<'_>, name: &str, scheduler: &str) {
     if QUEUE.contains(&name) {
         return;
     }
-    let own: &[&str] = SCHEDULERS
+    let scheduler_settings: &[&str] = SCHEDULERS
         .iter()
-        .find(|(one, _)| *one == scheduler)
+        .find(|(known, _)| *known == scheduler)
         .map_or(&[], |(_, names)| names);
-    if own.contains(&name) {
+    if scheduler_settings.contains(&name) {
         return;
     }
-    let has_it = |(_, names): &&(&str, &[&str])| names.contains(&name);
-    if let Some((other, _)) = SCHEDULERS.iter().find(has_it) {
+    let has_setting = |(_, names): &&(&str, &[&str])| names.contains(&name);
+    if let Some((other, _)) = SCHEDULERS.iter().find(has_setting) {
         let what = match scheduler {
             "" => format!("{name} without io_scheduler"),
-            own => format!("{name} is no setting of {own}"),
+            _ => format!("{name} is no setting of {scheduler}"),
         };
         let remedy = format!("write io_scheduler = \"{other}\" beside it, or remove it");
         table.wrong(name, what, remedy);
         return;
     }
-    let known = [&QUEUE[..], own].concat();
+    let known = [&QUEUE[..], scheduler_settings].concat();
     let what = format!("unknown setting of a disk's queue: {name}");
     table.wrong(name, what, remedy_among(name, &known));
 }

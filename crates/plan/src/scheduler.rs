@@ -1,4 +1,4 @@
-//! `scheduler`: which scheduler of earlier kernels an arm's kernel runs in place of its own.
+//! `scheduler`: a CPU scheduler of earlier kernels that replaces that of an arm's kernel.
 
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
@@ -6,18 +6,18 @@ use strum::{IntoStaticStr, VariantArray};
 use crate::fields::Fields;
 use crate::machine::{MachineKind, MachinePlan};
 
-/// A scheduler that bakeoff brings.
+/// A scheduler provided by bakeoff.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Scheduler {
-    /// That of Linux 2.4: one list, of which each task is looked at.
+    /// That of Linux 2.4: a single list that is searched for the best task.
     Goodness,
     /// That of Linux 2.6.0: two arrays of queues by priority.
     O1,
-    /// One queue, first in, first out: what the framework costs.
+    /// A single first-in, first-out queue, to measure the cost of the framework.
     Fifo,
 }
 
@@ -30,10 +30,10 @@ impl Scheduler {
 
 const KEY: &str = "scheduler";
 
-/// With more, kernels number tasks past the table of the programs: `TASKS` of `schedulers/src/bpf/kernel.h`.
+/// Most CPUs. With more, kernels have more task numbers than the table `TASKS` of `schedulers/src/bpf/kernel.h`.
 const MOST_CPUS: u32 = 32;
 
-/// An arm's own. `cpus` is what the arm says of its CPUs.
+/// Reads `scheduler` of an arm; `cpus` is the arm's number of CPUs, if it has one.
 pub(crate) fn read(
     fields: &Fields<'_>,
     machine: &MachinePlan,
@@ -89,15 +89,15 @@ mod tests {
             })
         };
         let plan = read("plan.toml", &text, Path::new(""), Checks::of_the_past(&toy));
-        let told = match plan {
+        let result = match plan {
             Ok(plan) => format!("{:?}", plan.arms[1].tuning.scheduler),
             Err(problems) => problems.to_string(),
         };
-        want.assert_eq(&told);
+        want.assert_eq(&result);
     }
 
     #[test]
-    fn a_scheduler_is_one_of_three_on_cpus_of_a_guest() {
+    fn a_scheduler_is_one_of_three_in_a_guest() {
         let guest = "kind = \"qemu\"";
         check(guest, "", &expect!["None"]);
         check(guest, "scheduler = \"o1\"", &expect!["Some(O1)"]);

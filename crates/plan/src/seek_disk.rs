@@ -1,4 +1,4 @@
-//! `disk` of `[machine]`: a drive with a head and platters, which workloads have in place of the host's disk.
+//! `disk` of `[machine]`: a simulated drive with a head and platters, in place of the host's disk.
 
 use std::time::Duration;
 
@@ -8,37 +8,37 @@ use serde::{Deserialize, Serialize};
 use crate::fields::Fields;
 use crate::machine::{MachineKind, set};
 
-/// A drive as a data sheet describes it.
+/// A drive, described as in a data sheet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeekDisk {
     /// Its size.
     pub bytes: u64,
-    /// What may be written to it: memory of the guest's, taken as it is needed. Zeros take none.
+    /// Most data that can be written to it. It is stored in the guest's memory, allocated on demand; zeros take none.
     pub store_bytes: u64,
-    /// Turns in a minute.
+    /// Revolutions per minute.
     pub rpm: u32,
-    /// Seek to the next track, or change of the head.
+    /// Time of a seek to the next track, or of a head switch.
     pub track_to_track: Duration,
-    /// Mean of the seeks between two random places.
+    /// Mean time of a seek between two random tracks.
     pub average_seek: Duration,
-    /// Seek from the first track to the last.
+    /// Time of a seek from the first track to the last.
     pub full_stroke: Duration,
-    /// Bytes per second under the head on the outermost track, where the drive begins.
+    /// Media rate on the outermost track, where the drive begins.
     pub outer_bytes_per_s: u64,
-    /// The same on the innermost, where it ends.
+    /// Media rate on the innermost track, where it ends.
     pub inner_bytes_per_s: u64,
-    /// Bytes per second between the drive's memory and the host.
+    /// Rate between the drive's memory and the host.
     pub interface_bytes_per_s: u64,
-    /// How far it reads on by itself after a read.
+    /// Bytes that it reads ahead after a read.
     pub read_ahead_bytes: u64,
-    /// What it says to have written before it has; none where each write waits for the platter.
+    /// Size of its write-back cache; 0 if each write waits for the platter.
     pub write_cache_bytes: u64,
-    /// Commands that it takes at once; it does them in their order.
+    /// Queue depth; commands are executed in order.
     pub depth: u16,
 }
 
 impl Default for SeekDisk {
-    /// An ATA drive of 2003 of 7200 rpm: Hitachi's Deskstar 7K250 of 80 GB, which has no command queueing.
+    /// An ATA drive of 2003 with 7200 rpm: Hitachi's Deskstar 7K250 of 80 GB, which has no command queueing.
     fn default() -> Self {
         Self {
             bytes: 80_000_000_000,
@@ -58,7 +58,7 @@ impl Default for SeekDisk {
 }
 
 impl SeekDisk {
-    /// It in one line, for people.
+    /// Description in one line.
     pub fn words(&self) -> String {
         let ms = |time: Duration| units::significant(time.as_secs_f64() * 1e3, 3);
         let mb = |bytes: u64| units::significant(bytes as f64 / 1e6, 3);
@@ -81,10 +81,10 @@ impl SeekDisk {
     }
 }
 
-/// What the guest needs for itself beside what the disk keeps.
+/// Least memory of the guest besides the disk's data.
 const LEFT_BYTES: u64 = 256 << 20;
 
-/// Reads `disk`; other keys of a disk are the host's, and have no place beside it.
+/// Reads `disk`, and refuses the keys of the host's disk beside it.
 pub(crate) fn read_seek_disk(
     fields: &Fields<'_>,
     kind: MachineKind,
@@ -108,10 +108,10 @@ pub(crate) fn read_seek_disk(
         table.missing("kind", "\"seek\"");
     }
     let _ = table.choice("kind", &[("seek", ())]);
-    let most = memory_bytes
+    let most_bytes = memory_bytes
         .saturating_sub(LEFT_BYTES)
         .min(memory_bytes / 2);
-    disk.store_bytes = disk.store_bytes.min(most);
+    disk.store_bytes = disk.store_bytes.min(most_bytes);
     read_sizes(&table, &mut disk);
     read_times(&table, &mut disk);
     let depth = table.count("depth", 1..=256);
@@ -125,13 +125,13 @@ pub(crate) fn read_seek_disk(
 fn read_sizes(table: &Fields<'_>, disk: &mut SeekDisk) {
     const MB: u64 = 1_000_000;
     let binary: fn(u64) -> String = units::show_bytes;
-    // As on the label of a drive; in binary units their bounds would be rounded, and lie beyond themselves.
+    // As on a drive's label. Binary units would round the limits in messages, so that some were out of range.
     let decimal: fn(u64) -> String = units::show_decimal_bytes;
     let (size, store) = (&mut disk.bytes, &mut disk.store_bytes);
     let (outer, inner) = (&mut disk.outer_bytes_per_s, &mut disk.inner_bytes_per_s);
     let interface = &mut disk.interface_bytes_per_s;
     let (ahead, cache) = (&mut disk.read_ahead_bytes, &mut disk.write_cache_bytes);
-    for (key, place, (least, most), shown) in [
+    for (key, field, (least, most), show) in [
         ("size", size, (1000 * MB, 16_000_000 * MB), decimal),
         ("store", store, (16 << 20, 1 << 40), binary),
         ("outer_rate", outer, (MB, 2000 * MB), decimal),
@@ -144,10 +144,10 @@ fn read_sizes(table: &Fields<'_>, disk: &mut SeekDisk) {
             continue;
         };
         if (least..=most).contains(&bytes) {
-            *place = bytes;
+            *field = bytes;
         } else {
-            let what = format!("{key} out of range: {}", shown(bytes));
-            let remedy = format!("write {} to {}", shown(least), shown(most));
+            let what = format!("{key} out of range: {}", show(bytes));
+            let remedy = format!("write {} to {}", show(least), show(most));
             table.wrong(key, what, remedy);
         }
     }
@@ -158,7 +158,7 @@ fn read_sizes(table: &Fields<'_>, disk: &mut SeekDisk) {
 }
 
 fn read_times(table: &Fields<'_>, disk: &mut SeekDisk) {
-    for (key, place) in [
+    for (key, field) in [
         ("track_to_track", &mut disk.track_to_track),
         ("average_seek", &mut disk.average_seek),
         ("full_stroke", &mut disk.full_stroke),
@@ -168,7 +168,7 @@ fn read_times(table: &Fields<'_>, disk: &mut SeekDisk) {
         };
         let limits = Duration::from_micros(10)..=Duration::from_secs(1);
         if limits.contains(&time) {
-            *place = time;
+            *field = time;
         } else {
             let what = format!("{key} out of range: {}", units::show_duration(time));
             table.wrong(key, what, "write 10us to 1s");
@@ -176,7 +176,7 @@ fn read_times(table: &Fields<'_>, disk: &mut SeekDisk) {
     }
 }
 
-/// Seeks grow with the distance, ever more slowly: only then is there a curve through all three times.
+/// Refuses seek times for which there is no curve that grows with the distance, more and more slowly.
 fn check_seeks(table: &Fields<'_>, disk: &SeekDisk) {
     let (least, most) = (disk.track_to_track, disk.full_stroke);
     if least >= most {
@@ -188,22 +188,22 @@ fn check_seeks(table: &Fields<'_>, disk: &SeekDisk) {
         table.wrong("track_to_track", what, "write the shorter one here");
         return;
     }
-    // The bounds of `guest::disk::geometry`'s curve, whose mean lies between a straight line's and a root's that ends level.
+    // Limits of the mean of the curve in `guest::disk::geometry`: a straight line, and a root that ends level.
     let span = most.saturating_sub(least);
     let (low, high) = (least + span / 3, least + span * 11 / 15);
     if !(low..=high).contains(&disk.average_seek) {
         let micros = |time: Duration| Duration::from_micros(time.as_micros() as u64);
-        let shown = |time| units::show_duration(micros(time));
+        let show = |time| units::show_duration(micros(time));
         let what = format!(
             "no seek curve has this average between {} and {}: {}",
-            shown(least),
-            shown(most),
-            shown(disk.average_seek)
+            show(least),
+            show(most),
+            show(disk.average_seek)
         );
         let remedy = format!(
             "write average_seek = {} to {}",
-            shown(low + Duration::from_micros(1)),
-            shown(high)
+            show(low + Duration::from_micros(1)),
+            show(high)
         );
         table.wrong("average_seek", what, remedy);
     }
@@ -215,8 +215,7 @@ fn check_sizes(table: &Fields<'_>, disk: &SeekDisk, memory_bytes: u64) {
         let remedy = "write the smaller one as inner_rate: inner tracks are shorter";
         table.wrong("inner_rate", what, remedy);
     }
-    let most = memory_bytes.saturating_sub(LEFT_BYTES);
-    if disk.store_bytes > most {
+    if disk.store_bytes > memory_bytes.saturating_sub(LEFT_BYTES) {
         let what = format!(
             "store beyond memory: {} of {}",
             units::show_bytes(disk.store_bytes),

@@ -1,4 +1,4 @@
-//! Every setting of an arm in one list: the disclosure, the report's page and the check of one-sided tuning all read it.
+//! All settings of an arm in one list, used by the disclosure, the report's page and the check of one-sided tuning.
 
 use base::input::units;
 use serde::{Deserialize, Serialize};
@@ -10,15 +10,15 @@ use crate::scheduler::Scheduler;
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmSetting {
-    /// Of which kind.
+    /// Its kind.
     pub knob: Knob,
-    /// Its name; empty where the kind says all.
+    /// Its name; empty if the kind is enough.
     pub name: String,
     /// Its value.
     pub value: String,
 }
 
-/// What an arm may change.
+/// Kinds of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knob {
@@ -34,9 +34,9 @@ pub enum Knob {
     Configuration,
     /// The servers' programs.
     Program,
-    /// How many files a process of the servers may open.
+    /// Limit of open files of the servers' processes.
     OpenFiles,
-    /// The scheduler that the kernel runs in place of its own.
+    /// The CPU scheduler that replaces the kernel's.
     Scheduler,
     /// The I/O scheduler and its queue.
     IoScheduler,
@@ -48,26 +48,26 @@ pub enum Knob {
     Injected,
 }
 
-/// What a kind of setting is to everybody who shows or compares it.
+/// How a kind of setting is shown and compared.
 #[derive(Debug)]
 pub struct KnobTraits {
     /// The kind.
     pub knob: Knob,
-    /// All settings of the kind: `sysctls`.
+    /// Name of all settings of the kind: `sysctls`.
     pub plural: &'static str,
-    /// How a setting without a name is shown: `CPUs {value}`.
+    /// Form of a setting without a name: `CPUs {value}`.
     pub unnamed: &'static str,
-    /// How a setting with a name is shown: `{name}={value}`.
+    /// Form of a setting with a name: `{name}={value}`.
     pub named: &'static str,
-    /// What is tuned with it: knobs with the same answer are tuned alike. `None` where it takes something away.
+    /// What it tunes; knobs with the same text count as one. `None` if it only takes resources away.
     pub tunes: Option<&'static str>,
-    /// Whether only experiments about the mechanism itself set it, so that an untouched one need not be mentioned.
+    /// Whether it is rarely set, so that its absence need not be mentioned.
     pub is_seldom: bool,
 }
 
 const NAMED: &str = "{name}={value}";
 
-/// All kinds of settings in the order of the report: whoever adds a key of an arm adds a line here.
+/// All kinds of settings in the order of the report. A new key of an arm needs a row here.
 pub const KNOBS: [KnobTraits; 12] = {
     use Knob::{
         CommandLine, Configuration, Cpus, Debugfs, Environment, FileSystem, Injected, IoScheduler,
@@ -154,13 +154,13 @@ pub const KNOBS: [KnobTraits; 12] = {
 };
 
 impl Knob {
-    /// What it is to everybody who shows or compares it.
+    /// How it is shown and compared.
     pub fn traits(self) -> &'static KnobTraits {
         let row = KNOBS.iter().find(|row| row.knob == self);
-        row.expect("each knob has its line")
+        row.expect("each knob has its row")
     }
 
-    /// The first knob that tunes the same; none where it tunes nothing.
+    /// The first knob with the same `tunes`; `None` if it tunes nothing.
     pub fn tuned_alike(self) -> Option<Self> {
         let tunes = self.traits().tunes?;
         let mut rows = KNOBS.iter();
@@ -170,7 +170,7 @@ impl Knob {
 }
 
 impl ArmSetting {
-    /// The setting with its value as `value` shows it.
+    /// Shows the setting with `value` in place of its value.
     pub fn show(&self, value: &str) -> String {
         let traits = self.knob.traits();
         let form = match self.name.as_str() {
@@ -182,10 +182,10 @@ impl ArmSetting {
 }
 
 impl Arm {
-    /// What it changes, by kind; none of an arm that is as it is shipped.
+    /// Its settings by kind; empty for an arm with defaults only.
     pub fn settings(&self) -> Vec<ArmSetting> {
         let mut settings = Vec::new();
-        // No `..`: a new key of an arm stands here too, or this does not compile.
+        // Without `..`, so that a new key of an arm is not forgotten.
         let Self {
             name: _,
             line: _,
@@ -243,16 +243,17 @@ fn add_tuning(settings: &mut Vec<ArmSetting>, tuning: &Tuning) {
     for (service, path) in programs {
         add(Knob::Program, service, path);
     }
-    if let Some(most) = nofile {
-        add(Knob::OpenFiles, "", &most.to_string());
+    if let Some(limit) = nofile {
+        add(Knob::OpenFiles, "", &limit.to_string());
     }
     add(Knob::Scheduler, "", scheduler.map_or("", Scheduler::word));
     add(Knob::IoScheduler, "", io_scheduler);
     for (name, value) in queue {
         add(Knob::IoScheduler, name, value);
     }
-    let other = file_system.filter(|system| *system != FileSystem::default());
-    add(Knob::FileSystem, "", other.map_or("", FileSystem::word));
+    let file_system = file_system.filter(|system| *system != FileSystem::default());
+    let file_system = file_system.map_or("", FileSystem::word);
+    add(Knob::FileSystem, "", file_system);
     for (name, value) in debugfs {
         add(Knob::Debugfs, name, value);
     }
@@ -337,7 +338,7 @@ mod tests {
         };
         assert_eq!(names(Knob::IoScheduler), ["", "nr_requests"]);
         assert_eq!(names(Knob::Injected), ["slowdown", "period", "do_exit"]);
-        // A server that is named without a directive changes nothing.
+        // A server without directives has no setting.
         assert_eq!(names(Knob::Configuration), ["", "file"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Keys of `[machine]` for a box that is reached by ssh and boots arms on its own hardware.
+//! Keys of `[machine]` for a box: a computer reached by ssh that boots arms on its hardware.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,57 +14,57 @@ use crate::target::read_command;
 /// A box with sshd and kexec-tools.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SshPlan {
-    /// A destination of the program `ssh`: `root@box`.
+    /// Its ssh destination: `root@box`.
     pub host: String,
-    /// A configuration of that program (`ssh -F`), in place of the user's.
+    /// Configuration of ssh (`ssh -F`); `None` for the user's.
     pub config: Option<PathBuf>,
-    /// Where the arm's agent is dialled; `None` for the address that ssh reached.
+    /// Address of the arm's agent; `None` for the address that ssh used.
     pub address: Option<String>,
-    /// The port that the arm's agent listens on.
+    /// Port of the arm's agent.
     pub port: u16,
-    /// The interface that arms use; `None` for the one that ssh reached.
+    /// Interface of arms; `None` for the one that ssh used.
     pub interface: Option<String>,
-    /// The interfaces that serve clients elsewhere, by their names in the box's own operating system; with none, the one that arms use.
+    /// Interfaces for remote clients, by their names in the box's host operating system; if empty, the interface of arms.
     pub interfaces: Vec<String>,
-    /// How an arm's kernel is started.
+    /// How an arm's kernel is booted.
     pub boot: BootWay,
     /// The box's power switch.
     pub power: Power,
-    /// Time that the box has to be in its own operating system again, before its power is cycled and once more after it.
+    /// Time within which the box must return to its host operating system, before its power is cycled and again after that.
     pub home_timeout: Duration,
 }
 
-/// How a box starts an arm's kernel.
+/// How a box boots an arm's kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum BootWay {
     /// From the running kernel, without firmware.
     Kexec,
-    /// By firmware and GRUB, which takes the arm's entry once.
+    /// By firmware and GRUB, with a one-time boot entry.
     Grub,
-    /// By firmware and systemd-boot, which takes the arm's entry once.
+    /// By firmware and systemd-boot, with a one-time boot entry.
     SystemdBoot,
 }
 
 impl BootWay {
-    /// What a plan writes.
+    /// Its name in a plan.
     pub fn word(self) -> &'static str {
         self.into()
     }
 }
 
-/// Commands of this host for a box's power; each is empty where there is none.
+/// Commands of this host for a box's power; empty ones do not exist.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Power {
-    /// Turns it off and on, whatever it does.
+    /// Turns it off and on in any state.
     pub cycle: Vec<String>,
-    /// Turns it on; where there is none, `cycle` does.
+    /// Turns it on; if empty, `cycle` is used.
     pub on: Vec<String>,
-    /// Says whether it is on.
+    /// Prints whether it is on.
     pub status: Vec<String>,
 }
 
-/// Keys that no other kind of machine has.
+/// Keys of boxes only.
 pub(crate) const KEYS: [&str; 9] = [
     "host",
     "ssh_config",
@@ -77,7 +77,7 @@ pub(crate) const KEYS: [&str; 9] = [
     "home_timeout",
 ];
 
-/// Reads the keys of a box; paths begin at `base`.
+/// Reads the keys of a box; relative paths are resolved against `base`.
 pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Option<SshPlan> {
     if !fields.has("host") {
         fields.missing("host", "\"root@box\"");
@@ -109,28 +109,28 @@ pub(crate) fn read_ssh(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> 
     })
 }
 
-/// Whether no program takes a text for an option, and no shell for more than a word.
+/// Whether a text is safe as an argument: not an option, and a single word in a shell.
 pub(crate) fn is_word(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "@._:%/+[]-".contains(c);
     !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
 }
 
-/// Most cards of a box: more than it has slots for.
+/// Most network cards of a box.
 const CARDS: usize = 64;
 
 const CARDS_EXAMPLE: &str = "write interfaces = [\"eno1\", \"eno2\"]";
 
-/// The cards that serve.
+/// Reads the interfaces for remote clients.
 fn read_interfaces(fields: &Fields<'_>) -> Vec<String> {
-    let Some(listed) = fields.texts("interfaces") else {
+    let Some(texts) = fields.texts("interfaces") else {
         return Vec::new();
     };
     let mut names: Vec<String> = Vec::new();
-    for name in &listed {
+    for name in &texts {
         if !is_word(name) {
             let what = format!("no name of an interface: {name:?}");
             fields.wrong("interfaces", what, CARDS_EXAMPLE);
-        } else if names.iter().any(|own| own == name) {
+        } else if names.iter().any(|known| known == name) {
             let what = format!("an interface twice: {name:?}");
             let remedy = "write each once: connections go to them in turn";
             fields.wrong("interfaces", what, remedy);
@@ -138,11 +138,11 @@ fn read_interfaces(fields: &Fields<'_>) -> Vec<String> {
             names.push((*name).into());
         }
     }
-    if listed.is_empty() {
+    if texts.is_empty() {
         fields.wrong("interfaces", "no interface", CARDS_EXAMPLE);
     }
-    if listed.len() > CARDS {
-        let what = format!("interfaces: {}", listed.len());
+    if texts.len() > CARDS {
+        let what = format!("interfaces: {}", texts.len());
         fields.wrong("interfaces", what, format!("write at most {CARDS}"));
     }
     names
@@ -158,27 +158,27 @@ fn word(fields: &Fields<'_>, key: &str, example: &str) -> Option<String> {
     Some(text.into())
 }
 
-/// `power.cycle` and `power.status` as commands, or a preset that stands for both.
+/// Reads `power`: commands, or a preset that provides them.
 fn read_power(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Power {
     let Some(table) = fields.table("power") else {
         return Power::default();
     };
     let example = "[\"./power.sh\", \"cycle\"]";
-    let typed = Power {
+    let commands = Power {
         cycle: read_command(&table, "cycle", example, checks),
         on: read_command(&table, "on", "[\"./power.sh\", \"on\"]", checks),
         status: read_command(&table, "status", "[\"./power.sh\", \"status\"]", checks),
     };
-    if typed.cycle.is_empty() && typed != Power::default() {
+    if commands.cycle.is_empty() && commands != Power::default() {
         table.missing("cycle", example);
     }
     let preset: Option<Preset> = table.variant("preset");
     let bmc = read_bmc(&table, base);
     let power = match (preset, bmc) {
-        (Some(_), _) if typed != Power::default() => {
+        (Some(_), _) if commands != Power::default() => {
             let what = "power.preset beside commands";
             table.wrong("preset", what, "remove it, or remove cycle, on and status");
-            typed
+            commands
         }
         (Some(preset), Some(bmc)) => {
             let power = preset.commands(&bmc);
@@ -189,13 +189,13 @@ fn read_power(fields: &Fields<'_>, base: &Path, checks: Checks<'_>) -> Power {
         }
         (Some(_), None) => {
             table.missing("address", "\"192.0.2.8\", user and password_file");
-            typed
+            commands
         }
         (None, Some(_)) => {
             table.missing("preset", "\"ipmitool\"");
-            typed
+            commands
         }
-        (None, None) => typed,
+        (None, None) => commands,
     };
     table.finish();
     power
@@ -213,9 +213,9 @@ struct Bmc {
     address: String,
     port: Option<u64>,
     user: String,
-    /// The password, in the form that the preset's program reads.
+    /// File of the password, in the format of the preset's program.
     password_file: String,
-    /// Name of the system among those of a Redfish service.
+    /// Name of the system in a Redfish service.
     system: String,
 }
 
@@ -258,7 +258,7 @@ impl Preset {
                     ];
                     line.map(String::from).to_vec()
                 };
-                // A reset works whatever the box does, and a cycle is refused by some controllers.
+                // A reset works in any state; some controllers refuse a cycle.
                 Power {
                     cycle: command("reset"),
                     on: command("on"),
@@ -272,21 +272,21 @@ impl Preset {
                     bmc.address, bmc.system
                 );
                 let curl = |more: &[&str]| {
-                    // Certificates of management controllers are their own.
+                    // Management controllers have self-signed certificates.
                     let mut line = vec!["curl", "--silent", "--show-error", "--fail", "--insecure"];
                     line.extend(["--netrc-file", &bmc.password_file]);
                     line.extend(more);
                     line.into_iter().map(String::from).collect::<Vec<_>>()
                 };
                 let reset = format!("{system}/Actions/ComputerSystem.Reset");
-                let ask = |kind: &str| {
+                let post = |kind: &str| {
                     let header = "Content-Type: application/json";
                     let body = format!(r#"{{"ResetType":"{kind}"}}"#);
                     curl(&["--header", header, "--data", &body, &reset])
                 };
                 Power {
-                    cycle: ask("ForceRestart"),
-                    on: ask("On"),
+                    cycle: post("ForceRestart"),
+                    on: post("On"),
                     status: curl(&[&system]),
                 }
             }

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// The file of a sysctl. As in sysctl(8), dots and slashes change places unless the name has a slash first:
-/// `net.ipv4.conf.eth0/1.rp_filter` is the device `eth0.1`.
+/// The file of a sysctl. As in sysctl(8), dots and slashes are exchanged unless a slash comes first: `net.ipv4.conf.eth0/1.rp_filter`
+/// is the device `eth0.1`.
 pub fn sysctl_path(name: &str) -> PathBuf {
     let first = name.find(['.', '/']).map(|at| name.as_bytes()[at]);
     let path = match first {
@@ -13,13 +13,13 @@ pub fn sysctl_path(name: &str) -> PathBuf {
     Path::new(SYSCTLS).join(path)
 }
 
-/// The name of a sysctl's file, with dots first.
+/// The dotted name of a sysctl's file.
 pub fn sysctl_name(path: &Path) -> String {
     let below = path.strip_prefix(SYSCTLS).unwrap_or(path);
     swap_dots_and_slashes(&below.to_string_lossy())
 }
 
-/// Where the kernel shows its sysctls.
+/// Directory of sysctls.
 const SYSCTLS: &str = "/proc/sys";
 
 fn swap_dots_and_slashes(text: &str) -> String {
@@ -31,8 +31,8 @@ fn swap_dots_and_slashes(text: &str) -> String {
     text.chars().map(swap).collect()
 }
 
-/// Whether this may be a sysctl's name, dotted.
-pub(crate) fn name_is_good(name: &str) -> bool {
-    let good = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
-    !name.contains("..") && name.contains('.') && name.chars().all(good)
+/// Whether a text is a valid dotted sysctl name.
+pub(crate) fn is_name(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "._-/".contains(c);
+    !name.contains("..") && name.contains('.') && name.chars().all(is_allowed)
 }

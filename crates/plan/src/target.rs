@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 use crate::Checks;
 use crate::fields::Fields;
 
-/// A server that answers at an address, whatever it is.
+/// A server at an address, of any kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Target {
     /// Scheme, host and port: `http://192.0.2.10:8080`.
     pub url: String,
-    /// Addresses of the system that connections go to, in turn; with none, what the URL's host stands for.
+    /// Addresses of the system, to which connections go in turn; if empty, the URL's host is resolved.
     pub addresses: Vec<IpAddr>,
-    /// A command that is run on this host before each trial; none where it is empty.
+    /// Command to run on this host before each trial; empty for none.
     pub before: Vec<String>,
-    /// Where the system tells of itself; `None` where it does not.
+    /// Source of the system's resource usage, if there is one.
     pub evidence: Option<EvidenceSource>,
 }
 
-/// Where a system tells of itself, before the window and after it.
+/// Source of a system's resource usage, read before the window and after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceSource {
@@ -31,7 +31,7 @@ pub enum EvidenceSource {
     Snmp {
         /// `HOST` or `HOST:PORT`.
         address: String,
-        /// What it is asked as.
+        /// Its community string.
         community: String,
     },
 }
@@ -53,18 +53,18 @@ pub(crate) fn read_target(fields: &Fields<'_>, checks: Checks<'_>) -> Option<Tar
     })
 }
 
-/// Most addresses of a system: more cards than a server has slots for.
+/// Most addresses of a system; no server has more network cards.
 const ADDRESSES: usize = 64;
 
 const EXAMPLE: &str = "write addresses = [\"10.1.0.1\", \"10.2.0.1\"]";
 
-/// Addresses of a system that has several network cards.
+/// Reads the addresses of a system with several network cards.
 fn read_addresses(fields: &Fields<'_>) -> Vec<IpAddr> {
-    let Some(listed) = fields.texts("addresses") else {
+    let Some(texts) = fields.texts("addresses") else {
         return Vec::new();
     };
     let mut addresses: Vec<IpAddr> = Vec::new();
-    for text in &listed {
+    for text in &texts {
         match text.parse() {
             Ok(address) if addresses.contains(&address) => {
                 let what = format!("address twice: {address}");
@@ -89,7 +89,7 @@ fn read_addresses(fields: &Fields<'_>) -> Vec<IpAddr> {
         let what = format!("more than {ADDRESSES} addresses: {}", addresses.len());
         fields.wrong("addresses", what, "name one for each network card");
     }
-    if listed.is_empty() {
+    if texts.is_empty() {
         fields.wrong("addresses", "no address", EXAMPLE);
     }
     if addresses
@@ -102,7 +102,7 @@ fn read_addresses(fields: &Fields<'_>) -> Vec<IpAddr> {
     addresses
 }
 
-/// A program with its arguments; none where the key is absent.
+/// Reads a program with its arguments; empty if the key is absent.
 pub(crate) fn read_command(
     fields: &Fields<'_>,
     key: &str,
@@ -125,7 +125,7 @@ pub(crate) fn read_command(
     words.into_iter().map(String::from).collect()
 }
 
-/// The URL of a server as a whole.
+/// Reads a URL without a path.
 pub(crate) fn read_bare_url(
     fields: &Fields<'_>,
     key: &str,
@@ -145,7 +145,7 @@ fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String
     let text = fields.text(key)?;
     let (_, rest) = text.split_once("://").unwrap_or_default();
     let site = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    // Not the URL itself, whose password would then stand in a log.
+    // The message must not contain the URL, whose password could end up in a log.
     if let Some((_, site)) = site.rsplit_once('@') {
         let what = format!("{key} with a name or password before @{site}");
         fields.wrong(key, what, "take it out: clients of a plan do not log in");
@@ -160,16 +160,16 @@ fn read_url(fields: &Fields<'_>, key: &str, checks: Checks<'_>) -> Option<String
     }
 }
 
-/// `HOST`, `HOST:PORT` or `[IPV6]:PORT`.
+/// Whether a text is `HOST`, `HOST:PORT` or `[IPV6]:PORT`.
 fn is_snmp_address(text: &str) -> bool {
     let (host, port) = text.rsplit_once(':').unwrap_or((text, "161"));
-    let of_name = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || ".-_".contains(c);
     let is_host = match host
         .strip_prefix('[')
         .and_then(|host| host.strip_suffix(']'))
     {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
-        None => !host.is_empty() && host.chars().all(of_name),
+        None => !host.is_empty() && host.chars().all(is_allowed),
     };
     is_host && port.parse::<NonZero<u16>>().is_ok()
 }
@@ -203,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_snmp_agent_has_a_host_and_a_port_that_there_is() {
+    fn an_snmp_address_is_a_host_and_a_valid_port() {
         for text in ["192.0.2.10", "box.example", "box:1161", "[2001:db8::1]:161"] {
             assert!(is_snmp_address(text), "{text}");
         }

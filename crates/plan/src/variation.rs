@@ -1,12 +1,12 @@
-//! Plans made of plans: a baseline against itself, another CPU, arms with settings, a profile. Comments stay.
+//! Plans derived from a plan's text, with its comments: the baseline against itself, another CPU, arms with settings, a profile.
 
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 use crate::cpu::CpuModel;
 use crate::knob::Setting;
 
-/// The plan that compares a plan's baseline with itself: every other arm is gone, and a copy of the baseline is there.
-/// `seed` takes the place of the plan's: two runs with the same coins would say the same thing twice.
+/// The plan with only its baseline and a copy of the baseline as arms. It has the given seed, because a second run with the same random
+/// orders adds no evidence.
 pub fn against_itself(text: &str, seed: i64) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
     let baseline = baseline(&plan).to_string();
@@ -30,12 +30,12 @@ pub fn at_error_rate(text: &str, error_rate: f64) -> Result<String, TomlError> {
     Ok(plan.to_string())
 }
 
-/// What a plan is varied by, to see how far its verdicts hang on the emulated CPU.
+/// A variation of a plan, to see how far its verdicts depend on the emulated CPU.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Variation {
     /// Another CPU model.
     Model(CpuModel),
-    /// The plan's own model, without mitigations in any arm.
+    /// The plan's model, with mitigations off in all arms.
     NoMitigations,
 }
 
@@ -49,10 +49,10 @@ impl Variation {
     }
 }
 
-/// The kernel parameter that turns all of them off.
+/// The kernel parameter that turns all mitigations off.
 const NO_MITIGATIONS: &str = "mitigations=off";
 
-/// The plan with a variation and `blocks` blocks at the most.
+/// The plan with a variation and at most `blocks` blocks.
 pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
     match variation {
@@ -72,33 +72,35 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
     let blocks = i64::from(blocks);
     let design = table_in(&mut plan, "design");
     set(design, "max_blocks", blocks);
-    let least = design.get("min_blocks").and_then(Item::as_integer);
-    if least.is_some_and(|least| least > blocks) {
+    let min_blocks = design.get("min_blocks").and_then(Item::as_integer);
+    if min_blocks.is_some_and(|min_blocks| min_blocks > blocks) {
         set(design, "min_blocks", blocks);
     }
     Ok(plan.to_string())
 }
 
-/// A plan that asks how much of a difference is left with settings.
+/// Parameters of `confirming`.
 #[derive(Debug, Clone, Copy)]
 pub struct Confirming<'c> {
-    /// Place of the workload among the plan's.
+    /// Index of the workload in the plan.
     pub workload: usize,
-    /// The two arms whose difference it is, the baseline first.
+    /// The two arms, the baseline first.
     pub arms: [&'c str; 2],
-    /// Settings, and which of the two arms have them.
+    /// Settings, and which of the two arms get them.
     pub settings: &'c [(Setting, [bool; 2])],
-    /// Blocks, no fewer and no more.
+    /// Exact number of blocks.
     pub blocks: u32,
 }
 
-/// The plan with two of its arms, each with and without each setting, on one of its workloads, not profiled. It must be a valid one.
-pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, TomlError> {
+/// The plan with two of its arms, each with and without each setting, on one workload, without a profile. It measures how much of a
+/// difference is left with the settings. The plan must be valid.
+pub fn confirming(text: &str, parameters: Confirming<'_>) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
+    let settings = parameters.settings;
     let mut arms = Vec::new();
-    for (side, name) in asked.arms.iter().enumerate() {
+    for (side, name) in parameters.arms.iter().enumerate() {
         let template = arm(&plan, name);
-        for (setting, _) in asked.settings.iter().filter(|(_, has)| has[side]) {
+        for (setting, _) in settings.iter().filter(|(_, has)| has[side]) {
             let mut arm = template.clone();
             setting.add_to(&mut arm);
             arms.push((setting.arm_name(name), arm));
@@ -106,59 +108,55 @@ pub fn confirming(text: &str, asked: Confirming<'_>) -> Result<String, TomlError
         arms.push(((*name).to_string(), template));
     }
     set_arms(&mut plan, arms);
-    set(plan.as_table_mut(), "baseline", asked.arms[0]);
+    set(plan.as_table_mut(), "baseline", parameters.arms[0]);
     // Instructions are counted without a profile too.
     plan.remove("why");
     let mut workloads = workloads(&plan);
-    let mut place = 0..;
-    workloads.retain(|_| place.next() == Some(asked.workload));
+    let mut index = 0..;
+    workloads.retain(|_| index.next() == Some(parameters.workload));
     plan["workload"] = Item::ArrayOfTables(workloads);
-    set_blocks(&mut plan, asked.blocks);
-    let texts: Vec<String> = asked
-        .settings
-        .iter()
-        .map(|(setting, _)| setting.text())
-        .collect();
+    set_blocks(&mut plan, parameters.blocks);
+    let texts: Vec<String> = settings.iter().map(|(setting, _)| setting.text()).collect();
     retitle(&mut plan, |title| {
         format!("{title}, with {}", texts.join("; "))
     });
     Ok(plan.to_string())
 }
 
-/// One arm of a plan that asks for kernels alone.
+/// An arm of a plan that compares kernels.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KernelArm {
     /// The arm's name.
     pub name: String,
     /// Its kernel, as a plan names it.
     pub kernel: String,
-    /// Its modules, where the kernel is a file.
+    /// Its modules, if the kernel is a file.
     pub modules: Option<String>,
 }
 
-/// What a plan of several kernels is to be.
+/// Parameters of `of_kernels`.
 #[derive(Debug, Clone, Copy)]
 pub struct OfKernels<'k> {
-    /// Its arms, the baseline first; beside the kernel each is the plan's own baseline.
+    /// The arms, the baseline first. Apart from the kernel, each is a copy of the plan's baseline.
     pub arms: &'k [KernelArm],
-    /// Blocks, no fewer and no more.
+    /// Exact number of blocks.
     pub blocks: u32,
-    /// Added to the plan's seed, so that no two blocks of one bisection have one order.
+    /// Added to the plan's seed, so that the blocks of a bisection have different orders.
     pub seed: i64,
-    /// The error rate, where it is not the plan's.
+    /// The error rate; `None` for the plan's.
     pub error_rate: Option<f64>,
     /// Whether trials are profiled.
     pub why: bool,
 }
 
-/// The plan with other kernels as arms. It must be a valid one.
-pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, TomlError> {
+/// The plan with other kernels as arms. The plan must be valid.
+pub fn of_kernels(text: &str, parameters: OfKernels<'_>) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
-    // Comments on the baseline's own kernel say nothing of the others.
+    // Comments on the baseline's kernel do not apply to the others.
     let mut template = arm(&plan, baseline(&plan));
     template.decor_mut().clear();
     template.remove("modules");
-    let arms = asked.arms.iter().map(|arm| {
+    let arms = parameters.arms.iter().map(|arm| {
         let mut table = template.clone();
         table.insert("kernel", toml_edit::value(&arm.kernel));
         if let Some(modules) = &arm.modules {
@@ -167,41 +165,42 @@ pub fn of_kernels(text: &str, asked: OfKernels<'_>) -> Result<String, TomlError>
         (arm.name.clone(), table)
     });
     set_arms(&mut plan, arms.collect::<Vec<_>>());
-    set(plan.as_table_mut(), "baseline", &asked.arms[0].name);
-    if !asked.why {
+    set(plan.as_table_mut(), "baseline", &parameters.arms[0].name);
+    if !parameters.why {
         plan.remove("why");
     } else if !plan.contains_key("why") {
         plan.insert("why", toml_edit::table());
     }
-    set_blocks(&mut plan, asked.blocks);
+    set_blocks(&mut plan, parameters.blocks);
     let design = table_in(&mut plan, "design");
     let seed = design.get("seed").and_then(Item::as_integer).unwrap_or(1);
-    set(design, "seed", seed.wrapping_add(asked.seed).max(0));
-    if let Some(error_rate) = asked.error_rate {
+    set(design, "seed", seed.wrapping_add(parameters.seed).max(0));
+    if let Some(error_rate) = parameters.error_rate {
         set(design, "error_rate", error_rate);
     }
-    // The plan's own title names the kernels of its own arms.
-    let names: Vec<&str> = asked.arms.iter().map(|arm| arm.name.as_str()).collect();
-    let title = format!("{}: {}", loads(&plan), names.join(", "));
-    retitle(&mut plan, |_| title);
+    // The old title may name the kernels of the old arms.
+    let arms = parameters.arms.iter();
+    let names: Vec<&str> = arms.map(|arm| arm.name.as_str()).collect();
+    let title = format!("{}: {}", workload_names(&plan), names.join(", "));
+    set(plan.as_table_mut(), "title", title);
     Ok(plan.to_string())
 }
 
-/// A plan's workloads, as tables or as inline ones.
+/// A plan's workloads, from tables or inline tables.
 fn workloads(plan: &DocumentMut) -> ArrayOfTables {
     let workloads = plan.get("workload").cloned();
     let workloads = workloads.and_then(|item| item.into_array_of_tables().ok());
     workloads.unwrap_or_default()
 }
 
-/// What a plan's workloads are called, in a line.
-fn loads(plan: &DocumentMut) -> String {
+/// Names of a plan's workloads, separated by commas.
+fn workload_names(plan: &DocumentMut) -> String {
     let workloads = workloads(plan);
-    let words = workloads.iter().filter_map(|table| {
+    let names = workloads.iter().filter_map(|table| {
         let name = table.get("name").or_else(|| table.get("kind"));
         name.and_then(Item::as_str)
     });
-    words.collect::<Vec<_>>().join(", ")
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn baseline(plan: &DocumentMut) -> &str {
@@ -210,23 +209,23 @@ fn baseline(plan: &DocumentMut) -> &str {
         .unwrap_or_default()
 }
 
-/// A copy of an arm that may stand anywhere.
+/// A copy of an arm's table, without its position in the text.
 fn arm(plan: &DocumentMut, name: &str) -> Table {
     let arm = plan.get("arm").and_then(|arms| arms.get(name));
     let arm = arm.cloned().and_then(|arm| arm.into_table().ok());
     let mut arm = arm.unwrap_or_default();
-    forget_place(&mut arm);
+    clear_position(&mut arm);
     arm
 }
 
-/// Tables are printed in the order of their places in the text that was read.
-fn forget_place(table: &mut Table) {
+/// Removes the position by which tables are ordered when they are printed.
+fn clear_position(table: &mut Table) {
     table.set_position(None);
     let tables = table.iter_mut().filter_map(|(_, item)| item.as_table_mut());
-    tables.for_each(forget_place);
+    tables.for_each(clear_position);
 }
 
-/// Gives the plan these arms in place of its own.
+/// Replaces the plan's arms.
 fn set_arms(plan: &mut DocumentMut, arms: impl IntoIterator<Item = (String, Table)>) {
     let mut table = Table::new();
     table.set_implicit(true);
@@ -234,14 +233,14 @@ fn set_arms(plan: &mut DocumentMut, arms: impl IntoIterator<Item = (String, Tabl
     plan["arm"] = table.into();
 }
 
-/// Gives the plan so many blocks, no fewer and no more.
+/// Sets the exact number of blocks.
 fn set_blocks(plan: &mut DocumentMut, blocks: u32) {
     let design = table_in(plan, "design");
     set(design, "min_blocks", i64::from(blocks));
     set(design, "max_blocks", i64::from(blocks));
 }
 
-/// Sets a key; what is said beside its old value stays.
+/// Sets a key; comments beside its old value are kept.
 pub(crate) fn set(table: &mut dyn TableLike, key: &str, value: impl Into<Value>) {
     let mut value = value.into();
     match table.get_mut(key).and_then(Item::as_value_mut) {
@@ -255,7 +254,7 @@ pub(crate) fn set(table: &mut dyn TableLike, key: &str, value: impl Into<Value>)
     }
 }
 
-/// A table of the plan, made where there is none.
+/// A table of the plan, created if it does not exist.
 fn table_in<'p>(plan: &'p mut DocumentMut, name: &str) -> &'p mut dyn TableLike {
     let table = plan.entry(name).or_insert_with(toml_edit::table);
     table
@@ -263,24 +262,24 @@ fn table_in<'p>(plan: &'p mut DocumentMut, name: &str) -> &'p mut dyn TableLike 
         .expect("plan is validated: machine, arm and design are tables")
 }
 
-/// Gives the plan a title made of its own.
-fn retitle(plan: &mut DocumentMut, title: impl FnOnce(&str) -> String) {
-    let before = plan.get("title").and_then(Item::as_str);
-    let title = title(before.unwrap_or_default());
+/// Derives a new title from the plan's.
+fn retitle(plan: &mut DocumentMut, change: impl FnOnce(&str) -> String) {
+    let old_title = plan.get("title").and_then(Item::as_str);
+    let title = change(old_title.unwrap_or_default());
     set(plan.as_table_mut(), "title", title);
 }
 
-/// The seed that a plan's text names, if it is a plan.
+/// The seed in a plan's text, if there is one.
 pub fn seed_of(text: &str) -> Option<i64> {
     let plan: DocumentMut = text.parse().ok()?;
     plan.get("design")?.get("seed")?.as_integer()
 }
 
-/// The plan with `[why]`, so that every trial is profiled; the same text where it has that already.
+/// The plan with `[why]`, so that trials are profiled; unchanged if it has that already.
 pub fn explained(text: &str) -> String {
     match text.parse::<DocumentMut>() {
         Ok(plan) if !plan.contains_key("why") => format!("{}\n\n[why]\n", text.trim_end()),
-        // What is wrong with it is told where it is read.
+        // Syntax errors are reported when the plan is read.
         Ok(_) | Err(_) => text.into(),
     }
 }

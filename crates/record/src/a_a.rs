@@ -1,5 +1,5 @@
-//! The A/A runs of a machine: an arm against itself. A run carries those that there were when it began, so that it can be judged
-//! anywhere.
+//! The A/A runs of a machine, which compare an arm with itself. Each run carries a copy of those that existed when it began, so it
+//! can be judged on any host.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub const VERSION: u32 = 1;
 pub struct History {
     /// Version of the format.
     pub version: u32,
-    /// One for each run and workload, oldest first.
+    /// One entry per run and workload, oldest first.
     pub runs: Vec<PastRun>,
 }
 
@@ -20,7 +20,7 @@ pub struct History {
 pub struct PastRun {
     /// When it began, and the workload's id.
     pub id: String,
-    /// The primary metric's logarithms of arm over baseline, block by block.
+    /// Logarithm of arm over baseline of the primary metric, one per block.
     pub contrasts: Vec<f64>,
     /// How its verdict ended.
     pub ended: Ended,
@@ -29,10 +29,10 @@ pub struct PastRun {
 /// How an A/A run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Ended {
-    /// Whether the arm was told apart from itself.
+    /// Whether the run found a significant difference: a false positive, as both arms are the same.
     pub told_apart: bool,
-    /// The chance of that on a sound machine, at the most.
+    /// Highest probability of a false positive on a sound machine.
     pub error_rate: f64,
-    /// The seed of its random order: a repeat of the same order says nothing new.
+    /// The seed of its random order; a second run with the same order adds no evidence.
     pub seed: i64,
 }

@@ -1,27 +1,26 @@
-//! Bounds of single values that a guest, or somebody else, has written.
+//! Bounds of single values written by a guest or another program.
 
 use base::input::text;
 
-/// What is wrong with it, value last.
+/// The error says what is wrong, value last.
 pub type Checked = Result<(), String>;
 
-/// Highest count, size or time in a record: what a JSON number holds in any reader. A thousand of them, and
-/// the 64 bits that sums have, do not overflow.
+/// Highest count, size or time in a record: every JSON reader represents it exactly, and a sum of a thousand fits in 64 bits.
 pub(crate) const COUNT_LIMIT: u64 = 1 << 53;
 
-/// Highest figure. Products and squares of such figures are finite.
+/// Highest absolute figure. Products and squares of such figures are finite.
 pub(crate) const FIGURE_LIMIT: f64 = 1e100;
 
-/// Most figures of a trial, and most curves.
+/// Most figures of a trial, and most of its curves.
 pub(crate) const FIGURES: usize = 1000;
 
 /// Most client threads.
 pub(crate) const THREADS: usize = 65_536;
 
-/// Most services, and most names of a kind of counter, in one sample.
+/// Most services in a sample, and most names of each kind of counter.
 pub(crate) const NAMES: usize = 1000;
 
-/// Longest word of a program about itself, in bytes: a version, a unit, why an engine is the slower one.
+/// Longest text in which a program describes itself, in bytes: a version, a unit, the reason for a slower engine.
 pub(crate) const WORDS_BYTES: usize = 4 << 10;
 
 pub(crate) fn is_measurable(name: &str, value: f64) -> Checked {
@@ -73,32 +72,32 @@ pub(crate) fn is_name(what: &str, name: &str) -> Checked {
     Ok(())
 }
 
-/// Short text in one line.
-pub(crate) fn words(what: &str, said: &mut String) -> Checked {
-    long(what, said, WORDS_BYTES)?;
-    *said = text::clean_line(said);
+/// Checks a short text, and removes control characters from it.
+pub(crate) fn short_text(what: &str, text: &mut String) -> Checked {
+    length(what, text, WORDS_BYTES)?;
+    *text = text::clean_line(text);
     Ok(())
 }
 
-pub(crate) fn long(what: &str, said: &str, limit_bytes: usize) -> Checked {
-    if said.len() > limit_bytes {
-        let bytes = said.len();
+pub(crate) fn length(what: &str, text: &str, limit_bytes: usize) -> Checked {
+    let bytes = text.len();
+    if bytes > limit_bytes {
         return Err(format!("longer than {limit_bytes} bytes: {what}, {bytes}"));
     }
     Ok(())
 }
 
-/// A text that is wrong, as it may stand in a message.
-pub(crate) fn quoted(wrong: &str) -> String {
-    format!("{:?}", text::clean_line(text::cut(wrong, 80)))
+/// An invalid text, shortened and cleaned for a message.
+pub(crate) fn quoted(text: &str) -> String {
+    format!("{:?}", text::clean_line(text::cut(text, 80)))
 }
 
-/// Counts that are listed once, to be checked by their names.
+/// A struct of counts, listed with their names so that each can be checked.
 pub(crate) trait Counts {
     fn counts(&self) -> Vec<(&'static str, u64)>;
 }
 
-/// Lists all fields of a table of counts by name: one that is missing does not compile. Those of `sum` can be added up too.
+/// Lists all fields of a struct of counts; a missing field is a compile error. With `sum`, structs can be added up too.
 macro_rules! counts_of {
     ($table:ident: $($field:ident)*) => {
         impl $crate::check::Counts for $table {

@@ -1,13 +1,13 @@
-//! Counters of a system that may grow: kernel memory by what it is for, tables, descriptors, services. Read about once a minute.
+//! Counters of a system that may grow: kernel memory by purpose, tables, descriptors, services. Read about once a minute.
 //!
-//! A counter's name is its group and its own name, and the group says what it counts:
+//! A counter's name is `group:name`, and the group determines what it counts:
 //! ```text
-//! slab:filp  cache:dentry                  bytes in objects of a slab cache; `cache` where the kernel gives them back
+//! slab:filp  cache:dentry                  bytes in objects of a slab cache; `cache` if the kernel can reclaim them
 //! memory:page-tables                       bytes of /proc/meminfo
 //! sockets:tcp-inuse  tcp:close-wait        sockets of the servers' namespace
 //! kernel:open-files                        files, inodes, dentries, tracked connections, processes, threads
 //! fragmentation:order-4                    free memory that is in smaller pieces, in thousandths
-//! service-rss:apache2                      bytes; service-files, service-threads, service-processes: how many
+//! service-rss:apache2                      bytes; service-files, service-threads, service-processes: numbers
 //! ```
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub const MOST: usize = 400;
 /// Longest name of a counter, in bytes.
 pub const NAME_BYTES: usize = 64;
 
-/// Of a window that is shorter, in milliseconds, no counters are read: nothing could be said of growth.
+/// Shortest window with counters, in milliseconds. Shorter ones cannot show growth.
 pub const SHORTEST_MS: u64 = 240_000;
 
 /// Memory not available, in bytes.
@@ -31,22 +31,22 @@ pub const MEMORY_USED: &str = "memory:used";
 /// Swap in use, in bytes.
 pub const SWAP_USED: &str = "memory:swap";
 
-/// The limit that counters in bytes have where they have none of their own: memory that the kernel can use.
+/// Memory usable by the kernel: the limit of counters in bytes without a specific limit.
 pub const MEMORY_TOTAL: &str = "memory:total";
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Things.
+    /// A number of objects.
     Count,
     /// Thousandths.
     Permille,
 }
 
-/// What a counter counts, by its name.
+/// Unit of a counter, from its name.
 pub fn unit(name: &str) -> Unit {
     match name.split(':').next().unwrap_or_default() {
         "slab" | "cache" | "memory" | "service-rss" => Unit::Bytes,
@@ -55,7 +55,7 @@ pub fn unit(name: &str) -> Unit {
     }
 }
 
-/// Whether the kernel gives it back when memory is short, so that its growth is no leak.
+/// Whether the kernel reclaims it when memory is short, so that growth is not a leak.
 pub fn is_cache(name: &str) -> bool {
     name.starts_with("cache:")
         || matches!(
@@ -64,41 +64,41 @@ pub fn is_cache(name: &str) -> bool {
         )
 }
 
-/// All counters at an instant; of a long trial, where it is old, several readings as one.
+/// All counters at an instant. In a long trial, older readings are joined (`thinned`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
-    /// When, in milliseconds since the window opened; negative in warm-up. Of several, of the first.
+    /// Time of the (first) reading in milliseconds since the window opened; negative in warm-up.
     pub at_ms: i64,
-    /// By name; of several readings, the mean of those that have it.
+    /// Values by name; of joined readings, the mean of those that have the counter.
     pub values: BTreeMap<String, u64>,
-    /// What a counter cannot exceed, where that is known; said once.
+    /// Highest possible value of counters for which it is known; sent once.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub limits: BTreeMap<String, u64>,
-    /// Of how many readings it is the mean; absent where it is one.
+    /// Extremes of the joined readings; absent for a single one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<JoinedCounters>,
 }
 
-/// What the mean of readings no longer shows.
+/// Extremes of joined readings, which their mean does not show.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedCounters {
-    /// How many readings.
+    /// Number of readings.
     pub readings: u64,
-    /// The lowest value of those counters that had another one than their mean.
+    /// Lowest values, where they differ from the mean.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub least: BTreeMap<String, u64>,
-    /// The highest.
+    /// Highest values, where they differ from the mean.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub most: BTreeMap<String, u64>,
 }
 
 impl Counters {
-    /// Of how many readings it is made.
+    /// Number of readings in it.
     pub fn readings(&self) -> u64 {
         self.joined.as_ref().map_or(1, |joined| joined.readings)
     }
 
-    /// The highest value that a counter had; `None` where it was not read.
+    /// The highest value of a counter; `None` if it was not read.
     pub fn most(&self, name: &str) -> Option<u64> {
         let most = self
             .joined
@@ -116,8 +116,8 @@ impl Counters {
     }
 }
 
-/// One counter of a group of readings.
-struct Joining {
+/// One counter over a group of readings.
+struct Total {
     sum: u128,
     readings: u64,
     least: u64,
@@ -135,21 +135,22 @@ impl Point for Counters {
         if let [alone] = group {
             return alone.clone();
         }
-        let mut all: BTreeMap<&str, Joining> = BTreeMap::new();
-        for one in group {
-            for (name, value) in &one.values {
-                let (least, most) = (one.least(name), one.most(name));
-                let (least, most) = (least.unwrap_or(*value), most.unwrap_or(*value));
-                let its = all.entry(name).or_insert(Joining {
+        let mut totals: BTreeMap<&str, Total> = BTreeMap::new();
+        for counters in group {
+            let readings = counters.readings();
+            for (name, value) in &counters.values {
+                let least = counters.least(name).unwrap_or(*value);
+                let most = counters.most(name).unwrap_or(*value);
+                let total = totals.entry(name).or_insert(Total {
                     sum: 0,
                     readings: 0,
                     least,
                     most,
                 });
-                its.sum += u128::from(*value) * u128::from(one.readings());
-                its.readings = its.readings.saturating_add(one.readings());
-                its.least = its.least.min(least);
-                its.most = its.most.max(most);
+                total.sum += u128::from(*value) * u128::from(readings);
+                total.readings = total.readings.saturating_add(readings);
+                total.least = total.least.min(least);
+                total.most = total.most.max(most);
             }
         }
         let mut joined = JoinedCounters {
@@ -160,18 +161,18 @@ impl Point for Counters {
             ..JoinedCounters::default()
         };
         let mut values = BTreeMap::new();
-        for (name, its) in all {
-            let half = u128::from(its.readings) / 2;
-            let mean = ((its.sum + half) / u128::from(its.readings).max(1)) as u64;
-            if its.least != mean {
-                joined.least.insert(name.into(), its.least);
+        for (name, total) in totals {
+            let readings = u128::from(total.readings);
+            let mean = ((total.sum + readings / 2) / readings.max(1)) as u64;
+            if total.least != mean {
+                joined.least.insert(name.into(), total.least);
             }
-            if its.most != mean {
-                joined.most.insert(name.into(), its.most);
+            if total.most != mean {
+                joined.most.insert(name.into(), total.most);
             }
             values.insert(name.into(), mean);
         }
-        let limits = group.iter().flat_map(|one| one.limits.clone());
+        let limits = group.iter().flat_map(|counters| counters.limits.clone());
         Self {
             at_ms: group.first().map_or(0, |first| first.at_ms),
             values,
@@ -203,22 +204,22 @@ mod tests {
     }
 
     #[test]
-    fn readings_become_a_mean_and_extremes_and_it_does_not_matter_in_which_steps() {
+    fn joined_readings_have_mean_and_extremes_whatever_the_steps() {
         let all = [
             reading(0, &[("slab:filp", 100), ("kernel:threads", 7)]),
             reading(60_000, &[("slab:filp", 400), ("kernel:threads", 7)]),
             reading(120_000, &[("slab:filp", 1000), ("kernel:threads", 7)]),
         ];
         let joined = Counters::join(&all);
-        let steps = Counters::join(&[Counters::join(&all[..2]), all[2].clone()]);
-        assert_eq!(joined, steps);
+        let in_steps = Counters::join(&[Counters::join(&all[..2]), all[2].clone()]);
+        assert_eq!(joined, in_steps);
         assert_eq!((joined.at_ms, joined.readings()), (0, 3));
         assert_eq!(joined.values["slab:filp"], 500);
         assert_eq!(
             (joined.least("slab:filp"), joined.most("slab:filp")),
             (Some(100), Some(1000))
         );
-        // What does not vary takes no room.
+        // A constant counter has no extremes.
         assert!(
             !joined
                 .joined
@@ -231,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_came_later_is_the_mean_of_those_that_have_it() {
+    fn a_counter_missing_at_first_is_the_mean_of_the_readings_that_have_it() {
         let joined = Counters::join(&[reading(0, &[]), reading(1, &[("slab:new", 8)])]);
         assert_eq!(joined.values["slab:new"], 8);
     }
 
     #[test]
-    fn a_group_says_what_is_counted() {
+    fn the_group_determines_the_unit() {
         assert_eq!(unit("slab:filp"), Unit::Bytes);
         assert_eq!(unit("service-files:apache2"), Unit::Count);
         assert_eq!(unit("fragmentation:order-4"), Unit::Permille);

@@ -1,47 +1,47 @@
-//! A curve: a figure against the load at which it was taken, one step of a ramp after the other.
+//! A curve: a figure against the load, with one point per step of a ramp.
 
 use serde::{Deserialize, Serialize};
 
 use crate::metric::Direction;
 
-/// A figure of one trial that was taken at several loads.
+/// A figure of one trial, measured at several loads.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
     /// Short and lower case, unique in its trial: `throughput`.
     pub name: String,
-    /// Unit of the values.
+    /// Unit of the points' values.
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
-    /// What the load is counted in: `connections`, `requests/s`; `s` where it is no load but the time in the window.
+    /// Unit of the load: `connections`, `requests/s`; `s` if the axis is the time in the window.
     pub axis: String,
-    /// The steps, lowest load first.
+    /// The points, lowest load first.
     pub points: Vec<Point>,
 }
 
 /// One step of a curve.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// The load, in `axis`.
+    /// The load, in units of `axis`.
     pub at: f64,
-    /// The figure there; finite.
+    /// The figure at this load; finite.
     pub value: f64,
 }
 
-/// A curve that collapses keeps less than this share of its peak at the highest load.
+/// A curve collapses if less than this share of its peak is left at the highest load.
 pub const COLLAPSE: f64 = 0.5;
 
 /// The knee is the lowest load that reaches this share of the peak.
 pub const KNEE: f64 = 0.95;
 
-/// What a curve of which more is better comes to.
+/// Summary of a curve whose higher values are better.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Shape {
     /// Its highest point.
     pub peak: Point,
     /// The lowest load that reaches `KNEE` of the peak.
     pub knee: f64,
-    /// What is left of the peak at the highest load, as a share.
+    /// Share of the peak that is left at the highest load.
     pub kept: f64,
 }
 
@@ -51,13 +51,13 @@ impl Curve {
         self.axis == "s"
     }
 
-    /// Peak, knee and what is kept past it; `None` without points or where nothing was ever above zero.
+    /// Its summary; `None` without points or if no value is above zero.
     pub fn shape(&self) -> Option<Shape> {
         let peak = self
             .points
             .iter()
             .copied()
-            .max_by(|one, other| one.value.total_cmp(&other.value))?;
+            .max_by(|a, b| a.value.total_cmp(&b.value))?;
         if peak.value <= 0.0 {
             return None;
         }
@@ -102,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn a_curve_that_only_climbs_keeps_all() {
+    fn a_rising_curve_keeps_all_of_its_peak() {
         let shape = curve(&[(1.0, 1.0), (2.0, 2.0)]).shape().unwrap();
         assert_eq!((shape.knee, shape.kept), (2.0, 1.0));
     }
 
     #[test]
-    fn nothing_has_no_shape() {
+    fn a_curve_without_values_has_no_shape() {
         assert_eq!(curve(&[]).shape(), None);
         assert_eq!(curve(&[(1.0, 0.0)]).shape(), None);
     }

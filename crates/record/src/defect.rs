@@ -1,7 +1,7 @@
-//! Defects that a trial's kernel and services told of: as a guest tells them, as they lie on disk, and in the trial's record.
+//! Defects reported by a trial's kernel and services: in the guest's messages, on disk, and in the trial's record.
 //!
-//! What a log says is read by the room `defects`; here is what of it is kept. A later word on a defect (same source, kind and top)
-//! takes the place of the one before: its count goes up.
+//! The crate `defects` parses logs; this module holds its results. A later report of a defect (same source, kind and top) replaces the
+//! earlier one, with a higher count.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -14,62 +14,62 @@ use crate::load::Second;
 use crate::streamed::LateFile;
 pub use defects::{Kind, Severity};
 
-/// Most defects of one attempt that are told apart.
+/// Most distinct defects of one attempt.
 pub const MOST_DEFECTS: usize = 512;
 
-/// Most bytes of lines that one attempt's defects have together.
+/// Most bytes in the lines of all of an attempt's defects together.
 pub const LINES_BYTES: usize = 256 << 10;
 
-/// Who told.
+/// Source of a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DefectSource {
-    /// The kernel's log, read within the system.
+    /// The kernel's log, read inside the system.
     Kernel,
-    /// The console: what a kernel said that could no longer be asked.
+    /// The console, for a kernel that can no longer be queried.
     Console,
-    /// A service: its log, or its end.
+    /// A service: its log, or its exit.
     Service,
 }
 
-/// When something was told.
+/// Time of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct When {
-    /// Milliseconds since the window opened; absent before that, and where it is not known.
+    /// Milliseconds since the window opened; absent before that, and if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window_ms: Option<u64>,
-    /// The kernel's own stamp, in milliseconds since it started.
+    /// The kernel's time stamp, in milliseconds since it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since_boot_ms: Option<u64>,
 }
 
-/// A defect, however often it came.
+/// A defect with all of its reports.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoundDefect {
-    /// Who told.
+    /// Source of the reports.
     pub source: DefectSource,
-    /// What happened.
+    /// Kind of defect.
     pub kind: Kind,
-    /// What it means.
+    /// How severe it is.
     pub severity: Severity,
-    /// What tells it from others of its kind: a function, a device, a program; empty where the kind says it all.
+    /// Distinguishes it from others of its kind: a function, a device, a program; empty if the kind is enough.
     pub top: String,
-    /// How many reports.
+    /// Number of reports.
     pub count: u64,
-    /// The first report.
+    /// Time of the first report.
     pub first: When,
-    /// The last one.
+    /// Time of the last report.
     pub last: When,
     /// Successful requests in the second of the first report; absent outside the window.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ok_per_s: Option<u64>,
-    /// The lines of the first report. A later word may leave them out.
+    /// The lines of the first report. Later reports may omit them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lines: Vec<String>,
 }
 
 impl FoundDefect {
-    /// A defect as a reader of this source has it.
+    /// A defect that was parsed from this source.
     pub fn of(source: DefectSource, defect: defects::Defect) -> Self {
         Self {
             source,
@@ -84,7 +84,7 @@ impl FoundDefect {
         }
     }
 
-    /// The same for a comparison.
+    /// Converts it back to the parser's form.
     pub fn to_defect(&self) -> defects::Defect {
         defects::Defect {
             kind: self.kind,
@@ -97,7 +97,7 @@ impl FoundDefect {
         }
     }
 
-    /// What tells it from others.
+    /// Its identity among an attempt's defects.
     pub fn key(&self) -> DefectKey {
         (self.source, self.kind, self.top.clone())
     }
@@ -107,11 +107,11 @@ impl FoundDefect {
     }
 }
 
-/// What tells defects apart.
+/// Identity of a defect: source, kind, top.
 pub type DefectKey = (DefectSource, Kind, String);
 
 impl When {
-    /// A moment of a reader whose clock counts from the window's opening.
+    /// Converts a moment whose clock counts from the window's opening.
     pub fn of(moment: defects::Moment) -> Self {
         let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         Self {
@@ -129,33 +129,33 @@ impl When {
     }
 }
 
-/// How far the kernel's log is known.
+/// How much of the kernel's log was read.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KernelLog {
-    /// The system itself read it, to the end of the trial or of the system.
+    /// The agent read it inside the system, to the end of the trial or of the system.
     Read {
         /// Messages that were overwritten before they were read.
         lost: u64,
     },
-    /// The system never told of it; there is only what its console said.
+    /// The agent sent nothing of it; only the console is known.
     #[default]
     Console,
-    /// It cannot be read, and why.
+    /// It cannot be read, with the reason.
     Unread(String),
 }
 
 /// Defects of an attempt, in its record.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DefectLog {
-    /// How far the kernel's log is known.
+    /// How much of the kernel's log was read.
     pub kernel_log: KernelLog,
-    /// By source, kind and top.
+    /// The defects, ordered by source, kind and top.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub found: Vec<FoundDefect>,
 }
 
-/// Defects of an attempt as they come: each word is in the file when `push` returns.
+/// Defects of an attempt in progress: each report is in the file when `push` returns.
 #[derive(Debug)]
 pub struct DefectStream {
     file: LateFile,
@@ -163,13 +163,13 @@ pub struct DefectStream {
     kernel_log: KernelLog,
     found: BTreeMap<DefectKey, FoundDefect>,
     line_bytes: usize,
-    /// The last second of load that has ended: its requests.
+    /// Successful requests of the last whole second of load.
     ok_per_s: Option<u64>,
-    /// Defects whose second has not ended yet.
+    /// Defects whose first second has not ended yet.
     unsettled: Vec<DefectKey>,
 }
 
-/// Lines of the file beyond those of its defects before it is written anew.
+/// Superseded lines in the file before it is rewritten.
 const SPARE_LINES: usize = 1000;
 
 impl DefectStream {
@@ -186,19 +186,20 @@ impl DefectStream {
         }
     }
 
-    /// Notes how far the kernel's log is known.
+    /// Records how much of the kernel's log was read.
     pub fn set_kernel_log(&mut self, kernel_log: KernelLog) {
         self.kernel_log = kernel_log;
     }
 
-    /// Takes a word on a defect; the defect as it is now, and whether it is new. Beyond `MOST_DEFECTS` none is taken.
-    pub fn push(&mut self, told: FoundDefect) -> Result<Option<(&FoundDefect, bool)>> {
-        let key = told.key();
+    /// Adds a report; returns the defect with all of its reports, and whether it is new. A new defect beyond `MOST_DEFECTS` is dropped:
+    /// `None`.
+    pub fn push(&mut self, report: FoundDefect) -> Result<Option<(&FoundDefect, bool)>> {
+        let key = report.key();
         let is_new = !self.found.contains_key(&key);
         if is_new && self.found.len() >= MOST_DEFECTS {
             return Ok(None);
         }
-        self.merge(told);
+        self.merge(report);
         self.file.append(std::slice::from_ref(&self.found[&key]))?;
         self.appended += 1;
         if self.appended > self.found.len() + SPARE_LINES {
@@ -208,26 +209,26 @@ impl DefectStream {
         Ok(Some((&self.found[&key], is_new)))
     }
 
-    fn merge(&mut self, mut told: FoundDefect) {
-        let key = told.key();
+    fn merge(&mut self, mut report: FoundDefect) {
+        let key = report.key();
         if let Some(known) = self.found.get_mut(&key) {
-            known.severity = known.severity.max(told.severity);
-            known.count = known.count.max(told.count);
-            known.last = told.last;
+            known.severity = known.severity.max(report.severity);
+            known.count = known.count.max(report.count);
+            known.last = report.last;
             return;
         }
-        if told.line_bytes() > LINES_BYTES.saturating_sub(self.line_bytes) {
-            told.lines.clear();
+        if report.line_bytes() > LINES_BYTES.saturating_sub(self.line_bytes) {
+            report.lines.clear();
         }
-        self.line_bytes += told.line_bytes();
-        told.ok_per_s = self.ok_per_s.filter(|_| told.first.window_ms.is_some());
-        if told.ok_per_s.is_some() {
+        self.line_bytes += report.line_bytes();
+        report.ok_per_s = self.ok_per_s.filter(|_| report.first.window_ms.is_some());
+        if report.ok_per_s.is_some() {
             self.unsettled.push(key.clone());
         }
-        self.found.insert(key, told);
+        self.found.insert(key, report);
     }
 
-    /// Takes a second of load that has ended: defects that were first told in it learn how much was served then.
+    /// Adds a whole second of load: defects that were first reported in it get its number of successful requests.
     pub fn end_second(&mut self, second: &Second) {
         self.ok_per_s = Some(second.ok);
         let begin = second.at_ms;
@@ -244,18 +245,18 @@ impl DefectStream {
         });
     }
 
-    /// Whether the system told of its kernel's log.
+    /// Whether the agent read the kernel's log.
     pub fn has_kernel_log(&self) -> bool {
         matches!(self.kernel_log, KernelLog::Read { .. })
     }
 
-    /// Kinds that this source told of.
+    /// Kinds of the defects that this source reported.
     pub fn kinds_of(&self, source: DefectSource) -> BTreeSet<Kind> {
-        let its = self.found.keys().filter(|(own, _, _)| *own == source);
-        its.map(|(_, kind, _)| *kind).collect()
+        let defects = self.found.values().filter(|defect| defect.source == source);
+        defects.map(|defect| defect.kind).collect()
     }
 
-    /// What it has come to.
+    /// The log for the attempt's record.
     pub fn into_log(self) -> DefectLog {
         DefectLog {
             kernel_log: self.kernel_log,
@@ -270,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    fn told(top: &str, count: u64, window_ms: Option<u64>) -> FoundDefect {
+    fn report(top: &str, count: u64, window_ms: Option<u64>) -> FoundDefect {
         let when = When {
             window_ms,
             since_boot_ms: Some(1),
@@ -311,10 +312,10 @@ mod tests {
     }
 
     #[test]
-    fn a_later_word_counts_and_each_is_in_the_file_at_once() {
+    fn a_later_report_raises_the_count_and_each_is_in_the_file_at_once() {
         let (dir, mut stream) = stream();
-        assert!(stream.push(told("a", 1, None)).unwrap().unwrap().1);
-        let mut again = told("a", 3, None);
+        assert!(stream.push(report("a", 1, None)).unwrap().unwrap().1);
+        let mut again = report("a", 3, None);
         again.lines.clear();
         again.last.since_boot_ms = Some(9);
         let (known, is_new) = stream.push(again).unwrap().unwrap();
@@ -327,31 +328,34 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_has_the_load_of_its_own_second() {
+    fn a_defect_has_the_load_of_its_second() {
         let (_dir, mut stream) = stream();
-        stream.push(told("before", 1, None)).unwrap();
+        stream.push(report("before", 1, None)).unwrap();
         stream.end_second(&second(0, 100));
-        stream.push(told("within", 1, Some(1500))).unwrap();
-        stream.push(told("late", 1, Some(2000))).unwrap();
+        stream.push(report("within", 1, Some(1500))).unwrap();
+        stream.push(report("late", 1, Some(2000))).unwrap();
         stream.end_second(&second(1000, 7));
         stream.end_second(&second(2000, 8));
         stream.end_second(&second(3000, 9));
         let found = stream.into_log().found;
-        let loads: Vec<_> = found.iter().map(|one| (&*one.top, one.ok_per_s)).collect();
+        let loads: Vec<_> = found
+            .iter()
+            .map(|defect| (&*defect.top, defect.ok_per_s))
+            .collect();
         let expected = [("before", None), ("late", Some(8)), ("within", Some(7))];
         assert_eq!(loads, expected);
     }
 
     #[test]
-    fn neither_file_nor_record_grows_without_end() {
+    fn file_and_record_stay_within_their_bounds() {
         let (dir, mut stream) = stream();
         for count in 1..=3 * SPARE_LINES as u64 {
-            stream.push(told("a", count, None)).unwrap();
+            stream.push(report("a", count, None)).unwrap();
         }
         assert!(read(&dir).len() <= SPARE_LINES + 1);
         assert_eq!(read(&dir).last().unwrap().count, 3 * SPARE_LINES as u64);
         for number in 0..MOST_DEFECTS {
-            let mut long = told(&number.to_string(), 1, None);
+            let mut long = report(&number.to_string(), 1, None);
             long.lines = vec!["x".repeat(240); 48];
             let is_taken = stream.push(long).unwrap().is_some();
             assert_eq!(is_taken, number < MOST_DEFECTS - 1);

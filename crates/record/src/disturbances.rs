@@ -1,4 +1,4 @@
-//! What was done to a system on purpose while it was loaded, whether that took effect, and how service went on meanwhile and after.
+//! Planned disturbances of a system under load: whether they took effect, and the service during and after them.
 
 use std::collections::BTreeMap;
 
@@ -12,45 +12,45 @@ mod stream;
 pub use around::SecondsAround;
 pub use stream::{DisturbanceStream, read_begun};
 
-/// A disturbance of a plan that came about, or could not.
+/// A planned disturbance, done or impossible.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DisturbanceRecord {
     /// Its name in the plan.
     pub name: String,
     /// When it began, in milliseconds since the window opened.
     pub begin_ms: u64,
-    /// When it was undone.
+    /// When it was undone, in milliseconds since the window opened.
     pub end_ms: u64,
-    /// What came of it.
+    /// Its effect.
     pub effect: Effect,
-    /// How service went on; absent where no clients were seen.
+    /// Service before, during and after it; absent without simulated clients.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub service: Option<ServiceAround>,
 }
 
-/// What came of a disturbance.
+/// Effect of a disturbance.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
-    /// It was felt: what was counted, by name, the count that tells first by `DisturbanceKind`.
+    /// It had an effect, as counts show; `DisturbanceKind` names the count that decides.
     Took {
         /// Counts by name.
         counts: BTreeMap<String, u64>,
     },
-    /// It was done, and nothing of it was seen.
+    /// It was done, without any visible effect.
     Unfelt {
         /// Counts by name.
         counts: BTreeMap<String, u64>,
     },
     /// It could not be done.
     Impossible {
-        /// Why not, as the system said.
+        /// The system's error.
         why: String,
     },
 }
 
 impl Effect {
-    /// Whether it was felt.
+    /// Whether it had an effect.
     pub fn took(&self) -> bool {
         matches!(self, Self::Took { .. })
     }
@@ -61,19 +61,19 @@ impl Effect {
 pub struct ServiceAround {
     /// Successful requests per second, median of the seconds before it.
     pub before_per_s: f64,
-    /// Successful requests per second while it lasted.
+    /// Successful requests per second during it.
     pub during_per_s: f64,
-    /// Failed requests while it lasted.
+    /// Failed requests during it.
     pub failed: u64,
-    /// Failed requests after it, until service was as before.
+    /// Failed requests after it, until recovery.
     pub failed_after: u64,
-    /// Of both, those that an earlier disturbance has among its own already: they overlap, or the earlier one was not over.
+    /// Failed requests of both that are counted for an earlier disturbance already: the two overlap, or the service had not recovered.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub counted_before: u64,
-    /// From its end until service was as before, in milliseconds; absent where it was not within `watched_ms`.
+    /// Time from its end to recovery, in milliseconds; absent if the service did not recover within `watched_ms`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery_ms: Option<u64>,
-    /// How long service was watched after it, in milliseconds: until the next disturbance began or the window ended.
+    /// How long the service was watched after it, in milliseconds: until the next disturbance began or the window ended.
     pub watched_ms: u64,
 }
 
@@ -82,31 +82,31 @@ fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
-/// A disturbance that has begun, and when it ended: told as it happens, so that a trial that is cut off leaves it.
+/// A disturbance that has begun, and its end. The agent reports both at once, so that they survive an aborted trial.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BegunDisturbance {
     /// Its name in the plan.
     pub name: String,
     /// When it began, in milliseconds since the window opened.
     pub begin_ms: u64,
-    /// When it was undone; absent while it goes on.
+    /// When it was undone, in milliseconds since the window opened; absent while it lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub end_ms: Option<u64>,
 }
 
-/// When something was done to a system on purpose, until service was as before again.
+/// Time of a planned disturbance, until recovery.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlannedSpan<'r> {
     /// Its name in the plan.
     pub name: &'r str,
     /// Its beginning, in milliseconds since the window opened.
     pub begin_ms: u64,
-    /// From then on nothing is laid to it.
+    /// Its end; what happens later is not attributed to it.
     pub until_ms: u64,
 }
 
 impl BegunDisturbance {
-    /// What is laid to it in a trial of which no more is known: all that came while it went on.
+    /// Its span in an aborted trial, in which the recovery is not known.
     pub fn span(&self) -> PlannedSpan<'_> {
         PlannedSpan {
             name: &self.name,
@@ -117,7 +117,7 @@ impl BegunDisturbance {
 }
 
 impl DisturbanceRecord {
-    /// What is laid to it; nothing of one that could not be done.
+    /// Its span; `None` if it could not be done.
     pub fn span(&self) -> Option<PlannedSpan<'_>> {
         let recovery_ms = self.service.as_ref().map_or(0, ServiceAround::at_least_ms);
         (!matches!(self.effect, Effect::Impossible { .. })).then(|| PlannedSpan {
@@ -128,7 +128,7 @@ impl DisturbanceRecord {
     }
 }
 
-/// How much of some time lies in any of these spans, in milliseconds.
+/// Milliseconds of an interval that lie in at least one of the spans.
 pub fn overlap_ms(spans: &[PlannedSpan<'_>], at_ms: u64, length_ms: u64) -> u64 {
     let end_ms = at_ms.saturating_add(length_ms);
     let inside = spans.iter().map(|span| {
@@ -137,36 +137,37 @@ pub fn overlap_ms(spans: &[PlannedSpan<'_>], at_ms: u64, length_ms: u64) -> u64 
     });
     let mut inside: Vec<(u64, u64)> = inside.collect();
     inside.sort_unstable();
-    let (mut sum_ms, mut until_ms) = (0, at_ms);
+    let (mut sum_ms, mut covered_ms) = (0, at_ms);
     for (begin, end) in inside {
-        sum_ms += end.saturating_sub(begin.max(until_ms));
-        until_ms = until_ms.max(end);
+        sum_ms += end.saturating_sub(begin.max(covered_ms));
+        covered_ms = covered_ms.max(end);
     }
     sum_ms
 }
 
-/// Failed requests of a trial that are laid to what was done to it on purpose, each once.
+/// Failed requests of a trial that are attributed to planned disturbances, each counted once.
 pub fn planned_failures(records: &[DisturbanceRecord]) -> u64 {
-    let services = records.iter().filter_map(|one| one.service.as_ref());
-    services.fold(0, |sum, one| {
-        sum.saturating_add(one.all_failed().saturating_sub(one.counted_before))
+    let services = records.iter().filter_map(|record| record.service.as_ref());
+    services.fold(0, |sum, service| {
+        let failed = service.all_failed().saturating_sub(service.counted_before);
+        sum.saturating_add(failed)
     })
 }
 
 impl ServiceAround {
-    /// Failed requests that are laid to the disturbance.
+    /// Failed requests attributed to the disturbance.
     pub fn all_failed(&self) -> u64 {
         self.failed.saturating_add(self.failed_after)
     }
 
-    /// From its end until service was as before, or for as long as it was watched.
+    /// Time from its end to recovery, or for which the service was watched, in milliseconds.
     pub fn at_least_ms(&self) -> u64 {
         self.recovery_ms.unwrap_or(self.watched_ms)
     }
 }
 
-/// The three figures of each disturbance, over all times that it was done: throughput during it, failed requests, time until service
-/// was as before. They are compared between arms as any other figure.
+/// Three figures of each disturbance, over all its times: throughput during it, failed requests, recovery time. They are compared
+/// between arms like any other figure.
 pub fn figures(records: &[DisturbanceRecord]) -> Vec<Figure> {
     let mut by_name: BTreeMap<&str, Vec<&ServiceAround>> = BTreeMap::new();
     for record in records {
@@ -180,23 +181,24 @@ pub fn figures(records: &[DisturbanceRecord]) -> Vec<Figure> {
         let name = format!("{name}-{what}");
         Figure::new(&name, unit, direction, Role::Guard, value)
     };
-    let figures = by_name.into_iter().flat_map(|(name, times)| {
-        let mean = |of: &dyn Fn(&ServiceAround) -> f64| {
-            times.iter().map(|one| of(one)).sum::<f64>() / times.len() as f64
-        };
-        let failed: u64 = times.iter().map(|one| one.all_failed()).sum();
-        let during = mean(&|one| one.during_per_s);
-        let recovery = mean(&|one| one.at_least_ms() as f64 / 1e3);
-        [
-            guard(name, THROUGHPUT, "requests/s", Direction::Higher, during),
-            guard(name, FAILED, "requests", Direction::Lower, failed as f64),
-            guard(name, RECOVERY, "s", Direction::Lower, recovery),
-        ]
-    });
-    figures.collect()
+    let mut figures = Vec::new();
+    for (name, services) in by_name {
+        let count = services.len() as f64;
+        let failed: u64 = services.iter().map(|service| service.all_failed()).sum();
+        let during_per_s: f64 = services.iter().map(|service| service.during_per_s).sum();
+        let recoveries = services.iter().map(|service| service.at_least_ms());
+        let recovery_s: f64 = recoveries.map(|ms| ms as f64 / 1e3).sum();
+        let (higher, lower) = (Direction::Higher, Direction::Lower);
+        figures.extend([
+            guard(name, THROUGHPUT, "requests/s", higher, during_per_s / count),
+            guard(name, FAILED, "requests", lower, failed as f64),
+            guard(name, RECOVERY, "s", lower, recovery_s / count),
+        ]);
+    }
+    figures
 }
 
-/// Whether a figure is one of the three of a disturbance.
+/// Whether `figure` is one of the three figures of the disturbance `name`.
 pub fn is_figure_of(name: &str, figure: &str) -> bool {
     let end = figure
         .strip_prefix(name)
@@ -204,7 +206,7 @@ pub fn is_figure_of(name: &str, figure: &str) -> bool {
     end.is_some_and(|end| [THROUGHPUT, FAILED, RECOVERY].contains(&end))
 }
 
-/// Ends of the three figures' names.
+/// Suffixes of the three figures' names.
 const THROUGHPUT: &str = "throughput";
 const FAILED: &str = "failed";
 const RECOVERY: &str = "recovery";
@@ -214,7 +216,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_over_all_times_of_a_name() {
+    fn figures_cover_all_times_of_a_disturbance() {
         let record = |failed, recovery_ms| DisturbanceRecord {
             name: "loss".into(),
             begin_ms: 0,
@@ -240,7 +242,7 @@ mod tests {
         let figures = figures(&[record(2, Some(1000)), record(3, None), impossible]);
         let shown: Vec<_> = figures
             .iter()
-            .map(|one| format!("{} {}", one.spec.name, one.value))
+            .map(|figure| format!("{} {}", figure.spec.name, figure.value))
             .collect();
         assert_eq!(
             shown,

@@ -1,4 +1,4 @@
-//! What the agent saw of the system: one sample a second, and the facts that do not change.
+//! What the agent observed of the system: one sample per second, and constant facts.
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
@@ -9,22 +9,22 @@ use strum::IntoStaticStr;
 use crate::check::counts_of;
 use crate::thinned::Point;
 
-/// CPU time by kind over an interval, in milliseconds, all CPUs together.
+/// CPU time by kind over an interval, in milliseconds, summed over all CPUs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
-    /// Programs, niced ones included.
+    /// User mode, including niced programs.
     pub user_ms: u64,
-    /// The kernel, on behalf of programs.
+    /// Kernel mode, on behalf of programs.
     pub system_ms: u64,
     /// Hardware interrupts.
     pub irq_ms: u64,
     /// Soft interrupts.
     pub softirq_ms: u64,
-    /// Nothing to do, but I/O under way.
+    /// Idle, with I/O in progress.
     pub iowait_ms: u64,
-    /// Nothing to do.
+    /// Idle.
     pub idle_ms: u64,
-    /// Taken by the hypervisor.
+    /// Stolen by the hypervisor.
     pub steal_ms: u64,
 }
 
@@ -35,7 +35,7 @@ pub struct Memory {
     pub total_bytes: u64,
     /// Not used for anything.
     pub free_bytes: u64,
-    /// What a new program could get without swapping.
+    /// Available to a new program without swapping.
     pub available_bytes: u64,
     /// Page cache.
     pub cached_bytes: u64,
@@ -43,13 +43,13 @@ pub struct Memory {
     pub anon_bytes: u64,
     /// Kernel slab.
     pub slab_bytes: u64,
-    /// Waiting to be written.
+    /// Waiting to be written back.
     pub dirty_bytes: u64,
     /// Swap in use.
     pub swap_used_bytes: u64,
 }
 
-/// Pressure stall time over an interval, in microseconds; `None` where the kernel has no PSI.
+/// Pressure stall time (PSI) over an interval, in microseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pressure {
     /// Some task waited for a CPU.
@@ -64,7 +64,7 @@ pub struct Pressure {
     pub memory_full_us: u64,
 }
 
-/// Block devices over an interval, all of them together.
+/// Block devices over an interval, summed over all of them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Disk {
     /// Reads completed.
@@ -75,7 +75,7 @@ pub struct Disk {
     pub read_bytes: u64,
     /// Bytes written.
     pub written_bytes: u64,
-    /// Time with I/O under way, in milliseconds.
+    /// Time with I/O in progress, in milliseconds.
     pub busy_ms: u64,
 }
 
@@ -88,16 +88,15 @@ pub struct ServiceUse {
     pub processes: u32,
     /// Threads alive at the end of the interval.
     pub threads: u32,
-    /// CPU time in programs, in milliseconds.
+    /// CPU time in user mode, in milliseconds.
     pub user_ms: u64,
-    /// CPU time in the kernel, in milliseconds.
+    /// CPU time in kernel mode, in milliseconds.
     pub system_ms: u64,
-    /// Resident memory at the end of the interval, pages shared between processes counted in each.
+    /// Resident memory at the end of the interval; pages shared between processes count for each.
     pub rss_bytes: u64,
 }
 
-/// One second of the system under test; of a long trial, where it is old, several as one. Counters are differences over the
-/// interval.
+/// One second of the system under test. In a long trial, older samples are joined (`thinned`). Counters are differences over the interval.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// End of the interval, in milliseconds since the window opened; negative in warm-up.
@@ -120,27 +119,27 @@ pub struct Sample {
     pub blocked: u64,
     /// Soft interrupts by kind: `NET_RX`, `TIMER`, ...
     pub softirqs: BTreeMap<String, u64>,
-    /// Pressure stall time.
+    /// Pressure stall time; `None` if the kernel has no PSI.
     pub pressure: Option<Pressure>,
     /// TCP counters of the server's side that changed, by their names in `/proc/net`.
     pub tcp: BTreeMap<String, u64>,
     /// Block devices.
     pub disk: Disk,
-    /// Services, the clients among them.
+    /// Services, including the clients.
     pub services: Vec<ServiceUse>,
-    /// What taking this sample cost, in microseconds of CPU time.
+    /// CPU time spent on this sample, in microseconds.
     pub cost_us: u64,
-    /// Of how many samples it is the sum; absent where it is one. What is told of an instant is then told of the last one's.
+    /// Extremes of joined samples; absent for a single one. Values at an instant are those of the last sample.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<JoinedSamples>,
 }
 
-/// What a sum of samples no longer shows.
+/// Extremes of joined samples, which their sum does not show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedSamples {
-    /// How many.
+    /// Number of samples.
     pub samples: u64,
-    /// Least memory that was available.
+    /// Least available memory.
     pub least_available_bytes: u64,
     /// Most swap in use.
     pub most_swap_used_bytes: u64,
@@ -153,7 +152,7 @@ pub struct JoinedSamples {
 }
 
 impl Sample {
-    /// What a sum of it alone would say.
+    /// The extremes of its samples, also for a single one.
     pub fn extremes(&self) -> JoinedSamples {
         self.joined.unwrap_or(JoinedSamples {
             samples: 1,
@@ -169,20 +168,20 @@ impl Sample {
 impl Point for Sample {
     const HAS_PARTS: bool = false;
 
-    /// Half a second before its end, so that a reading that comes a little late is in the minute of its second.
+    /// Half a second before its end, so that a slightly late sample stays in the minute of its second.
     fn time_ms(&self) -> i64 {
         self.at_ms.saturating_sub(500)
     }
 
     fn join(group: &[Self]) -> Self {
-        let (mut all, rest) = match group {
+        let (mut joined, rest) = match group {
             [first, rest @ ..] => (first.clone(), rest),
             [] => return Self::default(),
         };
         for later in rest {
-            all.append(later);
+            joined.append(later);
         }
-        all
+        joined
     }
 
     fn add(&mut self, part: &Self) {
@@ -191,9 +190,9 @@ impl Point for Sample {
 }
 
 impl Sample {
-    /// Goes on with what came after it.
+    /// Adds the sample that follows it.
     fn append(&mut self, later: &Self) {
-        // All fields by name: a new one must be thought of here.
+        // All fields by name, so that a new one is not forgotten.
         let Self {
             at_ms,
             interval_ms,
@@ -266,7 +265,7 @@ fn append_counters(sums: &mut BTreeMap<String, u64>, later: &BTreeMap<String, u6
     }
 }
 
-/// Services by their names; one that has come later is added, one that has gone keeps what it used.
+/// Adds up services by name, including those that only one of the samples has.
 fn append_services(sums: &mut Vec<ServiceUse>, later: &[ServiceUse]) {
     for more in later {
         let Some(sum) = sums.iter_mut().find(|sum| sum.service == more.service) else {
@@ -281,20 +280,20 @@ fn append_services(sums: &mut Vec<ServiceUse>, later: &[ServiceUse]) {
     }
 }
 
-/// Averages and peaks over the window, as the reports of 2004 printed them.
+/// Averages and peaks over the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Share of CPU time in programs, 0 to 1.
+    /// Share of CPU time in user mode, 0 to 1.
     pub cpu_user: f64,
-    /// Share of CPU time in the kernel, interrupts included, 0 to 1.
+    /// Share of CPU time in kernel mode, interrupts included, 0 to 1.
     pub cpu_system: f64,
-    /// Share of CPU time idle or waiting, 0 to 1.
+    /// Share of CPU time idle, also while waiting for I/O, 0 to 1.
     pub cpu_idle: f64,
-    /// Share of CPU time idle while something waited for a disk, 0 to 1; part of `cpu_idle`.
+    /// Share of CPU time idle while a task waited for a disk, 0 to 1; part of `cpu_idle`.
     pub cpu_waiting: f64,
     /// Share of CPU time stolen by the hypervisor, 0 to 1.
     pub cpu_steal: f64,
-    /// Share of CPU time in programs that are not the trial's, 0 to 1: its agent, and on a live host all others.
+    /// Share of CPU time in programs outside the trial, 0 to 1: the agent, and on a live host all other programs.
     pub cpu_other: f64,
     /// Mean of memory not available, in bytes.
     pub memory_used_bytes: u64,
@@ -304,16 +303,16 @@ pub struct Usage {
     pub context_switches_per_s: f64,
     /// Interrupts per second.
     pub interrupts_per_s: f64,
-    /// Share of CPU time spent sampling, 0 to 1: the monitor's tax.
+    /// Share of CPU time spent on sampling, 0 to 1.
     pub sampling: f64,
 }
 
-/// What usage is made of, sample by sample, so that none need be kept.
+/// Sums from which usage is computed, so that samples need not be kept.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct UsageSum {
-    // Of 128 bits: a guest says what it likes, and for days.
+    // 128 bits, because a guest may send any number, for days.
     user_ms: u128,
-    own_ms: u128,
+    service_user_ms: u128,
     system_ms: u128,
     waiting_ms: u128,
     idle_ms: u128,
@@ -345,9 +344,9 @@ impl UsageSum {
             ..
         } = sample.extremes();
         let used_bytes = memory.total_bytes.saturating_sub(memory.available_bytes);
-        let own_ms = services.iter().map(|service| u128::from(service.user_ms));
+        let service_user_ms = services.iter().map(|service| u128::from(service.user_ms));
         self.user_ms += u128::from(cpu.user_ms);
-        self.own_ms += own_ms.sum::<u128>();
+        self.service_user_ms += service_user_ms.sum::<u128>();
         for ms in [cpu.system_ms, cpu.irq_ms, cpu.softirq_ms] {
             self.system_ms += u128::from(ms);
         }
@@ -363,13 +362,13 @@ impl UsageSum {
         self.swap_used_bytes = self.swap_used_bytes.max(most_swap_used_bytes);
     }
 
-    /// Averages and peaks of what was added.
+    /// Averages and peaks of the samples so far.
     pub fn usage(&self) -> Usage {
-        let [user_ms, own_ms, system_ms] =
-            [self.user_ms, self.own_ms, self.system_ms].map(|ms| ms as f64);
-        let [waiting_ms, steal_ms] = [self.waiting_ms, self.steal_ms].map(|ms| ms as f64);
+        let (user_ms, system_ms) = (self.user_ms as f64, self.system_ms as f64);
+        let (waiting_ms, steal_ms) = (self.waiting_ms as f64, self.steal_ms as f64);
+        let service_user_ms = self.service_user_ms as f64;
         let idle_ms = self.idle_ms as f64 + waiting_ms;
-        // A window without a sample has no shares; dividing by one keeps them at zero.
+        // Without samples all shares are zero.
         let all_ms = (user_ms + system_ms + idle_ms + steal_ms).max(1.0);
         let seconds = (self.interval_ms as f64 / 1e3).max(1e-3);
         let count = self.samples.max(1) as f64;
@@ -379,7 +378,7 @@ impl UsageSum {
             cpu_idle: idle_ms / all_ms,
             cpu_waiting: waiting_ms / all_ms,
             cpu_steal: steal_ms / all_ms,
-            cpu_other: (user_ms - own_ms).max(0.0) / all_ms,
+            cpu_other: (user_ms - service_user_ms).max(0.0) / all_ms,
             memory_used_bytes: (self.used_bytes as f64 / count) as u64,
             swap_used_bytes: self.swap_used_bytes,
             context_switches_per_s: self.context_switches as f64 / seconds,
@@ -390,8 +389,8 @@ impl UsageSum {
 }
 
 impl Usage {
-    /// Sums up the samples of the window; warm-up samples (`at_ms <= 0`) are left out. Of samples that were joined the memory in use
-    /// is the last one's.
+    /// Usage over the samples of the window; warm-up samples (`at_ms <= 0`) are left out. Joined samples count with the memory use of the
+    /// last one.
     pub fn over(samples: &[Sample]) -> Self {
         let mut sum = UsageSum::default();
         for sample in samples {
@@ -401,37 +400,37 @@ impl Usage {
     }
 }
 
-/// Facts of one trial: what a fairness check may want to compare between arms, now or years later.
+/// Facts of one trial, which fairness checks compare between arms.
 ///
-/// Keys are paths of the sources (`/proc/cmdline`, `/sys/kernel/mm/transparent_hugepage/enabled`)
-/// or, for facts that have no file, a group and a name (`hash:userland`, `limit:nofile`).
+/// A key is the path of its source (`/proc/cmdline`, `/sys/kernel/mm/transparent_hugepage/enabled`) or, without such a file, a group and
+/// a name (`hash:userland`, `limit:nofile`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Facts {
-    /// Version of the collection, raised when keys change their meaning.
+    /// Version of the keys, raised when their meaning changes.
     pub version: u32,
     /// Short facts by key.
     pub values: BTreeMap<String, String>,
-    /// Every readable sysctl by its dotted name.
+    /// All readable sysctls by dotted name.
     pub sysctls: BTreeMap<String, String>,
-    /// Kernel configuration, `CONFIG_` names to values; empty when the kernel does not show it.
+    /// Kernel configuration, `CONFIG_` names to values; empty if the kernel does not show it.
     pub kernel_config: BTreeMap<String, String>,
-    /// Kernel log of the boot, without time stamps.
+    /// Lines of the kernel log of the boot, without time stamps.
     pub boot_log: Vec<String>,
 }
 
-/// What facts say of one fact.
+/// Result of looking up a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Told<'f> {
     /// Its value.
     Value(&'f str),
-    /// There is none: the list that it would stand in is complete.
+    /// The system does not have it: its list is complete, without it.
     Absent,
-    /// Nothing: the list that it would stand in is not there.
+    /// Unknown: its list is missing.
     NotKnown,
 }
 
 impl Facts {
-    /// What they say of a fact: `CONFIG_HZ`, `sysctl vm.swappiness`, `/proc/cmdline`.
+    /// Looks up a fact: `CONFIG_HZ`, `sysctl vm.swappiness`, `/proc/cmdline`.
     pub fn told(&self, fact: &str) -> Told<'_> {
         let (list, name) = match fact.strip_prefix("sysctl ") {
             Some(name) => (&self.sysctls, name),
@@ -446,7 +445,7 @@ impl Facts {
     }
 }
 
-/// What lies beside a trial's record.
+/// An evidence file beside a trial's record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum EvidenceFile {
@@ -469,18 +468,18 @@ impl EvidenceFile {
     }
 }
 
-/// What became of a file.
+/// Why a file cannot be used.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Damage {
-    /// It is not there.
+    /// It does not exist.
     Lost,
-    /// It is cut off, or cannot be read.
+    /// It is truncated, or cannot be read.
     Damaged,
-    /// It is not the one that was recorded.
+    /// Its hash is not the recorded one.
     #[strum(serialize = "changed since it was recorded")]
     Changed,
 }
@@ -540,7 +539,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_service_used_was_used_by_others() {
+    fn cpu_time_outside_services_counts_for_other_programs() {
         let service = |user_ms| ServiceUse {
             user_ms,
             ..ServiceUse::default()
@@ -558,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_become_one_and_add_up() {
+    fn joined_samples_add_up() {
         let busy = Sample {
             runnable: 9,
             softirqs: [("NET_RX".to_string(), 5)].into(),
@@ -569,8 +568,8 @@ mod tests {
         calm.tcp = [("RetransSegs".to_string(), 1)].into();
         let last = second(3000, 0, 0);
         let joined = Sample::join(&[busy.clone(), calm.clone(), last.clone()]);
-        let in_two = Sample::join(&[busy.clone(), Sample::join(&[calm.clone(), last.clone()])]);
-        assert_eq!(joined, in_two);
+        let in_steps = Sample::join(&[busy.clone(), Sample::join(&[calm.clone(), last.clone()])]);
+        assert_eq!(joined, in_steps);
         assert_eq!((joined.at_ms, joined.interval_ms), (3000, 3000));
         assert_eq!((joined.cpu.user_ms, joined.cpu.system_ms), (300, 400));
         assert_eq!((joined.memory.available_bytes, joined.runnable), (60, 0));

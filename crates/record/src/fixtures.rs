@@ -1,10 +1,10 @@
-//! Runs for tests of what judges and reports them: never used outside tests.
+//! Runs for tests of judging and reporting. Only tests use them.
 //!
 //! ```text
-//! accounts  what simulated trials executed, with a known truth
-//! builder   a run made trial by trial, its figures as given
-//! night     what is kept of runs in the index of a night
-//! web       whole runs of a web server, with all that a report can show
+//! accounts  breakdowns of simulated trials with a known truth
+//! builder   a run built trial by trial, with given figures
+//! night     runs in the index of a nightly run
+//! web       whole runs of a web server, with everything that a report can show
 //! ```
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ pub mod builder;
 pub mod night;
 pub mod web;
 
-/// A plan of these arms, the first one its baseline, and one web workload.
+/// A plan with these arms, the first as its baseline, and one web workload.
 fn plan(title: &str, workload: &str, arms: Vec<Arm>) -> Plan {
     Plan {
         why: false,

@@ -1,14 +1,14 @@
-//! Blocks of a run that nodes of a cluster run, one job a block, each in a directory of its own below the run's.
+//! Blocks of a run that nodes of a cluster run: one job per block, each in a separate directory below the run's.
 //!
 //! ```text
-//! fleet.json               the build that the jobs must be of, and the program that they run (`Fleet`)
-//! blocks/007/              block 7: a run directory with that block alone, and `node.json`, who runs it
-//! blocks/007.lock          held by the job at work on it; of two jobs the second has nothing to do
-//! blocks/007.failures.jsonl    why jobs ended without it (`Failure`)
-//! blocks/007.given-up-1/   what another node had of it when it was begun anew: nothing of that counts
+//! fleet.json               the build that jobs must have, and the program that they run (`Fleet`)
+//! blocks/007/              block 7: a run directory with only this block, and its node in `node.json`
+//! blocks/007.lock          locked by the job that works on the block, so that a second job does nothing
+//! blocks/007.failures.jsonl    why jobs ended without the block (`Failure`)
+//! blocks/007.given-up-1/   files of an earlier node, which do not count
 //! ```
-//! Only these files say that a block is done, never the cluster. The run takes blocks over in their order (`RunDir::take_over`), so
-//! that its own journal and trials are those of a run on one host.
+//! Only these files show whether a block is done, not the cluster. The run merges blocks in their order (`RunDir::take_over`), so its
+//! journal and trials look like those of a run on one host.
 
 use std::fs::{File, TryLockError};
 use std::io::{ErrorKind, Write as _};
@@ -29,7 +29,7 @@ use crate::rundir::RunDir;
 /// Version of `fleet.json`.
 pub const VERSION: u32 = 1;
 
-/// Longest file of a fleet, in bytes.
+/// Longest file described here, in bytes.
 const MOST_BYTES: u64 = 4 << 20;
 
 /// Most values in such a file.
@@ -46,9 +46,9 @@ const NODE: &str = "node.json";
 pub struct Fleet {
     /// Version of this format.
     pub version: u32,
-    /// Names the run's jobs on the cluster.
+    /// Identifies the run's jobs on the cluster.
     pub id: String,
-    /// The build that all jobs must be of.
+    /// The build that all jobs must have.
     pub build: String,
     /// SHA-256 of the program that jobs run.
     pub program_sha256: String,
@@ -81,22 +81,22 @@ impl Fleet {
 pub struct Failure {
     /// The node's name.
     pub node: String,
-    /// Whether no job of this run can succeed there.
+    /// Whether no job of this run can succeed on that node.
     pub is_refusal: bool,
-    /// What is wrong, as one message.
+    /// The error message.
     pub message: String,
 }
 
 /// A block that has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EndedBlock {
-    /// Who ran it.
+    /// The node that ran it.
     pub node: Node,
-    /// Nodes on which it was begun before.
+    /// Nodes that began it earlier and did not finish it.
     pub given_up_on: Vec<String>,
     /// What its run was opened with.
     pub opening: Opening,
-    /// Its attempts, and what became of them: what the run's journal takes over.
+    /// Entries of its journal for the run's journal.
     pub entries: Vec<Entry>,
 }
 
@@ -106,17 +106,17 @@ pub fn block_dir(run: &Path, block: u32) -> PathBuf {
     run.join("blocks").join(format!("{block:03}"))
 }
 
-/// The name below the run's directory of a file about a block.
+/// Name of a file or directory beside a block's directory, relative to the run's.
 fn beside(block: u32, ending: &str) -> String {
     format!("blocks/{block:03}.{ending}")
 }
 
-/// The right to work on a block; the kernel takes it back however its holder ends.
+/// The lock on a block; the kernel releases it when the process ends.
 #[derive(Debug)]
 pub struct BlockLock(File);
 
 impl BlockLock {
-    /// Takes it; `None` where another job is at work on the block.
+    /// Takes the lock; `None` if another job is working on the block.
     pub fn take(run: &Path, block: u32) -> Result<Option<Self>> {
         let tree = Tree::to_write(run)
             .and_then(|tree| tree.make_dir("blocks").map(|_| tree))
@@ -138,26 +138,26 @@ impl BlockLock {
 
 impl Drop for BlockLock {
     fn drop(&mut self) {
-        // A program that another thread starts at this moment has the file, too, until it is its own.
+        // A child process that is just being started holds the file, and its lock, until it calls exec.
         let _ = self.0.unlock();
     }
 }
 
-/// Whether a job is at work on a block, whatever the cluster says.
+/// Whether a job is working on a block, whatever the cluster reports.
 #[must_use]
 pub fn is_at_work(run: &Path, block: u32) -> bool {
     Tree::at(run).is_locked(beside(block, "lock"))
 }
 
-/// Opens a block's directory for its node; the lock is the caller's. What another node has begun is set aside: trials of one block
-/// on two nodes would be no pair.
+/// Opens a block's directory for its node; the caller must hold the lock. What another node began is moved aside, because all trials of a
+/// block must run on one node.
 pub fn open_block(run: &Path, block: u32, node: &Node, plan_text: &str) -> Result<RunDir> {
     let path = block_dir(run, block);
     let tree = Tree::at(run);
-    let before: Option<Node> = read(&tree, &format!("blocks/{block:03}/{NODE}"))?;
-    if before.is_some_and(|before| before != *node) {
+    let earlier: Option<Node> = read(&tree, &format!("blocks/{block:03}/{NODE}"))?;
+    if earlier.is_some_and(|earlier| earlier != *node) {
         let mut names = (1_u32..).map(|n| beside(block, &format!("given-up-{n}")));
-        let free = names.find(|place| !tree.has(place));
+        let free = names.find(|name| !tree.has(name));
         let free = free.expect("there are more numbers than directories");
         tree.rename(format!("blocks/{block:03}"), free)
             .with_context(|| format!("cannot set aside {}", path.display()))?;
@@ -167,7 +167,7 @@ pub fn open_block(run: &Path, block: u32, node: &Node, plan_text: &str) -> Resul
     Ok(dir)
 }
 
-/// A block as its node has left it; `None` while it has not ended.
+/// A block that has ended; `None` if it has not.
 pub fn ended(run: &Path, block: u32) -> Result<Option<EndedBlock>> {
     let dir = Tree::at(run).below(format!("blocks/{block:03}"));
     let journal = dir.path().join(JOURNAL);
@@ -201,7 +201,7 @@ pub fn ended(run: &Path, block: u32) -> Result<Option<EndedBlock>> {
     }))
 }
 
-/// Whether an entry of a block's journal belongs into the run's.
+/// Whether an entry of a block's journal is copied to the run's.
 pub fn is_taken_over(event: &Event) -> bool {
     match event {
         Event::Started { .. } | Event::Ended { .. } | Event::Invalidated { .. } => true,
@@ -231,7 +231,7 @@ fn given_up_on(run: &Path, block: u32) -> Result<Vec<String>> {
     Ok(nodes)
 }
 
-/// Notes why a job ends without its block.
+/// Records why a job ends without its block.
 pub fn note_failure(run: &Path, block: u32, failure: &Failure) -> Result<()> {
     let name = beside(block, "failures.jsonl");
     let mut line = serde_json::to_vec(failure)?;
@@ -241,7 +241,7 @@ pub fn note_failure(run: &Path, block: u32, failure: &Failure) -> Result<()> {
         .with_context(|| format!("cannot write {}", run.join(&name).display()))
 }
 
-/// Why jobs have ended without a block so far. A line that was not written whole is passed over.
+/// Why jobs have ended without a block so far. Torn lines are ignored.
 #[must_use]
 pub fn failures(run: &Path, block: u32) -> Vec<Failure> {
     let text = Tree::at(run).read(beside(block, "failures.jsonl"), MOST_BYTES);
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_jobs_for_one_block_the_second_has_nothing_to_do() {
+    fn a_block_is_locked_by_one_job() {
         let run = tempfile::tempdir().unwrap();
         assert!(!is_at_work(run.path(), 1));
         let first = BlockLock::take(run.path(), 1).unwrap();
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_node_began_is_set_aside_and_named() {
+    fn files_of_another_node_are_moved_aside_and_the_node_is_named() {
         let run = tempfile::tempdir().unwrap();
         let open = |name| drop(open_block(run.path(), 7, &node(name), "title = 1").unwrap());
         open("n1");
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_read_in_their_order_and_a_torn_one_is_passed_over() {
+    fn failures_are_read_in_order_without_a_torn_one() {
         let run = tempfile::tempdir().unwrap();
         fs::create_dir_all(run.path().join("blocks")).unwrap();
         assert_eq!(failures(run.path(), 3), []);

@@ -1,10 +1,10 @@
-//! What the CPUs' own counters say of a window by the wall clock, and the figures that follow from them.
+//! Hardware counters of a trial whose window is by the wall clock, and the figures derived from them.
 //!
 //! ```text
 //! cycles of a request = instructions of a request (path length) * cycles of an instruction (CPI)
 //! ```
-//! Two scopes are counted: the control groups of the services, in which no client runs, and all tasks on the CPUs of the trial. Under
-//! counted instructions none of this is there: the emulator's own count stands then (`instructions`).
+//! Two scopes are counted: the control groups of the services, which contain no client, and all tasks on the CPUs of the trial. Trials
+//! with counted instructions have the emulator's counts instead (`instructions`).
 
 use std::collections::BTreeMap;
 
@@ -14,48 +14,51 @@ use crate::check::{FIGURE_LIMIT, FIGURES};
 use crate::instructions::SERVER_INSTRUCTIONS;
 use crate::metric::{Direction, Figure, MetricSpec, Role};
 
-/// Least share of the window that the events must have been on the counters; below it an estimate of the rest is none.
+/// Least share of the window for which events must have been on the counters; below it the extrapolation is not trusted.
 pub const LEAST_RUNNING: f64 = 0.25;
 
-/// Share of the window above which nothing was estimated that anybody would notice.
+/// Share of the window above which the extrapolation is negligible.
 pub const WHOLE_RUNNING: f64 = 0.99;
 
-/// Names of the figures that follow, by scope: path length, cycles of an instruction, misses of a thousand instructions.
-const OF_SERVER: [&str; 4] = [
+/// Names of a scope's figures: path length, cycles per instruction, branch misses, cache misses.
+const SERVER_FIGURES: [&str; 4] = [
     SERVER_INSTRUCTIONS,
     "server-cpi",
     "server-branch-misses",
     "server-llc-misses",
 ];
-const OF_SYSTEM: [&str; 4] = ["instructions", "cpi", "branch-misses", "llc-misses"];
+const SYSTEM_FIGURES: [&str; 4] = ["instructions", "cpi", "branch-misses", "llc-misses"];
 
-/// The unit of CPI, and that of misses.
+/// Units of CPI and of misses.
 const CPI: &str = "cycles/instruction";
 const PER_THOUSAND: &str = "misses/1000 instructions";
 
 /// Names of all figures of hardware counters.
 pub fn metrics() -> impl Iterator<Item = &'static str> {
-    OF_SERVER.into_iter().chain(OF_SYSTEM)
+    SERVER_FIGURES.into_iter().chain(SYSTEM_FIGURES)
 }
 
-/// Names of those that are rates of an instruction.
+/// Names of the figures that are rates per instruction.
 pub fn rates() -> impl Iterator<Item = &'static str> {
-    OF_SERVER[1..].iter().chain(&OF_SYSTEM[1..]).copied()
+    SERVER_FIGURES[1..]
+        .iter()
+        .chain(&SYSTEM_FIGURES[1..])
+        .copied()
 }
 
-/// Whether a metric is such a rate. It says why a request costs what it costs, and is no cost itself: a system that leaves out cheap
-/// instructions has more cycles and more misses for each of those that are left.
+/// Whether a metric is such a rate. Rates explain the cost of a request and are no cost themselves: a system that saves cheap
+/// instructions has more cycles and more misses per remaining instruction.
 pub fn is_rate(spec: &MetricSpec) -> bool {
     [CPI, PER_THOUSAND].contains(&spec.unit.as_str()) && rates().any(|name| name == spec.name)
 }
 
-/// What the counters of a trial say, or why they say nothing.
+/// Counters of a trial, or why there are none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HardwareCounters {
     /// The window was counted.
     Counted(CountedWindow),
-    /// It could not be counted.
+    /// The window could not be counted.
     Missing(NoCounters),
 }
 
@@ -63,20 +66,20 @@ pub enum HardwareCounters {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum NoCounters {
-    /// The system sees no performance monitoring unit, or none with these events.
+    /// The system has no performance monitoring unit, or none with these events.
     NoUnit,
-    /// The agent may not count.
+    /// The kernel does not allow the agent to count.
     Refused {
-        /// `kernel.perf_event_paranoid`, where it can be read.
+        /// `kernel.perf_event_paranoid`; `None` if it cannot be read.
         paranoid: Option<i32>,
     },
     /// The kernel has no perf events.
     NoPerfEvents,
-    /// The kernel counts no events by control group.
+    /// The kernel cannot count events by control group.
     NoCgroupEvents,
-    /// Other events had the counters for most of the window.
+    /// Other events used the counters for most of the window.
     Shared,
-    /// Something else failed.
+    /// Another failure.
     Failed {
         /// The system's error.
         error: String,
@@ -88,24 +91,24 @@ pub enum NoCounters {
 pub struct CountedWindow {
     /// Events of each service's control group.
     pub services: BTreeMap<String, EventCounts>,
-    /// Events of all tasks on the trial's CPUs: services, clients beside them, the kernel's own and whatever else ran.
+    /// Events of all tasks on the trial's CPUs: services, clients beside them, kernel threads and any other task.
     pub system: EventCounts,
 }
 
-/// Events of one scope. Where other events had the counters for a part of the time, they are estimates for the whole of it.
+/// Events of one scope, extrapolated to the whole time if other events used the counters for part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct EventCounts {
     /// Instructions retired.
     pub instructions: f64,
-    /// CPU cycles, halted ones left out.
+    /// CPU cycles, without halted ones.
     pub cycles: f64,
-    /// Branches that were mispredicted; absent where the CPU does not count them.
+    /// Mispredicted branches; absent if the CPU does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_misses: Option<f64>,
-    /// Misses of the last-level cache; absent where the CPU does not count them.
+    /// Misses of the last-level cache; absent if the CPU does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub llc_misses: Option<f64>,
-    /// Share of the scope's time on the CPUs in which the events were on the counters: 1 where nothing was estimated.
+    /// Share of the scope's CPU time for which the events were on the counters; 1 if nothing was extrapolated.
     pub running_share: f64,
 }
 
@@ -122,14 +125,14 @@ impl Default for EventCounts {
 }
 
 impl EventCounts {
-    /// Both together; an event that one of them lacks is not known of the sum.
+    /// The sum of both; an event that either lacks is missing.
     fn with(self, other: Self) -> Self {
-        let both = |one: Option<f64>, other: Option<f64>| Some(one? + other?);
+        let sum = |a: Option<f64>, b: Option<f64>| Some(a? + b?);
         Self {
             instructions: self.instructions + other.instructions,
             cycles: self.cycles + other.cycles,
-            branch_misses: both(self.branch_misses, other.branch_misses),
-            llc_misses: both(self.llc_misses, other.llc_misses),
+            branch_misses: sum(self.branch_misses, other.branch_misses),
+            llc_misses: sum(self.llc_misses, other.llc_misses),
             running_share: self.running_share.min(other.running_share),
         }
     }
@@ -139,43 +142,46 @@ impl CountedWindow {
     /// Events of all services together.
     pub fn server(&self) -> EventCounts {
         let services = self.services.values();
-        services.fold(EventCounts::default(), |sum, one| sum.with(*one))
+        services.fold(EventCounts::default(), |sum, counts| sum.with(*counts))
     }
 
-    /// The lowest share of the time that some scope's events were on the counters.
+    /// The lowest share of the time for which a scope's events were on the counters.
     pub fn running_share(&self) -> f64 {
         self.server().running_share.min(self.system.running_share)
     }
 
-    /// Whether an event that can be missing is.
+    /// Whether an optional event is missing.
     pub fn lacks_events(&self) -> bool {
         let has_all = |counts: EventCounts| counts.branch_misses.and(counts.llc_misses).is_some();
         !has_all(self.server()) || !has_all(self.system)
     }
 
-    /// Figures of a window of this length beside those of its workload, the server's first. A name that the workload itself uses stays the
-    /// workload's.
-    pub fn figures(&self, window_ns: u64, others: &[Figure]) -> Vec<Figure> {
-        let throughput = others.iter().find(|one| one.spec.name == "throughput");
-        let throughput = throughput.and_then(|one| {
-            let unit = one.spec.unit.strip_suffix("/s")?;
+    /// Figures of a window of `window_ns`, the server's first. A name that one of the workload's figures has is left to that figure.
+    pub fn figures(&self, window_ns: u64, workload: &[Figure]) -> Vec<Figure> {
+        let throughput = workload
+            .iter()
+            .find(|figure| figure.spec.name == "throughput");
+        let work = throughput.and_then(|figure| {
+            let unit = figure.spec.unit.strip_suffix("/s")?;
             let unit = unit.strip_suffix('s').unwrap_or(unit);
-            Some((one.value * window_ns as f64 / 1e9, unit))
+            Some((figure.value * window_ns as f64 / 1e9, unit))
         });
-        let mut figures = figures_of(self.server(), OF_SERVER, throughput);
-        figures.extend(figures_of(self.system, OF_SYSTEM, throughput));
-        // Guests may say any number.
-        figures.retain(|one| {
-            let is_taken = others.iter().any(|other| other.spec.name == one.spec.name);
-            !is_taken && one.value.is_finite() && one.value <= FIGURE_LIMIT
+        let mut figures = figures_of(self.server(), SERVER_FIGURES, work);
+        figures.extend(figures_of(self.system, SYSTEM_FIGURES, work));
+        // Counts come from the guest and can be any number.
+        figures.retain(|figure| {
+            let is_taken = workload
+                .iter()
+                .any(|other| other.spec.name == figure.spec.name);
+            !is_taken && figure.value.is_finite() && figure.value <= FIGURE_LIMIT
         });
-        figures.truncate(FIGURES.saturating_sub(others.len()));
+        figures.truncate(FIGURES.saturating_sub(workload.len()));
         figures
     }
 }
 
-/// Figures of a scope; `done` is how much was done in the window, and of what. What nothing was executed for has none.
-fn figures_of(counts: EventCounts, names: [&str; 4], done: Option<(f64, &str)>) -> Vec<Figure> {
+/// Figures of a scope; `work` is the amount of work in the window, and its unit. There are none if nothing was executed.
+fn figures_of(counts: EventCounts, names: [&str; 4], work: Option<(f64, &str)>) -> Vec<Figure> {
     let [path_length, cpi, branch_misses, llc_misses] = names;
     let EventCounts { instructions, .. } = counts;
     if instructions <= 0.0 || counts.cycles <= 0.0 {
@@ -184,9 +190,9 @@ fn figures_of(counts: EventCounts, names: [&str; 4], done: Option<(f64, &str)>) 
     let lower =
         |name, unit: &str, value| Figure::new(name, unit, Direction::Lower, Role::Guard, value);
     let mut figures = Vec::new();
-    if let Some((done, unit)) = done.filter(|(done, _)| *done > 0.0) {
+    if let Some((work, unit)) = work.filter(|(work, _)| *work > 0.0) {
         let unit = format!("instructions/{unit}");
-        figures.push(lower(path_length, &unit, instructions / done));
+        figures.push(lower(path_length, &unit, instructions / work));
     }
     figures.push(lower(cpi, CPI, counts.cycles / instructions));
     for (name, misses) in [
@@ -213,7 +219,7 @@ mod tests {
         }
     }
 
-    /// Two services serve 1,000 requests in two seconds, and somebody else is there.
+    /// Two services serve 1,000 requests in two seconds, and other tasks run beside them.
     fn window() -> CountedWindow {
         CountedWindow {
             services: [("nginx", counts(3e7, 4e7)), ("postgres", counts(1e7, 1e7))]
@@ -226,7 +232,7 @@ mod tests {
     fn shown(window: &CountedWindow, others: &[Figure]) -> Vec<String> {
         let figures = window.figures(2_000_000_000, others).into_iter();
         figures
-            .map(|one| format!("{} {} {}", one.spec.name, one.value, one.spec.unit))
+            .map(|Figure { spec, value }| format!("{} {value} {}", spec.name, spec.unit))
             .collect()
     }
 
@@ -251,26 +257,32 @@ mod tests {
         );
         let figures = window().figures(2_000_000_000, &[throughput("MB/s")]);
         assert_eq!(figures[0].spec.unit, "instructions/MB");
-        let is_rate: Vec<_> = figures.iter().map(|one| is_rate(&one.spec)).collect();
+        let is_rate: Vec<_> = figures.iter().map(|figure| is_rate(&figure.spec)).collect();
         assert_eq!(is_rate, [false, true, true, true, false, true, true, true]);
-        assert!(figures.iter().map(|one| &*one.spec.name).eq(metrics()));
+        assert!(
+            figures
+                .iter()
+                .map(|figure| &*figure.spec.name)
+                .eq(metrics())
+        );
     }
 
     #[test]
-    fn a_name_that_the_workload_uses_stays_its_own() {
-        let own = Figure::new("cpi", "index", Direction::Higher, Role::Guard, 7.0);
-        let shown = shown(&window(), &[own]);
-        assert!(shown.iter().all(|one| !one.starts_with("cpi")), "{shown:?}");
+    fn a_name_that_the_workload_uses_is_left_to_it() {
+        let cpi = Figure::new("cpi", "index", Direction::Higher, Role::Guard, 7.0);
+        let shown = shown(&window(), &[cpi]);
+        let is_cpi = |line: &String| line.starts_with("cpi");
+        assert!(!shown.iter().any(is_cpi), "{shown:?}");
     }
 
     #[test]
-    fn counts_beyond_all_measure_have_no_figure() {
+    fn counts_out_of_range_have_no_figure() {
         let mut window = window();
         window.system.cycles = f64::MAX;
         window.system.instructions = 1e-9;
         let figures = window.figures(2_000_000_000, &[throughput("requests/s")]);
-        let is_fit = |one: &Figure| one.value <= FIGURE_LIMIT;
-        assert!(figures.iter().all(is_fit), "{figures:?}");
+        let is_in_range = |figure: &Figure| figure.value <= FIGURE_LIMIT;
+        assert!(figures.iter().all(is_in_range), "{figures:?}");
     }
 
     #[test]
@@ -300,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_is_that_of_the_scope_that_was_counted_least() {
+    fn the_running_share_is_the_lowest_of_the_scopes() {
         let mut window = window();
         assert!((window.running_share() - 1.0).abs() < 1e-12);
         window.services.get_mut("nginx").unwrap().running_share = 0.5;

@@ -1,4 +1,4 @@
-//! Content addresses.
+//! SHA-256 of contents.
 
 use std::io::{self, Read};
 
@@ -9,14 +9,14 @@ pub fn sha256(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
 
-/// SHA-256 of all that is read, in hexadecimal.
-pub fn sha256_of(mut from: impl Read) -> io::Result<String> {
-    let mut sum = Sha256::new();
-    let mut piece = vec![0; 64 << 10];
+/// SHA-256 of everything that `input` yields, in hexadecimal.
+pub fn sha256_of(mut input: impl Read) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; 64 << 10];
     loop {
-        match from.read(&mut piece) {
-            Ok(0) => return Ok(hex(&sum.finalize())),
-            Ok(length) => sum.update(&piece[..length]),
+        match input.read(&mut buffer) {
+            Ok(0) => return Ok(hex(&hasher.finalize())),
+            Ok(length) => hasher.update(&buffer[..length]),
             Err(why) if why.kind() == io::ErrorKind::Interrupted => {}
             Err(why) => return Err(why),
         }

@@ -1,35 +1,31 @@
-//! What happened beside the requests: times at which the client itself was held up, connections that
-//! a server left open, streams that it refused.
+//! Incidents beside the requests: stalls of the client, connections that a server left open, streams that it refused.
 
 use serde::{Deserialize, Serialize};
 
 /// Counts of one load run, window only.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Incidents {
-    /// Times at which a client thread was back at its sockets too late: the process was stopped,
-    /// the machine was paused, or the thread had no CPU.
+    /// Stalls: a client thread returned to its sockets too late, because the process was stopped, the machine was paused, or the thread
+    /// had no CPU.
     pub stalls: u64,
-    /// How long these were together, all threads, in nanoseconds.
+    /// Total length of the stalls of all threads, in nanoseconds.
     pub stalled_ns: u64,
-    /// The longest of these, in nanoseconds.
+    /// The longest stall, in nanoseconds.
     pub longest_stall_ns: u64,
-    /// Requests that were due or under way while a client thread was held up. Their latencies hold
-    /// some of that time.
+    /// Requests that were due or in progress during a stall. Their latencies include part of it.
     pub stalled_requests: u64,
-    /// Of `backlog_close`, the requests that were due while a client thread was held up.
+    /// Part of `backlog_close` that became due during a stall.
     pub stalled_backlog: u64,
-    /// Connections that the server left open after the last response on them, and that the client
-    /// closed. Nothing waited for them.
+    /// Connections that the server left open after the last response, and the client closed. No request waited for them.
     pub left_open: u64,
-    /// Streams that the server refused, and requests that it did not take before it ended a
-    /// connection. Each was sent again.
+    /// Streams that the server refused, and requests that it did not accept before it closed a connection. Each was sent again.
     pub refused_streams: u64,
 }
 
 impl Incidents {
-    /// Adds those of another thread, host or run.
+    /// Adds the incidents of another thread, host or run.
     pub fn add(&mut self, other: &Self) {
-        // All fields by name: a new one must be thought of here.
+        // All fields by name, so that a new one is not forgotten.
         let Self {
             stalls,
             stalled_ns,

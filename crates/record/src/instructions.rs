@@ -1,12 +1,12 @@
-//! What a trial executed in its window, where the clock counts instructions, and what string instructions are charged.
+//! What a trial executed in its window, where the clock counts instructions, and the price of string instructions.
 //!
 //! The emulator executes a REP string instruction one iteration at a time, and counts each as an instruction. A CPU moves 8 to 64
 //! bytes in that time. So a string instruction is charged for its start and for the bytes that it moves:
 //! ```text
 //! charged = executed - iterations + bytes * price of a byte + starts * price of a start
 //! ```
-//! Figures that follow from the number of instructions are figures of charged instructions (`charged`). The figures as the guest's clock
-//! has them are kept beside them, so that a run can be judged at other prices.
+//! Figures that follow from the number of instructions are computed from charged instructions (`charged`). The figures by the guest's
+//! clock are kept as well, so that a run can be judged at other prices.
 
 use std::collections::BTreeMap;
 
@@ -19,26 +19,21 @@ use crate::metric::{Direction, Figure, Role};
 /// What was executed between two instants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Executed {
-    /// Instructions as the clock counts them: each iteration of a string instruction is one.
+    /// Instructions as the clock counts them, each iteration of a string instruction as one.
     pub instructions: u64,
     /// Starts of REP string instructions that move or fill, by bytes of an iteration: 1, 2, 4, 8.
     pub starts: [u64; 4],
-    /// Their iterations after the first one, likewise.
+    /// Their iterations after the first, by bytes of an iteration.
     pub repeats: [u64; 4],
 }
 
 impl Executed {
     /// Iterations of string instructions.
     pub fn iterations(&self) -> u64 {
-        let sum = |counts: &[u64; 4]| {
-            counts
-                .iter()
-                .fold(0, |sum: u64, one| sum.saturating_add(*one))
-        };
-        sum(&self.starts).saturating_add(sum(&self.repeats))
+        self.starts().saturating_add(sum(&self.repeats))
     }
 
-    /// Bytes that they move or fill.
+    /// Bytes that string instructions move or fill.
     pub fn bytes(&self) -> u64 {
         let counts = self.starts.iter().zip(&self.repeats).zip([1, 2, 4, 8_u64]);
         counts.fold(0, |sum: u64, ((starts, repeats), bytes)| {
@@ -46,11 +41,9 @@ impl Executed {
         })
     }
 
-    /// How often one began.
+    /// Starts of string instructions.
     pub fn starts(&self) -> u64 {
-        self.starts
-            .iter()
-            .fold(0, |sum: u64, one| sum.saturating_add(*one))
+        sum(&self.starts)
     }
 
     /// The share of iterations among all instructions.
@@ -64,7 +57,7 @@ impl Executed {
         others + self.bytes() as f64 * price.byte + self.starts() as f64 * price.start
     }
 
-    /// Charged by executed instructions.
+    /// Charged over executed instructions.
     fn factor(&self, price: StringPrice) -> f64 {
         match self.instructions {
             0 => 1.0,
@@ -73,23 +66,27 @@ impl Executed {
     }
 }
 
+fn sum(counts: &[u64; 4]) -> u64 {
+    counts.iter().copied().fold(0, u64::saturating_add)
+}
+
 /// What one trial executed, and its figures before string instructions were charged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Instructions {
     /// In the whole window.
     pub window: Executed,
-    /// In each step of a ramp, from its beginning to that of the next one.
+    /// In each step of a ramp, from its beginning to that of the next step.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Executed>,
-    /// In the window by control group: one each for the services, `clients` for the agent and its clients, `/` for the kernel's tasks.
-    /// Empty where the kernel does not say where its tasks are.
+    /// In the window by control group: one for each service, `clients` for the agent and its clients, `/` for the kernel's tasks. Empty
+    /// if the kernel does not report its tasks' groups.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub groups: BTreeMap<String, Executed>,
     /// Length of the window by the guest's clock, in nanoseconds.
     pub window_ns: u64,
     /// Guest nanoseconds of an instruction.
     pub ns_per_instruction: u32,
-    /// Whether the plan itself names what decides.
+    /// Whether the plan names the primary metric.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decider_is_named: bool,
     /// Figures by the guest's clock, which counts each iteration.
@@ -99,34 +96,34 @@ pub struct Instructions {
     pub curves: Vec<Curve>,
 }
 
-/// The control group of the agent and of the clients that it runs.
+/// The control group of the agent and its clients.
 pub const CLIENTS: &str = "clients";
 
-/// The control group of tasks that are in none: the kernel's own.
+/// The root control group, which holds the kernel's tasks.
 pub const ROOT: &str = "/";
 
-/// A window that is busy for less of its time is not saturated: what it served does not follow from its instructions.
+/// Busy share of a window below which it is not saturated: its throughput does not follow from its instructions.
 pub const SATURATED: f64 = 0.9;
 
-/// The server's charged instructions for a unit of work.
+/// The server's charged instructions per unit of work.
 pub const SERVER_INSTRUCTIONS: &str = "server-instructions";
 
-/// What the server could do in a second, if its clients were elsewhere: instructions of a second by those for a unit of work.
+/// The server's throughput if its clients ran on another machine: instructions per second over those per unit of work.
 pub const CAPACITY: &str = "capacity";
 
-/// What marks a unit of time that follows from the number of instructions.
+/// Prefix of a unit of time that follows from the number of instructions.
 pub const VIRTUAL: &str = "virtual-";
 
 /// How a figure follows from the number of instructions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Work by time.
+    /// Work per time.
     Rate,
     /// Time of the whole run.
     Duration,
-    /// Time of one request, or instructions of it.
+    /// Time or instructions of one request.
     Each,
-    /// It does not.
+    /// Not at all.
     None,
 }
 
@@ -147,14 +144,14 @@ impl Instructions {
         ns / (self.window_ns as f64).max(1.0)
     }
 
-    /// Figures at a price, and what follows from who executed what.
+    /// Figures at a price, with the server's instructions and its capacity if they are known.
     pub fn charged(&self, price: StringPrice) -> Vec<Figure> {
         let curve = self.charged_curves(price).into_iter().next();
         let shape = curve.as_ref().and_then(Curve::shape);
         let figures = self.figures.iter().map(|figure| {
             let mut figure = figure.clone();
-            // Of a ramp the peak may lie elsewhere then.
-            let of_shape = shape.and_then(|shape| match figure.spec.name.as_str() {
+            // Charging can move the peak of a ramp.
+            let from_shape = shape.and_then(|shape| match figure.spec.name.as_str() {
                 "peak" => Some(shape.peak.value),
                 "peak-at" => Some(shape.peak.at),
                 "knee" => Some(shape.knee),
@@ -162,7 +159,7 @@ impl Instructions {
                 _ => None,
             });
             let kind = kind(&figure.spec.unit);
-            figure.value = of_shape.unwrap_or_else(|| figure.value * self.scale(kind, price));
+            figure.value = from_shape.unwrap_or_else(|| figure.value * self.scale(kind, price));
             if kind == Kind::Each && !figure.spec.unit.contains('/') {
                 figure.spec.unit.insert_str(0, VIRTUAL);
             }
@@ -180,27 +177,27 @@ impl Instructions {
         figures
     }
 
-    /// The capacity of a server whose clients share its CPU. It decides in the place of the throughput, of which clients take a part
-    /// that differs between kernels: on a real server they are elsewhere.
+    /// The capacity of a server whose clients share its CPU. It replaces the throughput as the primary metric, because the clients'
+    /// share of the CPU differs between kernels, and clients of a real server run on other machines.
     fn capacity(&self, server: &Figure) -> Option<Figure> {
         let primary = self.figures.first()?;
-        let is_of_a_loop = self.curves.is_empty() && self.busy() >= SATURATED;
+        let is_saturated = self.curves.is_empty() && self.busy() >= SATURATED;
         let has_clients = self.groups.contains_key(CLIENTS);
-        (is_of_a_loop && has_clients && !self.decider_is_named).then(|| {
-            let a_second = 1e9 / f64::from(self.ns_per_instruction);
+        (is_saturated && has_clients && !self.decider_is_named).then(|| {
+            let instructions_per_s = 1e9 / f64::from(self.ns_per_instruction);
             let unit = &primary.spec.unit;
-            let value = a_second / server.value;
+            let value = instructions_per_s / server.value;
             Figure::new(CAPACITY, unit, Direction::Higher, Role::Primary, value)
         })
     }
 
-    /// Curves at a price, each step by what it executed itself.
+    /// Curves at a price; each step is scaled by its executed instructions.
     pub fn charged_curves(&self, price: StringPrice) -> Vec<Curve> {
         let mut curves = self.curves.clone();
         for curve in &mut curves {
             let kind = kind(&curve.unit);
-            for (at, point) in curve.points.iter_mut().enumerate() {
-                let step = self.steps.get(at).unwrap_or(&self.window);
+            for (index, point) in curve.points.iter_mut().enumerate() {
+                let step = self.steps.get(index).unwrap_or(&self.window);
                 point.value *= match kind {
                     Kind::Rate => 1.0 / step.factor(price),
                     Kind::Duration | Kind::Each => step.factor(price),
@@ -212,19 +209,19 @@ impl Instructions {
     }
 
     fn scale(&self, kind: Kind, price: StringPrice) -> f64 {
-        // The part of the window's time that charged instructions take of it; what it idled stays as it was.
+        // Charging scales the busy part of the window; the idle part stays as it was.
         let busy = self.busy().min(1.0);
-        let time = 1.0 - busy + busy * self.window.factor(price);
+        let length = 1.0 - busy + busy * self.window.factor(price);
         match kind {
             Kind::Rate if busy < SATURATED => 1.0,
-            Kind::Rate => 1.0 / time,
-            Kind::Duration => time,
+            Kind::Rate => 1.0 / length,
+            Kind::Duration => length,
             Kind::Each => self.window.factor(price),
             Kind::None => 1.0,
         }
     }
 
-    /// What the services executed, by the unit of the primary figure.
+    /// Charged instructions of the services per unit of the primary figure's work.
     fn server_instructions(&self, price: StringPrice) -> Option<Figure> {
         let services = self
             .groups
@@ -233,8 +230,8 @@ impl Instructions {
         let charged: f64 = services.map(|(_, executed)| executed.charged(price)).sum();
         let primary = self.figures.first()?;
         let unit = primary.spec.unit.strip_suffix("/s")?;
-        let done = primary.value * self.window_ns as f64 / 1e9;
-        if charged <= 0.0 || done <= 0.0 {
+        let work = primary.value * self.window_ns as f64 / 1e9;
+        if charged <= 0.0 || work <= 0.0 {
             return None;
         }
         let unit = format!("instructions/{}", unit.strip_suffix('s').unwrap_or(unit));
@@ -243,7 +240,7 @@ impl Instructions {
             &unit,
             Direction::Lower,
             Role::Guard,
-            charged / done,
+            charged / work,
         ))
     }
 }
@@ -253,7 +250,7 @@ mod tests {
     use super::*;
     use crate::curve::Point;
 
-    /// A million instructions of which 200,000 are iterations that move a byte, in 1,000 starts.
+    /// A million instructions: 200,000 of them are iterations that move a byte, in 1,000 starts.
     fn executed() -> Executed {
         Executed {
             instructions: 1_000_000,
@@ -331,7 +328,7 @@ mod tests {
         let price = |byte, start| executed.charged(StringPrice { byte, start }) as u64;
         assert_eq!(price(0.0, 0.0), 800_000);
         assert_eq!(price(0.125, 10.0), 835_000);
-        // At an instruction for an iteration of a byte, and none for a start, nothing changes.
+        // One instruction per byte and none per start is what the clock counts.
         assert_eq!(price(1.0, 0.0), 1_000_000);
         let wide = Executed {
             starts: [0, 0, 0, 10],
@@ -343,8 +340,8 @@ mod tests {
 
     #[test]
     fn figures_that_follow_from_instructions_are_those_of_charged_ones() {
-        // Busy for all of its two milliseconds: it would have taken 0.835 of them.
-        let told = shown(&instructions(2_000_000), StringPrice::USUAL);
+        // Busy throughout its two milliseconds: charged instructions take 0.835 of that time.
+        let shown = shown(&instructions(2_000_000), StringPrice::USUAL);
         let want = [
             (CAPACITY, "requests/s", 1_666.666_667),
             ("throughput", "requests/s", 1_197.604_79),
@@ -355,26 +352,29 @@ mod tests {
             ("failed", "share", 0.25),
         ];
         let want = want.map(|(name, unit, value)| (name.to_string(), unit.to_string(), value));
-        for (told, want) in told.iter().zip(want) {
-            assert_eq!((&told.0, &told.1), (&want.0, &want.1));
-            assert!((told.2 - want.2).abs() < 1e-3, "{told:?} {want:?}");
+        for (shown, want) in shown.iter().zip(want) {
+            assert_eq!((&shown.0, &shown.1), (&want.0, &want.1));
+            assert!((shown.2 - want.2).abs() < 1e-3, "{shown:?} {want:?}");
         }
     }
 
     #[test]
     fn each_step_of_a_ramp_is_charged_what_it_executed() {
-        let told = shown(&ramp(), StringPrice::USUAL);
-        let value = |name: &str| told.iter().find(|one| one.0 == name).map(|one| one.2);
-        // Of its steps the first has string instructions, and is the peak without them.
+        let figures = ramp().charged(StringPrice::USUAL);
+        let value = |name: &str| {
+            let figure = figures.iter().find(|figure| figure.spec.name == name);
+            figure.map(|figure| (figure.value * 1e6).round() / 1e6)
+        };
+        // Only the first step has string instructions. Charged, it becomes the peak.
         assert_eq!(
             (value("peak"), value("peak-at")),
             (Some(107.784_431), Some(8.0))
         );
-        assert_eq!(value(CAPACITY), None, "a ramp has one at each step");
+        assert_eq!(value(CAPACITY), None, "a ramp has no single capacity");
     }
 
     #[test]
-    fn a_plan_that_names_what_decides_has_its_way() {
+    fn a_primary_metric_that_the_plan_names_stays_primary() {
         let named = Instructions {
             decider_is_named: true,
             ..instructions(2_000_000)
@@ -385,20 +385,27 @@ mod tests {
     }
 
     #[test]
-    fn what_an_idle_system_serves_does_not_follow_from_its_instructions() {
-        let told = shown(&instructions(8_000_000), StringPrice::USUAL);
-        let value = |name: &str| told.iter().find(|one| one.0 == name).unwrap().2;
+    fn the_throughput_of_an_idle_system_does_not_follow_from_its_instructions() {
+        let figures = instructions(8_000_000).charged(StringPrice::USUAL);
+        let value = |name: &str| {
+            let figure = figures.iter().find(|figure| figure.spec.name == name);
+            figure.unwrap().value
+        };
         assert!((value("throughput") - 1000.0).abs() < 1e-6);
-        // Three quarters of the time it idled, which stays as it was.
+        // It was idle for three quarters of the time, which stay as they were.
         assert!((value("total-time") - 9.5875).abs() < 1e-6);
         assert!((value("latency-p99") - 417.5).abs() < 1e-6);
     }
 
     #[test]
-    fn a_kernel_that_does_not_tell_its_tasks_has_no_servers_instructions() {
+    fn without_control_groups_there_are_no_server_instructions() {
         let mut unknown = instructions(2_000_000);
         unknown.groups.clear();
-        let told = shown(&unknown, StringPrice::USUAL);
-        assert!(told.iter().all(|(name, ..)| name != SERVER_INSTRUCTIONS));
+        let figures = unknown.charged(StringPrice::USUAL);
+        assert!(
+            figures
+                .iter()
+                .all(|figure| figure.spec.name != SERVER_INSTRUCTIONS)
+        );
     }
 }

@@ -1,7 +1,7 @@
-//! The append-only record of what happened, on disk before anything is shown.
+//! The append-only record of a run. Each entry is on disk before anything is shown.
 //!
-//! One JSON object a line. A torn last line is what an interruption leaves, and is cut off; damage anywhere else is an error,
-//! because then something else touched the file.
+//! One JSON object per line. An interruption can leave a torn last line, which is cut off. Damage anywhere else is an error, because
+//! another program must have changed the file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,10 +22,10 @@ use crate::verdict::finding::Disturbance;
 use crate::verdict::look::Look;
 use plan::StringPrice;
 
-/// What to do about a journal that is not as the run wrote it.
+/// Remedy for a journal that is not as the run wrote it.
 pub(crate) const RESTORE: &str = "restore it from a copy, or begin a new run with --out DIR";
 
-/// Name of the journal.
+/// Name of the journal's file.
 pub const JOURNAL: &str = "journal.jsonl";
 
 /// Version of the journal's format.
@@ -40,48 +40,48 @@ pub struct Entry {
     pub event: Event,
 }
 
-/// What can happen to a run.
+/// An event of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// The run began.
     Opened(Opening),
-    /// It went on after an interruption.
+    /// The run was resumed after an interruption.
     Resumed {
-        /// Version of bakeoff that went on.
+        /// Version of bakeoff that resumed it.
         bakeoff: String,
     },
-    /// What the clients get from a null server was measured, before the trials that it is a measure for. Of several for one
-    /// set-up the last one counts.
+    /// The clients' highest rate was measured against a null server, before the trials to which it applies. If one set-up has several
+    /// measurements, the last counts.
     Ceiling {
         /// The workload's id.
         workload: String,
-        /// CPUs of the arms that it stands for; `None` for all that the machine has.
+        /// CPU count of the arms to which it applies; `None` for all of the machine's CPUs.
         cpus: Option<u32>,
-        /// What came of it.
+        /// The result.
         outcome: CeilingOutcome,
     },
-    /// An arm was measured with one client fewer, after the last block. No verdict counts it; of several the last one tells.
+    /// An arm was measured with one client fewer, after the last block. The verdict ignores it; of several, the last counts.
     OneFewer {
         /// The workload's id.
         workload: String,
         /// The arm.
         arm: String,
-        /// What came of it.
+        /// The result.
         outcome: OneFewerOutcome,
     },
-    /// A block that a node of a fleet has run is taken over: the entries up to the next look are those of its own journal, with
-    /// the times of the node's clock.
+    /// A block that a fleet's node ran was merged. The entries up to the next `Looked` come from the block's journal, with the times
+    /// of the node's clock.
     Merged {
         /// The block.
         block: u32,
-        /// Who ran it.
+        /// The node that ran it.
         node: Node,
-        /// Nodes on which it was begun before and not ended, first to last; nothing of that counts.
+        /// Nodes that began the block earlier and did not finish it, first to last; their trials do not count.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         given_up_on: Vec<String>,
     },
-    /// An attempt at a trial began.
+    /// An attempt at a trial started.
     Started {
         /// Which trial.
         trial: Trial,
@@ -98,11 +98,11 @@ pub enum Event {
         ending: Ending,
         /// SHA-256 of its `trial.json`.
         record: String,
-        /// SHA-256 of its `facts.json`; `None` where it has none.
+        /// SHA-256 of its `facts.json`; `None` without one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         facts: Option<String>,
     },
-    /// Something outside disturbed a block: it is run again, and what was measured of it does not count.
+    /// An outside disturbance invalidated a block: its measurements do not count, and it is run again.
     Invalidated {
         /// The workload's id.
         workload: String,
@@ -113,23 +113,23 @@ pub enum Event {
         /// What disturbed it.
         disturbance: Disturbance,
     },
-    /// The verdict was looked at after a block.
+    /// An interim check of the verdict, after a block.
     Looked {
-        /// Blocks complete.
+        /// Number of complete blocks.
         blocks: u32,
-        /// How far each primary metric of each arm is.
+        /// State of each primary metric of each arm.
         looks: Vec<Look>,
-        /// Ids of the workloads that go on.
+        /// Ids of the workloads that continue.
         undecided: Vec<String>,
     },
-    /// An attempt at a trial that is run for its profile alone began. Such trials are numbered by themselves, from block 1 on.
+    /// An attempt at a trial that runs only for its profile started. Such trials have separate numbers and blocks, both from 1.
     Profiling {
         /// Which trial.
         trial: Trial,
         /// Which attempt, counted from 1.
         attempt: u32,
     },
-    /// It ended; its record is on disk, in `profiled/`. No verdict counts it.
+    /// Such an attempt ended; its record is on disk, in `profiled/`. The verdict ignores it.
     Profiled {
         /// Which trial.
         trial: Trial,
@@ -145,17 +145,17 @@ pub enum Event {
         /// Why no more blocks are run.
         reason: CloseReason,
     },
-    /// A run that had ended undecided was given more blocks, and goes on.
+    /// A run that had ended undecided was given more blocks and continues.
     Extended {
-        /// Version of bakeoff that goes on.
+        /// Version of bakeoff that continues it.
         bakeoff: String,
-        /// Blocks that it had run.
+        /// Blocks run so far.
         from: u32,
-        /// Blocks that it may run in all.
+        /// New limit of blocks in all.
         to: u32,
-        /// Ids of the workloads that go on.
+        /// Ids of the workloads that continue.
         undecided: Vec<String>,
-        /// Chance of a wrong verdict that is accepted now; a fraction.
+        /// Error rate from now on, a fraction.
         error_rate: f64,
     },
 }
@@ -166,32 +166,32 @@ pub enum Event {
 pub enum CloseReason {
     /// All primary metrics are decided.
     Decided {
-        /// Blocks that it took.
+        /// Number of blocks.
         blocks: u32,
     },
     /// All blocks that the plan allows were run.
     BlocksOfPlan {
-        /// How many.
+        /// Number of blocks.
         blocks: u32,
     },
-    /// All blocks that the run was given after it had ended undecided were run.
+    /// All blocks were run, including those added after the run had ended undecided.
     BlocksGiven {
-        /// How many in all.
+        /// Number of blocks in all.
         blocks: u32,
     },
-    /// It was one block of a fleet's run, and that has ended.
+    /// The run was a single block of a fleet's run, and the block has ended.
     OneBlock {
-        /// Which block.
+        /// The block.
         block: u32,
     },
-    /// The baseline gave no figure.
+    /// The baseline's last trials all failed.
     NoBaseline {
-        /// In so many trials in a row.
+        /// Consecutive failed trials.
         trials: u32,
     },
-    /// No arm but the baseline gave a figure.
+    /// The last trials of every arm except the baseline failed.
     NoArm {
-        /// In so many trials in a row, each.
+        /// Consecutive failed trials of each arm.
         trials: u32,
     },
 }
@@ -203,33 +203,33 @@ pub struct Opening {
     pub version: u32,
     /// Version of bakeoff.
     pub bakeoff: String,
-    /// What the run stands on, by name: `plan`, `image`, `kernel 6.1`, `binary`; values are SHA-256.
+    /// Inputs of the run by name (`plan`, `image`, `kernel 6.1`, `binary`), with their SHA-256.
     pub inputs: BTreeMap<String, String>,
     /// How the machine was resolved.
     pub machine: MachineDescription,
     /// Guest nanoseconds per instruction, when the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
-    /// CPUs that bakeoff itself could run on; `None` where they cannot be counted.
+    /// Number of CPUs on which bakeoff itself could run; `None` where they cannot be counted.
     pub host_cpus: Option<u32>,
-    /// What string instructions are charged, where the clock counts instructions.
+    /// Price of string instructions, where the clock counts instructions.
     pub string_price: Option<StringPrice>,
-    /// Where clients of guests were; `None` on other machines.
+    /// Where the clients of guests ran; `None` on other machines.
     pub clients: Option<Clients>,
 }
 
-/// How an attempt ended, without its figures.
+/// How an attempt ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Ending {
-    /// It was measured.
+    /// The attempt was measured.
     Measured,
-    /// It gave no figure.
+    /// The attempt failed and has no figures.
     Void(VoidReason),
-    /// It was not tried.
+    /// The attempt was not made.
     Skipped,
 }
 
-/// What entries of the journal say of an arm with one client fewer; `None` where that was not measured.
+/// Result of an arm with one client fewer, from the journal's entries; `None` if that was not measured.
 pub fn one_fewer<'e>(
     entries: &'e [Entry],
     workload: &str,
@@ -237,18 +237,19 @@ pub fn one_fewer<'e>(
 ) -> Option<&'e OneFewerOutcome> {
     entries.iter().rev().find_map(|entry| {
         let Event::OneFewer {
-            workload: of,
-            arm: own,
+            workload: entry_workload,
+            arm: entry_arm,
             outcome,
         } = &entry.event
         else {
             return None;
         };
-        (of == workload && own == arm).then_some(outcome)
+        (entry_workload == workload && entry_arm == arm).then_some(outcome)
     })
 }
 
-/// What the journal says of the ceiling of a workload for arms with so many CPUs; `None` where none was measured.
+/// Result of the clients' ceiling in a workload for arms with this CPU count, from the journal's entries; `None` if it was not
+/// measured.
 pub fn ceiling<'e>(
     entries: &'e [Entry],
     workload: &str,
@@ -256,14 +257,14 @@ pub fn ceiling<'e>(
 ) -> Option<&'e CeilingOutcome> {
     entries.iter().rev().find_map(|entry| {
         let Event::Ceiling {
-            workload: of,
-            cpus: own,
+            workload: entry_workload,
+            cpus: entry_cpus,
             outcome,
         } = &entry.event
         else {
             return None;
         };
-        (of == workload && *own == cpus).then_some(outcome)
+        (entry_workload == workload && *entry_cpus == cpus).then_some(outcome)
     })
 }
 
@@ -272,7 +273,7 @@ pub fn ceiling<'e>(
 pub struct Journal(Lines);
 
 impl Journal {
-    /// Opens or creates the journal of a run directory, and returns what it holds. A torn last line is cut off.
+    /// Opens or creates the journal of a run directory, and returns its entries. A torn last line is cut off.
     pub fn open(dir: impl Into<Tree>) -> Result<(Self, Vec<Entry>)> {
         let dir = dir.into();
         let lines = Lines::open(&dir, JOURNAL)?;
@@ -287,12 +288,12 @@ impl Journal {
     }
 }
 
-/// Reads the journal of a run directory without changing it; a torn last line is passed over.
+/// Reads the journal of a run directory without changing it; a torn last line is ignored.
 pub fn read(dir: impl Into<Tree>) -> Result<Vec<Entry>> {
     read_hashed(&dir.into()).map(|(entries, _)| entries)
 }
 
-/// The same with the SHA-256 of the lines that were read.
+/// Like `read`, with the SHA-256 of the whole lines.
 pub fn read_hashed(dir: &Tree) -> Result<(Vec<Entry>, String)> {
     let read = lines::read(dir, JOURNAL)?;
     check_opening(&dir.path().join(JOURNAL), &read.values)?;
@@ -306,7 +307,7 @@ fn check_opening(path: &Path, entries: &[Entry]) -> Result<()> {
             opening.bakeoff,
             path.display()
         ),
-        // Without a length of the instruction there would be no time.
+        // The clock would stand still.
         Some(Event::Opened(opening)) if opening.ns_per_instruction == Some(0) => bail!(
             "damaged journal: {} line 1: ns_per_instruction 0 ({RESTORE})",
             path.display()
@@ -319,11 +320,12 @@ fn check_opening(path: &Path, entries: &[Entry]) -> Result<()> {
     }
 }
 
-/// Whether lines are missing or doubled, as far as the others show it. What is lost at the end is an interruption.
+/// Checks that no line is missing or doubled, as far as the other lines show it. Lines lost at the end look like an interruption.
 pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
-    // Attempts under way, ended ones, and which trial measured an arm in a block.
+    // Attempts by trial number and attempt.
     let mut begun: BTreeMap<(u32, u32), &Trial> = BTreeMap::new();
     let (mut ended, mut profiled) = (BTreeSet::new(), BTreeSet::new());
+    // Trial that measured an arm, by workload, block and arm.
     let mut measured: BTreeMap<(&str, u32, &str), u32> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
         let line = index + 1;
@@ -343,7 +345,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
                     ));
                 }
             }
-            // What was under way when the run was interrupted is begun anew.
+            // A resumed run starts interrupted attempts again.
             Event::Resumed { .. } => begun.clear(),
             Event::Started { trial, attempt } => {
                 begun.insert((trial.number, *attempt), trial);
@@ -361,9 +363,9 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
                         "{trial}, attempt {attempt} ended twice: line {line}"
                     ));
                 }
-                let place = (&*trial.workload, trial.block, &*trial.arm);
+                let arm_in_block = (&*trial.workload, trial.block, &*trial.arm);
                 if *ending == Ending::Measured
-                    && let Some(other) = measured.insert(place, trial.number)
+                    && let Some(other) = measured.insert(arm_in_block, trial.number)
                 {
                     return Err(format!(
                         "{trial} was measured as trial {other:03} already, and no line says that that one does not count: \
@@ -383,7 +385,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
                         "the end of {trial}, attempt {attempt} is missing before line {line}"
                     ));
                 }
-                // Trials of later blocks are given up where their workload is decided now.
+                // Trials of later blocks are abandoned once their workload is decided.
                 begun.retain(|_, trial| undecided.contains(&trial.workload));
             }
         }
@@ -391,7 +393,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether all trials are of the plan's arms and workloads, and end as what they began as.
+/// Checks that every trial belongs to an arm and a workload of the plan, and ends as the trial as which it started.
 pub fn check_trials(entries: &[Entry], plan: &Plan) -> Result<(), String> {
     let mut begun: BTreeMap<(u32, u32), &Trial> = BTreeMap::new();
     for (index, entry) in entries.iter().enumerate() {
@@ -402,16 +404,19 @@ pub fn check_trials(entries: &[Entry], plan: &Plan) -> Result<(), String> {
                 trial
             }
             Event::Ended { trial, attempt, .. } => {
-                let other = begun.remove(&(trial.number, *attempt));
-                if let Some(other) = other.filter(|other| *other != trial) {
-                    return Err(format!("{trial} had begun as {other}: line {line}"));
+                let started = begun.remove(&(trial.number, *attempt));
+                if let Some(started) = started.filter(|started| *started != trial) {
+                    return Err(format!("{trial} had begun as {started}: line {line}"));
                 }
                 trial
             }
             _ => continue,
         };
         let has_arm = plan.arms.iter().any(|arm| arm.name == trial.arm);
-        let has_workload = plan.workloads.iter().any(|one| one.id == trial.workload);
+        let has_workload = plan
+            .workloads
+            .iter()
+            .any(|workload| workload.id == trial.workload);
         if !has_arm || !has_workload || trial.block == 0 {
             return Err(format!("{trial} is none of the plan's: line {line}"));
         }

@@ -1,11 +1,11 @@
-//! JSON that somebody else may have written.
+//! JSON from untrusted sources.
 //!
-//! A text of two bytes can become a structure of a hundred, so a limit of bytes bounds no memory: values are counted before they are
-//! read. How deep values lie in each other is bounded by `serde_json`.
+//! Two bytes of text can become a hundred bytes of memory, so a limit of bytes is not enough: values are counted before they are
+//! parsed. `serde_json` limits their nesting.
 
 use serde::de::{DeserializeOwned, Error as _};
 
-/// Reads a text of at most so many values, those within others counted too.
+/// Parses a text of at most `most_values` values, including nested ones.
 ///
 /// # Errors
 /// As `serde_json::from_slice`, and for more values.
@@ -18,15 +18,15 @@ pub(crate) fn read<T: DeserializeOwned>(text: &[u8], most_values: usize) -> serd
     serde_json::from_slice(text)
 }
 
-/// How many values a text has, or would have if it were whole. A key counts as one with its value.
+/// Number of values in a text, even a truncated one. A key and its value count as one.
 pub(crate) fn count(text: &[u8]) -> usize {
-    let (mut count, mut in_text, mut is_escaped) = (1, false, false);
+    let (mut count, mut in_string, mut is_escaped) = (1, false, false);
     for byte in text {
         match byte {
             _ if is_escaped => is_escaped = false,
-            b'\\' if in_text => is_escaped = true,
-            b'"' => in_text = !in_text,
-            b',' | b'[' | b'{' if !in_text => count += 1,
+            b'\\' if in_string => is_escaped = true,
+            b'"' => in_string = !in_string,
+            b',' | b'[' | b'{' if !in_string => count += 1,
             _ => {}
         }
     }
@@ -40,7 +40,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_are_counted_and_texts_are_no_values() {
+    fn values_are_counted_outside_of_strings() {
         for (text, want) in [
             ("7", 1),
             ("[1, 2, 3]", 4),

@@ -1,4 +1,4 @@
-//! Latencies as a histogram that merges exactly and travels as text.
+//! Histograms of latencies that merge exactly and are serialized as text.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -11,37 +11,36 @@ use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerializer};
 use serde::{Deserialize, Serialize};
 
-/// Highest latency told apart: one hour. Anything longer counts as one hour.
+/// Highest latency: one hour. Anything longer counts as one hour.
 const HIGHEST_NS: u64 = 3_600_000_000_000;
 
-/// Most latencies of one histogram: a million a second for eight years. Sums over any number of trials fit 64 bits.
+/// Most latencies of one histogram: a million per second for eight years. Sums over many trials fit in 64 bits.
 const COUNT_LIMIT: u64 = 1 << 48;
 
-/// Longest form of a histogram within our bounds, unpacked: at three digits 33,792 counts of at most nine bytes.
+/// Longest uncompressed form of a histogram, in bytes: at three digits 33,792 counts of at most nine bytes.
 const UNPACKED_LIMIT: u64 = 320 << 10;
 
 /// Bytes before the counts: cookie, length, offset, digits, lowest, highest, ratio.
 const HEADER_BYTES: usize = 40;
 
-/// First word of the V2 form, and of its compressed form.
+/// Cookie of the V2 form, and of its compressed form.
 const V2: u32 = 0x1c84_9313;
 const V2_COMPRESSED: u32 = 0x1c84_9314;
 
-/// A histogram of nanoseconds with three significant digits (0.1 % relative error), or two where it is coarse.
+/// A histogram of nanoseconds with three significant digits (0.1 % relative error), or two if it is coarse.
 ///
-/// Serialized in the V2 compressed form of `HdrHistogram` logs, in base 64, so that the usual viewers
-/// read it.
+/// It is serialized in the V2 compressed form of `HdrHistogram` logs, in base 64, which the usual viewers read.
 ///
-/// One that was read stays packed until something is recorded or merged into it: a run of thousands of trials has three for each, and
-/// at work each takes 270 kB.
+/// A histogram that was read stays packed until a latency is recorded or merged. Unpacked ones take 270 kB, and a run of thousands of
+/// trials has three per trial.
 #[derive(Clone)]
 pub struct Latency(Form);
 
 #[derive(Clone)]
 enum Form {
-    /// Of three digits.
+    /// Empty, with three digits.
     Empty,
-    Working(Histogram<u64>),
+    Unpacked(Histogram<u64>),
     Packed(Packed),
 }
 
@@ -57,59 +56,59 @@ impl Latency {
     }
 
     fn with_digits(digits: u8) -> Self {
-        Self(Form::Working(empty(digits)))
+        Self(Form::Unpacked(empty(digits)))
     }
 
-    fn working(&self) -> Cow<'_, Histogram<u64>> {
+    fn unpacked(&self) -> Cow<'_, Histogram<u64>> {
         match &self.0 {
             Form::Empty => Cow::Owned(empty(3)),
-            Form::Working(histogram) => Cow::Borrowed(histogram),
+            Form::Unpacked(histogram) => Cow::Borrowed(histogram),
             Form::Packed(packed) => Cow::Owned(packed.histogram()),
         }
     }
 
-    fn working_mut(&mut self) -> &mut Histogram<u64> {
+    fn unpacked_mut(&mut self) -> &mut Histogram<u64> {
         match &self.0 {
-            Form::Empty => self.0 = Form::Working(empty(3)),
-            Form::Working(_) => {}
-            Form::Packed(packed) => self.0 = Form::Working(packed.histogram()),
+            Form::Empty => self.0 = Form::Unpacked(empty(3)),
+            Form::Unpacked(_) => {}
+            Form::Packed(packed) => self.0 = Form::Unpacked(packed.histogram()),
         }
         match &mut self.0 {
-            Form::Working(histogram) => histogram,
+            Form::Unpacked(histogram) => histogram,
             Form::Empty | Form::Packed(_) => unreachable!("it was just unpacked"),
         }
     }
 
     /// Records one latency.
     pub fn record(&mut self, latency_ns: u64) {
-        self.working_mut().saturating_record(latency_ns);
+        self.unpacked_mut().saturating_record(latency_ns);
     }
 
     /// Adds all of `other`. Histograms are merged; percentiles never are.
     pub fn merge(&mut self, other: &Self) {
-        self.working_mut()
-            .add(&*other.working())
+        self.unpacked_mut()
+            .add(&*other.unpacked())
             .expect("same bounds: no other histogram can be made or read");
     }
 
-    /// Forgets everything.
+    /// Removes all latencies.
     pub fn clear(&mut self) {
-        self.working_mut().reset();
+        self.unpacked_mut().reset();
     }
 
-    /// The same at rest, in a hundredth of the memory.
+    /// Packs it, which takes a hundredth of the memory.
     pub fn pack(&self) -> Packed {
         match &self.0 {
             Form::Empty => Packed::default(),
-            Form::Working(histogram) if histogram.is_empty() => Packed::default(),
-            Form::Working(_) => Packed(self.encode().into()),
+            Form::Unpacked(histogram) if histogram.is_empty() => Packed::default(),
+            Form::Unpacked(_) => Packed(self.encode().into()),
             Form::Packed(packed) => packed.clone(),
         }
     }
 
     /// Number of latencies recorded.
     pub fn count(&self) -> u64 {
-        self.working().len()
+        self.unpacked().len()
     }
 
     /// Whether nothing was recorded.
@@ -117,33 +116,33 @@ impl Latency {
         self.count() == 0
     }
 
-    /// The latency that a share of `quantile` (0 to 1) of all stay at or below, in nanoseconds.
+    /// The latency in nanoseconds that a share of `quantile` (0 to 1) of all latencies does not exceed.
     pub fn quantile_ns(&self, quantile: f64) -> u64 {
-        self.working().value_at_quantile(quantile)
+        self.unpacked().value_at_quantile(quantile)
     }
 
     /// Arithmetic mean in nanoseconds; 0 when empty.
     pub fn mean_ns(&self) -> f64 {
-        self.working().mean()
+        self.unpacked().mean()
     }
 
     /// Largest latency in nanoseconds.
     pub fn max_ns(&self) -> u64 {
-        self.working().max()
+        self.unpacked().max()
     }
 
-    /// Points of the quantile curve `(quantile, nanoseconds)`, `ticks` per halving of the distance to 1.
+    /// Points `(quantile, nanoseconds)` of the quantile curve, `ticks` per halving of the distance to 1.
     pub fn curve(&self, ticks: u32) -> Vec<(f64, u64)> {
-        let histogram = self.working();
+        let histogram = self.unpacked();
         let points = histogram.iter_quantiles(ticks);
         points
             .map(|point| (point.quantile_iterated_to(), point.value_iterated_to()))
             .collect()
     }
 
-    /// All values in nanoseconds that occurred, rising, each with how often it did.
+    /// Recorded values in nanoseconds, ascending, with their counts.
     pub fn recorded(&self) -> Vec<(u64, u64)> {
-        let histogram = self.working();
+        let histogram = self.unpacked();
         let values = histogram.iter_recorded();
         values
             .map(|value| {
@@ -163,15 +162,15 @@ impl Latency {
         }
         let mut bytes = Vec::new();
         V2DeflateSerializer::new()
-            .serialize(&*self.working(), &mut bytes)
+            .serialize(&*self.unpacked(), &mut bytes)
             .expect("a histogram within its bounds always fits a growing buffer");
         bytes
     }
 
-    /// Takes nothing but what `encode` writes: our bounds, and counts that can be added up.
+    /// Decodes only what `encode` can write: histograms with these bounds, whose counts can be added up.
     ///
-    /// The bytes may come from a guest that lies. The library reserves what a header asks for, and negates what it
-    /// reads; so all of it is looked at first.
+    /// The bytes may come from a malicious guest. The library allocates what the header asks for, and negates counts without a check, so
+    /// both are checked first.
     fn decode(bytes: &[u8]) -> Result<Histogram<u64>, String> {
         let wrong = |what: String| format!("not an HdrHistogram of bakeoff: {what}");
         let unpacked = inflate(bytes).map_err(wrong)?;
@@ -189,7 +188,7 @@ fn empty(digits: u8) -> Histogram<u64> {
 
 impl PartialEq for Latency {
     fn eq(&self, other: &Self) -> bool {
-        self.working() == other.working()
+        self.unpacked() == other.unpacked()
     }
 }
 
@@ -213,20 +212,20 @@ fn inflate(bytes: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 fn check_header(unpacked: &[u8]) -> Result<(), String> {
-    let long = |at: usize| unpacked.get(at..at + 8)?.try_into().ok();
+    let word64 = |at: usize| unpacked.get(at..at + 8)?.try_into().ok();
     let length = unpacked.len().checked_sub(HEADER_BYTES).ok_or("torn")?;
     if word(unpacked, 0) != Some(V2) || word(unpacked, 4) != u32::try_from(length).ok() {
         return Err("torn".into());
     }
     let digits = word(unpacked, 12);
-    let bounds = [16, 24].map(|at| long(at).map(u64::from_be_bytes));
+    let bounds = [16, 24].map(|at| word64(at).map(u64::from_be_bytes));
     if bounds != [Some(1), Some(HIGHEST_NS)] || !matches!(digits, Some(2 | 3)) {
         return Err("bounds other than one nanosecond to one hour at two or three digits".into());
     }
     Ok(())
 }
 
-/// Reads counts as the format has them: `ZigZag`, seven bits a byte, a negative one for a row of zeros.
+/// Checks the counts: `ZigZag` LEB128 with seven bits per byte; a negative number is a run of zeros.
 fn check_counts(bytes: &[u8]) -> Result<(), String> {
     let (mut total, mut at) = (0_u64, 0);
     while at < bytes.len() {
@@ -235,25 +234,23 @@ fn check_counts(bytes: &[u8]) -> Result<(), String> {
         loop {
             let byte = *bytes.get(at).ok_or("torn")?;
             at += 1;
-            // The ninth byte is a whole one.
-            let (bits, more) = if shift == 56 {
+            // The ninth byte has eight bits.
+            let (bits, has_more) = if shift == 56 {
                 (byte, false)
             } else {
                 (byte & 0x7f, byte & 0x80 != 0)
             };
             value |= u64::from(bits) << shift;
             shift += 7;
-            if !more {
+            if !has_more {
                 break;
             }
         }
         let count = value >> 1;
         let is_zeros = value & 1 == 1;
-        total = if is_zeros {
-            total
-        } else {
-            total.saturating_add(count)
-        };
+        if !is_zeros {
+            total = total.saturating_add(count);
+        }
         if total > COUNT_LIMIT || (is_zeros && count > UNPACKED_LIMIT) {
             return Err("counts beyond all measure".into());
         }
@@ -265,37 +262,37 @@ fn word(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }
 
-/// A histogram at rest: some hundred bytes where one at work takes tens of thousands. Has the same text form; an
-/// empty one is an empty text.
+/// A packed histogram: some hundred bytes, where an unpacked one takes tens of thousands. It has the same text form, except that an empty
+/// one is an empty text.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Packed(Box<[u8]>);
 
 impl Packed {
-    /// Whether it holds no latency.
+    /// Whether it has no latencies.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The histogram again; a coarse one where it is empty.
+    /// Unpacks it; an empty one becomes coarse.
     pub fn unpack(&self) -> Latency {
         if self.is_empty() {
             return Latency::coarse();
         }
-        Latency(Form::Working(self.histogram()))
+        Latency(Form::Unpacked(self.histogram()))
     }
 
     fn histogram(&self) -> Histogram<u64> {
         Latency::decode(&self.0).expect("what is packed was a histogram")
     }
 
-    /// Adds all of `other`, if both together are no more than a histogram may hold.
+    /// Adds all of `other`, unless the sum exceeds the limit of a histogram.
     pub fn merge(&mut self, other: &Self) {
         *self = Self::sum([&*self, other]);
     }
 
-    /// All of several, but for those that are more than a histogram may hold: a guest that lies can tell of those.
+    /// Sum of several histograms. Those that would exceed the limit are left out; only a malicious guest sends so many.
     pub fn sum<'p>(all: impl IntoIterator<Item = &'p Self>) -> Self {
-        let mut all = all.into_iter().filter(|one| !one.is_empty());
+        let mut all = all.into_iter().filter(|packed| !packed.is_empty());
         let (Some(first), second) = (all.next(), all.next()) else {
             return Self::default();
         };
@@ -303,16 +300,16 @@ impl Packed {
             return first.clone();
         };
         let mut sum = first.unpack();
-        for one in [second].into_iter().chain(all) {
-            let more = one.unpack();
-            if sum.count() + more.count() <= COUNT_LIMIT {
-                sum.merge(&more);
+        for packed in [second].into_iter().chain(all) {
+            let latency = packed.unpack();
+            if sum.count() + latency.count() <= COUNT_LIMIT {
+                sum.merge(&latency);
             }
         }
         sum.pack()
     }
 
-    /// As the logs of `HdrHistogram` have it: V2, compressed, in base 64.
+    /// The text form of `HdrHistogram` logs: V2, compressed, in base 64.
     pub fn text(&self) -> String {
         STANDARD.encode(&self.0)
     }
@@ -353,7 +350,7 @@ impl<'de> Deserialize<'de> for Packed {
     }
 }
 
-/// Many results lack some histograms: what stands for them takes no memory.
+/// Many results lack some histograms, so an empty one takes no memory.
 impl Default for Latency {
     fn default() -> Self {
         Self(Form::Empty)
@@ -431,7 +428,7 @@ mod tests {
         assert!(serde_json::from_str::<Packed>("\"HISTFAAA\"").is_err());
     }
 
-    /// The text of a histogram that the library, but not bakeoff, could have written.
+    /// Text form of a histogram with other bounds than those of bakeoff.
     fn foreign(histogram: &Histogram<u64>) -> String {
         let mut bytes = Vec::new();
         let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
@@ -439,7 +436,7 @@ mod tests {
         format!("\"{}\"", STANDARD.encode(bytes))
     }
 
-    /// The text of V2 bytes with this header, compressed as ours are.
+    /// Text form of a V2 histogram with this header.
     fn forged(header: [u64; 4], counts: &[u8]) -> String {
         let [length, digits, low, high] = header;
         let mut bytes = Vec::new();
@@ -459,11 +456,11 @@ mod tests {
     }
 
     fn refused(text: &str, why: &str) {
-        for said in [
+        for error in [
             serde_json::from_str::<Latency>(text).unwrap_err(),
             serde_json::from_str::<Packed>(text).unwrap_err(),
         ] {
-            assert!(said.to_string().contains(why), "{said} is not {why}");
+            assert!(error.to_string().contains(why), "{error} is not {why}");
         }
     }
 
@@ -481,34 +478,34 @@ mod tests {
     }
 
     #[test]
-    fn a_forged_histogram_is_refused_before_anything_is_reserved() {
-        let ours = |length| [length, 3, 1, HIGHEST_NS];
+    fn a_forged_histogram_is_refused_before_memory_is_allocated() {
+        let header = |length| [length, 3, 1, HIGHEST_NS];
         let most = [0xff; 9];
-        assert!(serde_json::from_str::<Latency>(&forged(ours(1), &[2])).is_ok());
+        assert!(serde_json::from_str::<Latency>(&forged(header(1), &[2])).is_ok());
         refused(&forged([1, 5, 1, u64::MAX], &[2]), "bounds");
-        refused(&forged(ours(u32::MAX.into()), &[2]), "torn");
-        refused(&forged(ours(1), &[0x80]), "torn");
-        // The lowest number of 64 bits has no positive one.
-        refused(&forged(ours(9), &most), "beyond all measure");
+        refused(&forged(header(u32::MAX.into()), &[2]), "torn");
+        refused(&forged(header(1), &[0x80]), "torn");
+        // The lowest number of 64 bits cannot be negated.
+        refused(&forged(header(9), &most), "beyond all measure");
         let mut count = most;
         count[0] = 0xfe;
-        refused(&forged(ours(9), &count), "beyond all measure");
+        refused(&forged(header(9), &count), "beyond all measure");
         refused(
-            &forged(ours(40_000), &vec![2; 40_000]),
+            &forged(header(40_000), &vec![2; 40_000]),
             "longer than it should",
         );
     }
 
     #[test]
-    fn a_histogram_that_unpacks_without_end_is_refused() {
+    fn a_decompression_bomb_is_refused() {
         let text = forged([64 << 20, 3, 1, HIGHEST_NS], &vec![0; 64 << 20]);
         assert!(text.len() < 1 << 19);
         refused(&text, "bytes unpacked");
     }
 
     #[test]
-    fn whatever_can_be_read_can_be_merged() {
-        // A one in the last count that there is, at two digits and at three.
+    fn histograms_with_the_highest_value_can_be_merged() {
+        // A single latency in the last bucket, at two digits and at three.
         let last = |digits, count: u64| {
             let zeros = 2 * (count - 1) - 1;
             let bytes = [
@@ -521,9 +518,9 @@ mod tests {
             serde_json::from_str::<Latency>(&text).unwrap()
         };
         let (mut fine, mut coarse) = (last(3, 33 * 1024), last(2, 36 * 128));
-        let (one, other) = (fine.clone(), coarse.clone());
-        fine.merge(&other);
-        coarse.merge(&one);
+        let (fine_before, coarse_before) = (fine.clone(), coarse.clone());
+        fine.merge(&coarse_before);
+        coarse.merge(&fine_before);
         assert_eq!((fine.count(), coarse.count()), (2, 2));
     }
 
@@ -545,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_coarse_histogram_is_off_by_a_hundredth_at_most() {
+    fn a_coarse_histogram_is_off_by_at_most_one_percent() {
         let (mut coarse, mut fine) = (Latency::coarse(), Latency::new());
         (1..100_000).for_each(|value| coarse.record(value * 977));
         fine.merge(&coarse);

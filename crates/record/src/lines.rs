@@ -1,6 +1,6 @@
-//! A journal as a file: JSON lines that are only ever appended.
+//! The file of a journal: JSON lines, append-only.
 //!
-//! A line is whole or it is not there: a process that dies while it appends leaves a torn last line, which the next opening cuts off.
+//! A process that dies while it appends leaves a torn last line, which is cut off when the journal is opened again.
 
 use std::fs::{File, TryLockError};
 use std::io::{
@@ -18,13 +18,13 @@ use sha2::{Digest as _, Sha256};
 use crate::hash::hex;
 use crate::json;
 
-/// Longest file of lines, in bytes. The journal of 5,000 blocks of four arms has 20 MiB, samples of the longest trial have 90.
+/// Longest file of lines, in bytes. The journal of 5,000 blocks of four arms has 20 MiB, the samples of the longest trial have 90 MiB.
 pub const MOST_BYTES: u64 = 128 << 20;
 
 /// Longest line of such a file, in bytes.
 pub const LINE_BYTES: u64 = 4 << 20;
 
-/// Most values in a journal: so many take 200 MiB at the most, whatever they are.
+/// Most values in a journal; they take at most 200 MiB of memory.
 const MOST_VALUES: usize = 1 << 20;
 
 /// Most values in one line.
@@ -47,7 +47,7 @@ impl Lines {
         Ok(Self { file, path })
     }
 
-    /// Takes the lock of it, until it is closed; `false` where another process has it.
+    /// Locks it until it is closed; `false` if another process has the lock.
     pub(crate) fn try_lock(&self) -> Result<bool> {
         match self.file.try_lock() {
             Ok(()) => Ok(true),
@@ -58,9 +58,9 @@ impl Lines {
         }
     }
 
-    /// The lines so far; a torn last one is cut off.
+    /// Reads the lines so far; a torn last line is cut off.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<Vec<T>> {
-        // Reading begins at the start, and appending goes to the end wherever reading has come to.
+        // The file is in append mode, so the position does not affect writes.
         let file = self.file.try_clone().and_then(|mut file| {
             file.seek(SeekFrom::Start(0))?;
             Reader::of(file)
@@ -87,63 +87,63 @@ impl Lines {
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        // A program that another thread starts at this moment has the file, too, until it is its own.
+        // A child process that is just being started holds the file, and its lock, until it calls exec.
         let _ = self.file.unlock();
     }
 }
 
-/// What a journal holds.
+/// Content of a journal.
 pub(crate) struct Journaled<T> {
-    /// Its lines.
+    /// Its parsed lines.
     pub(crate) values: Vec<T>,
     /// SHA-256 of the whole lines.
     pub(crate) sha256: String,
-    /// Their length, in bytes.
+    /// Length of the whole lines, in bytes.
     whole_bytes: u64,
     /// Whether a torn line follows.
     is_torn: bool,
 }
 
-/// Reads a journal, line by line; a torn last one is passed over.
+/// Reads a journal line by line; a torn last line is ignored.
 pub(crate) fn read<T: DeserializeOwned>(dir: &Tree, name: &str) -> Result<Journaled<T>> {
     journaled(Reader::open(dir, name), &dir.path().join(name))
 }
 
 fn journaled<T: DeserializeOwned>(lines: io::Result<Reader>, path: &Path) -> Result<Journaled<T>> {
-    let cannot = || format!("cannot read journal: {}", path.display());
-    let mut lines = lines.with_context(cannot)?;
-    let (mut parser, mut sum) = (Parser::default(), Sha256::new());
+    let cannot_read = || format!("cannot read journal: {}", path.display());
+    let mut lines = lines.with_context(cannot_read)?;
+    let (mut parser, mut hasher) = (Parser::default(), Sha256::new());
     let (mut values, mut whole_bytes, mut number) = (Vec::new(), 0, 0);
-    while let Some(line) = lines.next().with_context(cannot)? {
-        sum.update(line);
+    while let Some(line) = lines.next().with_context(cannot_read)? {
+        hasher.update(line);
         whole_bytes += line.len() as u64;
         let line = line.strip_suffix(b"\n").unwrap_or(line);
         if line.is_empty() {
             continue;
         }
         number += 1;
-        let place = || format!("damaged journal: {} line {number}", path.display());
-        values.push(parser.parse(line).with_context(place)?);
+        let damaged = || format!("damaged journal: {} line {number}", path.display());
+        values.push(parser.parse(line).with_context(damaged)?);
     }
     Ok(Journaled {
         values,
-        sha256: hex(&sum.finalize()),
+        sha256: hex(&hasher.finalize()),
         whole_bytes,
         is_torn: lines.is_torn,
     })
 }
 
-/// Reads the lines of a journal, as many values as a journal may have.
+/// Parses the lines of a journal, and limits their values.
 #[derive(Debug, Default)]
 pub struct Parser {
     values: usize,
 }
 
 impl Parser {
-    /// One line more.
+    /// Parses the next line.
     ///
     /// # Errors
-    /// It is not JSON of that form, or has more values than a line or a journal may have.
+    /// The line is not JSON of that type, or has more values than a line or a journal may have.
     pub fn parse<T: DeserializeOwned>(&mut self, line: &[u8]) -> serde_json::Result<T> {
         let most = LINE_VALUES.min(MOST_VALUES - self.values);
         let value = json::read(line, most)?;
@@ -152,7 +152,7 @@ impl Parser {
     }
 }
 
-/// Whole lines of a file, one at a time: what is in memory is one line.
+/// Reads whole lines of a file, with a single line in memory.
 pub(crate) struct Reader {
     file: BufReader<File>,
     line: Vec<u8>,
@@ -177,7 +177,7 @@ impl Reader {
         })
     }
 
-    /// The next line with its end; a last one without is left out.
+    /// The next line with its line feed; a last line without one is left out.
     pub(crate) fn next(&mut self) -> io::Result<Option<&[u8]>> {
         self.line.clear();
         let mut rest = (&mut self.file).take(LINE_BYTES + 1);

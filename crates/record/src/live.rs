@@ -1,18 +1,18 @@
-//! What a run directory says now, while it is being written: read piece by piece, never changed, and put into words elsewhere.
+//! The state of a run directory while it is being written. Files are read incrementally and never changed.
 //!
 //! ```text
-//! tail      lines that were added to a file since it was last looked at
+//! tail      lines added to a file since the last read
 //! curve     throughput, failures and latency of one attempt, second by second
-//! attempts  which attempts there are, from the journal
-//! left      how long the run will take
-//! defects   what an attempt has told of defects
-//! runs      which runs there are below a directory
-//! night     which plans a night has, with and without a run
-//! watched   one run: all of the above, and what is judged of it
+//! attempts  the attempts so far, from the journal
+//! left      remaining time of the run
+//! defects   defects of an attempt so far
+//! runs      the runs below a directory
+//! night     the plans of a nightly run, with and without a run
+//! watched   one run: all of the above, and its judgement
 //! ```
-//! A directory may be locked by a run, half written, damaged, or gone from one look to the next. Each of these is a state or a
-//! [`Problem`], never the end of who watches. How a run is judged comes in from outside ([`Eyes`]), so that this room knows no
-//! statistics; time comes in too, so that tests need none.
+//! A directory may be locked by a run, half written, damaged, or removed between two reads. Each of these is a state or a [`Problem`], and
+//! never ends the program that watches. The caller supplies judging and time ([`Eyes`]), so this module needs no statistics, and tests need
+//! no clock.
 
 mod attempts;
 mod curve;
@@ -38,21 +38,21 @@ pub use night::{NightPlan, night};
 pub use runs::directories;
 pub use watched::{ArmNow, Problem, Snapshot, State, Watched};
 
-/// What is not this room's to know.
+/// Functions supplied by the caller.
 #[derive(Clone, Copy)]
 pub struct Eyes {
     /// Checks a workload of a plan.
     pub check: fn(&Fields<'_>) -> Option<WorkloadPlan>,
-    /// Judges a run that need not be over.
+    /// Judges a run, which need not be over.
     pub look: fn(&Run) -> Judgement,
-    /// The time of day.
+    /// Returns the wall-clock time.
     pub now: fn() -> SystemTime,
-    /// Time that only goes on; what judging costs is measured with it.
+    /// Returns monotonic time, to measure the cost of judging.
     pub clock: fn() -> Duration,
 }
 
-/// How often a directory is looked at.
+/// Interval between reads of a directory.
 pub const PACE: Duration = Duration::from_secs(1);
 
-/// How often where the run is measured on this very host: who watches is then one of the things that disturb it.
+/// The interval while trials run on this host, as watching disturbs them.
 pub const MEASURED_PACE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! What simulated clients saw: counts that add up, latencies, a second-by-second timeline.
+//! Results of simulated clients: counts that add up, latencies, a second-by-second timeline.
 
 mod fields;
 
@@ -12,7 +12,7 @@ use crate::latency::{Latency, Packed};
 use crate::thinned::Point;
 use crate::trend::Trend;
 
-/// Why a request did not count as served. The client's own faults stand apart from the server's.
+/// Why a request failed. Faults of the client are separate from those of the server.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr,
 )]
@@ -23,7 +23,7 @@ pub enum Fault {
     ConnectFailed,
     /// The connection was reset.
     Reset,
-    /// The server closed before the response was whole.
+    /// The server closed the connection before the response was complete.
     EarlyClose,
     /// The request could not be written.
     WriteFailed,
@@ -31,23 +31,23 @@ pub enum Fault {
     ConnectTimeout,
     /// No first byte within the deadline.
     FirstByteTimeout,
-    /// The response was not whole within the deadline.
+    /// No complete response within the deadline.
     WholeTimeout,
     /// A status other than the expected one.
     BadStatus,
-    /// A body of another length than expected.
+    /// A body of unexpected length.
     BadLength,
-    /// A body of the right length and the wrong content.
+    /// A body of the right length with unexpected content.
     BadContent,
-    /// Not HTTP.
+    /// The response is not HTTP.
     Malformed,
-    /// The client had no source port left.
+    /// The client ran out of source ports.
     ClientNoPort,
-    /// The client had no descriptor left.
+    /// The client ran out of file descriptors.
     ClientNoDescriptor,
-    /// The client had no memory left.
+    /// The client ran out of memory.
     ClientNoMemory,
-    /// The client was too late to send it.
+    /// The client was too late to send the request.
     ClientLate,
 }
 
@@ -66,72 +66,72 @@ impl Fault {
     }
 }
 
-/// A second of load has passed; told shortly after it.
+/// Progress message of the clients, sent shortly after each second of load.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Tick {
     /// Seconds since the load began, warm-up included.
     pub second: u32,
     /// Successful responses so far, warm-up included.
     pub ok: u64,
-    /// Faults so far, warm-up included, but for the clients' own.
+    /// Server faults so far, warm-up included.
     pub faults: u64,
-    /// Latencies from the scheduled send time of the successful responses of this second alone. An agent leaves them out.
+    /// Latencies of this second's successful responses, from the scheduled send time. Agents omit them.
     #[serde(default, skip_serializing_if = "Packed::is_empty")]
     pub latency: Packed,
-    /// Whether some of this second is in the window.
+    /// Whether part of this second is in the window.
     pub counting: bool,
-    /// Seconds of the window that have ended since the last tick, and parts of earlier ones that came late: all of them
-    /// together are the timeline, but for the seconds that were not over when the load ended.
+    /// Seconds of the window that ended since the last tick, and late parts of earlier ones. Together those of all ticks are the
+    /// timeline, except for the seconds that were not over when the load ended.
     pub ended: Vec<Second>,
 }
 
-/// One second of a load run; of a long one, where it is old, several seconds as one.
+/// One second of a load run. In a long run, older seconds are joined (`thinned`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Second {
     /// Start of the second, in milliseconds since the window opened.
     pub at_ms: u64,
     /// Requests with the expected response in this second.
     pub ok: u64,
-    /// Requests that ended in a fault, but for the clients' own.
+    /// Requests that ended in a server fault in this second.
     pub faults: u64,
     /// Body bytes of successful requests.
     pub body_bytes: u64,
-    /// Latencies of successful requests whose response came in this second, whenever they were due,
-    /// to two significant digits. Those that come after the window are in no second.
+    /// Latencies of successful requests whose response came in this second, whenever they were due, to two significant digits.
+    /// Responses after the window are in no second.
     #[serde(default, skip_serializing_if = "Packed::is_empty")]
     pub latency: Packed,
-    /// Of how many seconds it is the sum; absent where it is one.
+    /// Extremes of the seconds of which it is the sum; absent for a single second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub joined: Option<JoinedSeconds>,
 }
 
-/// What a sum of seconds no longer shows.
+/// Extremes of joined seconds, which their sum does not show.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JoinedSeconds {
-    /// Their length together, in milliseconds.
+    /// Total length in milliseconds.
     pub length_ms: u64,
-    /// Fewest requests with the expected response in any of them.
+    /// Fewest requests with the expected response in a second.
     pub least_ok: u64,
-    /// Most of them.
+    /// Most requests with the expected response in a second.
     pub most_ok: u64,
-    /// Most requests that ended in a fault in any of them.
+    /// Most server faults in a second.
     pub most_faults: u64,
-    /// The time without an expected response.
+    /// Time without an expected response.
     #[serde(default, skip_serializing_if = "Idle::is_none")]
     pub idle: Idle,
 }
 
-/// Time without a single request with the expected response, in whole seconds that follow upon each other. Where clients told late of
-/// seconds that were one already, it is at the most this.
+/// Stretches of whole consecutive seconds without a single expected response. If clients reported late on seconds that were joined
+/// already, these are upper bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Idle {
-    /// The longest such time.
+    /// Length of the longest stretch.
     pub longest_ms: u64,
-    /// When it began, in milliseconds since the window opened.
+    /// When the longest stretch began, in milliseconds since the window opened.
     pub longest_at_ms: u64,
-    /// How much of such time is at the beginning of what is looked at.
+    /// Length of the stretch at the beginning of the interval.
     pub first_ms: u64,
-    /// How much is at its end.
+    /// Length of the stretch at the end of the interval.
     pub last_ms: u64,
 }
 
@@ -141,27 +141,26 @@ impl Idle {
         *self == Self::default()
     }
 
-    /// Of some time and what follows upon it: where each begins, and how long each is.
+    /// Idle time of an interval of `length_ms` and the one that follows it, which begins at `later_at_ms` and lasts `later_ms`.
     #[must_use]
     pub fn then(self, length_ms: u64, later: Self, (later_at_ms, later_ms): (u64, u64)) -> Self {
-        let seam_ms = self.last_ms.saturating_add(later.first_ms);
-        let seam = (seam_ms, later_at_ms.saturating_sub(self.last_ms));
+        let across_ms = self.last_ms.saturating_add(later.first_ms);
+        let across = (across_ms, later_at_ms.saturating_sub(self.last_ms));
         let mut longest = (self.longest_ms, self.longest_at_ms);
-        for other in [seam, (later.longest_ms, later.longest_at_ms)] {
+        for other in [across, (later.longest_ms, later.longest_at_ms)] {
             if longest.0 < other.0 {
                 longest = other;
             }
         }
-        let whole = |part_ms: u64, of_ms: u64| part_ms == of_ms;
         Self {
             longest_ms: longest.0,
             longest_at_ms: longest.1,
-            first_ms: if whole(self.first_ms, length_ms) {
+            first_ms: if self.first_ms == length_ms {
                 length_ms.saturating_add(later.first_ms)
             } else {
                 self.first_ms
             },
-            last_ms: if whole(later.last_ms, later_ms) {
+            last_ms: if later.last_ms == later_ms {
                 later_ms.saturating_add(self.last_ms)
             } else {
                 later.last_ms
@@ -171,7 +170,7 @@ impl Idle {
 }
 
 impl Second {
-    /// Its length in milliseconds. The last second of a window is seldom a whole one, which is not seen here.
+    /// Its length in milliseconds. The last second of a window counts as a whole one, although it is often shorter.
     pub fn length_ms(&self) -> u64 {
         self.joined.map_or(1000, |joined| joined.length_ms)
     }
@@ -181,19 +180,19 @@ impl Second {
         self.length_ms() as f64 / 1e3
     }
 
-    /// What a sum of it alone would say.
+    /// The extremes of its seconds, also for a single one.
     pub fn extremes(&self) -> JoinedSeconds {
         self.joined.unwrap_or(JoinedSeconds {
             length_ms: 1000,
             least_ok: self.ok,
             most_ok: self.ok,
             most_faults: self.faults,
-            idle: self.own_idle(),
+            idle: self.single_idle(),
         })
     }
 
-    /// Of a single second.
-    fn own_idle(&self) -> Idle {
+    /// Idle time of a single second.
+    fn single_idle(&self) -> Idle {
         if self.ok > 0 {
             return Idle::default();
         }
@@ -205,21 +204,21 @@ impl Second {
         }
     }
 
-    /// The time without an expected response in points that follow upon each other. Seconds that nobody told of are not in it.
+    /// Time without an expected response in consecutive points. Missing seconds do not count.
     pub fn idle_of(points: &[Self]) -> Idle {
-        let mut all = (Idle::default(), 0);
+        let (mut total, mut total_ms) = (Idle::default(), 0_u64);
         for (index, point) in points.iter().enumerate() {
             let (idle, length_ms) = (point.extremes().idle, point.length_ms());
-            all.0 = match index {
+            total = match index {
                 0 => idle,
-                _ => all.0.then(all.1, idle, (point.at_ms, length_ms)),
+                _ => total.then(total_ms, idle, (point.at_ms, length_ms)),
             };
-            all.1 = all.1.saturating_add(length_ms);
+            total_ms = total_ms.saturating_add(length_ms);
         }
-        all.0
+        total
     }
 
-    /// Whether nothing happened in it.
+    /// Whether no request ended in it.
     pub fn is_idle(&self) -> bool {
         self.ok == 0 && self.faults == 0
     }
@@ -236,37 +235,39 @@ impl Point for Second {
         if let [alone] = group {
             return alone.clone();
         }
-        let sum = |of: fn(&Self) -> u64| group.iter().map(of).fold(0, u64::saturating_add);
+        let sum = |field: fn(&Self) -> u64| group.iter().map(field).fold(0, u64::saturating_add);
         let extremes = || group.iter().map(Self::extremes);
         Self {
             at_ms: group.first().map_or(0, |first| first.at_ms),
-            ok: sum(|one| one.ok),
-            faults: sum(|one| one.faults),
-            body_bytes: sum(|one| one.body_bytes),
-            latency: Packed::sum(group.iter().map(|one| &one.latency)),
+            ok: sum(|second| second.ok),
+            faults: sum(|second| second.faults),
+            body_bytes: sum(|second| second.body_bytes),
+            latency: Packed::sum(group.iter().map(|second| &second.latency)),
             joined: Some(JoinedSeconds {
                 length_ms: sum(Self::length_ms),
-                least_ok: extremes().map(|one| one.least_ok).min().unwrap_or(0),
-                most_ok: extremes().map(|one| one.most_ok).max().unwrap_or(0),
-                most_faults: extremes().map(|one| one.most_faults).max().unwrap_or(0),
+                least_ok: extremes().map(|second| second.least_ok).min().unwrap_or(0),
+                most_ok: extremes().map(|second| second.most_ok).max().unwrap_or(0),
+                most_faults: extremes()
+                    .map(|second| second.most_faults)
+                    .max()
+                    .unwrap_or(0),
                 idle: Self::idle_of(group),
             }),
         }
     }
 
-    /// Of seconds that are sums already, and in which others saw something too, the extremes become bounds: the most of
-    /// all together is no more than both.
+    /// Extremes of joined seconds become bounds: the highest of both together is at most the sum of the highest of each.
     fn add(&mut self, part: &Self) {
         if let Some(joined) = &mut self.joined {
-            let theirs = part.extremes();
-            // A single second lies in one of these, and leaves the least of them what it was.
+            let extremes = part.extremes();
+            // A single second falls into one of the joined seconds, so the lowest of them may stay the same.
             if part.joined.is_some() {
-                joined.least_ok = joined.least_ok.saturating_add(theirs.least_ok);
+                joined.least_ok = joined.least_ok.saturating_add(extremes.least_ok);
             }
-            joined.most_ok = joined.most_ok.saturating_add(theirs.most_ok);
-            joined.most_faults = joined.most_faults.saturating_add(theirs.most_faults);
-            if part.joined.is_some() && theirs.idle.longest_ms < joined.idle.longest_ms {
-                joined.idle = theirs.idle;
+            joined.most_ok = joined.most_ok.saturating_add(extremes.most_ok);
+            joined.most_faults = joined.most_faults.saturating_add(extremes.most_faults);
+            if part.joined.is_some() && extremes.idle.longest_ms < joined.idle.longest_ms {
+                joined.idle = extremes.idle;
             }
         }
         self.ok = self.ok.saturating_add(part.ok);
@@ -276,19 +277,18 @@ impl Point for Second {
     }
 }
 
-/// The result of one load run, window only: warm-up is left out.
+/// Result of one load run. It covers the window only, not the warm-up.
 ///
-/// `planned = ok + sum of faults + unsent` holds exactly; for a closed loop `planned` counts the
-/// requests begun in the window.
+/// `planned = ok + sum of faults + unsent` holds exactly. For a closed loop `planned` counts the requests begun in the window.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct LoadResult {
     /// Length of the window as measured, in nanoseconds.
     pub window_ns: u64,
-    /// Requests that the schedule asked for.
+    /// Requests in the schedule.
     pub planned: u64,
-    /// Requests answered with the right status, length and content.
+    /// Requests answered with the expected status, length and content.
     pub ok: u64,
-    /// Successful requests that came within the window, whenever they were due: what the server did in it.
+    /// Expected responses that came within the window, whenever their requests were due.
     pub ok_in_window: u64,
     /// Requests that were due and had no outcome yet when the window opened.
     pub backlog_open: u64,
@@ -298,72 +298,67 @@ pub struct LoadResult {
     pub unsent: u64,
     /// Faults by class; a class that did not occur is absent.
     pub faults: BTreeMap<Fault, u64>,
-    /// Connections asked for.
+    /// Connections that the plan asks for.
     pub connections_asked: u64,
     /// Connections opened, over the whole window.
     pub connections_opened: u64,
-    /// Most connections open at once since the load began; less than asked tells of a limit.
+    /// Most connections open at once since the load began; fewer than asked for indicates a limit.
     pub connections_held: u64,
     /// Body bytes of successful requests.
     pub body_bytes: u64,
-    /// Requests answered rightly, by the server's address, where connections go to several; all of these are there.
+    /// Successful requests by the server's address, where connections go to several; every address is present.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub ok_by_address: BTreeMap<String, u64>,
-    /// Latency from the scheduled send time (so corrected for coordinated omission) to the last byte, in nanoseconds, successful requests only.
+    /// Latency from the scheduled send time (so corrected for coordinated omission) to the last byte, in nanoseconds. Successful requests
+    /// only.
     pub latency: Latency,
-    /// Time from sending a request, connecting left out, to the last byte, in nanoseconds, successful requests only.
+    /// Time from sending a request to the last byte, without connecting, in nanoseconds. Successful requests only.
     pub service: Latency,
-    /// Send delay: how late the client itself was to begin requests that were due, in nanoseconds; empty for clients
-    /// that go on at once. Waiting for a free connection is the server's doing and not part of it.
+    /// Send delay: how late the client itself began requests that were due, in nanoseconds. It leaves out the wait for a free
+    /// connection, which is due to the server. Empty for clients without think time.
     pub lateness: Latency,
-    /// How long bytes that had come waited for the client to read them, in nanoseconds: from the kernel's receive
-    /// stamp to the read, on one read in 64. This much of a latency is the client's own. Empty where stamps are not
-    /// taken: in trials, with `io_uring` and HTTP/2, and where the kernel refuses.
+    /// Time that received bytes waited for the client to read them, in nanoseconds: from the kernel's receive time stamp to the read, on
+    /// one read in 64. This part of a latency is due to the client. Empty without time stamps: in trials, with `io_uring` and HTTP/2,
+    /// and if the kernel refuses.
     pub client_delay: Latency,
-    /// Relative error of the speed of slow links, in millionths, one for each successful response read over one: how far
-    /// the time from its first byte to its last is from what its bytes take at the speed asked for. Shorter and
-    /// longer count alike. Empty where links are not slow.
+    /// Relative error of the speed of slow links, in millionths, one for each successful response over one. It compares the time from the
+    /// first byte to the last with the time at the planned speed; faster and slower count alike. Empty without slow links.
     pub speed_error_ppm: Latency,
-    /// Share of its line's speed at which each successful response over a slow link came, in millionths: what its bytes take at
-    /// that speed, over the time from the instant at which its request was to be sent to its last byte. Empty where links are
-    /// not slow.
+    /// Share of a slow link's speed that each successful response reached, in millionths: the time of its bytes at that speed, over the
+    /// time from the scheduled send time to the last byte. Empty without slow links.
     #[serde(default, skip_serializing_if = "Latency::is_empty")]
     pub line_share_ppm: Latency,
-    /// Requests sent again on a new connection because the server closed a kept one before it had answered
-    /// anything, which RFC 9112 allows it at any time (section 9.3.1). They are faults only if they fail then.
+    /// Requests sent again on a new connection because the server closed a persistent one before it had answered anything. RFC 9112
+    /// (section 9.3.1) allows that at any time, so they are faults only if the second attempt fails.
     pub repeated: u64,
-    /// Requests given up because the user ended the run early; not part of `planned`.
+    /// Requests abandoned because the user ended the run early; not part of `planned`.
     pub withdrawn: u64,
-    /// Sessions that ended in the window, where clients play sessions.
+    /// Sessions that ended in the window, for clients with sessions.
     pub sessions: u64,
-    /// Visitors who got a connection in the window, whenever they were due, where they arrive at a
-    /// rate.
+    /// Visitors who got a connection in the window, whenever they were due, for visitors who arrive at a rate.
     pub sessions_begun: u64,
-    /// What happened beside the requests: times at which a client itself was held up, connections left open.
+    /// Incidents beside the requests: stalls of the client, connections left open.
     pub incidents: Incidents,
-    /// Whether latencies rose while the window lasted, of an open loop: a queue that grows shows in
-    /// them, and requests that merely take long do not.
+    /// Whether latencies rose during the window, in an open loop: those of a growing queue do, those of slow requests do not.
     #[serde(default, skip_serializing_if = "Trend::is_empty")]
     pub trend: Trend,
-    /// The window second by second; of a window longer than an hour, what was older at its end by minutes, and what was older than a
-    /// day by ten minutes (`thinned`).
+    /// The window second by second. In windows longer than an hour older seconds are joined (`thinned`).
     pub timeline: Vec<Second>,
     /// CPU time of each client thread in the window, in nanoseconds.
     pub client_cpu_ns: Vec<u64>,
-    /// Time that each client thread was ready to run in the window and had no CPU, for other threads or for a quota, in
-    /// nanoseconds. Empty where nobody looked.
+    /// Time for which each client thread was runnable in the window and had no CPU, because of other threads or a quota, in
+    /// nanoseconds. Empty if it was not measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_wait_ns: Vec<u64>,
-    /// CPUs that client threads could run on, of those of their host: `0-1 of 2`. Empty where nobody noted it.
+    /// CPUs on which client threads could run, of those of their host: `0-1 of 2`. Empty if unknown.
     pub client_cpus: String,
-    /// CPU time that the client's host had while the load ran, warm-up and end included, in nanoseconds, all its
-    /// CPUs together; 0 where nobody noted it.
+    /// CPU time of all CPUs of the client's host while the load ran, warm-up and end included, in nanoseconds; 0 if unknown.
     pub host_cpu_ns: u64,
-    /// How much of that the hypervisor gave to others (steal).
+    /// Part of `host_cpu_ns` that the hypervisor gave to other machines (steal).
     pub stolen_ns: u64,
     /// How the engine waits for sockets: `epoll`, `io_uring`.
     pub engine: String,
-    /// Why it is not the faster one; empty when it is.
+    /// Why it is not the faster engine; empty if it is.
     pub engine_note: String,
 }
 
@@ -373,7 +368,7 @@ impl LoadResult {
         self.faults.values().sum()
     }
 
-    /// Share of the window that the busiest client thread ran, or was ready to run and had no CPU; 0 without a thread.
+    /// Share of the window for which the busiest client thread ran or waited for a CPU; 0 without a thread.
     pub fn client_busy(&self) -> f64 {
         let waits = self.client_wait_ns.iter().chain(std::iter::repeat(&0));
         let busy = self.client_cpu_ns.iter().zip(waits);
@@ -381,19 +376,21 @@ impl LoadResult {
         most.unwrap_or(0) as f64 / self.window_ns.max(1) as f64
     }
 
-    /// Share of the window that the client thread that waited most was ready to run and had no CPU; 0 where nobody looked.
+    /// Longest wait of a client thread for a CPU, as a share of the window; 0 if it was not measured.
     pub fn client_waited(&self) -> f64 {
         let most = self.client_wait_ns.iter().max();
         *most.unwrap_or(&0) as f64 / self.window_ns.max(1) as f64
     }
 
-    /// Share of the client host's CPU time that the hypervisor gave to others.
+    /// Share of the client host's CPU time that the hypervisor gave to other machines.
     pub fn stolen(&self) -> f64 {
         self.stolen_ns as f64 / self.host_cpu_ns.max(1) as f64
     }
 
-    /// The lowest of some quantiles in which stalls of the clients show: as many requests waited for a stall as the quantile leaves
-    /// out, and the longest stall is more than a tenth of it, which changes the second digit. `None` where no stall shows.
+    /// The lowest of these quantiles that client stalls affect; `None` if there is none.
+    ///
+    /// A stall affects a quantile if at least as many requests waited as lie above it, and the longest stall is more than a tenth of
+    /// it: that changes the second digit.
     pub fn stalled_quantile(&self, quantiles: impl IntoIterator<Item = f64>) -> Option<f64> {
         const SHOWN_SHARE: f64 = 0.1;
         let Incidents {
@@ -401,17 +398,16 @@ impl LoadResult {
             stalled_requests,
             ..
         } = self.incidents;
-        let shows = |quantile: &f64| {
+        let is_affected = |quantile: &f64| {
             let above = (1.0 - quantile) * self.latency.count() as f64;
             let latency_ns = self.latency.quantile_ns(*quantile) as f64;
             stalled_requests as f64 >= above && longest_stall_ns as f64 > SHOWN_SHARE * latency_ns
         };
-        let quantiles = quantiles.into_iter().filter(shows);
+        let quantiles = quantiles.into_iter().filter(is_affected);
         quantiles.filter(|_| stalled_requests > 0).reduce(f64::min)
     }
 
-    /// Successful requests per second: those that came within the window. One that came later is late, and no part of what the
-    /// server did in the window.
+    /// Successful requests per second. Only responses within the window count.
     pub fn ok_per_s(&self) -> f64 {
         self.ok_in_window as f64 / self.seconds()
     }
@@ -426,8 +422,7 @@ impl LoadResult {
         self.sessions as f64 / self.seconds()
     }
 
-    /// Requests per second by which those that waited became more between the window's two ends; negative when they
-    /// became fewer.
+    /// Growth of the backlog from the window's opening to its closing, in requests per second; negative if it shrank.
     pub fn backlog_growth_per_s(&self) -> f64 {
         (self.backlog_close as f64 - self.backlog_open as f64) / self.seconds()
     }
@@ -457,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_become_one_and_keep_their_extremes() {
+    fn joined_seconds_keep_their_extremes() {
         let all = [second(0, 5, 0), second(1000, 2, 7), second(2000, 9, 1)];
         let joined = Second::join(&[Second::join(&all[..2]), all[2].clone()]);
         assert_eq!(joined, Second::join(&all));
@@ -480,16 +475,16 @@ mod tests {
         for number in 0..7200 {
             series.push(second(number * 1000, number % 7, number % 2));
         }
-        let sum = |of: fn(&Second) -> u64| series.iter().map(of).sum::<u64>();
+        let sum = |field: fn(&Second) -> u64| series.iter().map(field).sum::<u64>();
         let expected = (0..7200).map(|number| number % 7).sum::<u64>();
-        assert_eq!(sum(|one| one.ok), expected);
-        assert_eq!(sum(|one| one.latency.unpack().count()), expected);
-        assert_eq!(sum(|one| one.faults), 3600);
+        assert_eq!(sum(|second| second.ok), expected);
+        assert_eq!(sum(|second| second.latency.unpack().count()), expected);
+        assert_eq!(sum(|second| second.faults), 3600);
         assert_eq!(sum(Second::length_ms), 7_200_000);
     }
 
     #[test]
-    fn the_longest_silence_is_kept_exactly_however_seconds_are_joined() {
+    fn the_longest_idle_time_is_exact_however_seconds_are_joined() {
         let silent = |number: u64| (95..=130).contains(&number) || number == 7 || number > 195;
         let all: Vec<Second> = (0..200)
             .map(|number| second(number * 1000, u64::from(!silent(number)), 0))
@@ -511,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_of_a_second_is_what_it_was() {
+    fn a_second_is_serialized_as_it_was_read() {
         let text = r#"{"at_ms":3000,"ok":5,"faults":0,"body_bytes":9}"#;
         let read: Second = serde_json::from_str(text).unwrap();
         assert_eq!(read.length_ms(), 1000);

@@ -1,5 +1,5 @@
-//! What lay between a server and its figures: the clients and the network of one trial, and what the same clients get from a
-//! server that costs nothing; and what one client fewer does to them.
+//! The clients and the network of one trial, which affect a server's figures; the clients' rate at a null server; and the effect of one
+//! client fewer.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 pub struct LoadPath {
     /// How requests were sent.
     pub pace: LoadPace,
-    /// Requests that were sent late by so much that it shows in their latency.
+    /// The send delay, if it is large enough to show in the latency.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sent_late: Option<SentLate>,
     /// Whether the clients run on the server's CPUs.
     pub is_shared: bool,
-    /// CPU time of clients and services together; `None` where the services are elsewhere.
+    /// Total CPU time of clients and services; `None` if the services run elsewhere.
     pub cpu_ns: Option<u64>,
-    /// The CPUs that clients may run on.
+    /// The CPUs on which clients may run.
     pub cpus: Vec<ClientCpu>,
-    /// The ends of the network that could be looked at, the clients' first.
+    /// Known ends of the network, the clients' first.
     pub ends: Vec<NetworkEnd>,
 }
 
@@ -25,59 +25,59 @@ pub struct LoadPath {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadPace {
-    /// Each waits for its answer, and sends the next request at once: a closed loop.
+    /// Closed loop: each client sends its next request as soon as it has the response.
     #[default]
     Closed,
-    /// Each waits for its answer, and then for a while.
+    /// Closed loop with think time.
     Thinking,
-    /// At a rate that the server kept up with.
+    /// At a fixed rate, and the server kept up.
     Kept,
-    /// At a rate that the server did not keep up with.
+    /// At a fixed rate, and the server fell behind.
     Behind,
-    /// At a rate that the clients had too few connections for.
+    /// At a fixed rate, and the clients had too few connections.
     TooFewConnections,
 }
 
-/// A send delay that shows in the latency: both at their 99th percentile.
+/// Send delay and latency, both at the 99th percentile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SentLate {
-    /// From when a request was due to when it was sent, in nanoseconds.
+    /// From the scheduled send time to the actual one, in nanoseconds.
     pub send_delay_ns: u64,
-    /// From when a request was due to the end of its response, in nanoseconds.
+    /// From the scheduled send time to the end of the response, in nanoseconds.
     pub latency_ns: u64,
 }
 
-/// A CPU that clients may run on, as shares of the window from 0 to 1.
+/// A CPU on which clients may run; times are shares of the window from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClientCpu {
     /// Its number.
     pub cpu: u32,
-    /// Time without anything to do.
+    /// Idle time.
     pub idle: f64,
-    /// Time in interrupts, soft ones included: what comes from the network is received there.
+    /// Time in interrupts, including soft interrupts, which receive packets.
     pub interrupts: f64,
 }
 
 /// One end of the network over the window.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NetworkEnd {
-    /// Whose.
+    /// The side.
     pub side: Side,
-    /// TCP segments sent, those sent again left out.
+    /// TCP segments sent, without retransmissions.
     pub segments_sent: u64,
     /// TCP segments received.
     pub segments_received: u64,
-    /// TCP segments sent again.
+    /// TCP segments retransmitted.
     pub retransmitted: u64,
-    /// TCP segments that came before one that was sent earlier: the earlier one was lost, or overtaken.
+    /// TCP segments received before an earlier one, which was lost or overtaken.
     pub out_of_order: u64,
-    /// Packets that the kernel dropped because its queue for received ones was full (`softnet_stat`); all interfaces together.
+    /// Received packets that the kernel dropped because its backlog was full (`softnet_stat`), over all interfaces.
     pub softnet_dropped: u64,
-    /// Its interfaces, the loopback left out.
+    /// Its interfaces, without the loopback.
     pub links: Vec<Link>,
 }
 
-/// Whose end of the network.
+/// A side of the network.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
@@ -100,16 +100,15 @@ pub struct Link {
     pub sent_packets: u64,
     /// Packets received.
     pub received_packets: u64,
-    /// Received packets that were dropped for want of room, those that the interface itself missed (`rx_missed_errors`)
-    /// included.
+    /// Received packets that were dropped because a buffer was full, including those missed by the interface (`rx_missed_errors`).
     pub receive_dropped: u64,
-    /// Packets that its queueing discipline dropped, warm-up included; `None` where tc(8) could not tell.
+    /// Packets that its queueing discipline dropped, warm-up included; `None` if tc(8) does not report it.
     pub queue_dropped: Option<u64>,
-    /// Its speed; `None` where it has none of its own, as a virtual one.
+    /// Its speed; `None` for virtual interfaces without one.
     pub bits_per_s: Option<u64>,
 }
 
-/// What clients get from a null server: one of bakeoff's own that answers at once, through the same network, with as many bytes.
+/// The clients' rate at a null server: a server of bakeoff that responds at once, over the same network, with as many bytes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ceiling {
     /// Successful requests per second.
@@ -118,15 +117,15 @@ pub struct Ceiling {
     pub body_bytes_per_s: f64,
     /// Length of the window, in nanoseconds.
     pub window_ns: u64,
-    /// Share of the window that the busiest client thread ran or waited for a CPU.
+    /// Share of the window for which the busiest client thread ran or waited for a CPU.
     pub client_busy: f64,
-    /// Share of the window that a client thread waited for a CPU, of that which waited most.
+    /// Longest wait of a client thread for a CPU, as a share of the window.
     pub client_waited: f64,
-    /// Share of the CPU time of the clients' CPUs that was idle.
+    /// Idle share of the CPU time of the clients' CPUs.
     pub cpu_idle: f64,
     /// Whether the null server ran on the clients' CPUs.
     pub is_shared: bool,
-    /// CPU time of a request, in nanoseconds, clients and null server together; `None` where that is elsewhere.
+    /// CPU time per request of clients and null server, in nanoseconds; `None` if the null server runs elsewhere.
     pub cpu_ns_per_request: Option<f64>,
 }
 
@@ -136,35 +135,35 @@ pub struct Ceiling {
 pub enum CeilingOutcome {
     /// It was measured.
     Measured(Ceiling),
-    /// It could not be.
+    /// The measurement failed.
     Failed {
-        /// What happened, in words.
+        /// What happened.
         detail: String,
     },
 }
 
-/// What clients are counted in where one of them is left out.
+/// Unit of clients, of which one is left out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientUnit {
-    /// Hosts that share the clients.
+    /// Client hosts.
     Host,
-    /// Threads of the one host that has them.
+    /// Client threads, on a single host.
     Thread,
 }
 
-/// A trial with one client fewer, at the same load. No verdict counts it.
+/// A trial with one client fewer, at the same load. The verdict ignores it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OneFewer {
     /// What was left out.
     pub unit: ClientUnit,
-    /// How many were left.
+    /// Remaining number of units.
     pub left: u32,
     /// Name of the workload's primary metric.
     pub metric: String,
-    /// Its unit.
+    /// Unit of the metric.
     pub metric_unit: String,
-    /// Its figure.
+    /// Figure of the metric.
     pub value: f64,
 }
 
@@ -174,9 +173,9 @@ pub struct OneFewer {
 pub enum OneFewerOutcome {
     /// It was measured.
     Measured(OneFewer),
-    /// It gave no figure.
+    /// The trial failed.
     Failed {
-        /// What happened, in words.
+        /// What happened.
         detail: String,
     },
 }

@@ -1,10 +1,10 @@
-//! The machine of a run as it was settled before the first trial, as data. `report` puts it into words.
+//! The machine of a run, as determined before the first trial.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// What trials ran on. A run that is resumed must have the same.
+/// The machine of a run; a resumed run must have the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum MachineDescription {
@@ -14,29 +14,29 @@ pub enum MachineDescription {
     Local {
         /// Release of its kernel.
         release: String,
-        /// CPUs that trials may use.
+        /// Number of CPUs that trials may use.
         cpus: usize,
     },
-    /// A box that is reached by ssh.
+    /// A box reached by ssh.
     Ssh {
-        /// How it is reached: `root@box`.
+        /// Its ssh destination: `root@box`.
         host: String,
         /// Its CPU's name.
         cpu: String,
-        /// CPUs online.
+        /// Number of CPUs online.
         cpus: u64,
-        /// Its memory.
+        /// Size of its memory.
         memory_bytes: u64,
-        /// The interface that the load goes through.
+        /// The interface of the load.
         interface: String,
-        /// The interface's driver; empty where the box does not say.
+        /// The interface's driver; empty if unknown.
         driver: String,
         /// How arms are booted: `kexec`.
         boot: String,
-        /// The cards that serve clients elsewhere; none where clients are on the box.
+        /// The cards for remote clients; empty if clients run on the box.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cards: Vec<BoxCard>,
-        /// Clients elsewhere; `None` where they are on the box.
+        /// Remote clients; `None` if clients run on the box.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clients: Option<BoxClients>,
     },
@@ -44,21 +44,21 @@ pub enum MachineDescription {
     Url {
         /// Whether arms exchange systems from block to block.
         exchanged: bool,
-        /// Hosts of the clients; none: this host.
+        /// Hosts of the clients; empty for this host.
         client_hosts: Vec<String>,
-        /// Release of the kernel that the clients run on.
+        /// Release of the clients' kernel.
         release: String,
-        /// CPUs that they may use.
+        /// Number of CPUs that clients may use.
         cpus: usize,
     },
     /// The machine of tests, in simulated time.
     Fake,
 }
 
-/// A network card of a box that serves clients elsewhere.
+/// A network card of a box, for remote clients.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoxCard {
-    /// Its name in the box's own operating system.
+    /// Its name in the box's host operating system.
     pub interface: String,
     /// The name of its driver.
     pub driver: String,
@@ -66,7 +66,7 @@ pub struct BoxCard {
     pub address: String,
 }
 
-/// Clients of a box's servers that are not on the box.
+/// Remote clients of a box's servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum BoxClients {
@@ -74,10 +74,10 @@ pub enum BoxClients {
     Host {
         /// Release of its kernel.
         release: String,
-        /// CPUs that they may use.
+        /// Number of CPUs that clients may use.
         cpus: usize,
     },
-    /// On hosts that share them.
+    /// Shared among several hosts.
     Hosts {
         /// Their names.
         names: Vec<String>,
@@ -89,37 +89,37 @@ pub enum BoxClients {
 pub struct Guests {
     /// The emulator and its version.
     pub emulator: String,
-    /// What executes their instructions.
+    /// How their instructions are executed.
     pub acceleration: Acceleration,
-    /// What their time is measured in.
+    /// Unit of their time.
     pub clock: GuestClock,
-    /// Numbers of virtual CPUs; several where arms differ in them.
+    /// Numbers of virtual CPUs; several if arms differ.
     pub cpus: BTreeSet<u32>,
-    /// The CPU that they see, as the emulator was asked for it.
+    /// Their CPU model, as the emulator names it.
     pub cpu_model: String,
-    /// Memory of each.
+    /// Memory of each guest.
     pub memory_bytes: u64,
     /// Whether trials are profiled.
     pub profiled: bool,
-    /// What the host gives them; under KVM alone.
+    /// Host resources of the guests; only with KVM.
     pub host: Option<HostOfGuests>,
-    /// Clients elsewhere; `None` where they are in the guest.
+    /// Clients outside the guest; `None` if they run in it.
     pub clients: Option<ClientsApart>,
-    /// What was decided for the user.
+    /// Settings that bakeoff chose for the user.
     pub choices: Vec<Choice>,
 }
 
-/// What executes a guest's instructions.
+/// How a guest's instructions are executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Acceleration {
-    /// The host's CPU.
+    /// By the host's CPU.
     Kvm,
-    /// Emulation.
+    /// By emulation.
     Tcg,
 }
 
-/// What a guest's time is measured in.
+/// Unit of a guest's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GuestClock {
@@ -129,27 +129,27 @@ pub enum GuestClock {
     Instructions,
 }
 
-/// What a host gives to guests under KVM.
+/// Host resources of guests under KVM.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostOfGuests {
     /// Where virtual CPUs run, or why they are not pinned.
     pub placement: Result<Placement, String>,
-    /// What the guests' memory is made of: `transparent huge pages`, as the fact of each trial says it.
+    /// Backing of the guests' memory, as in each trial's facts: `transparent huge pages`.
     pub memory: String,
 }
 
 /// Host CPUs of virtual CPUs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Placement {
-    /// Their numbers as the kernel writes lists of CPUs: `2-3`.
+    /// Their numbers in the kernel's list format: `2-3`.
     pub cpus: String,
-    /// What they have in common.
+    /// What they share.
     pub locality: Locality,
-    /// Whether some are threads of one core.
+    /// Whether some are threads of the same core.
     pub shares_cores: bool,
 }
 
-/// What virtual CPUs have in common, the nearest first.
+/// What host CPUs of virtual CPUs share, the nearest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Locality {
@@ -157,45 +157,45 @@ pub enum Locality {
     Cache,
     /// The memory of one NUMA node.
     Node,
-    /// Nothing but the host.
+    /// Only the host.
     Host,
 }
 
-/// Clients that are not in the servers' guest.
+/// Clients outside the servers' guest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum ClientsApart {
     /// In a network namespace of the host.
     Host {
-        /// Whether the host's kernel moves packets between them and the guest.
+        /// Whether the host's kernel forwards packets between them and the guest (vhost-net).
         vhost: bool,
     },
-    /// In a guest of their own.
+    /// In a separate guest.
     Guest {
         /// Release of its kernel.
         release: String,
     },
 }
 
-/// What was decided for the user, and why.
+/// A setting that bakeoff chose for the user, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Choice {
-    /// Emulation: KVM cannot even be tried.
+    /// Emulation, because KVM is unavailable.
     NoKvm {
-        /// What is in the way, with its remedy.
+        /// The obstacle, with its remedy.
         obstacle: String,
     },
-    /// Emulation: no stock kernel comes up under KVM.
+    /// Emulation, because no stock kernel boots under KVM.
     KvmFails,
-    /// Emulation: counting instructions needs it.
+    /// Emulation, because counting instructions needs it.
     CountsInstructions,
-    /// Clients are in the guest: they cannot be on the host.
+    /// Clients in the guest, because they cannot run on the host.
     ClientsInGuest {
-        /// What is in the way.
+        /// The obstacle.
         obstacle: String,
     },
-    /// One virtual CPU: counting instructions allows no more.
+    /// One virtual CPU, because counting instructions allows no more.
     OneCpu {
         /// CPUs that the plan asks for.
         asked: u32,

@@ -12,17 +12,17 @@ pub enum Direction {
     Lower,
 }
 
-/// Whether a metric decides or only guards.
+/// Role of a metric in the verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// The one figure of a workload that its verdict is about.
+    /// The metric that decides a workload's verdict.
     Primary,
-    /// Watched beside it.
+    /// A metric watched beside the primary one.
     Guard,
 }
 
-/// What a figure means; the same for every trial of a workload.
+/// Meaning of a figure, the same for every trial of a workload.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MetricSpec {
     /// Short and lower case: `throughput`, `latency-p99`.
@@ -31,11 +31,11 @@ pub struct MetricSpec {
     pub unit: String,
     /// Which way is better.
     pub direction: Direction,
-    /// Whether it decides.
+    /// Its role in the verdict.
     pub role: Role,
 }
 
-/// A metric that is how long something waited, in words: `p99 latency`, `p99 wake-up latency`; `None`: another metric.
+/// Description of a latency metric: `p99 latency`, `p99 wake-up latency`; `None` for other metrics.
 pub fn latency(name: &str) -> Option<String> {
     let kinds = [("latency-", "latency"), ("wakeup-", "wake-up latency")];
     kinds.iter().find_map(|(prefix, kind)| {
@@ -44,7 +44,7 @@ pub fn latency(name: &str) -> Option<String> {
     })
 }
 
-/// The quantile of the clients' latencies that a metric is: 0.99 of `latency-p99`; `None`: another metric.
+/// The quantile of a client latency metric: 0.99 for `latency-p99`; `None` for other metrics.
 pub fn latency_quantile(name: &str) -> Option<f64> {
     let digits = name.strip_prefix("latency-p")?;
     format!("0.{digits}").parse().ok()
@@ -53,7 +53,7 @@ pub fn latency_quantile(name: &str) -> Option<f64> {
 /// One figure of one trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is.
+    /// Its metric.
     pub spec: MetricSpec,
     /// Its value in `spec.unit`; finite.
     pub value: f64,

@@ -1,4 +1,4 @@
-//! How far a verdict moves with the emulated CPU: the same plan on other models, beside the run itself.
+//! How far a verdict depends on the emulated CPU: results of the same plan on other CPU models.
 
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
@@ -8,19 +8,19 @@ use crate::verdict::Verdict;
 /// Version of `models.json`.
 pub const VERSION: u32 = 1;
 
-/// All primary metrics of a run on other models.
+/// All primary metrics of a run on other CPU models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Models {
     /// Version of the format.
     pub version: u32,
-    /// One for each model, workload and arm.
+    /// One row per model, workload and arm.
     pub rows: Vec<ModelRow>,
 }
 
-/// One arm's primary metric on one other model.
+/// One arm's primary metric on another model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelRow {
-    /// What was varied: `EPYC-Milan`, `mitigations=off`.
+    /// The variation: `EPYC-Milan`, `mitigations=off`.
     pub model: String,
     /// Name of the run directory below `models/`.
     pub dir: String,
@@ -28,44 +28,44 @@ pub struct ModelRow {
     pub workload: String,
     /// The metric's name.
     pub metric: String,
-    /// The arm that is judged against the baseline.
+    /// The arm that is compared with the baseline.
     pub arm: String,
-    /// What the run itself says.
+    /// Result of the run.
     pub own: Finding,
-    /// What the other model says.
+    /// Result on the other model.
     pub other: Finding,
-    /// Share of the run's own difference that is another on this model: 0 where it is the same, 1 where it is gone or
-    /// doubled. `None` where either has no ratio, or the run's own is none to speak of.
+    /// Change of the difference on this model, as a share of the run's: 0 if it is the same, 1 if it is gone or doubled. `None` if
+    /// either has no ratio, or the run's difference is negligible.
     pub moved: Option<f64>,
-    /// What follows.
+    /// Whether the verdict holds.
     pub standing: Standing,
 }
 
 /// A verdict with its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What is said.
+    /// The verdict.
     pub verdict: Verdict,
     /// Arm over baseline.
     pub ratio: Option<f64>,
-    /// Lower end of its interval.
+    /// Lower end of its confidence interval.
     pub low: Option<f64>,
-    /// Upper end of its interval.
+    /// Upper end of its confidence interval.
     pub high: Option<f64>,
     /// Level of that interval, a fraction; `None` without one.
     pub confidence: Option<f64>,
-    /// Blocks behind it.
+    /// Number of blocks.
     pub blocks: u32,
 }
 
-/// Whether a verdict stands on another model.
+/// Whether a verdict holds on another model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Standing {
-    /// The same verdict, and most of the difference.
+    /// The same verdict, and a similar difference.
     Holds,
-    /// Another verdict, or another difference.
+    /// Another verdict, or a different difference.
     ModelDependent,
     /// One of the two is undecided.
     Open,

@@ -1,9 +1,9 @@
-//! A night: several plans run by one command, below one directory, and what they come to together (`index.json`).
+//! A nightly run: several plans run by one command, below one directory, and their joint results (`index.json`).
 //!
 //! ```text
-//! NIGHT/night.json       which plans, and what became of those that could not be run
+//! NIGHT/night.json       the plans, and why some could not be run
 //! NIGHT/PLAN/...         the run directory of each plan
-//! NIGHT/index.json       what all of them say, with the error rates of the whole; index.html and index.md are made of it
+//! NIGHT/index.json       results of all plans, with joint error rates; index.html and index.md are made from it
 //! ```
 
 use anyhow::{Context, Result, bail};
@@ -16,49 +16,49 @@ use crate::json;
 use crate::metric::MetricSpec;
 use crate::verdict::Verdict;
 
-/// Version of both formats: a key that goes or means something else makes a new one; a key that comes does not.
+/// Version of both formats, raised when a key is removed or changes its meaning, but not when one is added.
 pub const VERSION: u32 = 1;
 
-/// Longest list or index of a night, in bytes.
+/// Longest list or index, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
 /// Most values in such a file.
 const MOST_VALUES: usize = 1 << 18;
 
-/// Name of the list of plans.
+/// File of the list of plans.
 pub const NIGHT: &str = "night.json";
 
-/// Name of the index.
+/// File of the index.
 pub const INDEX: &str = "index.json";
 
-/// The plans of a night, in their order.
+/// The plans of a nightly run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Night {
     /// Version of this format.
     pub version: u32,
-    /// When it was first to be run, RFC 3339.
+    /// When it was first started, RFC 3339.
     pub begun: String,
-    /// The plans.
+    /// The plans in their order.
     pub plans: Vec<NightPlan>,
 }
 
-/// A plan of a night.
+/// A plan of a nightly run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NightPlan {
-    /// Its file's name without the ending; its run directory is called so.
+    /// Its file's name without the extension, also the name of its run directory.
     pub name: String,
-    /// Primary metrics that it compares: its workloads, times its arms beside the baseline.
+    /// Number of compared primary metrics: its workloads, times its arms without the baseline.
     pub planned: u32,
-    /// Why it could not be run, or not to its end.
+    /// Why it could not be run or finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
 
 impl Night {
-    /// The list in a directory; `None` where there is none.
+    /// Reads the list of a directory; `None` if there is none.
     ///
     /// # Errors
-    /// It cannot be read, is damaged, or of a newer bakeoff.
+    /// It cannot be read, is damaged, or was written by a newer bakeoff.
     pub fn read(dir: impl Into<Tree>) -> Result<Option<Self>> {
         let dir = dir.into();
         let path = dir.path().join(NIGHT);
@@ -77,25 +77,25 @@ impl Night {
     }
 }
 
-/// How far a run is.
+/// State of a plan's run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum State {
     /// It is over, and all arms are decided.
     Complete,
-    /// It is over, and an arm is not.
+    /// It is over, and an arm is undecided.
     Undecided,
-    /// A bakeoff is at it.
+    /// A bakeoff process is working on it.
     Running,
-    /// It is not over, and can be gone on with.
+    /// It is not over and can be resumed.
     Interrupted,
     /// It has a plan and nothing else.
     #[strum(serialize = "not begun")]
     NotBegun,
     /// It cannot be read.
     Damaged,
-    /// Its plan could not be run, or not to its end.
+    /// Its plan could not be run or finished.
     Failed,
 }
 
@@ -106,59 +106,59 @@ impl State {
     }
 }
 
-/// What a night comes to, and how its metrics have changed over the nights before.
+/// Results of a nightly run, and trends of its metrics over earlier ones.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Index {
     /// Version of this format.
     pub version: u32,
     /// bakeoff's own version.
     pub bakeoff: String,
-    /// Name of the night.
+    /// Name of the nightly run.
     pub night: String,
-    /// When its first run began, RFC 3339; when it was to, where none has.
+    /// When its first run began, RFC 3339; if none has, when the nightly run was started.
     pub begun: String,
-    /// Chance that the gate trips on any comparison of the night whose arm is not worse.
+    /// Probability that the gate trips on any comparison whose arm is not worse.
     pub error_rate: f64,
-    /// Share of false ones in the list of regressions that is accepted on average; the same of improvements.
+    /// Accepted average share of false positives in the list of regressions, and in that of improvements.
     pub fdr: f64,
-    /// Comparisons that share these rates: the primary metrics of all plans, workloads and arms.
+    /// Number of comparisons that share these rates: the primary metrics of all plans, workloads and arms.
     pub family: u32,
-    /// The plans, in their order.
+    /// The plans in their order.
     pub plans: Vec<PlanSummary>,
-    /// All nights that trends go over, the oldest first; this one is among them.
+    /// All nightly runs in the trends, oldest first, including this one.
     pub nights: Vec<NightName>,
-    /// Metrics over versions, and over nights.
+    /// Metrics over versions, and over nightly runs.
     pub trends: Vec<Trend>,
 }
 
-/// A night among others.
+/// A nightly run in trends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NightName {
     /// Its directory's name.
     pub name: String,
-    /// When its first run began, or was to.
+    /// When its first run began, or the nightly run was started.
     pub begun: String,
 }
 
-/// What one run of a night came to.
+/// Results of one plan of a nightly run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PlanSummary {
     /// The plan's name.
     pub name: String,
-    /// Its run directory, from the index.
+    /// Its run directory, relative to the index.
     pub dir: String,
-    /// Primary metrics that it compares: its workloads, times its arms beside the baseline.
+    /// Number of compared primary metrics: its workloads, times its arms without the baseline.
     pub planned: u32,
-    /// How far it is.
+    /// State of its run.
     pub state: State,
-    /// What is wrong; `None` where nothing is.
+    /// The problem, if there is one.
     pub why: Option<String>,
-    /// What it measured; `None` where it has not begun, or cannot be read.
+    /// Its results; `None` if the run has not begun or cannot be read.
     pub run: Option<RunSummary>,
 }
 
 impl PlanSummary {
-    /// For which the gate trips.
+    /// Reasons for which the gate trips.
     pub fn failures(&self) -> Vec<String> {
         let Some(run) = &self.run else {
             return Vec::new();
@@ -166,102 +166,102 @@ impl PlanSummary {
         let worse = run
             .comparisons
             .iter()
-            .filter(|one| one.night.is_some_and(|night| night.trips_gate));
-        let worse = worse.map(|one| {
+            .filter(|compared| compared.night.is_some_and(|night| night.trips_gate));
+        let worse = worse.map(|compared| {
             format!(
                 "{}: {} of {} is worse",
-                one.workload, one.spec.name, one.arm
+                compared.workload, compared.spec.name, compared.arm
             )
         });
         run.failures.iter().cloned().chain(worse).collect()
     }
 
-    /// Why the gate has no answer about it, where it does not trip; nothing where it has one.
+    /// Reasons for which the gate has no answer, if it does not trip.
     pub fn unanswered(&self) -> Vec<String> {
         let why = self.why.as_deref().unwrap_or_default();
         let Some(run) = &self.run else {
-            let part = if why.is_empty() { "" } else { ": " };
-            return vec![format!("{}{part}{why}", self.state.word())];
+            let separator = if why.is_empty() { "" } else { ": " };
+            return vec![format!("{}{separator}{why}", self.state.word())];
         };
         let failed = (self.state == State::Failed).then(|| why.to_string());
         run.unanswered.iter().cloned().chain(failed).collect()
     }
 }
 
-/// What is kept of a run.
+/// Summary of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     /// The plan's title.
     pub title: String,
     /// When it began, RFC 3339.
     pub begun: String,
-    /// SHA-256 of the journal's bytes: a run whose journal is another one is read again.
+    /// SHA-256 of the journal's bytes; if the journal changes, the run is read again.
     pub journal_sha256: String,
     /// SHA-256 of the plan's text.
     pub plan_sha256: String,
-    /// What it ran on, in words.
+    /// Description of its machine.
     pub machine: String,
     /// The baseline's name.
     pub baseline: String,
-    /// The baseline's kernel, where it is known.
+    /// The baseline's kernel, if known.
     pub baseline_kernel: Option<String>,
-    /// Differences below this are called equivalent; a fraction.
+    /// Equivalence margin, a fraction.
     pub margin: f64,
-    /// The plan's own error rate.
+    /// The plan's error rate.
     pub error_rate: f64,
-    /// Complete blocks of the workload that has most.
+    /// Highest number of complete blocks of its workloads.
     pub blocks: u32,
-    /// Blocks that it may have.
+    /// Limit of blocks.
     pub max_blocks: u32,
-    /// What speaks against the run as a whole, or against an arm, whatever its figures: gates, arms without a figure.
+    /// Failures of the run or of an arm, independent of figures: gates, arms without a figure.
     pub failures: Vec<String>,
-    /// Why a gate on worse primary metrics would have no answer, where it does not trip.
+    /// Why a gate on worse primary metrics has no answer, if it does not trip.
     pub unanswered: Vec<String>,
-    /// Arms against the baseline, by workload; primary metrics and all others.
+    /// Arms against the baseline by workload, for primary and other metrics.
     pub comparisons: Vec<Compared>,
-    /// Its arms as a line of kernel versions, where they differ in nothing else and are three at the least.
+    /// Its arms as a version series, if they are at least three and differ only in the kernel version.
     pub walk: Option<Walk>,
 }
 
-/// One arm against the baseline on one metric.
+/// Comparison of one arm with the baseline on one metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Compared {
     /// The workload's id.
     pub workload: String,
     /// The arm.
     pub arm: String,
-    /// The arm's kernel, where it is known.
+    /// The arm's kernel, if known.
     pub kernel: Option<String>,
     /// The metric.
     pub spec: MetricSpec,
-    /// What the run says of this metric.
+    /// The run's verdict on this metric.
     pub verdict: Verdict,
-    /// What the run says of the arm, in a word; `None` of metrics other than the primary one.
+    /// The run's headline for the arm, in one word; `None` for metrics that are not primary.
     pub headline: Option<String>,
-    /// Arm over baseline; `None` where that cannot be told.
+    /// Arm over baseline; `None` if unknown.
     pub ratio: Option<f64>,
     /// Lower end of its confidence interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its confidence interval.
     pub high: Option<f64>,
     /// Level of that interval, a fraction; `None` without one.
     pub confidence: Option<f64>,
-    /// Blocks behind it.
+    /// Number of blocks.
     pub blocks: u32,
-    /// How it stands among all comparisons of the night; `None` of metrics other than the primary one.
+    /// Its significance among all comparisons of the nightly run; `None` for metrics that are not primary.
     pub night: Option<NightStanding>,
 }
 
-/// A primary metric among all primary metrics of a night.
+/// Significance of a primary metric among all those of a nightly run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NightStanding {
-    /// P-value of "not worse", valid whenever the run stopped; 1 unless the verdict is worse and the comparison is fair.
+    /// P-value of "not worse", valid at any stopping time; 1 unless the verdict is worse and the comparison is fair.
     pub p_worse: f64,
-    /// The same of "not better".
+    /// P-value of "not better", in the same way.
     pub p_better: f64,
-    /// `p_worse`, adjusted by Benjamini and Hochberg.
+    /// `p_worse`, adjusted by Benjamini-Hochberg.
     pub fdr_worse: f64,
-    /// `p_better`, likewise.
+    /// `p_better`, adjusted by Benjamini-Hochberg.
     pub fdr_better: f64,
     /// `p_worse`, adjusted by Holm.
     pub fwer_worse: f64,
@@ -273,19 +273,19 @@ pub struct NightStanding {
     pub trips_gate: bool,
 }
 
-/// What a trend goes along.
+/// Axis of a trend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Along {
-    /// Kernel versions that one run measured side by side.
+    /// Kernel versions measured side by side in one run.
     Versions,
-    /// Kernel versions that separate nights measured, each against its own baseline.
+    /// Kernel versions measured in separate nightly runs, each against the baseline of its run.
     VersionsOfNights,
-    /// Nights, by the time when they began.
+    /// Nightly runs by their start.
     Nights,
 }
 
-/// A metric of one arm over time, or over versions.
+/// A metric over versions, or of one arm over nightly runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// The plan's name.
@@ -294,61 +294,61 @@ pub struct Trend {
     pub workload: String,
     /// The metric.
     pub spec: MetricSpec,
-    /// The arm; `None` where each point is an arm of its own.
+    /// The arm; `None` if each point is a different arm.
     pub arm: Option<String>,
-    /// What it goes along.
+    /// Its axis.
     pub along: Along,
-    /// Its points, in order.
+    /// Its points in order.
     pub points: Vec<TrendPoint>,
-    /// Where its level changes.
+    /// Changes of its level.
     pub changes: Vec<TrendChange>,
-    /// Chance that it shows any change where there is none.
+    /// Probability of a false change.
     pub error_rate: f64,
-    /// Points that it takes, at that rate, to show any.
+    /// Least number of points that can show a change at that rate.
     pub least_points: u32,
 }
 
 /// A point of a trend.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrendPoint {
-    /// The version, or the night.
+    /// The version, or the nightly run.
     pub label: String,
-    /// The night that measured it.
+    /// The nightly run that measured it.
     pub night: String,
-    /// The arm's kernel, where it is known.
+    /// The arm's kernel, if known.
     pub kernel: Option<String>,
-    /// The arm over that night's own baseline; over the line's first version where the trend is one run's.
+    /// The arm over the baseline of its run, or over the first version if the trend is that of a single run.
     pub ratio: f64,
-    /// Lower end of the confidence interval.
+    /// Lower end of its confidence interval.
     pub low: Option<f64>,
-    /// Upper end.
+    /// Upper end of its confidence interval.
     pub high: Option<f64>,
     /// Level of that interval, a fraction; `None` without one.
     pub confidence: Option<f64>,
-    /// What its run says.
+    /// The verdict of its run.
     pub verdict: Verdict,
 }
 
 /// A change of a trend's level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TrendChange {
-    /// Place of the last point before it.
+    /// Index of the last point before it.
     pub before: u32,
-    /// Place of the first point after it.
+    /// Index of the first point after it.
     pub after: u32,
-    /// The typical ratio after over the one before, each up to the next change.
+    /// The typical ratio after it over the typical ratio before it, each up to the next change.
     pub ratio: f64,
-    /// How likely so clear a change is where there is none; `None` of versions side by side, which have a verdict.
+    /// Its p-value; `None` for versions of a single run, which have a verdict.
     pub p_value: Option<f64>,
-    /// Whether the way that it goes is the worse one.
+    /// Whether the metric became worse.
     pub is_worse: bool,
     /// Whether it is larger than the plan's margin.
     pub is_beyond_margin: bool,
-    /// What else changed between the two points: it may be the reason.
+    /// Other changes between the two points, which may be the cause.
     pub beside: Vec<Beside>,
 }
 
-/// What may change between two nights beside the arm.
+/// A change between two nightly runs other than that of the arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Beside {
@@ -360,7 +360,7 @@ pub enum Beside {
     Plan,
 }
 
-/// The index in a directory; `None` where there is none that this version can use: it is made again then.
+/// Reads the index of a directory; `None` if it must be made again, because it does not exist or another version wrote it.
 pub fn read_index(dir: impl Into<Tree>) -> Option<Index> {
     let body = dir.into().read(INDEX, MOST_BYTES).ok()?;
     let index: Index = json::read(&body, MOST_VALUES).ok()?;

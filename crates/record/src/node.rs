@@ -2,15 +2,15 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Who runs a block.
+/// The node that runs a block.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Node {
     /// Its name in the cluster.
     pub name: String,
     /// Its host name.
     pub hostname: String,
-    /// Its CPU, as its kernel names it.
+    /// Its CPU model, as its kernel reports it.
     pub cpu_model: Option<String>,
-    /// CPUs that bakeoff could run on.
+    /// Number of CPUs on which bakeoff could run.
     pub cpus: u32,
 }

@@ -1,15 +1,14 @@
-//! Chance from a seed: `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+//! Random numbers from a seed: `SplitMix64` (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
 //!
-//! A few lines of our own rather than a crate, because orders of trials, data of workloads and loads are the same in every
-//! later version, and crates reserve the right to change what a seed or a shuffle yields. Good enough for all of these,
-//! and no secret: who knows a number knows all that follow.
+//! It is implemented here because orders of trials, data of workloads and loads must stay the same in later versions, and crates may change
+//! what a seed or a shuffle yields. It is not cryptographically secure: each number reveals all that follow.
 
 /// A generator; its state is its seed.
 #[derive(Debug, Clone)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// The generator of a seed. Seeds that are near each other give unrelated sequences from the second number on.
+    /// A generator with a seed. Neighbouring seeds give unrelated sequences from the second number on.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
@@ -22,13 +21,13 @@ impl SplitMix64 {
         z ^ (z >> 31)
     }
 
-    /// A number below `end`; uneven by less than `end` in 2^64.
+    /// A number below `end`, uniform up to a bias of less than `end` in 2^64.
     pub fn below(&mut self, end: u64) -> u64 {
         assert!(end > 0, "there is no number below zero");
         ((u128::from(self.bits()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number in (0, 1], all of them equally likely.
+    /// A uniform number in (0, 1].
     pub fn unit(&mut self) -> f64 {
         ((self.bits() >> 11) + 1) as f64 / (1u64 << 53) as f64
     }
@@ -41,8 +40,7 @@ impl SplitMix64 {
     }
 }
 
-/// FNV-1a: spreads a text over 64 bits, so that it can be a seed. Where the seeds of near texts must be unrelated, take a
-/// SHA-256.
+/// FNV-1a, to turn a text into a seed. Use SHA-256 if the seeds of similar texts must be unrelated.
 pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -54,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_published_sequence_is_yielded() {
+    fn the_sequence_is_the_published_one() {
         let mut prng = SplitMix64::new(1_234_567);
         let published = [
             6_457_827_717_110_365_317,
@@ -65,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_even() {
+    fn numbers_are_uniform() {
         let mut prng = SplitMix64::new(7);
         let mean = (0..100_000).map(|_| prng.unit()).sum::<f64>() / 1e5;
         assert!((mean - 0.5).abs() < 0.005, "mean is {mean}");

@@ -1,9 +1,8 @@
-//! Messages between host and agent, and how they travel: a length, then JSON.
+//! Messages between host and agent. A message is a length, then JSON.
 //!
-//! The length is four bytes, little endian. It is checked against `LIMIT`, and memory is taken only for bytes
-//! that have come, so that garbage on the line is an error and not an outage. What grows with the time travels in
-//! parts. The first message of each side names its protocol and build; a mismatch is refused by whoever sees it.
-//! What a guest says means nothing before `session` has checked it.
+//! The length has four bytes, little endian, and at most the value `LIMIT`. Memory is allocated only for bytes that have arrived, so
+//! garbage on the connection is just an error. Data that grows with time is sent in parts. The first message of each side contains its
+//! protocol and build; each side refuses a mismatch. Messages of a guest are checked by `session`.
 
 pub mod clients;
 pub mod code;
@@ -37,19 +36,19 @@ pub const PROTOCOL: u32 = 13;
 /// Longest message, in bytes.
 pub const LIMIT: u32 = 1 << 20;
 
-/// Bytes of a part, about: far enough below `LIMIT` that escapes in a text cannot carry it past.
+/// Approximate size of a part in bytes: so far below `LIMIT` that escaped characters cannot exceed it.
 const PART_BYTES: usize = 96 << 10;
 
-/// What a guest may say however short its trial is: facts, figures, histograms.
+/// Bytes that a guest may send in any trial: facts, figures, histograms.
 const ALLOWANCE_BYTES: u64 = 64 << 20;
 
-/// What it may say besides in each second: a sample and a second of what the clients saw take 4 KiB.
+/// Bytes that a guest may send in addition per second. A sample and a second of the clients take 4 KiB.
 const ALLOWANCE_BYTES_PER_S: u64 = 16 << 10;
 
 /// Name of the virtio-serial port that the agent opens.
 pub const PORT: &str = "bakeoff.agent";
 
-/// Who speaks: exchanged before anything else.
+/// Identifies the sender; exchanged before anything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Greeting {
     /// `PROTOCOL` of the sender.
@@ -62,9 +61,9 @@ pub struct Greeting {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToAgent {
-    /// First word.
+    /// The first message.
     Hello(Greeting),
-    /// The one job of this boot.
+    /// The only job of this boot.
     Run(Box<Job>),
     /// Stop now and power off.
     Stop,
@@ -74,96 +73,96 @@ pub enum ToAgent {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromAgent {
-    /// First word, once the agent is up.
+    /// The first message, once the agent is up.
     Hello(Greeting),
-    /// What it does now.
+    /// A new phase has begun.
     Phase(Phase),
-    /// A second of load has passed. The seconds in it are told as they pass, so that a guest that dies leaves them.
+    /// Progress of the load, sent every second. It contains the last seconds, so that they survive a guest that dies.
     Tick(Tick),
-    /// The system over some time of the load, mostly a second; told as it passes, so that a guest that dies leaves them.
+    /// The system over an interval of the load, usually a second. Sent at once, so that it survives a guest that dies.
     Sample(Box<Sample>),
-    /// What may grow, read about once a minute of a long load.
+    /// Counters that may grow, about once a minute of a long load.
     Counters(Box<Counters>),
-    /// What is done to the system on purpose: told when it begins, and again when it ends.
+    /// A planned disturbance, sent when it begins and again when it ends.
     Disturbance(BegunDisturbance),
-    /// The timeline of what the clients saw, in its order, thinned where it is long; after the load.
+    /// Part of the clients' timeline, in order, thinned if it is long; after the load.
     Seconds(Vec<Second>),
-    /// A defect of its kernel or services: new, or told more often since. A later word on one leaves its lines out.
+    /// A defect of the kernel or the services: new, or with a higher count. Only the first report has lines.
     Defect(Box<FoundDefect>),
-    /// How far it reads its kernel's log; again when messages of it were lost.
+    /// How much of the kernel's log is read; sent again when messages were lost.
     KernelLog(KernelLog),
-    /// Some of the facts.
+    /// Part of the facts.
     Facts(Box<Facts>),
-    /// Some of where code lies, where a profile is made; before the result.
+    /// Part of the addresses of code, in profiled trials; before the result.
     Code(Box<Code>),
-    /// Some of the profile that the agent has made, where it was to sample; before the result.
+    /// Part of the profile, if the agent samples; before the result.
     Profile(ProfilePart),
-    /// The job is done. All of the timeline and the facts has been sent before, in parts, and is left out here.
+    /// The job is done. Timeline and facts are left out, because they were sent in parts.
     Done(Box<JobResult>),
     /// The job failed.
     Failed {
-        /// What kind of failure.
+        /// Kind of failure.
         reason: VoidReason,
-        /// What happened, with the last lines of a log where there is one.
+        /// What happened, with the last lines of a log if there is one.
         detail: String,
     },
 }
 
-/// What the agent is to do. It never learns that there is another arm.
+/// The agent's job. It does not reveal that there are other arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// The arm's words on the kernel's command line; empty where the kernel is one that runs already.
+    /// The arm's additions to the kernel command line; empty if the kernel is already running.
     pub cmdline: String,
-    /// Sysctls to set before anything is started, dotted names.
+    /// Sysctls to set before anything is started, by dotted name.
     pub sysctl: BTreeMap<String, String>,
-    /// What the arm changes in the services, and what is taken from them.
+    /// The arm's changes to the services and their limits.
     pub tuning: Tuning,
     /// The workload.
     pub workload: WorkloadJob,
-    /// The disk with seeks that the workload has to itself; `None` for what the machine gives.
+    /// A simulated disk with seeks for the workload; `None` for the machine's disk.
     pub disk: Option<SeekDisk>,
-    /// What is done to the system on purpose while it is loaded.
+    /// Planned disturbances during the load.
     pub disturbances: Vec<PlannedDisturbance>,
     /// Seed of all data and schedules of this trial; the same for all arms.
     pub seed: u64,
-    /// Guest nanoseconds per executed instruction, when the clock counts instructions.
+    /// Guest nanoseconds per executed instruction, if the clock counts instructions.
     pub ns_per_instruction: Option<u32>,
     /// How the trial is profiled.
     pub profiling: Profiling,
-    /// The system on the network that is loaded; `None` where servers are started.
+    /// The system under test on the network; `None` if the agent starts servers.
     pub target: Option<Target>,
-    /// Addresses at which servers are reached by clients on another system, over the servers' own network cards; empty where they
-    /// are in namespaces, or behind a card of QEMU's, at an address that both agents know.
+    /// Addresses of the servers' network cards for clients on another system. Empty if servers are in namespaces, or behind a card of
+    /// QEMU, whose address both agents know.
     pub servers: Vec<Ipv4Addr>,
-    /// How much of it is this agent's. Who gives jobs says `Whole`; a machine with two agents for a trial shares it out.
+    /// The agent's part. The lab always sends `Whole`; a machine with two agents per trial divides the job.
     pub part: Part,
-    /// What the clients get from a null server is wanted, not what the arm's server does.
+    /// Measures the clients' rate at a null server instead of the arm's server.
     pub ceiling: Option<CeilingJob>,
-    /// The same load comes from one client host fewer, or where there is one from one thread fewer.
+    /// Sends the same load from one client host fewer, or, with a single host, from one thread fewer.
     pub one_fewer: bool,
-    /// A busy host is loaded without waiting until it is idle: the plan keeps blocks that something outside disturbed.
+    /// Does not wait until a busy host is idle, because the plan accepts disturbed blocks.
     pub accepts_busy_host: bool,
-    /// Clients beside the servers are scheduled with them, as one group: sessions do not part them.
+    /// Schedules the servers and the clients beside them as one group, so that scheduling by session does not separate them.
     pub schedules_as_one: bool,
 }
 
-/// How much of a job an agent does.
+/// An agent's part of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
     /// All of it.
     Whole,
-    /// Servers, samples and the result; the clients are another agent's.
+    /// Servers, samples and the result; another agent runs the clients.
     Servers,
     /// The clients.
     Clients,
 }
 
-/// Where the null server is.
+/// Location of the null server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CeilingJob {
-    /// The agent starts it where services run.
+    /// Where services run; the agent starts it.
     Own,
     /// At this URL, on another host.
     At(String),
@@ -175,40 +174,40 @@ pub enum CeilingJob {
 pub enum Profiling {
     /// Not at all.
     None,
-    /// The machine counts every instruction, and the agent tells where code lies.
+    /// The machine counts every instruction, and the agent sends the addresses of code.
     Counted,
-    /// The agent samples what runs, and tells the profile.
+    /// The agent samples what runs, and sends the profile.
     Sampled,
 }
 
-/// Some of a profile.
+/// Part of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfilePart {
-    /// The next bytes of it (`profiler::format`), in base64.
+    /// Its next bytes (`profiler::format`), in base64.
     Bytes(String),
-    /// There is none, and why.
+    /// There is no profile, with the reason.
     Missing(String),
 }
 
 impl ProfilePart {
-    /// A profile in messages that are not too long.
+    /// Divides a profile into messages below `LIMIT`.
     pub fn parts(profile: &[u8]) -> impl Iterator<Item = Self> {
         let parts = profile.chunks(PART_BYTES);
         parts.map(|part| Self::Bytes(BASE64.encode(part)))
     }
 }
 
-/// The workload's share of a job.
+/// The workload of a job.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WorkloadJob {
     /// `web-static`, ...
     pub kind: String,
-    /// Its validated options, in the form that the workload itself wrote.
+    /// Its validated options, as the workload serialized them.
     pub options: serde_json::Value,
 }
 
-/// What a job yields, as the messages that tell it: parts first, `Done` last.
+/// Messages with the result of a job: parts first, `Done` last.
 pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
     let facts = std::mem::take(&mut result.facts);
     let load = result.measurement.load.as_mut();
@@ -222,9 +221,9 @@ pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
 }
 
 fn seconds_in_parts(timeline: Vec<Second>) -> impl Iterator<Item = Vec<Second>> {
-    // Numbers and names of a second take up to this much.
+    // Most bytes of a second's numbers and names.
     const FRAME: usize = 300;
-    let mut rest = timeline.into_iter().peekable();
+    let mut rest = timeline.into_iter();
     std::iter::from_fn(move || {
         let (mut part, mut bytes) = (Vec::new(), 0);
         while bytes < PART_BYTES
@@ -238,57 +237,53 @@ fn seconds_in_parts(timeline: Vec<Second>) -> impl Iterator<Item = Vec<Second>> 
 }
 
 fn facts_in_parts(facts: Facts) -> Vec<Facts> {
-    let mut parts = Parts {
+    let mut parts = FactParts {
         version: facts.version,
         full: Vec::new(),
-        last: Facts::default(),
+        current: Facts::default(),
         bytes: 0,
     };
     for (key, value) in facts.values {
-        parts
-            .room(key.len() + value.len())
-            .values
-            .insert(key, value);
+        let part = parts.part_for(key.len() + value.len());
+        part.values.insert(key, value);
     }
     for (key, value) in facts.sysctls {
-        parts
-            .room(key.len() + value.len())
-            .sysctls
-            .insert(key, value);
+        let part = parts.part_for(key.len() + value.len());
+        part.sysctls.insert(key, value);
     }
     for (key, value) in facts.kernel_config {
-        let part = parts.room(key.len() + value.len());
+        let part = parts.part_for(key.len() + value.len());
         part.kernel_config.insert(key, value);
     }
     for line in facts.boot_log {
-        parts.room(line.len()).boot_log.push(line);
+        parts.part_for(line.len()).boot_log.push(line);
     }
-    parts.turn();
+    parts.finish_part();
     parts.full
 }
 
-/// Facts on their way into parts.
-struct Parts {
+/// Divides facts into parts.
+struct FactParts {
     version: u32,
     full: Vec<Facts>,
-    last: Facts,
+    current: Facts,
     bytes: usize,
 }
 
-impl Parts {
-    /// The part that so many bytes more go into.
-    fn room(&mut self, bytes: usize) -> &mut Facts {
+impl FactParts {
+    /// The part into which an item of `bytes` goes.
+    fn part_for(&mut self, bytes: usize) -> &mut Facts {
         // Quotes, colon and comma.
         const FRAME: usize = 8;
         if self.bytes > 0 && self.bytes + bytes > PART_BYTES {
-            self.turn();
+            self.finish_part();
         }
         self.bytes += bytes + FRAME;
-        &mut self.last
+        &mut self.current
     }
 
-    fn turn(&mut self) {
-        let mut part = std::mem::take(&mut self.last);
+    fn finish_part(&mut self) {
+        let mut part = std::mem::take(&mut self.current);
         part.version = self.version;
         self.full.push(part);
         self.bytes = 0;
@@ -309,7 +304,7 @@ pub fn send<M: Serialize>(out: &mut impl Write, message: &M) -> io::Result<()> {
     out.flush()
 }
 
-/// Reads one message; `UnexpectedEof` when the other side has gone.
+/// Reads one message; `UnexpectedEof` if the other side has closed the connection.
 pub fn receive<M: DeserializeOwned>(input: &mut impl Read) -> io::Result<M> {
     let length = receive_length(input)?;
     let mut body = Vec::new();
@@ -317,7 +312,7 @@ pub fn receive<M: DeserializeOwned>(input: &mut impl Read) -> io::Result<M> {
     if body.len() < length as usize {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
-    serde_json::from_slice(&body).map_err(|why| garbled(format!("not a message: {why}")))
+    serde_json::from_slice(&body).map_err(|why| invalid_data(format!("not a message: {why}")))
 }
 
 fn receive_length(input: &mut impl Read) -> io::Result<u32> {
@@ -330,13 +325,13 @@ fn receive_length(input: &mut impl Read) -> io::Result<u32> {
     Ok(length)
 }
 
-/// How much a guest may say in a trial of at most so long, in bytes.
+/// Bytes that a guest may send in a trial with this time limit.
 pub fn allowance(trial_limit: Duration) -> u64 {
     let seconds = trial_limit.as_secs().saturating_add(1);
     ALLOWANCE_BYTES.saturating_add(seconds.saturating_mul(ALLOWANCE_BYTES_PER_S))
 }
 
-/// A line that brings messages, and no more than its allowance.
+/// A connection from which messages are read, up to an allowance of bytes.
 #[derive(Debug)]
 pub struct Inbox<R> {
     input: io::Take<R>,
@@ -344,7 +339,7 @@ pub struct Inbox<R> {
 }
 
 impl<R: Read> Inbox<R> {
-    /// Takes at most so many bytes.
+    /// Reads at most `allowance_bytes`.
     pub fn new(input: R, allowance_bytes: u64) -> Self {
         Self {
             input: input.take(allowance_bytes),
@@ -352,12 +347,12 @@ impl<R: Read> Inbox<R> {
         }
     }
 
-    /// Reads one message, as `receive`.
+    /// Reads one message, like the function `receive`.
     pub fn receive<M: DeserializeOwned>(&mut self) -> io::Result<M> {
         let received = receive(&mut self.input);
         if received.is_err() && self.input.limit() == 0 {
             let limit = self.allowance_bytes;
-            return Err(garbled(format!(
+            return Err(invalid_data(format!(
                 "more said than a trial can have: {limit} bytes"
             )));
         }
@@ -365,15 +360,15 @@ impl<R: Read> Inbox<R> {
     }
 }
 
-fn garbled(what: String) -> io::Error {
+fn invalid_data(what: String) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
 fn too_long(length: u64) -> io::Error {
-    garbled(format!("message longer than {LIMIT} bytes: {length}"))
+    invalid_data(format!("message longer than {LIMIT} bytes: {length}"))
 }
 
-/// Refuses a peer of another protocol or build.
+/// Refuses a peer with another protocol or build.
 pub fn recognise(mine: &Greeting, theirs: &Greeting) -> Result<(), String> {
     if mine == theirs {
         return Ok(());
@@ -396,59 +391,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_message_survives_the_line() {
-        let mut line = Vec::new();
-        send(&mut line, &FromAgent::Phase(Phase::Measuring)).unwrap();
+    fn messages_are_received_as_sent() {
+        let mut bytes = Vec::new();
+        send(&mut bytes, &FromAgent::Phase(Phase::Measuring)).unwrap();
         let tick = FromAgent::Tick(Tick {
             second: 2,
             ok: 7,
             ..Tick::default()
         });
-        send(&mut line, &tick).unwrap();
-        let mut line = line.as_slice();
+        send(&mut bytes, &tick).unwrap();
+        let mut input = bytes.as_slice();
         assert_eq!(
-            receive::<FromAgent>(&mut line).unwrap(),
+            receive::<FromAgent>(&mut input).unwrap(),
             FromAgent::Phase(Phase::Measuring)
         );
-        assert_eq!(receive::<FromAgent>(&mut line).unwrap(), tick);
-        let end = receive::<FromAgent>(&mut line).unwrap_err();
+        assert_eq!(receive::<FromAgent>(&mut input).unwrap(), tick);
+        let end = receive::<FromAgent>(&mut input).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
     }
 
     #[test]
-    fn garbage_is_refused_before_it_is_believed() {
-        let boast = receive::<FromAgent>(&mut [0xff; 8].as_slice()).unwrap_err();
-        assert!(boast.to_string().contains("longer than"));
-        let noise = receive::<FromAgent>(&mut [2, 0, 0, 0, b'{', b'x'].as_slice()).unwrap_err();
-        assert!(noise.to_string().contains("not a message"));
+    fn garbage_is_refused() {
+        let length = receive::<FromAgent>(&mut [0xff; 8].as_slice()).unwrap_err();
+        assert!(length.to_string().contains("longer than"));
+        let body = receive::<FromAgent>(&mut [2, 0, 0, 0, b'{', b'x'].as_slice()).unwrap_err();
+        assert!(body.to_string().contains("not a message"));
     }
 
     #[test]
-    fn memory_is_taken_only_for_bytes_that_have_come() {
-        /// Notes the largest piece that it is asked for.
-        struct Stingy(usize);
-        impl Read for Stingy {
+    fn memory_is_allocated_only_for_bytes_that_have_arrived() {
+        /// Records the largest buffer that it is asked to fill.
+        struct LargestRead(usize);
+        impl Read for LargestRead {
             fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
                 self.0 = self.0.max(buffer.len());
                 Ok(0)
             }
         }
-        let mut nothing = Stingy(0);
+        let mut largest = LargestRead(0);
         let length = LIMIT.to_le_bytes();
-        let mut line = length.as_slice().chain(&mut nothing);
-        let end = receive::<FromAgent>(&mut line).unwrap_err();
+        let mut input = length.as_slice().chain(&mut largest);
+        let end = receive::<FromAgent>(&mut input).unwrap_err();
         assert_eq!(end.kind(), io::ErrorKind::UnexpectedEof);
-        assert!(nothing.0 <= 64 << 10, "{} bytes", nothing.0);
+        assert!(largest.0 <= 64 << 10, "{} bytes", largest.0);
     }
 
     #[test]
-    fn an_endless_stream_comes_to_an_end() {
-        let mut word = Vec::new();
-        send(&mut word, &FromAgent::Phase(Phase::Measuring)).unwrap();
-        // As many words as fit, and a part of one.
+    fn an_endless_stream_is_an_error() {
+        let mut message = Vec::new();
+        send(&mut message, &FromAgent::Phase(Phase::Measuring)).unwrap();
+        // Ten messages, and part of the next.
         let mut inbox = Inbox::new(
-            io::Cursor::new(word.repeat(100)),
-            10 * word.len() as u64 + 3,
+            io::Cursor::new(message.repeat(100)),
+            10 * message.len() as u64 + 3,
         );
         for _ in 0..10 {
             inbox.receive::<FromAgent>().unwrap();
@@ -459,31 +454,31 @@ mod tests {
     }
 
     #[test]
-    fn a_day_costs_more_than_a_minute_and_fifteen_days_are_no_limit() {
+    fn the_allowance_grows_with_the_time_limit() {
         let day = Duration::from_secs(86_400);
         assert_eq!(allowance(Duration::from_secs(59)), (64 << 20) + (60 << 14));
-        // A second of samples and clients takes some 4 KiB.
+        // A second of samples and clients takes about 4 KiB.
         assert!(allowance(15 * day) > 15 * 86_400 * 4096);
     }
 
     #[test]
-    fn numbers_beyond_all_measure_are_no_message() {
+    fn infinite_numbers_are_refused() {
         #[derive(Debug, Deserialize)]
-        #[expect(dead_code, reason = "never made")]
+        #[expect(dead_code, reason = "never created")]
         struct Points {
             points: Vec<crate::curve::Point>,
         }
         for value in ["1e999", "NaN", "null", "-Infinity"] {
             let body = format!(r#"{{"points":[{{"at":1.0,"value":{value}}}]}}"#);
-            let mut line = (body.len() as u32).to_le_bytes().to_vec();
-            line.extend(body.as_bytes());
-            let why = receive::<Points>(&mut line.as_slice()).unwrap_err();
+            let mut bytes = (body.len() as u32).to_le_bytes().to_vec();
+            bytes.extend(body.as_bytes());
+            let why = receive::<Points>(&mut bytes.as_slice()).unwrap_err();
             assert!(why.to_string().contains("not a message"), "{value}: {why}");
         }
     }
 
     #[test]
-    fn what_grows_with_the_time_travels_in_parts() {
+    fn long_results_are_sent_in_parts() {
         let mut latency = crate::latency::Latency::coarse();
         (0..10_000).for_each(|step| latency.record(step * step));
         let second = |index: u64| Second {
@@ -513,7 +508,7 @@ mod tests {
         let (mut timeline, mut values, mut log) = (Vec::new(), BTreeMap::new(), 0);
         let mut messages = 0;
         for message in told(result) {
-            // As the agent would: none is longer than it may be.
+            // Fails if the message is too long.
             send(&mut io::sink(), &message).unwrap();
             messages += 1;
             match message {

@@ -4,27 +4,27 @@
 //! plan.toml            the plan as it was when the run began
 //! journal.jsonl        what happened (`journal`)
 //! trials/007/          one attempt at a trial; a second attempt is trials/007.2
-//!   trial.json         the trial's record: which, how it ended, its figures
-//!   samples.jsonl      the system, second by second (`evidence::Sample`), as it comes; thinned where it is long
-//!   seconds.jsonl      likewise what the clients saw (`load::Second`), until the record has it: void trials keep it
-//!   defects.jsonl      defects of kernel and services (`defect::FoundDefect`), as they come: of two lines of one defect the later counts
-//!   disturbances.jsonl what is done to it on purpose (`disturbances::BegunDisturbance`), likewise until the record has it
-//!   facts.json         what fairness checks compare (`evidence::Facts`)
+//!   trial.json         the trial's record: outcome and figures
+//!   samples.jsonl      the system second by second (`evidence::Sample`), written during the trial; thinned in long trials
+//!   seconds.jsonl      the clients second by second (`load::Second`), written during the trial; kept only if it failed
+//!   defects.jsonl      defects of kernel and services (`defect::FoundDefect`), written during the trial; a defect's last line counts
+//!   disturbances.jsonl planned disturbances (`disturbances::BegunDisturbance`), written during the trial; kept only if it failed
+//!   facts.json         facts that fairness checks compare (`evidence::Facts`)
 //!   console.log        the guest's console
-//!   profile.zst        what it executed (`profiler::format`), of runs that ask why
-//! trials/007.interrupted-1/    what there was of an attempt that was interrupted, and was begun anew
-//! profiled/003/        likewise a trial that was run for its profile alone: no verdict counts it
+//!   profile.zst        the profile (`profiler::format`), in runs that explain differences
+//! trials/007.interrupted-1/    files of an attempt that was interrupted and started again
+//! profiled/003/        the same of a trial that ran only for its profile; the verdict ignores it
 //! verdict.json         `judge::Judgement`
-//! accepted.json        violations of fairness that the user has named, with his reasons
+//! accepted.json        violations of fairness that the user has accepted, with reasons
 //! a-a.json             A/A runs of the machine when the run began (`a_a::History`)
-//! fleet.json, blocks/   blocks that nodes of a cluster have run (`fleet`)
-//! models.json          what other emulated CPUs say (`models::Models`), their runs in models/NAME/
+//! fleet.json, blocks/   blocks that nodes of a cluster ran (`fleet`)
+//! models.json          results on other emulated CPUs (`models::Models`), their runs in models/NAME/
 //! report.html, report.md
 //! ```
-//! It names no absolute path and no host, so it can be moved and judged again elsewhere.
+//! It contains no absolute path and no host name, so it can be moved and judged on another host.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io::{self, BufReader, ErrorKind, Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -58,10 +58,10 @@ use plan::{self, CheckWorkload, Checks, Plan};
 /// Longest `trial.json`, in bytes. An hour of load has 5 MiB, the longest timeline 20.
 const RECORD_BYTES: u64 = 64 << 20;
 
-/// Longest `facts.json`, in bytes. Facts of a guest are bounded as it tells them; they have some hundred KiB.
+/// Longest `facts.json`, in bytes. A guest's facts are bounded when they are received; they have some hundred KiB.
 const FACTS_BYTES: u64 = 4 << 20;
 
-/// Longest of the other files that are JSON, in bytes.
+/// Longest other JSON file, in bytes.
 const FILE_BYTES: u64 = 64 << 20;
 
 /// Most values in `trial.json` and in the other files.
@@ -70,7 +70,7 @@ const FILE_VALUES: usize = 1 << 20;
 /// Most values in `facts.json`.
 const FACTS_VALUES: usize = 1 << 15;
 
-/// Longest journal that is looked through for something that is not blank, in bytes. Who reads a longer one says what is wrong with it.
+/// Longest journal that can count as blank, in bytes. Reading a longer one reports what is wrong with it.
 const BLANK_BYTES: u64 = 1 << 20;
 
 /// Version of `trial.json`.
@@ -87,20 +87,20 @@ pub struct TrialRecord {
     pub attempt: u32,
     /// How it ended.
     pub outcome: Outcome,
-    /// Host time by phase, in the order in which they passed; none where nothing was booted.
+    /// Host time of each phase, in their order; empty if nothing was booted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub host_time: Vec<PhaseTime>,
-    /// What became of its profile; none where none was asked for.
+    /// Its profile; `None` if none was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<ProfileNote>,
-    /// Defects that its kernel and services told of; none where nothing was booted.
+    /// Defects of its kernel and services; `None` if nothing was booted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub defects: Option<DefectLog>,
 }
 
-/// What of an attempt's record the rest of the program relies on, whoever wrote it.
+/// Checks what the rest of the program relies on in an attempt's record, and removes control characters from its texts.
 pub fn check_record(record: &mut TrialRecord) -> Result<(), String> {
-    // Which trial it is of, the journal says.
+    // The journal identifies the trial, so that part is not checked here.
     let TrialRecord {
         version: _,
         trial: _,
@@ -125,56 +125,56 @@ impl TrialRecord {
     }
 }
 
-/// Name of the file with what is done to an attempt on purpose, while it lasts (`disturbances::BegunDisturbance`).
+/// File of the planned disturbances, in the directory of an attempt (`disturbances::BegunDisturbance`).
 pub const DISTURBANCES: &str = "disturbances.jsonl";
 
-/// The name of what the clients saw, in the directory of an attempt that did not come to its end.
+/// File of the clients' timeline, in the directory of an attempt without a result.
 pub const SECONDS: &str = "seconds.jsonl";
 
-/// The name of the defects that an attempt told of, as they came.
+/// File of the defects, in the directory of an attempt.
 pub const DEFECTS: &str = "defects.jsonl";
 
-/// A profile's name in the directory of an attempt.
+/// File of the profile, in the directory of an attempt.
 pub const PROFILE: &str = "profile.zst";
 
-/// Name of the file with explanations, in the directory of a run that was profiled.
+/// File of the explanations, in the directory of a profiled run.
 pub const WHY: &str = "why.json";
 
-/// What became of a profile.
+/// Profile of an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProfileNote {
-    /// It lies in `PROFILE`.
+    /// Instructions were counted; the profile is in `PROFILE`.
     Kept {
         /// SHA-256 of the file.
         sha256: String,
         /// Its instructions, without those of the idle task.
         busy_instructions: u64,
     },
-    /// It lies in `PROFILE`, and is made of samples.
+    /// What ran was sampled; the profile is in `PROFILE`.
     Sampled {
         /// SHA-256 of the file.
         sha256: String,
-        /// How many samples.
+        /// Number of samples.
         samples: u64,
         /// Samples that were lost.
         lost: u64,
     },
-    /// There is none, and why.
+    /// There is no profile, with the reason.
     Missing(String),
 }
 
-/// What attempts at trials are run for.
+/// Purpose of attempts at trials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Series {
     /// For the verdict.
     Judged,
-    /// For a profile that is sampled, which costs time of its own. They are numbered by themselves, and no verdict counts them.
+    /// For a sampled profile. Sampling costs time, so the verdict ignores these trials; they have separate numbers.
     Profiled,
 }
 
 impl Series {
-    /// The directory that holds the directories of its attempts.
+    /// The directory that contains its attempts' directories.
     pub fn folder(self) -> &'static str {
         match self {
             Self::Judged => "trials",
@@ -183,7 +183,7 @@ impl Series {
     }
 }
 
-/// A run as it lies on disk, for `verdict` and `report`.
+/// A run as read from its directory, for judging and reporting.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     /// The plan.
@@ -194,30 +194,30 @@ pub struct Run {
     pub opening: Opening,
     /// The journal.
     pub entries: Vec<Entry>,
-    /// SHA-256 of the journal so far, which names each record by its own; `None` where the run was not read from a directory.
+    /// SHA-256 of the journal, which contains that of each record; `None` if the run was not read from a directory.
     pub journal_sha256: Option<String>,
-    /// All ended attempts in the order of their ends, retried ones among them; without those of `struck`.
+    /// All ended attempts in the order of their ends, including retried ones; without those of `struck`.
     pub attempts: Vec<TrialRecord>,
-    /// Measured trials of blocks that were invalidated: they say what is usual on the machine, and nothing of the arms.
+    /// Measured trials of invalidated blocks. They show what is usual on the machine, and do not count for the arms.
     pub struck: Vec<TrialRecord>,
-    /// All ended attempts at trials that were run for their profile alone, in the order of their ends.
+    /// All ended attempts at trials that ran only for their profile, in the order of their ends.
     pub profiled: Vec<TrialRecord>,
-    /// Facts of measured attempts, by the same index as `attempts`; `None` where there are none.
+    /// Facts of measured attempts, by the same index as `attempts`; `None` without facts.
     pub facts: Vec<Option<Facts>>,
-    /// What else is known of attempts that were under load for long.
+    /// Further evidence of attempts with a long load.
     pub long: Vec<LongEvidence>,
     /// Evidence of measured attempts that is lost or damaged, in the order of `attempts`.
     pub missing: Vec<MissingEvidence>,
-    /// What other emulated CPUs say, where that was asked.
+    /// Results on other emulated CPUs, if there are any.
     pub models: Option<Models>,
-    /// Violations of fairness that the user has named, with his reasons.
+    /// Violations of fairness that the user has accepted: reasons by id.
     pub accepted: BTreeMap<String, String>,
-    /// A/A runs of the machine when the run began; `None` where their file is gone.
+    /// A/A runs of the machine when the run began; `None` if their file is gone.
     pub history: Option<History>,
 }
 
 impl Run {
-    /// A run that goes on, as far as decisions need it: without evidence beside the records, and without trials whose turn has not come.
+    /// A run in progress, as decisions need it: without evidence files, and without trials of later blocks (`Turn`).
     pub fn in_progress(
         plan: &Plan,
         opening: &Opening,
@@ -251,7 +251,7 @@ impl Run {
         run
     }
 
-    /// Who ran each block, where nodes of a fleet did.
+    /// The node that ran each block, in a fleet's run.
     pub fn nodes(&self) -> BTreeMap<u32, &Node> {
         let merged = self.entries.iter().filter_map(|entry| {
             let Event::Merged { block, node, .. } = &entry.event else {
@@ -262,7 +262,7 @@ impl Run {
         merged.collect()
     }
 
-    /// Why the run is over; `None` while it is not.
+    /// Why the run is over; `None` if it is not.
     pub fn closed(&self) -> Option<&CloseReason> {
         let mut last = None;
         for entry in &self.entries {
@@ -285,7 +285,7 @@ impl Run {
         last
     }
 
-    /// The chance of a wrong verdict that the run accepts: its plan's, or what it came to when it was given more blocks.
+    /// The run's error rate: that of its plan, or that of its last extension.
     pub fn error_rate(&self) -> f64 {
         let extension = last_extension(&self.entries);
         extension.map_or(self.plan.design.error_rate, |(_, error_rate)| error_rate)
@@ -299,42 +299,44 @@ impl Run {
     }
 
     fn keep(&mut self, wanted: impl Fn(&Trial) -> bool) {
-        let keep: Vec<bool> = self.attempts.iter().map(|one| wanted(&one.trial)).collect();
-        let mut kept = keep.iter().copied();
-        self.attempts.retain(|_| kept.next() == Some(true));
-        let mut kept = keep.iter().copied();
-        self.facts.retain(|_| kept.next() == Some(true));
-        self.struck.retain(|one| wanted(&one.trial));
-        self.missing.retain(|one| wanted(&one.trial));
-        self.long.retain(|one| wanted(&one.trial));
+        let mut attempts = self.attempts.iter();
+        self.facts.retain(|_| {
+            attempts
+                .next()
+                .is_some_and(|attempt| wanted(&attempt.trial))
+        });
+        self.attempts.retain(|attempt| wanted(&attempt.trial));
+        self.struck.retain(|attempt| wanted(&attempt.trial));
+        self.missing.retain(|missing| wanted(&missing.trial));
+        self.long.retain(|evidence| wanted(&evidence.trial));
     }
 }
 
-/// What an attempt that was under load for long has beside its record.
+/// Evidence of an attempt with a long load, beside its record.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LongEvidence {
     /// Which trial.
     pub trial: Trial,
     /// Which attempt, counted from 1.
     pub attempt: u32,
-    /// What may grow, as it was read.
+    /// Readings of counters that may grow.
     pub counters: Vec<Counters>,
-    /// What the clients saw, of an attempt that did not come to its end.
+    /// The clients' timeline, if the attempt failed; otherwise it is in the record.
     pub seconds: Vec<Second>,
-    /// What had been done to it on purpose, of an attempt that did not come to its end; the record of others has it.
+    /// Planned disturbances, if the attempt failed; otherwise they are in the record.
     pub disturbances: Vec<BegunDisturbance>,
 }
 
-/// A file that a measured attempt must have beside its record, and that cannot be used.
+/// An unusable file that a measured attempt must have beside its record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MissingEvidence {
     /// Which trial.
     pub trial: Trial,
     /// Which attempt, counted from 1.
     pub attempt: u32,
-    /// Its file.
+    /// The file.
     pub file: EvidenceFile,
-    /// What became of it.
+    /// What is wrong with it.
     pub damage: Damage,
 }
 
@@ -345,36 +347,36 @@ impl MissingEvidence {
     }
 }
 
-/// Where a run keeps what other emulated CPUs say.
+/// File of the results on other emulated CPUs.
 pub const MODELS: &str = "models.json";
 
-/// Name of the file with violations of fairness that the user has named: ids and reasons.
+/// File of the violations of fairness that the user has accepted: ids and reasons.
 pub const ACCEPTED: &str = "accepted.json";
 
-/// Where a run keeps the A/A runs that its machine had when it began.
+/// File of the A/A runs that the machine had when the run began.
 pub const A_A: &str = "a-a.json";
 
-/// How long to wait for another process to let go of a run.
-const LOCK_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for another process to release a run's lock.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A run directory under its lock: one process at a time.
+/// A locked run directory: one process at a time works on it.
 #[derive(Debug)]
 pub struct RunDir {
     path: PathBuf,
     tree: Tree,
-    // Held for its lock, which the kernel drops with the process, however it ends.
+    // Held for its lock, which the kernel releases when the process ends.
     _lock: File,
 }
 
 impl RunDir {
-    /// Opens `path` for running, and creates it with `plan_text` if it is not there. A run that was refused before it began takes
-    /// the plan as it is now.
+    /// Opens `path` to run a plan, and creates it with `plan_text` if it does not exist. The plan of a run that has not begun is
+    /// replaced by `plan_text`.
     pub fn open(path: &Path, plan_text: &str) -> Result<Self> {
-        let found = Tree::at(path);
-        let fresh = !found.has("plan.toml");
-        refuse_lost_journal(&found)?;
-        let stray = fresh && found.list().is_ok_and(|entries| !entries.is_empty());
-        if stray && !found.has("lock") {
+        let existing = Tree::at(path);
+        let is_new = !existing.has("plan.toml");
+        refuse_lost_journal(&existing)?;
+        let is_empty = existing.list().map_or(true, |entries| entries.is_empty());
+        if is_new && !is_empty && !existing.has("lock") {
             bail!(
                 "directory holds something other than a run: {} (name another with --out)",
                 path.display()
@@ -383,14 +385,12 @@ impl RunDir {
         let cannot_create = || format!("cannot create run directory: {}", path.display());
         let tree = Tree::to_write(path).with_context(cannot_create)?;
         tree.make_dir("trials").with_context(cannot_create)?;
-        // Before anything is fetched for the run.
-        match tree.open(JOURNAL) {
-            Err(why) if why.kind() != ErrorKind::NotFound => {
-                let journal = path.join(JOURNAL);
-                return Err(why)
-                    .with_context(|| format!("cannot open journal: {}", journal.display()));
-            }
-            Ok(_) | Err(_) => {}
+        // Fails here rather than after downloads for the run.
+        if let Err(why) = tree.open(JOURNAL)
+            && why.kind() != ErrorKind::NotFound
+        {
+            let journal = path.join(JOURNAL);
+            return Err(why).with_context(|| format!("cannot open journal: {}", journal.display()));
         }
         let lock = tree
             .lock_file("lock")
@@ -402,13 +402,13 @@ impl RunDir {
             tree,
             _lock: lock,
         };
-        if fresh || has_no_journal(&dir.tree) {
+        if is_new || has_no_journal(&dir.tree) {
             dir.write("plan.toml", plan_text.as_bytes())?;
         }
         Ok(dir)
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -418,14 +418,14 @@ impl RunDir {
         &self.tree
     }
 
-    /// Makes the directory of one attempt. One that was interrupted under load is kept beside it, under a name of its own; what else
-    /// an interrupted one left is cleared away.
+    /// Creates the directory of one attempt. If an interrupted attempt left results of its load there, its directory is renamed,
+    /// otherwise it is removed.
     pub fn trial_dir(&self, series: Series, trial: &Trial, attempt: u32) -> Result<PathBuf> {
         let name = attempt_name(trial, attempt);
         let series = self.tree.below(series.folder());
-        if has_seen(&series.below(&name)) {
-            let names = (1_u32..).map(|number| format!("{name}.interrupted-{number}"));
-            let free = names.into_iter().find(|place| !series.has(place));
+        if has_load_results(&series.below(&name)) {
+            let mut names = (1_u32..).map(|number| format!("{name}.interrupted-{number}"));
+            let free = names.find(|name| !series.has(name));
             let free = free.expect("there are more numbers than directories");
             series
                 .rename(&name, free)
@@ -441,7 +441,7 @@ impl RunDir {
         Ok(dir.path())
     }
 
-    /// Writes the record of an attempt and returns what the journal says of its files.
+    /// Writes the record of an attempt and its evidence; returns the hashes for the journal.
     pub fn write_trial(
         &self,
         series: Series,
@@ -453,16 +453,16 @@ impl RunDir {
             let lines = streamed::lines(&evidence.samples)?;
             self.write(&format!("{name}/samples.jsonl"), &lines)?;
         }
-        let mut of_facts = None;
-        let has_timeline = matches!(record.outcome, Outcome::Measured(_));
-        if !has_timeline && !evidence.seconds.is_empty() {
+        let mut facts_sha256 = None;
+        let is_measured = matches!(record.outcome, Outcome::Measured(_));
+        if !is_measured && !evidence.seconds.is_empty() {
             let lines = streamed::lines(&evidence.seconds)?;
             self.write(&format!("{name}/{SECONDS}"), &lines)?;
         }
         if let Some(facts) = &evidence.facts {
             let body = serde_json::to_vec_pretty(facts)?;
             self.write(&format!("{name}/facts.json"), &body)?;
-            of_facts = Some(sha256(&body));
+            facts_sha256 = Some(sha256(&body));
         }
         if !evidence.counters.is_empty() {
             let lines = streamed::lines(&evidence.counters)?;
@@ -474,7 +474,7 @@ impl RunDir {
         }
         let body = serde_json::to_vec_pretty(record)?;
         self.write(&format!("{name}/trial.json"), &body)?;
-        if has_timeline {
+        if is_measured {
             for file in [SECONDS, DISTURBANCES] {
                 let path = format!("{name}/{file}");
                 let removed = self.tree.remove_file(&path);
@@ -485,40 +485,41 @@ impl RunDir {
         }
         Ok(Written {
             record: sha256(&body),
-            facts: of_facts,
+            facts: facts_sha256,
         })
     }
 
-    /// Takes over an attempt that another run directory holds as the trial `was`; here it is `trial`. Its files are linked where they
-    /// can be, so that nothing is kept twice. Returns its record, and the hash that the journal names it by.
+    /// Copies an attempt from another run directory, where its trial is `source_trial`; here it is `trial`. Files are hard-linked where
+    /// possible. Returns the record and its new hash.
     pub fn take_over(
         &self,
         from: &Path,
-        (was, trial): (&Trial, &Trial),
+        (source_trial, trial): (&Trial, &Trial),
         attempt: u32,
         sha: &str,
     ) -> Result<(TrialRecord, String)> {
         let folder = Series::Judged.folder();
         let from = Tree::at(from);
-        let source = from.below(folder).below(attempt_name(was, attempt));
+        let source_name = attempt_name(source_trial, attempt);
+        let source = from.below(folder).below(source_name);
         let name = format!("{folder}/{}", attempt_name(trial, attempt));
-        let mut record = load_attempt(&from, was, attempt, sha)?;
-        let place = self.tree.below(&name);
+        let mut record = load_attempt(&from, source_trial, attempt, sha)?;
+        let target = self.tree.below(&name);
         self.tree
             .remove_all(&name)
-            .with_context(|| format!("cannot clear {}", place.path().display()))?;
+            .with_context(|| format!("cannot clear {}", target.path().display()))?;
         self.tree
             .make_dir(&name)
-            .with_context(|| format!("cannot create {}", place.path().display()))?;
+            .with_context(|| format!("cannot create {}", target.path().display()))?;
         for entry in source.list().context("cannot read a block's trial")? {
             let file = entry.name;
             if file == "trial.json" || !entry.kind.is_file() {
                 continue;
             }
-            if place.link_from(&source, &file, &file).is_err() {
-                let copy = || io::copy(&mut source.open(&file)?, &mut place.create(&file)?);
+            if target.link_from(&source, &file, &file).is_err() {
+                let copy = || io::copy(&mut source.open(&file)?, &mut target.create(&file)?);
                 copy().with_context(|| {
-                    format!("cannot write {}", place.path().join(&file).display())
+                    format!("cannot write {}", target.path().join(&file).display())
                 })?;
             }
         }
@@ -534,33 +535,34 @@ impl RunDir {
     }
 }
 
-/// Writes a file so that whoever reads it meanwhile, or after a crash, sees the old one or the new one.
+/// Replaces a file atomically: a reader sees the old content or the new one, even after a crash.
 pub fn replace(dir: &Tree, name: impl AsRef<Path>, body: &[u8]) -> Result<()> {
     let path = dir.path().join(&name);
     dir.replace(name, body)
         .with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether an attempt's directory holds something that was seen of its load.
-fn has_seen(dir: &Tree) -> bool {
+/// Whether an attempt's directory contains results of its load.
+fn has_load_results(dir: &Tree) -> bool {
     let files = [
         SECONDS,
         DEFECTS,
         EvidenceFile::Samples.name(),
         EvidenceFile::Counters.name(),
     ];
-    let length = |file| dir.metadata(file).map_or(0, |about| about.len());
-    files.into_iter().map(length).sum::<u64>() > 0
+    files
+        .into_iter()
+        .any(|file| dir.metadata(file).is_ok_and(|metadata| metadata.len() > 0))
 }
 
-/// Takes the lock. One that was killed, or that is between the two steps of starting a program, holds it for a moment longer.
+/// Takes the lock. It waits a moment, because a process that was killed, or one between fork and exec, may still hold the lock.
 fn take(lock: &File, path: &Path) -> Result<()> {
     let begin = Instant::now();
     loop {
         match lock.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_PATIENCE => {
-                thread::sleep(LOCK_PATIENCE / 20);
+            Err(TryLockError::WouldBlock) if begin.elapsed() < LOCK_TIMEOUT => {
+                thread::sleep(LOCK_TIMEOUT / 20);
             }
             Err(TryLockError::WouldBlock) => {
                 bail!("another bakeoff is at work on this run: {}", path.display())
@@ -575,22 +577,22 @@ fn take(lock: &File, path: &Path) -> Result<()> {
 pub struct Written {
     /// Of `trial.json`.
     pub record: String,
-    /// Of `facts.json`, where there is one.
+    /// Of `facts.json`, if it exists.
     pub facts: Option<String>,
 }
 
-/// What stands beside `trial.json`.
+/// Evidence of an attempt, for files beside `trial.json`.
 #[derive(Debug, Clone, Default)]
 pub struct Evidence {
-    /// The system, second by second.
+    /// The system second by second.
     pub samples: Vec<Sample>,
-    /// What the clients saw, second by second, as far as they told.
+    /// The clients second by second, as far as received.
     pub seconds: Vec<Second>,
-    /// What may grow, as it was read.
+    /// Readings of counters that may grow.
     pub counters: Vec<Counters>,
-    /// What fairness checks compare.
+    /// Facts that fairness checks compare.
     pub facts: Option<Facts>,
-    /// `profile.zst`.
+    /// Content of `profile.zst`.
     pub profile: Option<Vec<u8>>,
 }
 
@@ -601,38 +603,36 @@ fn attempt_name(trial: &Trial, attempt: u32) -> String {
     }
 }
 
-/// Whether a directory holds a run, whole or damaged.
+/// Whether a directory contains a run, even a damaged one.
 #[must_use]
 pub fn is_run(dir: impl Into<Tree>) -> bool {
     let dir = dir.into();
     [JOURNAL, "plan.toml"].iter().any(|file| dir.has_file(file))
 }
 
-/// Whether a bakeoff is at work on a run.
+/// Whether a bakeoff process is working on a run.
 #[must_use]
 pub fn is_running(dir: impl Into<Tree>) -> bool {
     dir.into().is_locked("lock")
 }
 
-/// Whether there is no journal, or nothing in it but what a file system leaves of a file that it lost.
+/// Whether there is no journal, or only whitespace and zeros, as file systems leave after a crash.
 fn has_no_journal(dir: &Tree) -> bool {
     let journal = match dir.open(JOURNAL) {
         Ok(journal) => journal,
         Err(why) => return why.kind() == ErrorKind::NotFound,
     };
-    if journal
-        .metadata()
-        .is_ok_and(|about| about.len() > BLANK_BYTES)
-    {
+    let is_long = |metadata: fs::Metadata| metadata.len() > BLANK_BYTES;
+    if journal.metadata().is_ok_and(is_long) {
         return false;
     }
     let is_blank = |byte: u8| byte.is_ascii_whitespace() || byte == 0;
-    // Who reads the journal says what else is wrong with it.
+    // A read error is reported when the journal is read.
     let mut bytes = BufReader::new(journal).bytes();
     bytes.all(|byte| byte.is_ok_and(is_blank))
 }
 
-/// Trials without a journal are no run any more.
+/// Refuses trials without a journal: they cannot be continued or judged.
 fn refuse_lost_journal(dir: &Tree) -> Result<()> {
     if has_trials(dir) && has_no_journal(dir) {
         bail!(
@@ -644,31 +644,31 @@ fn refuse_lost_journal(dir: &Tree) -> Result<()> {
     Ok(())
 }
 
-/// A run's journal, and the hash of its whole lines.
+/// Entries of a run's journal, and the SHA-256 of its whole lines.
 fn read_journal(dir: &Tree) -> Result<(Vec<Entry>, String)> {
     refuse_lost_journal(dir)?;
     journal::read_hashed(dir)
 }
 
-/// Whether a trial was begun in a run.
+/// Whether a run has directories of trials.
 fn has_trials(dir: &Tree) -> bool {
     let trials = dir.below("trials").list();
     trials.is_ok_and(|trials| !trials.is_empty())
 }
 
-/// Whether a directory holds a plan and no figures yet: no journal, or a blank one, and no trial.
+/// Whether a directory has a plan, but no trial and no journal, or a blank one.
 #[must_use]
 pub fn is_not_begun(dir: impl Into<Tree>) -> bool {
     let dir = dir.into();
     has_no_journal(&dir) && !has_trials(&dir) && dir.has_file("plan.toml")
 }
 
-/// Loads a run; it need not be finished. Nothing is changed.
+/// Loads a run, finished or not, without changing it.
 pub fn load(dir: impl Into<Tree>, check: &CheckWorkload<'_>) -> Result<Run> {
     load_from(dir, check, 1)
 }
 
-/// The same without the trials of the blocks before one.
+/// Like `load`, without the trials of the blocks before `first_block`.
 pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u32) -> Result<Run> {
     let dir = &dir.into();
     let path = &dir.path();
@@ -705,7 +705,7 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
             trial,
             attempt,
             record,
-            facts: of_facts,
+            facts: facts_sha256,
             ..
         } = &entry.event
             && first_block <= trial.block
@@ -714,9 +714,9 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
             if is_struck(&record, &invalid) {
                 struck.push(record);
             } else {
-                let of_facts = of_facts.as_deref();
+                let facts_sha256 = facts_sha256.as_deref();
                 let dir = dir.below("trials").below(attempt_name(trial, *attempt));
-                facts.push(load_evidence(&dir, &record, of_facts, &mut missing));
+                facts.push(load_evidence(&dir, &record, facts_sha256, &mut missing));
                 long.extend(load_long(&dir, &record, &mut missing));
                 attempts.push(record);
             }
@@ -757,7 +757,7 @@ fn refuse_damaged_journal(path: &Path, entries: &[Entry], plan: &Plan) -> Result
     Ok(())
 }
 
-/// The records of trials that were run for their profile alone.
+/// The records of trials that ran only for their profile.
 fn load_profiled(dir: &Tree, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
     let mut profiled = Vec::new();
     for entry in entries {
@@ -775,30 +775,30 @@ fn load_profiled(dir: &Tree, entries: &[Entry]) -> Result<Vec<TrialRecord>> {
     Ok(profiled)
 }
 
-/// A margin or an error rate that is chosen after the figures were seen holds nothing.
+/// Refuses a plan that was changed after the run began: a margin or an error rate chosen with the figures at hand proves nothing.
 fn refuse_changed_plan(path: &Path, text: &str, opening: &Opening) -> Result<()> {
-    let now = sha256(text.as_bytes());
+    let sha256 = sha256(text.as_bytes());
     match opening.inputs.get("plan") {
-        Some(then) if *then != now => bail!(
+        Some(opened_sha256) if *opened_sha256 != sha256 => bail!(
             "the plan was changed after the run began: {} (its SHA-256 was {}, is {}: put it back, or run the changed plan with \
              --out DIR)",
             path.display(),
-            short(then),
-            short(&now)
+            short(opened_sha256),
+            short(&sha256)
         ),
         _ => Ok(()),
     }
 }
 
-/// The first digits of a hash, for people.
+/// The first digits of a hash, for messages.
 fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
-/// Which blocks' turn has come. Where several trials run at a time, some of the next block may have ended before their
-/// own is looked at, and a look may find that they are not needed.
+/// Which trials count. If several trials run at a time, trials of the next block may end before the interim check of the current one,
+/// which may find that they are not needed.
 struct Turn {
-    /// Blocks that the last look covered.
+    /// Blocks at the last interim check.
     looked: u32,
     /// The block that decided a workload.
     decided: BTreeMap<String, u32>,
@@ -812,7 +812,7 @@ impl Turn {
         };
         for entry in entries {
             if let Event::Extended { undecided, .. } = &entry.event {
-                // Those workloads were ended by the plan, and go on.
+                // These workloads had reached the plan's limit of blocks, and continue.
                 turn.decided
                     .retain(|workload, _| !undecided.contains(workload));
             }
@@ -861,7 +861,7 @@ fn load_models(dir: &Tree) -> Result<Option<Models>> {
     Ok(Some(models))
 }
 
-/// The A/A runs that the machine had when the run began; `None` where their file is gone.
+/// The A/A runs that the machine had when the run began; `None` if their file is gone.
 pub fn load_history(dir: impl Into<Tree>) -> Result<Option<History>> {
     let dir = dir.into();
     let path = dir.path().join(A_A);
@@ -885,7 +885,7 @@ pub fn load_history(dir: impl Into<Tree>) -> Result<Option<History>> {
     Ok(Some(history))
 }
 
-/// What `accept` has written; nothing where there is no such file.
+/// Accepted violations of fairness, as written by `bakeoff accept`: reasons by id. Empty if there is no file.
 pub fn load_accepted(dir: impl Into<Tree>) -> Result<BTreeMap<String, String>> {
     let dir = dir.into();
     let path = dir.path().join(ACCEPTED);
@@ -908,12 +908,12 @@ pub fn load_accepted(dir: impl Into<Tree>) -> Result<BTreeMap<String, String>> {
     Ok(accepted)
 }
 
-/// Blocks that a run was given beyond its plan's.
+/// Number of blocks that extensions added to the plan's `max_blocks`.
 pub fn more_blocks(entries: &[Entry], max_blocks: u32) -> u32 {
     last_extension(entries).map_or(0, |(to, _)| to.saturating_sub(max_blocks))
 }
 
-/// The last block that the run was given later, and the error rate that it then had.
+/// Block limit and error rate of the last extension.
 fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
     entries.iter().rev().find_map(|entry| {
         let Event::Extended { to, error_rate, .. } = &entry.event else {
@@ -923,32 +923,23 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
     })
 }
 
-/// Whether a trial does not count because its block was invalidated. One that failed has failed, whatever disturbed its block.
+/// Whether a trial does not count because its block was invalidated. A failed trial counts as failed in any case.
 fn is_struck(record: &TrialRecord, invalid: &BTreeSet<u32>) -> bool {
     invalid.contains(&record.trial.number) && matches!(record.outcome, Outcome::Measured(_))
 }
 
 /// Numbers of the trials of invalidated blocks.
 fn invalidated(entries: &[Entry]) -> BTreeSet<u32> {
-    let trials = |entry: &Entry| match &entry.event {
-        Event::Invalidated { trials, .. } => trials.clone(),
-        Event::Opened(_)
-        | Event::Resumed { .. }
-        | Event::Ceiling { .. }
-        | Event::OneFewer { .. }
-        | Event::Merged { .. }
-        | Event::Started { .. }
-        | Event::Ended { .. }
-        | Event::Looked { .. }
-        | Event::Profiling { .. }
-        | Event::Profiled { .. }
-        | Event::Closed { .. }
-        | Event::Extended { .. } => Vec::new(),
-    };
-    entries.iter().flat_map(trials).collect()
+    let mut numbers = BTreeSet::new();
+    for entry in entries {
+        if let Event::Invalidated { trials, .. } = &entry.event {
+            numbers.extend(trials);
+        }
+    }
+    numbers
 }
 
-/// The record of an attempt that the run's journal names by its hash.
+/// Loads the record of an attempt; `sha` is its hash in the run's journal.
 pub fn load_attempt(
     run: impl Into<Tree>,
     trial: &Trial,
@@ -962,15 +953,15 @@ pub fn load_attempt(
 fn load_trial(series: &Tree, trial: &Trial, attempt: u32, sha: &str) -> Result<TrialRecord> {
     let dir = series.below(attempt_name(trial, attempt));
     let path = dir.path().join("trial.json");
-    let told = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
+    let message = |what: &str| format!("{what}: {} ({RESTORE})", path.display());
     let body = dir
         .read("trial.json", RECORD_BYTES)
-        .with_context(|| told("lost record"))?;
+        .with_context(|| message("lost record"))?;
     if sha256(&body) != sha {
-        bail!(told("record is not the one that the journal names"));
+        bail!(message("record is not the one that the journal names"));
     }
     let mut record: TrialRecord =
-        json::read(&body, FILE_VALUES).with_context(|| told("damaged record"))?;
+        json::read(&body, FILE_VALUES).with_context(|| message("damaged record"))?;
     if record.version > TRIAL_VERSION {
         bail!(
             "record of a newer bakeoff: {} (use that version)",
@@ -978,26 +969,25 @@ fn load_trial(series: &Tree, trial: &Trial, attempt: u32, sha: &str) -> Result<T
         );
     }
     if record.trial != *trial || record.attempt != attempt {
-        bail!(told(&format!(
+        bail!(message(&format!(
             "record of {}, attempt {}, where the journal has {trial}, attempt {attempt}",
             record.trial, record.attempt
         )));
     }
     check_record(&mut record)
         .map_err(Error::msg)
-        .with_context(|| told("damaged record"))?;
+        .with_context(|| message("damaged record"))?;
     Ok(record)
 }
 
-/// What to do about a record that is not as the trial wrote it.
+/// Remedy for a record that is not as the trial wrote it.
 const RESTORE: &str = "put it back from a copy, or begin a new run with --out DIR";
 
-/// An attempt's facts; what of its evidence cannot be used is noted. Its figures stand in its record, so that a verdict
-/// needs none of it.
+/// Loads an attempt's facts, and notes unusable evidence in `missing`. A verdict needs only the record, which has the figures.
 fn load_evidence(
     dir: &Tree,
     record: &TrialRecord,
-    of_facts: Option<&str>,
+    facts_sha256: Option<&str>,
     missing: &mut Vec<MissingEvidence>,
 ) -> Option<Facts> {
     let mut note = |file, damage| {
@@ -1008,7 +998,7 @@ fn load_evidence(
             damage,
         });
     };
-    let facts = load_facts(dir, of_facts);
+    let facts = load_facts(dir, facts_sha256);
     if let Outcome::Measured(measurement) = &record.outcome {
         if let Err(damage) = &facts {
             note(EvidenceFile::Facts, *damage);
@@ -1022,8 +1012,8 @@ fn load_evidence(
     facts.ok()
 }
 
-/// What an attempt has that was under load for long. Counters that cannot be read are noted; seconds of an attempt that failed are
-/// left out then, as what was never heard.
+/// Loads the further evidence of an attempt with a long load. Unreadable counters are noted in `missing`; unreadable seconds and
+/// disturbances of a failed attempt are left out.
 fn load_long(
     dir: &Tree,
     record: &TrialRecord,
@@ -1056,7 +1046,7 @@ fn load_long(
     })
 }
 
-/// Most trials are short and have none.
+/// Short trials, which are most, have no counters.
 fn load_counters(dir: &Tree) -> Result<Vec<Counters>, Damage> {
     let file = EvidenceFile::Counters.name();
     if !dir.has(file) {
@@ -1064,20 +1054,16 @@ fn load_counters(dir: &Tree) -> Result<Vec<Counters>, Damage> {
     }
     let readings: Vec<Counters> = streamed::read(dir, file).map_err(|_| Damage::Damaged)?;
     let mut last_ms = i64::MIN;
-    for one in &readings {
-        validate::counters(one, last_ms).map_err(|_| Damage::Damaged)?;
-        last_ms = one.at_ms;
+    for reading in &readings {
+        validate::counters(reading, last_ms).map_err(|_| Damage::Damaged)?;
+        last_ms = reading.at_ms;
     }
     Ok(readings)
 }
 
 fn load_seconds(dir: &Tree) -> Option<Vec<Second>> {
     let seconds: Vec<Second> = streamed::read(dir, SECONDS).ok()?;
-    let mut last_ms = 0;
-    for one in &seconds {
-        validate::second(one, last_ms).ok()?;
-        last_ms = one.at_ms;
-    }
+    validate::seconds(&seconds).ok()?;
     Some(seconds)
 }
 
@@ -1090,12 +1076,12 @@ fn load_begun(dir: &Tree) -> Option<Vec<BegunDisturbance>> {
     Some(begun)
 }
 
-/// Whether a trial was sampled: one that was shorter than the sampler's second was not.
+/// Whether a trial was sampled. Trials shorter than the sampling interval are not.
 fn has_samples(measurement: &Measurement) -> bool {
     measurement.usage.memory_used_bytes > 0
 }
 
-/// A file that was written whole ends in a line's end.
+/// Checks that the samples end with a line feed, as every complete file does.
 fn check_samples(dir: &Tree) -> Result<(), Damage> {
     let last_byte = || -> std::io::Result<u8> {
         let mut file = dir.open(EvidenceFile::Samples.name())?;
@@ -1111,7 +1097,7 @@ fn check_samples(dir: &Tree) -> Result<(), Damage> {
     }
 }
 
-/// Facts that are not those that were recorded tell nothing.
+/// Loads the facts, and checks their hash.
 fn load_facts(dir: &Tree, sha: Option<&str>) -> Result<Facts, Damage> {
     let body = dir.read(EvidenceFile::Facts.name(), FACTS_BYTES);
     let body = body.map_err(|why| Damage::of(&why))?;

@@ -1,7 +1,7 @@
-//! A series on its way into a file: each point is written as it comes, and the file is written anew, thinned, when it has doubled.
+//! A series that is written to a file: each point is appended at once, and the file is rewritten, thinned, when it has doubled.
 //!
-//! So what was seen is on disk whenever the program ends, and neither the file nor the memory grows with the time. A line that was
-//! cut off at the end of such a file is no damage: its point was not there yet.
+//! So all points are on disk whenever the program ends, and neither file nor memory grows with time. A torn last line of such a file is
+//! ignored and is no damage.
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -16,10 +16,10 @@ use crate::json;
 use crate::lines::Reader;
 use crate::thinned::{Point, Thinned};
 
-/// So many lines are appended at the least before the file is written anew: an hour of seconds.
+/// Least number of appended lines before the file is rewritten: an hour of seconds.
 const LINES: usize = 3600;
 
-/// Most values in a line: a point has some hundred.
+/// Most values in a line; a point has some hundred.
 const POINT_VALUES: usize = 1 << 14;
 
 /// The series and its file.
@@ -40,16 +40,15 @@ impl<T: Point + Serialize> Streamed<T> {
         }
     }
 
-    /// Takes points: they are in the file when this returns.
+    /// Appends points: they are in the file when this returns.
     pub fn push(&mut self, points: &[T]) -> Result<()> {
         if points.is_empty() {
             return Ok(());
         }
         self.file.append(points)?;
-        points
-            .iter()
-            .cloned()
-            .for_each(|point| self.series.push(point));
+        for point in points {
+            self.series.push(point.clone());
+        }
         self.appended += points.len();
         if self.appended > LINES.max(self.series.len()) {
             self.file.rewrite(self.series.iter())?;
@@ -58,13 +57,13 @@ impl<T: Point + Serialize> Streamed<T> {
         Ok(())
     }
 
-    /// What it has come to.
+    /// The series so far.
     pub fn into_series(self) -> Thinned<T> {
         self.series
     }
 }
 
-/// A file of lines that is made with its first line.
+/// A file of lines that is created with its first line.
 #[derive(Debug)]
 pub(crate) struct LateFile {
     path: PathBuf,
@@ -76,13 +75,13 @@ impl LateFile {
         Self { path, file: None }
     }
 
-    /// Appends values, a line each: they are in the file when this returns.
+    /// Appends one line per value: they are in the file when this returns.
     pub(crate) fn append<T: Serialize>(&mut self, values: &[T]) -> Result<()> {
         let written = lines(values).and_then(|lines| self.open()?.write_all(&lines));
         written.with_context(|| format!("cannot write {}", self.path.display()))
     }
 
-    /// Writes it anew, whole or not at all, as all files of a run.
+    /// Replaces its content atomically.
     pub(crate) fn rewrite<'v, T: Serialize + 'v>(
         &mut self,
         values: impl Iterator<Item = &'v T>,
@@ -110,7 +109,7 @@ impl LateFile {
     }
 }
 
-/// Points as lines of JSON.
+/// Serializes points as lines of JSON.
 pub fn lines<T: Serialize>(points: &[T]) -> io::Result<Vec<u8>> {
     let mut lines = Vec::new();
     for point in points {
@@ -120,13 +119,13 @@ pub fn lines<T: Serialize>(points: &[T]) -> io::Result<Vec<u8>> {
     Ok(lines)
 }
 
-/// Reads such a file; points of one time are one, and a line that was cut off at the end is left out.
+/// Reads such a file. Points of the same time are joined, and a torn last line is ignored.
 pub fn read<T: Point + DeserializeOwned>(dir: &Tree, name: &str) -> Result<Vec<T>> {
     let path = dir.path().join(name);
-    let cannot = || format!("cannot read {}", path.display());
-    let mut lines = Reader::open(dir, name).with_context(cannot)?;
+    let cannot_read = || format!("cannot read {}", path.display());
+    let mut lines = Reader::open(dir, name).with_context(cannot_read)?;
     let (mut series, mut number) = (Thinned::default(), 0);
-    while let Some(line) = lines.next().with_context(cannot)? {
+    while let Some(line) = lines.next().with_context(cannot_read)? {
         number += 1;
         let point: T = json::read(line, POINT_VALUES)
             .with_context(|| format!("damaged file: {}:{number}", path.display()))?;

@@ -1,4 +1,4 @@
-//! A series that does not grow with its length: what is old is kept by minutes, then by ten minutes, with sums and extremes.
+//! A time series of bounded size: older points are joined into minutes, then into ten minutes, with sums and extremes.
 //!
 //! ```text
 //! older than a day     older than an hour    the last hour
@@ -12,45 +12,45 @@ const MINUTE_MS: i64 = 60_000;
 const HOUR_MS: i64 = 60 * MINUTE_MS;
 const DAY_MS: i64 = 24 * HOUR_MS;
 
-/// What is older than this is kept by minutes.
+/// Points older than this are joined into minutes.
 const FINE_MS: i64 = HOUR_MS;
 
-/// What is older than this is kept by ten minutes.
+/// Minutes older than this are joined into ten minutes.
 const MINUTES_MS: i64 = DAY_MS;
 
-/// Most points of the last hour, whatever the times are that somebody gives them.
+/// Most points of the last hour, whatever their times.
 const FINE_POINTS: usize = 10_000;
 
-/// Most points of what is older than a day: thirty days by ten minutes. Then they are kept by twenty, by forty, and so on.
+/// Most points older than a day: thirty days of ten minutes. Beyond that, steps double to twenty minutes, to forty, and so on.
 const OLD_POINTS: usize = 30 * 144;
 
-/// Most points of a series, whatever is put into it. Those between an hour and a day old are minutes, and 24 hours have 1,440.
+/// Most points of any series. Points between an hour and a day old are minutes, and 24 hours have 1,440.
 pub const MOST_POINTS: usize = FINE_POINTS + 1_500 + OLD_POINTS + 2;
 
 /// A point of a series that can be thinned.
 pub trait Point: Clone {
-    /// Whether points of one time are parts of one point.
+    /// Whether points with the same time are parts of a single point.
     const HAS_PARTS: bool;
 
-    /// When it is, in milliseconds since the window opened: it belongs to the group in which this lies.
+    /// Its time in milliseconds since the window opened, which decides its group.
     fn time_ms(&self) -> i64;
 
-    /// Points that follow upon each other, at least one, as one: sums are exact, extremes are kept.
+    /// Joins consecutive points, at least one: sums are exact, extremes are kept.
     fn join(group: &[Self]) -> Self;
 
-    /// Adds what was counted elsewhere in the same time, or came too late for it.
+    /// Adds a part of the same time that was counted elsewhere or came late.
     fn add(&mut self, part: &Self);
 }
 
 /// The series.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Thinned<T> {
-    /// By `step_ms`.
+    /// Older than a day, in steps of `step_ms`.
     old: Vec<T>,
     step_ms: i64,
-    /// By the minute.
+    /// Older than an hour, in steps of a minute.
     minutes: VecDeque<T>,
-    /// As they came.
+    /// Of the last hour, as pushed.
     fine: VecDeque<T>,
 }
 
@@ -66,7 +66,7 @@ impl<T> Default for Thinned<T> {
 }
 
 impl<T: Point> Thinned<T> {
-    /// Takes the next point. One of a time that is past is added to the point which has that time.
+    /// Appends a point. A late one is added to the point that covers its time.
     pub fn push(&mut self, point: T) {
         let newest_ms = self.newest_ms().unwrap_or(i64::MIN);
         match self.fine.back_mut() {
@@ -82,17 +82,17 @@ impl<T: Point> Thinned<T> {
         self.old.iter().chain(&self.minutes).chain(&self.fine)
     }
 
-    /// How many.
+    /// Number of points.
     pub fn len(&self) -> usize {
         self.old.len() + self.minutes.len() + self.fine.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no points.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The points themselves.
+    /// All points in the order of their times.
     pub fn into_vec(self) -> Vec<T> {
         let mut all = self.old;
         all.extend(self.minutes);
@@ -100,9 +100,9 @@ impl<T: Point> Thinned<T> {
         all
     }
 
-    /// Forgets points from an instant on.
+    /// Removes the points from an instant on.
     pub fn forget_from(&mut self, until_ms: i64) {
-        let is_before = |one: &T| one.time_ms() < until_ms;
+        let is_before = |point: &T| point.time_ms() < until_ms;
         self.fine.truncate(self.fine.partition_point(is_before));
         self.minutes
             .truncate(self.minutes.partition_point(is_before));
@@ -114,26 +114,25 @@ impl<T: Point> Thinned<T> {
         newest.map(T::time_ms)
     }
 
-    /// Adds a point to the last one that begins no later; to the first where there is none.
-    fn add_late(&mut self, point: &T) {
-        let time_ms = point.time_ms();
-        let place = |times: usize| times.saturating_sub(1);
-        let is_of = |first: Option<&T>| first.is_some_and(|first| first.time_ms() <= time_ms);
-        let home = if is_of(self.fine.front()) {
-            let after = self.fine.partition_point(|one| one.time_ms() <= time_ms);
-            self.fine.get_mut(place(after))
-        } else if is_of(self.minutes.front()) {
-            let after = self.minutes.partition_point(|one| one.time_ms() <= time_ms);
-            self.minutes.get_mut(place(after))
+    /// Adds a late point to the last point that begins no later, or to the first point if all begin later.
+    fn add_late(&mut self, late: &T) {
+        let begins_before = |point: &T| point.time_ms() <= late.time_ms();
+        let target = if self.fine.front().is_some_and(begins_before) {
+            let after = self.fine.partition_point(begins_before);
+            self.fine.get_mut(after - 1)
+        } else if self.minutes.front().is_some_and(begins_before) {
+            let after = self.minutes.partition_point(begins_before);
+            self.minutes.get_mut(after - 1)
         } else if self.old.is_empty() {
             self.minutes.front_mut().or(self.fine.front_mut())
         } else {
-            let after = self.old.partition_point(|one| one.time_ms() <= time_ms);
-            self.old.get_mut(place(after))
+            let after = self.old.partition_point(begins_before);
+            self.old.get_mut(after.saturating_sub(1))
         };
-        home.expect("there is a newer point").add(point);
+        target.expect("there is a newer point").add(late);
     }
 
+    /// Joins points that have become old enough.
     fn age(&mut self) {
         let Some(newest_ms) = self.newest_ms() else {
             return;
@@ -148,12 +147,12 @@ impl<T: Point> Thinned<T> {
                 newest_ms - MINUTES_MS,
                 usize::MAX,
             ) {
-                self.keep_old(group);
+                self.append_old(group);
             }
         }
     }
 
-    fn keep_old(&mut self, point: T) {
+    fn append_old(&mut self, point: T) {
         let step_ms = self.step_ms;
         match self.old.last_mut() {
             Some(last) if group_of(last, step_ms) == group_of(&point, step_ms) => {
@@ -165,13 +164,13 @@ impl<T: Point> Thinned<T> {
             self.step_ms *= 2;
             let groups = self
                 .old
-                .chunk_by(|one, next| group_of(one, self.step_ms) == group_of(next, self.step_ms));
+                .chunk_by(|a, b| group_of(a, self.step_ms) == group_of(b, self.step_ms));
             self.old = groups.map(T::join).collect();
         }
     }
 }
 
-/// Takes the first group, joined, if all of its time lies before an instant, or where there are too many points.
+/// Removes the first group and returns it joined, if it ends before an instant or there are more than `most` points.
 fn first_group<T: Point>(
     points: &mut VecDeque<T>,
     step_ms: i64,
@@ -182,10 +181,10 @@ fn first_group<T: Point>(
     if (group + 1) * step_ms > before_ms && points.len() <= most {
         return None;
     }
-    let others = points
+    let end = points
         .iter()
-        .position(|one| group_of(one, step_ms) != group);
-    let members: Vec<T> = points.drain(..others.unwrap_or(points.len())).collect();
+        .position(|point| group_of(point, step_ms) != group);
+    let members: Vec<T> = points.drain(..end.unwrap_or(points.len())).collect();
     Some(T::join(&members))
 }
 
@@ -227,10 +226,10 @@ mod tests {
         fn join(group: &[Self]) -> Self {
             Self {
                 at_ms: group[0].at_ms,
-                length_ms: group.iter().map(|one| one.length_ms).sum(),
-                sum: group.iter().map(|one| one.sum).sum(),
-                least: group.iter().map(|one| one.least).min().unwrap(),
-                most: group.iter().map(|one| one.most).max().unwrap(),
+                length_ms: group.iter().map(|count| count.length_ms).sum(),
+                sum: group.iter().map(|count| count.sum).sum(),
+                least: group.iter().map(|count| count.least).min().unwrap(),
+                most: group.iter().map(|count| count.most).max().unwrap(),
             }
         }
 
@@ -262,37 +261,38 @@ mod tests {
     /// Sum, length, least, most.
     fn totals(series: &Thinned<Count>) -> (u64, i64, u64, u64) {
         (
-            series.iter().map(|one| one.sum).sum(),
-            series.iter().map(|one| one.length_ms).sum(),
-            series.iter().map(|one| one.least).min().unwrap(),
-            series.iter().map(|one| one.most).max().unwrap(),
+            series.iter().map(|count| count.sum).sum(),
+            series.iter().map(|count| count.length_ms).sum(),
+            series.iter().map(|count| count.least).min().unwrap(),
+            series.iter().map(|count| count.most).max().unwrap(),
         )
     }
 
     fn is_in_order(series: &Thinned<Count>) -> bool {
-        series.iter().is_sorted_by_key(|one| one.at_ms)
+        series.iter().is_sorted_by_key(|count| count.at_ms)
     }
 
     #[test]
-    fn an_hour_is_kept_as_it_came() {
+    fn the_last_hour_is_kept_by_seconds() {
         let series = seconds(0..3600);
         assert_eq!(series.len(), 3600);
-        assert!(series.iter().all(|one| one.length_ms == 1000));
+        assert!(series.iter().all(|count| count.length_ms == 1000));
     }
 
     #[test]
-    fn what_is_older_than_an_hour_is_kept_by_whole_minutes() {
+    fn points_older_than_an_hour_are_joined_into_whole_minutes() {
         let series = seconds(0..2 * 3600);
-        let (minutes, rest): (Vec<_>, Vec<_>) =
-            series.iter().partition(|one| one.length_ms == MINUTE_MS);
+        let (minutes, rest): (Vec<_>, Vec<_>) = series
+            .iter()
+            .partition(|count| count.length_ms == MINUTE_MS);
         assert_eq!((minutes.len(), rest.len()), (59, 7200 - 59 * 60));
-        assert!(minutes.iter().all(|one| one.at_ms % MINUTE_MS == 0));
+        assert!(minutes.iter().all(|count| count.at_ms % MINUTE_MS == 0));
         assert_eq!((minutes[1].least, minutes[1].most), (60, 119));
         assert_eq!(minutes[1].sum, (60..120).sum::<u64>());
     }
 
     #[test]
-    fn fourteen_days_are_seven_thousand_points_and_lose_nothing() {
+    fn fourteen_days_take_seven_thousand_points_and_keep_totals() {
         let length = 14 * 86_400;
         let mut noise = SplitMix64::new(7);
         let counts: Vec<u64> = (0..length).map(|_| noise.bits() % 1000).collect();
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_pushed_sums_and_extremes_and_order_stay_and_the_length_is_bounded() {
+    fn random_series_keep_sums_extremes_and_order_within_the_bound() {
         for seed in 0..40 {
             let mut random = SplitMix64::new(seed);
             let mut series = Thinned::default();
@@ -348,16 +348,16 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_late_is_added_to_its_time() {
+    fn a_late_point_is_added_to_its_time() {
         let mut series = seconds(std::iter::repeat_n(0, 3 * 86_400));
         for at_ms in [0, 100_000_000, 200_000_000, 259_199_000] {
             series.push(count(at_ms, 5));
-            let home = series
+            let target = series
                 .iter()
-                .filter(|one| one.at_ms <= at_ms)
+                .filter(|count| count.at_ms <= at_ms)
                 .last()
                 .unwrap();
-            assert_eq!(home.sum, 5, "{at_ms}");
+            assert_eq!(target.sum, 5, "{at_ms}");
         }
         let before = series.len();
         series.push(count(50, 1));
@@ -365,17 +365,17 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_one_time_are_one_point() {
+    fn parts_of_the_same_time_become_one_point() {
         let mut series = Thinned::default();
         for (at_ms, sum) in [(0, 1), (0, 2), (1000, 3), (0, 4)] {
             series.push(count(at_ms, sum));
         }
-        let sums: Vec<u64> = series.iter().map(|one| one.sum).collect();
+        let sums: Vec<u64> = series.iter().map(|count| count.sum).collect();
         assert_eq!(sums, [7, 3]);
     }
 
     #[test]
-    fn a_series_may_be_cut_at_its_end() {
+    fn a_series_can_be_cut_at_its_end() {
         let mut series = seconds(0..2 * 3600);
         series.forget_from(3_590_000);
         assert_eq!(series.iter().last().unwrap().at_ms, 3_589_000);

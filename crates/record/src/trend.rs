@@ -1,28 +1,26 @@
-//! Whether latencies rise with time: a least-squares line, kept as sums so that threads and hosts
-//! can be added up.
+//! Whether latencies rise with time: a least-squares line, stored as sums so that threads and hosts can be added up.
 
 use serde::{Deserialize, Serialize};
 
 const NS_PER_S: f64 = 1e9;
 
-/// A spread that is a smaller share of its sum is rounding.
+/// A sum of squared deviations below this share of the sum of squares is a rounding error.
 const ROUNDING: f64 = 1e-12;
 
-/// Latencies over the instants that their requests were scheduled for, both in seconds, the latter
-/// counted from the opening of the window.
+/// Sums over latencies and the scheduled send times of their requests, both in seconds; times count from the opening of the window.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Trend {
     /// Successful requests.
     pub count: u64,
-    /// Sum of the instants.
+    /// Sum of the send times.
     pub at_s: f64,
-    /// Sum of their squares.
+    /// Sum of the squared send times.
     pub at_s2: f64,
     /// Sum of the latencies.
     pub latency_s: f64,
-    /// Sum of their squares.
+    /// Sum of the squared latencies.
     pub latency_s2: f64,
-    /// Sum of the products of both.
+    /// Sum of the products of send time and latency.
     pub product_s2: f64,
 }
 
@@ -40,7 +38,7 @@ impl Trend {
         });
     }
 
-    /// Adds those of another client.
+    /// Adds the requests of another client.
     pub fn merge(&mut self, other: &Self) {
         self.count += other.count;
         self.at_s += other.at_s;
@@ -50,13 +48,13 @@ impl Trend {
         self.product_s2 += other.product_s2;
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no requests.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// By how many seconds latencies rise in a second, and the standard error of that figure; `None`
-    /// of fewer than three requests, and where all were due at one instant.
+    /// Rise of the latency in seconds per second, and its standard error; `None` with fewer than three requests, or if all were due at
+    /// the same time.
     pub fn slope(&self) -> Option<(f64, f64)> {
         let count = self.count as f64;
         let at_spread = self.at_s2 - self.at_s * self.at_s / count;
@@ -66,9 +64,9 @@ impl Trend {
         let latency_spread = self.latency_s2 - self.latency_s * self.latency_s / count;
         let product = self.product_s2 - self.at_s * self.latency_s / count;
         let slope = product / at_spread;
-        // Below zero for rounding alone.
-        let rest = f64::max(latency_spread - slope * product, 0.0);
-        Some((slope, (rest / (count - 2.0) / at_spread).sqrt()))
+        // Only a rounding error can be below zero.
+        let residual = f64::max(latency_spread - slope * product, 0.0);
+        Some((slope, (residual / (count - 2.0) / at_spread).sqrt()))
     }
 }
 
@@ -85,16 +83,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_its_slope_and_no_error() {
+    fn points_on_a_line_have_its_slope_and_no_error() {
         let (slope, error) = trend(&[(0, 100), (500, 150), (2000, 300)]).slope().unwrap();
         assert!((slope - 0.1).abs() < 1e-9, "{slope}");
         assert!(error < 1e-6, "{error}");
     }
 
     #[test]
-    fn scatter_is_told_by_the_standard_error() {
-        // By hand: means of 1.5 s and 0.25 s, spreads of 5 and 0.09, product 0.6: 0.09 - 0.12 * 0.6
-        // is left.
+    fn scatter_shows_in_the_standard_error() {
+        // By hand: means 1.5 s and 0.25 s, squared deviations 5 and 0.09, product 0.6; the residual is 0.09 - 0.12 * 0.6.
         let (slope, error) = trend(&[(0, 0), (1000, 300), (2000, 300), (3000, 400)])
             .slope()
             .unwrap();
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_together_have_the_line_of_all_their_answers() {
+    fn merged_clients_have_the_slope_of_all_their_requests() {
         let mut parts = trend(&[(0, 1), (10, 4)]);
         parts.merge(&trend(&[(20, 2), (30, 9)]));
         let whole = trend(&[(0, 1), (10, 4), (20, 2), (30, 9)]);
@@ -115,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_answers_have_no_slope() {
+    fn too_few_requests_have_no_slope() {
         assert_eq!(trend(&[(0, 1), (10, 4)]).slope(), None);
         assert_eq!(trend(&[(10, 1), (10, 4), (10, 5)]).slope(), None);
     }

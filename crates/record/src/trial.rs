@@ -13,14 +13,14 @@ use crate::load::LoadResult;
 use crate::load_path::LoadPath;
 use crate::metric::Figure;
 
-/// Which trial: its place in the schedule. One boot more of the same trial has the next `attempt`.
+/// Identifies a trial of the schedule. Each boot of a trial is an attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Trial {
-    /// Place in the schedule, counted from 1.
+    /// Position in the schedule, counted from 1.
     pub number: u32,
     /// Block, counted from 1 for each workload.
     pub block: u32,
-    /// Place in the block, counted from 1.
+    /// Position in the block, counted from 1.
     pub slot: u32,
     /// The arm's name.
     pub arm: String,
@@ -38,21 +38,21 @@ impl fmt::Display for Trial {
     }
 }
 
-/// Steps of a job, in their order.
+/// Phases of a job, in their order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
     /// Modules, file systems, sysctls, namespaces.
     SettingUp,
-    /// Data is made and services are started.
+    /// Data is created and services are started.
     Starting,
-    /// The system is left alone until it is quiet.
+    /// Waiting until the system is idle.
     Settling,
-    /// The load runs, not counted.
+    /// Warm-up of the load.
     WarmingUp,
-    /// The load runs and counts.
+    /// The load in the window.
     Measuring,
-    /// Facts are collected and answers verified.
+    /// Facts are collected and responses are verified.
     Collecting,
 }
 
@@ -70,48 +70,48 @@ impl Phase {
     }
 }
 
-/// The kernel of a system that does not tell it.
+/// The kernel of a system that does not report it.
 pub const NOT_KNOWN: &str = "not known";
 
-/// What a finished job yields.
+/// Result of a job.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobResult {
-    /// What its record keeps; the host adds what only it can see.
+    /// Its measurement; the host adds what only it can observe.
     pub measurement: Measurement,
-    /// The window by the system's clock; zeros where it was not metered.
+    /// The window by the system's clock; zeros if it was not measured.
     pub metered: Metered,
-    /// What fairness checks compare.
+    /// Facts that fairness checks compare.
     pub facts: Facts,
 }
 
-/// The window of a trial by the system's own clock.
+/// The window of a trial by the system's clock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Metered {
     /// Its length in nanoseconds.
     pub window_ns: u64,
-    /// How long all CPUs together were busy in it, in nanoseconds.
+    /// Total busy time of all CPUs in it, in nanoseconds.
     pub busy_ns: u64,
 }
 
-/// A phase of an attempt, as the host sees it.
+/// A phase of an attempt, as the host observes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostPhase {
-    /// From power-on to the agent's first word.
+    /// From power-on to the agent's first message.
     Booting,
     /// Modules, file systems, sysctls, namespaces.
     SettingUp,
-    /// Data is made and services are started.
+    /// Data is created and services are started.
     Starting,
-    /// The system is left alone until it is quiet.
+    /// Waiting until the system is idle.
     Settling,
-    /// The load runs, not counted.
+    /// Warm-up of the load.
     WarmingUp,
-    /// The load runs and counts.
+    /// The load in the window.
     Measuring,
-    /// Facts are collected and answers verified.
+    /// Facts are collected and responses are verified.
     Collecting,
-    /// The machine is switched off.
+    /// The machine is powered off.
     Stopping,
 }
 
@@ -144,7 +144,7 @@ impl From<Phase> for HostPhase {
     }
 }
 
-/// Host time that a phase took.
+/// Host time of a phase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseTime {
     /// The phase.
@@ -157,61 +157,61 @@ pub struct PhaseTime {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
-    /// It ran to its end and every answer was checked.
+    /// It was measured, and every response was checked.
     Measured(Box<Measurement>),
-    /// It gave no figure.
+    /// It failed and has no figures.
     Void(Void),
-    /// It was not tried, and why.
+    /// It was not made, with the reason.
     Skipped(String),
 }
 
-/// What a measured trial yields.
+/// Results of a measured trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measurement {
-    /// Its figures, the primary one first. Where the clock counts instructions they are of charged ones.
+    /// Its figures, the primary one first. If the clock counts instructions, they are computed from charged ones.
     pub figures: Vec<Figure>,
-    /// Figures against the load, of workloads that climb.
+    /// Figures against the load, for ramps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
-    /// What was executed; absent where the clock counts no instructions.
+    /// Executed instructions; absent if the clock does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<Box<Instructions>>,
-    /// What the CPUs' counters say of a window by the wall clock; absent where nobody asked them.
+    /// Hardware counters of a window by the wall clock; absent if they were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hardware_counters: Option<HardwareCounters>,
-    /// What the clients saw; absent for workloads without simulated clients.
+    /// Results of the clients; absent for workloads without simulated clients.
     pub load: Option<LoadResult>,
-    /// Clients and network meanwhile; absent where they were not looked at.
+    /// Clients and network during the window; absent if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<LoadPath>,
-    /// What was done to the system on purpose, in the order of its beginning.
+    /// Planned disturbances, in the order of their beginning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub disturbances: Vec<DisturbanceRecord>,
-    /// What the system used meanwhile.
+    /// Resource usage of the system in the window.
     pub usage: Usage,
-    /// From power-on to the agent's first word, in host milliseconds.
+    /// From power-on to the agent's first message, in host milliseconds.
     pub boot_ms: u64,
-    /// What a fixed piece of work took on the host, before the boot or after the end, whichever was longer, in
-    /// nanoseconds; 0 where it was not tried.
+    /// Time of a fixed computation on the host, in nanoseconds: the longer of one before the boot and one after the end; 0 if it was
+    /// not run.
     pub spin_ns: u64,
-    /// Version string of the kernel that ran.
+    /// Version string of the kernel.
     pub kernel: String,
-    /// Version string of the server that served.
+    /// Version string of the server.
     pub server: String,
 }
 
 impl Measurement {
-    /// Requests that failed by the server's fault and that no planned disturbance accounts for.
+    /// Requests that failed because of the server, without those attributed to planned disturbances.
     pub fn unplanned_failures(&self) -> u64 {
         let faults = self.load.iter().flat_map(|load| &load.faults);
-        let of_server = faults.filter(|(fault, _)| !fault.is_clients_own());
-        let failed = of_server.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        let server_faults = faults.filter(|(fault, _)| !fault.is_clients_own());
+        let failed = server_faults.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
         failed.saturating_sub(planned_failures(&self.disturbances))
     }
 }
 
 impl Outcome {
-    /// What was measured; `None` where the trial gave no figure.
+    /// The measurement; `None` if the trial was not measured.
     pub fn measured(&self) -> Option<&Measurement> {
         match self {
             Self::Measured(measurement) => Some(measurement),
@@ -219,7 +219,7 @@ impl Outcome {
         }
     }
 
-    /// The same, to be changed.
+    /// The measurement, mutable; `None` if the trial was not measured.
     pub fn measured_mut(&mut self) -> Option<&mut Measurement> {
         match self {
             Self::Measured(measurement) => Some(measurement),
@@ -228,44 +228,44 @@ impl Outcome {
     }
 }
 
-/// Why a trial gave no figure.
+/// Why a trial failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Void {
     /// The kind of failure.
     pub reason: VoidReason,
-    /// What happened, in words.
+    /// What happened.
     pub detail: String,
     /// The last lines of the console.
     pub console: Vec<String>,
 }
 
-/// Kinds of failure, each counted apart.
+/// Kinds of failure, which are counted separately.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VoidReason {
-    /// The agent did not speak within the boot time-out.
+    /// The agent sent nothing within the boot time-out.
     BootTimeout,
-    /// The agent fell silent.
+    /// The agent stopped sending.
     Silent,
     /// The kernel panicked.
     Panic,
-    /// The machine ended by itself.
+    /// The machine exited unexpectedly.
     MachineExit,
     /// The machine could not be started.
     StartFailed,
-    /// The trial ran past its limit.
+    /// The trial exceeded its time limit.
     Overrun,
-    /// A service did not start or died.
+    /// A service did not start, or died.
     ServiceFailed,
     /// The agent could not do its work.
     AgentFailed,
-    /// Answers were wrong, or none was right.
+    /// Responses were wrong, or none was right.
     CheckFailed,
-    /// The guest's machine was not what the clock needs.
+    /// The guest's machine is not what the clock needs.
     WrongMachine,
-    /// What was counted is no account of the window: marks missing or too many, or another length than the guest tells.
+    /// The count does not match the window: marks are missing or too many, or its length differs from the guest's.
     Miscounted,
-    /// The arm's kernel has no such setting, or takes no such value: it will not the next time either.
+    /// The arm's kernel does not have a setting, or refuses its value. A retry would fail as well.
     SettingRefused,
     /// The arm's scheduler could not be loaded, was ejected by the kernel, or did not schedule all tasks.
     SchedulerFailed,

@@ -1,8 +1,7 @@
-//! What a guest measured, checked once, so that nobody behind need ask again.
+//! Checks results of a guest, so that later code can rely on them.
 //!
-//! Two borders use it: `session`, before anything is recorded, and `rundir`, because a directory may have been
-//! written by somebody else. JSON itself has no infinite numbers, and histograms are
-//! checked where they are read (`latency`).
+//! `session` checks everything before it is recorded, and `rundir` when it loads a run, because another program may have written the
+//! directory. JSON has no infinite numbers, and histograms are checked when they are parsed (`latency`).
 
 mod path;
 
@@ -10,7 +9,7 @@ use std::collections::BTreeSet;
 
 use crate::check::{
     COUNT_LIMIT, Checked, Counts as _, FIGURES, NAMES, WORDS_BYTES, count, counts, is_measurable,
-    is_name, long, most, quoted, words,
+    is_name, length, most, quoted, short_text,
 };
 use crate::counters;
 use crate::counters::Counters;
@@ -25,28 +24,28 @@ use crate::metric::{Figure, MetricSpec, Role};
 use crate::trial::{Measurement, Outcome};
 use base::input::text;
 
-/// Most counts of a disturbance, and longest account of why there was none, in bytes.
+/// Most counts of a disturbance, and longest error of one that was impossible, in bytes.
 const EFFECTS: usize = 16;
 const WHY_BYTES: usize = 200;
 
 /// Most points of a curve.
 const POINTS: usize = 10_000;
 
-/// Longest top of a defect, in bytes: a service's name before a sentence.
+/// Longest top of a defect, in bytes: a service's name and a sentence.
 const TOP_BYTES: usize = 512;
 
 /// Longest key and value of a fact, in bytes.
 const KEY_BYTES: usize = 4 << 10;
 const VALUE_BYTES: usize = 256 << 10;
 
-/// Longest account of a failure, in bytes: it has the last lines of logs.
+/// Longest description of a failure, in bytes; it includes the last lines of logs.
 pub const DETAIL_BYTES: usize = 64 << 10;
 
 fn figures(figures: &mut [Figure]) -> Checked {
     most("figures", figures.len(), FIGURES)?;
     let mut names = BTreeSet::new();
     for (index, Figure { spec, value }) in figures.iter_mut().enumerate() {
-        // All by name: a new field must be thought of here.
+        // All fields by name, so that a new one is not forgotten.
         let MetricSpec {
             name,
             unit,
@@ -54,9 +53,9 @@ fn figures(figures: &mut [Figure]) -> Checked {
             role,
         } = spec;
         is_name("figure", name)?;
-        words("unit", unit)?;
+        short_text("unit", unit)?;
         is_measurable(name, *value)?;
-        // Figures are found by name: of two of one name the second would pass unseen.
+        // Figures are looked up by name, so a second one would be ignored.
         if !names.insert(&*name) {
             return Err(format!("two figures have one name: {name}"));
         }
@@ -79,8 +78,8 @@ fn curves(curves: &mut [Curve]) -> Checked {
             points,
         } = curve;
         is_name("curve", name)?;
-        words("unit", unit)?;
-        words("axis", axis)?;
+        short_text("unit", unit)?;
+        short_text("axis", axis)?;
         most(&format!("points of curve {name}"), points.len(), POINTS)?;
         for point in points {
             is_measurable(name, point.at)?;
@@ -93,8 +92,7 @@ fn curves(curves: &mut [Curve]) -> Checked {
     Ok(())
 }
 
-/// What was done to the system on purpose: no more of it than a plan may ask for.
-/// A disturbance that has begun, and has ended no earlier.
+/// Checks a disturbance that has begun.
 pub fn begun_disturbance(begun: &mut BegunDisturbance) -> Checked {
     let BegunDisturbance {
         name,
@@ -134,7 +132,7 @@ fn disturbances(records: &mut [DisturbanceRecord]) -> Checked {
             }
             Effect::Impossible { why } => {
                 *why = text::cut(why, WHY_BYTES).to_string();
-                words("why", why)?;
+                short_text("why", why)?;
             }
         }
         if let Some(service) = service {
@@ -152,17 +150,17 @@ fn disturbances(records: &mut [DisturbanceRecord]) -> Checked {
     Ok(())
 }
 
-/// Seconds of what the clients saw, in their order.
+/// Checks a timeline of the clients.
 pub(crate) fn seconds(timeline: &[Second]) -> Checked {
     let mut last_ms = 0;
-    for each in timeline {
-        second(each, last_ms)?;
-        last_ms = each.at_ms;
+    for point in timeline {
+        second(point, last_ms)?;
+        last_ms = point.at_ms;
     }
     Ok(())
 }
 
-/// A second of what the clients saw, and that it does not come before the one before it.
+/// Checks a second of the clients' timeline; it must not be earlier than `last_ms`, the second before it.
 pub fn second(second: &Second, last_ms: u64) -> Checked {
     let Second {
         at_ms,
@@ -201,7 +199,7 @@ pub fn second(second: &Second, last_ms: u64) -> Checked {
     ])
 }
 
-/// The system over a second, and that it does not come before the one before it.
+/// Checks a sample of the system; it must not be earlier than `last_ms`, the sample before it.
 pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
     let Sample {
         at_ms,
@@ -250,7 +248,7 @@ pub fn sample(sample: &Sample, last_ms: i64) -> Checked {
     services.iter().try_for_each(service)
 }
 
-/// What may grow, and that it does not come before what was read before it.
+/// Checks a reading of counters; it must not be earlier than `last_ms`, the reading before it.
 pub fn counters(counters: &Counters, last_ms: i64) -> Checked {
     let Counters {
         at_ms,
@@ -268,7 +266,7 @@ pub fn counters(counters: &Counters, last_ms: i64) -> Checked {
         most("counters", named.len(), counters::MOST)?;
         for (name, number) in named {
             is_name("counter", name)?;
-            long("a counter's name", name, counters::NAME_BYTES)?;
+            length("a counter's name", name, counters::NAME_BYTES)?;
             count(name, *number)?;
         }
     }
@@ -278,7 +276,7 @@ pub fn counters(counters: &Counters, last_ms: i64) -> Checked {
 fn service(service: &ServiceUse) -> Checked {
     let ServiceUse {
         service,
-        // Of 32 bits: no sum of them is too large.
+        // With 32 bits, sums cannot overflow.
         processes: _,
         threads: _,
         user_ms,
@@ -293,7 +291,7 @@ fn service(service: &ServiceUse) -> Checked {
     ])
 }
 
-/// Checks facts, or a part of them, and cleans their values.
+/// Checks facts, or a part of them, and removes control characters from their values.
 pub fn facts(facts: &mut Facts) -> Checked {
     let Facts {
         version: _,
@@ -306,22 +304,22 @@ pub fn facts(facts: &mut Facts) -> Checked {
         if key.len() > KEY_BYTES || text::clean_line(key) != *key {
             return Err(format!("not the name of a fact: {}", quoted(key)));
         }
-        long(key, value, VALUE_BYTES)?;
+        length(key, value, VALUE_BYTES)?;
         *value = text::clean(value);
     }
     for line in boot_log {
-        long("line of the boot log", line, VALUE_BYTES)?;
+        length("line of the boot log", line, VALUE_BYTES)?;
         *line = text::clean_line(line);
     }
     Ok(())
 }
 
-/// An account of a failure as it may be shown: cut and cleaned.
-pub fn detail(said: &str) -> String {
-    text::clean(text::cut(said, DETAIL_BYTES))
+/// Shortens the description of a failure, and removes control characters.
+pub fn detail(text: &str) -> String {
+    text::clean(text::cut(text, DETAIL_BYTES))
 }
 
-/// A defect: its texts bounded and cleaned, its times in order.
+/// Checks a defect, and removes control characters from its texts.
 pub fn defect(defect: &mut FoundDefect) -> Checked {
     let FoundDefect {
         source: _,
@@ -334,7 +332,7 @@ pub fn defect(defect: &mut FoundDefect) -> Checked {
         ok_per_s,
         lines,
     } = defect;
-    long("top of a defect", top, TOP_BYTES)?;
+    length("top of a defect", top, TOP_BYTES)?;
     *top = text::clean_line(top);
     if !(1..=COUNT_LIMIT).contains(count) {
         return Err(format!("defect told so often: {count}"));
@@ -359,13 +357,13 @@ pub fn defect(defect: &mut FoundDefect) -> Checked {
     }
     most("lines of a defect", lines.len(), defects::LINES)?;
     for line in lines {
-        long("line of a defect", line, defects::LINE_BYTES)?;
+        length("line of a defect", line, defects::LINE_BYTES)?;
         *line = text::clean_line(line);
     }
     Ok(())
 }
 
-/// How an attempt ended.
+/// Checks the outcome of an attempt, and removes control characters from its texts.
 pub fn outcome(outcome: &mut Outcome) -> Checked {
     match outcome {
         Outcome::Measured(measurement) => self::measurement(measurement),
@@ -383,7 +381,7 @@ pub fn outcome(outcome: &mut Outcome) -> Checked {
     }
 }
 
-/// Checks what a guest measured, and what the host adds to it; takes what a terminal would obey out of its texts.
+/// Checks a measurement by guest and host, and removes control characters from its texts.
 pub fn measurement(measurement: &mut Measurement) -> Checked {
     let Measurement {
         figures,
@@ -405,7 +403,7 @@ pub fn measurement(measurement: &mut Measurement) -> Checked {
     self::figures(figures)?;
     self::curves(curves)?;
     let mut instructions = instructions.iter_mut();
-    instructions.try_for_each(|counted| self::instructions(counted))?;
+    instructions.try_for_each(|instructions| self::instructions(instructions))?;
     let mut counters = hardware_counters.iter_mut();
     counters.try_for_each(self::hardware_counters)?;
     load.iter_mut().try_for_each(LoadResult::check)?;
@@ -413,8 +411,8 @@ pub fn measurement(measurement: &mut Measurement) -> Checked {
     self::disturbances(disturbances)?;
     self::usage(usage)?;
     counts(&[("boot_ms", *boot_ms), ("spin_ns", *spin_ns)])?;
-    words("kernel", kernel)?;
-    words("server", server)?;
+    short_text("kernel", kernel)?;
+    short_text("server", server)?;
     let release = kernel.split(' ').next().unwrap_or_default();
     if !text::is_release(release) {
         return Err(format!("not a kernel's release: {}", quoted(release)));
@@ -422,10 +420,10 @@ pub fn measurement(measurement: &mut Measurement) -> Checked {
     Ok(())
 }
 
-/// Most control groups that are kept apart, as the plugin does.
+/// Most control groups, as in the plugin.
 const GROUPS: usize = 257;
 
-/// Most steps of a ramp, as the plugin marks them.
+/// Most steps of a ramp, as in the plugin.
 const STEPS: usize = 4096;
 
 fn instructions(instructions: &mut Instructions) -> Checked {
@@ -441,10 +439,10 @@ fn instructions(instructions: &mut Instructions) -> Checked {
     } = instructions;
     most("control groups", groups.len(), GROUPS)?;
     most("steps", steps.len(), STEPS)?;
-    let each = std::iter::once(&*window)
+    let all = std::iter::once(&*window)
         .chain(&*steps)
         .chain(groups.values());
-    for executed in each {
+    for executed in all {
         if executed.iterations() > executed.instructions {
             return Err("more iterations of string instructions than instructions".into());
         }
@@ -454,7 +452,7 @@ fn instructions(instructions: &mut Instructions) -> Checked {
         ])?;
     }
     for name in groups.keys() {
-        long("control group", name, WORDS_BYTES)?;
+        length("control group", name, WORDS_BYTES)?;
     }
     counts(&[
         ("window_ns", *window_ns),
@@ -464,7 +462,7 @@ fn instructions(instructions: &mut Instructions) -> Checked {
     self::curves(curves)
 }
 
-/// Most services whose events are counted.
+/// Most services with event counts.
 const SERVICES: usize = 256;
 
 fn hardware_counters(counters: &mut HardwareCounters) -> Checked {
@@ -477,7 +475,7 @@ fn hardware_counters(counters: &mut HardwareCounters) -> Checked {
             }
             event_counts(window.system)
         }
-        HardwareCounters::Missing(NoCounters::Failed { error }) => words("error", error),
+        HardwareCounters::Missing(NoCounters::Failed { error }) => short_text("error", error),
         HardwareCounters::Missing(
             NoCounters::NoUnit
             | NoCounters::Refused { paranoid: _ }
@@ -589,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_is_refused() {
+    fn figures_that_cannot_be_compared_are_refused() {
         assert_eq!(measurement(&mut good()), Ok(()));
         for (value, why) in [
             (f64::NAN, "figure is not a number: time"),
@@ -602,12 +600,12 @@ mod tests {
             |result| result.figures.push(figure("time", 2.0)),
             "two figures have one name: time",
         );
-        let odd = Point {
+        let nan = Point {
             at: 1.0,
             value: f64::NAN,
         };
         refused(
-            |result| result.curves = vec![curve(vec![odd])],
+            |result| result.curves = vec![curve(vec![nan])],
             "figure is not a number: ramp",
         );
         refused(
@@ -621,7 +619,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_events_are_numbers_and_shares() {
+    fn event_counts_are_checked() {
         let with = |change: fn(&mut EventCounts)| {
             move |result: &mut Measurement| {
                 let mut window = CountedWindow::default();
@@ -647,7 +645,7 @@ mod tests {
     }
 
     #[test]
-    fn each_host_of_the_clients_and_the_servers_have_an_end_of_the_network() {
+    fn there_is_one_network_end_per_client_host_and_one_of_the_servers() {
         let end = NetworkEnd {
             side: Side::Clients,
             segments_sent: 1,
@@ -672,7 +670,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_lists_have_an_end() {
+    fn names_and_lists_are_bounded() {
         refused(
             |result| result.figures[0].spec.name = "\u{1b}[2Jtime".into(),
             "not a name of figure: \"time\"",
@@ -699,7 +697,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_is_no_path() {
+    fn a_release_must_not_be_a_path() {
         for release in ["../../etc", "6.1..2", "", "6.1/x"] {
             let why = format!("not a kernel's release: {release:?}");
             refused(|result| result.kernel = format!("{release} #1"), &why);
@@ -731,7 +729,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_is_bounded_and_time_does_not_go_back() {
+    fn a_sample_is_bounded_and_ordered() {
         let at = |at_ms| Sample {
             at_ms,
             ..Sample::default()
@@ -741,17 +739,17 @@ mod tests {
             sample(&at(-1), 0),
             Err("samples go back: -1 ms after 0 ms".into())
         );
-        let mut greedy = at(0);
-        greedy.memory.total_bytes = 1 << 60;
-        assert!(sample(&greedy, 0).unwrap_err().contains("total_bytes"));
-        let mut named = at(0);
-        named.tcp.insert("\u{7}".into(), 1);
-        assert!(sample(&named, 0).unwrap_err().contains("name of tcp"));
+        let mut large = at(0);
+        large.memory.total_bytes = 1 << 60;
+        assert!(sample(&large, 0).unwrap_err().contains("total_bytes"));
+        let mut misnamed = at(0);
+        misnamed.tcp.insert("\u{7}".into(), 1);
+        assert!(sample(&misnamed, 0).unwrap_err().contains("name of tcp"));
         assert!(sample(&at(i64::MIN), i64::MIN).is_err());
     }
 
     #[test]
-    fn texts_lose_what_a_terminal_would_obey() {
+    fn control_characters_are_removed() {
         let mut result = good();
         result.server = "\u{1b}]0;owned\u{7}nginx".into();
         measurement(&mut result).unwrap();

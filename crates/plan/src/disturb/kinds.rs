@@ -1,6 +1,6 @@
-//! What is done: the kinds, their keys and what the machine can do of them.
+//! The kinds of disturbances, their keys, and the machines that support them.
 
-use super::{DisturbanceKind, Ground};
+use super::{DisturbContext, DisturbanceKind};
 use crate::fields::Fields;
 use crate::{Clock, MachineKind};
 use base::input::problem::remedy_among;
@@ -10,8 +10,11 @@ use strum::VariantNames;
 /// Longest step of the clock, in milliseconds: a day.
 const MOST_STEP_MS: i64 = 24 * 3600 * 1000;
 
-/// A kind with its own keys, if the machine can do it.
-pub(super) fn read_kind(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKind> {
+/// Reads a kind with its keys, and refuses one that the machine does not support.
+pub(super) fn read_kind(
+    table: &Fields<'_>,
+    context: &DisturbContext<'_>,
+) -> Option<DisturbanceKind> {
     if !table.has("kind") {
         table.missing("kind", "\"loss\"");
     }
@@ -28,8 +31,8 @@ pub(super) fn read_kind(table: &Fields<'_>, ground: &Ground<'_>) -> Option<Distu
         "delay" => read_delay(table)?,
         "link-down" => DisturbanceKind::LinkDown,
         "disk-full" => DisturbanceKind::DiskFull,
-        "memory" => read_memory(table, ground)?,
-        "cpu-offline" => read_cpu(table, ground)?,
+        "memory" => read_memory(table, context)?,
+        "cpu-offline" => read_cpu(table, context)?,
         "clock-step" => read_step(table)?,
         "kill-worker" => DisturbanceKind::KillWorker,
         "syn-flood" => DisturbanceKind::SynFlood {
@@ -46,14 +49,14 @@ pub(super) fn read_kind(table: &Fields<'_>, ground: &Ground<'_>) -> Option<Distu
             return None;
         }
     };
-    check_machine(table, &kind, ground.machine.kind);
+    check_machine(table, &kind, context.machine.kind);
     Some(kind)
 }
 
-/// What outlives the agent, or is felt by others, is done to guests alone.
+/// Refuses disturbances that outlive the agent, or affect other programs, except in guests.
 fn check_machine(table: &Fields<'_>, kind: &DisturbanceKind, machine: MachineKind) {
     match machine {
-        MachineKind::Local | MachineKind::Ssh if !kind.is_of_trial() => {
+        MachineKind::Local | MachineKind::Ssh if !kind.affects_only_trial() => {
             let what = format!(
                 "disturbance on a machine of kind \"{}\": {}",
                 machine.word(),
@@ -63,7 +66,7 @@ fn check_machine(table: &Fields<'_>, kind: &DisturbanceKind, machine: MachineKin
                 "write kind = \"qemu\" in [machine]: it would be felt by more than the trial";
             table.wrong("kind", what, remedy);
         }
-        // Nobody can reach into systems on the network, which is told once.
+        // `check_context` refuses systems on the network.
         MachineKind::Qemu | MachineKind::Local | MachineKind::Ssh | MachineKind::Url => {}
     }
 }
@@ -113,17 +116,17 @@ fn read_delay(table: &Fields<'_>) -> Option<DisturbanceKind> {
     })
 }
 
-fn read_memory(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKind> {
+fn read_memory(table: &Fields<'_>, context: &DisturbContext<'_>) -> Option<DisturbanceKind> {
     if !table.has("size") {
         table.missing("size", "\"256MiB\"");
     }
     let bytes = table.read("size", units::bytes)?;
-    let all = ground.machine.memory_bytes;
-    if bytes == 0 || (bytes >= all && ground.machine.kind == MachineKind::Qemu) {
+    let memory_bytes = context.machine.memory_bytes;
+    if bytes == 0 || (bytes >= memory_bytes && context.machine.kind == MachineKind::Qemu) {
         let what = format!("size out of range: {}", units::show_bytes(bytes));
         let remedy = format!(
             "write more than 0 and less than the guest has, {}",
-            units::show_bytes(all)
+            units::show_bytes(memory_bytes)
         );
         table.wrong("size", what, remedy);
         return None;
@@ -131,18 +134,19 @@ fn read_memory(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKin
     Some(DisturbanceKind::Memory { bytes })
 }
 
-/// The CPU that goes: each arm must have it, and one more.
-fn read_cpu(table: &Fields<'_>, ground: &Ground<'_>) -> Option<DisturbanceKind> {
-    let own = ground.arms.iter().filter_map(|arm| arm.cpus);
-    let fewest = own.min().unwrap_or(ground.machine.cpus);
-    if ground.machine.kind == MachineKind::Qemu && fewest < 2 {
+/// Reads the CPU to take offline. Each arm must have it, and CPU 0, which stays online.
+fn read_cpu(table: &Fields<'_>, context: &DisturbContext<'_>) -> Option<DisturbanceKind> {
+    let arm_cpus = context.arms.iter().filter_map(|arm| arm.cpus);
+    let fewest = arm_cpus.min().unwrap_or(context.machine.cpus);
+    if context.machine.kind == MachineKind::Qemu && fewest < 2 {
         let what = format!("cpu-offline with so few CPUs: {fewest}");
-        let remedy = match ground.machine.clock {
+        let remedy = match context.machine.clock {
             Clock::Instructions => "remove it: counted instructions need one CPU",
             Clock::Auto | Clock::Wall => "write cpus = 2 in [machine], or remove it",
         };
         table.wrong("kind", what, remedy);
-        let _read = table.count("cpu", 0..=u64::MAX);
+        // Read, so that it is not reported as unknown.
+        let _ = table.count("cpu", 0..=u64::MAX);
         return None;
     }
     let last = u64::from(fewest.saturating_sub(1)).max(1);
@@ -158,12 +162,12 @@ fn read_step(table: &Fields<'_>) -> Option<DisturbanceKind> {
     if !table.has("step") {
         table.missing("step", "\"+30s\"");
     }
-    let step_ms = table.read("step", step)?;
+    let step_ms = table.read("step", parse_step)?;
     Some(DisturbanceKind::ClockStep { step_ms })
 }
 
-/// A duration with a sign before it.
-fn step(text: &str) -> Result<i64, String> {
+/// Parses a duration with an optional sign, in milliseconds.
+fn parse_step(text: &str) -> Result<i64, String> {
     let (sign, length) = match text.strip_prefix('-') {
         Some(length) => (-1, length),
         None => (1, text.strip_prefix('+').unwrap_or(text)),

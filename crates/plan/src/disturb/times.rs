@@ -1,46 +1,44 @@
-//! When it is done: at written instants, at regular ones, or at random ones that follow from the plan's seed.
+//! Times of disturbances: given ones, regular ones, or random ones from the plan's seed.
 
 use std::time::Duration;
 
-use super::{Ground, MOST_TIMES};
+use super::{DisturbContext, MOST_TIMES};
 use crate::fields::Fields;
 use base::input::units;
 
-/// A second before the first one: what service was like before it is told by the seconds before it.
+/// Earliest time: at least one undisturbed second is needed for comparison.
 const EARLIEST: Duration = Duration::from_secs(1);
 
-/// The three ways to write them.
+/// The alternative keys for times.
 const KEYS: [&str; 3] = ["at", "every", "random"];
 
-/// The key by which a table tells its times.
+/// The key for times that a table has.
 pub(super) fn key_of(table: &Fields<'_>) -> &'static str {
     KEYS.into_iter().find(|key| table.has(key)).unwrap_or("at")
 }
 
-/// Milliseconds since the window opened, ascending.
+/// Reads times in milliseconds since the window opened, ascending.
 pub(super) fn read_times(
     table: &Fields<'_>,
-    (name, length): (&str, Duration),
-    ground: &Ground<'_>,
+    name: &str,
+    length: Duration,
+    context: &DisturbContext<'_>,
 ) -> Option<Vec<u64>> {
-    let written: Vec<_> = KEYS.into_iter().filter(|key| table.has(key)).collect();
-    if let [_, second, ..] = *written {
-        let what = format!(
-            "times of a disturbance told twice: {}",
-            written.join(" and ")
-        );
+    let keys: Vec<_> = KEYS.into_iter().filter(|key| table.has(key)).collect();
+    if let [_, second, ..] = *keys {
+        let what = format!("times of a disturbance told twice: {}", keys.join(" and "));
         table.refuse(second, what, "keep one of them");
         return None;
     }
-    let window = ground.window();
-    let times = match written.first().copied() {
+    let window = context.window();
+    let times = match keys.first().copied() {
         None => {
             table.missing("at", "\"90s\", or every = \"5m\", or random = 3");
             return None;
         }
         Some("at") => read_at(table)?,
-        Some("every") => regular(table, length, window)?,
-        Some(_) => random(table, (name, length), ground)?,
+        Some("every") => read_every(table, length, window)?,
+        Some(_) => read_random(table, name, length, context)?,
     };
     let key = key_of(table);
     if let Some(early) = times.iter().find(|at| **at < EARLIEST) {
@@ -70,7 +68,7 @@ pub(super) fn read_times(
     Some(times.iter().map(|at| at.as_millis() as u64).collect())
 }
 
-/// One instant, or a list of them.
+/// Reads `at`: one time, or a list of them.
 fn read_at(table: &Fields<'_>) -> Option<Vec<Duration>> {
     if !table.is_list("at") {
         return table.read("at", units::duration).map(|at| vec![at]);
@@ -94,33 +92,33 @@ fn read_at(table: &Fields<'_>) -> Option<Vec<Duration>> {
     Some(times)
 }
 
-/// After each such time, as long as it ends within the window.
-fn regular(table: &Fields<'_>, length: Duration, window: Duration) -> Option<Vec<Duration>> {
+/// Reads `every`: its multiples at which a disturbance ends within the window.
+fn read_every(table: &Fields<'_>, length: Duration, window: Duration) -> Option<Vec<Duration>> {
     let every = table.read("every", units::duration)?;
     if every <= length {
         let what = format!("every not above for: {}", units::show_duration(every));
         table.wrong("every", what, "let it end before it begins again");
         return None;
     }
-    let times = (1..).map(|place| every.saturating_mul(place));
+    let times = (1..).map(|number| every.saturating_mul(number));
     let times = times.take_while(|at| at.saturating_add(length) <= window);
-    // One more than can be, so that too many are seen.
+    // One more than allowed, so that the limit is noticed.
     let times: Vec<_> = times.take(MOST_TIMES + 1).collect();
-    // The first one is beyond the window, which is told as of any other.
+    // If even the first ends after the window, it is returned, and refused like any other.
     Some(if times.is_empty() { vec![every] } else { times })
 }
 
-/// One in each of so many equal parts of the window, at whole seconds: what they are follows from seed and name.
-fn random(
+/// Reads `random`: one time in each of `count` equal parts of the window, at whole seconds that follow from seed and name.
+fn read_random(
     table: &Fields<'_>,
-    (name, length): (&str, Duration),
-    ground: &Ground<'_>,
+    name: &str,
+    length: Duration,
+    context: &DisturbContext<'_>,
 ) -> Option<Vec<Duration>> {
     let count = table.count("random", 1..=MOST_TIMES as u64)?;
-    let window = ground.window().as_secs();
-    let (part, length) = (window / count, length.as_secs_f64().ceil() as u64);
-    // The first part has a second before its earliest.
-    let Some(room) = part.checked_sub(length + EARLIEST.as_secs()) else {
+    let window_s = context.window().as_secs();
+    let (part_s, length_s) = (window_s / count, length.as_secs_f64().ceil() as u64);
+    let Some(spare_s) = part_s.checked_sub(length_s + EARLIEST.as_secs()) else {
         let what = format!("no room for so many in the window: random = {count}");
         table.wrong(
             "random",
@@ -132,15 +130,15 @@ fn random(
     let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
     });
-    let mut state = ground.seed ^ hash;
-    let times = (0..count).map(|place| {
-        let at = place * part + EARLIEST.as_secs() + bits(&mut state) % (room + 1);
-        Duration::from_secs(at)
+    let mut state = context.seed ^ hash;
+    let times = (0..count).map(|part| {
+        let at_s = part * part_s + EARLIEST.as_secs() + bits(&mut state) % (spare_s + 1);
+        Duration::from_secs(at_s)
     });
     Some(times.collect())
 }
 
-/// The generator of Steele, Lea and Flood (2014), as in `record::prng`, which this room may not use.
+/// `SplitMix64`, as in `record::prng`, on which this crate must not depend.
 fn bits(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;

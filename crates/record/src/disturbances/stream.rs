@@ -1,4 +1,4 @@
-//! Disturbances of a trial on their way into a file: each is written when it begins and when it ends.
+//! The file of a trial's disturbances: each is written when it begins and when it ends.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ use crate::streamed;
 #[derive(Debug)]
 pub struct DisturbanceStream {
     path: PathBuf,
-    /// None before the first word.
+    /// `None` before the first disturbance.
     file: Option<File>,
 }
 
@@ -26,7 +26,7 @@ impl DisturbanceStream {
         Self { path, file: None }
     }
 
-    /// Takes a word: it is in the file when this returns.
+    /// Appends a disturbance: it is in the file when this returns.
     pub fn push(&mut self, begun: &BegunDisturbance) -> Result<()> {
         let written = streamed::lines(std::slice::from_ref(begun));
         let written = written.and_then(|line| {
@@ -43,18 +43,22 @@ impl DisturbanceStream {
     }
 }
 
-/// Reads such a file, in the order in which they began. Each is what was told of it last; a line that was cut off at the end is left out.
+/// Reads such a file, in the order of the disturbances' beginnings. Each disturbance is as its last line has it; a torn last line is
+/// ignored.
 pub fn read_begun(dir: &Tree, name: &str) -> Result<Vec<BegunDisturbance>> {
     let path = dir.path().join(name);
-    let cannot = || format!("cannot read {}", path.display());
-    let mut lines = Reader::open(dir, name).with_context(cannot)?;
+    let cannot_read = || format!("cannot read {}", path.display());
+    let mut lines = Reader::open(dir, name).with_context(cannot_read)?;
     let (mut begun, mut parser, mut number) = (BTreeMap::new(), Parser::default(), 0);
-    while let Some(line) = lines.next().with_context(cannot)? {
+    while let Some(line) = lines.next().with_context(cannot_read)? {
         number += 1;
-        let one: BegunDisturbance = parser
+        let disturbance: BegunDisturbance = parser
             .parse(line)
             .with_context(|| format!("damaged file: {}:{number}", path.display()))?;
-        begun.insert((one.begin_ms, one.name.clone()), one);
+        begun.insert(
+            (disturbance.begin_ms, disturbance.name.clone()),
+            disturbance,
+        );
     }
     Ok(begun.into_values().collect())
 }
@@ -74,17 +78,17 @@ mod tests {
     }
 
     #[test]
-    fn what_had_begun_is_known_wherever_the_file_ends() {
+    fn a_torn_file_keeps_what_had_begun() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("disturbances.jsonl");
         let mut stream = DisturbanceStream::new(path.clone());
         assert!(!path.exists());
-        for one in [
+        for disturbance in [
             begun(1000, None),
             begun(1000, Some(3000)),
             begun(9000, None),
         ] {
-            stream.push(&one).unwrap();
+            stream.push(&disturbance).unwrap();
         }
         let known = [begun(1000, Some(3000)), begun(9000, None)];
         assert_eq!(

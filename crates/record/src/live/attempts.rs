@@ -1,6 +1,5 @@
-//! Which attempts at trials there are, from the journal.
+//! The attempts at trials so far, from the journal.
 
-use std::collections::BTreeSet;
 use std::time::SystemTime;
 
 use crate::journal::{Ending, Entry, Event};
@@ -14,18 +13,18 @@ pub struct Attempt {
     pub trial: Trial,
     /// Which attempt, counted from 1.
     pub attempt: u32,
-    /// What it is run for.
+    /// Its purpose.
     pub series: Series,
-    /// When it began.
+    /// When it started.
     pub begun: Option<SystemTime>,
-    /// When and how it ended; `None` while it is under way, and where it was cut off.
+    /// When and how it ended; `None` while it is running, and if it was interrupted.
     pub ended: Option<(Option<SystemTime>, Ending)>,
-    /// Whether its block was invalidated, so that it does not count.
+    /// Whether it does not count, because its block was invalidated.
     pub is_struck: bool,
 }
 
 impl Attempt {
-    /// Its directory below that of the run: `trials/007`, or `trials/007.2`.
+    /// Its directory relative to that of the run: `trials/007`, or `trials/007.2`.
     pub fn place(&self) -> String {
         let (folder, number) = (self.series.folder(), self.trial.number);
         match self.attempt {
@@ -34,66 +33,70 @@ impl Attempt {
         }
     }
 
-    /// Whether it gave figures.
+    /// Whether it was measured.
     pub fn is_measured(&self) -> bool {
         matches!(self.ended, Some((_, Ending::Measured)))
     }
 }
 
-/// What an attempt that is under way does, as far as its files show it.
+/// Activity of a running attempt, as far as its files show it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Activity {
-    /// It boots, or is set up: nothing of the load was told yet.
+    /// It boots or is set up; the load has not begun.
     Starting,
-    /// The load runs, not counted.
+    /// Warm-up of the load.
     WarmingUp,
-    /// The load runs and counts.
+    /// The load in the window.
     Measuring {
-        /// Seconds of the window that are over.
+        /// Seconds of the window so far.
         second: f64,
-        /// Seconds that the window has; `None` where a program runs to its end.
+        /// Length of the window in seconds; `None` if a program runs to its end.
         of_s: Option<f64>,
     },
     /// The window is over; facts are collected.
     Ending,
 }
 
-/// All attempts in the order in which they began. What was under way when a run was interrupted is begun anew, and is not here.
+/// All attempts in the order of their starts. Interrupted ones are left out, because a resumed run starts them again.
 pub(crate) fn of(entries: &[Entry]) -> Vec<Attempt> {
-    let mut all: Vec<Attempt> = Vec::new();
+    let mut attempts: Vec<Attempt> = Vec::new();
     for entry in entries {
         match &entry.event {
             Event::Started { trial, attempt } => {
-                all.push(begun(entry, trial, *attempt, Series::Judged));
+                attempts.push(started(entry, trial, *attempt, Series::Judged));
             }
             Event::Profiling { trial, attempt } => {
-                all.push(begun(entry, trial, *attempt, Series::Profiled));
+                attempts.push(started(entry, trial, *attempt, Series::Profiled));
             }
             Event::Ended {
                 trial,
                 attempt,
                 ending,
                 ..
-            } => end(&mut all, entry, (trial, *attempt, Series::Judged), *ending),
+            } => end(
+                &mut attempts,
+                started(entry, trial, *attempt, Series::Judged),
+                *ending,
+            ),
             Event::Profiled {
                 trial,
                 attempt,
                 ending,
                 ..
             } => end(
-                &mut all,
-                entry,
-                (trial, *attempt, Series::Profiled),
+                &mut attempts,
+                started(entry, trial, *attempt, Series::Profiled),
                 *ending,
             ),
             Event::Invalidated { trials, .. } => {
-                let struck: BTreeSet<u32> = trials.iter().copied().collect();
-                for one in &mut all {
-                    one.is_struck |=
-                        one.series == Series::Judged && struck.contains(&one.trial.number);
+                for attempt in &mut attempts {
+                    attempt.is_struck |=
+                        attempt.series == Series::Judged && trials.contains(&attempt.trial.number);
                 }
             }
-            Event::Resumed { .. } | Event::Extended { .. } => all.retain(|one| one.ended.is_some()),
+            Event::Resumed { .. } | Event::Extended { .. } => {
+                attempts.retain(|attempt| attempt.ended.is_some());
+            }
             Event::Opened(_)
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
@@ -102,41 +105,32 @@ pub(crate) fn of(entries: &[Entry]) -> Vec<Attempt> {
             | Event::Closed { .. } => {}
         }
     }
-    all
+    attempts
 }
 
-fn begun(entry: &Entry, trial: &Trial, attempt: u32, series: Series) -> Attempt {
+fn started(entry: &Entry, trial: &Trial, attempt: u32, series: Series) -> Attempt {
     Attempt {
         trial: trial.clone(),
         attempt,
         series,
-        begun: at(entry),
+        begun: humantime::parse_rfc3339(&entry.at).ok(),
         ended: None,
         is_struck: false,
     }
 }
 
-fn end(
-    all: &mut Vec<Attempt>,
-    entry: &Entry,
-    (trial, attempt, series): (&Trial, u32, Series),
-    ending: Ending,
-) {
-    let same = |one: &&mut Attempt| {
-        one.trial.number == trial.number && one.attempt == attempt && one.series == series
+/// Ends an attempt. `at_end` is the attempt as if it had started at its end: skipped attempts have no start, and are added so.
+fn end(attempts: &mut Vec<Attempt>, mut at_end: Attempt, ending: Ending) {
+    let is_same = |known: &&mut Attempt| {
+        known.trial.number == at_end.trial.number
+            && known.attempt == at_end.attempt
+            && known.series == at_end.series
     };
-    let ended = Some((at(entry), ending));
-    match all.iter_mut().rev().find(same) {
-        Some(known) => known.ended = ended,
-        // One that is skipped is never begun.
-        None => all.push(Attempt {
-            begun: at(entry),
-            ended,
-            ..begun(entry, trial, attempt, series)
-        }),
+    let ended = Some((at_end.begun, ending));
+    if let Some(known) = attempts.iter_mut().rev().find(is_same) {
+        known.ended = ended;
+    } else {
+        at_end.ended = ended;
+        attempts.push(at_end);
     }
-}
-
-fn at(entry: &Entry) -> Option<SystemTime> {
-    humantime::parse_rfc3339(&entry.at).ok()
 }

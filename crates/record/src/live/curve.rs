@@ -3,10 +3,10 @@
 use crate::load::Second;
 use crate::thinned::{MOST_POINTS, Point as _};
 
-/// A second of load; of a long trial, where it is old, several as one.
+/// A second of load. In a long trial, older seconds are joined (`thinned`).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Point {
-    /// Its begin, in seconds since the window opened.
+    /// Its beginning, in seconds since the window opened.
     pub at_s: f64,
     /// Its length in seconds.
     pub length_s: f64,
@@ -14,7 +14,7 @@ pub struct Point {
     pub ok: u64,
     /// Requests that failed.
     pub faults: u64,
-    /// 99 % of them were answered within so many milliseconds; `None` where none was answered.
+    /// 99th percentile of their latency, in milliseconds; `None` without a response.
     pub p99_ms: Option<f64>,
 }
 
@@ -24,7 +24,7 @@ impl Point {
         self.ok as f64 / self.length_s.max(1e-3)
     }
 
-    /// When it ends, in seconds since the window opened.
+    /// Its end, in seconds since the window opened.
     pub fn end_s(&self) -> f64 {
         self.at_s + self.length_s
     }
@@ -44,11 +44,11 @@ impl From<&Second> for Point {
     }
 }
 
-/// What the clients of one attempt saw, in the order of time.
+/// The clients' timeline of one attempt.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Curve {
     points: Vec<Point>,
-    /// The second that came last: another part of it may follow.
+    /// The last second, of which another part may follow.
     last: Option<Second>,
 }
 
@@ -61,7 +61,7 @@ impl Curve {
         }
     }
 
-    /// Takes a second. One that comes late is left out: the record has it.
+    /// Adds a second. A late one is left out; the record will have it.
     pub(crate) fn push(&mut self, second: Second) {
         match &mut self.last {
             Some(last) if last.at_ms == second.at_ms => {
@@ -71,7 +71,7 @@ impl Curve {
             }
             Some(last) if second.at_ms < last.at_ms => {}
             _ => {
-                // A file is written anew before it is twice as long as it may be when thinned; more than that is nobody's.
+                // The file is rewritten before it has twice the points of a thinned series, so a longer one is not bakeoff's.
                 if self.points.len() < 2 * MOST_POINTS {
                     self.points.push(Point::from(&second));
                     self.last = Some(second);
@@ -80,15 +80,15 @@ impl Curve {
         }
     }
 
-    /// All points in the order of time.
+    /// All points, ordered by time.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
 
-    /// The last second of which the next one tells that all of it has come; the only one where there is one.
+    /// The last complete second: while the attempt runs, the one before the last; or the only one.
     pub fn newest(&self) -> Option<&Point> {
         match &self.points[..] {
-            [.., whole, _] if self.last.is_some() => Some(whole),
+            [.., complete, _] if self.last.is_some() => Some(complete),
             points => points.last(),
         }
     }
@@ -99,7 +99,7 @@ impl Curve {
         faults.fold(0, u64::saturating_add)
     }
 
-    /// Seconds of the window that it tells of.
+    /// End of its last point, in seconds since the window opened.
     pub fn seen_s(&self) -> f64 {
         self.points.last().map_or(0.0, Point::end_s)
     }
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_a_second_are_one_point_with_the_quantile_of_both() {
+    fn parts_of_a_second_become_one_point_with_the_quantile_of_both() {
         let mut curve = Curve::default();
         for part in [second(0, 10, 1), second(0, 10, 50), second(1000, 4, 2)] {
             curve.push(part);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_second_is_one_that_is_whole() {
+    fn the_newest_second_is_a_complete_one() {
         let mut curve = Curve::default();
         assert_eq!(curve.newest(), None);
         curve.push(second(0, 10, 1));

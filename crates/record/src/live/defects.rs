@@ -1,4 +1,4 @@
-//! What an attempt has told of defects so far: lines of `defects.jsonl`, each a defect that is new or has changed.
+//! Defects of an attempt so far, from the lines of `defects.jsonl`: each is a new or changed defect.
 
 use base::input::text;
 use serde_json::Value;
@@ -6,61 +6,61 @@ use serde_json::Value;
 /// Most defects of one attempt.
 const MOST: usize = 2000;
 
-/// Most bytes of a text that is shown.
+/// Longest text to show, in bytes.
 const TEXT_BYTES: usize = 240;
 
-/// A defect, however often it came.
+/// A defect with all of its reports.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Seen {
-    /// What happened: `hung-task`.
+    /// Its kind: `hung-task`.
     pub kind: String,
-    /// `defect` or `notice`; empty where it is not told.
+    /// `defect` or `notice`; empty if unknown.
     pub severity: String,
-    /// Where: a function, a device, a program; empty where the kind says it all.
+    /// A function, a device, a program; empty if the kind is enough.
     pub top: String,
-    /// How often.
+    /// Number of reports.
     pub count: u64,
-    /// Who told: `kernel`, `console`, `service`; empty where it is not told.
+    /// `kernel`, `console` or `service`; empty if unknown.
     pub source: String,
-    /// When it was told first, in seconds since the window opened; `None` before that.
+    /// Time of the first report in seconds since the window opened; `None` before that.
     pub first_s: Option<f64>,
-    /// The same in seconds since the kernel started, where that is known.
+    /// Time of the first report in seconds since the kernel started, if known.
     pub since_boot_s: Option<f64>,
-    /// The first line that is more than blank.
+    /// Its first line that is not blank.
     pub line: String,
 }
 
 impl Seen {
-    /// Whether it is worth no more than a note.
+    /// Whether it is a notice only.
     pub fn is_notice(&self) -> bool {
         self.severity == "notice"
     }
 }
 
-/// Takes a line; `false` where it tells of no defect.
-pub(crate) fn take(seen: &mut Vec<Seen>, line: &[u8]) -> bool {
-    let Some(mut one) = serde_json::from_slice(line).ok().as_ref().and_then(read) else {
+/// Adds the defect of a line; `false` if the line contains none.
+pub(crate) fn take(defects: &mut Vec<Seen>, line: &[u8]) -> bool {
+    let Some(mut defect) = serde_json::from_slice(line).ok().as_ref().and_then(read) else {
         return false;
     };
-    let same = |known: &Seen| {
-        (&known.source, &known.kind, &known.top) == (&one.source, &one.kind, &one.top)
+    let is_same = |known: &Seen| {
+        (&known.source, &known.kind, &known.top) == (&defect.source, &defect.kind, &defect.top)
     };
-    match seen.iter().position(same) {
-        Some(place) => {
-            // Lines come with the first word alone.
-            if one.line.is_empty() {
-                one.line = std::mem::take(&mut seen[place].line);
+    match defects.iter().position(is_same) {
+        Some(index) => {
+            // Only the first report has lines.
+            if defect.line.is_empty() {
+                defect.line = std::mem::take(&mut defects[index].line);
             }
-            seen[place] = one;
+            defects[index] = defect;
         }
-        None if seen.len() < MOST => seen.push(one),
+        None if defects.len() < MOST => defects.push(defect),
         None => {}
     }
     true
 }
 
 fn read(value: &Value) -> Option<Seen> {
-    let text = |name: &str| shown(value[name].as_str().unwrap_or_default());
+    let text = |name: &str| clean(value[name].as_str().unwrap_or_default());
     let kind = Some(text("kind")).filter(|kind| !kind.is_empty())?;
     let seconds = |name: &str| Some(value["first"][name].as_u64()? as f64 / 1e3);
     let lines = value["lines"].as_array();
@@ -78,12 +78,12 @@ fn read(value: &Value) -> Option<Seen> {
         source: text("source"),
         first_s: seconds("window_ms"),
         since_boot_s: seconds("since_boot_ms"),
-        line: shown(first_line.unwrap_or_default()),
+        line: clean(first_line.unwrap_or_default()),
     })
 }
 
-fn shown(told: &str) -> String {
-    text::clean_line(text::cut(told, TEXT_BYTES))
+fn clean(text: &str) -> String {
+    text::clean_line(text::cut(text, TEXT_BYTES))
 }
 
 #[cfg(test)]
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_defect_that_comes_again_is_one_with_its_count() {
+    fn a_repeated_defect_is_listed_once_with_its_count() {
         let mut seen = Vec::new();
         let first = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":1,"first":{"window_ms":2500},"lines":["","INFO: task"]}"#;
         let again = br#"{"kind":"hung-task","severity":"defect","top":"fsync","count":3,"first":{"window_ms":2500,"since_boot_ms":9000}}"#;
@@ -102,15 +102,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_defect_is_passed_over() {
+    fn a_line_without_a_defect_is_ignored() {
         let mut seen = Vec::new();
         for line in [&b"{}"[..], b"[1]", b"half", b"{\"kind\":\"\"}"] {
             assert!(!take(&mut seen, line));
         }
         assert!(take(&mut seen, b"{\"kind\":\"oops\\u001b[31m\"}"));
-        assert_eq!(
-            seen[0].kind.chars().filter(|one| one.is_control()).count(),
-            0
-        );
+        assert!(!seen[0].kind.contains(char::is_control));
     }
 }

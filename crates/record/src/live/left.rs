@@ -1,4 +1,4 @@
-//! How long a run will take: from the trials that have ended, else from the one that is under way, else from the plan.
+//! Remaining time of a run: estimated from ended trials, else from the running one, else from the plan.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime};
@@ -10,40 +10,40 @@ use plan::Plan;
 
 use crate::live::Attempt;
 
-/// Seconds of load that must have been seen before a trial under way says how fast its clock is.
+/// Least seconds of load from which the speed of a running trial's clock is estimated.
 const SEEN_S: f64 = 10.0;
 
-/// Attempts at one trial.
+/// Most attempts at one trial.
 const ATTEMPTS: u32 = 2;
 
-/// Time left, on this host.
+/// Remaining host time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Left {
-    /// If the next test settles every verdict, and trials are as short as the shortest so far.
+    /// If the next interim check decides everything, and trials are as short as the shortest so far.
     pub least: Duration,
-    /// At the noise so far; `None` where nothing is tested yet.
+    /// At the noise so far; `None` before the first interim check with an estimate.
     pub likely: Option<Duration>,
     /// If all blocks are run, and trials are as long as the longest so far.
     pub most: Duration,
-    /// What that stands on.
+    /// Basis of the estimate.
     pub basis: Basis,
 }
 
-/// What an estimate stands on.
+/// Basis of an estimate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Basis {
-    /// So many trials that have ended.
+    /// Trials that have ended.
     Ended {
-        /// How many.
+        /// Number of trials.
         trials: u32,
     },
-    /// The trial that is under way: its clock against this host's.
+    /// The running trial: the speed of its clock on this host.
     UnderWay,
-    /// The lengths in the plan; boots are not in it.
+    /// The lengths in the plan, without boots.
     Planned,
 }
 
-/// Trials still to run, by how soon verdicts are settled.
+/// Number of trials still to run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Trials {
     least: f64,
@@ -59,10 +59,10 @@ struct Length {
     basis: Basis,
 }
 
-/// An attempt's place in `attempts` and the seconds of load, warm-up included, that were seen of it.
+/// Index of an attempt in `attempts`, and its seconds of load so far, warm-up included.
 pub(crate) type SeenLoad = (usize, f64);
 
-/// Time left of a run that goes on; `None` where it is over.
+/// Remaining time of a run; `None` if it is over or has not begun.
 pub(crate) fn of(
     plan: &Plan,
     entries: &[Entry],
@@ -76,9 +76,9 @@ pub(crate) fn of(
     let trials = trials(plan, entries, attempts);
     let length = length(plan, attempts, seen, now);
     let elapsed_s = elapsed_s(attempts, length.mean_s, now);
-    let jobs = at_a_time(attempts);
-    let left = |trials: f64, each_s: f64| {
-        Duration::from_secs_f64(((trials * each_s - elapsed_s) / jobs).clamp(0.0, 1e9))
+    let parallel = parallel_trials(attempts);
+    let left = |trials: f64, trial_s: f64| {
+        Duration::from_secs_f64(((trials * trial_s - elapsed_s) / parallel).clamp(0.0, 1e9))
     };
     Some(Left {
         least: left(trials.least, length.shortest_s),
@@ -88,12 +88,12 @@ pub(crate) fn of(
     })
 }
 
-/// Whether a run has ended, and was not given more blocks. A ceiling may have been measured since.
+/// Whether a run has ended and was not extended. Other entries may follow, such as a ceiling.
 fn is_closed(entries: &[Entry]) -> bool {
-    let mut back = entries.iter().rev();
-    let end =
-        back.find(|entry| matches!(entry.event, Event::Closed { .. } | Event::Extended { .. }));
-    end.is_some_and(|entry| matches!(entry.event, Event::Closed { .. }))
+    let mut reversed = entries.iter().rev();
+    let last =
+        reversed.find(|entry| matches!(entry.event, Event::Closed { .. } | Event::Extended { .. }));
+    last.is_some_and(|entry| matches!(entry.event, Event::Closed { .. }))
 }
 
 fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
@@ -114,10 +114,10 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
         most: 0.0,
     };
     for workload in &plan.workloads {
-        if undecided.is_some_and(|open| !open.contains(&workload.id)) {
+        if undecided.is_some_and(|ids| !ids.contains(&workload.id)) {
             continue;
         }
-        let (first_test, likely) = settled_after(looks, &workload.id, looked);
+        let (first_test, likely) = decided_after(looks, &workload.id, looked);
         let done = done(attempts, &workload.id, looked);
         let until = |blocks: u32| {
             let blocks = blocks.clamp(looked, most) - looked;
@@ -133,8 +133,8 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
     sum
 }
 
-/// The first block after which a workload is tested, and the one after which it is settled at the noise so far.
-fn settled_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u32>) {
+/// The first block after which a workload can be decided, and the one after which it is at the noise so far.
+fn decided_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u32>) {
     let (mut first, mut likely) = (0, None);
     for look in looks {
         let Look::Metric(look) = look;
@@ -153,28 +153,28 @@ fn settled_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u3
     (first, likely)
 }
 
-/// Trials of blocks after the last look that need no other attempt.
+/// Trials of blocks after the last interim check that need no further attempt.
 fn done(attempts: &[Attempt], workload: &str, looked: u32) -> f64 {
-    let over: BTreeSet<u32> = attempts
+    let numbers: BTreeSet<u32> = attempts
         .iter()
-        .filter(|one| one.series == Series::Judged && !one.is_struck)
-        .filter(|one| one.trial.workload == workload && one.trial.block > looked)
-        .filter(|one| match one.ended {
+        .filter(|attempt| attempt.series == Series::Judged && !attempt.is_struck)
+        .filter(|attempt| attempt.trial.workload == workload && attempt.trial.block > looked)
+        .filter(|attempt| match attempt.ended {
             Some((_, Ending::Measured | Ending::Skipped)) => true,
-            Some((_, Ending::Void(_))) => one.attempt >= ATTEMPTS,
+            Some((_, Ending::Void(_))) => attempt.attempt >= ATTEMPTS,
             None => false,
         })
-        .map(|one| one.trial.number)
+        .map(|attempt| attempt.trial.number)
         .collect();
-    over.len() as f64
+    numbers.len() as f64
 }
 
 fn length(plan: &Plan, attempts: &[Attempt], seen: &[SeenLoad], now: SystemTime) -> Length {
     let ended: Vec<f64> = attempts
         .iter()
-        .filter(|one| one.is_measured())
-        .filter_map(|one| Some((one.begun?, one.ended?.0?)))
-        .filter_map(|(from, to)| Some(to.duration_since(from).ok()?.as_secs_f64()))
+        .filter(|attempt| attempt.is_measured())
+        .filter_map(|attempt| Some((attempt.begun?, attempt.ended?.0?)))
+        .filter_map(|(begun, ended)| Some(ended.duration_since(begun).ok()?.as_secs_f64()))
         .collect();
     if !ended.is_empty() {
         return Length {
@@ -186,35 +186,37 @@ fn length(plan: &Plan, attempts: &[Attempt], seen: &[SeenLoad], now: SystemTime)
             },
         };
     }
-    let lengths = plan.workloads.iter().map(|one| one.length.as_secs_f64());
-    let planned_s = lengths.sum::<f64>() / plan.workloads.len().max(1) as f64;
-    let pace = seen.iter().find_map(|(index, seen_s)| {
+    let lengths = plan.workloads.iter().map(|workload| workload.length);
+    let planned_s = lengths.map(|length| length.as_secs_f64()).sum::<f64>()
+        / plan.workloads.len().max(1) as f64;
+    // Host seconds per second of load.
+    let slowdown = seen.iter().find_map(|(index, seen_s)| {
         let elapsed = now.duration_since(attempts[*index].begun?).ok()?;
         (*seen_s >= SEEN_S).then(|| elapsed.as_secs_f64() / seen_s)
     });
-    let (each_s, basis) = match pace {
-        Some(pace) => (planned_s * pace, Basis::UnderWay),
+    let (trial_s, basis) = match slowdown {
+        Some(slowdown) => (planned_s * slowdown, Basis::UnderWay),
         None => (planned_s, Basis::Planned),
     };
     Length {
-        shortest_s: each_s,
-        mean_s: each_s,
-        longest_s: each_s,
+        shortest_s: trial_s,
+        mean_s: trial_s,
+        longest_s: trial_s,
         basis,
     }
 }
 
-/// Time that trials under way have taken, none longer than a whole one.
+/// Time that running trials have taken, each at most a mean trial's.
 fn elapsed_s(attempts: &[Attempt], mean_s: f64, now: SystemTime) -> f64 {
-    let under_way = attempts.iter().filter(|one| one.ended.is_none());
-    let each = under_way.filter_map(|one| now.duration_since(one.begun?).ok());
-    each.map(|time| time.as_secs_f64().min(mean_s)).sum()
+    let running = attempts.iter().filter(|attempt| attempt.ended.is_none());
+    let elapsed = running.filter_map(|attempt| now.duration_since(attempt.begun?).ok());
+    elapsed.map(|time| time.as_secs_f64().min(mean_s)).sum()
 }
 
-/// How many run at a time: those that do now.
-fn at_a_time(attempts: &[Attempt]) -> f64 {
-    let under_way = attempts.iter().filter(|one| one.ended.is_none()).count();
-    under_way.max(1) as f64
+/// Number of trials that run at a time, which is the number that run now.
+fn parallel_trials(attempts: &[Attempt]) -> f64 {
+    let running = attempts.iter().filter(|attempt| attempt.ended.is_none());
+    running.count().max(1) as f64
 }
 
 #[cfg(test)]
@@ -280,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn before_anything_was_seen_the_plan_tells() {
+    fn the_plan_is_the_basis_at_first() {
         let entries = [started(1, 1, "2026-01-01T00:00:00Z")];
         let left = left(&entries, None, "2026-01-01T00:00:00Z").unwrap();
         assert_eq!(left.basis, Basis::Planned);
@@ -288,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_under_way_tells_how_fast_its_clock_is() {
+    fn a_running_trial_shows_the_speed_of_its_clock() {
         let entries = [started(1, 1, "2026-01-01T00:00:00Z")];
         let left = left(&entries, Some(30.0), "2026-01-01T00:01:00Z").unwrap();
         assert_eq!(left.basis, Basis::UnderWay);
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_trials_give_the_range_and_a_look_what_is_likely() {
+    fn ended_trials_give_the_range_and_an_interim_check_the_likely_time() {
         let mut entries = vec![
             started(1, 1, "2026-01-01T00:00:00Z"),
             ended(1, 1, "2026-01-01T00:01:00Z"),
@@ -339,12 +341,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_has_no_time_left() {
+    fn a_run_that_is_over_has_no_time_left() {
         let reason = crate::journal::CloseReason::Decided { blocks: 2 };
         let at = "2026-01-01T00:00:00Z";
         let mut entries = vec![entry(at, Event::Closed { reason })];
         assert_eq!(left(&entries, None, at), None);
-        // Its ceiling was measured again since.
+        // A ceiling may be measured after the end.
         let ceiling = Event::Ceiling {
             workload: "web-static".into(),
             cpus: None,

@@ -1,20 +1,20 @@
-//! The plans of a night: those that have no run yet among them.
+//! The plans of a nightly run, including those without a run.
 
 use crate::night::Night;
 use base::input::tree::Tree;
 
 use crate::live::Problem;
 
-/// A plan of a night.
+/// A plan of a nightly run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NightPlan {
     /// Its name, and that of its run directory.
     pub name: String,
-    /// Why it could not be run, or not to its end.
+    /// Why it could not be run or finished.
     pub failure: Option<String>,
 }
 
-/// The plans of the night in a directory, in the order in which they run; `None` where there is no night.
+/// The plans of the nightly run in a directory, in their order; `None` if the directory has none.
 ///
 /// # Errors
 /// Its list cannot be read.

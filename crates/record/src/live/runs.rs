@@ -9,7 +9,7 @@ use base::input::tree::Tree;
 
 use crate::live::Problem;
 
-/// Run directories by name: those below `dir` that hold a plan or a journal; or itself, where it is one. A link to a directory is none.
+/// Run directories by name: subdirectories of `dir` with a plan or a journal, or `dir` itself if it is a run. Symbolic links are ignored.
 pub fn directories(dir: impl Into<Tree>) -> Result<BTreeMap<String, Tree>, Problem> {
     let dir = dir.into();
     let path = dir.path();
@@ -19,8 +19,8 @@ pub fn directories(dir: impl Into<Tree>) -> Result<BTreeMap<String, Tree>, Probl
     })?;
     if rundir::is_run(&dir) {
         let name = |path: &Path| path.file_name()?.to_str().map(String::from);
-        let own = name(&path).or_else(|| name(&path.canonicalize().ok()?));
-        return Ok([(own.unwrap_or_else(|| "run".into()), dir)].into());
+        let name = name(&path).or_else(|| name(&path.canonicalize().ok()?));
+        return Ok([(name.unwrap_or_else(|| "run".into()), dir)].into());
     }
     let dirs = entries.into_iter().filter(|entry| entry.kind.is_dir());
     let named = dirs.filter_map(|entry| {

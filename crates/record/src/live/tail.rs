@@ -1,4 +1,4 @@
-//! Lines that were added to a file since it was last looked at.
+//! Lines added to a file since the last read.
 
 use std::fs::Metadata;
 use std::io::{self, ErrorKind, Read as _, Seek as _, SeekFrom};
@@ -9,30 +9,30 @@ use crate::journal::{LINE_BYTES, MOST_BYTES};
 use base::input::tree::Tree;
 use base::input::units::show_bytes;
 
-/// So much of a file is read at a look; what is left comes with the next.
-const PIECE_BYTES: u64 = 2 << 20;
+/// Most bytes per read; the rest follows with the next.
+const CHUNK_BYTES: u64 = 2 << 20;
 
-/// A file that grows, or that another takes the place of.
+/// A file that grows or is replaced.
 #[derive(Debug)]
 pub(crate) struct Tail {
     dir: Tree,
     name: String,
-    /// `None` before it was there.
-    place: Option<Place>,
+    /// `None` before it exists.
+    identity: Option<Identity>,
     offset: u64,
-    /// A line whose end was not there yet.
+    /// The beginning of an incomplete line.
     torn: Vec<u8>,
 }
 
-/// Device, inode and birth: the number of an inode is given to the next file at once.
-type Place = (u64, u64, Option<SystemTime>);
+/// Device, inode and creation time, as inode numbers are reused at once.
+type Identity = (u64, u64, Option<SystemTime>);
 
-/// What has come.
+/// Lines since the last read.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct News {
-    /// The lines are those of another file than before: what is known of the old one is void.
-    pub(crate) is_anew: bool,
-    /// Whole lines, without their ends.
+pub(crate) struct NewLines {
+    /// Whether the file was replaced: lines from earlier reads are no longer valid.
+    pub(crate) is_replaced: bool,
+    /// Whole lines, without line feeds.
     pub(crate) lines: Vec<Vec<u8>>,
 }
 
@@ -41,53 +41,55 @@ impl Tail {
         Self {
             dir: dir.into(),
             name: name.into(),
-            place: None,
+            identity: None,
             offset: 0,
             torn: Vec::new(),
         }
     }
 
-    /// What has come since the last look. A file that is not there has no lines.
-    pub(crate) fn read(&mut self) -> io::Result<News> {
+    /// Reads the lines since the last read. A missing file has no lines.
+    pub(crate) fn read(&mut self) -> io::Result<NewLines> {
         let mut file = match self.dir.open(&self.name) {
             Ok(file) => file,
-            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(self.gone()),
+            Err(why) if why.kind() == ErrorKind::NotFound => return Ok(self.reset()),
             Err(why) => return Err(why),
         };
-        let about = file.metadata()?;
-        if self.place == Some(place(&about)) && about.len() == self.offset {
-            return Ok(News::default());
+        let metadata = file.metadata()?;
+        let identity = Some(identity(&metadata));
+        if self.identity == identity && metadata.len() == self.offset {
+            return Ok(NewLines::default());
         }
-        if about.len() > MOST_BYTES {
+        if metadata.len() > MOST_BYTES {
             return Err(too_long("file", MOST_BYTES));
         }
-        let is_anew = self.place != Some(place(&about)) || about.len() < self.offset;
-        if is_anew {
-            (self.place, self.offset) = (Some(place(&about)), 0);
+        let is_replaced = self.identity != identity || metadata.len() < self.offset;
+        if is_replaced {
+            (self.identity, self.offset) = (identity, 0);
             self.torn.clear();
         }
         file.seek(SeekFrom::Start(self.offset))?;
-        let mut piece = std::mem::take(&mut self.torn);
-        self.offset += file.take(PIECE_BYTES).read_to_end(&mut piece)? as u64;
-        let whole = piece.iter().rposition(|byte| *byte == b'\n');
-        self.torn = piece.split_off(whole.map_or(0, |end| end + 1));
+        let mut chunk = std::mem::take(&mut self.torn);
+        self.offset += file.take(CHUNK_BYTES).read_to_end(&mut chunk)? as u64;
+        let last_end = chunk.iter().rposition(|byte| *byte == b'\n');
+        self.torn = chunk.split_off(last_end.map_or(0, |end| end + 1));
         if self.torn.len() as u64 > LINE_BYTES {
             self.torn = Vec::new();
             return Err(too_long("line", LINE_BYTES));
         }
-        let lines = piece.split(|byte| *byte == b'\n');
+        let lines = chunk.split(|byte| *byte == b'\n');
         let lines = lines.filter(|line| !line.is_empty()).map(Vec::from);
-        Ok(News {
-            is_anew,
+        Ok(NewLines {
+            is_replaced,
             lines: lines.collect(),
         })
     }
 
-    fn gone(&mut self) -> News {
-        let is_anew = self.place.is_some();
+    /// Starts over after the file was removed.
+    fn reset(&mut self) -> NewLines {
+        let is_replaced = self.identity.is_some();
         *self = Self::new(&self.dir, &self.name);
-        News {
-            is_anew,
+        NewLines {
+            is_replaced,
             lines: Vec::new(),
         }
     }
@@ -98,8 +100,8 @@ fn too_long(what: &str, most_bytes: u64) -> io::Error {
     io::Error::new(ErrorKind::FileTooLarge, what)
 }
 
-fn place(about: &Metadata) -> Place {
-    (about.dev(), about.ino(), about.created().ok())
+fn identity(metadata: &Metadata) -> Identity {
+    (metadata.dev(), metadata.ino(), metadata.created().ok())
 }
 
 #[cfg(test)]
@@ -109,35 +111,35 @@ mod tests {
 
     use super::*;
 
-    fn lines(news: &News) -> Vec<String> {
+    fn lines(new: &NewLines) -> Vec<String> {
         let text = |line: &Vec<u8>| String::from_utf8(line.clone()).unwrap();
-        news.lines.iter().map(text).collect()
+        new.lines.iter().map(text).collect()
     }
 
     #[test]
-    fn a_line_is_told_once_and_when_it_is_whole() {
+    fn a_line_is_returned_once_when_it_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
         let mut tail = Tail::new(dir.path(), "lines");
-        assert_eq!(tail.read().unwrap(), News::default());
+        assert_eq!(tail.read().unwrap(), NewLines::default());
         let mut file = OpenOptions::new()
             .create(true)
             .append(true)
             .open(&path)
             .unwrap();
         file.write_all(b"one\ntw").unwrap();
-        let news = tail.read().unwrap();
-        assert!(news.is_anew);
-        assert_eq!(lines(&news), ["one"]);
-        assert_eq!(tail.read().unwrap(), News::default());
+        let new = tail.read().unwrap();
+        assert!(new.is_replaced);
+        assert_eq!(lines(&new), ["one"]);
+        assert_eq!(tail.read().unwrap(), NewLines::default());
         file.write_all(b"o\nthree\n").unwrap();
-        let news = tail.read().unwrap();
-        assert!(!news.is_anew);
-        assert_eq!(lines(&news), ["two", "three"]);
+        let new = tail.read().unwrap();
+        assert!(!new.is_replaced);
+        assert_eq!(lines(&new), ["two", "three"]);
     }
 
     #[test]
-    fn another_file_in_its_place_is_read_from_its_begin() {
+    fn a_replaced_file_is_read_from_its_beginning() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lines");
         let mut tail = Tail::new(dir.path(), "lines");
@@ -145,18 +147,18 @@ mod tests {
         tail.read().unwrap();
         fs::write(dir.path().join("draft"), "b\nc\nd\n").unwrap();
         fs::rename(dir.path().join("draft"), &path).unwrap();
-        let news = tail.read().unwrap();
-        assert!(news.is_anew);
-        assert_eq!(lines(&news), ["b", "c", "d"]);
+        let new = tail.read().unwrap();
+        assert!(new.is_replaced);
+        assert_eq!(lines(&new), ["b", "c", "d"]);
         fs::write(&path, "e\n").unwrap();
-        assert!(tail.read().unwrap().is_anew);
+        assert!(tail.read().unwrap().is_replaced);
         fs::remove_file(&path).unwrap();
-        assert!(tail.read().unwrap().is_anew);
-        assert!(!tail.read().unwrap().is_anew);
+        assert!(tail.read().unwrap().is_replaced);
+        assert!(!tail.read().unwrap().is_replaced);
     }
 
     #[test]
-    fn what_is_no_file_is_an_error_and_not_waited_for() {
+    fn a_directory_is_an_error() {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("lines")).unwrap();
         let mut tail = Tail::new(dir.path(), "lines");

@@ -1,4 +1,4 @@
-//! One run: what its directory says now, and what is judged of it.
+//! One watched run: the state of its directory, and its judgement so far.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,35 +21,35 @@ use crate::live::{
     Activity, Attempt, Curve, Eyes, Left, MEASURED_PACE, PACE, Seen, attempts, defects, left,
 };
 
-/// Judging takes at most one part in so many of the time.
-const JUDGING_SHARE: u32 = 20;
+/// Judging pauses for this many times its cost, so that it takes at most a twentieth of the time.
+const PAUSE_FACTOR: u32 = 20;
 
-/// What cannot be loaded is tried again after so long, if nothing has changed.
-const AGAIN: Duration = Duration::from_secs(30);
+/// Least time until a run that could not be loaded is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_secs(30);
 
-/// How a run stands.
+/// State of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum State {
-    /// There is no such directory yet, or nothing in it.
+    /// The directory does not exist yet, or is empty.
     #[strum(serialize = "not there yet")]
     NotThere,
     /// It has a plan and nothing else.
     #[strum(serialize = "not begun")]
     NotBegun,
-    /// A bakeoff is at it.
+    /// A bakeoff process is working on it.
     Running,
-    /// It is not over, and can be gone on with.
+    /// It is not over and can be resumed.
     Interrupted,
     /// It is over, and all arms are decided.
     Finished,
-    /// It is over, and an arm is not decided.
+    /// It is over, and an arm is undecided.
     Undecided,
-    /// It is over because an arm gave no figures.
+    /// It is over because all trials of the baseline, or of all other arms, failed.
     Failed,
     /// It cannot be read.
     Damaged,
-    /// It was there, and is not any more.
+    /// It was removed.
     Gone,
 }
 
@@ -59,82 +59,82 @@ impl State {
         self.into()
     }
 
-    /// Whether it is over, so that nothing will change by itself.
+    /// Whether the run is over.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Finished | Self::Undecided | Self::Failed)
     }
 }
 
-/// What keeps a directory from being read, with its place.
+/// Why a directory cannot be read, with the path.
 pub type Problem = String;
 
-/// What a directory says.
+/// State of a directory at one time.
 #[derive(Clone)]
 pub struct Snapshot {
     /// The directory's name.
     pub name: String,
-    /// How the run stands.
+    /// State of the run.
     pub state: State,
-    /// What cannot be read of it.
+    /// Why it cannot be read.
     pub problem: Option<Problem>,
-    /// Whether trials run on this very host now, so that watching disturbs them.
+    /// Whether trials run on this host now, so that watching disturbs them.
     pub is_measured_here: bool,
-    /// Its plan, as soon as that can be read.
+    /// Its plan, as soon as it is readable.
     pub plan: Option<Arc<Plan>>,
-    /// The run as far as it is judged, and the verdict so far.
+    /// The run as it was judged last, and the judgement.
     pub judged: Option<Arc<(Run, Judgement)>>,
-    /// Whether what is judged is all that the journal has.
+    /// Whether the judgement covers everything in the journal.
     pub is_judged_whole: bool,
-    /// Blocks that were looked at.
+    /// Blocks at the last interim check.
     pub blocks: u32,
-    /// All attempts in the order in which they began.
+    /// All attempts in the order of their starts.
     pub attempts: Vec<Attempt>,
-    /// For each arm that was tried, its newest attempt, in the order of the plan.
+    /// The newest attempt of each arm, in the order of the plan.
     pub arms: Vec<ArmNow>,
-    /// Time left, while it goes on.
+    /// Remaining time, while it is running.
     pub left: Option<Left>,
-    /// The journal.
+    /// Entries of the journal.
     pub entries: Arc<Vec<Entry>>,
-    /// Defects, each with its arm and the number of its trial, in the order of the trials.
+    /// Defects, each with its arm and its trial's number, in the order of the trials.
     pub defects: Vec<(String, u32, Seen)>,
-    /// When it was looked at.
+    /// Time of the snapshot.
     pub at: SystemTime,
 }
 
 /// The newest attempt of an arm.
 #[derive(Debug, Clone)]
 pub struct ArmNow {
-    /// The arm's place in the plan.
+    /// The arm's index in the plan.
     pub place: usize,
-    /// Which attempt.
+    /// The attempt.
     pub attempt: Attempt,
-    /// What it does; `None` once it has ended, or where nobody runs it.
+    /// Its activity; `None` once it has ended, and if the run was interrupted.
     pub activity: Option<Activity>,
-    /// What its clients saw.
+    /// The clients' timeline.
     pub curve: Arc<Curve>,
-    /// The system's last second, while it is under way.
+    /// The newest sample of the system, while it is running.
     pub sample: Option<Sample>,
 }
 
-/// What an attempt has told of defects, as far as that is read.
-struct Told {
+/// The file of an attempt's defects, as far as it was read.
+struct DefectFile {
     tail: Tail,
-    seen: Vec<Seen>,
-    /// Whether it was read after its end.
-    is_whole: bool,
+    defects: Vec<Seen>,
+    /// Whether it was read after the attempt's end.
+    is_complete: bool,
 }
 
-/// The files of an attempt, as far as they are read.
+/// The other files of an attempt, as far as they were read.
 struct Files {
     seconds: Tail,
     samples: Tail,
     curve: Arc<Curve>,
     sample: Option<Sample>,
-    /// When the first sample ended, in seconds since the window opened.
+    /// End of the first sample, in seconds since the window opened.
     begin_s: Option<f64>,
 }
 
-/// A run that is watched.
+/// A watched run.
 pub struct Watched {
     dir: Tree,
     eyes: Eyes,
@@ -144,24 +144,25 @@ pub struct Watched {
     attempts: Vec<Attempt>,
     plan: Option<Arc<Plan>>,
     files: BTreeMap<String, Files>,
-    defects: BTreeMap<String, Told>,
+    defects: BTreeMap<String, DefectFile>,
     judged: Option<Arc<(Run, Judgement)>>,
-    /// Figures in the journal when it was judged or tried last.
-    judged_figures: usize,
+    /// Entries that affect the verdict, when it was judged last.
+    judged_entries: usize,
     judge_next: Duration,
-    /// Whether an arm was undecided then.
+    /// Whether the last judgement has an undecided arm.
     is_open: bool,
-    /// What is wrong with the journal: nothing after it is read.
+    /// Damage of the journal, after which it is not read any further.
     damage: Option<Problem>,
-    /// What could not be read at the last look.
+    /// Why the last read failed.
     unread: Option<Problem>,
-    /// Why it could not be judged when that was tried last.
+    /// Why the last judging failed.
     unjudged: Option<Problem>,
-    was_there: bool,
+    /// Whether the directory has ever existed.
+    has_existed: bool,
 }
 
 impl Watched {
-    /// A run directory that need not be there yet; nothing is read before the first look.
+    /// Watches a directory, which need not exist yet; nothing is read before the first `look`.
     pub fn new(dir: impl Into<Tree>, eyes: Eyes) -> Self {
         let dir = dir.into();
         Self {
@@ -175,25 +176,25 @@ impl Watched {
             files: BTreeMap::new(),
             defects: BTreeMap::new(),
             judged: None,
-            judged_figures: 0,
+            judged_entries: 0,
             judge_next: Duration::ZERO,
             is_open: false,
             damage: None,
             unread: None,
             unjudged: None,
-            was_there: false,
+            has_existed: false,
         }
     }
 
-    /// Where it is.
+    /// Its directory.
     pub fn dir(&self) -> &Tree {
         &self.dir
     }
 
-    /// Reads what has come, judges it if it may, and says how things stand.
+    /// Reads what is new, judges it if `may_judge`, and returns the state.
     pub fn look(&mut self, may_judge: bool) -> Snapshot {
         let is_there = self.dir.has_dir("");
-        self.was_there |= is_there;
+        self.has_existed |= is_there;
         if is_there {
             self.unread = self.read(may_judge).err();
         }
@@ -209,19 +210,19 @@ impl Watched {
         }
     }
 
-    /// Forgets what is judged, which takes most of the memory. It is judged again when there is more to judge.
+    /// Drops the judgement, which takes most of the memory, until there is something new to judge.
     pub fn rest(&mut self) {
         self.judged = None;
     }
 
-    /// What was forgotten is wanted again.
+    /// Judges the run again at the next `look`, if the judgement was dropped.
     pub fn wake(&mut self) {
         if self.judged.is_none() {
-            self.judged_figures = 0;
+            self.judged_entries = 0;
         }
     }
 
-    /// What the clients of an attempt saw, one that ended or one under way.
+    /// The clients' timeline of an attempt, running or ended.
     pub fn curve(&self, attempt: &Attempt) -> Option<Arc<Curve>> {
         if let Some(files) = self.files.get(&attempt.place()) {
             return Some(Arc::clone(&files.curve));
@@ -240,9 +241,10 @@ impl Watched {
             Series::Judged => &run.attempts,
             Series::Profiled => &run.profiled,
         };
-        let same = |number: u32, of: u32| (number, of) == (attempt.trial.number, attempt.attempt);
         let mut records = records.iter().chain(&run.struck);
-        let record = records.find(|one| same(one.trial.number, one.attempt))?;
+        let record = records.find(|record| {
+            record.trial.number == attempt.trial.number && record.attempt == attempt.attempt
+        })?;
         match &record.outcome {
             Outcome::Measured(measured) => Some(Curve::of(&measured.load.as_ref()?.timeline)),
             Outcome::Void(_) | Outcome::Skipped(_) => None,
@@ -262,23 +264,23 @@ impl Watched {
 
     fn read_journal(&mut self) -> Result<(), Problem> {
         let path = self.dir.path().join(journal::JOURNAL);
-        let news = self.journal.read();
-        let news = news.map_err(|why| format!("cannot read journal: {}: {why}", path.display()))?;
-        if news.is_anew {
+        let new = self.journal.read();
+        let new = new.map_err(|why| format!("cannot read journal: {}: {why}", path.display()))?;
+        if new.is_replaced {
             *self = Self {
                 journal: std::mem::replace(
                     &mut self.journal,
                     Tail::new(&self.dir, journal::JOURNAL),
                 ),
-                was_there: true,
+                has_existed: true,
                 ..Self::new(&self.dir, self.eyes)
             };
         }
-        if news.lines.is_empty() || self.damage.is_some() {
+        if new.lines.is_empty() || self.damage.is_some() {
             return Ok(());
         }
         let entries = Arc::make_mut(&mut self.entries);
-        for line in news.lines {
+        for line in new.lines {
             match entry(&mut self.parser, &line) {
                 Ok(entry) => entries.push(entry),
                 Err(why) => {
@@ -320,48 +322,45 @@ impl Watched {
         Ok(())
     }
 
-    /// Reads what attempts have told since: those under way as they go, defects of all once.
+    /// Reads the files of running attempts, and the defects of all attempts.
     fn read_attempts(&mut self, is_running: bool) -> Result<(), Problem> {
-        let newest: Vec<String> = newest(&self.attempts).map(Attempt::place).collect();
+        let newest: Vec<String> = newest(&self.attempts).iter().map(|a| a.place()).collect();
         self.files.retain(|place, _| newest.contains(place));
         for attempt in &self.attempts {
             let place = attempt.place();
-            let is_under_way = attempt.ended.is_none();
-            let told = |why: std::io::Error| {
-                format!(
-                    "cannot read {}: {why}",
-                    self.dir.path().join(&place).display()
-                )
-            };
-            let new = || Told::new(&self.dir.below(&place));
-            let known = self.defects.entry(place.clone()).or_insert_with(new);
-            if !known.is_whole {
-                known.read().map_err(told)?;
-                // What its console tells of an attempt is written as it ends.
-                known.is_whole = !is_under_way;
+            let dir = self.dir.below(&place);
+            let has_ended = attempt.ended.is_some();
+            let cannot_read =
+                |why: std::io::Error| format!("cannot read {}: {why}", dir.path().display());
+            let new_file = || DefectFile::new(&dir);
+            let defects = self.defects.entry(place.clone()).or_insert_with(new_file);
+            if !defects.is_complete {
+                defects.read().map_err(cannot_read)?;
+                // Defects from the console are written when the attempt ends.
+                defects.is_complete = has_ended;
             }
-            if is_under_way && (is_running || !self.files.contains_key(&place)) {
-                let dir = self.dir.below(&place);
-                let files = self
-                    .files
-                    .entry(place.clone())
-                    .or_insert_with(|| Files::new(&dir));
-                files.read().map_err(told)?;
+            if !has_ended && (is_running || !self.files.contains_key(&place)) {
+                let files = self.files.entry(place).or_insert_with(|| Files::new(&dir));
+                files.read().map_err(cannot_read)?;
             }
         }
         Ok(())
     }
 
-    /// Judges what the journal has, if that is more than before.
+    /// Number of entries that affect the verdict.
+    fn verdict_entries(&self) -> usize {
+        let entries = self.entries.iter();
+        entries
+            .filter(|entry| affects_verdict(&entry.event))
+            .count()
+    }
+
+    /// Judges the run if its journal has new entries.
     fn judge(&mut self, is_running: bool) {
-        let figures = self
-            .entries
-            .iter()
-            .filter(|entry| bears_on_verdict(&entry.event))
-            .count();
+        let entries = self.verdict_entries();
         let began = (self.eyes.clock)();
-        let is_new = figures != self.judged_figures;
-        if figures == 0 || !is_new || began < self.judge_next || self.is_disturbing(is_running) {
+        let is_new = entries != self.judged_entries;
+        if entries == 0 || !is_new || began < self.judge_next || self.is_disturbing(is_running) {
             return;
         }
         let run = rundir::load(&self.dir, &self.eyes.check);
@@ -370,17 +369,18 @@ impl Watched {
             Arc::new((run, judgement))
         });
         let now = (self.eyes.clock)();
-        self.judge_next = now + JUDGING_SHARE * now.saturating_sub(began);
+        self.judge_next = now + PAUSE_FACTOR * now.saturating_sub(began);
         match judged {
             Ok(judged) => {
                 self.unjudged = None;
-                let is_open =
-                    |one: &Headline| matches!(one.conclusion, Conclusion::Undecided { .. });
-                self.is_open = judged.1.headlines.iter().any(is_open);
-                (self.judged, self.judged_figures) = (Some(judged), figures);
+                let is_undecided = |headline: &Headline| {
+                    matches!(headline.conclusion, Conclusion::Undecided { .. })
+                };
+                self.is_open = judged.1.headlines.iter().any(is_undecided);
+                (self.judged, self.judged_entries) = (Some(judged), entries);
             }
             Err(why) => {
-                self.judge_next = self.judge_next.max(now + AGAIN);
+                self.judge_next = self.judge_next.max(now + RETRY_INTERVAL);
                 self.unjudged = Some(format!("{why:#}"));
             }
         }
@@ -388,12 +388,11 @@ impl Watched {
 
     /// Whether judging now would take CPU time from a trial that is measured on this host.
     fn is_disturbing(&self, is_running: bool) -> bool {
-        let is_loaded = |files: &Files| files.sample.is_some() || !files.curve.points().is_empty();
-        let is_under_way = self
-            .attempts
-            .iter()
-            .any(|one| one.ended.is_none() && self.files.get(&one.place()).is_some_and(is_loaded));
-        is_running && self.is_local() && is_under_way
+        let has_load = |files: &Files| files.sample.is_some() || !files.curve.points().is_empty();
+        let mut running = self.attempts.iter().filter(|a| a.ended.is_none());
+        is_running
+            && self.is_local()
+            && running.any(|a| self.files.get(&a.place()).is_some_and(has_load))
     }
 
     fn is_local(&self) -> bool {
@@ -427,7 +426,7 @@ impl Watched {
 
     fn state(&self, is_there: bool) -> State {
         if !is_there {
-            return if self.was_there {
+            return if self.has_existed {
                 State::Gone
             } else {
                 State::NotThere
@@ -458,11 +457,6 @@ impl Watched {
         let left = self.plan.as_ref().filter(|_| is_running).and_then(|plan| {
             left::of(plan, &self.entries, &self.attempts, &self.seen_loads(), now)
         });
-        let figures = self
-            .entries
-            .iter()
-            .filter(|entry| bears_on_verdict(&entry.event))
-            .count();
         Snapshot {
             name: self
                 .dir
@@ -476,7 +470,7 @@ impl Watched {
             is_measured_here: is_running && self.is_local(),
             plan: self.plan.clone(),
             judged: self.judged.clone(),
-            is_judged_whole: figures == self.judged_figures,
+            is_judged_whole: self.verdict_entries() == self.judged_entries,
             blocks: self.entries.iter().rev().find_map(looked).unwrap_or(0),
             attempts: self.attempts.clone(),
             arms: self.arms(is_running),
@@ -487,21 +481,18 @@ impl Watched {
         }
     }
 
-    /// Attempts under way, each with the seconds of load that were seen of it.
+    /// Running attempts, each with its seconds of load so far.
     fn seen_loads(&self) -> Vec<left::SeenLoad> {
-        let loads = self
-            .attempts
-            .iter()
-            .enumerate()
-            .filter_map(|(index, attempt)| {
-                let files = self
-                    .files
-                    .get(&attempt.place())
-                    .filter(|_| attempt.ended.is_none())?;
-                let warm_s = files.begin_s.map_or(0.0, |begin_s| -begin_s.min(0.0));
-                Some((index, warm_s + files.curve.seen_s()))
-            });
-        loads.collect()
+        let mut loads = Vec::new();
+        for (index, attempt) in self.attempts.iter().enumerate() {
+            if attempt.ended.is_none()
+                && let Some(files) = self.files.get(&attempt.place())
+            {
+                let warm_up_s = files.begin_s.map_or(0.0, |begin_s| -begin_s.min(0.0));
+                loads.push((index, warm_up_s + files.curve.seen_s()));
+            }
+        }
+        loads
     }
 
     fn arms(&self, is_running: bool) -> Vec<ArmNow> {
@@ -514,30 +505,30 @@ impl Watched {
                 .iter()
                 .position(|arm| arm.name == attempt.trial.arm)?;
             let files = self.files.get(&attempt.place());
-            let is_under_way = attempt.ended.is_none() && is_running;
+            let is_running = attempt.ended.is_none() && is_running;
             Some(ArmNow {
                 place,
-                activity: is_under_way.then(|| activity(files, window_s(plan, attempt))),
+                activity: is_running.then(|| activity(files, window_s(plan, attempt))),
                 curve: self.curve_now(attempt),
                 sample: files
-                    .filter(|_| is_under_way)
+                    .filter(|_| is_running)
                     .and_then(|files| files.sample.clone()),
                 attempt: attempt.clone(),
             })
         };
-        let mut arms: Vec<ArmNow> = newest(&self.attempts).filter_map(arm).collect();
+        let newest = newest(&self.attempts).into_iter();
+        let mut arms: Vec<ArmNow> = newest.filter_map(arm).collect();
         arms.sort_by_key(|arm| arm.place);
         arms
     }
 
-    /// The curve of the newest attempt of an arm: from its record if it has one, else what was seen of it.
+    /// The timeline of the newest attempt of an arm: from its record if it has one, else from its files.
     fn curve_now(&self, attempt: &Attempt) -> Arc<Curve> {
         let recorded = attempt
             .is_measured()
             .then(|| self.recorded(attempt))
             .flatten();
-        let seen = self.files.get(&attempt.place());
-        match (recorded, seen) {
+        match (recorded, self.files.get(&attempt.place())) {
             (Some(curve), _) => Arc::new(curve),
             (None, Some(files)) => Arc::clone(&files.curve),
             (None, None) => Arc::default(),
@@ -548,30 +539,31 @@ impl Watched {
         let mut all = Vec::new();
         for attempt in &self.attempts {
             let (arm, number) = (&attempt.trial.arm, attempt.trial.number);
-            let seen = self.defects.get(&attempt.place());
-            let seen = seen.into_iter().flat_map(|told| &told.seen);
-            all.extend(seen.map(|one| (arm.clone(), number, one.clone())));
+            if let Some(file) = self.defects.get(&attempt.place()) {
+                let defects = file.defects.iter();
+                all.extend(defects.map(|defect| (arm.clone(), number, defect.clone())));
+            }
         }
         all
     }
 }
 
-impl Told {
+impl DefectFile {
     fn new(dir: &Tree) -> Self {
         Self {
             tail: Tail::new(dir, DEFECTS),
-            seen: Vec::new(),
-            is_whole: false,
+            defects: Vec::new(),
+            is_complete: false,
         }
     }
 
     fn read(&mut self) -> std::io::Result<()> {
-        let news = self.tail.read()?;
-        if news.is_anew {
-            self.seen.clear();
+        let new = self.tail.read()?;
+        if new.is_replaced {
+            self.defects.clear();
         }
-        for line in news.lines {
-            defects::take(&mut self.seen, &line);
+        for line in new.lines {
+            defects::take(&mut self.defects, &line);
         }
         Ok(())
     }
@@ -588,23 +580,23 @@ impl Files {
         }
     }
 
-    /// A line that is no second or no sample is passed over: the record will say what is wrong.
+    /// Reads new lines. Invalid ones are ignored here; loading the run reports them.
     fn read(&mut self) -> std::io::Result<()> {
-        let news = self.seconds.read()?;
-        if news.is_anew {
+        let new = self.seconds.read()?;
+        if new.is_replaced {
             self.curve = Arc::default();
         }
-        for line in &news.lines {
+        for line in &new.lines {
             if let Ok(second) = serde_json::from_slice::<Second>(line) {
                 Arc::make_mut(&mut self.curve).push(second);
             }
         }
-        let news = self.samples.read()?;
-        if let (None, Some(first)) = (self.begin_s, news.lines.first()) {
+        let new = self.samples.read()?;
+        if let (None, Some(first)) = (self.begin_s, new.lines.first()) {
             let first = serde_json::from_slice::<Sample>(first).ok();
             self.begin_s = first.map(|first| first.at_ms as f64 / 1e3);
         }
-        if let Some(last) = news.lines.last() {
+        if let Some(last) = new.lines.last() {
             self.sample = serde_json::from_slice(last).ok();
         }
         Ok(())
@@ -626,8 +618,8 @@ fn entry(parser: &mut Parser, line: &[u8]) -> Result<Entry, String> {
     }
 }
 
-/// Whether what is said of the run may change with it.
-fn bears_on_verdict(event: &Event) -> bool {
+/// Whether an event can change the judgement.
+fn affects_verdict(event: &Event) -> bool {
     match event {
         Event::Ended { .. }
         | Event::Invalidated { .. }
@@ -645,31 +637,27 @@ fn bears_on_verdict(event: &Event) -> bool {
     }
 }
 
-/// The newest attempt of each arm: of the workload that was tried last, so that arms stand beside each other with like work.
-fn newest(attempts: &[Attempt]) -> impl Iterator<Item = &Attempt> {
-    let last = attempts.last();
-    let of_workload =
-        move |one: &&Attempt| last.is_some_and(|last| last.trial.workload == one.trial.workload);
-    let mut seen: Vec<&str> = Vec::new();
-    let all: Vec<&Attempt> = attempts
-        .iter()
-        .rev()
-        .filter(of_workload)
-        .filter(|one| {
-            let is_new = !seen.contains(&&*one.trial.arm);
-            seen.push(&one.trial.arm);
-            is_new
-        })
-        .collect();
-    all.into_iter()
+/// The newest attempt of each arm at the workload that runs or ran last, so that arms are shown at the same work.
+fn newest(attempts: &[Attempt]) -> Vec<&Attempt> {
+    let mut newest: Vec<&Attempt> = Vec::new();
+    for attempt in attempts.iter().rev() {
+        let is_same_workload = newest
+            .first()
+            .is_none_or(|last| last.trial.workload == attempt.trial.workload);
+        let is_known = newest.iter().any(|n| n.trial.arm == attempt.trial.arm);
+        if is_same_workload && !is_known {
+            newest.push(attempt);
+        }
+    }
+    newest
 }
 
-/// Seconds that a trial's window has by its plan; `None` where a program runs to its end.
+/// Length of a trial's window in the plan, in seconds; `None` if a program runs to its end.
 fn window_s(plan: &Plan, attempt: &Attempt) -> Option<f64> {
     let workload = plan
         .workloads
         .iter()
-        .find(|one| one.id == attempt.trial.workload)?;
+        .find(|workload| workload.id == attempt.trial.workload)?;
     let window_ns = workload.options["window_ns"].as_u64()?;
     Some(window_ns as f64 / 1e9)
 }

@@ -1,35 +1,35 @@
-//! All fields of a load's result, listed once: how results of several clients are added up, and what is checked of one that is read.
+//! All fields of a load result, listed once, to add up results of several clients and to check a result that was read.
 
 use std::collections::BTreeMap;
 
 use super::{Fault, LoadResult, Second};
-use crate::check::{Checked, NAMES, THREADS, count, counts, is_name, most, words};
+use crate::check::{Checked, NAMES, THREADS, count, counts, is_name, most, short_text};
 use crate::incidents::Incidents;
 use crate::latency::Latency;
 use crate::thinned::{MOST_POINTS, Point as _};
 use crate::trend::Trend;
 use crate::validate::seconds;
 
-/// Values of one type are added up and checked in one way.
+/// A field's type decides how it is added up and checked.
 trait Field {
     fn add(&mut self, other: &Self);
 
-    /// Checks what a guest may have written; texts lose what a terminal would obey.
+    /// Checks a value that a guest may have written, and removes control characters from texts.
     fn check(&mut self, name: &str) -> Checked;
 }
 
 macro_rules! fields {
     (longest: $longest:ident; summed: $($field:ident)*) => {
         impl LoadResult {
-            /// Adds what other clients saw of the same load: counts are added and histograms merged. Percentiles are never averaged.
+            /// Adds the result of other clients of the same load: counts are added and histograms merged. Percentiles are never averaged.
             pub fn add(&mut self, other: &Self) {
-                // All fields by name: one that is missing from the list does not compile.
+                // All fields by name, so a missing one is a compile error.
                 let Self { $longest, $($field),* } = other;
                 self.$longest = self.$longest.max(*$longest);
                 $(self.$field.add($field);)*
             }
 
-            /// Checks all of it, its timeline included.
+            /// Checks all fields, including the timeline.
             pub(crate) fn check(&mut self) -> Checked {
                 let Self { $longest, $($field),* } = self;
                 $longest.check(stringify!($longest))?;
@@ -135,15 +135,15 @@ impl Field for Trend {
 
 /// The timeline.
 impl Field for Vec<Second> {
-    /// Adds seconds to those of the same time. Of windows longer than an hour the older ones are sums, and where one host has a sum
-    /// and another its seconds still, these are added to it.
+    /// Adds seconds to those of the same time. Where one host has already joined seconds and another has not, the latter are added to
+    /// the joined ones.
     fn add(&mut self, other: &Self) {
         for second in other {
             let after = self.partition_point(|known| known.at_ms <= second.at_ms);
-            let sum = after.checked_sub(1).map(|at| &mut self[at]);
-            let covers = |sum: &&mut Second| second.at_ms < sum.at_ms + sum.length_ms();
-            match sum.filter(covers) {
-                Some(sum) => sum.add(second),
+            let before = after.checked_sub(1).map(|at| &mut self[at]);
+            let covers = |known: &&mut Second| second.at_ms < known.at_ms + known.length_ms();
+            match before.filter(covers) {
+                Some(known) => known.add(second),
                 None => self.insert(after, second.clone()),
             }
         }
@@ -155,7 +155,7 @@ impl Field for Vec<Second> {
     }
 }
 
-/// A time of each client thread.
+/// Times, one per client thread.
 impl Field for Vec<u64> {
     fn add(&mut self, other: &Self) {
         self.extend(other);
@@ -167,7 +167,7 @@ impl Field for Vec<u64> {
     }
 }
 
-/// Words, each of them once.
+/// Distinct texts, separated by commas.
 impl Field for String {
     fn add(&mut self, other: &Self) {
         if other.is_empty() || self.split(", ").any(|known| known == other) {
@@ -180,6 +180,6 @@ impl Field for String {
     }
 
     fn check(&mut self, name: &str) -> Checked {
-        words(name, self)
+        short_text(name, self)
     }
 }

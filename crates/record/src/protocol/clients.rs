@@ -1,27 +1,27 @@
-//! What the two agents of a trial say to each other where clients are not on the servers' system.
+//! Messages between the two agents of a trial whose clients are not on the servers' system.
 //!
 //! ```text
 //! servers: Ready ---------- Noted* ----------------------- Noted ---------- Noted -----------------
 //! clients:         Ping*           Begins (Step | Tick)* Opens ... Closes        Seconds* Driven
 //!                                                                                Failed, at any time
 //! ```
-//! The window is the clients'. The servers' agent reads its meter when it is told that the window opens, and that it
-//! closes, and says so: the time until then is the most by which the two windows can differ.
+//! The clients' agent determines the window. The servers' agent reads its counters when the window opens and when it closes, and replies:
+//! the time until the reply bounds the difference between the two windows.
 
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::drive::Drive;
 
-/// Name of the virtio-serial port by which a guest reaches the other agent.
+/// Name of the virtio-serial port to the other agent.
 pub const PORT: &str = "bakeoff.clients";
 
 /// From the servers' agent to the clients'.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToClients {
-    /// The servers answer and their system is idle: begin.
+    /// The servers respond and their system is idle: begin.
     Ready,
-    /// What needs an answer has been heard, and what it asks for is done.
+    /// Reply to a message that needs one, after acting on it.
     Noted,
 }
 
@@ -29,16 +29,16 @@ pub enum ToClients {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromClients {
-    /// To be noted at once.
+    /// Needs a reply at once.
     Ping,
     /// The load begins.
     Begins,
     /// A step of a ramp begins.
     Step,
-    /// The window opens; to be noted.
+    /// The window opens; needs a reply.
     Opens,
-    /// The window closes; to be noted.
+    /// The window closes; needs a reply.
     Closes,
-    /// How the drive goes, and what it yields.
+    /// Progress and result of the load.
     Drive(Drive),
 }

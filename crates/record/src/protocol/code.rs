@@ -1,13 +1,13 @@
-//! Where a guest has its code: what names the addresses of a profile. Told after the window, by guests that are profiled.
+//! Addresses of a guest's code, to resolve those of a profile. Profiled guests send them after the window.
 
 use serde::{Deserialize, Serialize};
 
-/// Some of a guest's code.
+/// Code of a guest, or part of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Code {
     /// Sections of modules.
     pub sections: Vec<ModuleSection>,
-    /// Files of which pages can be executed.
+    /// Files with executable pages.
     pub files: Vec<MappedFile>,
 }
 
@@ -22,42 +22,42 @@ pub struct ModuleSection {
     pub address: u64,
 }
 
-/// A file of which pages can be executed.
+/// A file with executable pages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MappedFile {
     /// Its path in the guest.
     pub path: String,
-    /// Pages of it that lie in memory.
+    /// Its pages in memory.
     pub pieces: Vec<Piece>,
 }
 
-/// Pages that follow one another in a file and in memory.
+/// Consecutive pages in a file and in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Piece {
-    /// The first one's number in the file.
+    /// Number of the first page in the file.
     pub page: u64,
-    /// Its number in the guest's physical memory.
+    /// Number of the first page in the guest's physical memory.
     pub frame: u64,
-    /// How many.
+    /// Number of pages.
     pub pages: u64,
 }
 
-/// Longest name that is taken: of a file the kernel's own limit.
+/// Longest name, in bytes: the kernel's limit of a path.
 const NAME_BYTES: usize = 4096;
 
-/// What is told at most: more than any guest has.
+/// Limits above those of any real guest.
 const MOST_SECTIONS: usize = 1 << 14;
 const MOST_FILES: usize = 1 << 12;
 const MOST_PIECES: usize = 1 << 18;
 
-/// No file and no memory is larger.
+/// Most pages of a file or a memory.
 const MOST_PAGES: u64 = 1 << 40;
 
 impl Code {
-    /// Adds what was told later.
+    /// Adds a part.
     ///
     /// # Errors
-    /// What cannot be believed.
+    /// The part exceeds a limit.
     pub fn add(&mut self, part: Self) -> Result<(), String> {
         let names = part
             .sections
@@ -68,12 +68,12 @@ impl Code {
             return Err(format!("name of code too long: {} bytes", name.len()));
         }
         let mut pieces = part.files.iter().flat_map(|file| &file.pieces);
-        let is_wrong = |piece: &&Piece| {
+        let is_out_of_range = |piece: &&Piece| {
             [piece.page, piece.frame, piece.pages]
                 .into_iter()
                 .any(|number| number > MOST_PAGES)
         };
-        if let Some(piece) = pieces.find(is_wrong) {
+        if let Some(piece) = pieces.find(is_out_of_range) {
             return Err(format!("pages of code beyond any memory: {piece:?}"));
         }
         self.sections.extend(part.sections);
@@ -88,9 +88,9 @@ impl Code {
         Ok(())
     }
 
-    /// The same in messages that are not too long.
+    /// Divides it into parts for messages below `LIMIT`.
     pub fn parts(self) -> impl Iterator<Item = Self> {
-        // A section takes some 100 bytes, a piece some 50; a file alone has seldom more than hundreds of pieces.
+        // A section takes about 100 bytes, a piece about 50; a file rarely has more than hundreds of pieces.
         const SECTIONS: usize = 1000;
         const PIECES: usize = 4000;
         let mut parts: Vec<Self> = self
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_in_parts_comes_together() {
+    fn parts_add_up_to_the_whole() {
         let mut all = Code::default();
         for part in code(10_000).parts() {
             assert!(serde_json::to_vec(&part).unwrap().len() < crate::protocol::LIMIT as usize);
@@ -155,14 +155,10 @@ mod tests {
 
     #[test]
     fn more_than_a_guest_has_is_refused() {
-        let mut far = code(1);
-        far.files[0].pieces[0].frame = u64::MAX;
-        assert!(
-            Code::default()
-                .add(far)
-                .unwrap_err()
-                .contains("beyond any memory")
-        );
+        let mut out_of_range = code(1);
+        out_of_range.files[0].pieces[0].frame = u64::MAX;
+        let why = Code::default().add(out_of_range).unwrap_err();
+        assert!(why.contains("beyond any memory"));
         let mut long = code(1);
         long.sections[0].module = "m".repeat(5000);
         assert_eq!(
@@ -170,7 +166,7 @@ mod tests {
             "name of code too long: 5000 bytes"
         );
         let mut all = Code::default();
-        let ended = (0..100).find_map(|_| all.add(code(10_000)).err());
-        assert_eq!(ended.as_deref(), Some("more code than a guest has"));
+        let why = (0..100).find_map(|_| all.add(code(10_000)).err());
+        assert_eq!(why.as_deref(), Some("more code than a guest has"));
     }
 }

@@ -1,4 +1,4 @@
-//! How a drive goes and what it yields, in the words of all who have clients: another agent, a host, this process.
+//! Progress and result of a load, as reported by whatever runs the clients: another agent, a host, or this process.
 
 use std::collections::BTreeMap;
 
@@ -9,42 +9,42 @@ use crate::load_path::LoadPath;
 use crate::metric::Figure;
 use serde::{Deserialize, Serialize};
 
-/// A drive, from its beginning on.
+/// A message about a load that has begun.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Drive {
-    /// A second of load has passed.
+    /// Progress, sent every second.
     Tick(Tick),
-    /// The timeline of what the clients saw, in its order; after the load.
+    /// Part of the clients' timeline, in order; after the load.
     Seconds(Vec<Second>),
-    /// It has ended well; all of the timeline has been sent before.
+    /// The load succeeded; the timeline was sent before.
     Driven(Box<Driven>),
-    /// It has not.
+    /// The load failed.
     Failed {
-        /// Whether what was served was wrong, rather than the clients.
+        /// Whether the server's responses were wrong; otherwise the clients failed.
         is_wrong: bool,
         /// What happened.
         detail: String,
     },
 }
 
-/// What a drive yields: what clients saw, and figures that only the driver could take.
+/// Result of a load: that of the clients, and figures of the workload's driver.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Driven {
-    /// What simulated clients saw; absent for workloads without them.
+    /// Result of simulated clients; absent for workloads without them.
     pub load: Option<LoadResult>,
-    /// Figures that the workload's own driver measured.
+    /// Figures of the workload's driver.
     pub figures: Vec<Figure>,
-    /// Figures against the load, of workloads that climb.
+    /// Figures against the load, for ramps.
     pub curves: Vec<Curve>,
-    /// How the clients sent their requests, and what was seen of their CPUs and network; absent where no single load was sent.
+    /// The clients' pace, CPUs and network; absent unless there was a single load.
     pub path: Option<LoadPath>,
-    /// What the driver found out about a server that it did not start, and facts of the clients' side.
+    /// Facts of a server that the agent did not start, and of the clients' side.
     pub facts: BTreeMap<String, String>,
 }
 
 impl Driven {
-    /// As messages, the timeline in parts.
+    /// Messages with the result, the timeline in parts.
     pub fn messages(mut self) -> impl Iterator<Item = Drive> {
         let timeline = self
             .load
@@ -56,7 +56,7 @@ impl Driven {
             .chain([Drive::Driven(Box::new(self))])
     }
 
-    /// With the seconds that were sent before it.
+    /// Adds the timeline that was sent before it.
     #[must_use]
     pub fn with_timeline(mut self, seconds: Vec<Second>) -> Self {
         if let Some(load) = &mut self.load {
@@ -66,10 +66,10 @@ impl Driven {
     }
 }
 
-/// A tick in messages that are not too long, without its latencies, which no agent asks for.
+/// Divides a tick into messages below `LIMIT`, without its latencies, which agents do not need.
 pub fn tick_in_parts(tick: Tick) -> impl Iterator<Item = Tick> {
-    let none = tick.ended.is_empty().then(Vec::new);
-    let parts = none
+    let empty = tick.ended.is_empty().then(Vec::new);
+    let parts = empty
         .into_iter()
         .chain(crate::protocol::seconds_in_parts(tick.ended));
     parts.map(move |ended| Tick {
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drive_survives_the_line_however_long_its_timeline_is() {
+    fn a_result_with_a_long_timeline_is_received_as_sent() {
         let driven = Driven {
             load: Some(LoadResult {
                 timeline: seconds(2000),
@@ -105,25 +105,25 @@ mod tests {
             facts: [("clients:place".to_string(), "host".to_string())].into(),
             ..Driven::default()
         };
-        let mut line = Vec::new();
+        let mut bytes = Vec::new();
         for message in driven.clone().messages() {
-            crate::protocol::send(&mut line, &message).unwrap();
+            crate::protocol::send(&mut bytes, &message).unwrap();
         }
-        let (mut line, mut seconds) = (line.as_slice(), Vec::new());
-        let end = loop {
-            match crate::protocol::receive(&mut line).unwrap() {
+        let (mut input, mut seconds) = (bytes.as_slice(), Vec::new());
+        let received = loop {
+            match crate::protocol::receive(&mut input).unwrap() {
                 Drive::Seconds(part) => seconds.extend(part),
-                Drive::Driven(end) => break *end,
+                Drive::Driven(driven) => break *driven,
                 other => panic!("{other:?}"),
             }
         };
-        assert_eq!(end.with_timeline(seconds), driven);
+        assert_eq!(received.with_timeline(seconds), driven);
     }
 
     #[test]
-    fn seconds_that_pile_up_are_sent_in_parts() {
-        let nothing = tick_in_parts(Tick::default());
-        assert_eq!(nothing.collect::<Vec<_>>(), [Tick::default()]);
+    fn a_tick_with_many_seconds_is_sent_in_parts() {
+        let empty = tick_in_parts(Tick::default());
+        assert_eq!(empty.collect::<Vec<_>>(), [Tick::default()]);
         let hours = seconds(10_000);
         let mut sent = Vec::new();
         let tick = Tick {

@@ -1,11 +1,11 @@
-//! What an agent and the hosts that its clients are on say to each other, each over the input and output of its own `ssh`.
+//! Messages between an agent and the hosts of its clients, over stdin and stdout of one `ssh` per host.
 //!
 //! ```text
 //! agent: Hello Prepare ------- Ping* ----- Start ------- Still* --------- Ping* --- (hangs up)
 //! host:  Hello ------- Ready ------- Pong* ----- Tick* -------- Seconds* Driven --- Pong*
 //!                                                               Failed, at any time
 //! ```
-//! All hosts begin at one instant, which each is told by its own clock. A host whose agent hangs up, or is silent, ends.
+//! All hosts begin at the same instant, which the agent converts to each host's clock. A host stops if the agent hangs up or sends nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,26 +17,26 @@ use crate::protocol::{Greeting, Job};
 pub struct HostCommand {
     /// The host's name, for facts and messages.
     pub host: String,
-    /// A program of this host and its arguments; the agent is at its input and output.
+    /// A local program with its arguments; the host's agent is connected to its stdin and stdout.
     pub words: Vec<String>,
 }
 
-/// From the agent of a trial to a host of its clients.
+/// From the agent of a trial to a client host.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ToHost {
-    /// First word.
+    /// The first message.
     Hello(Greeting),
-    /// What to get ready for.
+    /// Prepare this job.
     Prepare(Box<HostJob>),
-    /// To be answered with the time.
+    /// Reply with the time.
     Ping,
     /// Begin.
     Start {
-        /// At this instant of the host's own clock (`load::clock`).
+        /// Time of the host's clock (`load::clock`).
         at_ns: u64,
     },
-    /// The agent is still there.
+    /// The agent is still connected.
     Still,
 }
 
@@ -45,25 +45,25 @@ pub enum ToHost {
 pub struct HostJob {
     /// The whole job.
     pub job: Job,
-    /// Which part of its load, counted from 0.
+    /// Index of the host's part of the load, counted from 0.
     pub index: u32,
-    /// Of how many.
+    /// Number of parts.
     pub count: u32,
 }
 
-/// From a host of the clients to the agent of a trial.
+/// From a client host to the agent of a trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FromHost {
-    /// First word.
+    /// The first message.
     Hello(Greeting),
-    /// It can begin.
+    /// It is ready to begin.
     Ready,
-    /// The answer to a `Ping`.
+    /// Reply to a `Ping`.
     Pong {
-        /// The host's own clock.
+        /// Time of the host's clock.
         at_ns: u64,
     },
-    /// How the drive goes, and what its part yields.
+    /// Progress and result of its part of the load.
     Drive(Drive),
 }

@@ -1,7 +1,7 @@
-//! The host's end of the line to a guest: whatever is heard is checked here before anything is made of it.
+//! The host's end of the connection to a guest: it checks every message before the host uses it.
 //!
-//! A guest runs somebody's kernel and somebody's server, so its agent may say anything. What passes has its
-//! figures finite, its lists and texts bounded, its times in order, and came in its turn:
+//! A guest runs any kernel and any server, so its agent may send anything. In accepted messages figures are finite, lists and texts are
+//! bounded, and times are in order. Messages must have this order:
 //! ```text
 //! Hello -> (Phase | Defect | KernelLog)* -> (Phase | Tick | Sample | Counters | Disturbance | Seconds | Facts | Code | Profile)* -> Done
 //!                    from WarmingUp on
@@ -22,39 +22,39 @@ use crate::{thinned, validate};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
-/// What a guest said, checked.
+/// A checked message of a guest.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CheckedMessage {
-    /// It is up, and of our build.
+    /// The guest is up, and has the same build.
     Hello,
-    /// What it does now.
+    /// A new phase has begun.
     Phase(Phase),
-    /// A second of load has passed.
+    /// Progress of the load.
     Tick(Tick),
-    /// The system over some time of the load.
+    /// The system over an interval of the load.
     Sample(Box<Sample>),
-    /// A defect of its kernel or services: new, or told more often.
+    /// A defect of the kernel or the services: new, or with a higher count.
     Defect(Box<FoundDefect>),
-    /// How far it reads its kernel's log.
+    /// How much of the kernel's log is read.
     KernelLog(KernelLog),
-    /// What may grow, at an instant.
+    /// Counters that may grow, at an instant.
     Counters(Box<Counters>),
-    /// What is done to the system on purpose has begun, or has ended.
+    /// A planned disturbance has begun or ended.
     Disturbance(BegunDisturbance),
-    /// A part of the result, kept here until all of it has come.
+    /// A part of the result, which the session keeps until it is complete.
     Part,
     /// The job is done; the result with all its parts.
     Done(Box<JobResult>),
     /// The job failed.
     Failed {
-        /// What kind of failure: one that an agent can know of.
+        /// Kind of failure, one that an agent can detect.
         reason: VoidReason,
         /// What happened.
         detail: String,
     },
 }
 
-/// How far a conversation has come.
+/// Stage of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Silent,
@@ -63,41 +63,44 @@ enum Stage {
     Over,
 }
 
-/// One conversation.
+/// The session of one trial.
 #[derive(Debug)]
 pub struct Session {
-    ours: Greeting,
+    greeting: Greeting,
     stage: Stage,
-    sampled_ms: i64,
+    /// Time of the last sample.
+    last_sample_ms: i64,
+    /// Number of reports of each defect.
     defects: BTreeMap<DefectKey, u64>,
-    /// Bytes of lines of defects so far.
+    /// Bytes in the lines of all defects.
     defect_bytes: usize,
-    counted_ms: i64,
-    /// Words on disturbances so far.
-    disturbed: usize,
+    /// Time of the last counters.
+    last_counters_ms: i64,
+    /// Number of messages on disturbances.
+    disturbance_messages: usize,
     seconds: Vec<Second>,
     facts: Option<Facts>,
     code: Code,
     profile: Result<Vec<u8>, String>,
 }
 
-/// Between two readings of counters, in milliseconds, at the least; agents wait for longer.
+/// Least interval between two readings of counters, in milliseconds; agents wait longer.
 const COUNTERS_MS: i64 = 4000;
 
-/// Longest profile that is taken, packed: some hundred times one of ten seconds.
+/// Longest compressed profile, in bytes: about a hundred times one of ten seconds.
 const PROFILE_BYTES: usize = 32 << 20;
 
 impl Session {
-    /// A conversation that has not begun. `ours` is what the guest must greet with.
-    pub fn new(ours: Greeting) -> Self {
+    /// A session before the first message; the guest must send the same `greeting`.
+    pub fn new(greeting: Greeting) -> Self {
         Self {
-            ours,
+            greeting,
             stage: Stage::Silent,
-            sampled_ms: i64::MIN,
+            last_sample_ms: i64::MIN,
             defects: BTreeMap::new(),
             defect_bytes: 0,
-            counted_ms: i64::MIN,
-            disturbed: 0,
+            last_counters_ms: i64::MIN,
+            disturbance_messages: 0,
             seconds: Vec::new(),
             facts: None,
             code: Code::default(),
@@ -105,39 +108,39 @@ impl Session {
         }
     }
 
-    /// Checks what was said.
+    /// Checks a message.
     ///
     /// # Errors
-    /// Why it is refused. The conversation is over then.
+    /// The message is refused; the session is over.
     pub fn accept(&mut self, message: FromAgent) -> Result<CheckedMessage, String> {
-        let heard = self.take(message);
-        if heard.is_err() {
+        let checked = self.check(message);
+        if checked.is_err() {
             self.stage = Stage::Over;
         }
-        heard
+        checked
     }
 
-    /// Where the guest has its code, as far as it has told.
+    /// Addresses of the guest's code, as far as received.
     pub fn code(&self) -> &Code {
         &self.code
     }
 
-    /// The profile that the guest has made, as far as it has told, unread.
+    /// The guest's profile, as far as received, not parsed yet.
     ///
     /// # Errors
-    /// Why there is none, in the guest's words.
+    /// There is none; the error is the guest's reason.
     pub fn profile(&self) -> Result<Vec<u8>, String> {
         match &self.profile {
             Ok(bytes) if bytes.is_empty() => Err("the guest told none".into()),
-            told => told.clone(),
+            profile => profile.clone(),
         }
     }
 
-    fn take(&mut self, message: FromAgent) -> Result<CheckedMessage, String> {
-        self.is_its_turn(&message)?;
+    fn check(&mut self, message: FromAgent) -> Result<CheckedMessage, String> {
+        self.check_order(&message)?;
         match message {
-            FromAgent::Hello(theirs) => {
-                crate::protocol::recognise(&self.ours, &theirs)?;
+            FromAgent::Hello(greeting) => {
+                crate::protocol::recognise(&self.greeting, &greeting)?;
                 self.stage = Stage::Greeted;
                 Ok(CheckedMessage::Hello)
             }
@@ -146,16 +149,16 @@ impl Session {
                 Ok(CheckedMessage::Phase(phase))
             }
             FromAgent::Tick(tick) => {
-                // They may go back: what a client saw late belongs to an earlier one.
+                // Not necessarily in order: a late part belongs to an earlier second.
                 tick.ended.iter().try_for_each(live_second)?;
                 Ok(CheckedMessage::Tick(tick))
             }
             FromAgent::Sample(sample) => {
-                validate::sample(&sample, self.sampled_ms)?;
-                self.sampled_ms = sample.at_ms;
+                validate::sample(&sample, self.last_sample_ms)?;
+                self.last_sample_ms = sample.at_ms;
                 Ok(CheckedMessage::Sample(sample))
             }
-            FromAgent::Defect(defect) => self.take_defect(defect),
+            FromAgent::Defect(defect) => self.add_defect(defect),
             FromAgent::KernelLog(log) => kernel_log(log).map(CheckedMessage::KernelLog),
             FromAgent::Counters(counters) => self.add_counters(counters),
             FromAgent::Disturbance(begun) => self.add_disturbance(begun),
@@ -168,27 +171,27 @@ impl Session {
         }
     }
 
-    fn is_its_turn(&self, message: &FromAgent) -> Result<(), String> {
+    fn check_order(&self, message: &FromAgent) -> Result<(), String> {
         let stage = self.stage;
-        let loads = Stage::In(Phase::WarmingUp) <= stage && stage < Stage::Over;
-        let speaks = Stage::Greeted <= stage && stage < Stage::Over;
+        let is_loaded = Stage::In(Phase::WarmingUp) <= stage && stage < Stage::Over;
+        let has_greeted = Stage::Greeted <= stage && stage < Stage::Over;
         let (name, is_due) = match message {
             FromAgent::Hello(_) => ("greeting", stage == Stage::Silent),
             FromAgent::Phase(next) => {
                 let next = Stage::In(*next);
                 ("phase", Stage::Greeted <= stage && stage < next)
             }
-            FromAgent::Tick(_) => ("progress", loads),
-            FromAgent::Sample(_) => ("sample", loads),
-            FromAgent::Defect(_) => ("defect", speaks),
-            FromAgent::KernelLog(_) => ("kernel log", speaks),
-            FromAgent::Counters(_) => ("counters", loads),
-            FromAgent::Disturbance(_) => ("disturbance", loads),
-            FromAgent::Seconds(_) => ("seconds", loads),
-            FromAgent::Facts(_) => ("facts", loads),
-            FromAgent::Code(_) => ("code", loads),
-            FromAgent::Profile(_) => ("profile", loads),
-            FromAgent::Done(_) => ("result", loads),
+            FromAgent::Tick(_) => ("progress", is_loaded),
+            FromAgent::Sample(_) => ("sample", is_loaded),
+            FromAgent::Defect(_) => ("defect", has_greeted),
+            FromAgent::KernelLog(_) => ("kernel log", has_greeted),
+            FromAgent::Counters(_) => ("counters", is_loaded),
+            FromAgent::Disturbance(_) => ("disturbance", is_loaded),
+            FromAgent::Seconds(_) => ("seconds", is_loaded),
+            FromAgent::Facts(_) => ("facts", is_loaded),
+            FromAgent::Code(_) => ("code", is_loaded),
+            FromAgent::Profile(_) => ("profile", is_loaded),
+            FromAgent::Done(_) => ("result", is_loaded),
             FromAgent::Failed { .. } => ("failure", stage < Stage::Over),
         };
         if is_due {
@@ -197,7 +200,7 @@ impl Session {
         Err(format!("unexpected message: {name} {}", stage.words()))
     }
 
-    fn take_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<CheckedMessage, String> {
+    fn add_defect(&mut self, mut defect: Box<FoundDefect>) -> Result<CheckedMessage, String> {
         validate::defect(&mut defect)?;
         if defect.source == DefectSource::Console || defect.ok_per_s.is_some() {
             return Err("a defect as only the host can see it".into());
@@ -208,8 +211,8 @@ impl Session {
                 "defects with more than {LINES_BYTES} bytes of lines"
             ));
         }
-        let told = self.defects.insert(defect.key(), defect.count);
-        if told.is_some_and(|told| defect.count < told) {
+        let known_count = self.defects.insert(defect.key(), defect.count);
+        if known_count.is_some_and(|known| defect.count < known) {
             return Err(format!(
                 "defect told less often than before: {}",
                 defect.count
@@ -222,25 +225,25 @@ impl Session {
     }
 
     fn add_counters(&mut self, counters: Box<Counters>) -> Result<CheckedMessage, String> {
-        validate::counters(&counters, self.counted_ms)?;
+        validate::counters(&counters, self.last_counters_ms)?;
         if counters.joined.is_some() {
             let at_ms = counters.at_ms;
             return Err(format!("several readings for one: at_ms {at_ms}"));
         }
-        if counters.at_ms < self.counted_ms.saturating_add(COUNTERS_MS) {
+        if counters.at_ms < self.last_counters_ms.saturating_add(COUNTERS_MS) {
             let at_ms = counters.at_ms;
             return Err(format!("counters more often than can be kept: {at_ms} ms"));
         }
-        self.counted_ms = counters.at_ms;
+        self.last_counters_ms = counters.at_ms;
         Ok(CheckedMessage::Counters(counters))
     }
 
     fn add_disturbance(&mut self, mut begun: BegunDisturbance) -> Result<CheckedMessage, String> {
         validate::begun_disturbance(&mut begun)?;
-        self.disturbed += 1;
-        // Each has a beginning and an end.
+        self.disturbance_messages += 1;
+        // One for the beginning and one for the end of each.
         let most = 2 * plan::MOST_TIMES;
-        if self.disturbed > most {
+        if self.disturbance_messages > most {
             return Err(format!("more than {most} words on disturbances"));
         }
         Ok(CheckedMessage::Disturbance(begun))
@@ -276,14 +279,14 @@ impl Session {
         if version != facts.version {
             return Err(format!("facts of two versions: {version}"));
         }
-        for (all, some) in [
+        for (known, more) in [
             (&mut facts.values, values),
             (&mut facts.sysctls, sysctls),
             (&mut facts.kernel_config, kernel_config),
         ] {
-            for (key, value) in some {
-                if let Some(twice) = all.insert(key.clone(), value) {
-                    return Err(format!("fact told twice: {key:?} was {twice:?}"));
+            for (key, value) in more {
+                if let Some(earlier) = known.insert(key.clone(), value) {
+                    return Err(format!("fact told twice: {key:?} was {earlier:?}"));
                 }
             }
         }
@@ -308,8 +311,8 @@ impl Session {
 
     fn complete(&mut self, mut result: Box<JobResult>) -> Result<CheckedMessage, String> {
         let load = result.measurement.load.as_ref();
-        let whole = load.map(|load| &load.timeline);
-        if result.facts != Facts::default() || whole.is_some_and(|timeline| !timeline.is_empty()) {
+        let has_timeline = load.is_some_and(|load| !load.timeline.is_empty());
+        if result.facts != Facts::default() || has_timeline {
             return Err("a result with what belongs into its parts".into());
         }
         validate::measurement(&mut result.measurement)?;
@@ -349,7 +352,7 @@ impl Session {
     }
 }
 
-/// Why a log is not read, fit to be shown.
+/// Checks the state of the kernel's log, and removes control characters from its reason.
 fn kernel_log(log: KernelLog) -> Result<KernelLog, String> {
     match log {
         KernelLog::Read { .. } => Ok(log),
@@ -358,7 +361,7 @@ fn kernel_log(log: KernelLog) -> Result<KernelLog, String> {
     }
 }
 
-/// Told as it passes, a second is one second.
+/// Checks a second that was sent during the load, which must be a single one.
 fn live_second(second: &Second) -> Result<(), String> {
     if second.joined.is_some() {
         return Err(format!("several seconds for one: at_ms {}", second.at_ms));
@@ -468,27 +471,27 @@ mod tests {
             loaded(vec![FromAgent::KernelLog(KernelLog::Console)]),
             "a kernel's log as only the host can see it",
         );
-        let FromAgent::Defect(mut of_host) = defect("a", 1, 0) else {
+        let FromAgent::Defect(mut from_console) = defect("a", 1, 0) else {
             panic!("a defect");
         };
-        of_host.source = DefectSource::Console;
+        from_console.source = DefectSource::Console;
         refused(
-            loaded(vec![FromAgent::Defect(of_host)]),
+            loaded(vec![FromAgent::Defect(from_console)]),
             "a defect as only the host can see it",
         );
         refused(
-            say(vec![defect("a", 1, 0)]),
+            send(vec![defect("a", 1, 0)]),
             "unexpected message: defect before it greeted",
         );
     }
 
     #[test]
-    fn a_defect_loses_what_a_terminal_would_obey() {
-        let Ok(CheckedMessage::Defect(heard)) = loaded(vec![defect("\u{1b}[31mtcp_ack", 1, 0)])
+    fn control_characters_are_removed_from_defects() {
+        let Ok(CheckedMessage::Defect(checked)) = loaded(vec![defect("\u{1b}[31mtcp_ack", 1, 0)])
         else {
             panic!("refused");
         };
-        assert_eq!(heard.top, "tcp_ack");
+        assert_eq!(checked.top, "tcp_ack");
     }
 
     fn facts(key: &str) -> FromAgent {
@@ -497,27 +500,28 @@ mod tests {
         FromAgent::Facts(Box::new(facts))
     }
 
-    /// Says all of it; the last answer, which alone may be an error.
-    fn say(messages: Vec<FromAgent>) -> Result<CheckedMessage, String> {
+    /// Sends all messages to a session; returns the result of the last one. All others must be accepted.
+    fn send(messages: Vec<FromAgent>) -> Result<CheckedMessage, String> {
         let mut session = Session::new(greeting("a"));
-        let mut answers: Vec<_> = messages
+        let mut results: Vec<_> = messages
             .into_iter()
-            .map(|said| session.accept(said))
+            .map(|message| session.accept(message))
             .collect();
-        let last = answers.pop().unwrap();
-        for (answer, index) in answers.into_iter().zip(0..) {
-            assert!(answer.is_ok(), "message {index}: {answer:?}");
+        let last = results.pop().unwrap();
+        for (result, index) in results.into_iter().zip(0..) {
+            assert!(result.is_ok(), "message {index}: {result:?}");
         }
         last
     }
 
-    fn loaded(rest: Vec<FromAgent>) -> Result<CheckedMessage, String> {
+    /// Sends messages during the load.
+    fn loaded(messages: Vec<FromAgent>) -> Result<CheckedMessage, String> {
         let begin = [hello(), FromAgent::Phase(Phase::WarmingUp)];
-        say(begin.into_iter().chain(rest).collect())
+        send(begin.into_iter().chain(messages).collect())
     }
 
-    fn refused(heard: Result<CheckedMessage, String>, why: &str) {
-        assert_eq!(heard.unwrap_err(), why);
+    fn refused(result: Result<CheckedMessage, String>, why: &str) {
+        assert_eq!(result.unwrap_err(), why);
     }
 
     #[test]
@@ -543,26 +547,26 @@ mod tests {
             protocol: 4,
             build: "a".into(),
         };
-        let why = say(vec![FromAgent::Hello(other)]).unwrap_err();
+        let why = send(vec![FromAgent::Hello(other)]).unwrap_err();
         assert!(why.contains("agent protocol 4 build \"a\""), "{why}");
-        let why = say(vec![FromAgent::Hello(greeting("b"))]).unwrap_err();
+        let why = send(vec![FromAgent::Hello(greeting("b"))]).unwrap_err();
         assert!(why.contains("not of one build"), "{why}");
     }
 
     #[test]
-    fn who_speaks_out_of_turn_is_refused() {
+    fn unexpected_messages_are_refused() {
         let phase = FromAgent::Phase;
         let done = || FromAgent::Done(Box::new(good()));
         refused(
-            say(vec![done()]),
+            send(vec![done()]),
             "unexpected message: result before it greeted",
         );
         refused(
-            say(vec![hello(), hello()]),
+            send(vec![hello(), hello()]),
             "unexpected message: greeting before its first phase",
         );
         refused(
-            say(vec![hello(), phase(Phase::Starting), sample(0)]),
+            send(vec![hello(), phase(Phase::Starting), sample(0)]),
             "unexpected message: sample while starting services",
         );
         refused(
@@ -576,14 +580,14 @@ mod tests {
     }
 
     #[test]
-    fn after_a_refusal_nothing_more_is_heard() {
+    fn after_a_refusal_no_message_is_accepted() {
         let mut session = Session::new(greeting("a"));
         assert!(session.accept(sample(0)).is_err());
         assert!(session.accept(hello()).is_err());
     }
 
     #[test]
-    fn times_that_go_back_are_refused() {
+    fn times_out_of_order_are_refused() {
         assert!(loaded(vec![sample(-1000), sample(0), sample(0)]).is_ok());
         refused(
             loaded(vec![sample(1000), sample(999)]),
@@ -596,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn seconds_that_have_ended_may_go_back_and_are_checked() {
+    fn seconds_of_a_tick_may_be_out_of_order_and_are_checked() {
         let second = |at_ms: &u64, ok| Second {
             at_ms: *at_ms,
             ok,
@@ -621,7 +625,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeline_has_an_end() {
+    fn the_timeline_is_bounded() {
         let many: Vec<u64> = (0..10_000).map(|second| second * 1000).collect();
         let more: Vec<u64> = (10_000..20_000).map(|second| second * 1000).collect();
         refused(
@@ -631,7 +635,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_comes_in_parts_or_not_at_all() {
+    fn a_profile_is_sent_in_parts_or_is_missing() {
         let bytes: Vec<u8> = (0..300_000_u32).map(|number| number as u8).collect();
         let mut session = Session::new(greeting("a"));
         session.accept(hello()).unwrap();
@@ -649,8 +653,8 @@ mod tests {
             session.accept(missing()),
             "more of a profile that is not there",
         );
-        let noise = FromAgent::Profile(ProfilePart::Bytes("?".into()));
-        let why = loaded(vec![noise]).unwrap_err();
+        let garbage = FromAgent::Profile(ProfilePart::Bytes("?".into()));
+        let why = loaded(vec![garbage]).unwrap_err();
         assert!(why.starts_with("profile that is no base64"), "{why}");
     }
 
@@ -675,7 +679,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_cannot_be_believed_is_refused() {
+    fn an_invalid_result_is_refused() {
         let mut bad = good();
         bad.measurement.figures.push(figure("latency", -5.0));
         refused(
@@ -685,18 +689,18 @@ mod tests {
     }
 
     #[test]
-    fn a_guest_may_fail_at_any_time_and_only_for_reasons_of_its_own() {
+    fn a_guest_may_fail_at_any_time_for_reasons_that_it_can_detect() {
         let failed = |reason| FromAgent::Failed {
             reason,
             detail: "\u{1b}[31mdied".into(),
         };
-        let word = CheckedMessage::Failed {
+        let checked = CheckedMessage::Failed {
             reason: VoidReason::AgentFailed,
             detail: "died".into(),
         };
-        assert_eq!(say(vec![failed(VoidReason::AgentFailed)]), Ok(word));
+        assert_eq!(send(vec![failed(VoidReason::AgentFailed)]), Ok(checked));
         refused(
-            say(vec![failed(VoidReason::Panic)]),
+            send(vec![failed(VoidReason::Panic)]),
             "a failure that only the host can see: kernel panic",
         );
     }

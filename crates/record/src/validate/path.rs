@@ -1,12 +1,12 @@
-//! What a guest says of clients and network.
+//! Checks the clients' and the network's part of a measurement.
 
-use crate::check::{Checked, NAMES, THREADS, counts, is_measurable, most, words};
+use crate::check::{Checked, NAMES, THREADS, counts, is_measurable, most, short_text};
 use crate::load_path::{ClientCpu, Link, LoadPath, NetworkEnd, SentLate};
 
-/// Those of hosts that share the clients, and the servers'.
+/// Most ends of the network: one per client host, and the servers'.
 const NETWORK_ENDS: usize = plan::MOST_CLIENT_HOSTS + 1;
 
-/// Clients and network of a trial.
+/// Checks clients and network of a trial.
 pub(super) fn load_path(path: &mut LoadPath) -> Checked {
     let LoadPath {
         pace: _,
@@ -70,7 +70,7 @@ fn network_end(end: &mut NetworkEnd) -> Checked {
             queue_dropped,
             bits_per_s,
         } = link;
-        words("link", name)?;
+        short_text("link", name)?;
         counts(&[
             ("received_bytes", *received_bytes),
             ("sent_bytes", *sent_bytes),

@@ -39,34 +39,33 @@ fn toy(fields: &Fields<'_>) -> Option<WorkloadPlan> {
     })
 }
 
-/// `edits` replace text in the good plan; what is wrong with the result is compared.
+/// Reads a plan without mistakes.
+fn read_good(text: &str) -> Plan {
+    let checks = Checks::of_the_past(&toy);
+    read("plan.toml", text, Path::new("/plans"), checks).unwrap()
+}
+
+/// The number of arms of a plan, or its mistakes.
+fn read_with(checks: Checks<'_>, text: &str) -> String {
+    match read("plan.toml", text, Path::new("/plans"), checks) {
+        Ok(plan) => format!("{} arms", plan.arms.len()),
+        Err(problems) => problems.to_string(),
+    }
+}
+
+/// Replaces texts in the good plan, and compares the number of arms or the mistakes.
 fn check(edits: &[(&str, &str)], want: &Expect) {
     let mut text = GOOD.to_string();
     for (from, to) in edits {
         assert!(text.contains(from), "the good plan has no {from:?}");
         text = text.replacen(from, to, 1);
     }
-    let got = match read(
-        "plan.toml",
-        &text,
-        Path::new("/plans"),
-        Checks::of_the_past(&toy),
-    ) {
-        Ok(plan) => format!("{} arms", plan.arms.len()),
-        Err(problems) => problems.to_string(),
-    };
-    want.assert_eq(&got);
+    want.assert_eq(&read_with(Checks::of_the_past(&toy), &text));
 }
 
 #[test]
-fn a_good_plan_is_read_whole_with_its_baseline_first() {
-    let plan = read(
-        "plan.toml",
-        GOOD,
-        Path::new("/plans"),
-        Checks::of_the_past(&toy),
-    )
-    .unwrap();
+fn a_good_plan_is_read_with_its_baseline_first() {
+    let plan = read_good(GOOD);
     let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert_eq!(names, ["6.1", "7.2"]);
     assert_eq!(plan.arms[1].sysctl["net.core.somaxconn"], "4096");
@@ -115,55 +114,49 @@ fn a_window_longer_than_a_trial_is_refused() {
 }
 
 #[test]
-fn times_that_no_trial_reaches_are_refused_where_they_are_written() {
-    let said = |keys: &str, has_run: bool| {
+fn times_longer_than_a_trial_are_refused_if_the_plan_names_them() {
+    let result = |keys: &str, has_run: bool| {
         let text = GOOD.replacen("cpus = 2", keys, 1);
         let checks = Checks {
             has_run,
             ..Checks::of_the_past(&toy)
         };
-        match read("plan.toml", &text, Path::new("/plans"), checks) {
-            Ok(plan) => format!("{} arms", plan.arms.len()),
-            Err(problems) => problems.to_string(),
-        }
+        read_with(checks, &text)
     };
     let long = "boot_timeout = \"2h\"\nsilence = \"61m\"";
     expect![[r#"
         plan.toml:5: boot_timeout longer than a trial can be (1h): 2h (shorten boot_timeout, or raise trial_limit)
         plan.toml:6: silence longer than a trial can be (1h): 1h 1m (shorten silence, or raise trial_limit)"#]]
-    .assert_eq(&said(long, false));
-    assert_eq!(said(long, true), "2 arms");
-    for right in ["boot_timeout = \"1h\"", "trial_limit = \"1m\""] {
-        assert_eq!(said(right, false), "2 arms", "{right}");
+    .assert_eq(&result(long, false));
+    assert_eq!(result(long, true), "2 arms");
+    for good in ["boot_timeout = \"1h\"", "trial_limit = \"1m\""] {
+        assert_eq!(result(good, false), "2 arms", "{good}");
     }
 }
 
 #[test]
 fn a_program_of_a_service_that_no_workload_starts_is_refused() {
-    let said = |line: &str, services: &'static [&'static str]| {
+    let result = |line: &str, services: &'static [&'static str]| {
         let text = GOOD.replacen("cmdline", &format!("{line}\ncmdline"), 1);
         let checks = Checks {
             services: &|_| services.to_vec(),
             has_run: false,
             ..Checks::of_the_past(&toy)
         };
-        match read("plan.toml", &text, Path::new("/plans"), checks) {
-            Ok(plan) => format!("{} arms", plan.arms.len()),
-            Err(problems) => problems.to_string(),
-        }
+        read_with(checks, &text)
     };
     let servers = &["nginx", "mariadbd"];
-    expect!["2 arms"].assert_eq(&said("program = { mariadbd = \"/bin/true\" }", servers));
+    expect!["2 arms"].assert_eq(&result("program = { mariadbd = \"/bin/true\" }", servers));
     expect![[r#"
         plan.toml:11: program of a service that no workload has: "apache2" (known: mariadbd, nginx)
         plan.toml:11: program of a service that no workload has: "ngnix" (did you mean "nginx"?)"#]]
-    .assert_eq(&said(
+    .assert_eq(&result(
         "program = { ngnix = \"/bin/true\", apache2 = \"/bin/true\" }",
         servers,
     ));
     expect!["plan.toml:11: program without a workload that starts a service (remove it)"]
-        .assert_eq(&said("program = { nginx = \"/bin/true\" }", &[]));
-    expect!["2 arms"].assert_eq(&said("program = {}", &[]));
+        .assert_eq(&result("program = { nginx = \"/bin/true\" }", &[]));
+    expect!["2 arms"].assert_eq(&result("program = {}", &[]));
 }
 
 #[test]
@@ -195,7 +188,7 @@ fn clients_outside_the_guest_need_the_wall_clock() {
 }
 
 #[test]
-fn the_kernel_of_the_clients_is_that_of_their_own_guest() {
+fn a_client_kernel_needs_a_second_guest() {
     check(
         &[(
             "cpus = 2",
@@ -220,7 +213,7 @@ fn the_kernel_of_the_clients_is_that_of_their_own_guest() {
     );
 }
 
-/// What is read of the addresses of a system on the network, or what is wrong with them.
+/// The addresses of a system on the network, or the mistakes.
 fn addresses(line: &str) -> String {
     let text = format!(
         "title = \"two\"\nbaseline = \"old\"\n[machine]\nkind = \"url\"\n[arm.old]\nurl = \"http://a\"\n{line}\n[arm.new]\n\
@@ -252,7 +245,7 @@ fn a_system_may_have_several_addresses() {
         .assert_eq(&addresses("addresses = []"));
 }
 
-/// What is read of hosts of clients on a machine of kind "url", or what is wrong with them.
+/// The client hosts of a machine of kind "url", or the mistakes.
 fn client_hosts(lines: &str) -> String {
     let text = format!(
         "title = \"two\"\nbaseline = \"old\"\n[machine]\nkind = \"url\"\n{lines}\n[arm.old]\nurl = \"http://a\"\n[arm.new]\n\
@@ -272,7 +265,7 @@ fn client_hosts(lines: &str) -> String {
 }
 
 #[test]
-fn hosts_of_clients_are_named_as_ssh_knows_them() {
+fn client_hosts_are_named_by_ssh_destinations() {
     expect![[r#"user@one Some("plans/config"), two Some("plans/config")"#]].assert_eq(
         &client_hosts("clients = [\"ssh:user@one\", \"ssh:two\"]\nssh_config = \"config\""),
     );
@@ -292,7 +285,7 @@ fn hosts_of_clients_are_named_as_ssh_knows_them() {
 }
 
 #[test]
-fn hosts_of_clients_are_refused_where_they_reach_no_server() {
+fn client_hosts_are_refused_if_they_cannot_reach_the_servers() {
     check(
         &[("cpus = 2", "clients = [\"ssh:one\"]")],
         &expect![[
@@ -310,23 +303,17 @@ fn clients_that_are_programs_of_the_image_stay_in_the_guest() {
         takes_addresses: &|_| false,
         ..Checks::of_the_past(&toy)
     };
-    let said = |clients: &str| {
+    let result = |clients: &str| {
         let line = format!("clock = \"wall\"\nclients = \"{clients}\"");
-        let text = GOOD.replace("cpus = 2", &line);
-        let plan = read("plan.toml", &text, Path::new(""), checks);
-        plan.map_or_else(|why| why.to_string(), |_| "right".into())
+        read_with(checks, &GOOD.replace("cpus = 2", &line))
     };
-    expect![[r#"plan.toml:6: clients "host" with a workload that has none outside its guest: toy (write clients = "guest", or give the workload a plan of its own)"#]].assert_eq(&said("host"));
-    expect!["right"].assert_eq(&said("guest"));
+    expect![[r#"plan.toml:6: clients "host" with a workload that has none outside its guest: toy (write clients = "guest", or give the workload a plan of its own)"#]].assert_eq(&result("host"));
+    expect!["2 arms"].assert_eq(&result("guest"));
 }
 
 #[test]
 fn a_cpu_model_is_checked_by_its_form_its_clock_and_the_emulator() {
-    let wrong = |line: &str| [("cpus = 2", line.to_string())];
-    let check_line = |line: &str, want: &Expect| {
-        let edits = wrong(line);
-        check(&[(edits[0].0, edits[0].1.as_str())], want);
-    };
+    let check_line = |line: &str, want: &Expect| check(&[("cpus = 2", line)], want);
     check_line("cpu_model = \"EPYC,-avx2\"", &expect!["2 arms"]);
     check_line(
         "clock = \"wall\"\ncpu_model = \"max,-erms\"",
@@ -402,19 +389,19 @@ fn memory_is_checked_by_what_the_host_has() {
         more => Err(format!("too much: {more}")),
     };
     checks.memory = &host;
-    let said = |text: &str| match read("plan.toml", text, Path::new("/plans"), checks) {
-        Ok(plan) => plan.machine.memory_bytes.to_string(),
-        Err(problems) => problems.to_string(),
+    let result = |memory: &str| {
+        let text = GOOD.replacen("2GiB", memory, 1);
+        match read("plan.toml", &text, Path::new("/plans"), checks) {
+            Ok(plan) => plan.machine.memory_bytes.to_string(),
+            Err(problems) => problems.to_string(),
+        }
     };
-    assert_eq!(said(GOOD), "2147483648");
-    let greedy = GOOD.replacen("2GiB", "3GiB", 1);
-    assert_eq!(said(&greedy), "plan.toml:6: too much: 3221225472");
-    let none = GOOD.replacen("2GiB", "2TiB", 1);
+    assert_eq!(result("2GiB"), "2147483648");
+    assert_eq!(result("3GiB"), "plan.toml:6: too much: 3221225472");
     expect![[r#"plan.toml:6: memory out of range: "2TiB" (write 256MiB to 1TiB)"#]]
-        .assert_eq(&said(&none));
-    let beyond = GOOD.replacen("2GiB", "99999999999999999999GiB", 1);
+        .assert_eq(&result("2TiB"));
     expect![[r#"plan.toml:6: memory: size above 16 EiB: "99999999999999999999GiB" (write it like "512MiB" or "2GiB")"#]]
-        .assert_eq(&said(&beyond));
+        .assert_eq(&result("99999999999999999999GiB"));
 }
 
 #[test]
@@ -433,35 +420,33 @@ fn counted_instructions_need_one_cpu_in_each_arm() {
 }
 
 #[test]
-fn an_arm_may_have_cpus_of_its_own_and_then_time_is_the_walls() {
-    let read_with = |arm: &str| {
+fn an_arm_may_set_its_cpus_which_needs_the_wall_clock() {
+    let clock_and_cpus = |arm: &str| {
         let arm = format!("kernel = \"debian:bookworm/6.1\"\n{arm}");
-        let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &arm, 1);
-        let checks = Checks::of_the_past(&toy);
-        let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+        let plan = read_good(&GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &arm, 1));
         let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
         (plan.machine.clock, cpus)
     };
-    assert_eq!(read_with("cpus = 4"), (Clock::Wall, vec![Some(4), Some(2)]));
-    assert_eq!(read_with("cpus = 1"), (Clock::Wall, vec![Some(1), Some(2)]));
-    assert_eq!(read_with(""), (Clock::Auto, vec![Some(2), Some(2)]));
+    let (two, wall) = (Some(2), Clock::Wall);
+    assert_eq!(clock_and_cpus("cpus = 4"), (wall, vec![Some(4), two]));
+    assert_eq!(clock_and_cpus("cpus = 1"), (wall, vec![Some(1), two]));
+    assert_eq!(clock_and_cpus(""), (Clock::Auto, vec![two, two]));
 }
 
 #[test]
-fn an_arm_of_a_live_host_has_all_cpus_or_so_many() {
+fn an_arm_on_a_live_host_has_all_cpus_or_a_number_of_them() {
     let (head, _) = GOOD.split_once("[machine]").unwrap();
     let (_, rest) = GOOD.split_once("[[workload]]").unwrap();
     let text = format!(
         "{head}[machine]\nkind = \"local\"\n[arm.\"6.1\"]\n[arm.one]\ncpus = 1\n[[workload]]{rest}"
     );
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let plan = read_good(&text);
     let cpus: Vec<_> = plan.arms.iter().map(|arm| plan.cpus(arm)).collect();
     assert_eq!(cpus, [None, Some(1)]);
 }
 
 #[test]
-fn many_mistakes_are_told_at_once() {
+fn all_mistakes_are_reported_at_once() {
     check(
         &[
             ("\"2GiB\"", "\"lots\""),
@@ -481,7 +466,7 @@ fn many_mistakes_are_told_at_once() {
 }
 
 #[test]
-fn a_sysctl_without_quotes_is_told_to_have_some() {
+fn a_sysctl_without_quotes_is_refused() {
     check(
         &[("\"net.core.somaxconn\" = 4096", "net.core.somaxconn = 3")],
         &expect![[
@@ -507,8 +492,7 @@ fn the_sysctls_of_a_plan_become_paths_as_in_sysctl_8() {
 #[test]
 fn a_plan_against_itself_has_its_baseline_twice() {
     let text = against_itself(GOOD, 99).unwrap();
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let plan = read_good(&text);
     let names: Vec<_> = plan.arms.iter().map(|arm| arm.name.as_str()).collect();
     assert_eq!(names, ["6.1", "6.1-again"]);
     assert_eq!(plan.arms[0].kernel, plan.arms[1].kernel);
@@ -517,16 +501,16 @@ fn a_plan_against_itself_has_its_baseline_twice() {
 }
 
 #[test]
-fn growth_that_matters_is_a_share_within_a_time() {
+fn growth_is_a_share_within_a_time() {
     let growth = |table: &str| {
         let text = format!("{GOOD}{table}");
         let checks = Checks::of_the_past(&toy);
         read("plan.toml", &text, Path::new("/plans"), checks).map(|plan| plan.growth)
     };
     assert_eq!(growth("").unwrap(), GrowthPlan::default());
-    let told = growth("[growth]\nleast = \"0.5%\"\nafter = \"14d\"\n").unwrap();
+    let good = growth("[growth]\nleast = \"0.5%\"\nafter = \"14d\"\n").unwrap();
     let after = Some(std::time::Duration::from_secs(14 * 86_400));
-    assert_eq!((told.least, told.after), (0.005, after));
+    assert_eq!((good.least, good.after), (0.005, after));
     for wrong in [
         "after = \"0s\"",
         "after = \"20y\"",
@@ -540,11 +524,7 @@ fn growth_that_matters_is_a_share_within_a_time() {
 
 #[test]
 fn a_plan_is_varied_by_its_model_or_by_its_mitigations() {
-    let read_varied = |variation: &Variation| {
-        let text = varied(GOOD, variation, 2).unwrap();
-        let checks = Checks::of_the_past(&toy);
-        read("plan.toml", &text, Path::new("/plans"), checks).unwrap()
-    };
+    let read_varied = |variation: &Variation| read_good(&varied(GOOD, variation, 2).unwrap());
     let model = CpuModel::parse("EPYC-Milan,-avx2").unwrap();
     let plan = read_varied(&Variation::Model(model.clone()));
     assert_eq!(plan.machine.cpu_model, Some(model));
@@ -585,7 +565,7 @@ fn disturbed_blocks_are_repeated_or_kept() {
 }
 
 #[test]
-fn a_live_host_brings_kernel_image_and_size_itself() {
+fn a_live_host_has_a_fixed_kernel_userland_and_size() {
     check(
         &[(
             "[machine]",
@@ -605,7 +585,7 @@ fn a_live_host_brings_kernel_image_and_size_itself() {
 }
 
 #[test]
-fn what_an_arm_changes_in_its_services_is_read_and_checked() {
+fn the_tuning_of_an_arm_is_read_and_checked() {
     let tuned = "kernel = \"debian:bookworm/6.1\"\nenv = { GOMAXPROCS = 2 }\n\
                  program = { nginx = \"sbin/nginx\" }\ninjected_slowdown = \"60%\"";
     check(
@@ -622,10 +602,8 @@ fn what_an_arm_changes_in_its_services_is_read_and_checked() {
             plan.toml:17: injected_slowdown out of range: "60%" (write above 0 % to 50 %)
             plan.toml:18: nofile out of range: 8 (write 16 to 1048576)"#]],
     );
-    let right = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%") + "\nnofile = 1024";
-    let text = GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &right, 1);
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let good = tuned.replace("sbin", "/opt/sbin").replace("60%", "1%") + "\nnofile = 1024";
+    let plan = read_good(&GOOD.replacen("kernel = \"debian:bookworm/6.1\"", &good, 1));
     let tuning = &plan.arms[0].tuning;
     assert_eq!(tuning.env["GOMAXPROCS"], "2");
     assert_eq!(tuning.programs["nginx"], "/opt/sbin/nginx");
@@ -653,15 +631,9 @@ fn an_injected_cost_is_read_and_checked() {
         plan.toml:15: missing key in [arm."6.1".injected_cost]: function (add function = "tcp_sendmsg_locked")
         plan.toml:15: missing key in [arm."6.1".injected_cost]: instructions (add instructions = 4000)"#]],
     );
-    let right = with("{ function = \"tcp_sendmsg_locked\", instructions = 4000 }");
-    let text = GOOD.replacen(kernel, &right, 1);
-    let plan = read(
-        "plan.toml",
-        &text,
-        Path::new("/plans"),
-        Checks::of_the_past(&toy),
-    );
-    let tuning = &plan.unwrap().arms[0].tuning;
+    let good = with("{ function = \"tcp_sendmsg_locked\", instructions = 4000 }");
+    let plan = read_good(&GOOD.replacen(kernel, &good, 1));
+    let tuning = &plan.arms[0].tuning;
     let expected = InjectedCost {
         function: "tcp_sendmsg_locked".into(),
         instructions: 4000,
@@ -670,7 +642,7 @@ fn an_injected_cost_is_read_and_checked() {
 }
 
 #[test]
-fn broken_syntax_has_its_line() {
+fn a_syntax_error_has_its_line() {
     check(
         &[("cpus = 2", "cpus = ")],
         &expect![
@@ -680,15 +652,8 @@ fn broken_syntax_has_its_line() {
 }
 
 #[test]
-fn paths_are_taken_from_the_plan_files_directory() {
-    let text = GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1);
-    let plan = read(
-        "plan.toml",
-        &text,
-        Path::new("/plans"),
-        Checks::of_the_past(&toy),
-    )
-    .unwrap();
+fn paths_are_relative_to_the_plan_files_directory() {
+    let plan = read_good(&GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1));
     assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
 }
 
@@ -698,24 +663,22 @@ const BOX: (&str, &str) = (
 );
 
 #[test]
-fn a_box_by_ssh_has_the_keys_of_guests_arms() {
+fn arms_on_a_box_have_the_same_keys_as_guests() {
     check(&[BOX], &expect!["2 arms"]);
     let power = "power.preset = \"ipmitool\"\npower.address = \"bmc\"\npower.user = \"admin\"\npower.password_file = \"pw\"";
     let text = format!("{}\nport = 7002\ninterface = \"eno1\"\n{power}", BOX.1);
-    let text = GOOD.replace(BOX.0, &text);
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let plan = read_good(&GOOD.replace(BOX.0, &text));
     assert_eq!(plan.machine.clock, Clock::Wall);
-    let own = plan.machine.ssh.unwrap();
-    assert_eq!((own.host.as_str(), own.port), ("root@box", 7002));
+    let ssh = plan.machine.ssh.unwrap();
+    assert_eq!((ssh.host.as_str(), ssh.port), ("root@box", 7002));
     assert_eq!(
-        own.power.status.join(" "),
+        ssh.power.status.join(" "),
         "ipmitool -I lanplus -H bmc -p 623 -U admin -f /plans/pw chassis power status"
     );
 }
 
 #[test]
-fn mistakes_about_a_box_are_told_all_at_once() {
+fn all_mistakes_about_a_box_are_reported_at_once() {
     check(
         &[
             BOX,
@@ -754,7 +717,7 @@ fn mistakes_about_a_box_are_told_all_at_once() {
 }
 
 #[test]
-fn a_disclosure_is_read_and_its_mistakes_are_told() {
+fn a_disclosure_is_read_and_checked() {
     let text = GOOD.replace(
         "[design]",
         "[disclosure]\ntested_by = \" the kernel team \"\nsponsor = \"nobody\"\n[design]",
@@ -763,8 +726,7 @@ fn a_disclosure_is_read_and_its_mistakes_are_told() {
         "[arm.\"6.1\"]\n",
         "[arm.\"6.1\"]\ntuned_by = \"nobody\"\ntuning_reason = \"as shipped\"\n",
     );
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
+    let plan = read_good(&text);
     assert_eq!(
         plan.disclosure.tested_by.as_deref(),
         Some("the kernel team")
@@ -794,66 +756,64 @@ fn a_disclosure_is_read_and_its_mistakes_are_told() {
 }
 
 #[test]
-fn what_is_pinned_is_in_all_arms() {
-    let text = format!(
+fn pinned_settings_are_in_all_arms() {
+    let plan = read_good(&format!(
         "{GOOD}[pinned]\ncmdline = \"preempt=full\"\n[pinned.sysctl]\n\"vm.swappiness\" = 60\n"
-    );
-    let checks = Checks::of_the_past(&toy);
-    let plan = read("plan.toml", &text, Path::new("/plans"), checks).unwrap();
-    let lines: Vec<_> = plan.arms.iter().map(|arm| arm.cmdline.as_str()).collect();
-    assert_eq!(lines, ["preempt=full", "preempt=full mitigations=off"]);
-    let set = |arm: &Arm| arm.sysctl["vm.swappiness"] == "60";
-    assert!(plan.arms.iter().all(set));
+    ));
+    let cmdlines: Vec<_> = plan.arms.iter().map(|arm| arm.cmdline.as_str()).collect();
+    assert_eq!(cmdlines, ["preempt=full", "preempt=full mitigations=off"]);
+    let has_sysctl = |arm: &Arm| arm.sysctl["vm.swappiness"] == "60";
+    assert!(plan.arms.iter().all(has_sysctl));
     assert_eq!(plan.pinned.cmdline, "preempt=full");
     assert_eq!(plan.mode, None);
 }
 
-/// What is wrong with a plan that pins this.
-fn pinning(table: &str) -> String {
+/// The number of arms of a new plan with a table, or its mistakes.
+fn with_table(table: &str) -> String {
     let checks = Checks {
         has_run: false,
         ..Checks::of_the_past(&toy)
     };
-    let text = GOOD.replace("[design]", &format!("{table}\n[design]"));
-    let read = read("plan.toml", &text, Path::new("/plans"), checks);
-    read.map_or_else(|why| why.to_string(), |_| "right".into())
+    read_with(
+        checks,
+        &GOOD.replace("[design]", &format!("{table}\n[design]")),
+    )
 }
 
 #[test]
 fn the_table_why_takes_no_keys() {
     expect!["plan.toml:19: unknown key in [why]: foo (remove it: the table takes no keys)"]
-        .assert_eq(&pinning("[why]\nfoo = 1"));
+        .assert_eq(&with_table("[why]\nfoo = 1"));
 }
 
 #[test]
-fn what_pins_nothing_or_two_things_or_cannot_be_is_refused_before_it_runs() {
-    let said = |table: &str| pinning(table);
+fn empty_contradictory_and_impossible_pinned_settings_are_refused_in_new_plans() {
     expect!["plan.toml:18: nothing in [pinned] (write what is pinned, or remove the table)"]
-        .assert_eq(&said("[pinned]"));
+        .assert_eq(&with_table("[pinned]"));
     expect![[r#"plan.toml:19: cmdline of [pinned] is empty: "" (write parameters, or remove it)"#]]
-        .assert_eq(&said("[pinned]\ncmdline = \"\""));
+        .assert_eq(&with_table("[pinned]\ncmdline = \"\""));
     expect!["plan.toml:19: unknown key in [pinned]: boot (known: cmdline, sysctl)"]
-        .assert_eq(&said("[pinned]\nboot = \"\"\ncmdline = \"psi=1\""));
+        .assert_eq(&with_table("[pinned]\nboot = \"\"\ncmdline = \"psi=1\""));
     expect!["plan.toml:18: nothing in [pinned.sysctl] (write what is pinned, or remove the table)"]
-        .assert_eq(&said("[pinned.sysctl]"));
+        .assert_eq(&with_table("[pinned.sysctl]"));
     expect![[r#"
         plan.toml:19: no value of a parameter that is pinned: preempt=ful (write preempt= and one of none, voluntary, full, lazy)
         plan.toml:19: a parameter pinned to two values: psi=1 psi=0 (leave one of them)
-        plan.toml:19: no value for a parameter that is pinned: lsm= (write its value, or remove it)"#]].assert_eq(&said(
+        plan.toml:19: no value for a parameter that is pinned: lsm= (write its value, or remove it)"#]].assert_eq(&with_table(
         "[pinned]\ncmdline = \"preempt=ful psi=1 psi=0 lsm=\"",
     ));
     let sysctls = "[pinned.sysctl]\n\"vm.swappiness\" = \"\"\n\"kernel.osrelease\" = \"6.1\"\n\"net.ipv4.conf.eth0/1.rp_filter\" = 1";
     expect![[r#"
         plan.toml:19: no value for a sysctl that is pinned: vm.swappiness = "" (write its value in one line, or remove it)
-        plan.toml:20: a sysctl that cannot be set: kernel.osrelease (remove it)"#]].assert_eq(&said(sysctls));
+        plan.toml:20: a sysctl that cannot be set: kernel.osrelease (remove it)"#]].assert_eq(&with_table(sysctls));
     let good = "[pinned]\ncmdline = \"preempt=full console=ttyS0 console=tty0 nokaslr\"\n[pinned.sysctl]\n\"vm.swappiness\" = 60";
-    assert_eq!(said(good), "right");
-    // A run of before can be judged all the same.
+    assert_eq!(with_table(good), "2 arms");
+    // A plan that has already run is accepted.
     check(&[("[design]", "[pinned]\n[design]")], &expect!["2 arms"]);
 }
 
 #[test]
-fn clients_on_no_host_are_told_so_whatever_the_machine() {
+fn an_empty_list_of_client_hosts_is_refused() {
     check(
         &[("cpus = 2", "clients = []")],
         &expect![
@@ -863,7 +823,7 @@ fn clients_on_no_host_are_told_so_whatever_the_machine() {
 }
 
 #[test]
-fn what_an_arm_sets_cannot_be_pinned() {
+fn a_setting_of_an_arm_cannot_be_pinned() {
     let pinned = "[pinned]\ncmdline = \"mitigations=auto\"\n[pinned.sysctl]\n\"net/core/somaxconn\" = 1\n[design]";
     check(
         &[("[design]", pinned)],
@@ -878,7 +838,7 @@ fn what_an_arm_sets_cannot_be_pinned() {
     );
 }
 
-/// The clients of a box, or what is wrong with a plan that has these lines in `[machine]` and clients of which this is so.
+/// The clients of a box with these lines in `[machine]`, or the mistakes. `is_outside`: whether clients can run on another system.
 fn clients_of_box(lines: &str, is_outside: bool) -> String {
     let checks = Checks {
         is_driven_from_outside: &|_| is_outside,
@@ -896,16 +856,16 @@ fn clients_of_box(lines: &str, is_outside: bool) -> String {
 }
 
 #[test]
-fn clients_of_a_box_leave_it_where_the_plan_says_so() {
-    let said = |lines: &str| clients_of_box(lines, true);
-    assert_eq!(said(""), "Some(Guest)");
+fn clients_of_a_box_run_on_it_unless_the_plan_moves_them() {
+    let clients = |lines: &str| clients_of_box(lines, true);
+    assert_eq!(clients(""), "Some(Guest)");
     assert_eq!(clients_of_box("", false), "Some(Guest)");
-    assert_eq!(said("clients = \"host\""), "Some(Host)");
-    assert_eq!(said("interfaces = [\"eth1\"]"), "Some(Host)");
+    assert_eq!(clients("clients = \"host\""), "Some(Host)");
+    assert_eq!(clients("interfaces = [\"eth1\"]"), "Some(Host)");
 }
 
 #[test]
-fn what_clients_of_a_box_cannot_be_is_told() {
+fn impossible_clients_of_a_box_are_refused() {
     let check = |lines: &str, want: &Expect| want.assert_eq(&clients_of_box(lines, true));
     check(
         "clients = \"guest2\"",

@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_plan_of_kernels_keeps_what_its_baseline_has_beside_the_kernel() {
+    fn a_plan_of_kernels_keeps_the_baseline_apart_from_its_kernel() {
         let text = r#"# What it is for.
 title = "A"
 baseline = "old" # the one we know
@@ -318,7 +318,7 @@ kind = "web-static" # small pages
             kernel: kernel.into(),
             modules: modules.map(String::from),
         };
-        let asked = OfKernels {
+        let parameters = OfKernels {
             arms: &[
                 arm("6.1", "debian:bookworm/6.1", None),
                 arm("x", "file:y", Some("z")),
@@ -351,11 +351,11 @@ kind = "web-static" # small pages
             [[workload]]
             kind = "web-static" # small pages
         "##]]
-        .assert_eq(&of_kernels(text, asked).unwrap());
+        .assert_eq(&of_kernels(text, parameters).unwrap());
     }
 
     #[test]
-    fn a_plan_gets_an_arm_more_for_each_setting_of_each_arm() {
+    fn a_plan_gets_another_arm_for_each_setting_of_each_arm() {
         let text = r#"title = "A"
 baseline = "old"
 
@@ -389,7 +389,7 @@ min_blocks = 2
                 [false, true],
             ),
         ];
-        let asked = Confirming {
+        let parameters = Confirming {
             workload: 1,
             arms: ["old", "new"],
             settings: &settings,
@@ -432,21 +432,21 @@ min_blocks = 2
             min_blocks = 6
             max_blocks = 6
         "#]]
-        .assert_eq(&confirming(text, asked).unwrap());
+        .assert_eq(&confirming(text, parameters).unwrap());
     }
 
     #[test]
     fn inline_tables_and_dotted_keys_are_tables_too() {
         let text = "title = 'A'\nbaseline = 'old'\narm.old.kernel = 'a'\narm.new = { kernel = 'b' }\n\
                     workload = [{ kind = 'x' }, { kind = 'y' }]\ndesign = { seed = 1 }\n";
-        let asked = Confirming {
+        let parameters = Confirming {
             workload: 1,
             arms: ["old", "new"],
             settings: &[(Setting::Cmdline("psi=0".into()), [false, true])],
             blocks: 6,
         };
         let read = |text: String| text.parse::<toml::Table>().unwrap();
-        let confirming = read(confirming(text, asked).unwrap());
+        let confirming = read(confirming(text, parameters).unwrap());
         assert_eq!(
             confirming["workload"],
             toml::Value::Array(vec![read("kind = 'y'".into()).into()])

@@ -143,7 +143,7 @@ impl Idle {
 
     /// Idle time of an interval of `length_ms` and the one that follows it, which begins at `later_at_ms` and lasts `later_ms`.
     #[must_use]
-    pub fn then(self, length_ms: u64, later: Self, (later_at_ms, later_ms): (u64, u64)) -> Self {
+    fn then(self, length_ms: u64, later: Self, later_at_ms: u64, later_ms: u64) -> Self {
         let across_ms = self.last_ms.saturating_add(later.first_ms);
         let across = (across_ms, later_at_ms.saturating_sub(self.last_ms));
         let mut longest = (self.longest_ms, self.longest_at_ms);
@@ -211,7 +211,7 @@ impl Second {
             let (idle, length_ms) = (point.extremes().idle, point.length_ms());
             total = match index {
                 0 => idle,
-                _ => total.then(total_ms, idle, (point.at_ms, length_ms)),
+                _ => total.then(total_ms, idle, point.at_ms, length_ms),
             };
             total_ms = total_ms.saturating_add(length_ms);
         }

@@ -44,7 +44,7 @@ fn plan(good: &str, disturb: &str) -> Result<Plan, String> {
     read("plan.toml", &text, Path::new("/plans"), checks).map_err(|why| why.to_string())
 }
 
-/// What is read of one `[[disturb]]`, on line 17 of the plan.
+/// Compares one `[[disturb]]` table, or its mistakes; its keys begin on line 17 of the plan.
 fn check(disturb: &str, want: &Expect) {
     check_with(GOOD, &format!("[[disturb]]\n{disturb}\n"), want);
 }
@@ -52,10 +52,16 @@ fn check(disturb: &str, want: &Expect) {
 fn check_with(good: &str, disturb: &str, want: &Expect) {
     let got = match plan(good, disturb) {
         Ok(plan) => {
-            let show = |one: &PlannedDisturbance| {
-                let at: Vec<_> = one.at_ms.iter().map(|at| (at / 1000).to_string()).collect();
-                let (at, length_ms) = (at.join(" "), one.length_ms);
-                format!("{} at {at} for {length_ms} ms: {:?}\n", one.name, one.kind)
+            let show = |disturbance: &PlannedDisturbance| {
+                let PlannedDisturbance {
+                    name,
+                    kind,
+                    at_ms,
+                    length_ms,
+                } = disturbance;
+                let at: Vec<_> = at_ms.iter().map(|at| (at / 1000).to_string()).collect();
+                let at = at.join(" ");
+                format!("{name} at {at} for {length_ms} ms: {kind:?}\n")
             };
             plan.disturbances.iter().map(show).collect()
         }
@@ -82,7 +88,7 @@ fn every_kind_is_read() {
         "kind = \"slow-clients\"\nconnections = 50\nat = \"1s\"\nfor = \"2s\"",
         "kind = \"descriptors\"\nname = \"no-files\"\nat = \"1s\"\nfor = \"2s\"",
     ];
-    let all = all.map(|one| format!("[[disturb]]\n{one}\n"));
+    let all = all.map(|keys| format!("[[disturb]]\n{keys}\n"));
     check_with(
         GOOD,
         &all.concat(),
@@ -106,7 +112,7 @@ fn every_kind_is_read() {
 }
 
 #[test]
-fn mistakes_about_times_are_told_with_place_value_and_remedy() {
+fn wrong_times_are_refused() {
     check(
         "kind = \"los\"\nat = \"3s\"\nfor = \"5s\"",
         &expect![[r#"plan.toml:17: unknown kind of disturbance: "los" (did you mean "loss"?)"#]],
@@ -172,7 +178,7 @@ fn mistakes_about_times_are_told_with_place_value_and_remedy() {
 }
 
 #[test]
-fn mistakes_about_what_is_done_are_told() {
+fn wrong_parameters_are_refused() {
     check(
         "kind = \"loss\"\nat = \"5s\"\nfor = \"5s\"",
         &expect![[r#"plan.toml:16: missing key in [[disturb]]: share (add share = "1%")"#]],
@@ -210,7 +216,7 @@ fn mistakes_about_what_is_done_are_told() {
 }
 
 #[test]
-fn two_of_one_resource_do_not_overlap() {
+fn disturbances_of_a_resource_must_not_overlap() {
     let two = |first: &str, second: &str| format!("[[disturb]]\n{first}\n[[disturb]]\n{second}\n");
     let loss = "kind = \"loss\"\nshare = \"1%\"\nat = \"10s\"\nfor = \"5s\"";
     let link = |at: &str| format!("kind = \"link-down\"\nat = \"{at}\"\nfor = \"5s\"");
@@ -239,13 +245,13 @@ fn two_of_one_resource_do_not_overlap() {
             "plan.toml:18: overlapping disturbances of the network: link-down and link-down at 5s (let one end before the other begins)"
         ],
     );
-    // One after the other, and of another resource.
+    // One after the other, and of different resources.
     assert!(plan(GOOD, &two(loss, &link("15s"))).is_ok());
     assert!(plan(GOOD, &two(loss, descriptors)).is_ok());
 }
 
 #[test]
-fn what_the_machine_cannot_do_is_refused() {
+fn disturbances_that_the_machine_does_not_support_are_refused() {
     let link = "[[disturb]]\nkind = \"link-down\"\nat = \"5s\"\nfor = \"5s\"\n";
     let disk = "[[disturb]]\nkind = \"disk-full\"\nat = \"5s\"\nfor = \"5s\"\n";
     let cpu = "[[disturb]]\nkind = \"cpu-offline\"\nat = \"5s\"\nfor = \"5s\"\n";
@@ -301,9 +307,9 @@ fn random_times_follow_from_the_seed() {
     assert_eq!(times(7), times(7));
     assert_ne!(times(7), times(8));
     for seed in 0..100 {
-        for (place, at_ms) in times(seed).into_iter().enumerate() {
+        for (part, at_ms) in times(seed).into_iter().enumerate() {
             // One in each part of 15 seconds.
-            let begin = 15_000 * place as u64 + 1000;
+            let begin = 15_000 * part as u64 + 1000;
             assert!(begin <= at_ms && at_ms + 2000 <= begin + 14_000, "{at_ms}");
         }
     }

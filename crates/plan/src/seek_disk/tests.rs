@@ -29,17 +29,17 @@ fn read(machine: &str, arm: &str) -> Result<Plan, String> {
     crate::read("p.toml", &text, Path::new("/"), checks).map_err(|why| why.to_string())
 }
 
-/// What is wrong with a disk's keys, then with an arm's.
+/// Compares the mistakes of plans with these keys of the machine and of an arm.
 fn check(cases: &[(&str, &str)], want: &Expect) {
-    let told = cases.iter().map(|(machine, arm)| match read(machine, arm) {
+    let results = cases.iter().map(|(machine, arm)| match read(machine, arm) {
         Ok(_) => "good".to_string(),
         Err(why) => why.replace("p.toml:", ""),
     });
-    want.assert_eq(&told.collect::<Vec<_>>().join("\n"));
+    want.assert_eq(&results.collect::<Vec<_>>().join("\n"));
 }
 
 #[test]
-fn a_drive_that_cannot_be_is_refused() {
+fn impossible_drives_are_refused() {
     let cases = [
         "kind = \"seek\"",
         "",
@@ -58,7 +58,7 @@ fn a_drive_that_cannot_be_is_refused() {
         "kind = \"seek\", rotation = 7200",
     ];
     let cases = cases.map(|keys| format!("disk = {{ {keys} }}"));
-    let cases: Vec<_> = cases.iter().map(|one| (one.as_str(), "")).collect();
+    let cases: Vec<_> = cases.iter().map(|disk| (disk.as_str(), "")).collect();
     check(
         &cases,
         &expect![[r#"
@@ -81,7 +81,7 @@ fn a_drive_that_cannot_be_is_refused() {
 }
 
 #[test]
-fn a_disk_with_seeks_is_a_guests() {
+fn a_disk_with_seeks_needs_a_guest_and_excludes_other_limits() {
     let disk = "disk = { kind = \"seek\" }";
     check(
         &[
@@ -104,7 +104,7 @@ fn a_disk_with_seeks_is_a_guests() {
 }
 
 #[test]
-fn settings_of_a_queue_are_those_of_its_scheduler() {
+fn queue_settings_depend_on_the_io_scheduler() {
     let cases = [
         "io_scheduler = \"bfq\"\nqueue = { slice_idle = 0, low_latency = 0, nr_requests = 128 }",
         "queue = { wbt_lat_usec = 0 }",
@@ -131,7 +131,7 @@ fn settings_of_a_queue_are_those_of_its_scheduler() {
 }
 
 #[test]
-fn what_is_not_written_is_the_drive_of_2003() {
+fn the_default_is_a_drive_of_2003() {
     let plan = read(
         "memory = \"4GiB\"\ndisk = { kind = \"seek\", depth = 32 }",
         "",

@@ -201,7 +201,7 @@ impl Watched {
         self.snapshot(is_there)
     }
 
-    /// How long to wait before the next look.
+    /// Interval until the next `look`.
     pub fn pace(snapshot: &Snapshot) -> Duration {
         if snapshot.is_measured_here {
             MEASURED_PACE
@@ -324,7 +324,8 @@ impl Watched {
 
     /// Reads the files of running attempts, and the defects of all attempts.
     fn read_attempts(&mut self, is_running: bool) -> Result<(), Problem> {
-        let newest: Vec<String> = newest(&self.attempts).iter().map(|a| a.place()).collect();
+        let newest = newest(&self.attempts).into_iter();
+        let newest: Vec<String> = newest.map(Attempt::place).collect();
         self.files.retain(|place, _| newest.contains(place));
         for attempt in &self.attempts {
             let place = attempt.place();
@@ -389,10 +390,10 @@ impl Watched {
     /// Whether judging now would take CPU time from a trial that is measured on this host.
     fn is_disturbing(&self, is_running: bool) -> bool {
         let has_load = |files: &Files| files.sample.is_some() || !files.curve.points().is_empty();
-        let mut running = self.attempts.iter().filter(|a| a.ended.is_none());
-        is_running
-            && self.is_local()
-            && running.any(|a| self.files.get(&a.place()).is_some_and(has_load))
+        let is_loaded = |attempt: &Attempt| {
+            attempt.ended.is_none() && self.files.get(&attempt.place()).is_some_and(has_load)
+        };
+        is_running && self.is_local() && self.attempts.iter().any(is_loaded)
     }
 
     fn is_local(&self) -> bool {

@@ -279,14 +279,14 @@ impl Preset {
                     line.into_iter().map(String::from).collect::<Vec<_>>()
                 };
                 let reset = format!("{system}/Actions/ComputerSystem.Reset");
-                let post = |kind: &str| {
+                let send = |kind: &str| {
                     let header = "Content-Type: application/json";
                     let body = format!(r#"{{"ResetType":"{kind}"}}"#);
                     curl(&["--header", header, "--data", &body, &reset])
                 };
                 Power {
-                    cycle: post("ForceRestart"),
-                    on: post("On"),
+                    cycle: send("ForceRestart"),
+                    on: send("On"),
                     status: curl(&[&system]),
                 }
             }

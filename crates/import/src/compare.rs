@@ -1,4 +1,4 @@
-//! Readings of all files in, comparisons out: this arm against the baseline, on this metric.
+//! Compares each arm with the baseline on each metric, from the figures of all files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,71 +9,71 @@ use record::metric::Direction;
 use record::verdict::Pair;
 
 use super::Figures;
+use crate::figure::{FileFigures, LeftOut, Observation, Role, Run};
 use crate::layout::{ArmOrder, Layout};
 use crate::metric_direction::{self, Guess, Known};
-use crate::observation::{FileFigures, LeftOut, Observation, Role, Run};
 
-/// Metrics judged together: they share the error rate, and each one more makes every verdict harder.
-const METRICS: usize = 100;
+/// Most metrics judged together. They share the error rate, so each further metric weakens all verdicts.
+const MAX_METRICS: usize = 100;
 
-/// Figures of an arm and metric: their differences are taken each with each.
-const FIGURES: usize = 2000;
+/// Most figures of an arm and metric. The judge takes the difference of every pair of figures.
+const MAX_FIGURES: usize = 2000;
 
-/// Figures times arms, at most: each arm is drawn anew some thousand times.
-const MOST_FIGURES_BY_ARMS: usize = 1_000_000;
+/// Largest product of figures and arms. Each arm is resampled some thousand times.
+const MAX_FIGURES_BY_ARMS: usize = 1_000_000;
 
-/// Arms compared with one baseline: they share the error rate too.
-const ARMS: usize = 100;
+/// Most arms compared with one baseline; they share the error rate.
+const MAX_ARMS: usize = 100;
 
-/// How a remark begins that names what is not judged.
+/// First words of a remark about metrics that are not judged.
 const LEFT_OUT: &str = "left out";
 
-/// Names that a baseline is likely to have.
+/// Arm names that mark a baseline.
 pub const BASELINES: [&str; 7] = [
     "baseline", "base", "before", "old", "control", "main", "master",
 ];
 
-/// What the user asks for.
+/// Options of the import command.
 #[derive(Debug, Clone, Default)]
 pub struct ImportOptions {
-    /// The arm that the others are compared with.
+    /// Arm that the others are compared with; `None` chooses by name, else the first arm.
     pub baseline: Option<String>,
-    /// The metrics to judge; all usual ones where there are none.
+    /// Metrics to judge; if empty, all that are judged by default.
     pub metrics: Vec<String>,
-    /// Which way is better for all of them.
+    /// Direction of all metrics; `None` uses the file's or guesses.
     pub direction: Option<Direction>,
-    /// Take each sample of a run as a run of its own, on the user's word.
+    /// Treat each sample of a run as a separate run.
     pub samples_are_runs: bool,
 }
 
 /// One arm against the baseline on one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The metric.
+    /// Metric name.
     pub metric: String,
-    /// Its unit; may be empty.
+    /// Unit; may be empty.
     pub unit: String,
-    /// Which way is better.
+    /// Which direction is better.
     pub direction: Direction,
-    /// How that is known.
+    /// Where the direction comes from, in words.
     pub direction_why: String,
     /// The arm that is compared with the baseline.
     pub arm: String,
-    /// The figures.
+    /// Figures of both arms.
     pub layout: Layout,
 }
 
-/// What is found out on the way.
+/// Problems and remarks collected during the comparison.
 #[derive(Default)]
 struct Notes {
     problems: Vec<Problem>,
     remarks: BTreeSet<String>,
     left_out: LeftOut,
-    /// Whether something was left out for want of a direction alone.
+    /// Whether a metric was left out only because its direction is unknown.
     asks_direction: bool,
-    /// Arms of which some work failed.
+    /// Arms in which some work failed.
     failed_arms: BTreeSet<String>,
-    /// Arms of which more work failed than of the baseline, where that cannot be judged.
+    /// Arms in which more work failed than in the baseline, where that cannot be judged.
     failing: BTreeSet<String>,
 }
 
@@ -86,14 +86,14 @@ impl Notes {
             .insert(metric.into());
     }
 
-    /// Whether a metric of that name, or of that part of a name, is left out.
+    /// Whether a left-out metric contains this text in its name.
     fn is_left_out(&self, typed: &str) -> bool {
-        let left_out = self.left_out.values().flat_map(|one| &one.metrics);
-        left_out.into_iter().any(|metric| metric.contains(typed))
+        let mut metrics = self.left_out.values().flat_map(|entry| &entry.metrics);
+        metrics.any(|metric| metric.contains(typed))
     }
 
-    /// Turns what is left out into remarks.
-    fn tell_left_out(&mut self) {
+    /// Turns the left-out metrics into remarks.
+    fn remark_left_out(&mut self) {
         for (why, left_out) in std::mem::take(&mut self.left_out) {
             let metrics: Vec<&str> = left_out.metrics.iter().map(String::as_str).collect();
             let place = match left_out.place.as_str() {
@@ -116,70 +116,76 @@ impl Notes {
     }
 }
 
-/// All comparisons that the files can be asked for.
+/// Compares every arm with the baseline on every chosen metric.
+///
+/// # Errors
+/// Everything that is wrong with the figures, by file and line.
 pub(crate) fn compare(
     files: Vec<FileFigures>,
     options: &ImportOptions,
 ) -> Result<Figures, Vec<Problem>> {
     let mut notes = Notes::default();
-    let file = files[0].file.clone();
+    let first_file = files[0].file.clone();
     let mut observations = Vec::new();
-    for mut found in files {
-        notes.remarks.append(&mut found.remarks);
-        observations.append(&mut found.observations);
-        for (why, mut found) in found.left_out {
-            let known = notes.left_out.entry(why).or_default();
-            known.metrics.append(&mut found.metrics);
-            if known.place.is_empty() {
-                known.place = found.place;
+    for mut file in files {
+        notes.remarks.append(&mut file.remarks);
+        observations.append(&mut file.observations);
+        for (why, mut left_out) in file.left_out {
+            let entry = notes.left_out.entry(why).or_default();
+            entry.metrics.append(&mut left_out.metrics);
+            if entry.place.is_empty() {
+                entry.place = left_out.place;
             }
         }
     }
     let left_out = notes.left_out.values();
-    let left_out: BTreeSet<&String> = left_out.flat_map(|one| &one.metrics).collect();
-    observations.retain(|one| !left_out.contains(&one.metric));
-    failures(&observations, &mut notes);
+    let left_out: BTreeSet<&String> = left_out.flat_map(|entry| &entry.metrics).collect();
+    observations.retain(|figure| !left_out.contains(&figure.metric));
+    remark_failures(&observations, &mut notes);
     if options.samples_are_runs {
-        take_samples_for_runs(&mut observations, &file, &mut notes);
+        take_samples_for_runs(&mut observations, &first_file, &mut notes);
     }
-    let arms = in_order(observations.iter().map(|one| one.arm.as_str()));
+    let arms = distinct(observations.iter().map(|figure| figure.arm.as_str()));
     if arms.len() < 2 {
-        return Err(too_few_arms(&arms, &file, notes));
+        return Err(too_few_arms(&arms, &first_file, notes));
     }
-    if arms.len() > ARMS {
-        let what = format!("too many arms to compare, more than {ARMS}: {}", arms.len());
+    if arms.len() > MAX_ARMS {
+        let what = format!(
+            "too many arms to compare, more than {MAX_ARMS}: {}",
+            arms.len()
+        );
         let remedy = "give two arms, or some: metrics of one arm belong into its metric column";
-        notes.wrong((&file, 0), what, remedy);
+        notes.wrong((&first_file, 0), what, remedy);
         return Err(notes.problems);
     }
     let work = arms.len() * observations.len();
-    if work > MOST_FIGURES_BY_ARMS {
+    if work > MAX_FIGURES_BY_ARMS {
         let what = format!(
-            "too much to compare: {} figures of {} arms, of which the product is at most {MOST_FIGURES_BY_ARMS}",
+            "too much to compare: {} figures of {} arms, of which the product is at most {MAX_FIGURES_BY_ARMS}",
             observations.len(),
             arms.len()
         );
-        notes.wrong((&file, 0), what, "give fewer arms at a time");
+        notes.wrong((&first_file, 0), what, "give fewer arms at a time");
         return Err(notes.problems);
     }
-    let (baseline, baseline_why) = baseline(&arms, options, &file, &mut notes);
-    let metrics = metrics(&observations, options, &file, &mut notes);
+    let (baseline, baseline_why) = baseline(&arms, options, &first_file, &mut notes);
+    let metrics = metrics(&observations, options, &first_file, &mut notes);
     let mut comparisons = Vec::new();
     for metric in metrics {
-        let of_metric: Vec<&Observation> = observations
+        let figures: Vec<&Observation> = observations
             .iter()
-            .filter(|one| one.metric == metric)
+            .filter(|figure| figure.metric == metric)
             .collect();
-        let Some((direction, direction_why)) = direction(&of_metric, options, &mut notes) else {
+        let Some((direction, direction_why)) = direction(&figures, options, &mut notes) else {
             continue;
         };
-        check_units(&of_metric, &mut notes);
-        check_signs(&of_metric, direction, &mut notes);
+        check_units(&figures, &mut notes);
+        check_signs(&figures, direction, &mut notes);
         for arm in arms.iter().filter(|arm| **arm != baseline) {
-            if let Some(layout) = layout(&of_metric, (&baseline, arm), &mut notes) {
+            if let Some(layout) = layout(&figures, &baseline, arm, &mut notes) {
                 comparisons.push(Comparison {
                     metric: metric.clone(),
-                    unit: of_metric[0].unit.clone(),
+                    unit: figures[0].unit.clone(),
                     direction,
                     direction_why: direction_why.clone(),
                     arm: arm.clone(),
@@ -188,7 +194,7 @@ pub(crate) fn compare(
             }
         }
     }
-    notes.tell_left_out();
+    notes.remark_left_out();
     if comparisons.is_empty() && notes.problems.is_empty() {
         let why: Vec<String> = notes.remarks.iter().cloned().collect();
         let what = format!("nothing to judge: {}", why.join("; "));
@@ -197,7 +203,7 @@ pub(crate) fn compare(
         } else {
             "repair what failed, and measure again"
         };
-        notes.wrong((&file, 0), what, remedy);
+        notes.wrong((&first_file, 0), what, remedy);
     }
     if !notes.problems.is_empty() {
         return Err(notes.problems);
@@ -215,7 +221,7 @@ pub(crate) fn compare(
 }
 
 fn too_few_arms(arms: &[String], file: &str, mut notes: Notes) -> Vec<Problem> {
-    notes.tell_left_out();
+    notes.remark_left_out();
     let what = match arms.first() {
         Some(arm) => format!("one arm only: {arm:?}"),
         None => "nothing to judge".into(),
@@ -230,45 +236,45 @@ fn too_few_arms(arms: &[String], file: &str, mut notes: Notes) -> Vec<Problem> {
     notes.problems
 }
 
-/// Warns of each arm in which work failed.
-fn failures(observations: &[Observation], notes: &mut Notes) {
+/// Adds a remark for each arm in which work failed.
+fn remark_failures(observations: &[Observation], notes: &mut Notes) {
     let mut shares = BTreeMap::<(&str, &str), Vec<f64>>::new();
-    for one in observations
+    for figure in observations
         .iter()
-        .filter(|one| matches!(one.role, Role::Failures { .. }))
+        .filter(|figure| matches!(figure.role, Role::Failures { .. }))
     {
         shares
-            .entry((&one.metric, &one.arm))
+            .entry((&figure.metric, &figure.arm))
             .or_default()
-            .push(one.value);
+            .push(figure.value);
     }
     for ((metric, arm), shares) in shares {
         let failed = shares.iter().filter(|share| **share > 0.0).count();
         if failed > 0 {
             notes.failed_arms.insert(arm.into());
-            let most = shares.iter().copied().fold(0.0, f64::max);
+            let largest = shares.iter().copied().fold(0.0, f64::max);
             notes.remarks.insert(format!(
                 "work failed in {failed} of {} runs of {arm}: {metric}, at most {}",
                 shares.len(),
-                show_share(most, 3),
+                show_share(largest, 3),
             ));
         }
     }
 }
 
 fn take_samples_for_runs(observations: &mut [Observation], file: &str, notes: &mut Notes) {
-    if observations.iter().all(|one| one.run == Run::Own) {
+    if observations.iter().all(|figure| figure.run == Run::Own) {
         let what = "--samples-are-runs does not apply: each figure is a run of its own".into();
         notes.wrong((file, 0), what, "leave it out");
     }
     let remark = "each sample is taken as a run of its own, on your word";
     notes.remarks.insert(remark.into());
-    for observation in observations {
-        observation.run = Run::Own;
+    for figure in observations {
+        figure.run = Run::Own;
     }
 }
 
-fn in_order<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
+fn distinct<'n>(names: impl Iterator<Item = &'n str>) -> Vec<String> {
     let (mut seen, mut order) = (BTreeSet::new(), Vec::new());
     for name in names {
         if seen.insert(name) {
@@ -314,30 +320,33 @@ fn metrics(
     file: &str,
     notes: &mut Notes,
 ) -> Vec<String> {
-    let all = in_order(observations.iter().map(|one| one.metric.as_str()));
-    // A share of failures that is 0 everywhere decides nothing, and would take a part of the error rate.
-    let is_main = |one: &&Observation| match one.role {
+    let all = distinct(observations.iter().map(|figure| figure.metric.as_str()));
+    // A share of failures that is 0 everywhere decides nothing, but would use up error rate.
+    let is_main = |figure: &&Observation| match figure.role {
         Role::Judged => true,
         Role::OnRequest => false,
-        Role::Failures { even_zero } => even_zero || one.value > 0.0,
+        Role::Failures { even_zero } => even_zero || figure.value > 0.0,
     };
     let main = observations.iter().filter(is_main);
-    let main = in_order(main.map(|one| one.metric.as_str()));
+    let main = distinct(main.map(|figure| figure.metric.as_str()));
     let mut chosen = Vec::new();
     if options.metrics.is_empty() {
-        let aside = observations
+        let on_request = observations
             .iter()
-            .filter(|one| one.role == Role::OnRequest);
-        let aside = in_order(aside.map(|one| one.metric.as_str()));
-        let aside: Vec<&str> = aside.iter().map(String::as_str).collect();
-        if !aside.is_empty() {
-            let remark = format!("judged only when asked for with --metric: {}", few(&aside));
+            .filter(|figure| figure.role == Role::OnRequest);
+        let on_request = distinct(on_request.map(|figure| figure.metric.as_str()));
+        let on_request: Vec<&str> = on_request.iter().map(String::as_str).collect();
+        if !on_request.is_empty() {
+            let remark = format!(
+                "judged only when asked for with --metric: {}",
+                few(&on_request)
+            );
             notes.remarks.insert(remark);
         }
         chosen = if main.is_empty() { all } else { main };
     } else {
         for typed in &options.metrics {
-            let found: Vec<String> = if all.contains(typed) {
+            let matching: Vec<String> = if all.contains(typed) {
                 vec![typed.clone()]
             } else {
                 all.iter()
@@ -345,20 +354,20 @@ fn metrics(
                     .cloned()
                     .collect()
             };
-            if found.is_empty() && notes.is_left_out(typed) {
+            if matching.is_empty() && notes.is_left_out(typed) {
                 continue;
             }
-            if found.is_empty() {
+            if matching.is_empty() {
                 let known: Vec<&str> = all.iter().map(String::as_str).take(20).collect();
                 let what = format!("--metric is in no file: {typed:?}");
                 notes.wrong((file, 0), what, &remedy_among(typed, &known));
             }
-            chosen.extend(found);
+            chosen.extend(matching);
         }
     }
-    if chosen.len() > METRICS {
+    if chosen.len() > MAX_METRICS {
         let what = format!(
-            "too many metrics to judge together, more than {METRICS}: {}",
+            "too many metrics to judge together, more than {MAX_METRICS}: {}",
             chosen.len()
         );
         let remedy = "choose with --metric NAME, a part of a name will do; metrics share the error \
@@ -369,7 +378,7 @@ fn metrics(
     chosen
 }
 
-/// A list that stays readable.
+/// A list of at most five names; the rest are counted.
 fn few(names: &[&str]) -> String {
     match names.len() {
         0..=6 => names.join(", "),
@@ -386,10 +395,10 @@ fn direction(
     if matches!(first.role, Role::Failures { .. }) {
         return Some((Direction::Lower, "as failures are".into()));
     }
-    let mut told = figures.iter().filter(|one| one.direction.is_some());
-    let by_file = told.next();
+    let mut directed = figures.iter().filter(|figure| figure.direction.is_some());
+    let by_file = directed.next();
     if let Some(by_file) = by_file
-        && let Some(other) = told.find(|one| one.direction != by_file.direction)
+        && let Some(other) = directed.find(|figure| figure.direction != by_file.direction)
     {
         let what = format!(
             "the other direction than in line {}: {}",
@@ -401,7 +410,7 @@ fn direction(
     if let Some(direction) = options.direction {
         return Some((direction, "as you say".into()));
     }
-    if let Some(direction) = by_file.and_then(|one| one.direction) {
+    if let Some(direction) = by_file.and_then(|figure| figure.direction) {
         return Some((direction, "as the file says".into()));
     }
     let name = first.quantity.as_ref().unwrap_or(&first.metric);
@@ -417,9 +426,9 @@ fn direction(
     None
 }
 
-fn check_units(its: &[&Observation], notes: &mut Notes) {
-    let first = its[0];
-    if let Some(other) = its.iter().find(|one| one.unit != first.unit) {
+fn check_units(figures: &[&Observation], notes: &mut Notes) {
+    let first = figures[0];
+    if let Some(other) = figures.iter().find(|figure| figure.unit != first.unit) {
         let what = format!(
             "another unit for {} than {:?} of {}:{}: {:?}",
             first.metric, first.unit, first.file, first.line, other.unit
@@ -432,115 +441,128 @@ fn check_units(its: &[&Observation], notes: &mut Notes) {
     }
 }
 
-/// A ratio needs figures above zero; counts and times may be zero, nothing may be below.
-fn check_signs(its: &[&Observation], direction: Direction, notes: &mut Notes) {
-    for one in its {
+/// A ratio needs figures above zero. Counts and times may be zero; no figure may be negative.
+fn check_signs(figures: &[&Observation], direction: Direction, notes: &mut Notes) {
+    for figure in figures {
         let (what, remedy) = match direction {
-            Direction::Higher if one.value <= 0.0 => (
+            Direction::Higher if figure.value <= 0.0 => (
                 "zero or negative",
                 "a run that served nothing has failed: leave its block out",
             ),
-            Direction::Lower if one.value < 0.0 => ("negative", "repair the measurement"),
+            Direction::Lower if figure.value < 0.0 => ("negative", "repair the measurement"),
             Direction::Higher | Direction::Lower => continue,
         };
-        let what = format!("{what} {}: {}", one.metric, one.value);
-        notes.wrong((&one.file, one.line), what, remedy);
+        let what = format!("{what} {}: {}", figure.metric, figure.value);
+        notes.wrong((&figure.file, figure.line), what, remedy);
     }
 }
 
 fn layout(
-    its: &[&Observation],
-    (baseline, arm): (&str, &str),
+    figures: &[&Observation],
+    baseline: &str,
+    arm: &str,
     notes: &mut Notes,
 ) -> Option<Layout> {
-    let of = |name: &str| -> Vec<&Observation> {
-        its.iter().filter(|one| one.arm == name).copied().collect()
+    let figures_of = |name: &str| -> Vec<&Observation> {
+        let mine = figures.iter().filter(|figure| figure.arm == name);
+        mine.copied().collect()
     };
-    let (base, other) = (of(baseline), of(arm));
+    let (base, other) = (figures_of(baseline), figures_of(arm));
     if base.is_empty() || other.is_empty() {
         let lacking = if base.is_empty() { baseline } else { arm };
-        notes.leave_out(&format!("{lacking} has no figure"), &its[0].metric);
+        notes.leave_out(&format!("{lacking} has no figure"), &figures[0].metric);
         return None;
     }
-    if base.len().max(other.len()) > FIGURES {
-        let what = format!("more than {FIGURES} figures of one arm: {}", base[0].metric);
+    if base.len().max(other.len()) > MAX_FIGURES {
+        let what = format!(
+            "more than {MAX_FIGURES} figures of one arm: {}",
+            base[0].metric
+        );
         let remedy = "give one figure per run, not one per request";
         notes.wrong((&base[0].file, base[0].line), what, remedy);
         return None;
     }
     let both = || base.iter().chain(&other);
-    if both().all(|one| one.block.is_none()) {
-        return loose(&base, &other, notes);
+    if both().all(|figure| figure.block.is_none()) {
+        return unpaired(&base, &other, notes);
     }
-    for one in both().filter(|one| one.block.is_none()) {
-        let what = format!("no block, where other figures of {} have one", one.metric);
+    for figure in both().filter(|figure| figure.block.is_none()) {
+        let what = format!(
+            "no block, where other figures of {} have one",
+            figure.metric
+        );
         notes.wrong(
-            (&one.file, one.line),
+            (&figure.file, figure.line),
             what,
             "write its block, or take the column out",
         );
     }
-    Some(blocks((&base, baseline), (&other, arm), notes))
+    Some(blocks(&base, baseline, &other, arm, notes))
 }
 
-fn loose(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Option<Layout> {
+fn unpaired(base: &[&Observation], other: &[&Observation], notes: &mut Notes) -> Option<Layout> {
     let (base_runs, other_runs) = (runs(base), runs(other));
-    let inner = base.len().max(other.len()) > base_runs.len().max(other_runs.len());
-    let is_one = base_runs.len().min(other_runs.len()) == 1;
-    if is_one && base[0].role == (Role::Failures { even_zero: false }) {
+    let has_samples = base.len().max(other.len()) > base_runs.len().max(other_runs.len());
+    let is_one_run = base_runs.len().min(other_runs.len()) == 1;
+    if is_one_run && base[0].role == (Role::Failures { even_zero: false }) {
         notes.leave_out(
             "one run of an arm has no noise to judge by",
             &base[0].metric,
         );
-        let most = |its: &[&Observation]| its.iter().map(|one| one.value).fold(0.0, f64::max);
-        if most(other) > most(base) {
+        let largest = |figures: &[&Observation]| {
+            figures
+                .iter()
+                .map(|figure| figure.value)
+                .fold(0.0, f64::max)
+        };
+        if largest(other) > largest(base) {
             notes.failing.insert(other[0].arm.clone());
         }
         return None;
     }
-    for (runs, its) in [(&base_runs, base), (&other_runs, other)] {
-        if runs.len() == 1 && !inner {
-            if notes.failed_arms.contains(&its[0].arm) {
-                let why = format!("one run only of {} did not fail", its[0].arm);
-                notes.leave_out(&why, &its[0].metric);
+    for (runs, figures) in [(&base_runs, base), (&other_runs, other)] {
+        if runs.len() == 1 && !has_samples {
+            if notes.failed_arms.contains(&figures[0].arm) {
+                let why = format!("one run only of {} did not fail", figures[0].arm);
+                notes.leave_out(&why, &figures[0].metric);
                 return None;
             }
-            let what = format!("one run only of {}: {}", its[0].arm, its[0].metric);
+            let what = format!("one run only of {}: {}", figures[0].arm, figures[0].metric);
             notes.wrong(
-                (&its[0].file, its[0].line),
+                (&figures[0].file, figures[0].line),
                 what,
                 "one run has no noise to judge by; add more",
             );
         }
     }
-    if inner && is_one {
-        let figures = |its: &[&Observation]| its.iter().map(|one| one.value).collect();
-        let (baseline, arm): (Vec<f64>, Vec<f64>) = (figures(base), figures(other));
+    if has_samples && is_one_run {
+        let values = |figures: &[&Observation]| figures.iter().map(|figure| figure.value).collect();
+        let (baseline, arm): (Vec<f64>, Vec<f64>) = (values(base), values(other));
         return Some(Layout::OneRun { baseline, arm });
     }
-    if inner {
+    if has_samples {
         let remark = "samples inside a run are no repetitions: the median of each run is judged";
         notes.remarks.insert(remark.into());
     }
-    let median = |runs: Vec<Vec<f64>>| runs.into_iter().map(median).collect();
+    let medians = |runs: Vec<Vec<f64>>| runs.into_iter().map(median).collect();
     Some(Layout::Unpaired {
-        baseline: median(base_runs),
-        arm: median(other_runs),
+        baseline: medians(base_runs),
+        arm: medians(other_runs),
     })
 }
 
-/// The samples of each run, runs in the order of the file.
-fn runs(its: &[&Observation]) -> Vec<Vec<f64>> {
+/// The samples of each run, with runs in the order of the file.
+fn runs(figures: &[&Observation]) -> Vec<Vec<f64>> {
     let (mut place, mut runs) = (BTreeMap::new(), Vec::<Vec<f64>>::new());
-    for one in its {
-        match &one.run {
-            Run::Own => runs.push(vec![one.value]),
+    for figure in figures {
+        match &figure.run {
+            Run::Own => runs.push(vec![figure.value]),
             Run::Within(run) => {
                 let index = *place.entry(run).or_insert_with(|| {
                     runs.push(Vec::new());
                     runs.len() - 1
                 });
-                runs[index].push(one.value);
+                runs[index].push(figure.value);
             }
         }
     }
@@ -557,30 +579,28 @@ fn median(mut values: Vec<f64>) -> f64 {
 }
 
 fn blocks(
-    (base, baseline): (&[&Observation], &str),
-    (other, arm): (&[&Observation], &str),
+    base: &[&Observation],
+    baseline: &str,
+    other: &[&Observation],
+    arm: &str,
     notes: &mut Notes,
 ) -> Layout {
-    let names = in_order(
-        base.iter()
-            .chain(other)
-            .filter_map(|one| one.block.as_deref()),
-    );
+    let both = base.iter().chain(other);
+    let names = distinct(both.filter_map(|figure| figure.block.as_deref()));
     let (base_blocks, other_blocks) = (by_block(base), by_block(other));
     let (mut pairs, mut is_known) = (Vec::new(), true);
     for (index, name) in names.iter().enumerate() {
-        let found = (
-            base_blocks.get(name.as_str()),
-            other_blocks.get(name.as_str()),
-        );
-        let (Some(one), Some(two)) = found else {
-            let (there, lacking) = found.0.map_or((found.1, baseline), |one| (Some(one), arm));
+        let in_base = base_blocks.get(name.as_str());
+        let in_other = other_blocks.get(name.as_str());
+        let (Some(base), Some(other)) = (in_base, in_other) else {
+            let lacking = if in_base.is_some() { arm } else { baseline };
             if notes.failed_arms.contains(lacking) {
                 let remark = format!("block {name} is left out, because {lacking} failed in it");
                 notes.remarks.insert(remark);
                 continue;
             }
-            let there = there.expect("a block is named by a figure")[0];
+            let present = in_base.or(in_other);
+            let there = present.expect("a block is named by a figure")[0];
             let what = format!("no {} of {lacking} in block {name}", there.metric);
             notes.wrong(
                 (&there.file, there.line),
@@ -589,22 +609,23 @@ fn blocks(
             );
             continue;
         };
-        if one.len() > 1 || two.len() > 1 {
+        if base.len() > 1 || other.len() > 1 {
             let remark = "several figures of one arm and block are samples: their median is judged";
             notes.remarks.insert(remark.into());
         }
-        let (first, second) = (one[0], two[0]);
+        let (first, second) = (base[0], other[0]);
         is_known &= first.slot.is_some() && second.slot.is_some();
         if is_known && first.slot == second.slot {
             let what = format!("both arms at one place of block {name}");
             let remedy = "the arm that ran first has the smaller slot";
             notes.wrong((&second.file, second.line), what, remedy);
         }
-        let value = |its: &[&Observation]| median(its.iter().map(|one| one.value).collect());
+        let value =
+            |figures: &[&Observation]| median(figures.iter().map(|figure| figure.value).collect());
         pairs.push(Pair {
             block: index as u32 + 1,
-            baseline: value(one),
-            arm: value(two),
+            baseline: value(base),
+            arm: value(other),
             arm_first: second.slot < first.slot,
         });
     }
@@ -621,11 +642,11 @@ fn blocks(
     Layout::Blocks { pairs, order }
 }
 
-fn by_block<'r>(its: &[&'r Observation]) -> BTreeMap<&'r str, Vec<&'r Observation>> {
+fn by_block<'r>(figures: &[&'r Observation]) -> BTreeMap<&'r str, Vec<&'r Observation>> {
     let mut blocks = BTreeMap::<_, Vec<_>>::new();
-    for one in its {
-        if let Some(block) = &one.block {
-            blocks.entry(block.as_str()).or_default().push(*one);
+    for figure in figures {
+        if let Some(block) = &figure.block {
+            blocks.entry(block.as_str()).or_default().push(*figure);
         }
     }
     blocks

@@ -1,4 +1,4 @@
-//! Copies of one run that are given as several: figures that no second run would repeat.
+//! Refuses copies of one run that are given as several runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,17 +6,17 @@ use crate::detect::Format;
 use crate::metric_direction;
 use crate::observation::{FileFigures, Observation, Run};
 
-/// So many digits of times and fractions do not come out the same twice.
+/// Two runs never agree in this many digits of times and fractions by chance.
 const DIGITS: usize = 8;
 
-/// Refuses each run whose figures are those of an earlier one, in the same order.
+/// Reports each run that has the same figures, in the same order, as an earlier run.
 pub(crate) fn refuse(files: &mut [FileFigures]) {
     let mut seen = BTreeMap::<Vec<(String, u64)>, Observation>::new();
     for file in files {
         let mut copy = None;
-        for run in runs(file).into_iter().filter(|run| is_by_chance(run)) {
+        for run in runs(file).into_iter().filter(|run| has_noise(run)) {
             let figures = run.iter();
-            let figures = figures.map(|one| (one.metric.clone(), one.value.to_bits()));
+            let figures = figures.map(|figure| (figure.metric.clone(), figure.value.to_bits()));
             let earlier = seen.insert(figures.collect(), run[0].clone());
             copy = copy.or(earlier.map(|earlier| (run[0].line, earlier)));
         }
@@ -37,35 +37,36 @@ pub(crate) fn refuse(files: &mut [FileFigures]) {
     }
 }
 
-/// The figures of each run of a file; those that are runs of their own together.
+/// The figures of each run of a file. All figures with `Run::Own` form one group.
 fn runs(file: &FileFigures) -> Vec<Vec<&Observation>> {
     let mut runs = BTreeMap::<&Run, Vec<&Observation>>::new();
-    for one in &file.observations {
-        runs.entry(&one.run).or_default().push(one);
+    for figure in &file.observations {
+        runs.entry(&figure.run).or_default().push(figure);
     }
     runs.into_values().collect()
 }
 
-/// Whether chance is in these figures: one metric scatters, or times and fractions have many digits.
-/// Counts and sizes that are the same in each run are none.
-fn is_by_chance(run: &[&Observation]) -> bool {
+/// Whether these figures carry measurement noise, so that a second run would differ.
+/// A metric that varies has noise, and so have times and fractions with many digits.
+fn has_noise(run: &[&Observation]) -> bool {
     let mut values = BTreeMap::<(&str, &str), BTreeSet<u64>>::new();
-    for one in run {
-        let metric = (one.arm.as_str(), one.metric.as_str());
+    for figure in run {
+        let metric = (figure.arm.as_str(), figure.metric.as_str());
         values
             .entry(metric)
             .or_default()
-            .insert(one.value.to_bits());
+            .insert(figure.value.to_bits());
     }
     if values.values().any(|values| values.len() > 2) {
         return true;
     }
-    let is_measured =
-        |one: &&&Observation| one.value.fract() != 0.0 || metric_direction::is_measured(&one.unit);
+    let is_measured = |figure: &&&Observation| {
+        figure.value.fract() != 0.0 || metric_direction::is_measured(&figure.unit)
+    };
     let measured = run
         .iter()
         .filter(is_measured)
-        .map(|one| one.value.to_bits());
+        .map(|figure| figure.value.to_bits());
     let measured: BTreeSet<u64> = measured.collect();
     let digits = |bits: u64| {
         let text = format!("{:e}", f64::from_bits(bits));

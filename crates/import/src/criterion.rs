@@ -16,9 +16,9 @@ struct Sample<'t> {
     times: Vec<Raw<'t>>,
 }
 
-/// Reads `sample.json` of one arm of a benchmark.
-pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), found: &mut FileFigures) {
-    let Some(sample) = json::whole::<Sample<'_>>(found, text) else {
+/// Reads `sample.json` of one arm and benchmark.
+pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), file: &mut FileFigures) {
+    let Some(sample) = json::whole::<Sample<'_>>(file, text) else {
         return;
     };
     if sample.iters.len() != sample.times.len() {
@@ -27,30 +27,30 @@ pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), found: &mut FileF
             sample.iters.len(),
             sample.times.len()
         );
-        found.wrong(0, what, "run the benchmark again");
+        file.wrong(0, what, "run the benchmark again");
         return;
     }
     let lines = &Lines::new(text);
     for (count, time) in sample.iters.iter().zip(&sample.times) {
         let line = lines.of(time.get());
-        let count = json::number(found, lines, count, " in iters");
-        let time = json::number(found, lines, time, " in times");
-        push((arm, benchmark, "ns"), (time, count), line, found);
+        let count = json::number(file, lines, count, " in iters");
+        let time = json::number(file, lines, time, " in times");
+        push((arm, benchmark, "ns"), (time, count), line, file);
     }
 }
 
-/// Reads `raw.csv`, which criterion writes with its feature `csv_output`.
-pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), found: &mut FileFigures) {
+/// Reads `raw.csv`, which criterion's feature `csv_output` writes.
+pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), file: &mut FileFigures) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().cloned().unwrap_or_default();
-    let at = |name: &str| names.iter().position(|one| one == name);
+    let at = |name: &str| names.iter().position(|column| column == name);
     let columns = (
         at("sample_measured_value"),
         at("iteration_count"),
         at("unit"),
     );
     let (Some(time), Some(count), Some(unit)) = columns else {
-        found.wrong(
+        file.wrong(
             1,
             "not criterion's columns",
             "give the directory target/criterion",
@@ -61,10 +61,10 @@ pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), found: &mut F
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = |column: usize| record.get(column).unwrap_or_default().to_string();
         let figures = (
-            found.number(&cell(time), line, " in column \"sample_measured_value\""),
-            found.number(&cell(count), line, " in column \"iteration_count\""),
+            file.number(&cell(time), line, " in column \"sample_measured_value\""),
+            file.number(&cell(count), line, " in column \"iteration_count\""),
         );
-        push((arm, benchmark, &cell(unit)), figures, line, found);
+        push((arm, benchmark, &cell(unit)), figures, line, file);
     }
 }
 
@@ -72,23 +72,22 @@ fn push(
     (arm, benchmark, unit): (&str, &str, &str),
     (time, count): (Option<f64>, Option<f64>),
     line: usize,
-    found: &mut FileFigures,
+    file: &mut FileFigures,
 ) {
     let (Some(time), Some(count)) = (time, count) else {
         return;
     };
     if count < 1.0 {
-        found.wrong(
+        file.wrong(
             line,
             format!("no iterations in a sample: {count}"),
             "run the benchmark again",
         );
         return;
     }
-    let observation =
-        found.observation(benchmark, &format!("{unit}/iteration"), time / count, line);
+    let observation = file.observation(benchmark, &format!("{unit}/iteration"), time / count, line);
     let run = Run::Within("process".into());
-    found.add(Observation {
+    file.add(Observation {
         arm: arm.into(),
         quantity: Some(String::new()),
         run,

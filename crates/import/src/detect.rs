@@ -1,4 +1,4 @@
-//! Whose format a file has. Told from its content, never from its name.
+//! Detects the format of a file from its content, never from its name.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use crate::observation::{FEWER, FileFigures, without_commas};
 use crate::source::Source;
 use base::input::units::show_bytes;
 
-/// Files above this are no results, in bytes.
-const LARGEST_BYTES: u64 = 32 << 20;
+/// Largest result file, in bytes.
+const MAX_BYTES: u64 = 32 << 20;
 
-/// Most values in a file: what separates one from the next is counted, in all formats.
-const MOST_VALUES: usize = 1_000_000;
+/// Most values in a file, counted by their separators in all formats.
+const MAX_VALUES: usize = 1_000_000;
 
-/// What is accepted, for those who brought something else.
+/// Remedy that lists the accepted formats.
 const ACCEPTED: &str = "accepted: CSV or JSON lines with arm, block, metric, value; hyperfine JSON; \
                         go test -bench; google-benchmark JSON; target/criterion; Phoronix composite.xml; \
                         k6 and oha JSON; plain numbers";
 
-/// A format.
+/// Format of a result file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
     Csv,
@@ -54,62 +54,62 @@ impl Format {
     }
 }
 
-/// Reads one file in its own format.
+/// Reads one file in the format that its content shows.
 pub(crate) fn read(source: &Source) -> FileFigures {
-    let mut found = FileFigures::new(&source.path.display().to_string());
-    let Some(text) = content(source, &mut found) else {
-        return found;
+    let mut file = FileFigures::new(&source.path.display().to_string());
+    let Some(text) = content(source, &mut file) else {
+        return file;
     };
     let format = match &formats(source, &text)[..] {
         [] => {
             let what = format!("no known format, beginning with {:?}", beginning(&text));
-            found.wrong(0, what, ACCEPTED);
-            return found;
+            file.wrong(0, what, ACCEPTED);
+            return file;
         }
         [format] => *format,
         several => {
             let names: Vec<&str> = several.iter().map(|format| format.name()).collect();
             let what = format!("several formats in one file: {}", names.join(" and "));
-            found.wrong(0, what, "keep each in a file of its own");
-            return found;
+            file.wrong(0, what, "keep each in a file of its own");
+            return file;
         }
     };
-    found.format = format.name();
-    read_as(format, source, &text, &mut found);
-    if found.observations.is_empty() && found.problems.is_empty() && found.left_out.is_empty() {
-        let what = format!("{} without a figure", found.format);
-        found.wrong(0, what, "was the benchmark run to its end?");
+    file.format = format.name();
+    read_as(format, source, &text, &mut file);
+    if file.observations.is_empty() && file.problems.is_empty() && file.left_out.is_empty() {
+        let what = format!("{} without a figure", file.format);
+        file.wrong(0, what, "was the benchmark run to its end?");
     }
-    found
+    file
 }
 
-fn content(source: &Source, found: &mut FileFigures) -> Option<String> {
+fn content(source: &Source, file: &mut FileFigures) -> Option<String> {
     let size = source.path.metadata().map_or(0, |meta| meta.len());
-    if size > LARGEST_BYTES {
-        let what = format!("larger than {}: {size} bytes", show_bytes(LARGEST_BYTES));
-        found.wrong(0, what, FEWER);
+    if size > MAX_BYTES {
+        let what = format!("larger than {}: {size} bytes", show_bytes(MAX_BYTES));
+        file.wrong(0, what, FEWER);
         return None;
     }
-    match base::input::file::read(&source.path, LARGEST_BYTES).map(String::from_utf8) {
+    match base::input::file::read(&source.path, MAX_BYTES).map(String::from_utf8) {
         Ok(Ok(mut text)) => {
             let marks = text.len() - text.trim_start_matches('\u{feff}').len();
             text.drain(..marks);
-            if values(&text) > MOST_VALUES {
-                found.wrong(0, format!("more than {MOST_VALUES} values"), FEWER);
+            if values(&text) > MAX_VALUES {
+                file.wrong(0, format!("more than {MOST_VALUES} values"), FEWER);
                 return None;
             }
             if !text.trim().is_empty() {
                 return Some(text);
             }
-            found.wrong(0, "the file is empty", ACCEPTED);
+            file.wrong(0, "the file is empty", ACCEPTED);
         }
-        Ok(Err(_)) => found.wrong(0, "not text in UTF-8", ACCEPTED),
-        Err(why) => found.wrong(0, format!("cannot be read: {why}"), "give a readable file"),
+        Ok(Err(_)) => file.wrong(0, "not text in UTF-8", ACCEPTED),
+        Err(why) => file.wrong(0, format!("cannot be read: {why}"), "give a readable file"),
     }
     None
 }
 
-/// How many values a text has at the most, whatever its format.
+/// Upper bound of the number of values in a text, in any format.
 fn values(text: &str) -> usize {
     let separates = |byte: &u8| b",;\t\n{[<=".contains(byte);
     text.as_bytes()
@@ -118,13 +118,13 @@ fn values(text: &str) -> usize {
         .count()
 }
 
-fn read_as(format: Format, source: &Source, text: &str, found: &mut FileFigures) {
+fn read_as(format: Format, source: &Source, text: &str, file: &mut FileFigures) {
     match format {
-        Format::Csv => table::read(text, found),
-        Format::JsonRows => json_rows::read(text, found),
-        Format::Hyperfine => hyperfine::read(text, found, source.of > 1),
-        Format::GoBench => go_bench::read(text, found),
-        Format::GoogleBenchmark => google_benchmark::read(text, found),
+        Format::Csv => table::read(text, file),
+        Format::JsonRows => json_rows::read(text, file),
+        Format::Hyperfine => hyperfine::read(text, file, source.file_count > 1),
+        Format::GoBench => go_bench::read(text, file),
+        Format::GoogleBenchmark => google_benchmark::read(text, file),
         Format::Criterion => {
             let (arm, benchmark) = source.criterion.clone().unwrap_or_default();
             let is_csv = source.path.extension().is_some_and(|end| end == "csv");
@@ -133,16 +133,16 @@ fn read_as(format: Format, source: &Source, text: &str, found: &mut FileFigures)
             } else {
                 criterion::read
             };
-            read(text, (&arm, &benchmark), found);
+            read(text, (&arm, &benchmark), file);
         }
-        Format::Phoronix => phoronix::read(text, found),
-        Format::K6 => k6::read(text, found),
-        Format::Oha => oha::read(text, found),
-        Format::Plain => plain::read(text, found),
+        Format::Phoronix => phoronix::read(text, file),
+        Format::K6 => k6::read(text, file),
+        Format::Oha => oha::read(text, file),
+        Format::Plain => plain::read(text, file),
     }
 }
 
-/// All formats that a text could have; more than one is one too many.
+/// All formats that match a text; more than one is ambiguous.
 fn formats(source: &Source, text: &str) -> Vec<Format> {
     if source.criterion.is_some() {
         return vec![Format::Criterion];
@@ -150,20 +150,20 @@ fn formats(source: &Source, text: &str) -> Vec<Format> {
     match text.trim_start().as_bytes()[0] {
         b'<' if text.contains("<PhoronixTestSuite") => vec![Format::Phoronix],
         b'<' => Vec::new(),
-        b'{' | b'[' => of_json(text),
-        _ => of_lines(text),
+        b'{' | b'[' => json_formats(text),
+        _ => line_formats(text),
     }
 }
 
-fn of_json(text: &str) -> Vec<Format> {
+fn json_formats(text: &str) -> Vec<Format> {
     let Ok(object) = serde_json::from_str::<BTreeMap<String, Raw<'_>>>(text) else {
         let first = text
             .lines()
             .find(|line| !line.trim().is_empty())
             .unwrap_or_default();
         let is_line = serde_json::from_str::<BTreeMap<String, Raw<'_>>>(first).is_ok();
-        // A broken export is told apart by the keys in it, so that its mistake is shown.
-        let formats = by_keys(|key| text.contains(&format!("\"{key}\"")).then_some(text));
+        // A broken export is recognized by its keys, so that its reader reports the mistake.
+        let formats = formats_by_keys(|key| text.contains(&format!("\"{key}\"")).then_some(text));
         let looks_like_rows = formats.is_empty() && first.trim_end().ends_with('}');
         return if text.trim_start().starts_with('[') || is_line || looks_like_rows {
             vec![Format::JsonRows]
@@ -171,7 +171,7 @@ fn of_json(text: &str) -> Vec<Format> {
             formats
         };
     };
-    let formats = by_keys(|key| object.get(key).map(|raw| raw.get()));
+    let formats = formats_by_keys(|key| object.get(key).map(|raw| raw.get()));
     if formats.is_empty() && object.contains_key("arm") {
         vec![Format::JsonRows]
     } else {
@@ -179,43 +179,46 @@ fn of_json(text: &str) -> Vec<Format> {
     }
 }
 
-/// The formats by a key and what must stand below it: one key alone has too many owners.
-fn by_keys<'t>(value: impl Fn(&str) -> Option<&'t str>) -> Vec<Format> {
-    let below = |key: &str, keys: &[&str]| {
+/// Formats recognized by a key and the keys below it, because many formats share a single key.
+fn formats_by_keys<'t>(value: impl Fn(&str) -> Option<&'t str>) -> Vec<Format> {
+    let has_below = |key: &str, keys: &[&str]| {
         let holds = |text: &str| keys.iter().any(|key| text.contains(&format!("\"{key}\"")));
         let has = |text: &str| text == "[]" || holds(text);
         value(key).is_some_and(has)
     };
     let is_oha = value("summary").is_some() && value("latencyPercentiles").is_some();
-    let is_k6_list = value("version").is_some() && below("results", &["metrics"]);
-    let is_k6 = below("metrics", &["values", "rate", "value", "count", "med"]);
+    let is_k6_list = value("version").is_some() && has_below("results", &["metrics"]);
+    let is_k6 = has_below("metrics", &["values", "rate", "value", "count", "med"]);
     let mut formats = Vec::new();
     let mut add = |is: bool, format| formats.extend(is.then_some(format));
     add(
-        below("results", &["command"]) && !is_k6_list,
+        has_below("results", &["command"]) && !is_k6_list,
         Format::Hyperfine,
     );
-    let of_google = [
+    let google_keys = [
         "real_time",
         "run_type",
         "run_name",
         "error_occurred",
         "skipped",
     ];
-    add(below("benchmarks", &of_google), Format::GoogleBenchmark);
+    add(
+        has_below("benchmarks", &google_keys),
+        Format::GoogleBenchmark,
+    );
     add(is_oha, Format::Oha);
     // oha has an object `metrics` too.
     add((is_k6 || is_k6_list) && !is_oha, Format::K6);
     formats
 }
 
-fn of_lines(text: &str) -> Vec<Format> {
+fn line_formats(text: &str) -> Vec<Format> {
     let mut formats = Vec::new();
     let content = || text.lines().filter(|line| table::is_content(line));
     if content().any(|line| go_bench::is_result(line) || go_bench::is_failed_benchmark(line)) {
         formats.push(Format::GoBench);
     }
-    if content().any(is_head) {
+    if content().any(is_header) {
         formats.push(Format::Csv);
     }
     let first = |line: &str| {
@@ -226,7 +229,7 @@ fn of_lines(text: &str) -> Vec<Format> {
     };
     let is_number = |line: &str| first(line).parse::<f64>().is_ok();
     let is_decimal = |line: &str| is_number(line) || without_commas(&first(line)).is_some();
-    // With a head of its own a file of one column is CSV; a stray word among numbers is a mistake.
+    // A file of one column is CSV only with a header; a stray word among numbers is a mistake.
     if formats.is_empty() {
         let numbers = content().filter(|line| is_number(line)).count();
         if 2 * numbers > content().count() || content().all(is_decimal) {
@@ -242,7 +245,7 @@ fn of_lines(text: &str) -> Vec<Format> {
     formats
 }
 
-/// Whether all lines have as many delimiters as the first: a table, though not with columns known here.
+/// Whether all lines have as many delimiters as the first: a table, possibly with unknown columns.
 fn is_even_table<'t>(mut lines: impl Iterator<Item = &'t str>) -> bool {
     let Some(first) = lines.next() else {
         return false;
@@ -255,7 +258,7 @@ fn is_even_table<'t>(mut lines: impl Iterator<Item = &'t str>) -> bool {
     others.peek().is_some() && others.all(|line| columns(line) == columns(first))
 }
 
-fn is_head(line: &str) -> bool {
+fn is_header(line: &str) -> bool {
     let Some(delimiter) = table::delimiter(line) else {
         return false;
     };

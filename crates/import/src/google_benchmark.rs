@@ -1,6 +1,6 @@
 //! google-benchmark's JSON: one file is one process of one arm, its repetitions are samples.
 //!
-//! A benchmark that failed or was skipped, and a counter that is no number, are left out with their
+//! A failed or skipped benchmark, and a counter that is not a number, are left out with their
 //! reason; the others are judged.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ struct Output<'t> {
     benchmarks: Vec<Object<'t>>,
 }
 
-/// Keys that are no figures of the user's, whatever they hold.
+/// Keys that are never figures.
 const SETTINGS: [&str; 9] = [
     "family_index",
     "per_family_instance_index",
@@ -30,9 +30,9 @@ const SETTINGS: [&str; 9] = [
 ];
 
 /// Reads the repetitions of one process.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
     let text = &*json::with_nan_as_null(text);
-    let Some(output) = json::whole::<Output<'_>>(found, text) else {
+    let Some(output) = json::whole::<Output<'_>>(file, text) else {
         return;
     };
     let lines = &Lines::new(text);
@@ -51,26 +51,22 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         let identity = (full_name, family);
         if *identities.entry(name.clone()).or_insert(identity.clone()) != identity {
             let remedy = "give each a name of its own, or choose one with --benchmark_filter";
-            found.wrong(line, format!("two benchmarks of one name: {name}"), remedy);
+            file.wrong(line, format!("two benchmarks of one name: {name}"), remedy);
         }
         if is_true(benchmark, "error_occurred") {
             failed += 1;
-            leave_out(benchmark, (&name, line, "failed", "error_message"), found);
+            leave_out(benchmark, &name, line, "failed", "error_message", file);
         } else if is_true(benchmark, "skipped") {
-            leave_out(
-                benchmark,
-                (&name, line, "was skipped", "skip_message"),
-                found,
-            );
+            leave_out(benchmark, &name, line, "was skipped", "skip_message", file);
         } else {
-            repetition(lines, &name, benchmark, found);
+            repetition(lines, &name, benchmark, file);
         }
     }
     if count > 0 {
-        found.failures("benchmarks failed", f64::from(failed) / f64::from(count), 1);
+        file.failures("benchmarks failed", f64::from(failed) / f64::from(count), 1);
     } else if !output.benchmarks.is_empty() {
         let remedy = "run without --benchmark_report_aggregates_only";
-        found.wrong(0, "only means and deviations, no repetitions", remedy);
+        file.wrong(0, "only means and deviations, no repetitions", remedy);
     }
 }
 
@@ -80,17 +76,20 @@ fn is_true(benchmark: &Object<'_>, key: &str) -> bool {
 
 fn leave_out(
     benchmark: &Object<'_>,
-    (name, line, what, message): (&str, usize, &str, &str),
-    found: &mut FileFigures,
+    name: &str,
+    line: usize,
+    what: &str,
+    message_key: &str,
+    file: &mut FileFigures,
 ) {
-    let why = benchmark.word(message).unwrap_or_default();
+    let why = benchmark.word(message_key).unwrap_or_default();
     let why = format!("it {what} with {why:?}");
     for (key, _) in figures(benchmark) {
-        found.leave_out(&why, metric(name, key), line);
+        file.leave_out(&why, metric(name, key), line);
     }
 }
 
-/// What may be a figure: settings and texts are none.
+/// The entries that may be figures: no settings and no texts.
 fn figures<'b, 't>(benchmark: &'b Object<'t>) -> impl Iterator<Item = (&'b str, Raw<'t>)> {
     let all = benchmark.iter().map(|(key, raw)| (key.as_str(), *raw));
     all.filter(|(key, raw)| {
@@ -99,7 +98,7 @@ fn figures<'b, 't>(benchmark: &'b Object<'t>) -> impl Iterator<Item = (&'b str, 
     })
 }
 
-/// Only the library's own keys lose their `_`: two counters of the user's stay two.
+/// Name of a metric. Only the library's own keys lose their `_`, so that the user's counters stay distinct.
 fn metric(name: &str, key: &str) -> String {
     match key {
         "real_time" | "cpu_time" => format!("{name} {}", key.replace('_', " ")),
@@ -107,7 +106,7 @@ fn metric(name: &str, key: &str) -> String {
     }
 }
 
-fn repetition(lines: &Lines<'_>, name: &str, benchmark: &Object<'_>, found: &mut FileFigures) {
+fn repetition(lines: &Lines<'_>, name: &str, benchmark: &Object<'_>, file: &mut FileFigures) {
     let time_unit = benchmark.word("time_unit").unwrap_or_else(|| "ns".into());
     for (key, raw) in figures(benchmark) {
         let (unit, role) = match key {
@@ -119,22 +118,22 @@ fn repetition(lines: &Lines<'_>, name: &str, benchmark: &Object<'_>, found: &mut
         };
         let (line, metric) = (lines.of(raw.get()), metric(name, key));
         if raw.get() == "null" {
-            found.leave_out("it is NaN or Infinity", metric, line);
+            file.leave_out("it is NaN or Infinity", metric, line);
             continue;
         }
         let is_twice = ["real time", "cpu time"].contains(&key);
         if is_twice && benchmark.contains_key(&key.replace(' ', "_")) {
             let what = format!("a counter with the name of a time: {metric}");
-            found.wrong(line, what, "rename the counter");
+            file.wrong(line, what, "rename the counter");
         }
-        let Some(value) = json::number(found, lines, raw, &format!(" in {key}")) else {
+        let Some(value) = json::number(file, lines, raw, &format!(" in {key}")) else {
             continue;
         };
-        found.add(Observation {
+        file.add(Observation {
             role,
             quantity: Some(key.into()),
             run: Run::Within("process".into()),
-            ..found.observation(&metric, unit, value, line)
+            ..file.observation(&metric, unit, value, line)
         });
     }
 }

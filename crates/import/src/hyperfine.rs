@@ -1,8 +1,8 @@
 //! hyperfine's `--export-json`: commands are arms, times are runs.
 //!
-//! hyperfine runs all of one command, then all of the next, so that one export has no blocks. Several
-//! exports of the same commands have: each export is a block, and its order is that of the commands.
-//! A parameter need not stand in the command: the arm is the command with its parameters.
+//! hyperfine runs all of one command before the next, so one export has no blocks. With several
+//! exports of the same commands, each export is a block, ordered as its commands.
+//! The arm is the command with its parameters, because a parameter need not occur in the command.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -65,87 +65,87 @@ impl Command<'_> {
         words.collect::<Vec<_>>().join(", ")
     }
 
-    /// The figures of the runs that did not fail. Where it cannot be told which figure is of which run, there are none.
+    /// Figures of the runs that did not fail; none if figures cannot be matched with exit codes.
     fn succeeded<'f>(&self, figures: &'f [Raw<'f>]) -> impl Iterator<Item = Raw<'f>> {
-        let has_none = self.failed() == 0;
+        let none_failed = self.failed() == 0;
         let is_known = self.exit_codes.len() == figures.len();
-        let succeeded = move |place: usize| self.exit_codes[place] == Some(0);
-        let keep = move |place: usize| has_none || is_known && succeeded(place);
+        let succeeded = move |index: usize| self.exit_codes[index] == Some(0);
+        let keep = move |index: usize| none_failed || is_known && succeeded(index);
         let figures = figures.iter().enumerate();
-        figures.filter_map(move |(place, figure)| keep(place).then_some(*figure))
+        figures.filter_map(move |(index, figure)| keep(index).then_some(*figure))
     }
 }
 
 /// Reads an export; `is_one_of_many` where several exports were given.
-pub(crate) fn read(text: &str, found: &mut FileFigures, is_one_of_many: bool) {
-    let Some(export) = json::whole::<Export<'_>>(found, text) else {
+pub(crate) fn read(text: &str, file: &mut FileFigures, is_one_of_many: bool) {
+    let Some(export) = json::whole::<Export<'_>>(file, text) else {
         return;
     };
     let lines = &Lines::new(text);
     let is_block = is_one_of_many && export.results.len() > 1;
     let mut arms = BTreeSet::new();
-    for (place, command) in export.results.iter().enumerate() {
+    for (index, command) in export.results.iter().enumerate() {
         let arm = command.arm();
         if !arms.insert(arm.clone()) {
             let remedy = "name each with --command-name, or give each a file: ARM=FILE";
-            found.wrong(0, format!("two results of one name: {arm:?}"), remedy);
+            file.wrong(0, format!("two results of one name: {arm:?}"), remedy);
         }
         if command.times.is_empty() {
             let what = format!("no times of a command: {:?}", command.line);
-            found.wrong(0, what, "export with --export-json, which keeps each time");
+            file.wrong(0, what, "export with --export-json, which keeps each time");
         }
         let failed = command.failed();
         if failed > 0 {
             let remark = format!(
                 "{}: {failed} of {} runs of {:?} failed ({}) and are left out",
-                found.file,
+                file.file,
                 command.exit_codes.len(),
                 command.line,
                 command.failures()
             );
-            found.remarks.insert(remark);
+            file.remarks.insert(remark);
         }
         let times = command.succeeded(&command.times);
         let times = times.map(|raw| ("time", "s", Role::Judged, "times", raw));
         let memory = command.succeeded(&command.memory_bytes);
         let memory = memory.map(|raw| ("memory", "B", Role::OnRequest, "memory_usage_byte", raw));
-        let of_command = Observation {
+        let template = Observation {
             arm: arm.clone(),
             short_arm: Some(command.line.clone()),
-            block: is_block.then(|| found.file.clone()),
-            slot: is_block.then_some(place as f64),
-            ..found.observation("", "", 0.0, 0)
+            block: is_block.then(|| file.file.clone()),
+            slot: is_block.then_some(index as f64),
+            ..file.observation("", "", 0.0, 0)
         };
         for (metric, unit, role, key, raw) in times.chain(memory) {
-            let Some(value) = json::number(found, lines, raw, &format!(" in {key}")) else {
+            let Some(value) = json::number(file, lines, raw, &format!(" in {key}")) else {
                 continue;
             };
-            found.add(Observation {
+            file.add(Observation {
                 metric: metric.into(),
                 unit: unit.into(),
                 role,
                 value,
                 line: lines.of(raw.get()),
-                ..of_command.clone()
+                ..template.clone()
             });
         }
         if !command.exit_codes.is_empty() {
-            found.add(Observation {
+            file.add(Observation {
                 metric: "runs failed".into(),
                 unit: "share".into(),
                 role: Role::Failures { even_zero: false },
                 run: Run::Within("file".into()),
                 value: failed as f64 / command.exit_codes.len() as f64,
                 line: 1,
-                ..of_command
+                ..template
             });
         }
     }
-    let is_figure = |one: &Observation| one.role == Role::Judged;
-    if found.problems.is_empty() && !found.observations.iter().any(is_figure) {
-        let remarks: Vec<String> = found.remarks.iter().cloned().collect();
+    let is_figure = |observation: &Observation| observation.role == Role::Judged;
+    if file.problems.is_empty() && !file.observations.iter().any(is_figure) {
+        let remarks: Vec<String> = file.remarks.iter().cloned().collect();
         let what = format!("nothing is left to judge: {}", remarks.join("; "));
-        found.wrong(
+        file.wrong(
             0,
             what,
             "repair the commands, or judge their times as plain numbers",
@@ -154,6 +154,6 @@ pub(crate) fn read(text: &str, found: &mut FileFigures, is_one_of_many: bool) {
     if !is_block {
         let remark = "hyperfine ran all of one command before the next: what the machine did \
                       meanwhile is part of the difference";
-        found.remarks.insert(remark.into());
+        file.remarks.insert(remark.into());
     }
 }

@@ -1,4 +1,4 @@
-//! Numbers in JSON keep their place in the text, so that a mistake has a line.
+//! JSON values that keep their place in the text, so that a problem has a line.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 
 use crate::observation::FileFigures;
 
-/// A value as it is written, where a number belongs.
+/// A value as written, expected to be a number.
 pub(crate) type Raw<'t> = &'t RawValue;
 
-/// An object that has each key once: JSON allows more, and all but one of them would be lost.
+/// An object with unique keys. JSON permits duplicates, and all but one of them would be lost.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Object<'t>(BTreeMap<String, Raw<'t>>);
 
@@ -56,25 +56,25 @@ impl<'de> Visitor<'de> for Keys {
 }
 
 impl<'t> Object<'t> {
-    /// The text of a key, if it holds a text.
+    /// The string at a key, if it is a string.
     pub(crate) fn word(&self, key: &str) -> Option<String> {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 
-    /// The number of a key, if it holds a finite one.
+    /// The number at a key, if it is finite.
     pub(crate) fn figure(&self, key: &str) -> Option<f64> {
         let value: f64 = self.get(key)?.get().parse().ok()?;
         value.is_finite().then_some(value)
     }
 
-    /// The object of a key, if it holds one.
+    /// The object at a key, if it is an object.
     pub(crate) fn object(&self, key: &str) -> Option<Object<'t>> {
         serde_json::from_str(self.get(key)?.get()).ok()
     }
 }
 
-/// The text with `null` for the bare `NaN` and `Infinity` that some tools write and JSON does not know.
-/// Lines stay where they are.
+/// Replaces the bare `NaN` and `Infinity` that some tools write, and that JSON lacks, with `null`.
+/// Line numbers stay the same.
 pub(crate) fn with_nan_as_null(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 6] = ["NaN", "nan", "Infinity", "infinity", "inf", "Inf"];
     let (mut kept, mut rest, mut is_text) = (String::new(), text, false);
@@ -108,10 +108,10 @@ pub(crate) fn with_nan_as_null(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// A text that knows where its lines begin.
+/// A text with the offsets of its lines.
 pub(crate) struct Lines<'t> {
     text: &'t str,
-    /// Where each line but the first begins, in bytes.
+    /// Start of each line but the first, in bytes.
     begins: Vec<usize>,
 }
 
@@ -122,39 +122,39 @@ impl<'t> Lines<'t> {
         Self { text, begins }
     }
 
-    /// Line of a part of the text, counted from 1.
+    /// Line of a slice of the text, from 1.
     pub(crate) fn of(&self, part: &str) -> usize {
         // Raw values are slices of the text that they were read from.
         let offset = (part.as_ptr() as usize).saturating_sub(self.text.as_ptr() as usize);
         self.at(offset)
     }
 
-    /// Line of a place in bytes.
+    /// Line at an offset in bytes, from 1.
     pub(crate) fn at(&self, offset: usize) -> usize {
         1 + self.begins.partition_point(|begin| *begin <= offset)
     }
 }
 
-/// The number at a place of the text, or a note that there is none.
+/// Parses a number, or adds a problem with its line.
 pub(crate) fn number(
-    found: &mut FileFigures,
+    file: &mut FileFigures,
     lines: &Lines<'_>,
     raw: Raw<'_>,
     at: &str,
 ) -> Option<f64> {
     let line = lines.of(raw.get());
-    found.number(raw.get(), line, at)
+    file.number(raw.get(), line, at)
 }
 
-/// The whole text in a form, or a note of what does not fit, with its line and column.
-pub(crate) fn whole<'t, T: Deserialize<'t>>(found: &mut FileFigures, text: &'t str) -> Option<T> {
+/// Parses the whole text, or adds a problem with line and column.
+pub(crate) fn whole<'t, T: Deserialize<'t>>(file: &mut FileFigures, text: &'t str) -> Option<T> {
     match serde_json::from_str(text) {
         Ok(value) => Some(value),
         Err(why) => {
-            let said = why.to_string();
-            let said = said.split(" at line ").next().unwrap_or_default();
-            let what = format!("not {} at column {}: {said}", found.format, why.column());
-            found.wrong(why.line(), what, "export the file again");
+            let message = why.to_string();
+            let message = message.split(" at line ").next().unwrap_or_default();
+            let what = format!("not {} at column {}: {message}", file.format, why.column());
+            file.wrong(why.line(), what, "export the file again");
             None
         }
     }

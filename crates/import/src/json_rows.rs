@@ -1,4 +1,4 @@
-//! JSON lines, or one JSON list, of objects with the columns of [`rows`].
+//! JSON lines, or one JSON list, of objects with the columns that [`rows`] reads.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use crate::observation::{FileFigures, without_commas};
 use crate::rows::{self, Row};
 
 /// Reads the objects.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
     let objects = if text.trim_start().starts_with('[') {
-        crate::json::whole::<Vec<Object<'_>>>(found, text).unwrap_or_default()
+        crate::json::whole::<Vec<Object<'_>>>(file, text).unwrap_or_default()
     } else {
-        lines(text, found)
+        lines(text, file)
     };
     let (mut names, mut seen) = (Vec::new(), BTreeSet::new());
     for name in objects.iter().flat_map(|object| object.keys()) {
@@ -19,14 +19,17 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             names.push(name.as_str());
         }
     }
-    let places = Lines::new(text);
-    let rows: Vec<Row<'_>> = objects.iter().map(|object| row(&places, object)).collect();
+    let line_offsets = Lines::new(text);
+    let rows: Vec<Row<'_>> = objects
+        .iter()
+        .map(|object| row(&line_offsets, object))
+        .collect();
     if let Some(first) = rows.first() {
-        rows::read(&names, &rows, first.line, found);
+        rows::read(&names, &rows, first.line, file);
     }
 }
 
-fn lines<'t>(text: &'t str, found: &mut FileFigures) -> Vec<Object<'t>> {
+fn lines<'t>(text: &'t str, file: &mut FileFigures) -> Vec<Object<'t>> {
     let mut objects = Vec::new();
     for (index, line) in text
         .lines()
@@ -36,22 +39,22 @@ fn lines<'t>(text: &'t str, found: &mut FileFigures) -> Vec<Object<'t>> {
         match serde_json::from_str::<Object<'t>>(line) {
             Ok(object) => objects.push(object),
             Err(why) => {
-                let said = why.to_string();
-                let said = said.split(" at line ").next().unwrap_or_default();
+                let message = why.to_string();
+                let message = message.split(" at line ").next().unwrap_or_default();
                 if let Some(figure) = line.split(':').find_map(decimal_comma) {
-                    // Says that it is a decimal comma.
-                    found.number(figure, index + 1, "");
+                    // `number` reports the decimal comma.
+                    file.number(figure, index + 1, "");
                     continue;
                 }
-                let what = format!("no JSON object at column {}: {said}", why.column());
-                found.wrong(index + 1, what, "write one object per line");
+                let what = format!("no JSON object at column {}: {message}", why.column());
+                file.wrong(index + 1, what, "write one object per line");
             }
         }
     }
     objects
 }
 
-/// `1,5` at the beginning of what stands behind a key: it is no JSON, and breaks the line.
+/// A decimal comma such as `1,5` at the start of a value, which breaks the JSON of its line.
 fn decimal_comma(value: &str) -> Option<&str> {
     let is_part = |letter: char| letter.is_ascii_digit() || ",.-".contains(letter);
     let value = value.trim_start();
@@ -63,10 +66,10 @@ fn decimal_comma(value: &str) -> Option<&str> {
 fn row<'t>(lines: &Lines<'_>, object: &'t Object<'_>) -> Row<'t> {
     let cell = |raw: &'t Raw<'_>| match raw.get() {
         "null" => "",
-        // A text in quotes is its content; one with escapes keeps them, which no known column needs.
+        // Escapes in a quoted text stay, because no known column needs them.
         quoted => quoted
             .strip_prefix('"')
-            .and_then(|q| q.strip_suffix('"'))
+            .and_then(|text| text.strip_suffix('"'))
             .unwrap_or(quoted),
     };
     let line = object.values().next().map_or(0, |raw| lines.of(raw.get()));

@@ -1,8 +1,8 @@
 //! k6's summary: one file is one run of one arm.
 //!
-//! Three forms are read: that of `--summary-export`, that of `handleSummary`, whose figures stand one
-//! level lower, and that of `--new-machine-readable-summary`, whose metrics are a list. A percentile of
-//! a run is one figure, however many requests are behind it.
+//! Three forms are read: that of `--summary-export`, that of `handleSummary`, which nests the figures one
+//! level deeper, and that of `--new-machine-readable-summary`, which lists its metrics. A percentile of
+//! a run is one figure, however many requests it summarizes.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ struct Results<'t> {
 
 #[derive(Default, Deserialize)]
 struct Config {
-    /// How long the run took, in seconds: counters of the machine-readable form have no rate.
+    /// Duration of the run in seconds. In the machine-readable form counters have no rate.
     duration: Option<f64>,
 }
 
@@ -65,7 +65,7 @@ impl<'t> Metric<'t> {
         }
     }
 
-    /// Whether it is the share of what was so, not a count.
+    /// Whether it is a share (k6's rate), not a count.
     fn is_share(&self) -> bool {
         let has = |key: &str| self.figures.contains_key(key);
         self.kind.as_deref() == Some("rate")
@@ -83,7 +83,7 @@ impl<'t> Metric<'t> {
     }
 }
 
-/// Metrics and figures that are judged without being asked for.
+/// Metrics and figures that are judged by default.
 const MAIN: [(&str, &str); 4] = [
     ("http_reqs", "rate"),
     ("http_req_duration", "med"),
@@ -92,9 +92,9 @@ const MAIN: [(&str, &str); 4] = [
 ];
 
 /// Reads one run.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
-    found.is_one_run = true;
-    let Some(summary) = json::whole::<Summary<'_>>(found, text) else {
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
+    file.is_one_run = true;
+    let Some(summary) = json::whole::<Summary<'_>>(file, text) else {
         return;
     };
     let lines = &Lines::new(text);
@@ -103,12 +103,12 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     for (name, raw) in summary.metrics.iter().flat_map(|all| all.iter()) {
         match serde_json::from_str::<Object<'_>>(raw.get()) {
             Ok(outer) => {
-                thresholds.extend(are_thresholds_ok(name, &outer, found));
+                thresholds.extend(threshold_results(name, &outer, file));
                 metrics.push(Metric::new(lines, name, outer));
             }
             Err(why) => {
                 let line = lines.of(raw.get());
-                found.wrong(
+                file.wrong(
                     line,
                     format!("not a metric of k6: {name}: {why}"),
                     "export the file again",
@@ -119,10 +119,10 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
     for outer in summary.results.iter().flat_map(|results| &results.metrics) {
         let outer: Object<'_> = outer.clone();
         let name = outer.word("name").unwrap_or_default();
-        thresholds.extend(are_thresholds_ok(&name, &outer, found));
+        thresholds.extend(threshold_results(&name, &outer, file));
         let metric = Metric::new(lines, &name, outer);
         if !names.insert(name) {
-            found.wrong(
+            file.wrong(
                 metric.line,
                 format!("two metrics of one name: {}", metric.name),
                 "export the file again",
@@ -131,12 +131,12 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         metrics.push(metric);
     }
     for metric in &metrics {
-        read_metric(lines, metric, summary.config.duration, found);
+        read_metric(lines, metric, summary.config.duration, file);
     }
-    failures(&metrics, summary.results.as_ref(), found);
+    failures(&metrics, summary.results.as_ref(), file);
     let failed = thresholds.iter().filter(|is_ok| !**is_ok).count();
     if !thresholds.is_empty() {
-        found.failures(
+        file.failures(
             "thresholds failed",
             failed as f64 / thresholds.len() as f64,
             1,
@@ -148,7 +148,7 @@ fn read_metric(
     lines: &Lines<'_>,
     metric: &Metric<'_>,
     seconds: Option<f64>,
-    found: &mut FileFigures,
+    file: &mut FileFigures,
 ) {
     let (name, is_share) = (metric.name.as_str(), metric.is_share());
     let is_trend = metric.figures.contains_key("med");
@@ -172,7 +172,7 @@ fn read_metric(
             _ if is_trend && metric.is_time => "ms",
             _ => "",
         };
-        push(lines, (name, figure, unit), raw, found);
+        push(lines, name, figure, unit, raw, file);
     }
     let Some(count) = metric
         .figures
@@ -184,44 +184,41 @@ fn read_metric(
     match seconds.filter(|seconds| *seconds > 0.0) {
         Some(seconds) => {
             let count = metric.figures.figure("count").unwrap_or_default();
-            observe((name, "rate", "/s"), count / seconds, metric.line, found);
+            observe(name, "rate", "/s", count / seconds, metric.line, file);
         }
-        None => push(lines, (name, "count", ""), count, found),
+        None => push(lines, name, "count", "", count, file),
     }
 }
 
 fn push(
     lines: &Lines<'_>,
-    (name, figure, unit): (&str, &str, &str),
+    name: &str,
+    figure: &str,
+    unit: &str,
     raw: Raw<'_>,
-    found: &mut FileFigures,
+    file: &mut FileFigures,
 ) {
     let line = lines.of(raw.get());
     if raw.get() == "null" {
-        found.leave_out("it is null", format!("{name} {figure}"), line);
-    } else if let Some(value) = json::number(found, lines, raw, &format!(" in {name} {figure}")) {
-        observe((name, figure, unit), value, line, found);
+        file.leave_out("it is null", format!("{name} {figure}"), line);
+    } else if let Some(value) = json::number(file, lines, raw, &format!(" in {name} {figure}")) {
+        observe(name, figure, unit, value, line, file);
     }
 }
 
-fn observe(
-    (name, figure, unit): (&str, &str, &str),
-    value: f64,
-    line: usize,
-    found: &mut FileFigures,
-) {
+fn observe(name: &str, figure: &str, unit: &str, value: f64, line: usize, file: &mut FileFigures) {
     let role = match (name, figure) {
         ("http_req_failed", "rate") => Role::Failures { even_zero: true },
-        // A run without a rate has the count alone.
+        // A run without a rate has only the count.
         ("http_reqs", "count") => Role::Judged,
         pair if MAIN.contains(&pair) => Role::Judged,
         _ => Role::OnRequest,
     };
-    // Tags, as in `http_reqs{name:error}`, say nothing of the direction.
+    // Tags, as in `http_reqs{name:error}`, do not affect the direction.
     let quantity = format!("{} {figure}", name.split('{').next().unwrap_or_default());
-    let observation = found.observation(&format!("{name} {figure}"), unit, value, line);
+    let observation = file.observation(&format!("{name} {figure}"), unit, value, line);
     let run = Run::Within("file".into());
-    found.add(Observation {
+    file.add(Observation {
         quantity: Some(quantity),
         role,
         run,
@@ -235,28 +232,28 @@ fn is_figure(figure: &str) -> bool {
 
 // ---- failures ----
 
-/// What k6 itself calls failed, beside requests: checks, iterations that were never begun.
-fn failures(metrics: &[Metric<'_>], results: Option<&Results<'_>>, found: &mut FileFigures) {
+/// Adds what k6 itself counts as failed beside requests: checks, and iterations that never started.
+fn failures(metrics: &[Metric<'_>], results: Option<&Results<'_>>, file: &mut FileFigures) {
     let metric = |name: &str| metrics.iter().find(|metric| metric.name == name);
-    let count = |name: &str| metric(name).and_then(|one| one.figures.figure("count"));
+    let count = |name: &str| metric(name).and_then(|metric| metric.figures.figure("count"));
     let dropped = count("dropped_iterations").unwrap_or_default();
-    if let Some(begun) = count("iterations").or((dropped > 0.0).then_some(0.0))
-        && begun + dropped > 0.0
+    if let Some(started) = count("iterations").or((dropped > 0.0).then_some(0.0))
+        && started + dropped > 0.0
     {
         let line = metric("dropped_iterations").map_or(1, |metric| metric.line);
-        found.failures("iterations dropped", dropped / (begun + dropped), line);
+        file.failures("iterations dropped", dropped / (started + dropped), line);
     }
-    let of_list = results.and_then(|results| checks_failed(&results.checks));
-    let of_map = metric("checks")
+    let from_list = results.and_then(|results| checks_failed(&results.checks));
+    let from_map = metric("checks")
         .and_then(Metric::share)
         .map(|passed| 1.0 - passed);
-    if let Some(share) = of_list.or(of_map) {
+    if let Some(share) = from_list.or(from_map) {
         let line = metric("checks").map_or(1, |metric| metric.line);
-        found.failures("checks failed", share, line);
+        file.failures("checks failed", share, line);
     }
 }
 
-/// The share of failed checks in the machine-readable form: of each check, or of all together.
+/// Share of failed checks in the machine-readable form, from each check or from the total.
 fn checks_failed(checks: &serde_json::Value) -> Option<f64> {
     let mut keys = ["results", "orderedChecks"].iter();
     let Some(list) = keys.find_map(|key| checks[*key].as_array()) else {
@@ -274,8 +271,8 @@ fn checks_failed(checks: &serde_json::Value) -> Option<f64> {
     (passes + fails > 0.0).then(|| fails / (passes + fails))
 }
 
-/// Thresholds have `{"ok": false}` in `handleSummary`; in an export `true` means that one was crossed.
-fn are_thresholds_ok(name: &str, outer: &Object<'_>, found: &mut FileFigures) -> Vec<bool> {
+/// Whether each threshold holds. `handleSummary` writes `{"ok": false}`; in an export `true` means crossed.
+fn threshold_results(name: &str, outer: &Object<'_>, file: &mut FileFigures) -> Vec<bool> {
     let thresholds = outer.object("thresholds").unwrap_or_default();
     let is_ok = |raw: &Raw<'_>| {
         let threshold = serde_json::from_str::<Object<'_>>(raw.get()).ok();
@@ -283,8 +280,7 @@ fn are_thresholds_ok(name: &str, outer: &Object<'_>, found: &mut FileFigures) ->
         is_ok.unwrap_or(raw.get() == "false")
     };
     for (rule, _) in thresholds.iter().filter(|(_, raw)| !is_ok(raw)) {
-        found
-            .remarks
+        file.remarks
             .insert(format!("a threshold of k6 failed: {name} {rule}"));
     }
     thresholds.values().map(is_ok).collect()

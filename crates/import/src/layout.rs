@@ -1,32 +1,32 @@
-//! How figures were taken, as far as the data shows it: what may be concluded hangs on it.
+//! How figures were taken, as far as the data shows it. It limits what may be concluded.
 //!
 //! ```text
-//! paired in random order   blocks with both arms, now one first, now the other
+//! paired in random order   blocks with both arms, in random order
 //! paired                   blocks with both arms, in a fixed, regular or unknown order
-//! unpaired                 runs of either arm, nothing says which belong together
+//! unpaired                 runs of either arm that are not matched
 //! one run                  samples inside one run of each arm
 //! ```
 
 use record::verdict::Pair;
 use serde::Serialize;
 
-/// From so many blocks on, orders that alternate strictly are no coincidence: 1 in 32.
-const REGULAR: usize = 6;
+/// From this many blocks on, a strictly alternating order is no coincidence: 1 in 32.
+const MIN_ALTERNATING: usize = 6;
 
-/// Orders more uneven than this chance gives are not those of a fair coin.
-const UNFAIR: f64 = 0.001;
+/// Below this p-value an order is too lopsided for a fair coin.
+const MAX_LOPSIDED_P_VALUE: f64 = 0.001;
 
 /// The figures of two arms on one metric.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Layout {
-    /// Block by block.
+    /// Paired by block.
     Blocks {
-        /// The pairs in the order of the file; `arm_first` counts only where the order is known.
+        /// The pairs in the order of the file; `arm_first` is valid only if the order is known.
         pairs: Vec<Pair>,
-        /// In which order the arms ran.
+        /// The order in which the arms ran.
         order: ArmOrder,
     },
-    /// Runs that do not belong together.
+    /// Runs that are not matched.
     Unpaired {
         /// Figures of the baseline, one per run.
         baseline: Vec<f64>,
@@ -42,34 +42,36 @@ pub enum Layout {
     },
 }
 
-/// In which order the arms of a block ran.
+/// Order in which the arms of a block ran.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ArmOrder {
-    /// As a coin would have it.
+    /// Consistent with a fair coin.
     Random,
     /// One arm first in every block.
     Fixed,
     /// One arm first in nearly every block.
     Lopsided,
-    /// By turns.
+    /// Alternating from block to block.
     Alternating,
-    /// The file does not say.
+    /// Not stated in the file.
     Unknown,
 }
 
 impl ArmOrder {
-    /// The order that the pairs show, all slots being known.
+    /// The order of these pairs, if all slots are known.
     pub(crate) fn of(pairs: &[Pair]) -> Self {
-        let firsts = pairs.iter().filter(|pair| pair.arm_first).count();
-        let by_turns = pairs
+        let arm_first = pairs.iter().filter(|pair| pair.arm_first).count();
+        let is_alternating = pairs
             .windows(2)
-            .all(|two| two[0].arm_first != two[1].arm_first);
-        if firsts == 0 || firsts == pairs.len() {
+            .all(|pair| pair[0].arm_first != pair[1].arm_first);
+        if arm_first == 0 || arm_first == pairs.len() {
             Self::Fixed
-        } else if by_turns && pairs.len() >= REGULAR {
+        } else if is_alternating && pairs.len() >= MIN_ALTERNATING {
             Self::Alternating
-        } else if chance(firsts.min(pairs.len() - firsts), pairs.len()) < UNFAIR {
+        } else if p_value(arm_first.min(pairs.len() - arm_first), pairs.len())
+            < MAX_LOPSIDED_P_VALUE
+        {
             Self::Lopsided
         } else {
             Self::Random
@@ -88,9 +90,9 @@ impl ArmOrder {
     }
 }
 
-/// Chance that a fair coin falls so unevenly: `few` or fewer of `all` on one side.
-fn chance(few: usize, all: usize) -> f64 {
-    // By logarithms: 2^-1075 is 0 as a number of its own.
+/// Two-sided p-value of a fair coin: `few` or fewer of `all` tosses on one side.
+fn p_value(few: usize, all: usize) -> f64 {
+    // In logarithms, because 2^-1075 underflows to 0.
     let mut term = -(all as f64) * std::f64::consts::LN_2;
     let mut sum = term.exp();
     for count in 1..=few {
@@ -101,7 +103,7 @@ fn chance(few: usize, all: usize) -> f64 {
 }
 
 impl Layout {
-    /// Its name in words.
+    /// Name of the layout.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Blocks {
@@ -114,7 +116,7 @@ impl Layout {
         }
     }
 
-    /// What there is, and what it can and cannot show.
+    /// Describes the data and what may be concluded from it.
     pub fn words(&self) -> String {
         match self {
             Self::Blocks { pairs, order } => {
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn orders_are_told_apart() {
+    fn orders_are_classified() {
         check("bbbbbbbb", ArmOrder::Fixed);
         check("aaaaaaaa", ArmOrder::Fixed);
         check("abababab", ArmOrder::Alternating);
@@ -182,8 +184,8 @@ mod tests {
     }
 
     #[test]
-    fn a_chance_is_that_of_the_binomial() {
+    fn the_p_value_is_binomial() {
         // 1 and 10 of 2^10, both sides.
-        assert!((chance(1, 10) - 2.0 * 11.0 / 1024.0).abs() < 1e-12);
+        assert!((p_value(1, 10) - 2.0 * 11.0 / 1024.0).abs() < 1e-12);
     }
 }

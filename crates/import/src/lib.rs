@@ -1,19 +1,19 @@
-//! Figures that others measured: files of many tools in, one series per metric and arm out.
+//! Reads measurements that other tools made, into one series per metric and arm.
 //!
 //! ```text
-//! source    what was typed -> files, each with the arm that it is of
-//! detect    whose format a file has
+//! source    typed paths -> files, each with its arm
+//! detect    the format of a file
 //! table, json_rows, hyperfine, ...   one reader per format: text -> observations with their lines
-//! observation   what one file said, and what is wrong with it
-//! copies    one run that is given as several
-//! compare   observations of all files -> which arm against which, on which metric
+//! observation   the observations and problems of one file
+//! copies    refuses one run that is given as several
+//! compare   observations of all files -> each arm against the baseline, per metric
 //! layout    paired in random order, paired, unpaired, or one run only
-//! metric_direction   which way is better
+//! metric_direction   which direction is better
 //! ```
-//! A reader never judges and never guesses: what it cannot read is a problem with its line, and all
-//! problems of all files are told at once. A single one ends the judging. What the tool itself calls
-//! failed or skipped is left out with its reason, and a share of failures is a metric. What a file tells
-//! apart is never pooled.
+//! A reader never judges and never guesses. What it cannot read is a problem with its line, all problems
+//! of all files are reported at once, and a single problem ends the import. Work that the tool itself
+//! reports as failed or skipped is left out with its reason; the share of failures is a metric. Figures
+//! that a file distinguishes are never pooled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -45,57 +45,57 @@ mod tests;
 use compare::{Comparison, ImportOptions};
 use observation::{FEWER, FileFigures, MOST_FIGURES};
 
-/// Files listed one by one.
-const LISTED: usize = 6;
+/// Up to this many files are listed individually.
+const MAX_LISTED: usize = 6;
 
-/// Problems told at once; the rest are counted.
-const TOLD: usize = 20;
+/// Most problems reported at once; the rest are counted.
+const MAX_PROBLEMS: usize = 20;
 
-/// All figures of the files, asked for the way the user asks.
+/// The comparisons that the files allow.
 #[derive(Debug)]
 pub struct Figures {
-    /// One line per file: its name, whose format it has, how many figures it holds.
+    /// One line per file: its name, its format, its number of figures.
     pub files: Vec<String>,
-    /// What a reader must know: what was left out, what was taken together.
+    /// What a reader must know: what was left out, what was pooled.
     pub remarks: Vec<String>,
-    /// The arm that the others are compared with.
+    /// Arm that the others are compared with.
     pub baseline: String,
-    /// How the baseline was chosen; empty where the user named it.
+    /// How the baseline was chosen; empty if the user named it.
     pub baseline_why: String,
-    /// One arm against the baseline on one metric.
+    /// Each arm against the baseline, per metric.
     pub comparisons: Vec<Comparison>,
-    /// Arms of which more work failed than of the baseline, where too little is known to judge that.
+    /// Arms in which more work failed than in the baseline, where too little is known to judge that.
     pub failing: BTreeSet<String>,
 }
 
-/// A run directory of ours that was typed.
+/// A run directory of bakeoff that the user typed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnRun {
-    /// What the user calls it; its directory's name where he does not.
+    /// Name that the user typed, else the directory's name.
     pub name: String,
     /// The directory.
     pub dir: PathBuf,
 }
 
-/// Those of the paths that are run directories of ours, `NAME=DIR` or plain.
+/// The paths that are run directories of bakeoff, typed as `NAME=DIR` or `DIR`.
 pub fn own_runs(paths: &[String]) -> Vec<OwnRun> {
-    let own = |typed: &String| {
+    let own_run = |typed: &String| {
         let (name, dir) = source::split(typed);
         record::rundir::is_run(&dir).then(|| OwnRun {
             name: name.map_or_else(|| source::name(&dir), String::from),
             dir,
         })
     };
-    paths.iter().filter_map(own).collect()
+    paths.iter().filter_map(own_run).collect()
 }
 
-/// The first path that is nowhere.
+/// The first path that does not exist.
 pub fn missing(paths: &[String]) -> Option<&str> {
     let is_missing = |typed: &&String| !source::split(typed).1.exists();
     paths.iter().find(is_missing).map(String::as_str)
 }
 
-/// Reads all files.
+/// Reads all files and compares their arms.
 ///
 /// # Errors
 /// Everything that is wrong with the files, by file and line.
@@ -105,14 +105,14 @@ pub fn read(paths: &[String], options: &ImportOptions) -> Result<Figures, Proble
     let mut files: Vec<FileFigures> = Vec::new();
     let mut figures = 0;
     for source in &sources {
-        let mut found = detect::read(source);
-        figures += found.observations.len();
-        if figures > MOST_FIGURES && !found.is_full() {
+        let mut file = detect::read(source);
+        figures += file.observations.len();
+        if figures > MOST_FIGURES && !file.is_full() {
             let what = format!("more than {MOST_FIGURES} figures in all files so far");
-            found.wrong(0, what, FEWER);
+            file.wrong(0, what, FEWER);
         }
-        let is_enough = figures > MOST_FIGURES || found.is_full();
-        files.push(found);
+        let is_enough = figures > MOST_FIGURES || file.is_full();
+        files.push(file);
         if is_enough {
             break;
         }
@@ -121,41 +121,44 @@ pub fn read(paths: &[String], options: &ImportOptions) -> Result<Figures, Proble
     source::shorten_arms(&mut files);
     go_bench::name_metrics(&mut files);
     copies::refuse(&mut files);
-    for found in &mut files {
-        problems.append(&mut found.problems);
+    for file in &mut files {
+        problems.append(&mut file.problems);
     }
     if !problems.is_empty() {
-        return Err(told(problems));
+        return Err(first_problems(problems));
     }
     let summaries = summaries(&files);
-    let compared = compare::compare(files, options).map_err(told)?;
+    let compared = compare::compare(files, options).map_err(first_problems)?;
     Ok(Figures {
         files: summaries,
         ..compared
     })
 }
 
-/// One line per file, or per arm and format where there are many files.
+/// One line per file, or per arm and format if there are many files.
 fn summaries(files: &[FileFigures]) -> Vec<String> {
-    if files.len() <= LISTED {
+    if files.len() <= MAX_LISTED {
         return files
             .iter()
-            .map(|found| format!("{}: {}", found.file, found.summary()))
+            .map(|file| format!("{}: {}", file.file, file.summary()))
             .collect();
     }
-    let mut alike = BTreeMap::<String, (usize, &str)>::new();
-    for found in files {
-        alike.entry(found.summary()).or_insert((0, &found.file)).0 += 1;
+    let mut by_summary = BTreeMap::<String, (usize, &str)>::new();
+    for file in files {
+        by_summary
+            .entry(file.summary())
+            .or_insert((0, &file.file))
+            .0 += 1;
     }
     let line = |(summary, (count, first)): (String, (usize, &str))| match count {
         1 => format!("{first}: {summary}"),
         count => format!("{count} files like {first}: each {summary}"),
     };
-    alike.into_iter().map(line).collect()
+    by_summary.into_iter().map(line).collect()
 }
 
 /// The first problems by file and line, and how many more there are.
-fn told(mut problems: Vec<Problem>) -> Problems {
+fn first_problems(mut problems: Vec<Problem>) -> Problems {
     let mut files: Vec<String> = Vec::new();
     for problem in &problems {
         if !files.contains(&problem.file) {
@@ -164,10 +167,10 @@ fn told(mut problems: Vec<Problem>) -> Problems {
     }
     let place = |problem: &Problem| files.iter().position(|file| *file == problem.file);
     problems.sort_by_key(|problem| (place(problem), problem.line));
-    if problems.len() > TOLD {
-        let more = problems.len() - TOLD;
-        problems.truncate(TOLD);
-        let file = problems[TOLD - 1].file.clone();
+    if problems.len() > MAX_PROBLEMS {
+        let more = problems.len() - MAX_PROBLEMS;
+        problems.truncate(MAX_PROBLEMS);
+        let file = problems[MAX_PROBLEMS - 1].file.clone();
         let what = format!("more problems after this one, in all files: {more}");
         problems.push(Problem {
             file,

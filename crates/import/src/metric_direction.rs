@@ -1,6 +1,6 @@
-//! Which way is better: what the user typed, what the file says, or a guess that is always told.
+//! Which direction is better: typed by the user, stated in the file, or a guess that is always reported.
 //!
-//! The name and the unit are read apart. Where they contradict each other nothing is guessed.
+//! The name and the unit are read separately. If they contradict each other, nothing is guessed.
 
 use record::metric::Direction;
 
@@ -9,7 +9,7 @@ const TIME_UNITS: &str = "\
     s ms us µs μs ns ps sec secs second seconds msec usec nsec millisecond milliseconds \
     microsecond microseconds nanosecond nanoseconds min mins minute minutes hour hours";
 
-/// Times at the end of a name; `sec` is none, because `ops_sec` is a speed.
+/// Times at the end of a name; not `sec`, because `ops_sec` is a rate.
 const TIME_ENDS: &str = "\
     ms us ns msec usec nsec seconds milliseconds microseconds nanoseconds";
 
@@ -17,17 +17,17 @@ const TIME_ENDS: &str = "\
 const ENERGY_UNITS: &str = "\
     j joule joules w watt watts j/s";
 
-/// What work is done on.
-const WORKED_ON: &str = "\
+/// Units of work.
+const WORK_UNITS: &str = "\
     op ops operation iteration iter request req call item query byte b kb mb gb packet pkt event \
     transaction txn msg message elem element row key instruction insn loop frame";
 
-/// Units of a speed that hold no `/`.
+/// Units of a rate that contain no `/`.
 const SPEED_UNITS: &str = "\
     mips fps rps qps tps pps cps iops kiops ops flops kflops mflops gflops tflops bps kbps mbps \
     gbps kibps mibps gibps score points marks tpmc tpm nps kn/s mh/s";
 
-/// What a name counts where less is better, whatever else stands in it: an `error rate` is one.
+/// Words for failures. Less is better whatever else the name contains, as in `error rate`.
 const FAILURES: &str = "\
     majf minf majflt minflt pgfault pgmajfault reconnects unreachable error errors err errs fail \
     failed fails failing failure failures unsuccessful fault faults majfault minfault miss \
@@ -40,7 +40,7 @@ const FAILURES: &str = "\
     5xx non2xx bad slowdown swaps swapouts leaked leak overflow overflows underruns conflicts \
     conflict losing";
 
-/// Words for what is spent.
+/// Words for costs.
 const COSTS: &str = "\
     latency latencies lat clat slat time times duration elapsed delay delays lag wait waits \
     waiting await blocked jitter overhead rtt ttfb runtime walltime realtime wall rss vsz pss \
@@ -49,11 +49,11 @@ const COSTS: &str = "\
     stddev variance cv backlog penalty contention fragmentation bloat ttft tpot itl sojourn \
     drain lateness slowest joule price mttr";
 
-/// What is spent where nothing else is said, and what is put to work where something is.
+/// Costs, unless another word decides.
 const RESOURCES: &str = "\
     cpu memory mem heap power usage utilization utilisation response load gc connect";
 
-/// Words for what is gained.
+/// Words for gains.
 const GAINS: &str = "\
     throughput thrpt bandwidth bw speed speedup score rps qps tps iops ops fps mips flops gflops \
     mflops goodput hit hits success successes successful succeeded successrate passed \
@@ -61,7 +61,7 @@ const GAINS: &str = "\
     bops rating served completed processed teps gups nps mlups accuracy precision recall \
     coverage yield capacity headroom free quality psnr ssim kops mops mtbf apdex";
 
-/// What is gained where nothing else is said.
+/// Gains, unless another word decides.
 const WORK: &str = "\
     rate requests reqs req connects transactions txns queries operations messages msgs events \
     frames iterations transfers transfer commits inserts reads writes gets sets items jobs bogo \
@@ -69,51 +69,51 @@ const WORK: &str = "\
     records docs keys blocks hashes steps epochs calls pages files lookups hashrate signs \
     verifies flows sessions users trans";
 
-/// What is neither spent nor gained: more of it says nothing.
+/// Neither a cost nor a gain: more of it is neither better nor worse.
 const NEUTRAL: &str = "\
     cswch nvcswch switches csw interrupts irqs intr wakeups migrations syscalls depth queue \
     threads clients concurrency vus temperature temp celsius frequency freq mhz ghz size seed \
     version goroutines entropy workers processes gcs compactions branches idle length uid pid \
     port swap";
 
-/// Words that reverse the meaning of others, or whose direction depends on what they count: nothing is guessed then.
+/// Words that reverse others, or whose direction depends on what they count. Nothing is guessed.
 const REVERSING: &str = "\
     saved saving savings avoided prevented freed available lifetime battery slack stale unanswered \
     perplexity status survived tolerated recovered remaining left";
 
-/// Before a failure: it is counted to, not counted.
+/// Words before a failure that make the failure an end point instead of a count.
 const UNTIL: &str = "to until till before between per without";
 
-/// A direction and how it is known.
+/// A direction and where it comes from.
 pub(crate) type Known = (Direction, String);
 
-/// What a name and a unit say together.
+/// What the name and the unit indicate together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Guess {
     /// They do not contradict each other.
     Known(Known),
-    /// One is of something that is spent, the other of something that is gained.
+    /// One indicates a cost, the other a gain.
     Contradiction,
-    /// Neither says anything.
+    /// Neither indicates a direction.
     Unknown,
 }
 
-/// What a name or a unit says by itself.
+/// What a name or a unit indicates alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Hint {
-    /// This way, and no unit says otherwise.
+    /// This direction, and no unit overrides it.
     Clear(Direction),
-    /// This way where the unit says nothing: `cpu` is spent in `ms` and scores in `points`.
+    /// This direction unless the unit decides: `cpu` is a cost in `ms` and a gain in `points`.
     Vague(Direction),
     /// More of it is neither better nor worse.
     Neutral,
     /// Words of both kinds.
     Mixed,
-    /// No word that is known.
+    /// No known word.
     Silent,
 }
 
-/// What the name and the unit of a metric say about it.
+/// Guesses the direction of a metric from its name and unit.
 pub(crate) fn guess(metric: &str, unit: &str) -> Guess {
     let known =
         |direction, what: &str| Guess::Known((direction, format!("guessed from the {what}")));
@@ -131,7 +131,7 @@ pub(crate) fn guess(metric: &str, unit: &str) -> Guess {
     }
 }
 
-/// Whether a unit is of a time or a speed, whose figures never repeat to the digit by chance.
+/// Whether a unit is a time or a rate, whose figures never repeat exactly by chance.
 pub(crate) fn is_measured(unit: &str) -> bool {
     is_duration(unit) || by_unit("", unit) == Hint::Clear(Direction::Higher)
 }
@@ -141,7 +141,7 @@ fn is_duration(unit: &str) -> bool {
     is_in(unit.split('/').next().unwrap_or_default(), TIME_UNITS)
 }
 
-/// What a unit says; of `/s` alone it is the metric that is counted.
+/// Hint of a unit; a bare `/s` depends on what the metric counts.
 fn by_unit(metric: &str, unit: &str) -> Hint {
     let unit = format!(" {}", unit.trim().trim_end_matches('.').to_lowercase());
     let unit = unit.replace(" per ", "/");
@@ -160,18 +160,18 @@ fn by_unit(metric: &str, unit: &str) -> Hint {
     }
 }
 
-/// `errors/s`, `ns/op`, `instructions/cycle`: what is counted, and per what.
+/// Hint of a ratio such as `errors/s`, `ns/op`, `instructions/cycle`.
 fn per_something(counted: &[String], per: &str) -> Hint {
     let hint = by_words(counted);
     match hint {
         Hint::Neutral | Hint::Mixed => hint,
         Hint::Clear(_) if is_failure(counted) => hint,
-        // Costs per second grow with the work that is done.
+        // Costs per second grow with the work done.
         Hint::Clear(Direction::Lower) | Hint::Vague(Direction::Lower) if is_time(per) => {
             Hint::Neutral
         }
         _ if is_time(per) || is_cost(per) => Hint::Clear(Direction::Higher),
-        // Work per work says nothing.
+        // Work per work indicates nothing.
         Hint::Clear(Direction::Higher) | Hint::Vague(Direction::Higher) => Hint::Silent,
         _ if is_work(per) => Hint::Clear(Direction::Lower),
         Hint::Clear(_) | Hint::Vague(_) | Hint::Silent => hint,
@@ -187,16 +187,16 @@ fn is_cost(per: &str) -> bool {
 }
 
 fn is_work(per: &str) -> bool {
-    is_in(per, WORKED_ON)
+    is_in(per, WORK_UNITS)
 }
 
 fn by_name(metric: &str) -> Hint {
     let words = words(metric);
     // `time per request`, `ops/sec`; but not `a/b` and `read/write`.
-    let is_per = |two: &[String]| {
-        let per = two[1].as_str();
+    let is_per = |pair: &[String]| {
+        let per = pair[1].as_str();
         let is_known = is_time(per) || is_cost(per) || is_work(per);
-        two[0] == "per" && is_known && (per.len() > 1 || per == "s")
+        pair[0] == "per" && is_known && (per.len() > 1 || per == "s")
     };
     match words.windows(2).position(is_per) {
         Some(place) if !is_failure(&words) => per_something(&words[..place], &words[place + 1]),
@@ -208,20 +208,20 @@ fn is_failure(words: &[String]) -> bool {
     let ends = [
         "error", "errors", "failure", "failures", "failed", "misses", "faults", "timeouts",
     ];
-    let is_one =
+    let is_failure_word =
         |word: &String| is_in(word, FAILURES) || ends.iter().any(|end| word.ends_with(end));
-    let is_other_status = |two: &[String]| two[0] == "non" && two[1].starts_with('2');
-    words.iter().any(is_one) || words.windows(2).any(is_other_status)
+    let is_other_status = |pair: &[String]| pair[0] == "non" && pair[1].starts_with('2');
+    words.iter().any(is_failure_word) || words.windows(2).any(is_other_status)
 }
 
-/// `memory saved`, `time to first failure`, `requests per error`.
+/// Whether the meaning is reversed: `memory saved`, `time to first failure`, `requests per error`.
 fn is_reversed(words: &[String]) -> bool {
     let until = words.iter().position(|word| is_in(word, UNTIL));
     words.iter().any(|word| is_in(word, REVERSING))
         || until.is_some_and(|place| is_failure(&words[place..]))
 }
 
-/// `walltime`, `p99latency`; but not `uptime`.
+/// Whether a word is a cost: `walltime`, `p99latency`; but not `uptime`.
 fn is_cost_word(word: &str) -> bool {
     let ends = ["time", "latency", "delay", "overhead"];
     is_in(word, COSTS) || (!is_in(word, GAINS) && ends.iter().any(|end| word.ends_with(end)))
@@ -231,7 +231,7 @@ fn is_in(word: &str, list: &str) -> bool {
     list.split(' ').any(|known| known == word)
 }
 
-/// The hint of some words: failures before all, then what is clear, then what is vague.
+/// The hint of several words: failures first, then clear hints, then vague ones.
 fn by_words(words: &[String]) -> Hint {
     let has = |list: &str| words.iter().any(|word| is_in(word, list));
     let ends_in = |list| words.last().is_some_and(|word| is_in(word, list));
@@ -251,7 +251,7 @@ fn by_words(words: &[String]) -> Hint {
     }
     match (costs, gains) {
         (true, true) => Hint::Mixed,
-        // `allocation rate`, `wait rate`: neither time nor work.
+        // `allocation rate`, `wait rate`: neither a time nor work.
         (true, false) if words.last().is_some_and(|word| word == "rate") => Hint::Mixed,
         (true, false) => Hint::Clear(Direction::Lower),
         (false, true) => Hint::Clear(Direction::Higher),
@@ -263,14 +263,14 @@ fn by_words(words: &[String]) -> Hint {
     }
 }
 
-/// `p50`, `p99`, `p999`, `p99_9`; not `p4`.
+/// Whether a word is a quantile: `p50`, `p99`, `p999`, `p99_9`; not `p4`.
 fn is_quantile(word: &str) -> bool {
     let digits = word.strip_prefix('p').or_else(|| word.strip_suffix("th"));
     digits.is_some_and(|digits| digits.parse::<u32>().is_ok_and(|quantile| quantile > 9))
 }
 
-/// The words of a name in small letters: `GetLatencyP99`, `HTTPRequestsFailed` and `ops/sec` have three
-/// each, with `per` for the `/`.
+/// The words of a name in lower case. `GetLatencyP99`, `HTTPRequestsFailed` and `ops/sec` have three
+/// each; `/` becomes `per`.
 fn words(name: &str) -> Vec<String> {
     let letters: Vec<char> = name.chars().collect();
     let mut words = vec![String::new()];

@@ -1,4 +1,4 @@
-//! What one file said: its observations, and what is wrong with it.
+//! The observations of one file, and its problems.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,126 +6,126 @@ use base::input::problem::Problem;
 use base::input::units::show_bytes;
 use record::metric::Direction;
 
-/// One figure and where it stands.
+/// One figure and its place in a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observation {
-    /// The arm; empty where the file does not say, so that the file's own arm is meant.
+    /// The arm; empty if the file does not name one, which means the file's arm.
     pub(crate) arm: String,
     /// What was measured: `throughput`, `BenchmarkJoin`, `BM_Copy/64 real time`.
     pub(crate) metric: String,
-    /// Its unit; empty where the file does not say.
+    /// The unit; empty if the file has none.
     pub(crate) unit: String,
-    /// What is measured, where the metric's name is also that of a benchmark: which way is better is
-    /// guessed from this alone. Empty where the unit says all.
+    /// The measured quantity, if the metric's name contains a benchmark's name. The direction is
+    /// guessed from it alone. Empty if the unit says all.
     pub(crate) quantity: Option<String>,
-    /// Which way is better, where the file says so.
+    /// Which direction is better, if the file says it.
     pub(crate) direction: Option<Direction>,
-    /// Whether it is judged without being asked for.
+    /// Whether it is judged by default.
     pub(crate) role: Role,
-    /// The block that it belongs to, where the file says so.
+    /// The block, if the file has blocks.
     pub(crate) block: Option<String>,
-    /// Its place in the block: the smaller ran earlier.
+    /// Position in the block; the arm with the smaller slot ran earlier.
     pub(crate) slot: Option<f64>,
-    /// The run that it was taken in: observations of one run are samples, not repetitions.
+    /// The run it was taken in. Observations of one run are samples, not repetitions.
     pub(crate) run: Run,
     /// The figure; finite.
     pub(crate) value: f64,
     /// The file as the user named it.
     pub(crate) file: String,
-    /// Its line, counted from 1.
+    /// Line in the file, from 1.
     pub(crate) line: usize,
-    /// A shorter name of the arm, for where no other arm could be meant by it.
+    /// A shorter arm name, used if it is unambiguous.
     pub(crate) short_arm: Option<String>,
-    /// What else the file tells figures apart by.
+    /// Further labels by which the file distinguishes figures.
     pub(crate) labels: Labels,
 }
 
 impl Observation {
-    /// Length of all names in it.
+    /// Length of all names in it, in bytes.
     fn names_bytes(&self) -> usize {
-        let lengths = [&self.quantity, &self.block, &self.short_arm].into_iter();
-        let of_some = lengths.flatten().chain(self.labels.values());
-        let of_run = match &self.run {
+        let optional = [&self.quantity, &self.block, &self.short_arm];
+        let run_bytes = match &self.run {
             Run::Own => 0,
             Run::Within(run) => run.len(),
         };
-        let all = of_some.chain([&self.arm, &self.metric, &self.unit, &self.file]);
-        of_run + all.map(String::len).sum::<usize>()
+        let names = optional.into_iter().flatten().chain(self.labels.values());
+        let names = names.chain([&self.arm, &self.metric, &self.unit, &self.file]);
+        run_bytes + names.map(String::len).sum::<usize>()
     }
 }
 
-/// Go's package, system, processor and name of the benchmark, by key.
+/// Labels of a Go benchmark by key: package, system, processor and name.
 pub(crate) type Labels = BTreeMap<&'static str, String>;
 
-/// Whether a figure is judged without being asked for.
+/// Whether a figure is judged by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Always.
+    /// Judged by default.
     Judged,
-    /// Never.
+    /// Judged only if the user names the metric.
     OnRequest,
-    /// It is a share of work that failed. Where it is 0 in all files it is judged only if `even_zero`.
+    /// A share of failed work. If it is 0 in all files, it is judged only if `even_zero`.
     Failures { even_zero: bool },
 }
 
-/// What an observation is a sample of.
+/// The run that an observation belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Run {
-    /// It is the figure of a run of its own.
+    /// The observation is the only figure of its run.
     Own,
-    /// One of many samples taken inside this run: a process, a file.
+    /// One of several samples of this run, which is a process or a file.
     Within(String),
 }
 
-/// One file, as far as it was read.
+/// What was read of one file.
 #[derive(Debug)]
 pub(crate) struct FileFigures {
     /// The file as the user named it.
     pub(crate) file: String,
-    /// Whose format it has, in words.
+    /// Name of the file's format.
     pub(crate) format: &'static str,
     /// Whether the file is a single run of one arm, so that its name cannot be the arm's.
     pub(crate) is_one_run: bool,
-    /// What was read.
+    /// The figures.
     pub(crate) observations: Vec<Observation>,
-    /// What is wrong.
+    /// Everything that is wrong with the file.
     pub(crate) problems: Vec<Problem>,
     /// What a reader of the verdict must know.
     pub(crate) remarks: BTreeSet<String>,
-    /// Metrics that cannot be judged, by the reason.
+    /// Metrics that cannot be judged, by reason.
     pub(crate) left_out: LeftOut,
-    /// Length of all names of `observations`.
+    /// Length of all names in `observations`.
     names_bytes: usize,
-    /// Whether there was too much of something.
+    /// Whether a limit is exceeded, so that nothing more is read.
     is_full: bool,
 }
 
-/// Metrics that are left out, by the reason.
+/// Metrics that are left out, by reason.
 pub(crate) type LeftOut = BTreeMap<String, LeftOutMetrics>;
 
 /// Metrics that are left out for one reason.
 #[derive(Debug, Default)]
 pub(crate) struct LeftOutMetrics {
-    /// The metrics.
+    /// Metric names.
     pub(crate) metrics: BTreeSet<String>,
-    /// The first place that gave the reason; empty where it is of no place.
+    /// `file:line` of the first figure left out for this reason; empty if there is no place.
     pub(crate) place: String,
 }
 
-/// Most figures of all files: a hundred metrics of several arms, a hundred runs each, are less.
+/// Most figures of all files. A hundred metrics of several arms with a hundred runs each are fewer.
 pub(crate) const MOST_FIGURES: usize = 100_000;
 
-/// Names of all figures of a file, in bytes. A name that stands once in the file may be that of each figure.
+/// Limit of all names of a file, in bytes. A name that occurs once in the file may apply to every figure.
 const NAMES_BYTES: usize = 32 << 20;
 
-/// Mistakes of a file that are kept; some twenty are shown.
+/// Most problems kept per file; some twenty are shown.
 const MOST_PROBLEMS: usize = 1000;
 
-/// What to do about too many figures.
+/// Remedy for too many figures.
 pub(crate) const FEWER: &str = "give one figure per run instead of every request";
 
 impl FileFigures {
-    /// Nothing read yet.
+    /// A file of which nothing is read yet.
     pub(crate) fn new(file: &str) -> Self {
         Self {
             file: file.into(),
@@ -140,12 +140,12 @@ impl FileFigures {
         }
     }
 
-    /// Takes a figure, as far as there is room: beyond that the file is refused, and need not be read further.
-    pub(crate) fn add(&mut self, one: Observation) {
+    /// Adds a figure. Beyond the limits it adds a problem instead and marks the file as full.
+    pub(crate) fn add(&mut self, observation: Observation) {
         if self.is_full {
             return;
         }
-        self.names_bytes += one.names_bytes();
+        self.names_bytes += observation.names_bytes();
         let what = if self.observations.len() == MOST_FIGURES {
             format!("more than {MOST_FIGURES} figures")
         } else if self.names_bytes > NAMES_BYTES {
@@ -154,19 +154,19 @@ impl FileFigures {
                 show_bytes(NAMES_BYTES as u64)
             )
         } else {
-            self.observations.push(one);
+            self.observations.push(observation);
             return;
         };
-        self.wrong(one.line, what, FEWER);
+        self.wrong(observation.line, what, FEWER);
         self.is_full = true;
     }
 
-    /// Whether it is refused whatever else is in it.
+    /// Whether a limit is exceeded, so that the reader may stop.
     pub(crate) fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// Leaves a metric out of the judging, in this file and all others.
+    /// Excludes a metric from judging, in this file and all others.
     pub(crate) fn leave_out(&mut self, why: &str, metric: impl Into<String>, line: usize) {
         let left_out = self.left_out.entry(why.into());
         let left_out = left_out.or_insert_with(|| LeftOutMetrics {
@@ -188,7 +188,7 @@ impl FileFigures {
         });
     }
 
-    /// Notes something wrong.
+    /// Adds a problem.
     pub(crate) fn wrong(&mut self, line: usize, what: impl Into<String>, remedy: &str) {
         if self.problems.len() == MOST_PROBLEMS {
             self.is_full = true;
@@ -202,7 +202,7 @@ impl FileFigures {
         });
     }
 
-    /// An observation of this file's own arm, in a run of its own, for its reader to fill in.
+    /// An observation of this file's arm, as a separate run. The reader fills in the rest.
     pub(crate) fn observation(
         &self,
         metric: &str,
@@ -228,7 +228,7 @@ impl FileFigures {
         }
     }
 
-    /// A number as it is written, or the note that it is none. `at` says where in the line.
+    /// Parses a number, or adds a problem. `at` names the place in the line.
     pub(crate) fn number(&mut self, text: &str, line: usize, at: &str) -> Option<f64> {
         let remedy = "write a number such as 12.5";
         if let Some(point) = without_commas(text) {
@@ -252,7 +252,7 @@ impl FileFigures {
         None
     }
 
-    /// The arms that the file names itself.
+    /// The arms that the file names.
     pub(crate) fn arms(&self) -> BTreeSet<String> {
         let named = self
             .observations
@@ -261,15 +261,16 @@ impl FileFigures {
         named.filter(|arm| !arm.is_empty()).collect()
     }
 
-    /// What it holds, in one line.
+    /// A summary in one line.
     pub(crate) fn summary(&self) -> String {
         let arms: BTreeSet<&str> = self
             .observations
             .iter()
-            .map(|one| one.arm.as_str())
+            .map(|observation| observation.arm.as_str())
             .collect();
         let arms: Vec<&str> = arms.into_iter().collect();
-        let is_figure = |one: &&Observation| !matches!(one.role, Role::Failures { .. });
+        let is_figure =
+            |observation: &&Observation| !matches!(observation.role, Role::Failures { .. });
         let figures = self.observations.iter().filter(is_figure).count();
         let s = if figures == 1 { "" } else { "s" };
         format!(
@@ -280,7 +281,7 @@ impl FileFigures {
     }
 }
 
-/// A number with a decimal comma as it is written with a point: `1,5`, `-1.234,5`, `1,234,567`.
+/// A number with a decimal comma or separators, rewritten with a point: `1,5`, `-1.234,5`, `1,234,567`.
 pub(crate) fn without_commas(text: &str) -> Option<String> {
     let text = text.trim().trim_matches('"');
     let (whole, part) = text.rsplit_once(',')?;
@@ -291,10 +292,10 @@ pub(crate) fn without_commas(text: &str) -> Option<String> {
         .collect();
     let mantissa = part.split(['e', 'E']).next().unwrap_or_default();
     let is_number = digits(whole.trim_start_matches(['-', '+'])) && digits(mantissa);
-    // Several commas stand between thousands.
-    let thousands = text.matches(',').count() > 1;
+    // Several commas are thousands separators.
+    let has_thousands = text.matches(',').count() > 1;
     is_number.then(|| {
-        if thousands {
+        if has_thousands {
             whole + part
         } else {
             format!("{whole}.{part}")

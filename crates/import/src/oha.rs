@@ -29,16 +29,16 @@ struct Summary<'t> {
     average: Option<Raw<'t>>,
 }
 
-/// Percentiles that are judged without being asked for.
+/// Percentiles that are judged by default.
 const MAIN: [&str; 2] = ["p50", "p99"];
 
-/// oha's word for requests that it broke off itself at the end of a run: they say nothing of the server.
+/// oha's name for requests that it aborted itself at the end of a run; they do not count.
 const CUT_OFF: &str = "aborted due to deadline";
 
 /// Reads one run.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
-    found.is_one_run = true;
-    let Some(output) = json::whole::<Output<'_>>(found, text) else {
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
+    file.is_one_run = true;
+    let Some(output) = json::whole::<Output<'_>>(file, text) else {
         return;
     };
     let lines = &Lines::new(text);
@@ -70,31 +70,31 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         let line = lines.of(raw.get());
         // Without a single response there is no latency, and oha writes null.
         if raw.get() == "null" {
-            found.leave_out("it is null", metric, line);
+            file.leave_out("it is null", metric, line);
             continue;
         }
-        let Some(value) = json::number(found, lines, raw, &format!(" in {metric}")) else {
+        let Some(value) = json::number(file, lines, raw, &format!(" in {metric}")) else {
             continue;
         };
-        let observation = found.observation(&metric, unit, value, line);
+        let observation = file.observation(&metric, unit, value, line);
         let run = Run::Within("file".into());
-        found.add(Observation {
+        file.add(Observation {
             role,
             run,
             ..observation
         });
     }
     if let Some(share) = failed(&output) {
-        found.failures("failed", share, 1);
+        file.failures("failed", share, 1);
         if share > 0.0 {
             let remark = "oha counts failed requests in its rate and latencies too";
-            found.remarks.insert(remark.into());
+            file.remarks.insert(remark.into());
         }
     }
 }
 
-/// The share of requests without a response of 2xx or 3xx. oha's own `successRate` takes any response,
-/// whatever its status, for a success.
+/// The share of requests without a 2xx or 3xx response. oha's own `successRate` counts any response
+/// as a success, whatever its status.
 fn failed(output: &Output<'_>) -> Option<f64> {
     let (mut all, mut failed) = (0, 0);
     for (status, count) in &output.statuses {

@@ -1,7 +1,7 @@
 //! Phoronix Test Suite's `composite.xml`: systems are arms, `RawString` holds the runs.
 //!
 //! The suite repeats a test on one system before it goes to the next, so there are no blocks. Results
-//! that are no figures, sensors over time for example, are left out with their reason.
+//! without figures, such as sensors over time, are left out with their reason.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,27 +11,27 @@ use roxmltree::{Document, Node};
 use crate::json::Lines;
 use crate::observation::{FileFigures, Observation};
 
-/// What tells results of one title and description apart: the first that does is named.
-const APART: [&str; 4] = ["Scale", "Arguments", "Identifier", "AppVersion"];
+/// Elements that may distinguish results of the same title and description, in order of preference.
+const DISTINGUISHING: [&str; 4] = ["Scale", "Arguments", "Identifier", "AppVersion"];
 
 /// Reads all results of all systems.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
-    // An entity of a document is as long as it says each time that it is named.
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
+    // An entity expands to its full length at each use.
     if let Some(at) = text.find("<!ENTITY") {
         let line = Lines::new(text).at(at);
-        found.wrong(
+        file.wrong(
             line,
             "XML that declares entities",
             "export the result again",
         );
         return;
     }
-    if let Some(line) = crowded(text) {
-        let what = format!("more than {MOST_ATTRIBUTES} attributes in one place");
-        found.wrong(line, what, "export the result again");
+    if let Some(line) = line_with_many_attributes(text) {
+        let what = format!("more than {MAX_ATTRIBUTES} attributes in one place");
+        file.wrong(line, what, "export the result again");
         return;
     }
-    // Result files of older versions name a style found in a document type.
+    // Result files of older versions contain a document type.
     let options = roxmltree::ParsingOptions {
         allow_dtd: true,
         ..Default::default()
@@ -40,7 +40,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         Ok(document) => document,
         Err(why) => {
             let line = why.pos().row as usize;
-            found.wrong(line, format!("not XML: {why}"), "export the result again");
+            file.wrong(line, format!("not XML: {why}"), "export the result again");
             return;
         }
     };
@@ -50,54 +50,53 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
         .descendants()
         .filter(|node| node.has_tag_name("Result"))
     {
-        match no_figures(result) {
+        match why_no_figures(result) {
             Some(why) => left_out.push((result, why)),
             None => by_name.entry(name(result)).or_default().push(result),
         }
     }
     for (result, why) in left_out {
         let name = name(result);
-        // A sensor may have the name of the test that it watched.
+        // A sensor may have the same name as the test that it watched.
         let metric = match child(result, "Scale").filter(|_| by_name.contains_key(&name)) {
             Some(scale) => format!("{name} ({scale} over time)"),
             None if by_name.contains_key(&name) => format!("{name} (over time)"),
             None => name,
         };
         let has_failed = |entry: &Node<'_, '_>| {
-            child(*entry, "Value").is_some_and(|value| value.split(',').any(|one| one == "FAIL"))
+            child(*entry, "Value").is_some_and(|value| value.split(',').any(|part| part == "FAIL"))
         };
         for entry in entries(result).filter(has_failed) {
             let system = child(entry, "Identifier").unwrap_or_default();
-            found
-                .remarks
+            file.remarks
                 .insert(format!("{system} has FAIL in {metric}"));
         }
-        found.leave_out(&why, metric, line_of(&lines, result));
+        file.leave_out(&why, metric, line_of(&lines, result));
     }
-    for (name, alike) in by_name {
-        let is_apart = |tag: &&&str| {
-            let texts: BTreeSet<_> = alike.iter().map(|node| child(*node, tag)).collect();
-            texts.len() == alike.len()
+    for (name, results) in by_name {
+        let distinguishes = |tag: &&&str| {
+            let texts: BTreeSet<_> = results.iter().map(|node| child(*node, tag)).collect();
+            texts.len() == results.len()
         };
-        let tag = APART.iter().find(is_apart);
-        for result in &alike {
+        let tag = DISTINGUISHING.iter().find(distinguishes);
+        for result in &results {
             let metric = match tag {
-                _ if alike.len() == 1 => name.clone(),
+                _ if results.len() == 1 => name.clone(),
                 Some(tag) => format!("{name} ({})", child(*result, tag).unwrap_or_default()),
                 None => {
                     let what = format!("two results of one name: {name}");
-                    found.wrong(line_of(&lines, *result), what, "leave one of them out");
+                    file.wrong(line_of(&lines, *result), what, "leave one of them out");
                     continue;
                 }
             };
-            read_result(&lines, *result, &metric, found);
+            read_result(&lines, *result, &metric, file);
         }
     }
 }
 
-/// The line of an element that has more attributes than any result: the parser takes the square of their number, and namespaces
-/// are looked at for each element below.
-fn crowded(text: &str) -> Option<usize> {
+/// The first line with too many attributes. Parsing time grows with the square of the number of
+/// attributes, and every element below inspects the namespaces.
+fn line_with_many_attributes(text: &str) -> Option<usize> {
     let (mut before, mut namespaces) = (0, 0);
     for tag in text.split('<') {
         // Comments and declarations have no attributes.
@@ -107,7 +106,7 @@ fn crowded(text: &str) -> Option<usize> {
             .filter(|tag| !tag.starts_with(['!', '?']));
         let attributes = tag_only.unwrap_or_default().matches('=').count();
         namespaces += tag_only.unwrap_or_default().matches("xmlns").count();
-        if attributes > MOST_ATTRIBUTES || namespaces > MOST_ATTRIBUTES {
+        if attributes > MAX_ATTRIBUTES || namespaces > MAX_ATTRIBUTES {
             return Some(1 + text[..before].matches('\n').count());
         }
         before += tag.len() + 1;
@@ -115,8 +114,8 @@ fn crowded(text: &str) -> Option<usize> {
     None
 }
 
-/// Most attributes of an element. A result of Phoronix has none but those of its root.
-const MOST_ATTRIBUTES: usize = 64;
+/// Most attributes of an element. In a Phoronix result only the root has any.
+const MAX_ATTRIBUTES: usize = 64;
 
 fn line_of(lines: &Lines<'_>, node: Node<'_, '_>) -> usize {
     lines.at(node.range().start)
@@ -130,8 +129,8 @@ fn name(result: Node<'_, '_>) -> String {
     }
 }
 
-/// Why a result holds no figure of each run, if it does not.
-fn no_figures(result: Node<'_, '_>) -> Option<String> {
+/// Why a result has no figure per run; `None` if it has.
+fn why_no_figures(result: Node<'_, '_>) -> Option<String> {
     let format = child(result, "DisplayFormat").unwrap_or_default();
     match format.as_str() {
         "PASS_FAIL" | "MULTI_PASS_FAIL" => return Some("it has PASS or FAIL, no figure".into()),
@@ -149,7 +148,7 @@ fn no_figures(result: Node<'_, '_>) -> Option<String> {
     entries(result).any(is_list).then(|| OVER_TIME.into())
 }
 
-/// What a list of figures with commas is.
+/// Reason to leave out a comma-separated list of figures.
 const OVER_TIME: &str = "it is a line over time, as of a sensor";
 
 fn entries<'a, 'i>(result: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
@@ -158,7 +157,7 @@ fn entries<'a, 'i>(result: Node<'a, 'i>) -> impl Iterator<Item = Node<'a, 'i>> {
         .filter(|node| node.has_tag_name("Entry"))
 }
 
-fn read_result(lines: &Lines<'_>, result: Node<'_, '_>, metric: &str, found: &mut FileFigures) {
+fn read_result(lines: &Lines<'_>, result: Node<'_, '_>, metric: &str, file: &mut FileFigures) {
     let unit = child(result, "Scale").unwrap_or_default();
     let direction = match child(result, "Proportion").as_deref() {
         Some("HIB") => Some(Direction::Higher),
@@ -171,27 +170,27 @@ fn read_result(lines: &Lines<'_>, result: Node<'_, '_>, metric: &str, found: &mu
         let system = child(entry, "Identifier").unwrap_or_default();
         if !systems.insert(system.clone()) {
             let what = format!("two entries of {system:?}: {metric}");
-            found.wrong(line, what, "leave one of them out");
+            file.wrong(line, what, "leave one of them out");
         }
         let Some(runs) = child(entry, "RawString") else {
             if child(entry, "Value").is_some() {
-                found.leave_out("it has a mean alone, no single runs", metric, line);
+                file.leave_out("it has a mean alone, no single runs", metric, line);
             } else {
                 let remark = format!("{system} failed, so it is not judged: {metric}");
-                found.remarks.insert(remark);
+                file.remarks.insert(remark);
             }
             continue;
         };
         let raw = entry.children().find(|node| node.has_tag_name("RawString"));
         let line = raw.map_or(line, |raw| line_of(lines, raw));
         for run in runs.split(':').filter(|run| !run.trim().is_empty()) {
-            let Some(value) = found.number(run, line, " in RawString") else {
+            let Some(value) = file.number(run, line, " in RawString") else {
                 continue;
             };
-            found.add(Observation {
+            file.add(Observation {
                 arm: system.clone(),
                 direction,
-                ..found.observation(metric, &unit, value, line)
+                ..file.observation(metric, &unit, value, line)
             });
         }
     }

@@ -2,11 +2,11 @@
 
 use crate::observation::FileFigures;
 
-/// The metric's name, for want of one in the file.
+/// Name of the metric, because the file names none.
 pub(crate) const METRIC: &str = "value";
 
 /// Reads the numbers of one arm.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
     for (index, line) in text.lines().enumerate() {
         let line = line.split('#').next().unwrap_or_default();
         for (column, word) in line.split_whitespace().enumerate() {
@@ -15,15 +15,14 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             } else {
                 format!(" in column {}", column + 1)
             };
-            if let Some(value) = found.number(word, index + 1, &at) {
-                let observation = found.observation(METRIC, "", value, index + 1);
-                found.add(observation);
+            if let Some(value) = file.number(word, index + 1, &at) {
+                let observation = file.observation(METRIC, "", value, index + 1);
+                file.add(observation);
             }
         }
     }
-    if !found.observations.is_empty() {
-        found
-            .remarks
+    if !file.observations.is_empty() {
+        file.remarks
             .insert("each plain number is taken as the figure of a run of its own".into());
     }
 }

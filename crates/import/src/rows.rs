@@ -1,7 +1,7 @@
-//! Rows with named columns, however they are written: what CSV and JSON lines have in common.
+//! Rows with named columns: the common part of CSV and JSON lines.
 //!
 //! Long rows have one figure each, in `value`. Wide rows have an `arm` and a column per metric, or a
-//! `block` and a column per arm. Anything else could be read in two ways, and is refused.
+//! `block` and a column per arm. Anything else is ambiguous and is refused.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use super::plain;
 use crate::metric_direction::{self, Guess};
 use crate::observation::{FileFigures, Observation};
 
-/// Names of the columns that mean something, the first being ours.
+/// Names of the known columns; the first is bakeoff's.
 const ARM: &[&str] = &["arm", "system", "variant", "kernel", "configuration"];
 const BLOCK: &[&str] = &["block", "pair", "round"];
 const SLOT: &[&str] = &["slot", "order", "position"];
@@ -20,7 +20,7 @@ const VALUE: &[&str] = &["value", "result", "figure"];
 const UNIT: &[&str] = &["unit", "units"];
 const BETTER: &[&str] = &["direction", "better"];
 
-/// Columns in which rows of one arm and metric may differ: they number or date repetitions.
+/// Columns in which rows of one arm and metric may differ, because they number or date repetitions.
 const REPEATS: [&str; 22] = [
     "run",
     "iteration",
@@ -46,44 +46,44 @@ const REPEATS: [&str; 22] = [
     "notes",
 ];
 
-/// One row: what stands in its columns, and its line.
+/// One row: its line and its cells.
 pub(crate) struct Row<'t> {
-    /// Its line, counted from 1.
+    /// Line number, from 1.
     pub(crate) line: usize,
-    /// Text of each column; JSON `null` and an absent key are the empty text.
+    /// Text by column; JSON `null` and an absent key give an empty text.
     pub(crate) cells: BTreeMap<&'t str, &'t str>,
 }
 
-/// Which column is which.
+/// Meaning of the columns: one figure per row, a column per metric, or a column per arm.
 enum Form<'t> {
     Long { value: &'t str },
     Metrics { columns: Vec<MetricColumn<'t>> },
     Arms { columns: Vec<&'t str> },
 }
 
-/// A column of a metric.
+/// A column that holds the figures of one metric.
 struct MetricColumn<'t> {
     column: &'t str,
     metric: &'t str,
     unit: &'t str,
 }
 
-/// Columns whose meaning is known, by their names.
+/// The known columns of a table.
 struct Columns<'t> {
     arm: Option<&'t str>,
     block: Option<&'t str>,
     slot: Option<&'t str>,
     unit: Option<&'t str>,
     better: Option<&'t str>,
-    /// The column `metric`, which says what is measured.
+    /// The column `metric`, which names what is measured.
     quantity: Option<&'t str>,
-    /// All that are parts of a metric's name.
+    /// All columns that are part of a metric's name.
     metric: Vec<&'t str>,
 }
 
 impl<'t> Columns<'t> {
-    fn of(names: &[&'t str]) -> Self {
-        let metric = names.iter().filter(|name| is_one_of(name, METRIC));
+    fn from_names(names: &[&'t str]) -> Self {
+        let metric = names.iter().filter(|name| is_any_of(name, METRIC));
         Self {
             arm: find(names, ARM),
             block: find(names, BLOCK),
@@ -96,95 +96,81 @@ impl<'t> Columns<'t> {
     }
 }
 
-/// Most columns of a table: each is looked at for each row.
-const MOST_COLUMNS: usize = 1000;
+/// Most columns of a table, because each is checked for each row.
+const MAX_COLUMNS: usize = 1000;
 
-/// Whether a first line names columns that are known here.
+/// Whether a first line names known columns.
 pub(crate) fn are_columns(names: &[&str]) -> bool {
-    let known = [ARM, BLOCK, VALUE];
-    names.len() >= 2 && known.iter().any(|column| find(names, column).is_some())
+    let required = [ARM, BLOCK, VALUE];
+    names.len() >= 2 && required.iter().any(|column| find(names, column).is_some())
 }
 
 fn find<'t>(names: &[&'t str], column: &[&str]) -> Option<&'t str> {
-    names.iter().find(|name| is_one_of(name, column)).copied()
+    names.iter().find(|name| is_any_of(name, column)).copied()
 }
 
-fn is_one_of(name: &str, column: &[&str]) -> bool {
+fn is_any_of(name: &str, column: &[&str]) -> bool {
     column
         .iter()
         .any(|known| name.trim().eq_ignore_ascii_case(known))
 }
 
-/// Reads the rows under the columns' names.
-pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], head: usize, found: &mut FileFigures) {
-    if names.len() > MOST_COLUMNS {
-        let what = format!("more than {MOST_COLUMNS} columns: {}", names.len());
+/// Reads the rows below a header with these names, at line `header`.
+pub(crate) fn read<'t>(names: &[&'t str], rows: &[Row<'t>], header: usize, file: &mut FileFigures) {
+    if names.len() > MAX_COLUMNS {
+        let what = format!("more than {MAX_COLUMNS} columns: {}", names.len());
         let remedy = "write a row for each figure: arm,block,metric,value";
-        found.wrong(head, what, remedy);
+        file.wrong(header, what, remedy);
         return;
     }
-    let Some(form) = form(names, head, found) else {
+    let Some(form) = form(names, header, file) else {
         return;
     };
-    let known = &Columns::of(names);
-    blanks(names, rows, found);
+    let columns = &Columns::from_names(names);
+    refuse_blank_differences(names, rows, file);
     match &form {
-        Form::Long { .. } => unread_columns((names, known), rows, found),
-        Form::Metrics { columns } => {
-            for one in columns {
-                let guess = metric_direction::guess(one.metric, one.unit);
-                if guess == Guess::Unknown && !is_one_of(one.column, &REPEATS) {
-                    refuse_told_apart(known, one.column, rows, found);
+        Form::Long { .. } => unread_columns(names, columns, rows, file),
+        Form::Metrics { columns: metrics } => {
+            for metric in metrics {
+                let guess = metric_direction::guess(metric.metric, metric.unit);
+                if guess == Guess::Unknown && !is_any_of(metric.column, &REPEATS) {
+                    refuse_distinguishing(columns, metric.column, rows, file);
                 }
             }
         }
         Form::Arms { .. } => {}
     }
     for row in rows {
-        if found.is_full() {
+        if file.is_full() {
             return;
         }
         match &form {
             Form::Long { value } => {
-                let unit = cell(row, known.unit).unwrap_or_default().to_string();
-                read_cell(
-                    row,
-                    (known, value),
-                    (&metric(row, known), &unit),
-                    None,
-                    found,
-                );
+                let unit = cell(row, columns.unit).unwrap_or_default();
+                let metric = metric(row, columns);
+                read_cell(row, columns, value, &metric, unit, None, file);
             }
-            Form::Metrics { columns } => {
-                for MetricColumn {
-                    column,
-                    metric,
-                    unit,
-                } in columns
-                {
-                    read_cell(row, (known, column), (metric, unit), None, found);
+            Form::Metrics { columns: metrics } => {
+                for metric in metrics {
+                    let (name, unit) = (metric.metric, metric.unit);
+                    read_cell(row, columns, metric.column, name, unit, None, file);
                 }
             }
-            Form::Arms { columns } => {
-                let name = metric(row, known);
-                let unit = cell(row, known.unit).unwrap_or_default().to_string();
-                for column in columns {
-                    read_cell(
-                        row,
-                        (known, column),
-                        (&name, &unit),
-                        Some(column.trim()),
-                        found,
-                    );
+            Form::Arms { columns: arms } => {
+                let metric = metric(row, columns);
+                let unit = cell(row, columns.unit).unwrap_or_default();
+                for column in arms {
+                    let arm = Some(column.trim());
+                    read_cell(row, columns, column, &metric, unit, arm, file);
                 }
             }
         }
     }
 }
 
-/// The metric of a row: `benchmark` and `metric` are two parts of its name.
-fn metric(row: &Row<'_>, known: &Columns<'_>) -> String {
-    let names = known.metric.iter();
+/// The metric of a row; its name may consist of `benchmark` and `metric`.
+fn metric(row: &Row<'_>, columns: &Columns<'_>) -> String {
+    let names = columns.metric.iter();
     let parts: Vec<&str> = names
         .filter_map(|name| row.cells.get(name))
         .map(|text| text.trim())
@@ -197,13 +183,13 @@ fn metric(row: &Row<'_>, known: &Columns<'_>) -> String {
     }
 }
 
-/// `throughput (req/s)` is a metric and its unit; of two with one name each keeps its whole text.
+/// Splits `throughput (req/s)` into metric and unit. Columns of the same metric keep their whole text.
 fn metric_columns<'t>(columns: &[&'t str]) -> Vec<MetricColumn<'t>> {
     let mut counts = BTreeMap::<&str, usize>::new();
     for column in columns {
         *counts.entry(name_and_unit(column).0).or_default() += 1;
     }
-    let named = |column: &&'t str| {
+    let metric_column = |column: &&'t str| {
         let (metric, unit) = name_and_unit(column);
         let metric = if counts[metric] > 1 { column } else { metric };
         MetricColumn {
@@ -212,7 +198,7 @@ fn metric_columns<'t>(columns: &[&'t str]) -> Vec<MetricColumn<'t>> {
             unit,
         }
     };
-    columns.iter().map(named).collect()
+    columns.iter().map(metric_column).collect()
 }
 
 fn name_and_unit(column: &str) -> (&str, &str) {
@@ -226,26 +212,26 @@ fn name_and_unit(column: &str) -> (&str, &str) {
     }
 }
 
-fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<Form<'t>> {
+fn form<'t>(names: &[&'t str], header: usize, file: &mut FileFigures) -> Option<Form<'t>> {
     let mut seen = BTreeSet::new();
-    if let Some(twice) = names.iter().find(|name| !seen.insert(name.trim())) {
-        let what = format!("two columns of one name: {:?}", twice.trim());
-        found.wrong(head, what, "rename one of them, or take it out");
+    if let Some(duplicate) = names.iter().find(|name| !seen.insert(name.trim())) {
+        let what = format!("two columns of one name: {:?}", duplicate.trim());
+        file.wrong(header, what, "rename one of them, or take it out");
         return None;
     }
     for column in [ARM, BLOCK, SLOT, VALUE, UNIT, BETTER] {
-        let meant: Vec<&str> = names
+        let synonyms: Vec<&str> = names
             .iter()
-            .filter(|name| is_one_of(name, column))
+            .filter(|name| is_any_of(name, column))
             .copied()
             .collect();
-        if meant.len() > 1 {
+        if synonyms.len() > 1 {
             let what = format!(
                 "two columns that mean the {}: {}",
                 column[0],
-                meant.join(", ")
+                synonyms.join(", ")
             );
-            found.wrong(head, what, "rename one of them, or take it out");
+            file.wrong(header, what, "rename one of them, or take it out");
             return None;
         }
     }
@@ -253,13 +239,17 @@ fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<F
     if let Some(value) = find(names, VALUE) {
         if arm.is_none() {
             let what = format!("no column says which arm: {}", names.join(", "));
-            found.wrong(head, what, "add a column arm");
+            file.wrong(header, what, "add a column arm");
             return None;
         }
         return Some(Form::Long { value });
     }
-    let known = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER];
-    let is_free = |name: &&&str| known.iter().all(|column| find(&[name], column).is_none());
+    let reserved = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER];
+    let is_free = |name: &&&str| {
+        reserved
+            .iter()
+            .all(|column| find(&[name], column).is_none())
+    };
     let columns: Vec<&str> = names.iter().filter(is_free).copied().collect();
     match (arm, block) {
         (Some(_), _) if !columns.is_empty() && find(names, METRIC).is_none() => {
@@ -275,18 +265,18 @@ fn form<'t>(names: &[&'t str], head: usize, found: &mut FileFigures) -> Option<F
             );
             let remedy = "accepted: arm,block,metric,value with slot, unit and direction if known; \
                           arm,block and a column per metric; block and a column per arm";
-            found.wrong(head, what, remedy);
+            file.wrong(header, what, remedy);
             None
         }
     }
 }
 
-/// Names that differ only in blanks would be taken for one.
-fn blanks(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
+/// Refuses names that differ only in blanks, because they would be read as one name.
+fn refuse_blank_differences(names: &[&str], rows: &[Row<'_>], file: &mut FileFigures) {
     for column in names.iter().filter(|name| {
         [ARM, BLOCK, METRIC]
             .iter()
-            .any(|known| is_one_of(name, known))
+            .any(|column| is_any_of(name, column))
     }) {
         let mut written = BTreeMap::<&str, &str>::new();
         for row in rows {
@@ -295,40 +285,36 @@ fn blanks(names: &[&str], rows: &[Row<'_>], found: &mut FileFigures) {
             if first != text {
                 let what =
                     format!("only blanks tell apart in column {column:?}: {first:?} and {text:?}");
-                found.wrong(row.line, what, "write each name in one way");
+                file.wrong(row.line, what, "write each name in one way");
                 break;
             }
         }
     }
 }
 
-/// A column that is not known here may tell apart what would be taken for repetitions of one metric:
-/// a number of threads, or `ok` and `failed`. Then it is refused; else it is told that nobody reads it.
-fn unread_columns(
-    (names, known): (&[&str], &Columns<'_>),
-    rows: &[Row<'_>],
-    found: &mut FileFigures,
-) {
+/// An unknown column may distinguish what would otherwise be read as repetitions of one metric, such as
+/// the number of threads. Such a column is refused; other unknown columns are named in a remark.
+fn unread_columns(names: &[&str], columns: &Columns<'_>, rows: &[Row<'_>], file: &mut FileFigures) {
     let read = [ARM, BLOCK, SLOT, METRIC, UNIT, BETTER, VALUE, &REPEATS];
-    let is_unread = |name: &&&str| read.iter().all(|column| !is_one_of(name, column));
+    let is_unread = |name: &&&str| read.iter().all(|column| !is_any_of(name, column));
     let mut unread = Vec::new();
     for column in names.iter().filter(is_unread) {
-        refuse_failed(column, rows, found);
-        if !refuse_told_apart(known, column, rows, found) {
+        refuse_failed(column, rows, file);
+        if !refuse_distinguishing(columns, column, rows, file) {
             unread.push(*column);
         }
     }
     if !unread.is_empty() {
         let remark = format!(
             "{}: columns that are not read: {}",
-            found.file,
+            file.file,
             unread.join(", ")
         );
-        found.remarks.insert(remark);
+        file.remarks.insert(remark);
     }
 }
 
-/// Columns that say whether a row's run failed, and what they say of one that did not. An empty cell says nothing.
+/// Columns that report the outcome of a row's run, and their values for success. An empty cell means nothing.
 const OUTCOMES: [(&[&str], &[&str]); 3] = [
     (
         &[
@@ -352,19 +338,19 @@ const OUTCOMES: [(&[&str], &[&str]); 3] = [
     ),
 ];
 
-/// Words of a column `status`, `state` or `outcome` that say that a run failed.
+/// Values of a column `status`, `state` or `outcome` that report a failed run.
 const FAILED: [&str; 8] = [
     "failed", "fail", "failure", "error", "timeout", "crashed", "killed", "aborted",
 ];
 
-/// Refuses rows that say that their run failed: its figure is that of no work done.
-fn refuse_failed(column: &str, rows: &[Row<'_>], found: &mut FileFigures) {
-    let outcomes = OUTCOMES.iter().find(|(names, _)| is_one_of(column, names));
+/// Refuses rows that report a failed run, because its figure measures no work.
+fn refuse_failed(column: &str, rows: &[Row<'_>], file: &mut FileFigures) {
+    let outcomes = OUTCOMES.iter().find(|(names, _)| is_any_of(column, names));
     let has_failed = |row: &&Row<'_>| {
         let text = row.cells.get(column).copied().unwrap_or_default().trim();
         match outcomes {
-            Some((_, fine)) => !text.is_empty() && !is_one_of(text, fine),
-            None => is_one_of(column, &["status", "state", "outcome"]) && is_one_of(text, &FAILED),
+            Some((_, successful)) => !text.is_empty() && !is_any_of(text, successful),
+            None => is_any_of(column, &["status", "state", "outcome"]) && is_any_of(text, &FAILED),
         }
     };
     let failed: Vec<&Row<'_>> = rows.iter().filter(has_failed).collect();
@@ -375,7 +361,7 @@ fn refuse_failed(column: &str, rows: &[Row<'_>], found: &mut FileFigures) {
             failed.len(),
             rows.len()
         );
-        found.wrong(
+        file.wrong(
             first.line,
             what,
             "repair what failed, or leave those rows out",
@@ -383,28 +369,28 @@ fn refuse_failed(column: &str, rows: &[Row<'_>], found: &mut FileFigures) {
     }
 }
 
-/// Whether a column tells figures of one arm and metric apart, which is refused.
-fn refuse_told_apart(
-    known: &Columns<'_>,
+/// Reports a column that distinguishes figures of one arm and metric; returns whether it does.
+fn refuse_distinguishing(
+    columns: &Columns<'_>,
     column: &str,
     rows: &[Row<'_>],
-    found: &mut FileFigures,
+    file: &mut FileFigures,
 ) -> bool {
-    let Some((line, first, text)) = told_apart(known, column, rows) else {
+    let Some((line, first, text)) = distinguished_rows(columns, column, rows) else {
         return false;
     };
     let what = format!(
         "figures of one arm and metric that differ in column {column:?}: {first:?} and {text:?}"
     );
     let remedy = "write it into the metric's name, or take the column out";
-    found.wrong(line, what, remedy);
+    file.wrong(line, what, remedy);
     true
 }
 
-/// Two rows of one arm and metric that the column tells apart, by words or by numbers that stand
-/// in rows of every arm. What was measured along, a deviation for example, is another number each time.
-fn told_apart<'t>(
-    known: &Columns<'_>,
+/// Two rows of one arm and metric that the column distinguishes, by words or by numbers that recur
+/// in every arm. A further measured quantity, such as a deviation, has a different number each time.
+fn distinguished_rows<'t>(
+    columns: &Columns<'_>,
     column: &str,
     rows: &[Row<'t>],
 ) -> Option<(usize, &'t str, &'t str)> {
@@ -413,9 +399,9 @@ fn told_apart<'t>(
     let mut differing = None;
     for row in rows {
         let text = row.cells.get(column).copied().unwrap_or_default().trim();
-        let arm = cell(row, known.arm).unwrap_or_default();
+        let arm = cell(row, columns.arm).unwrap_or_default();
         by_arm.entry(arm).or_default().insert(text);
-        let figure = (arm, metric(row, known));
+        let figure = (arm, metric(row, columns));
         let first: &'t str = by_figure.entry(figure).or_insert(text);
         if first != text {
             differing = differing.or(Some((row.line, first, text)));
@@ -439,44 +425,46 @@ fn cell<'t>(row: &Row<'t>, column: Option<&str>) -> Option<&'t str> {
 
 fn read_cell(
     row: &Row<'_>,
-    (known, column): (&Columns<'_>, &str),
-    (metric, unit): (&str, &str),
+    columns: &Columns<'_>,
+    column: &str,
+    metric: &str,
+    unit: &str,
     arm: Option<&str>,
-    found: &mut FileFigures,
+    file: &mut FileFigures,
 ) {
     let text = row.cells.get(column).copied().unwrap_or_default();
-    let value = found.number(text, row.line, &format!(" in column {column:?}"));
-    let arm = arm.or_else(|| cell(row, known.arm));
+    let value = file.number(text, row.line, &format!(" in column {column:?}"));
+    let arm = arm.or_else(|| cell(row, columns.arm));
     if arm.is_none() {
-        found.wrong(
+        file.wrong(
             row.line,
             "no arm in this row",
             "write its name in column \"arm\"",
         );
     }
-    let slot = cell(row, known.slot)
-        .and_then(|text| found.number(text, row.line, " in the column of the order"));
-    let direction = cell(row, known.better).and_then(|text| direction(text, row.line, found));
+    let slot = cell(row, columns.slot)
+        .and_then(|text| file.number(text, row.line, " in the column of the order"));
+    let direction = cell(row, columns.better).and_then(|text| direction(text, row.line, file));
     if let (Some(value), Some(arm)) = (value, arm) {
-        let block = cell(row, known.block).map(String::from);
-        // Every row is one figure of its arm: two of one arm and block are samples of one run.
-        found.add(Observation {
+        let block = cell(row, columns.block).map(String::from);
+        // Several rows of one arm and block are samples of one run.
+        file.add(Observation {
             arm: arm.into(),
             block,
             slot,
             direction,
-            quantity: cell(row, known.quantity).map(String::from),
-            ..found.observation(metric, unit, value, row.line)
+            quantity: cell(row, columns.quantity).map(String::from),
+            ..file.observation(metric, unit, value, row.line)
         });
     }
 }
 
-fn direction(text: &str, line: usize, found: &mut FileFigures) -> Option<Direction> {
+fn direction(text: &str, line: usize, file: &mut FileFigures) -> Option<Direction> {
     match text.to_ascii_lowercase().as_str() {
         "higher" | "higher-is-better" | "up" => Some(Direction::Higher),
         "lower" | "lower-is-better" | "down" => Some(Direction::Lower),
         _ => {
-            found.wrong(
+            file.wrong(
                 line,
                 format!("no direction: {text:?}"),
                 "write higher or lower",

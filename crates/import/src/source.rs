@@ -1,43 +1,43 @@
-//! What was typed: files, directories, `ARM=FILE`. Which file is of which arm.
+//! Typed paths: files, directories, `ARM=FILE`. Assigns each file to an arm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use base::input::problem::Problem;
 
-use crate::observation::{FileFigures, Run};
+use crate::figure::{FileFigures, Run};
 
-/// Files of one command; more would be a mistake in the path.
-const FILES: usize = 10_000;
+/// Most files of one command; more mean a mistake in the path.
+const MAX_FILES: usize = 10_000;
 
-/// Folders below a directory that are looked into: criterion's tree has two for each benchmark.
-const FOLDERS: usize = 10_000;
+/// Most folders to search below a directory. criterion's tree has two for each benchmark.
+const MAX_FOLDERS: usize = 10_000;
 
 /// One file to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Source {
     /// The path as the user can find it.
     pub(crate) path: PathBuf,
-    /// The arm that the user typed, or whose directory the file is in.
+    /// The arm that the user typed, or the name of the file's directory.
     pub(crate) arm: Option<String>,
-    /// Set where the arm is only the name of this directory.
+    /// The directory that the arm is named after, if the user typed no arm.
     pub(crate) named_after: Option<PathBuf>,
-    /// Set for a file of criterion's: the arm's directory and the benchmark.
+    /// For a criterion file: the arm's directory and the benchmark.
     pub(crate) criterion: Option<(String, String)>,
-    /// Whether the user typed the arm of a file of criterion's.
+    /// Whether the user typed the arm of a criterion file.
     pub(crate) is_arm_typed: bool,
-    /// How many files there are to read, itself among them.
-    pub(crate) of: usize,
+    /// Number of files to read, including this one.
+    pub(crate) file_count: usize,
 }
 
-/// All files behind what was typed.
+/// All files that the typed paths name.
 pub(crate) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source> {
     let mut sources = Vec::new();
     for typed in paths {
         let (arm, path) = split(typed);
-        let found = match path.metadata() {
+        let files = match path.metadata() {
             Ok(meta) if meta.is_dir() => match in_directory(&path, arm) {
-                Ok(found) => found,
+                Ok(files) => files,
                 Err(problem) => {
                     problems.push(problem);
                     continue;
@@ -50,16 +50,16 @@ pub(crate) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source>
                 continue;
             }
         };
-        if found.is_empty() {
+        if files.is_empty() {
             problems.push(problem(
                 &path,
                 "not a run directory, and no files of figures in it".into(),
                 "",
             ));
         }
-        sources.extend(found);
+        sources.extend(files);
     }
-    if sources.len() > FILES {
+    if sources.len() > MAX_FILES {
         let what = format!("too many files, more than {FILES}: {}", sources.len());
         problems.push(problem(
             Path::new(&paths[0]),
@@ -82,17 +82,17 @@ pub(crate) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source>
             ));
         }
     }
-    default_names_once(&sources, problems);
-    let of = sources.len();
+    refuse_repeated_defaults(&sources, problems);
+    let file_count = sources.len();
     for source in &mut sources {
-        source.of = of;
+        source.file_count = file_count;
     }
     sources
 }
 
-/// criterion calls its last runs `base` and `new` in any directory: of two directories they are not one
-/// arm.
-fn default_names_once(sources: &[Source], problems: &mut Vec<Problem>) {
+/// Refuses criterion's default arms `base` and `new` of one benchmark in two directories: criterion uses
+/// these names everywhere, so they are not one arm.
+fn refuse_repeated_defaults(sources: &[Source], problems: &mut Vec<Problem>) {
     let mut seen = BTreeMap::new();
     for source in sources.iter().filter(|source| !source.is_arm_typed) {
         let Some((arm, benchmark)) = &source.criterion else {
@@ -112,7 +112,7 @@ fn default_names_once(sources: &[Source], problems: &mut Vec<Problem>) {
     }
 }
 
-/// `ARM=FILE`, unless a file has that very name.
+/// Splits `ARM=FILE`, unless a file has that name.
 pub(crate) fn split(typed: &str) -> (Option<&str>, PathBuf) {
     match typed.split_once('=') {
         Some((arm, path)) if !arm.is_empty() && !Path::new(typed).exists() => {
@@ -129,7 +129,7 @@ fn source(path: PathBuf, arm: Option<String>) -> Source {
         named_after: None,
         criterion: None,
         is_arm_typed: false,
-        of: 1,
+        file_count: 1,
     }
 }
 
@@ -142,7 +142,7 @@ fn problem(path: &Path, what: String, remedy: &str) -> Problem {
     }
 }
 
-/// Criterion's tree, or files that are runs of an arm named like the directory, or such directories.
+/// Criterion's tree, or files that are runs of an arm named after the directory, or such directories.
 fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
     let runs = entries(dir)
         .into_iter()
@@ -152,7 +152,7 @@ fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
         let what = format!("run directories in it: {}", runs.join(", "));
         return Err(problem(dir, what, "name one of them, or two"));
     }
-    let mut folders_left = FOLDERS;
+    let mut folders_left = MAX_FOLDERS;
     let criterion = criterion_files(dir, dir, arm, &mut folders_left);
     if folders_left == 0 {
         let what = format!("more than {FOLDERS} folders in it");
@@ -170,7 +170,7 @@ fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
             files.push(path);
         }
     }
-    let of_dir = |path: PathBuf, dir: &Path| Source {
+    let file_of_dir = |path: PathBuf, dir: &Path| Source {
         named_after: Some(dir.into()),
         ..source(path, Some(name(dir)))
     };
@@ -178,19 +178,19 @@ fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
         .into_iter()
         .map(|path| match arm {
             Some(arm) => source(path, Some(arm.into())),
-            None => of_dir(path, dir),
+            None => file_of_dir(path, dir),
         })
         .collect();
     if sources.is_empty() {
         for dir in dirs {
             let files = entries(&dir).into_iter().filter(|path| path.is_file());
-            sources.extend(files.map(|path| of_dir(path, &dir)));
+            sources.extend(files.map(|path| file_of_dir(path, &dir)));
         }
     }
     Ok(sources)
 }
 
-/// Visible entries in the order of their names.
+/// Visible entries, sorted by name.
 fn entries(dir: &Path) -> Vec<PathBuf> {
     let entries = dir.read_dir().into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -212,9 +212,9 @@ fn criterion_files(
     let file = ["sample.json", "raw.csv"]
         .iter()
         .map(|name| dir.join(name))
-        .find(|p| p.is_file());
+        .find(|path| path.is_file());
     let Some(path) = file else {
-        // A link may lead back up.
+        // A symlink may lead back up.
         let dirs = entries(dir)
             .into_iter()
             .filter(|path| path.is_dir() && !path.is_symlink());
@@ -228,31 +228,31 @@ fn criterion_files(
     let benchmark = benchmark
         .map(|path| path.display().to_string())
         .unwrap_or_default();
-    // With ARM=DIRECTORY the arm is the newest run in it; without, each saved run is an arm.
-    let own = match arm {
+    // With ARM=DIRECTORY the arm is the newest run in it; otherwise each saved run is an arm.
+    let arm_name = match arm {
         Some(_) if name(dir) != "new" => return Vec::new(),
         Some(arm) => arm.to_string(),
         None => name(dir),
     };
     vec![Source {
-        criterion: Some((own, benchmark)),
+        criterion: Some((arm_name, benchmark)),
         is_arm_typed: arm.is_some(),
         ..source(path, None)
     }]
 }
 
-/// Criterion's `new` is the last run, which it copies to `base` when it ends, or to the name that the user gave:
-/// where there are names of the user's, they are the arms.
+/// Removes criterion's copies. `new` is the last run, which criterion copies to `base` when it ends, or
+/// to a name that the user gave. If there are user-given names, they are the arms.
 fn without_copies(mut sources: Vec<Source>) -> Vec<Source> {
     let arm = |source: &Source| source.criterion.clone().unwrap_or_default().0;
-    let named: BTreeSet<String> = sources.iter().map(arm).collect();
-    let own = named
+    let names: BTreeSet<String> = sources.iter().map(arm).collect();
+    let user_named = names
         .iter()
         .filter(|name| !["base", "new"].contains(&name.as_str()))
         .count();
     sources.retain(|source| match arm(source).as_str() {
-        "base" => own == 0,
-        "new" => own < 2,
+        "base" => user_named == 0,
+        "new" => user_named < 2,
         _ => true,
     });
     sources
@@ -266,7 +266,7 @@ pub(crate) fn name(path: &Path) -> String {
     )
 }
 
-/// Gives each observation its arm, and each run a name that no other file's run has.
+/// Gives each observation its arm, and each run a name that is unique among all files.
 pub(crate) fn name_arms(sources: &[Source], files: &mut [FileFigures]) {
     let parents: BTreeSet<_> = sources.iter().map(|source| source.path.parent()).collect();
     let stems: BTreeSet<_> = sources
@@ -274,79 +274,83 @@ pub(crate) fn name_arms(sources: &[Source], files: &mut [FileFigures]) {
         .map(|source| source.path.file_stem())
         .collect();
     let mut origins = BTreeMap::<String, (PathBuf, PathBuf)>::new();
-    for (source, found) in sources.iter().zip(files) {
-        let named = found.arms();
+    for (source, figures) in sources.iter().zip(files) {
+        let named = figures.arms();
         if let Some(arm) = source.arm.as_ref().filter(|_| !named.is_empty()) {
-            rename(arm, &named, found);
+            rename(arm, &named, figures);
         }
-        let by_parent = parents.len() > 1 && (found.is_one_run || stems.len() < sources.len());
-        let (own, origin) = match (&source.arm, source.path.parent()) {
+        let by_parent = parents.len() > 1 && (figures.is_one_run || stems.len() < sources.len());
+        let (arm, origin) = match (&source.arm, source.path.parent()) {
             (Some(arm), _) => (Some(arm.clone()), source.named_after.clone()),
             (None, Some(parent)) if by_parent => (Some(name(parent)), Some(parent.into())),
-            (None, _) if found.is_one_run => (None, None),
+            (None, _) if figures.is_one_run => (None, None),
             (None, _) => {
                 let stem = source.path.file_stem();
                 let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
                 (stem, Some(source.path.with_extension("")))
             }
         };
-        let is_asked = found
+        let lacks_arm = figures
             .observations
             .iter()
-            .any(|observation| observation.arm.is_empty());
-        if own.is_none() && is_asked {
+            .any(|figure| figure.arm.is_empty());
+        if arm.is_none() && lacks_arm {
             let remedy = "write ARM=FILE, or put the runs of each arm into a directory of its name";
-            found.wrong(0, "one run, of an arm that it does not name", remedy);
+            figures.wrong(0, "one run, of an arm that it does not name", remedy);
         }
-        if let (Some(arm), Some(origin)) = (own.as_ref().filter(|_| is_asked), origin) {
+        if let (Some(arm), Some(origin)) = (arm.as_ref().filter(|_| lacks_arm), origin) {
             let place = origin.canonicalize().unwrap_or_else(|_| origin.clone());
             let first = origins.entry(arm.clone());
             let (first_place, first) = first.or_insert_with(|| (place.clone(), origin.clone()));
             if *first_place != place {
                 let (first, origin) = (first.display(), origin.display());
                 let what = format!("two arms of one name: {arm} of {first} and of {origin}");
-                found.wrong(0, what, "write ARM=PATH for each");
+                figures.wrong(0, what, "write ARM=PATH for each");
             }
         }
-        let file = found.file.clone();
-        for observation in &mut found.observations {
-            if observation.arm.is_empty() {
-                observation.arm = own.clone().unwrap_or_default();
+        let file = figures.file.clone();
+        for figure in &mut figures.observations {
+            if figure.arm.is_empty() {
+                figure.arm = arm.clone().unwrap_or_default();
             }
-            if let Run::Within(run) = &mut observation.run {
+            if let Run::Within(run) = &mut figure.run {
                 *run = format!("{file} {run}");
             }
         }
     }
 }
 
-/// A file that names its arms itself may be given a name only where it holds one arm.
-fn rename(arm: &str, named: &BTreeSet<String>, found: &mut FileFigures) {
+/// Applies a typed arm to a file that names its arms, which works only if the file has one arm.
+fn rename(arm: &str, named: &BTreeSet<String>, figures: &mut FileFigures) {
     if named.len() == 1 {
-        for observation in &mut found.observations {
-            observation.arm = arm.into();
-            observation.short_arm = None;
+        for figure in &mut figures.observations {
+            figure.arm = arm.into();
+            figure.short_arm = None;
         }
     } else {
         let arms: Vec<&str> = named.iter().map(String::as_str).collect();
         let what = format!("{arm} is one arm, but the file has {}", arms.join(", "));
-        found.wrong(0, what, "give the file without ARM=");
+        figures.wrong(0, what, "give the file without ARM=");
     }
 }
 
-/// Takes the parameters off the names of commands that are known without them.
+/// Removes the parameters from command names that are unambiguous without them.
 pub(crate) fn shorten_arms(files: &mut [FileFigures]) {
-    let mut meant = BTreeMap::<String, BTreeSet<String>>::new();
-    for one in files.iter().flat_map(|file| &file.observations) {
-        let name = one.short_arm.as_ref().unwrap_or(&one.arm);
-        meant
+    let mut arms_by_name = BTreeMap::<String, BTreeSet<String>>::new();
+    for figure in files.iter().flat_map(|file| &file.observations) {
+        let name = figure.short_arm.as_ref().unwrap_or(&figure.arm);
+        arms_by_name
             .entry(name.clone())
             .or_default()
-            .insert(one.arm.clone());
+            .insert(figure.arm.clone());
     }
-    for one in files.iter_mut().flat_map(|file| &mut file.observations) {
-        if let Some(short) = one.short_arm.take().filter(|short| meant[short].len() == 1) {
-            one.arm = short;
+    for figure in files.iter_mut().flat_map(|file| &mut file.observations) {
+        if let Some(short) = figure
+            .short_arm
+            .take()
+            .filter(|short| arms_by_name[short].len() == 1)
+        {
+            figure.arm = short;
         }
     }
 }

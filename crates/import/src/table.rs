@@ -1,19 +1,19 @@
-//! CSV with named columns; tabs and semicolons between columns are understood too.
+//! CSV with named columns; tabs and semicolons are accepted as delimiters too.
 
 use crate::observation::FileFigures;
 use crate::rows::{self, Row};
 
-/// What stands between columns in the first line: the most frequent of three.
+/// The delimiter: the most frequent of comma, tab and semicolon in the first line.
 pub(crate) fn delimiter(first: &str) -> Option<u8> {
-    let count = |byte: u8| first.bytes().filter(|one| *one == byte).count();
+    let count = |byte: u8| first.bytes().filter(|other| *other == byte).count();
     let most = [b',', b'\t', b';']
         .into_iter()
         .max_by_key(|byte| (count(*byte), *byte == b','));
     most.filter(|byte| count(*byte) > 0)
 }
 
-/// Reads the rows.
-pub(crate) fn read(text: &str, found: &mut FileFigures) {
+/// Reads all rows below the header.
+pub(crate) fn read(text: &str, file: &mut FileFigures) {
     let first = text
         .lines()
         .find(|line| is_content(line))
@@ -30,7 +30,7 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             Ok(record) => records.push(record),
             Err(why) => {
                 let line = why.position().map_or(0, |at| at.line() as usize);
-                found.wrong(
+                file.wrong(
                     line,
                     format!("not CSV: {why}"),
                     "save the file as UTF-8 text",
@@ -38,10 +38,10 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             }
         }
     }
-    let Some((head, records)) = records.split_first() else {
+    let Some((header, records)) = records.split_first() else {
         return;
     };
-    let names: Vec<&str> = head.iter().map(str::trim).collect();
+    let names: Vec<&str> = header.iter().map(str::trim).collect();
     let line = |record: &csv::StringRecord| record.position().map_or(0, |at| at.line() as usize);
     let mut parsed = Vec::new();
     for record in records {
@@ -55,10 +55,10 @@ pub(crate) fn read(text: &str, found: &mut FileFigures) {
             let what = format!("{} columns under a head of {}", record.len(), names.len());
             let remedy =
                 "write a decimal point, not a comma, and an empty text for what is unknown";
-            found.wrong(line(record), what, remedy);
+            file.wrong(line(record), what, remedy);
         }
     }
-    rows::read(&names, &parsed, line(head), found);
+    rows::read(&names, &parsed, line(header), file);
 }
 
 /// Whether a line is neither blank nor a comment.

@@ -1,8 +1,8 @@
-//! Plain statistics: means, medians, and Kendall's S.
+//! Means, medians, and Kendall's S.
 
-/// The mean of what `of` says of each; 0 of none.
-pub fn mean<T>(items: &[T], of: impl Fn(&T) -> f64) -> f64 {
-    items.iter().map(of).sum::<f64>() / items.len().max(1) as f64
+/// The mean of `value` over all items; 0 without items.
+pub fn mean<T>(items: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    items.iter().map(value).sum::<f64>() / items.len().max(1) as f64
 }
 
 /// The middle value, or the mean of the two in the middle.
@@ -17,31 +17,34 @@ pub fn median(values: &[f64]) -> f64 {
     }
     let lower = below.iter().copied().max_by(f64::total_cmp);
     f64::midpoint(
-        lower.expect("half of an even number is one at the least"),
+        lower.expect("an even number of values has a lower half"),
         *upper,
     )
 }
 
-/// Values less a shift that all of them have.
+/// Each value minus a common shift.
 pub fn less(values: &[f64], shift: f64) -> Vec<f64> {
     values.iter().map(|value| value - shift).collect()
 }
 
-/// Pairs of values that rise in their order, less pairs that fall: the statistic of Mann 1945.
+/// Number of rising pairs of values minus falling pairs: the statistic of Mann 1945.
 pub fn kendall_s(y: &[f64]) -> f64 {
-    let later = |(index, one): (usize, &f64)| -> f64 {
-        let signs = y[index + 1..].iter().map(|other| sign(other - one));
-        signs.sum()
-    };
-    y.iter().enumerate().map(later).sum()
+    let mut sum = 0.0;
+    for (index, value) in y.iter().enumerate() {
+        sum += y[index + 1..]
+            .iter()
+            .map(|later| sign(later - value))
+            .sum::<f64>();
+    }
+    sum
 }
 
-/// Its variance where there is no trend, ties taken into account: (n (n-1) (2n+5) - sum over ties t (t-1) (2t+5)) / 18.
+/// Variance of S without a trend, corrected for ties: (n (n-1) (2n+5) - sum over ties t (t-1) (2t+5)) / 18.
 pub fn kendall_variance(y: &[f64]) -> f64 {
     let term = |count: f64| count * (count - 1.0) * (2.0 * count + 5.0);
     let mut sorted = y.to_vec();
     sorted.sort_by(f64::total_cmp);
-    let ties = sorted.chunk_by(|one, other| one.to_bits() == other.to_bits());
+    let ties = sorted.chunk_by(|a, b| a.to_bits() == b.to_bits());
     (term(y.len() as f64) - ties.map(|tie| term(tie.len() as f64)).sum::<f64>()) / 18.0
 }
 

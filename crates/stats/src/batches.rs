@@ -1,54 +1,54 @@
-//! Batch means: a long series as a few neighbouring averages, and how much these hang on each other.
+//! Batch means: a long series as a few averages of neighbouring values, and the autocorrelation of these.
 //!
-//! Values of one trial follow upon each other, so that a hundred of them say less than a hundred of as many trials. Averages over longer
-//! times hang on each other less, and what is left of it is estimated and widens every interval:
+//! Values of one trial are autocorrelated, so a hundred of them carry less information than a hundred separate trials.
+//! Averages over longer times correlate less; the remaining correlation is estimated and widens every interval:
 //! ```text
-//! inflation (1 + r) / (1 - r)   how much larger a variance is where neighbours correlate by r (Bartlett 1946)
-//! r         lag-1 correlation of what a line or steps leave, less its bias (Kendall 1954), plus some standard errors: where it is not
-//!           sure that neighbours are independent, they are taken not to be
+//! inflation (1 + r) / (1 - r)   factor of the variance if neighbours correlate by r (Bartlett 1946)
+//! r         lag-1 correlation of the residuals of a line or steps, less its bias (Kendall 1954), plus some standard errors: unless
+//!           neighbours are surely independent, they are treated as correlated
 //! ```
 
 use crate::average::{less, median};
 
-/// Batches of a window.
+/// Number of batches in a window.
 pub const BATCHES: usize = 48;
 
-/// Fewer say nothing.
+/// Fewest batches that are used.
 pub const FEWEST: usize = 24;
 
-/// Correlations above this are taken for it: nothing is significant then.
-const HIGHEST: f64 = 0.95;
+/// Upper limit of the correlation; at this value nothing is significant.
+const MAX_CORRELATION: f64 = 0.95;
 
-/// A value at an instant, the middle one of several, and how many readings it is the mean of.
+/// A value at an instant (the middle of several readings), and the number of readings averaged.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Reading {
-    /// Seconds.
+    /// Time in seconds.
     pub at_s: f64,
-    /// In the unit of the series.
+    /// Value in the unit of the series.
     pub value: f64,
     /// Number of readings.
     pub weight: f64,
 }
 
-/// The means of equal parts of the time from one instant to another, as (mean time of its readings, mean); a part without a reading is
-/// left out. There are as many parts as readings where these are fewer than `BATCHES`. Empty where fewer than `FEWEST` are left.
+/// The means over equal parts of the time span, as (mean time of the readings, mean value). A part without a reading is
+/// left out. There are at most `BATCHES` parts and no more than readings. Empty if fewer than `FEWEST` are left.
 pub fn means(readings: &[Reading], (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
     let inside: Vec<&Reading> = readings
         .iter()
-        .filter(|one| from_s <= one.at_s && one.at_s < to_s)
+        .filter(|reading| from_s <= reading.at_s && reading.at_s < to_s)
         .collect();
     let count = inside.len().min(BATCHES);
     if count < FEWEST || to_s <= from_s {
         return Vec::new();
     }
     let width_s = (to_s - from_s) / count as f64;
-    let part = |one: &Reading| (((one.at_s - from_s) / width_s) as usize).min(count - 1);
+    let part = |reading: &Reading| (((reading.at_s - from_s) / width_s) as usize).min(count - 1);
     let mut sums = vec![(0.0, 0.0, 0.0); count];
-    for one in inside {
-        let sum = &mut sums[part(one)];
-        sum.0 += one.at_s * one.weight;
-        sum.1 += one.value * one.weight;
-        sum.2 += one.weight;
+    for reading in inside {
+        let sum = &mut sums[part(reading)];
+        sum.0 += reading.at_s * reading.weight;
+        sum.1 += reading.value * reading.weight;
+        sum.2 += reading.weight;
     }
     let means: Vec<(f64, f64)> = sums
         .into_iter()
@@ -61,23 +61,23 @@ pub fn means(readings: &[Reading], (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)
     means
 }
 
-/// How much larger a variance is for what neighbours have in common; `rest` is what a model of the series leaves, and of their
-/// correlation so many standard errors are added.
+/// Factor by which autocorrelation increases a variance. `rest` holds the residuals of a model of the series;
+/// `errors` standard errors are added to their correlation.
 pub fn inflation(rest: &[f64], errors: f64) -> f64 {
     let count = rest.len() as f64;
     let r = lag_1(rest);
     let unbiased = r + (1.0 + 4.0 * r.max(0.0)) / count;
     let error = (1.0 - r * r).max(0.0).sqrt() / count.sqrt();
-    let r = (unbiased + errors * error).clamp(0.0, HIGHEST);
+    let r = (unbiased + errors * error).clamp(0.0, MAX_CORRELATION);
     (1.0 + r) / (1.0 - r)
 }
 
-/// Values less their median.
+/// Values minus their median.
 pub fn centred(values: &[f64]) -> Vec<f64> {
     less(values, median(values))
 }
 
-/// 0 where nothing varies.
+/// Lag-1 correlation; 0 if the values do not vary.
 fn lag_1(rest: &[f64]) -> f64 {
     let spread: f64 = rest.iter().map(|value| value * value).sum();
     if spread <= 0.0 {

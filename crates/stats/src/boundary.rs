@@ -1,8 +1,8 @@
 //! Boundaries: how large a statistic may grow under the null hypothesis, over all looks together.
 //!
-//! The paths that other sign flips would have given are watched beside the observed one. Of `B` paths at most `a(t) B` may
-//! have crossed by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that
-//! just so many do. A path that has crossed counts for no later look.
+//! The paths under other sign flips are followed beside the observed one. At most `a(t) B` of `B` paths may have crossed
+//! by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that exactly
+//! this many do. A path that has crossed is ignored at later looks.
 //! (Lan and `DeMets` 1983 for the spending; Plamadeala and Rosenberger 2012 for boundaries from re-randomised paths.)
 
 use crate::randomization::SignFlips;
@@ -15,7 +15,7 @@ pub struct Boundary {
 }
 
 impl Boundary {
-    /// Before the first look.
+    /// A boundary before its first look.
     pub fn new(flips: &SignFlips) -> Self {
         Self {
             alive: vec![true; flips.rows()],
@@ -23,15 +23,15 @@ impl Boundary {
         }
     }
 
-    /// How many paths more may cross where so much error may be spent by now; a look with none changes nothing.
+    /// How many further paths may cross at a spent error of `spent`; a look without any changes nothing.
     pub fn quota(&self, spent: f64) -> usize {
         let quota = (spent * self.alive.len() as f64 + 1e-9).floor() as usize;
         quota.saturating_sub(self.used)
     }
 
-    /// Whether each of the `observed` statistics crosses, where `paths` are those of all rows and `spent` is the
-    /// error that may be spent by now; `uncounted` paths are not among the rows and count too. Several statistics share one
-    /// distribution, that of the largest of them.
+    /// Whether each of the `observed` statistics crosses. `paths` holds the statistic of every row, and `uncounted` paths
+    /// count in addition; `spent` is the error that may be spent by now. Several statistics share one distribution,
+    /// that of the largest of them.
     pub fn look(
         &mut self,
         uncounted: usize,
@@ -45,19 +45,15 @@ impl Boundary {
         }
         let crosses = |value: &f64| {
             let least = value - tolerance(*value);
-            let as_far = paths.iter().zip(&self.alive);
-            uncounted
-                + as_far
-                    .filter(|(path, alive)| **alive && **path >= least)
-                    .count()
-                <= quota
+            let alive = paths.iter().zip(&self.alive).filter(|(_, alive)| **alive);
+            uncounted + alive.filter(|(path, _)| **path >= least).count() <= quota
         };
-        let ends = observed.iter().map(crosses).collect();
+        let crossed = observed.iter().map(crosses).collect();
         self.spend(paths, quota);
-        ends
+        crossed
     }
 
-    /// Ends the `quota` farthest paths; equally far ones end together or not at all.
+    /// Ends the `quota` largest paths; equal ones end together or not at all.
     fn spend(&mut self, paths: &[f64], quota: usize) {
         let mut left: Vec<f64> = paths
             .iter()
@@ -69,11 +65,11 @@ impl Boundary {
             self.alive.fill(false);
             return;
         }
-        let farthest_first = |one: &f64, other: &f64| other.total_cmp(one);
-        let (_, first_inside, _) = left.select_nth_unstable_by(quota, farthest_first);
-        let most = *first_inside + tolerance(*first_inside);
+        let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
+        let (_, first_inside, _) = left.select_nth_unstable_by(quota, largest_first);
+        let limit = *first_inside + tolerance(*first_inside);
         for (path, alive) in paths.iter().zip(&mut self.alive) {
-            if *alive && *path > most {
+            if *alive && *path > limit {
                 *alive = false;
                 self.used += 1;
             }
@@ -91,7 +87,7 @@ mod tests {
     use crate::score::tests::{D, close};
     use crate::score::{scale, tukey};
 
-    /// One look of the reference: blocks, scale, sum, quota, paths as far, paths ended by then.
+    /// One look of the reference: blocks, scale, sum, quota, paths as extreme, paths ended by then.
     type Look = (usize, f64, f64, usize, usize, usize);
 
     /// Replays the reference on all 2^12 sign flips; the number of blocks at which it crosses.

@@ -1,7 +1,7 @@
-//! Calibration: how often the rule is right where the truth is known.
+//! Calibration: how often the rule is right on machines whose truth is known.
 //!
 //! A simulation is one comparison from its first block to its verdict, on a machine of `noise_models`, with a known effect.
-//! It ends as a run does (`rule::decisions_at_stop`): nothing of the rule is written here a second time.
+//! It ends as a run does (`rule::decisions_at_stop`); nothing of the rule is duplicated here.
 
 mod estimates;
 
@@ -18,50 +18,50 @@ use crate::sequential_test::Decision;
 
 pub use estimates::{Estimates, OrderTerms, estimates};
 
-/// What is tried.
+/// Parameters of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'t> {
     /// The machine.
     pub noise: Noise,
-    /// By what share the arm is better.
+    /// Share by which the arm is better.
     pub effect: f64,
-    /// Margin, error rate and blocks; each simulation has a seed of its own.
+    /// Margin, error rate and blocks; each simulation has a different seed.
     pub design: &'t Design,
-    /// Metrics; the first is the primary one. They correlate by one half.
+    /// Number of metrics; the first is the primary one. They correlate by one half.
     pub metrics: u32,
 }
 
-/// What came of some simulations.
+/// Counts over several simulations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tally {
-    /// Simulations.
+    /// Number of simulations.
     pub all: u32,
-    /// In which any metric was better.
+    /// Simulations in which any metric was better.
     pub better: u32,
-    /// In which any metric was worse.
+    /// Simulations in which any metric was worse.
     pub worse: u32,
-    /// In which the primary metric was equivalent.
+    /// Simulations in which the primary metric was equivalent.
     pub equivalent: u32,
     /// Blocks of all simulations until the primary metric was decided, or could not be any more.
     pub blocks: u32,
-    /// In which the primary metric was better or worse.
+    /// Simulations in which the primary metric was better or worse.
     pub told: u32,
-    /// Changes that those said, as shares, added up.
+    /// Sum of the changes reported by those, as shares.
     pub changes: f64,
 }
 
 impl Tally {
-    /// Blocks of a simulation on average.
+    /// Mean number of blocks of a simulation.
     pub fn mean_blocks(&self) -> f64 {
         f64::from(self.blocks) / f64::from(self.all.max(1))
     }
 
-    /// The change that a simulation said on average where the primary metric was better or worse; `None` where none was.
+    /// Mean change reported by simulations whose primary metric was better or worse; `None` without any.
     pub fn mean_change(&self) -> Option<f64> {
-        (self.told > 0).then(|| self.changes / f64::from(self.told))
+        (self.different > 0).then(|| self.changes / f64::from(self.different))
     }
 
-    /// This and another one together.
+    /// The sum of two tallies.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -70,13 +70,13 @@ impl Tally {
             worse: self.worse + other.worse,
             equivalent: self.equivalent + other.equivalent,
             blocks: self.blocks + other.blocks,
-            told: self.told + other.told,
+            different: self.different + other.different,
             changes: self.changes + other.changes,
         }
     }
 }
 
-/// Runs the simulations of some seeds.
+/// Runs one simulation per seed.
 pub fn run(terms: Terms<'_>, seeds: Range<u64>) -> Tally {
     seeds.fold(Tally::default(), |tally, seed| {
         tally.and(simulation(terms, seed))
@@ -89,27 +89,27 @@ fn simulation(terms: Terms<'_>, seed: u64) -> Tally {
         blocks,
         change,
     } = simulate(terms, seed);
-    let is = |verdict: Verdict| {
-        move |decision: &Option<Decision>| decision.is_some_and(|one| one.verdict == verdict)
+    let has = |verdict: Verdict| {
+        move |decision: &Option<Decision>| decision.is_some_and(|made| made.verdict == verdict)
     };
     Tally {
         all: 1,
-        better: u32::from(decisions.iter().any(is(Verdict::Better))),
-        worse: u32::from(decisions.iter().any(is(Verdict::Worse))),
-        equivalent: u32::from(is(Verdict::Equivalent)(&decisions[0])),
+        better: u32::from(decisions.iter().any(has(Verdict::Better))),
+        worse: u32::from(decisions.iter().any(has(Verdict::Worse))),
+        equivalent: u32::from(has(Verdict::Equivalent)(&decisions[0])),
         blocks: blocks as u32,
-        told: u32::from(change.is_some()),
+        different: u32::from(change.is_some()),
         changes: change.unwrap_or(0.0),
     }
 }
 
-/// How a simulation ended.
+/// Result of one simulation.
 struct Simulated {
-    /// On each metric.
+    /// The decision on each metric.
     decisions: Vec<Option<Decision>>,
-    /// After how many blocks.
+    /// Number of blocks at the end.
     blocks: usize,
-    /// What the primary metric's estimate says there, as a share; `None` where it is neither better nor worse.
+    /// The primary metric's estimate at the end, as a share; `None` if it is neither better nor worse.
     change: Option<f64>,
 }
 
@@ -130,9 +130,9 @@ fn simulate(terms: Terms<'_>, seed: u64) -> Simulated {
         .collect();
     let decisions = rule::decisions_at_stop(&series, &design, "");
     let blocks = decisions[0].map_or(all[0].len(), |decision| decision.at_block);
-    let is_told =
-        decisions[0].is_some_and(|one| matches!(one.verdict, Verdict::Better | Verdict::Worse));
-    let ratio = is_told.then(|| rule::typical_ratio(series[0].first(blocks)));
+    let is_different =
+        decisions[0].is_some_and(|made| matches!(made.verdict, Verdict::Better | Verdict::Worse));
+    let ratio = is_different.then(|| rule::typical_ratio(series[0].first(blocks)));
     Simulated {
         change: ratio.flatten().map(|ratio| ratio - 1.0),
         decisions,
@@ -140,7 +140,7 @@ fn simulate(terms: Terms<'_>, seed: u64) -> Simulated {
     }
 }
 
-/// What one metric measured: alone it is the machine's noise, among others half of it is common to all.
+/// The figures of one metric: a single metric has the machine's noise; among several, half of the noise is shared.
 fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
     let stream = |stream| {
         pairs(
@@ -153,10 +153,10 @@ fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
     if terms.metrics == 1 {
         return stream(0);
     }
-    let mix = |one: f64, other: f64| ((one.ln() + other.ln()) / 2f64.sqrt()).exp();
-    let both = |(common, own): (Pair, Pair)| Pair {
-        baseline: mix(common.baseline, own.baseline),
-        arm: mix(common.arm, own.arm),
+    let mix = |common: f64, separate: f64| ((common.ln() + separate.ln()) / 2f64.sqrt()).exp();
+    let both = |(common, separate): (Pair, Pair)| Pair {
+        baseline: mix(common.baseline, separate.baseline),
+        arm: mix(common.arm, separate.arm),
         ..common
     };
     stream(0)
@@ -220,15 +220,18 @@ mod tests {
             };
             assert_eq!(judged(40)[0].decided_at, Some(stopped as u32));
             for (decision, finding) in decisions.iter().zip(judged(stopped)) {
-                let verdict = decision.map_or(Verdict::Undecided, |one| one.verdict);
+                let verdict = decision.map_or(Verdict::Undecided, |made| made.verdict);
                 assert_eq!(verdict, finding.verdict);
-                assert_eq!(decision.map(|one| one.at_block as u32), finding.decided_at);
+                assert_eq!(
+                    decision.map(|made| made.at_block as u32),
+                    finding.decided_at
+                );
             }
         }
     }
 
     #[test]
-    fn equal_arms_are_hardly_ever_told_apart_and_mostly_equivalent() {
+    fn equal_arms_rarely_differ_and_are_mostly_equivalent() {
         let design = design(0.005, 40);
         let tally = run(terms(QUIET, 0.0, &design), 0..100);
         assert!(tally.better + tally.worse <= 3, "{tally:?}");
@@ -247,7 +250,7 @@ mod tests {
         assert!(tally.worse >= 29 && tally.mean_blocks() < 20.0, "{tally:?}");
     }
 
-    /// A run that is given more blocks whenever it is undecided, however often: `blocks` are the plan's, to `most` it goes on.
+    /// A run that gets more blocks, up to `most`, whenever it is undecided after the `blocks` of its plan.
     fn extended(error_rate: f64, blocks: u32, most: u32) -> Design {
         Design {
             margin: 1e-6,
@@ -295,7 +298,7 @@ mod tests {
             let end = |design: &Design, seed| {
                 simulate(terms(REFERENCE, -0.04, design), seed).decisions[0]
             };
-            let (mut kept, mut found) = (0, 0);
+            let (mut kept, mut decided_later) = (0, 0);
             for seed in 0..25 {
                 let more = end(&longer, seed);
                 match end(&planned, seed) {
@@ -304,15 +307,19 @@ mod tests {
                         kept += 1;
                     }
                     None => {
-                        found += u32::from(more.is_some_and(|one| one.at_block as u32 > blocks));
+                        decided_later +=
+                            u32::from(more.is_some_and(|made| made.at_block as u32 > blocks));
                     }
                 }
             }
-            assert!(kept > 0 && found > 0, "{blocks}: {kept} {found}");
+            assert!(
+                kept > 0 && decided_later > 0,
+                "{blocks}: {kept} {decided_later}"
+            );
         }
     }
 
-    /// Were the error not spent, or spent twice, this would tell: 24 of 120 are expected, give or take 4.
+    /// Fails if the error is not spent, or spent twice: 24 of 120 are expected, give or take 4.
     #[test]
     fn the_error_that_may_be_spent_is_spent() {
         let design = Design {

@@ -1,36 +1,36 @@
-//! Change points: where a series of single figures goes from one level to another.
+//! Change points: where a series of figures changes from one level to another.
 //!
 //! ```text
 //! K = max |U_t|, U_t = sum over i <= t of (n + 1 - 2 R_i), R_i the rank of figure i       Pettitt 1979
-//! p = the share of orders of the same figures whose K is as large
+//! p = the share of orders of the same figures with as large a K
 //! ```
-//! Figures are taken to be independent and alike where nothing changes, as the ratios of separate nights are. All orders are then equally
-//! likely, so that the p-value is exact for few figures too, of which Pettitt's own formula finds little: of 12 figures, six and six apart,
-//! it says 0.031, and 2 of 924 orders are as far. (What `service` looks at within a trial is long and depends on its neighbours; there his
-//! formula stands, with a correction for that.) Behind a change each part is searched in the same way; a level that goes up and comes back
+//! Without a change, figures are assumed independent and identically distributed, like the ratios of separate nights. All orders are
+//! then equally likely, so the p-value is exact for few figures too. Pettitt's formula is conservative there: for 12 figures, six and six
+//! apart, it gives 0.031, although only 2 of 924 orders are as extreme. (Series within a trial are long and autocorrelated; those use
+//! his formula with a correction.) The parts before and after a change are searched in the same way; a level that rises and returns
 //! may be missed.
 //!
-//! A series in which nothing changes shows a change with a chance of the error rate at the most.
+//! In a series without a change, a change is found with at most the probability of the error rate.
 
 use crate::batches::centred;
 use crate::design::keyed;
 use crate::randomization;
 
-/// Up to so many figures all orders are enumerated: 7! = 5040.
+/// Up to this many figures all orders are enumerated: 7! = 5040.
 const MOST_ENUMERATED: usize = 7;
 
 /// A change of level.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ChangePoint {
-    /// How many figures lie before it.
+    /// Number of figures before it.
     pub place: usize,
-    /// How likely so clear a change is in a series, or part of one, without any.
+    /// Probability of so clear a change in a series, or part of one, without any.
     pub p_value: f64,
 }
 
-/// The fewest figures of which a change can be found at an error rate.
+/// The fewest figures in which a change can be found at an error rate.
 pub fn fewest(error_rate: f64) -> usize {
-    // Two levels, half of the figures on each: either one may be the higher.
+    // Two levels with half of the figures each; either may be the higher.
     let least = |count: usize| 2.0 / randomization::ways(count / 2, count - count / 2);
     let mut count = 4;
     while least(count) > error_rate {
@@ -39,19 +39,19 @@ pub fn fewest(error_rate: f64) -> usize {
     count
 }
 
-/// How many orders of so many figures are drawn; `None` where all of them are enumerated.
+/// Number of orders that are drawn; `None` if all of them are enumerated.
 fn drawn(count: usize, error_rate: f64) -> Option<usize> {
-    // None of them is kept.
+    // Orders take no memory, because none is kept.
     (count > MOST_ENUMERATED).then(|| randomization::resampled(0, error_rate))
 }
 
-/// The changes of a series, in its order.
+/// The changes of a series, in order.
 pub fn change_points(values: &[f64], error_rate: f64) -> Vec<ChangePoint> {
     segmented(values, &|part| clearest(part, error_rate))
 }
 
-/// The changes of a series, in its order, where `clearest` tells the clearest one of a part: how many figures lie before it, and its
-/// p-value; `None` where none is significant.
+/// The changes of a series, in order. `clearest` returns the clearest change of a part as the number of figures before it and
+/// its p-value, or `None` if none is significant.
 pub fn segmented(
     values: &[f64],
     clearest: &impl Fn(&[f64]) -> Option<(usize, f64)>,
@@ -60,14 +60,14 @@ pub fn segmented(
         return Vec::new();
     };
     let (before, after) = values.split_at(place);
-    let mut found = segmented(before, clearest);
-    found.push(ChangePoint { place, p_value });
-    let behind = segmented(after, clearest).into_iter();
-    found.extend(behind.map(|one| ChangePoint {
-        place: place + one.place,
-        ..one
+    let mut changes = segmented(before, clearest);
+    changes.push(ChangePoint { place, p_value });
+    let later = segmented(after, clearest).into_iter();
+    changes.extend(later.map(|change| ChangePoint {
+        place: place + change.place,
+        ..change
     }));
-    found
+    changes
 }
 
 fn clearest(values: &[f64], error_rate: f64) -> Option<(usize, f64)> {
@@ -75,22 +75,22 @@ fn clearest(values: &[f64], error_rate: f64) -> Option<(usize, f64)> {
         return None;
     }
     let weights = rank_weights(values);
-    let seen = statistic(&weights);
-    if seen == 0.0 {
+    let observed = statistic(&weights);
+    if observed == 0.0 {
         return None;
     }
-    let p_value = p_value(weights, seen, drawn(values.len(), error_rate));
+    let p_value = p_value(weights, observed, drawn(values.len(), error_rate));
     (p_value <= error_rate).then(|| (two_levels(values, 1), p_value))
 }
 
-/// Where two levels fit best, by what they leave, with so many figures on either side at the least; the place of the largest rank sum is
-/// drawn to the middle.
+/// The place where two levels fit best by absolute residuals, with at least `side` figures on each side. The place of the
+/// largest rank sum is biased towards the middle.
 pub fn two_levels(values: &[f64], side: usize) -> usize {
-    let left = |part: &[f64]| centred(part).iter().map(|rest| rest.abs()).sum::<f64>();
+    let residual = |part: &[f64]| centred(part).iter().map(|rest| rest.abs()).sum::<f64>();
     let mut best = (side, f64::INFINITY);
     for place in side..=values.len() - side {
         let (before, after) = values.split_at(place);
-        let rest = left(before) + left(after);
+        let rest = residual(before) + residual(after);
         if rest < best.1 {
             best = (place, rest);
         }
@@ -98,14 +98,15 @@ pub fn two_levels(values: &[f64], side: usize) -> usize {
     best.0
 }
 
-/// How many figures are larger than each, less how many are smaller: n + 1 - 2 R.
+/// For each figure, how many are larger minus how many are smaller: n + 1 - 2 R.
 pub fn rank_weights(values: &[f64]) -> Vec<f64> {
-    let sign = |one: f64, other: f64| f64::from(i8::from(other > one) - i8::from(other < one));
-    let weight = |one: &f64| values.iter().map(|other| sign(*one, *other)).sum();
+    let sign =
+        |value: f64, other: f64| f64::from(i8::from(other > value) - i8::from(other < value));
+    let weight = |value: &f64| values.iter().map(|other| sign(*value, *other)).sum();
     values.iter().map(weight).collect()
 }
 
-/// K.
+/// Pettitt's K.
 fn statistic(weights: &[f64]) -> f64 {
     let (mut sum, mut largest) = (0.0_f64, 0.0_f64);
     for weight in &weights[..weights.len() - 1] {
@@ -115,37 +116,37 @@ fn statistic(weights: &[f64]) -> f64 {
     largest
 }
 
-fn p_value(mut weights: Vec<f64>, seen: f64, drawn: Option<usize>) -> f64 {
-    let is_as_far = |order: &[f64]| usize::from(statistic(order) >= seen - 1e-9);
+fn p_value(mut weights: Vec<f64>, observed: f64, drawn: Option<usize>) -> f64 {
+    let count_if_extreme = |order: &[f64]| usize::from(statistic(order) >= observed - 1e-9);
     let Some(drawn) = drawn else {
-        let (mut as_far, mut all) = (0, 0);
+        let (mut extreme, mut all) = (0, 0);
         permute(&mut weights, 0, &mut |order| {
-            as_far += is_as_far(order);
+            extreme += count_if_extreme(order);
             all += 1;
         });
-        return as_far as f64 / f64::from(all);
+        return extreme as f64 / f64::from(all);
     };
     let mut prng = keyed(&format!("change points\n{}", weights.len()));
-    let mut as_far = 0;
+    let mut extreme = 0;
     for _ in 0..drawn {
         for last in (1..weights.len()).rev() {
             weights.swap(last, prng.below(last as u64 + 1) as usize);
         }
-        as_far += is_as_far(&weights);
+        extreme += count_if_extreme(&weights);
     }
-    // The order that was seen is one of all.
-    (as_far + 1) as f64 / (drawn + 1) as f64
+    // The observed order is one of all.
+    (extreme + 1) as f64 / (drawn + 1) as f64
 }
 
-/// All orders, one after the other.
-fn permute(values: &mut [f64], from: usize, told: &mut impl FnMut(&[f64])) {
+/// Calls `visit` with each order of the values.
+fn permute(values: &mut [f64], from: usize, visit: &mut impl FnMut(&[f64])) {
     if from == values.len() {
-        told(values);
+        visit(values);
         return;
     }
     for place in from..values.len() {
         values.swap(from, place);
-        permute(values, from + 1, told);
+        permute(values, from + 1, visit);
         values.swap(from, place);
     }
 }
@@ -168,9 +169,12 @@ mod tests {
         for value in &mut values[8..] {
             *value *= 0.95;
         }
-        let found = change_points(&values, 0.05);
-        assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].place == 8 && found[0].p_value < 0.001, "{found:?}");
+        let changes = change_points(&values, 0.05);
+        assert_eq!(changes.len(), 1, "{changes:?}");
+        assert!(
+            changes[0].place == 8 && changes[0].p_value < 0.001,
+            "{changes:?}"
+        );
     }
 
     #[test]
@@ -181,7 +185,7 @@ mod tests {
         }
         let places: Vec<usize> = change_points(&values, 0.05)
             .iter()
-            .map(|one| one.place)
+            .map(|change| change.place)
             .collect();
         assert_eq!(places, [10, 20]);
     }

@@ -1,29 +1,29 @@
-//! Contrasts: what a block says of an arm, above zero where the arm is better.
+//! Contrasts: the difference between arm and baseline in a block, above zero if the arm is better.
 
 use record::metric::Direction;
 use record::verdict::{Pair, Verdict};
 
 use crate::score::typical;
 
-/// How two figures are set against each other.
+/// How two figures are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The logarithm of their ratio, so that a gain and the loss that undoes it weigh the same.
+    /// The logarithm of their ratio, so that a gain and the loss that reverses it have the same size.
     Ratio,
-    /// Their difference as a share of the mean of all figures: where some are zero, as counts of errors are.
+    /// Their difference as a share of the mean of all figures. It is used if some are zero, like counts of errors.
     Difference,
 }
 
 /// One metric's contrasts, block by block.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Contrasts {
-    /// The scale.
+    /// How the figures are compared.
     pub kind: Kind,
-    /// Above 0 where the arm is better.
+    /// One contrast per block, above 0 if the arm is better.
     pub values: Vec<f64>,
     /// The plan's margin on the scale of the contrasts.
     pub margin: f64,
-    /// What a difference of one is in the metric's unit; 1 for ratios.
+    /// Size of a difference of 1 in the metric's unit; 1 for ratios.
     pub unit: f64,
     sign: f64,
 }
@@ -57,7 +57,7 @@ impl Contrasts {
         })
     }
 
-    /// Whether the estimate of the first blocks lies where a verdict says; `second` is 1 where the arm ran second in a block, else -1.
+    /// Whether the estimate of the first blocks agrees with a verdict; `second` is 1 if the arm ran second, else -1.
     pub fn agree_with(&self, verdict: Verdict, second: &[f64]) -> bool {
         let estimate = || typical(&self.values[..second.len()], second).shift;
         match verdict {
@@ -85,10 +85,10 @@ impl Contrasts {
         }
     }
 
-    /// An interval of contrasts as one of what is shown, the lower end first.
+    /// An interval of contrasts converted like `shown`, the lower end first.
     pub fn shown_interval(&self, (low, high): (f64, f64)) -> (f64, f64) {
-        let (one, other) = (self.shown(low), self.shown(high));
-        (one.min(other), one.max(other))
+        let (a, b) = (self.shown(low), self.shown(high));
+        (a.min(b), a.max(b))
     }
 }
 
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn less_of_what_should_be_low_is_better() {
+    fn a_lower_figure_is_better_if_lower_is_better() {
         let contrasts = Contrasts::of(&pairs(&[[2.0, 1.0]]), Direction::Lower, 0.01).unwrap();
         assert!((contrasts.values[0] - 2f64.ln()).abs() < 1e-12);
         let (low, high) = contrasts.shown_interval((0.0, 2f64.ln()));

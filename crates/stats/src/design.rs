@@ -1,29 +1,29 @@
-//! Design: in which order the arms of a block run.
+//! Design: the order in which the arms of a block run.
 //!
-//! The order is the randomisation that later makes a verdict valid, so it must be a fair draw, the
-//! same years later, and out of reach of what has been measured so far. Hence no state runs from
-//! block to block: each block's draw is keyed by seed, workload and block alone. A block that is run again keeps its order: what
-//! disturbed it came from outside, and says nothing of the draw.
+//! The order is the randomisation that makes a verdict valid. So it must be a fair draw, reproducible years later,
+//! and independent of what has been measured so far. Hence no state carries over from block to block: each block's
+//! draw is keyed by seed, workload and block alone. A block that is run again keeps its order, because what
+//! disturbed it came from outside and is independent of the draw.
 //!
-//! The orders of the opening, the first `min_blocks` blocks, are drawn again together while an arm is on one side of the baseline
-//! in all of them (restricted randomisation): a run of one order can decide nothing. Tests spend less for it, by
-//! `Design::drawn_share`, so that a run is wrong no more often than its error rate says.
+//! The orders of the opening, the first `min_blocks` blocks, are redrawn together while an arm is on one side of the
+//! baseline in all of them (restricted randomisation), because such a run can decide nothing. Tests spend less error
+//! in exchange (`Design::drawn_share`), so that a run is wrong no more often than its error rate.
 
 use plan::Plan;
 use record::hash::sha256;
 use record::prng::SplitMix64;
 
-/// An opening that nobody can draw in so many tries stays as it was drawn first.
-const DRAWS: u32 = 1000;
+/// After this many redraws an opening stays as it was drawn first.
+const MAX_DRAWS: u32 = 1000;
 
-/// A random permutation of the arms' names.
+/// The order of a block: a random permutation of the arms' names.
 pub fn order(plan: &Plan, workload: &str, block: u32) -> Vec<String> {
     let opening = plan.design.opening();
     let draw = if block > opening {
         0
     } else {
         let is_two_sided = |draw: &u32| is_two_sided(plan, workload, *draw);
-        (0..DRAWS).find(is_two_sided).unwrap_or(0)
+        (0..MAX_DRAWS).find(is_two_sided).unwrap_or(0)
     };
     drawn(plan, workload, block, draw)
 }
@@ -38,7 +38,7 @@ fn drawn(plan: &Plan, workload: &str, block: u32, draw: u32) -> Vec<String> {
     names
 }
 
-/// Whether each arm comes before the baseline in some blocks of the opening, and after it in others.
+/// Whether each arm runs before the baseline in some blocks of the opening, and after it in others.
 fn is_two_sided(plan: &Plan, workload: &str, draw: u32) -> bool {
     let orders: Vec<Vec<String>> = (1..=plan.design.opening())
         .map(|block| drawn(plan, workload, block, draw))
@@ -56,7 +56,7 @@ fn is_two_sided(plan: &Plan, workload: &str, draw: u32) -> bool {
     })
 }
 
-/// Chance that depends on the text alone; SHA-256 keeps the numbers of near keys unrelated.
+/// A PRNG that depends on the text alone; SHA-256 makes similar keys independent.
 pub fn keyed(key: &str) -> SplitMix64 {
     let digest = sha256(key.as_bytes());
     let seed = u64::from_str_radix(&digest[..16], 16);
@@ -112,9 +112,9 @@ mod tests {
         let plan = RunBuilder::new().run().plan;
         let mut other = plan.clone();
         other.design.seed += 1;
-        let same = |one: &dyn Fn(u32) -> Vec<String>, two: &dyn Fn(u32) -> Vec<String>| {
+        let same = |first: &dyn Fn(u32) -> Vec<String>, second: &dyn Fn(u32) -> Vec<String>| {
             (1..=4000)
-                .filter(|block| one(*block) == two(*block))
+                .filter(|block| first(*block) == second(*block))
                 .count()
         };
         let base = |block| order(&plan, "web", block);
@@ -129,20 +129,20 @@ mod tests {
     fn one_sided(plan: &Plan) -> Vec<&str> {
         let is_first = |arm: &str, block| {
             let order = order(plan, "web", block);
-            let place = |name: &str| order.iter().position(|each| each == name);
+            let place = |name: &str| order.iter().position(|other| other == name);
             place(arm) < place(&plan.baseline)
         };
-        let mut found = Vec::new();
+        let mut names = Vec::new();
         for arm in plan.arms.iter().filter(|arm| arm.name != plan.baseline) {
             let blocks = plan.design.opening();
             let firsts = (1..=blocks)
                 .filter(|block| is_first(&arm.name, *block))
                 .count();
             if blocks > 0 && (firsts == 0 || firsts == blocks as usize) {
-                found.push(arm.name.as_str());
+                names.push(arm.name.as_str());
             }
         }
-        found
+        names
     }
 
     #[test]

@@ -1,25 +1,25 @@
-//! E-processes: evidence that may be looked at for ever. The record of a machine that compares an arm with itself has no last
-//! block.
+//! E-processes: evidence that stays valid at every look. The record of a machine that compares an arm with itself has no
+//! last block.
 //!
 //! ```text
-//! s_i = 1.4826 median |x_1 .. x_max(i,5)|                       from sizes alone, so a bet favours no arm
+//! s_i = 1.4826 median |x_1 .. x_max(i,5)|                       depends on sizes alone, so a bet favours no arm
 //! E+  = sum over l of w_l product over i of (1 + tanh(l psi(x_i / s_i)))      E-: with minus
 //! ```
-//! If contrasts are symmetric about zero, as random order makes them under "no difference", a fair game cannot multiply
-//! its stake by 1/a with a chance above a, however often it is looked at (Ville 1939; Vovk and Wang 2024,
-//! "Nonparametric e-tests of symmetry"). The price is 14 to 25 points of power against the rule R* at equal error.
+//! If contrasts are symmetric about zero, as random order makes them under "no difference", a fair game multiplies its
+//! stake by 1/a with probability at most a, at any look (Ville 1939; Vovk and Wang 2024, "Nonparametric e-tests of
+//! symmetry"). The price is 14 to 25 points of power against the rule R* at equal error.
 //!
 //! The first five blocks share one scale, so evidence begins to count at block 5.
 
 use crate::score::{biweight, scale};
 
-/// Bets, as slopes, and the share of the stake on each.
+/// Bets as slopes, with the share of the stake on each.
 const BETS: [(f64, f64); 5] = [(0.1, 0.2), (0.2, 0.25), (0.4, 0.25), (0.8, 0.2), (1.6, 0.1)];
 
-/// Blocks whose sizes the first scale needs.
+/// Number of blocks that the first scale uses.
 const FIRST: usize = 5;
 
-/// Evidence at which an A/A calibration fails: one sound machine in 100 ever gets there.
+/// Evidence at which an A/A calibration fails; at most one sound machine in 100 ever reaches it.
 pub const FAILED: f64 = 100.0;
 
 /// Natural logarithms of the evidence after each block.
@@ -27,24 +27,24 @@ pub const FAILED: f64 = 100.0;
 struct Evidence {
     /// That contrasts lie above zero.
     up: f64,
-    /// That they lie below.
+    /// That contrasts lie below zero.
     down: f64,
 }
 
 impl Evidence {
-    /// The natural logarithm of the evidence that they lie to either side: half of the stake on each.
+    /// The natural logarithm of the evidence for either side, with half of the stake on each.
     fn either(&self) -> f64 {
-        let most = self.up.max(self.down);
-        most + f64::midpoint((self.up - most).exp(), (self.down - most).exp()).ln()
+        let largest = self.up.max(self.down);
+        largest + f64::midpoint((self.up - largest).exp(), (self.down - largest).exp()).ln()
     }
 }
 
-/// The evidence after each block. Entries before the fifth block use sizes of later blocks: do not stop there.
+/// The evidence after each block. Entries before the fifth block use sizes of later blocks, so do not stop there.
 fn evidence(x: &[f64]) -> Vec<Evidence> {
     let mut stakes = BETS.map(|(_, share)| [share.ln(); 2]);
     let after = |block: usize| {
-        let known = (block + 1).max(FIRST).min(x.len());
-        let score = biweight(x[block] / scale(&x[..known]));
+        let blocks = (block + 1).max(FIRST).min(x.len());
+        let score = biweight(x[block] / scale(&x[..blocks]));
         for ((slope, _), [up, down]) in BETS.iter().zip(&mut stakes) {
             let bet = (slope * score).tanh();
             *up += bet.ln_1p();
@@ -58,67 +58,72 @@ fn evidence(x: &[f64]) -> Vec<Evidence> {
     (0..x.len()).map(after).collect()
 }
 
-/// What a machine's A/A runs say of it.
+/// Result of a machine's A/A runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Calibration {
-    /// Chance explains the signs; the evidence so far, at its highest.
+    /// Chance explains the signs; the highest evidence so far.
     Passed(f64),
-    /// Arms that are the same were told apart after so many blocks: no verdict of this machine is worth anything.
+    /// Identical arms differed significantly after this many blocks, so no verdict of this machine is valid.
     Failed(usize),
 }
 
-/// Judges a machine by contrasts of an arm with itself: all of them since it was set up, in order.
+/// Judges a machine by all contrasts of an arm with itself since it was set up, in order.
 pub fn calibration(same_arm: &[f64]) -> Calibration {
-    let mut most = 1.0f64;
+    let mut highest = 1.0f64;
     for (index, evidence) in evidence(same_arm).iter().enumerate().skip(FIRST - 1) {
         let either = evidence.either().exp();
         if either >= FAILED {
             return Calibration::Failed(index + 1);
         }
-        most = most.max(either);
+        highest = highest.max(either);
     }
-    Calibration::Passed(most)
+    Calibration::Passed(highest)
 }
 
-/// Evidence that A/A runs tell an arm apart from itself more often than they may.
+/// Evidence that A/A runs reject more often than their error rate permits.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rejections {
-    /// After the last run.
+    /// Evidence after the last run.
     pub now: f64,
-    /// At its highest.
+    /// Highest evidence so far.
     pub most: f64,
 }
 
-/// Bets on how often runs reject, as the way from the error rate to 1.
+/// Bets on the rate of rejections, as fractions of the way from the error rate to 1.
 const RATES: [f64; 3] = [0.05, 0.2, 0.5];
 
-/// Judges runs by whether each rejected, and how often it may. Bets of equal stake on a rate `q` above the error rate `a`: a run
-/// that rejects multiplies it by `q / a`, any other by `(1 - q) / (1 - a)`, on average by no more than 1 on a sound machine.
+/// Judges runs, each given as whether it rejected and its error rate. Bets of equal stake on a rate `q` above the error rate `a`:
+/// a run that rejects multiplies the stake by `q / a`, any other by `(1 - q) / (1 - a)`; on a sound machine the mean is at most 1.
 pub fn rejections(runs: &[(bool, f64)]) -> Rejections {
     let mut stakes = RATES.map(|_| 1.0 / RATES.len() as f64);
-    let mut found = Rejections {
+    let mut evidence = Rejections {
         now: 1.0,
         most: 1.0,
     };
     for (has_rejected, error_rate) in runs {
         let a = error_rate.clamp(1e-6, 1.0 - 1e-6);
-        for (stake, way) in stakes.iter_mut().zip(RATES) {
-            let q = a + way * (1.0 - a);
+        for (stake, fraction) in stakes.iter_mut().zip(RATES) {
+            let q = a + fraction * (1.0 - a);
             *stake *= if *has_rejected {
                 q / a
             } else {
                 (1.0 - q) / (1.0 - a)
             };
         }
-        found.now = stakes.iter().sum();
-        found.most = found.most.max(found.now);
+        evidence.now = stakes.iter().sum();
+        evidence.most = evidence.most.max(evidence.now);
     }
-    found
+    evidence
 }
 
 fn ln_sum(logs: &[f64]) -> f64 {
-    let most = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    most + logs.iter().map(|log| (log - most).exp()).sum::<f64>().ln()
+    let largest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    largest
+        + logs
+            .iter()
+            .map(|log| (log - largest).exp())
+            .sum::<f64>()
+            .ln()
 }
 
 #[cfg(test)]
@@ -145,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_favours_an_arm_fails_and_a_sound_one_hardly_ever() {
+    fn a_machine_that_favours_an_arm_fails_and_a_sound_machine_rarely() {
         assert!(matches!(calibration(&contrasts(-0.05, 1)), Calibration::Failed(at) if at < 60));
         let failed = (0..300)
             .filter(|seed| matches!(calibration(&contrasts(0.0, *seed)), Calibration::Failed(_)));
@@ -153,11 +158,11 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_whose_runs_reject_too_often_is_found_and_a_sound_one_hardly_ever() {
+    fn a_machine_whose_runs_reject_too_often_fails_and_a_sound_machine_rarely() {
         let mut prng = crate::design::keyed("rejections");
         let mut most = |rate: f64, runs: usize| {
-            let mut even = || prng.bits() as f64 / u64::MAX as f64;
-            let runs: Vec<(bool, f64)> = (0..runs).map(|_| (even() < rate, 0.05)).collect();
+            let mut uniform = || prng.bits() as f64 / u64::MAX as f64;
+            let runs: Vec<(bool, f64)> = (0..runs).map(|_| (uniform() < rate, 0.05)).collect();
             rejections(&runs).most
         };
         let sound = (0..2000).filter(|_| most(0.05, 100) >= FAILED).count();

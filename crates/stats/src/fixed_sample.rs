@@ -1,13 +1,13 @@
-//! A verdict on figures that others took: all of them before anyone looked, so one look spends all of the error.
+//! The verdict on figures that others measured. All of them exist before the first look, so one look spends all of the error.
 //!
 //! ```text
 //! paired in random order   the rule for runs, with a single look; all four verdicts
-//! paired                   interval by inverting the sign-flip test of Tukey scores; what ran second may differ by
-//!                          that alone: better and worse only where it lies beyond the margin, never equivalent
+//! paired                   interval by inverting the sign-flip test of Tukey scores; the order may explain a
+//!                          difference: better and worse only beyond the margin, never equivalent
 //! unpaired                 interval of the shift by inverting the rank-sum test (Mann and Whitney 1947; Hodges and
 //!                          Lehmann 1963); better and worse only beyond the margin, never equivalent
 //! ```
-//! Figures that are the same in every run are equivalent in any design: no drift repeats them to the digit.
+//! Figures that are identical in every run are equivalent in any design, because no drift repeats them exactly.
 
 use plan::Design;
 use record::metric::Direction;
@@ -25,51 +25,51 @@ use crate::rule;
 use crate::rule::Series;
 use crate::score::{hodges_lehmann, scale, tukey};
 
-/// How the interval is searched for: one test costs little.
+/// How the interval is searched for; one test is cheap.
 pub const SEARCH: Search = Search {
     tries: 17,
     halvings: 24,
 };
 
-/// Whole numbers up to here are exact in `f64`: ways of mixing two samples are counted as such.
-const EXACT: f64 = 9.0e15;
+/// Largest count of ways to mix two samples that is exact in `f64`.
+const MAX_EXACT: f64 = 9.0e15;
 
-/// When a difference counts.
+/// When a difference counts as one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Terms {
     /// Differences below this are called equivalent; a fraction.
     pub margin: f64,
-    /// Probability of a wrong verdict that is accepted for this comparison; a fraction.
+    /// Accepted probability of a wrong verdict for this comparison; a fraction.
     pub error_rate: f64,
-    /// Seed of the resampled sign flips, where there are too many for all of them.
+    /// Seed of the resampled sign flips, if there are too many to enumerate.
     pub seed: u64,
 }
 
-/// What may be said of an arm.
+/// The verdict on an arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
     /// The arm against the baseline.
     pub change: Option<Change>,
-    /// Why, and what would settle it where it is undecided.
+    /// Reason of the verdict, and what would settle an undecided one.
     pub reason: SampleReason,
 }
 
 /// How far the arm is from the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Change {
-    /// Whether the three are ratios, arm over baseline; else they are differences in the metric's unit.
+    /// Whether the figures are ratios, arm over baseline; else they are differences in the metric's unit.
     pub is_ratio: bool,
-    /// The typical one.
+    /// The typical ratio or difference.
     pub typical: f64,
-    /// The interval; `None` where there are too few figures for one.
+    /// The interval; `None` with too few figures.
     pub interval: Option<(f64, f64)>,
-    /// Its level, a fraction.
+    /// Confidence level of the interval, a fraction.
     pub confidence: Option<f64>,
 }
 
-/// Judges figures in blocks. `is_random` says that `arm_first` was drawn at random.
+/// Judges figures in blocks; `is_random` tells whether `arm_first` was drawn at random.
 pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Terms) -> Finding {
     let least = fewest_blocks(terms.error_rate);
     let sample = Sample {
@@ -82,7 +82,7 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
         return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
     }
     if is_random && least <= pairs.len() {
-        return by_the_rule(pairs, direction, terms);
+        return decide_by_rule(pairs, direction, terms);
     }
     let Some(contrasts) = Contrasts::of(pairs, direction, terms.margin) else {
         return repeated(pairs.iter().map(|pair| pair.arm), sample, terms.error_rate);
@@ -98,8 +98,8 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     sample.finding(&contrasts, typical, interval, terms)
 }
 
-/// Blocks in random order: the rule for runs, with its first look at the last block.
-fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
+/// Judges blocks in random order by the rule for runs, with its first look at the last block.
+fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
     let blocks = pairs.len() as u32;
     let design = Design {
         margin: terms.margin,
@@ -110,40 +110,40 @@ fn by_the_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
         seed: terms.seed,
         arms: 0,
     };
-    let found = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
-    let change = match (found.ratio, found.difference) {
+    let finding = rule::decide(&[Series { pairs, direction }], &design, "once").remove(0);
+    let change = match (finding.ratio, finding.difference) {
         (Some(typical), _) => Some(Change {
             is_ratio: true,
             typical,
-            interval: found.shown_interval(),
-            confidence: found.confidence,
+            interval: finding.shown_interval(),
+            confidence: finding.confidence,
         }),
         (None, Some(shift)) => Some(Change {
             is_ratio: false,
             typical: shift.typical,
             interval: shift.low.zip(shift.high),
-            confidence: found.confidence,
+            confidence: finding.confidence,
         }),
         (None, None) => None,
     };
-    // The rule's own remedies are those of a plan, which these figures do not have.
-    let reason = match (found.verdict, found.noise) {
+    // The rule's remedies refer to a plan, which these figures lack.
+    let reason = match (finding.verdict, finding.noise) {
         (Verdict::Undecided, Some(noise)) => {
             let settle = looks::needed(noise, terms.margin.ln_1p(), terms.error_rate);
             inconclusive(terms, settle.max(blocks + 1), SampleUnit::Blocks)
         }
         _ => SampleReason::Rule {
-            reason: found.reason,
+            reason: finding.reason,
         },
     };
     Finding {
-        verdict: found.verdict,
+        verdict: finding.verdict,
         change,
         reason,
     }
 }
 
-/// Judges runs that do not belong together: one figure per run.
+/// Judges unmatched runs, one figure per run.
 pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Terms) -> Finding {
     let sample = Sample {
         count: baseline.len().min(arm.len()),
@@ -155,16 +155,16 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
     if all().all(|value| repeats(value, baseline[0])) {
         return repeated(all(), sample, terms.error_rate);
     }
-    // Contrasts know how to set one figure against another; here every run is set against every other.
-    let pair = |one: &f64, other: &f64| Pair {
+    // `Contrasts` compares the two figures of a pair; here every run is compared with every other.
+    let pair = |baseline: f64, arm: f64| Pair {
         block: 1,
-        baseline: *one,
-        arm: *other,
+        baseline,
+        arm,
         arm_first: false,
     };
     let crossed = baseline
         .iter()
-        .flat_map(|one| arm.iter().map(move |other| pair(one, other)));
+        .flat_map(|baseline| arm.iter().map(move |arm| pair(*baseline, *arm)));
     let crossed: Vec<Pair> = crossed.collect();
     let Some(contrasts) = Contrasts::of(&crossed, direction, terms.margin) else {
         return repeated(all(), sample, terms.error_rate);
@@ -177,7 +177,7 @@ pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Term
     sample.finding(&contrasts, typical, interval, terms)
 }
 
-/// The fewest runs of each of two arms that can tell a difference.
+/// The fewest runs of each of two arms that can show a difference.
 pub fn fewest_runs(error_rate: f64) -> usize {
     let mut runs = 1;
     while 2.0 / ways(runs, runs) > error_rate {
@@ -186,26 +186,26 @@ pub fn fewest_runs(error_rate: f64) -> usize {
     runs
 }
 
-/// Whether two figures are the same to the digit.
-fn repeats(one: f64, other: f64) -> bool {
-    one.total_cmp(&other).is_eq()
+/// Whether two figures are identical.
+fn repeats(first: f64, second: f64) -> bool {
+    first.total_cmp(&second).is_eq()
 }
 
-/// How many figures there are, and what is known of how they were taken.
+/// The number of figures, and how they were taken.
 #[derive(Debug, Clone, Copy)]
 struct Sample {
     count: usize,
-    /// The fewest that can tell a difference.
+    /// The fewest that can show a difference.
     least: usize,
     unit: SampleUnit,
     confounder: Confounder,
 }
 
 impl Sample {
-    /// What is said of figures that need `otherwise`, unless they are too few for anything.
-    fn unless_too_few(self, otherwise: (Verdict, SampleReason)) -> (Verdict, SampleReason) {
+    /// Returns `decision`, unless there are too few figures.
+    fn unless_too_few(self, decision: (Verdict, SampleReason)) -> (Verdict, SampleReason) {
         if self.least <= self.count {
-            return otherwise;
+            return decision;
         }
         let too_few = SampleReason::TooFew {
             count: self.count as u32,
@@ -215,7 +215,7 @@ impl Sample {
         (Verdict::Undecided, too_few)
     }
 
-    /// The finding of contrasts, above zero where the arm is better, with this estimate and interval.
+    /// The finding from contrasts (above zero if the arm is better), their estimate and interval.
     fn finding(
         self,
         contrasts: &Contrasts,
@@ -238,7 +238,7 @@ impl Sample {
         }
     }
 
-    /// The verdict where something besides the arms may have made a difference as large as the margin.
+    /// The verdict if something besides the arms may have caused a difference as large as the margin.
     fn verdict(
         self,
         contrasts: &Contrasts,
@@ -260,7 +260,7 @@ impl Sample {
                 SampleReason::NoneBeyondMargin { margin, confounder },
             ),
             Some(_) | None => {
-                // Runs per arm count as blocks: a difference of two runs has the variance of a block's contrast.
+                // Runs per arm count as blocks: their difference has the variance of a block's contrast.
                 let spread = less(&contrasts.values, typical);
                 let needed = looks::needed(scale(&spread), contrasts.margin, terms.error_rate);
                 let needed = needed.max(self.count as u32 + 1);
@@ -270,7 +270,7 @@ impl Sample {
     }
 }
 
-/// Figures that repeat exactly, in both arms alike.
+/// The finding for figures that repeat exactly in both arms.
 fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: f64) -> Finding {
     let first = figures.next();
     let reason = if figures.all(|figure| Some(figure) == first) {
@@ -292,7 +292,7 @@ fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: 
     }
 }
 
-/// Why nothing is decided, and what would.
+/// The reason of an undecided comparison, with the number of runs or blocks that would settle it.
 fn inconclusive(terms: Terms, needed: u32, unit: SampleUnit) -> SampleReason {
     SampleReason::Inconclusive {
         margin: terms.margin,
@@ -301,28 +301,28 @@ fn inconclusive(terms: Terms, needed: u32, unit: SampleUnit) -> SampleReason {
     }
 }
 
-/// Whether "better by `shift`" is refuted: at most `rate` of all ways in which signs might have fallen are as
-/// extreme. Without known slots the effect of the slot stays in.
-pub fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, rate: f64) -> bool {
+/// Whether "better by `shift`" is rejected: at most a share `rate` of all sign flips is as extreme.
+/// If slots are unknown, the order effect stays in.
+pub fn is_refuted(values: &[f64], shift: f64, flips: &SignFlips, error_rate: f64) -> bool {
     let scores = tukey(&less(values, shift));
     let sum: f64 = scores.iter().sum();
     let least = sum.abs() * (1.0 - 1e-9) - 1e-9;
-    let as_far = flips
+    let as_extreme = flips
         .sums(&scores)
         .iter()
-        .filter(|other| other.abs() >= least)
+        .filter(|flipped| flipped.abs() >= least)
         .count();
-    // The signs that really fell are one of all ways, and are counted where they are not among the rows.
-    let itself = flips.uncounted(values.len());
-    let allowed = (rate * flips.rows() as f64 + 1e-9).floor() as usize;
-    sum != 0.0 && itself + as_far <= allowed
+    // The observed signs count as one flip if they are not among the rows.
+    let observed = flips.uncounted(values.len());
+    let allowed = (error_rate * flips.rows() as f64 + 1e-9).floor() as usize;
+    sum != 0.0 && observed + as_extreme <= allowed
 }
 
-/// How many of the sorted differences of all runs lie outside the interval on either side: the largest k with
+/// How many of the sorted differences of all runs lie outside the interval on each side: the largest k with
 /// `P(U < k) <= error_rate / 2`.
 fn outside(base: usize, arm: usize, error_rate: f64) -> usize {
     let (n, m) = (base as f64, arm as f64);
-    if ways(base, arm) > EXACT {
+    if ways(base, arm) > MAX_EXACT {
         let quantile = Normal::standard().inverse_cdf(1.0 - error_rate / 2.0);
         let half = n * m / 2.0 - quantile * (n * m * (n + m + 1.0) / 12.0).sqrt();
         return half.floor().max(0.0) as usize;
@@ -340,17 +340,17 @@ fn outside(base: usize, arm: usize, error_rate: f64) -> usize {
     outside
 }
 
-/// In how many ways the statistic U takes each value, ties apart: the Gaussian binomial coefficients, whose
-/// generating function is the product of (1 - q^(arm + i)) / (1 - q^i) over i to `base`.
+/// Number of ways in which the statistic U takes each value, without ties: the Gaussian binomial coefficients,
+/// with generating function prod (1 - q^(arm + i)) / (1 - q^i) over i up to `base`.
 fn rank_sums(base: usize, arm: usize) -> Vec<f64> {
-    let most = base * arm;
-    let mut counts = vec![0.0; most + 1];
+    let largest = base * arm;
+    let mut counts = vec![0.0; largest + 1];
     counts[0] = 1.0;
     for i in 1..=base {
-        for u in ((arm + i)..=most).rev() {
+        for u in ((arm + i)..=largest).rev() {
             counts[u] -= counts[u - arm - i];
         }
-        for u in i..=most {
+        for u in i..=largest {
             counts[u] += counts[u - i];
         }
     }
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!([fewest_runs(0.01), fewest_runs(0.05)], [5, 4]);
     }
 
-    /// Blocks of which the arm takes about `ratio` of the baseline's time; figures vary evenly by a share of `noise`.
+    /// Blocks whose arm takes about `ratio` of the baseline's time; figures vary uniformly by a share of `noise`.
     fn blocks(count: u32, ratio: f64, noise: f64) -> Vec<Pair> {
         let mut prng = keyed("blocks");
         let mut figure = || 1.0 + noise * (prng.bits() as f64 / u64::MAX as f64);
@@ -415,11 +415,11 @@ mod tests {
             .chunks(10)
             .map(|pairs| paired(pairs, true, Direction::Lower, terms));
         let equivalent: Vec<Finding> = judged
-            .filter(|found| found.verdict == Verdict::Equivalent)
+            .filter(|finding| finding.verdict == Verdict::Equivalent)
             .collect();
         assert!(equivalent.len() > 5, "{}", equivalent.len());
-        for found in equivalent {
-            let (low, high) = found.change.unwrap().interval.unwrap();
+        for finding in equivalent {
+            let (low, high) = finding.change.unwrap().interval.unwrap();
             assert!(
                 1.0 / 1.01 - 1e-9 <= low && high <= 1.01 + 1e-9,
                 "{low} {high}"
@@ -436,24 +436,24 @@ mod tests {
                 ..TERMS
             };
             for is_random in [true, false] {
-                let found = paired(&pairs, is_random, Direction::Lower, terms);
-                let (low, _) = found.change.unwrap().interval.unwrap();
+                let finding = paired(&pairs, is_random, Direction::Lower, terms);
+                let (low, _) = finding.change.unwrap().interval.unwrap();
                 assert!(low > 1.9, "{rate} {is_random}: {low}");
-                assert_eq!(found.verdict, Verdict::Worse, "{rate} {is_random}");
+                assert_eq!(finding.verdict, Verdict::Worse, "{rate} {is_random}");
             }
         }
     }
 
     #[test]
     fn what_would_settle_is_more_than_there_are() {
-        let found = paired(&blocks(8, 1.005, 0.03), true, Direction::Lower, TERMS);
-        let SampleReason::Inconclusive { needed, .. } = found.reason else {
-            panic!("{found:?}");
+        let finding = paired(&blocks(8, 1.005, 0.03), true, Direction::Lower, TERMS);
+        let SampleReason::Inconclusive { needed, .. } = finding.reason else {
+            panic!("{finding:?}");
         };
         assert!(needed.unwrap() > 8, "{needed:?}");
     }
 
-    /// Of 1000 comparisons of one system with itself, how many intervals leave "no difference" out.
+    /// Number of intervals, of 1000 comparisons of one system with itself, that exclude "no difference".
     fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
         let mut prng = keyed("misses");
         let mut figure = || 100.0 * (0.03 * (prng.bits() as f64 / u64::MAX as f64)).exp();
@@ -468,9 +468,9 @@ mod tests {
     }
 
     #[test]
-    fn intervals_leave_the_truth_out_as_seldom_as_promised() {
+    fn intervals_exclude_the_truth_as_rarely_as_promised() {
         // 10 of 1000 are expected at most, with a standard deviation of 3.
-        let loose = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
+        let of_runs = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
         let blocks = misses(|base, arm| {
             let pair = |(baseline, arm): (&f64, &f64)| Pair {
                 block: 1,
@@ -482,8 +482,8 @@ mod tests {
             paired(&pairs, false, Direction::Higher, TERMS)
         });
         assert!(
-            (1..=22).contains(&loose) && (1..=22).contains(&blocks),
-            "{loose} {blocks}"
+            (1..=22).contains(&of_runs) && (1..=22).contains(&blocks),
+            "{of_runs} {blocks}"
         );
     }
 
@@ -504,7 +504,7 @@ mod tests {
     }
 
     #[test]
-    fn zeros_are_told_as_differences() {
+    fn zeros_are_reported_as_differences() {
         let (none, some) = ([0.0; 8], [3.0, 4.0, 5.0, 4.0, 3.0, 4.0, 6.0, 4.0]);
         let finding = unpaired(&none, &some, Direction::Lower, TERMS);
         let change = finding.change.unwrap();

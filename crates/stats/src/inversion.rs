@@ -1,31 +1,35 @@
-//! Inversion: the interval of a test is made of the shifts that the test does not refute.
+//! Inversion: the confidence interval of a test consists of the shifts that the test does not reject.
 
-/// How far, and how finely, an end of an interval is searched for.
+/// How far and how finely the ends of an interval are searched for.
 #[derive(Debug, Clone, Copy)]
 pub struct Search {
-    /// Distances that are tried at the most, each twice the one before; an end that is farther is not an end.
+    /// Most distances to try, each twice the one before; beyond them there is no end.
     pub tries: u32,
-    /// Halvings of the distance, once the end lies between two.
+    /// Bisection steps, once the end lies between two distances.
     pub halvings: u32,
 }
 
-/// The shifts around `centre` that are not refuted, the first distance tried being `step`. The ends are refuted
-/// themselves. `None` while no shift, however large, would be.
+/// The shifts around `centre` that are not rejected; `step` is the first distance to try. The ends themselves are
+/// rejected. `None` if no distance tried is rejected.
 pub fn interval(
     centre: f64,
     step: f64,
     search: Search,
-    is_refuted: impl Fn(f64) -> bool,
+    is_rejected: impl Fn(f64) -> bool,
 ) -> Option<(f64, f64)> {
-    let end = |way: f64| distance(step, search, |far| is_refuted(centre + way * far));
+    let end = |direction: f64| {
+        end_distance(step, search, |distance| {
+            is_rejected(centre + direction * distance)
+        })
+    };
     Some((centre - end(-1.0)?, centre + end(1.0)?))
 }
 
-/// The smallest distance found that is refuted.
-fn distance(step: f64, search: Search, is_refuted: impl Fn(f64) -> bool) -> Option<f64> {
+/// The smallest rejected distance found.
+fn end_distance(step: f64, search: Search, is_refuted: impl Fn(f64) -> bool) -> Option<f64> {
     let (mut inside, mut outside) = (0.0, step);
     let mut tries = 1;
-    while !is_refuted(outside) {
+    while !is_rejected(outside) {
         if tries == search.tries {
             return None;
         }
@@ -34,7 +38,7 @@ fn distance(step: f64, search: Search, is_refuted: impl Fn(f64) -> bool) -> Opti
     }
     for _ in 0..search.halvings {
         let middle = f64::midpoint(inside, outside);
-        if is_refuted(middle) {
+        if is_rejected(middle) {
             outside = middle;
         } else {
             inside = middle;
@@ -54,13 +58,13 @@ mod tests {
 
     #[test]
     fn both_ends_are_found() {
-        let is_refuted = |shift: f64| !(-2.0..=1.5).contains(&shift);
-        let (low, high) = interval(1.0, 0.5, SEARCH, is_refuted).unwrap();
+        let is_rejected = |shift: f64| !(-2.0..=1.5).contains(&shift);
+        let (low, high) = interval(1.0, 0.5, SEARCH, is_rejected).unwrap();
         assert!(
             (low + 2.0).abs() < 1e-6 && (high - 1.5).abs() < 1e-6,
             "{low} {high}"
         );
-        assert!(is_refuted(low) && is_refuted(high));
+        assert!(is_rejected(low) && is_rejected(high));
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! Statistics of paired blocks: numbers in, numbers out. Nothing here reads a clock, a file or the network; what is random comes
-//! from a seed, so the same input gives the same bytes.
+//! Statistics of paired blocks: numbers in, numbers out. Nothing here reads a clock, a file or the network. Randomness
+//! comes from a seed, so the same input gives the same bytes.
 //!
 //! ```text
 //! design            the order of the arms in a block, from the seed
 //! rule              the verdict on a metric: better, worse, equivalent, undecided
-//!   contrast          the difference that one block shows
-//!   score             bounded scores of these, so that outliers do not decide
+//!   contrast          the difference within one block
+//!   score             bounded scores of the contrasts, so that outliers do not decide
 //!   looks             when to look, and how much of the error rate to spend there
 //!   randomization     sign flips: the null distribution
 //!   boundary          critical values of the sequential test
 //!   sequential_test   which hypotheses are rejected, and when
 //!   inversion         confidence intervals
-//! fixed_sample      a single look, for figures that others took
+//! fixed_sample      a single look, for figures that others measured
 //! outliers          blocks far from the others
 //! max_t             simultaneous tests of many series
 //! multiplicity      Holm's correction of several p-values

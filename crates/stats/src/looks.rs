@@ -1,40 +1,40 @@
-//! Planning: at how many blocks to look, how much error to spend there, how many blocks it will take.
+//! Planning: after which blocks to look, how much error to spend there, and how many blocks a verdict will take.
 //!
 //! ```text
 //! looks   every block from the plan's min_blocks to 24, then every second one, and the last;
 //!         none before both orders of the arms have occurred
 //! spent   a(n) = error rate * (n / max_blocks)^1.25
-//!         of a run that ended undecided and was given more blocks: error rate * (2 - max_blocks / n) from there on
+//!         for a run that got more blocks after it ended undecided: error rate * (2 - max_blocks / n) from there on
 //! ```
-//! The error is spent by counts alone, and so cannot favour an arm. Spending it sooner where noise is small saves a few blocks
-//! on quiet machines and costs power on all others: with the pace of its source, (margin / noise)^2 / 28 a block, 1872 of 2000
-//! differences of one margin were found after 85 blocks on average; evenly 1906 after 81; a little late, as here, 1924 after 81.
+//! Spending depends on counts alone, so it cannot favour an arm. Spending sooner when noise is small saves a few blocks on
+//! quiet machines and costs power on all others. At the pace of its source, (margin / noise)^2 / 28 a block, 1872 of 2000
+//! differences of one margin were found after 85 blocks on average; linearly 1906 after 81; slightly later, as here, 1924 after 81.
 //!
-//! More blocks cannot be had for nothing: at the plan's last block the error rate is spent. Whoever gives a run more has seen that it
-//! is undecided, and may choose the number by what he saw; so neither looks nor spending beyond the plan's end depend on that number.
-//! It only says where they stop. The whole, however often a run is given more, spends less than twice the error rate.
+//! More blocks have a price, because the error rate is spent at the plan's last block. A user who extends a run has seen that it
+//! is undecided, and may choose the number accordingly. So looks and spending beyond the plan's end do not depend on that number;
+//! it only limits them. However often a run is extended, it spends less than twice the error rate in total.
 
 use plan::{Design, MOST_BLOCKS, Plan};
 
 use crate::design;
 use crate::randomization::least_p_value;
 
-/// Until this block each is looked at.
-const EACH: u32 = 24;
+/// Up to this block there is a look after every block.
+const EVERY_BLOCK_UNTIL: u32 = 24;
 
-/// How much later than evenly the error is spent. 1.5 finds no more differences of one margin, and takes longer for large ones.
-const LATE: f64 = 1.25;
+/// Above 1, the error is spent later than linearly. 1.5 finds no more differences of one margin, and takes longer for large ones.
+const SPENDING_EXPONENT: f64 = 1.25;
 
-/// A look: after `blocks` blocks, with a share `spent` of the error rate spent by then.
+/// A look after `blocks` blocks, by which a share `spent` of the error rate is spent.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Look {
-    /// Blocks seen.
+    /// Number of blocks so far.
     pub blocks: usize,
-    /// From 0 to the error rate.
+    /// Share of the error rate, from 0.
     pub spent: f64,
 }
 
-/// The looks at blocks of which `second` is 1 where the arm ran second, else -1.
+/// The looks at a series of blocks; `second` is 1 for a block in which the arm ran second, else -1.
 pub fn looks(second: &[f64], design: &Design) -> Vec<Look> {
     let due = due(second.len() as u32, design);
     let due = due.filter(|n| !is_one_way(&second[..*n as usize]));
@@ -45,12 +45,12 @@ pub fn looks(second: &[f64], design: &Design) -> Vec<Look> {
     due.map(look).collect()
 }
 
-/// Whether the arm ran in one place of all blocks: then nobody can tell it from its place.
+/// Whether the arm ran in one place of all blocks, so that its effect cannot be separated from the order effect.
 pub fn is_one_way(second: &[f64]) -> bool {
-    second.windows(2).all(|two| two[0] * two[1] > 0.0)
+    second.windows(2).all(|pair| pair[0] * pair[1] > 0.0)
 }
 
-/// What the seed draws for a whole plan: the workloads and arms whose place in the block never changes, so that nothing can come of it.
+/// Pairs of workload and arm whose order never changes in the whole plan under its seed, so that they can have no verdict.
 pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
     let pairs = plan.workloads.iter().flat_map(|workload| {
         let others = plan.arms.iter().filter(|arm| arm.name != plan.baseline);
@@ -59,7 +59,7 @@ pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
     let is_never = |(workload, arm): &(&str, &str)| {
         let is_second = |block| {
             let order = design::order(plan, workload, block);
-            let place = |name: &str| order.iter().position(|each| each == name);
+            let place = |name: &str| order.iter().position(|other| other == name);
             if place(arm) > place(&plan.baseline) {
                 1.0
             } else {
@@ -75,28 +75,28 @@ pub fn never_swapped(plan: &Plan) -> Vec<(&str, &str)> {
 fn due(blocks: u32, design: &Design) -> impl Iterator<Item = u32> {
     let (first, last) = (design.min_blocks.max(1), design.max_blocks);
     let is_due = move |n: &u32| match n.checked_sub(last) {
-        Some(beyond) => beyond <= EACH || beyond.is_multiple_of(2),
-        None => *n <= EACH || (*n - EACH).is_multiple_of(2),
+        Some(beyond) => beyond <= EVERY_BLOCK_UNTIL || beyond.is_multiple_of(2),
+        None => *n <= EVERY_BLOCK_UNTIL || (*n - EVERY_BLOCK_UNTIL).is_multiple_of(2),
     };
     (first..=blocks.min(design.most_blocks())).filter(is_due)
 }
 
-/// The share of the plan's error rate that is spent by so many blocks.
+/// Share of the plan's error rate that is spent after this many blocks.
 pub fn spent(blocks: u32, design: &Design) -> f64 {
     let (blocks, planned) = (f64::from(blocks), f64::from(design.max_blocks));
     if blocks <= planned {
-        (blocks / planned).powf(LATE)
+        (blocks / planned).powf(SPENDING_EXPONENT)
     } else {
         2.0 - planned / blocks
     }
 }
 
-/// The probability of a wrong "better" or "worse" that a run accepts: the plan's, and what the blocks cost that it was given later.
+/// The accepted probability of a wrong "better" or "worse": the plan's error rate, plus the price of blocks added later.
 pub fn error_rate(design: &Design) -> f64 {
     design.error_rate * spent(design.most_blocks(), design)
 }
 
-/// The block at which a run ends that is given blocks up to `wanted`: one after which is looked.
+/// The block at which a run with up to `wanted` blocks ends: the first one from there on that has a look.
 pub fn last_look(design: &Design, wanted: u32) -> u32 {
     let endless = Design {
         more_blocks: wanted,
@@ -106,18 +106,18 @@ pub fn last_look(design: &Design, wanted: u32) -> u32 {
     due.find(|look| wanted <= *look).unwrap_or(wanted)
 }
 
-/// The fewest blocks after which a difference can be told at all: with fewer there are not enough sign flips for so small
-/// a p-value, or too few of them are drawn. `None` when the run's most is too few.
+/// The fewest blocks that can show a difference at all. With fewer there are not enough sign flips for so small
+/// a p-value, or too few of them are drawn. `None` if even the run's most blocks are too few.
 pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     let first = design.min_blocks.max(1);
-    let most = (design.max_blocks as usize, design.most_blocks() as usize);
+    let limits = (design.max_blocks as usize, design.most_blocks() as usize);
     (first..=design.most_blocks()).find(|blocks| {
-        least_p_value(*blocks as usize, most, error_rate)
+        least_p_value(*blocks as usize, limits, error_rate)
             <= error_rate * design.drawn_share() * spent(*blocks, design)
     })
 }
 
-/// The fewest blocks that can tell a difference, tested once: with fewer there are not enough sign flips for so small a p-value.
+/// The fewest blocks that can show a difference in a single test; fewer have too few sign flips for so small a p-value.
 pub fn fewest_blocks(error_rate: f64) -> usize {
     let is_enough =
         |blocks: &usize| least_p_value(*blocks, (*blocks, *blocks), error_rate) <= error_rate;
@@ -125,14 +125,14 @@ pub fn fewest_blocks(error_rate: f64) -> usize {
     (1..=most).find(is_enough).unwrap_or(most)
 }
 
-/// Probability of a wrong "equivalent" where the truth is just the margin. Below 1 in 100 it would cost the equal more than it spares
-/// the unequal: a difference of just the margin is on the border of what matters.
+/// Probability of a wrong "equivalent" if the truth is exactly the margin. Below 1 in 100 it would cost equal arms more than
+/// it saves unequal ones, because a difference of exactly the margin is on the border of what matters.
 pub fn equivalence_error_rate(design: &Design) -> f64 {
     design.error_rate.max(0.01)
 }
 
-/// Blocks that find a difference of one margin in at least 95 of 100 runs, at a noise of `scale` in paired
-/// log-ratios. Measured by simulation: 24 (s / margin)^2 at an error rate of 1 %, 20 at 5 %.
+/// Blocks that find a difference of one margin in at least 95 of 100 runs, if paired log-ratios have a noise of
+/// `scale`. Measured by simulation: 24 (s / margin)^2 at an error rate of 1 %, 20 at 5 %.
 pub fn needed(scale: f64, margin: f64, error_rate: f64) -> u32 {
     (factor(error_rate) * (scale / margin).powi(2))
         .ceil()
@@ -144,17 +144,17 @@ pub fn shown(scale: f64, blocks: u32, error_rate: f64) -> f64 {
     scale * (factor(error_rate) / f64::from(blocks)).sqrt()
 }
 
-/// Blocks after which a verdict is reached on average where the truth is `effect`: 12.5 (s / effect)^2 to tell a
-/// difference, 15 (s / room)^2 to tell that it lies within the margin, at an error rate of 1 %.
+/// Mean number of blocks to a verdict if the truth is `effect`, at an error rate of 1 %: 12.5 (s / effect)^2 for a
+/// difference, 15 (s / slack)^2 for equivalence, where the slack is the distance of the effect from the margin.
 pub fn expected(scale: f64, effect: f64, margin: f64, error_rate: f64) -> u32 {
-    let room = margin - effect.abs();
-    let tells = 12.5 * (scale / effect).powi(2);
-    let equals = if room > 0.0 {
-        15.0 * (scale / room).powi(2)
+    let slack = margin - effect.abs();
+    let for_difference = 12.5 * (scale / effect).powi(2);
+    let for_equivalence = if slack > 0.0 {
+        15.0 * (scale / slack).powi(2)
     } else {
         f64::INFINITY
     };
-    let blocks = tells.min(equals) * factor(error_rate) / factor(0.01);
+    let blocks = for_difference.min(for_equivalence) * factor(error_rate) / factor(0.01);
     blocks.ceil().clamp(1.0, f64::from(u32::MAX)) as u32
 }
 
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(spent(looks.len() - 1), (60, 1.0));
     }
 
-    /// Whoever chooses the number of more blocks may have seen all figures, so that nothing else may depend on it.
+    /// A user who chooses the number of further blocks may have seen all figures, so nothing else may depend on it.
     #[test]
     fn how_many_more_blocks_there_are_changes_no_look_and_no_spending() {
         let with = |more_blocks| Design {
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_looks_before_both_orders_have_occurred() {
+    fn no_look_comes_before_both_orders_have_occurred() {
         let second: Vec<f64> = (0..12).map(|n| if n < 10 { 1.0 } else { -1.0 }).collect();
         let looks = looks(&second, &design(8, 60));
         assert_eq!(looks[0].blocks, 11);

@@ -1,12 +1,12 @@
-//! Which of many differences are more than chance: the largest statistic under randomization, step by step.
+//! Which of many differences are more than chance: the step-down maxT test under randomization.
 //!
 //! ```text
-//! T_j = |sum d_ij| / sqrt(sum d_ij^2)      d_ij: block i's difference of row j; the divisor heeds no sign
-//! p_j = share of sign flips in which any row that is not larger than T_j gets as far as T_j, no less than that of the
-//!       rows before                          step-down maxT: Westfall and Young 1993, algorithm 4.1
+//! T_j = |sum d_ij| / sqrt(sum d_ij^2)      d_ij: block i's difference of row j; the divisor ignores signs
+//! p_j = share of sign flips in which any row with T no larger than T_j reaches T_j, and at least that of
+//!       larger rows                          step-down maxT: Westfall and Young 1993, algorithm 4.1
 //! ```
-//! Flips are the same for all rows of a block, so that rows may depend on each other in any way. Trials in two groups without
-//! blocks have instead the value of each trial less the mean of all, summed over one group, and draws of a group of that size for sign flips.
+//! All rows of a block have the same flips, so rows may depend on each other in any way. For trials in two groups without
+//! blocks, the statistic sums one group's values minus the overall mean, and draws of such a group replace sign flips.
 
 use crate::average::mean;
 use crate::inversion::{Search, interval as invert};
@@ -19,35 +19,35 @@ const SEARCH: Search = Search {
     halvings: 24,
 };
 
-/// Statistics that differ by less are the same.
+/// Statistics that differ by less count as equal.
 const TIE: f64 = 1e-9;
 
-/// The p-value of each row, adjusted for all of them. Every row has a value for each block, or for each trial.
+/// The p-value of each row, adjusted for all rows. Every row has a value per block, or per trial.
 pub fn p_values(rows: &[&[f64]], draws: &impl Draws) -> Vec<f64> {
     let Some(columns) = rows.first().map(|row| row.len()) else {
         return Vec::new();
     };
-    let itself = draws.uncounted(columns);
-    let all = (draws.rows() + itself) as f64;
-    let seen: Vec<f64> = rows
+    let observed = draws.uncounted(columns);
+    let all = (draws.rows() + observed) as f64;
+    let statistics: Vec<f64> = rows
         .iter()
-        .map(|row| draws.seen(row).abs() / root(row))
+        .map(|row| draws.statistics(row).abs() / root(row))
         .collect();
     let mut order: Vec<usize> = (0..rows.len()).collect();
-    order.sort_by(|one, other| seen[*one].total_cmp(&seen[*other]));
+    order.sort_by(|a, b| statistics[*a].total_cmp(&statistics[*b]));
     let mut largest = vec![0.0f64; draws.rows()];
     let mut p_values = vec![1.0; rows.len()];
     for index in &order {
         let divisor = root(rows[*index]);
-        let least = seen[*index] - TIE;
-        let mut as_far = 0;
+        let least = statistics[*index] - TIE;
+        let mut as_extreme = 0;
         for (largest, sum) in largest.iter_mut().zip(draws.sums(rows[*index])) {
             *largest = largest.max(sum.abs() / divisor);
-            as_far += usize::from(*largest >= least);
+            as_extreme += usize::from(*largest >= least);
         }
-        p_values[*index] = (itself + as_far) as f64 / all;
+        p_values[*index] = (observed + as_extreme) as f64 / all;
     }
-    // A row cannot be surer than one with a larger statistic.
+    // A row cannot be more significant than one with a larger statistic.
     let mut least = 0.0f64;
     for index in order.iter().rev() {
         least = least.max(p_values[*index]);
@@ -65,16 +65,16 @@ fn root(row: &[f64]) -> f64 {
         .max(f64::MIN_POSITIVE)
 }
 
-/// The interval of a row's mean: the shifts that the sign flips of this row alone do not refute. `None` with too few blocks.
+/// The interval of a row's mean: the shifts that this row's sign flips do not reject; `None` with too few blocks.
 pub fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64, f64)> {
     let mean = mean(row, |d| *d);
     if row.iter().all(|d| *d == 0.0) {
-        // Nothing differs in any block, as failures that none of the arms has.
-        let is_nameable = is_more_than_chance(&vec![1.0; row.len()], flips, error_rate);
-        return is_nameable.then_some((0.0, 0.0));
+        // No block differs, for example in failures that no arm has.
+        let is_significant = is_more_than_chance(&vec![1.0; row.len()], flips, error_rate);
+        return is_significant.then_some((0.0, 0.0));
     }
     let spread: Vec<f64> = row.iter().map(|d| d - mean).collect();
-    // The scale is never 0, so that the search ends where all blocks agree to the digit.
+    // The step must not be 0, or the search would find no end if all blocks agree exactly.
     let step = scale(&spread).max(mean.abs() * TIE) / (row.len() as f64).sqrt();
     interval_by(mean, step, |shift| {
         let shifted: Vec<f64> = row.iter().map(|d| d - shift).collect();
@@ -82,23 +82,27 @@ pub fn interval(row: &[f64], flips: &SignFlips, error_rate: f64) -> Option<(f64,
     })
 }
 
-/// The interval around a centre that a test does not refute; the first distance tried is `step`.
-pub fn interval_by(centre: f64, step: f64, is_refuted: impl Fn(f64) -> bool) -> Option<(f64, f64)> {
-    invert(centre, step, SEARCH, is_refuted)
+/// The interval around a centre that a test does not reject; `step` is the first distance to try.
+pub fn interval_by(
+    centre: f64,
+    step: f64,
+    is_rejected: impl Fn(f64) -> bool,
+) -> Option<(f64, f64)> {
+    invert(centre, step, SEARCH, is_rejected)
 }
 
-/// Whether the mean of some values is not 0, by all their sign flips.
+/// Whether the mean of some values differs from 0, by all their sign flips.
 pub fn is_more_than_chance(values: &[f64], flips: &SignFlips, error_rate: f64) -> bool {
     let sum: f64 = values.iter().sum::<f64>().abs();
     let least = sum * (1.0 - TIE);
     let sums = flips.sums(values);
-    let as_far = sums.iter().filter(|other| other.abs() >= least).count();
-    let itself = flips.uncounted(values.len());
-    let allowed = (error_rate * (flips.rows() + itself) as f64 + TIE).floor() as usize;
-    sum > 0.0 && itself + as_far <= allowed
+    let as_extreme = sums.iter().filter(|flipped| flipped.abs() >= least).count();
+    let observed = flips.uncounted(values.len());
+    let allowed = (error_rate * (flips.rows() + observed) as f64 + TIE).floor() as usize;
+    sum > 0.0 && observed + as_extreme <= allowed
 }
 
-/// The typical size, whatever the signs.
+/// The root mean square of a row.
 pub fn size(row: &[f64]) -> f64 {
     (row.iter().map(|d| d * d).sum::<f64>() / row.len().max(1) as f64).sqrt()
 }
@@ -112,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn six_blocks_of_one_sign_are_two_flips_of_sixty_four() {
+    fn six_blocks_of_one_sign_have_the_p_value_of_two_flips_in_64() {
         let rows: [&[f64]; 2] = [
             &[5.0, 5.1, 4.9, 5.0, 5.2, 4.8],
             &[1.0, -1.2, 0.9, -1.1, 1.0, -0.8],
@@ -120,13 +124,13 @@ mod tests {
         let p = p_values(&rows, &flips(6));
         assert!((p[0] - 2.0 / 64.0).abs() < 1e-12, "{p:?}");
         assert!(p[1] > 0.5, "{p:?}");
-        // Five cannot be surer than 2 of 32.
+        // Five cannot be more significant than 2 of 32.
         let five = p_values(&[&rows[0][..5]], &flips(5));
         assert!((five[0] - 0.0625).abs() < 1e-12, "{five:?}");
     }
 
     #[test]
-    fn a_row_pays_for_those_that_are_tested_with_it_and_not_for_larger_ones() {
+    fn a_p_value_is_adjusted_for_smaller_statistics_only() {
         // By itself the first row is as sure as 6 blocks can be; with a row that is steady at other signs it is not.
         let loose: &[f64] = &[1.0, 2.0, 9.0, 1.5, 3.0, 2.5];
         let steady: &[f64] = &[1.0, 1.0, 1.0, -1.0, -1.0, 1.0];
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_that_is_rarer_than_twenty_thousand_flips_can_be_told() {
+    fn an_error_rate_below_one_in_twenty_thousand_is_resolved() {
         let row = [1.0; 30];
         for error_rate in [0.05, 2e-5] {
             let flips = SignFlips::draw("test", row.len(), error_rate);
@@ -155,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_any_difference_are_sure_of_nothing() {
+    fn rows_without_any_difference_are_not_significant() {
         assert_eq!(p_values(&[&[0.0; 8]], &flips(8)), [1.0]);
         assert!(p_values(&[], &flips(8)).is_empty());
     }

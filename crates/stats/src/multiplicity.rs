@@ -1,41 +1,41 @@
-//! Several p-values at a time: which of them may be called significant.
+//! Multiple testing: which of several p-values are significant.
 //!
 //! ```text
-//! Holm 1979                    (m - k + 1) p_(k), none below the one before: family-wise, whatever the p-values have to do with each other
-//! Benjamini and Hochberg 1995  m p_(k) / k, none above the one behind: the false discovery rate, where they are independent or
-//!                              depend positively (Benjamini and Yekutieli 2001)
+//! Holm 1979                    (m - k + 1) p_(k), none below the one before: family-wise, under any dependence
+//! Benjamini and Hochberg 1995  m p_(k) / k, none above the one behind: the false discovery rate, under independence or
+//!                              positive dependence (Benjamini and Yekutieli 2001)
 //! ```
-//! An adjusted p-value is compared with the rate itself.
+//! An adjusted p-value is compared with the error rate itself.
 
-/// Adjusted so that the chance of any false one among those at or below a level is that level at the most. In the order of the p-values.
+/// Holm's adjusted p-values, in the given order. They control the family-wise error rate.
 pub fn holm(p_values: &[f64]) -> Vec<f64> {
     let count = p_values.len();
     let mut adjusted = vec![1.0; count];
-    let mut most = 0.0_f64;
-    for (rank, place) in by_size(p_values).into_iter().enumerate() {
-        most = most.max((count - rank) as f64 * p_values[place]);
-        adjusted[place] = most.min(1.0);
+    let mut largest = 0.0_f64;
+    for (rank, index) in by_size(p_values).into_iter().enumerate() {
+        largest = largest.max((count - rank) as f64 * p_values[index]);
+        adjusted[index] = largest.min(1.0);
     }
     adjusted
 }
 
-/// Adjusted so that of those at or below a level the share of false ones is that level at the most, on average.
+/// Benjamini and Hochberg's adjusted p-values, in the given order. They control the mean share of false discoveries.
 pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
     let count = p_values.len();
     let mut adjusted = vec![1.0; count];
-    let mut least = 1.0_f64;
-    for (rank, place) in by_size(p_values).into_iter().enumerate().rev() {
-        least = least.min(count as f64 / (rank + 1) as f64 * p_values[place]);
-        adjusted[place] = least;
+    let mut smallest = 1.0_f64;
+    for (rank, index) in by_size(p_values).into_iter().enumerate().rev() {
+        smallest = smallest.min(count as f64 / (rank + 1) as f64 * p_values[index]);
+        adjusted[index] = smallest;
     }
     adjusted
 }
 
-/// Places, the smallest p-value first.
+/// Indices, the smallest p-value first.
 fn by_size(p_values: &[f64]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..p_values.len()).collect();
-    places.sort_by(|one, other| p_values[*one].total_cmp(&p_values[*other]));
-    places
+    let mut indices: Vec<usize> = (0..p_values.len()).collect();
+    indices.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
+    indices
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
     const P: [f64; 8] = [0.074, 0.001, 0.041, 0.008, 0.039, 0.205, 0.042, 0.06];
 
     fn check(adjusted: &[f64], wants: [f64; 8]) {
-        for (one, want) in adjusted.iter().zip(wants) {
-            close(*one, want, 6);
+        for (value, want) in adjusted.iter().zip(wants) {
+            close(*value, want, 6);
         }
     }
 
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn one_alone_is_as_it_is_and_none_are_none() {
+    fn a_single_p_value_stays_and_none_stay_none() {
         assert_eq!(holm(&[0.5, 0.9]), [1.0, 1.0]);
         assert_eq!(
             (holm(&[0.03]), benjamini_hochberg(&[0.03])),

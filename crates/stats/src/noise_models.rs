@@ -1,14 +1,14 @@
-//! Noise models: machines with a known truth, to count how often a rule is right.
+//! Noise models: simulated machines with a known truth, to count how often a rule is right.
 //!
 //! ```text
-//! ln value = effect of the arm + trend t + drift + sigma e_t + order effect, and now and then a slow trial
+//! ln value = effect of the arm + trend t + drift + sigma e_t + order effect, and occasionally a slow trial
 //! e_t      = ar e_(t-1) + sqrt(1 - ar^2) * normal (or Student's t with 3 degrees of freedom)
 //! drift    = a random walk that both arms share
 //! slow     = 10 to 40 % of the value lost, alone or several trials in a row
 //! ```
-//! The reference is what was measured on shared machines: 3 % from trial to trial, every twentieth trial slow,
-//! a drift of 1 % a trial; paired log-ratios then have a scale of 4.8 %. The other ten are what real machines do
-//! beyond that. Same seed, same values.
+//! The reference was measured on shared machines: 3 % from trial to trial, every twentieth trial slow,
+//! a drift of 1 % a trial; paired log-ratios then have a scale of 4.8 %. The other ten exaggerate what real machines
+//! do. The same seed gives the same values.
 
 use std::f64::consts::{FRAC_1_SQRT_2, TAU};
 
@@ -18,31 +18,31 @@ use record::verdict::Pair;
 use crate::design::keyed;
 use crate::score::scale;
 
-/// How deep a slow trial is, at the least and at the most: shares of the value.
-const DEPTH: (f64, f64) = (0.1, 0.4);
+/// Smallest and largest depth of a slow trial, as shares of its value.
+const SLOW_DEPTH: (f64, f64) = (0.1, 0.4);
 
-/// What a machine does to its trials; shares unless said otherwise.
+/// What a machine does to its trials; shares unless stated otherwise.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
-    /// To be typed.
+    /// Name on the command line.
     pub word: &'static str,
-    /// For people.
+    /// Name in tables.
     pub name: &'static str,
     /// Deviation of a trial of baseline and arm, on the logarithm.
     pub sigma: [f64; 2],
-    /// How the deviations are distributed.
+    /// Distribution of the deviations.
     pub tails: Tails,
     /// Correlation of neighbouring trials, -1 to 1.
     pub memory: f64,
-    /// Trials that are slow.
+    /// Share of slow trials.
     pub slow: f64,
-    /// Trials that are slow in a row, a count.
+    /// Slow trials in a row, a count.
     pub burst: u32,
-    /// Deviation of the step of a random walk, per trial.
+    /// Deviation of a step of the random walk, per trial.
     pub drift: f64,
     /// Change per trial.
     pub trend: f64,
-    /// What not being first in a block does.
+    /// Effect of not running first in a block.
     pub second: f64,
 }
 
@@ -55,7 +55,7 @@ pub enum Tails {
     Heavy,
 }
 
-/// Shared machines as measured.
+/// Shared machines, as measured.
 pub const REFERENCE: Noise = Noise {
     word: "reference",
     name: "reference",
@@ -69,7 +69,7 @@ pub const REFERENCE: Noise = Noise {
     second: 0.0,
 };
 
-/// A machine of its own: 1 % from trial to trial.
+/// A dedicated machine: 1 % from trial to trial.
 pub const QUIET: Noise = Noise {
     word: "quiet",
     name: "quiet box",
@@ -88,7 +88,7 @@ pub const COUNTED: Noise = Noise {
     ..REFERENCE
 };
 
-/// Ten machines that are worse than the reference, each in its own way.
+/// Ten machines that are worse than the reference, each in a different way.
 #[rustfmt::skip]
 pub const MODELS: [Noise; 10] = [
     Noise { word: "slow", name: "every fifth trial slow", slow: 0.2, ..REFERENCE },
@@ -103,13 +103,13 @@ pub const MODELS: [Noise; 10] = [
     Noise { word: "drift", name: "drift alone", sigma: [0.001; 2], slow: 0.0, ..REFERENCE },
 ];
 
-/// All machines that can be named.
+/// All machines that have a name on the command line.
 pub fn named() -> impl Iterator<Item = Noise> {
     [REFERENCE, QUIET, COUNTED].into_iter().chain(MODELS)
 }
 
 impl Noise {
-    /// The machine of an earlier run: the scale of its contrasts, its order effect as a share, and its share of outliers.
+    /// The machine of an earlier run, from the scale of its contrasts, its order effect and its share of outliers.
     pub fn as_measured(scale: f64, order_effect: f64, outliers: f64) -> Self {
         Self {
             word: "measured",
@@ -123,41 +123,41 @@ impl Noise {
         }
     }
 
-    /// The scale of a block's log-ratio, once the order effect is taken off.
+    /// The scale of a block's log-ratio without the order effect.
     pub fn scale(self) -> f64 {
-        const MANY: u32 = 4000;
-        let alike = Self {
+        const BLOCKS: u32 = 4000;
+        let without_order = Self {
             second: 0.0,
             ..self
         };
-        let pairs = pairs(alike, 0.0, MANY, (1, 0));
+        let pairs = pairs(without_order, 0.0, BLOCKS, (1, 0));
         let contrasts = pairs.iter().map(|pair| (pair.arm / pair.baseline).ln());
         scale(&contrasts.collect::<Vec<f64>>())
     }
 }
 
-/// One trial, in the order in which it ran.
+/// One trial, in the order of execution.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Slot {
-    /// Counted from 1.
+    /// Block number, from 1.
     pub block: u32,
-    /// Which arm ran, the baseline being 0.
+    /// Index of the arm; 0 is the baseline.
     pub arm: usize,
-    /// What was measured; more is better, about 100.
+    /// The measured value, about 100; more is better.
     pub value: f64,
 }
 
-/// Trials without end, one of each arm in a block, their order drawn at random.
+/// An endless series of trials, one of each arm per block, in random order.
 #[derive(Debug)]
 pub struct Trials {
     noise: Noise,
-    /// Of the arms beside the baseline, on the logarithm.
+    /// Effects of the arms beside the baseline, on the logarithm.
     effects: Vec<f64>,
-    order: SplitMix64,
-    chance: SplitMix64,
-    /// Trials so far.
+    order_prng: SplitMix64,
+    noise_prng: SplitMix64,
+    /// Number of trials so far.
     ran: u32,
-    /// Arms of this block that are still to run, the next one last.
+    /// Arms still to run in this block, the next one last.
     left: Vec<usize>,
     drift: f64,
     last: f64,
@@ -165,16 +165,16 @@ pub struct Trials {
 }
 
 impl Trials {
-    /// Trials of arms that are each better than the baseline by a share of `effects`, above -1. Streams of one seed have
-    /// the same order and unrelated noise, as the metrics of one run do.
+    /// Trials of arms that are better than the baseline by the shares `effects`, above -1. Streams of one seed have
+    /// the same order and independent noise, like the metrics of one run.
     pub fn new(noise: Noise, effects: &[f64], seed: u64, stream: u32) -> Self {
-        let mut chance = keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
+        let mut noise_prng = keyed(&format!("noise\n{}\n{seed}\n{stream}", noise.name));
         Self {
-            last: deviation(&mut chance, noise.tails),
+            last: deviation(&mut noise_prng, noise.tails),
             noise,
             effects: effects.iter().map(|effect| effect.ln_1p()).collect(),
-            order: keyed(&format!("coins\n{}\n{seed}", noise.name)),
-            chance,
+            order_prng: keyed(&format!("coins\n{}\n{seed}", noise.name)),
+            noise_prng,
             ran: 0,
             left: Vec::new(),
             drift: 0.0,
@@ -182,23 +182,23 @@ impl Trials {
         }
     }
 
-    /// Draws a block's order and takes its first arm.
-    fn draw(&mut self) -> usize {
+    /// Draws a block's order and returns its first arm.
+    fn draw_block(&mut self) -> usize {
         self.left = (0..=self.effects.len()).collect();
-        self.order.shuffle(&mut self.left);
+        self.order_prng.shuffle(&mut self.left);
         self.left.pop().expect("there is a baseline")
     }
 
-    /// What the machine does to the next trial, on the logarithm.
+    /// Disturbance of the next trial, on the logarithm.
     fn disturb(&mut self, is_arm: bool) -> f64 {
         let Noise { memory, drift, .. } = self.noise;
-        let fresh = deviation(&mut self.chance, self.noise.tails);
-        self.last = memory * self.last + (1.0 - memory * memory).sqrt() * fresh;
-        self.drift += drift * deviation(&mut self.chance, Tails::Normal);
-        if even(&mut self.chance) < self.noise.slow / f64::from(self.noise.burst) {
+        let innovation = deviation(&mut self.noise_prng, self.noise.tails);
+        self.last = memory * self.last + (1.0 - memory * memory).sqrt() * innovation;
+        self.drift += drift * deviation(&mut self.noise_prng, Tails::Normal);
+        if uniform(&mut self.noise_prng) < self.noise.slow / f64::from(self.noise.burst) {
             self.slow_left = self.noise.burst;
         }
-        let depth = DEPTH.0 + (DEPTH.1 - DEPTH.0) * even(&mut self.chance);
+        let depth = SLOW_DEPTH.0 + (SLOW_DEPTH.1 - SLOW_DEPTH.0) * uniform(&mut self.noise_prng);
         let slow = if self.slow_left > 0 {
             (-depth).ln_1p()
         } else {
@@ -218,7 +218,7 @@ impl Iterator for Trials {
         let is_first = self.left.is_empty();
         let arm = match self.left.pop() {
             Some(arm) => arm,
-            None => self.draw(),
+            None => self.draw_block(),
         };
         let mut value = self.disturb(arm > 0);
         if arm > 0 {
@@ -234,12 +234,12 @@ impl Iterator for Trials {
     }
 }
 
-/// The first `blocks` blocks of one arm, side by side with the baseline.
+/// The first `blocks` blocks of one arm, paired with the baseline.
 pub fn pairs(noise: Noise, effect: f64, blocks: u32, key: (u64, u32)) -> Vec<Pair> {
     sides(noise, &[effect], blocks, key).remove(0)
 }
 
-/// The first `blocks` blocks of each arm, side by side with the baseline that they share.
+/// The first `blocks` blocks of each arm, paired with the shared baseline.
 pub fn sides(
     noise: Noise,
     effects: &[f64],
@@ -272,8 +272,8 @@ pub fn sides(
     (1..arms).map(side).collect()
 }
 
-/// Evenly between 0 and 1, neither of them: 53 bits.
-fn even(prng: &mut SplitMix64) -> f64 {
+/// A uniform number between 0 and 1, both excluded: 53 bits.
+fn uniform(prng: &mut SplitMix64) -> f64 {
     ((prng.bits() >> 11) as f64 + 0.5) / (1u64 << 53) as f64
 }
 
@@ -289,8 +289,8 @@ fn deviation(prng: &mut SplitMix64, tails: Tails) -> f64 {
 
 /// Box and Muller, "A note on the generation of random normal deviates", 1958.
 fn normal(prng: &mut SplitMix64) -> f64 {
-    let radius = (-2.0 * even(prng).ln()).sqrt();
-    radius * (TAU * even(prng)).cos()
+    let radius = (-2.0 * uniform(prng).ln()).sqrt();
+    radius * (TAU * uniform(prng)).cos()
 }
 
 #[cfg(test)]
@@ -317,11 +317,11 @@ mod tests {
     #[test]
     fn the_injected_effect_is_there_in_every_model() {
         for noise in MODELS {
-            let found = median(&contrasts(noise, -0.05));
-            let room = 5.0 * scale(&contrasts(noise, 0.0)) / 20_000f64.sqrt();
+            let measured = median(&contrasts(noise, -0.05));
+            let tolerance = 5.0 * scale(&contrasts(noise, 0.0)) / 20_000f64.sqrt();
             assert!(
-                (found - 0.95f64.ln()).abs() < room + 1e-4,
-                "{}: {found}",
+                (measured - 0.95f64.ln()).abs() < tolerance + 1e-4,
+                "{}: {measured}",
                 noise.name
             );
         }
@@ -337,7 +337,7 @@ mod tests {
             };
             let slots = Trials::new(noise, &[0.0], 1, 0).take(40_000);
             let slow: Vec<bool> = slots.map(|slot| slot.value < 95.0).collect();
-            let in_row = slow.windows(2).filter(|two| two[0] && two[1]).count();
+            let in_row = slow.windows(2).filter(|pair| pair[0] && pair[1]).count();
             let all = slow.iter().filter(|slow| **slow).count();
             (all as f64 / 40_000.0, in_row as f64 / all as f64)
         };
@@ -393,22 +393,24 @@ mod tests {
 
     #[test]
     fn streams_share_their_order_and_nothing_else() {
-        let (one, other) = (
+        let (first, second) = (
             pairs(REFERENCE, 0.0, 50, (3, 0)),
             pairs(REFERENCE, 0.0, 50, (3, 1)),
         );
         assert!(
-            one.iter()
-                .zip(&other)
-                .all(|(one, other)| one.arm_first == other.arm_first)
+            first
+                .iter()
+                .zip(&second)
+                .all(|(first, second)| first.arm_first == second.arm_first)
         );
         assert!(
-            one.iter()
-                .zip(&other)
-                .all(|(one, other)| one.arm.to_bits() != other.arm.to_bits())
+            first
+                .iter()
+                .zip(&second)
+                .all(|(first, second)| first.arm.to_bits() != second.arm.to_bits())
         );
-        assert_eq!(one, pairs(REFERENCE, 0.0, 50, (3, 0)));
-        let firsts = one.iter().filter(|pair| pair.arm_first).count();
+        assert_eq!(first, pairs(REFERENCE, 0.0, 50, (3, 0)));
+        let firsts = first.iter().filter(|pair| pair.arm_first).count();
         assert!((15..=35).contains(&firsts), "{firsts}");
     }
 }

@@ -1,9 +1,9 @@
-//! Outliers: whether one arm has far worse trials more often than the other, apart from how fast the typical ones are.
+//! Outliers: whether one arm has far worse trials more often than the other, apart from their typical difference.
 //!
-//! The score of a block that went wrong is zero, so that the verdict is about the typical shift. A kernel that stalls now and
-//! then would pass. Here a trial is an outlier when it is worse than the median of the ten trials nearest to it, of whichever
-//! arm (the arms' typical difference taken off), by more than four deviations. Under "no difference" a block with one outlier
-//! has it in either arm with probability one half (`McNemar` 1947, exact).
+//! A block that went wrong has the score zero, so that the verdict covers the typical shift only; a kernel that stalls
+//! occasionally would pass. Here a trial is an outlier if it is worse than the median of the ten nearest trials of either
+//! arm (without the arms' typical difference) by more than four deviations. Under "no difference", the outlier of a block
+//! with one outlier is in either arm with probability one half (`McNemar` 1947, exact).
 
 use record::metric::Direction;
 use record::verdict::{Outliers, Pair};
@@ -13,13 +13,13 @@ use crate::average::{less, median};
 use crate::contrast::{Contrasts, Kind};
 use crate::score::scale;
 
-/// Trials that are near.
+/// Number of neighbouring trials.
 const NEAR: usize = 10;
 
-/// Deviations that make a trial an outlier.
+/// Number of deviations that make a trial an outlier.
 const FAR: f64 = 4.0;
 
-/// Counts the outliers of both arms; `None` where figures have no logarithm or are too few to know what is typical.
+/// Counts the outliers of both arms; `None` if figures have no logarithm or are too few to know what is typical.
 pub fn of(pairs: &[Pair], direction: Direction) -> Option<Outliers> {
     let contrasts = Contrasts::of(pairs, direction, 0.0)?;
     if contrasts.kind == Kind::Difference || 2 * pairs.len() <= NEAR {
@@ -30,7 +30,7 @@ pub fn of(pairs: &[Pair], direction: Direction) -> Option<Outliers> {
         Direction::Lower => -1.0,
     };
     let centre = median(&contrasts.values);
-    // Without the typical difference, or the slower arm's trials would all be outliers beside the faster one's.
+    // The typical difference is removed, or all trials of the slower arm would be outliers beside the faster one's.
     let in_order = |pair: &Pair| {
         let figures = [sign * pair.baseline.ln(), sign * pair.arm.ln() - centre];
         if pair.arm_first {
@@ -66,19 +66,19 @@ pub fn of(pairs: &[Pair], direction: Direction) -> Option<Outliers> {
     })
 }
 
-/// The trials next to one, itself left out.
+/// The neighbours of a trial, without itself.
 fn nearest(trials: &[f64], trial: usize) -> Vec<f64> {
     let first = trial.saturating_sub(NEAR / 2).min(trials.len() - NEAR - 1);
     let window = first..=first + NEAR;
     window
-        .filter(|near| *near != trial)
-        .map(|near| trials[near])
+        .filter(|neighbour| *neighbour != trial)
+        .map(|neighbour| trials[neighbour])
         .collect()
 }
 
-/// The exact two-sided p-value of so uneven a split.
-fn p_value(one: u32, other: u32) -> f64 {
-    let (all, fewer) = (u64::from(one + other), u64::from(one.min(other)));
+/// The exact two-sided p-value of a split of outliers between two arms.
+fn p_value(first: u32, second: u32) -> f64 {
+    let (all, fewer) = (u64::from(first + second), u64::from(first.min(second)));
     if all == 0 {
         return 1.0;
     }

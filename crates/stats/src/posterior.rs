@@ -1,31 +1,31 @@
-//! How probable each step is, given signs that are wrong now and then, nobody knows how often.
+//! Posterior probability of each step in a bisection, given answers that are wrong at an unknown rate.
 //!
 //! ```text
 //! no difference:              every sign is a fair coin
-//! step k, the ends differ:    the end that is higher is the right one with probability 1 - q, the candidate is nearer to the right end
-//!                             with probability 1 - p; p and q are any number below one half, all of them equally likely
+//! step k, the ends differ:    the higher end is the right one with probability 1 - q, the candidate is nearer to the right end
+//!                             with probability 1 - p; p and q are uniform below one half
 //! ```
-//! A likelihood with a known error rate would be wrong whenever that is guessed too low, and after three blocks it is always guessed.
-//! Integrating costs some blocks, and makes few answers count little.
+//! A likelihood with a fixed error rate would be wrong whenever that rate is assumed too low, and after three blocks it is
+//! always a guess. Integrating over the rate costs some blocks and gives little weight to few answers.
 
 use record::bisect::BisectBlock;
 use statrs::function::beta::{beta_reg, ln_beta};
 
-/// Probability before the first block that the ends do not differ at all.
+/// Prior probability that the ends do not differ at all.
 const PRIOR_NO_DIFFERENCE: f64 = 0.5;
 
-/// The signs of one block.
+/// The signs that one block gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     candidate: usize,
-    /// Whether the last version is above the first; `None` where they are the same.
+    /// Whether the last version is above the first; `None` if they are equal.
     rises: Option<bool>,
-    /// Whether the candidate is above the middle of both; `None` where it lies there.
+    /// Whether the candidate is above the middle of both; `None` if it is equal.
     above: Option<bool>,
 }
 
 impl Answer {
-    /// Of a block's figures.
+    /// The answer of a block's figures.
     pub fn of(block: &BisectBlock) -> Self {
         let BisectBlock {
             candidate,
@@ -34,14 +34,14 @@ impl Answer {
             to,
             to_first: _,
         } = *block;
-        // Figures of work are compared by their ratios.
+        // Positive figures are compared by their ratios.
         let middle = if from > 0.0 && to > 0.0 {
             (from * to).sqrt()
         } else {
             f64::midpoint(from, to)
         };
-        let sign = |one: f64, other: f64| {
-            let order = one.partial_cmp(&other).filter(|order| order.is_ne());
+        let sign = |value: f64, other: f64| {
+            let order = value.partial_cmp(&other).filter(|order| order.is_ne());
             order.map(std::cmp::Ordering::is_gt)
         };
         Self {
@@ -51,36 +51,45 @@ impl Answer {
         }
     }
 
-    /// Whether the candidate is above the middle of both ends; `None` where it lies there.
+    /// Whether the candidate is above the middle of both ends; `None` if it is equal.
     pub fn is_above(self) -> Option<bool> {
         self.above
     }
 }
 
-/// Probabilities of what may be so. What they lack of one are steps that go the unlikelier way.
+/// Posterior probabilities. The rest to one belongs to steps in the less likely direction.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posterior {
-    /// Of each step that goes the likelier way; step 0 lies between versions 0 and 1.
+    /// Of each step in the likelier direction; step 0 lies between versions 0 and 1.
     pub steps: Vec<f64>,
     /// That first and last version do not differ.
     pub no_difference: f64,
-    /// Whether the last version is the higher one, as far as is known.
+    /// Whether the last version is probably the higher one.
     rises: bool,
-    /// Chance that the next answer is wrong.
+    /// Probability that the next answer is wrong.
     error: f64,
 }
 
 impl Posterior {
-    /// `steps` is the number of steps on the line.
+    /// The posterior of a version series with `steps` steps.
     pub fn of(steps: usize, answers: &[Answer]) -> Self {
-        let rising = answers.iter().filter(|one| one.rises == Some(true)).count();
-        let ends = answers.iter().filter(|one| one.rises.is_some()).count();
-        let asked = answers.iter().filter(|one| one.above.is_some()).count();
-        // Answers that a step contradicts if the line rises; if it falls, it contradicts all others.
+        let rising = answers
+            .iter()
+            .filter(|answer| answer.rises == Some(true))
+            .count();
+        let ends = answers
+            .iter()
+            .filter(|answer| answer.rises.is_some())
+            .count();
+        let informative = answers
+            .iter()
+            .filter(|answer| answer.above.is_some())
+            .count();
+        // Answers that each step contradicts if the series rises; if it falls, it contradicts the others.
         let wrong = contradicted(steps, answers);
-        let marginals = marginals(asked);
+        let marginals = marginals(informative);
         let prior = ((1.0 - PRIOR_NO_DIFFERENCE) / (2.0 * steps as f64)).ln();
-        let of_ends = [true, false].map(|rises| {
+        let end_weights = [true, false].map(|rises| {
             let wrong = if rises { ends - rising } else { rising };
             prior + ln_marginal(wrong, ends - wrong)
         });
@@ -88,54 +97,59 @@ impl Posterior {
             let wrong = if rises {
                 wrong[step]
             } else {
-                asked - wrong[step]
+                informative - wrong[step]
             };
-            of_ends[usize::from(!rises)] + marginals[wrong]
+            end_weights[usize::from(!rises)] + marginals[wrong]
         };
-        let none = PRIOR_NO_DIFFERENCE.ln() - (ends + asked) as f64 * std::f64::consts::LN_2;
+        let no_difference =
+            PRIOR_NO_DIFFERENCE.ln() - (ends + informative) as f64 * std::f64::consts::LN_2;
         let weights: Vec<[f64; 2]> = (0..steps)
             .map(|step| [weight(step, true), weight(step, false)])
             .collect();
-        let most = weights.iter().flatten().copied().fold(none, f64::max);
-        let share = |weight: f64| (weight - most).exp();
+        let largest = weights
+            .iter()
+            .flatten()
+            .copied()
+            .fold(no_difference, f64::max);
+        let share = |weight: f64| (weight - largest).exp();
         let [up, down] = [0, 1].map(|way| {
             let shares = weights.iter().map(|both| share(both[way]));
             shares.sum::<f64>()
         });
-        let all = up + down + share(none);
-        // Only steps of the way that is the likelier one may be found.
+        let all = up + down + share(no_difference);
+        // Only steps in the likelier direction may be found.
         let way = usize::from(down > up);
-        let of_step: Vec<f64> = weights.iter().map(|both| share(both[way]) / all).collect();
-        let best = (0..steps).max_by(|one, other| of_step[*one].total_cmp(&of_step[*other]));
+        let steps_posterior: Vec<f64> = weights.iter().map(|both| share(both[way]) / all).collect();
+        let best = (0..steps).max_by(|a, b| steps_posterior[*a].total_cmp(&steps_posterior[*b]));
         let best = best.expect("a line has a step");
         let least = if way == 0 {
             wrong[best]
         } else {
-            asked - wrong[best]
+            informative - wrong[best]
         };
         Self {
-            no_difference: share(none) / all,
-            steps: of_step,
+            no_difference: share(no_difference) / all,
+            steps: steps_posterior,
             rises: way == 0,
-            error: ((least + 1) as f64 / (asked + 2) as f64).min(0.49),
+            error: ((least + 1) as f64 / (informative + 2) as f64).min(0.49),
         }
     }
 
-    /// Whether an answer says that its candidate is like the last version.
+    /// Whether an answer puts its candidate beside the last version.
     pub fn says_to(&self, answer: Answer) -> Option<bool> {
         answer.above.map(|above| above == self.rises)
     }
 
-    /// Bits that the answer of a candidate tells, of which a step lies before it with probability `before`.
+    /// Information of a candidate's answer in bits, if a step lies before it with probability `before`.
     pub fn gain(&self, before: f64) -> f64 {
         let yes = before * (1.0 - self.error) + (1.0 - before) * self.error;
         entropy(yes) - entropy(self.error)
     }
 }
 
-/// For each step how many answers it contradicts on a line that rises.
+/// For each step, the number of answers that it contradicts in a rising series.
 fn contradicted(steps: usize, answers: &[Answer]) -> Vec<usize> {
-    // A version at or after a step is like the last one: step k lies before all versions above k.
+    // A version at or after a step is like the last one; step k lies before all versions above k.
     let mut like_from = vec![0usize; steps + 1];
     let mut like_to = vec![0usize; steps + 1];
     for answer in answers {
@@ -146,17 +160,17 @@ fn contradicted(steps: usize, answers: &[Answer]) -> Vec<usize> {
         }
     }
     let mut wrong = Vec::with_capacity(steps);
-    // Of step 0 every version but the first lies after it.
-    let mut now: usize = like_from.iter().skip(1).sum();
+    // All versions but the first lie after step 0.
+    let mut contradicted: usize = like_from.iter().skip(1).sum();
     for step in 0..steps {
-        wrong.push(now);
+        wrong.push(contradicted);
         let passed = step + 1;
-        now = now + like_to[passed] - like_from[passed];
+        contradicted = contradicted + like_to[passed] - like_from[passed];
     }
     wrong
 }
 
-/// The logarithm of a likelihood by the number of wrong answers, of `all`.
+/// Log marginal likelihood by the number of wrong answers among `all`.
 fn marginals(all: usize) -> Vec<f64> {
     (0..=all)
         .map(|wrong| ln_marginal(wrong, all - wrong))
@@ -169,7 +183,7 @@ fn ln_marginal(wrong: usize, right: usize) -> f64 {
     std::f64::consts::LN_2 + ln_beta(a, b) + beta_reg(a, b, 0.5).max(f64::MIN_POSITIVE).ln()
 }
 
-/// Bits.
+/// Entropy of a probability, in bits.
 pub fn entropy(p: f64) -> f64 {
     let term = |p: f64| if p > 0.0 { -p * p.log2() } else { 0.0 };
     term(p) + term(1.0 - p)
@@ -179,17 +193,17 @@ pub fn entropy(p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    fn answers(said: &[(usize, bool)]) -> Vec<Answer> {
+    fn answers(signs: &[(usize, bool)]) -> Vec<Answer> {
         let answer = |(candidate, above): &(usize, bool)| Answer {
             candidate: *candidate,
             rises: Some(true),
             above: Some(*above),
         };
-        said.iter().map(answer).collect()
+        signs.iter().map(answer).collect()
     }
 
     #[test]
-    fn the_integral_is_what_it_is() {
+    fn the_integral_has_known_values() {
         // 2 (1 - p) from 0 to one half is 3/4; 2 p is 1/4; 2 p (1 - p) is 1/6.
         for (wrong, right, value) in [(0, 1, 0.75), (1, 0, 0.25), (1, 1, 1.0 / 6.0)] {
             assert!((ln_marginal(wrong, right).exp() - value).abs() < 1e-12);
@@ -217,8 +231,8 @@ mod tests {
     }
 
     #[test]
-    fn that_there_is_no_difference_is_told_apart_from_a_step_the_other_way() {
-        let none = |said: &[Answer]| Posterior::of(2, said).no_difference;
+    fn no_difference_is_distinguished_from_a_step_in_the_other_direction() {
+        let none = |answers: &[Answer]| Posterior::of(2, answers).no_difference;
         assert!((none(&[]) - 0.5).abs() < 1e-12);
         let tie = Answer {
             candidate: 1,
@@ -230,15 +244,15 @@ mod tests {
         // Up: (3/4 + 1/4) * 3/4; down: (3/4 + 1/4) * 1/4; each of these four cases has a prior of 1/8.
         let of_steps = (0.75 * (0.75 + 0.25) + 0.25 * (0.75 + 0.25)) / 8.0;
         let of_none = 0.5 * 0.25;
-        let told = none(&answers(&[(1, true)]));
+        let posterior = none(&answers(&[(1, true)]));
         assert!(
-            (told - of_none / (of_none + of_steps)).abs() < 1e-12,
-            "{told}"
+            (posterior - of_none / (of_none + of_steps)).abs() < 1e-12,
+            "{posterior}"
         );
     }
 
     #[test]
-    fn one_answer_alone_says_little_and_eight_say_it() {
+    fn one_answer_proves_little_and_eight_prove_a_step() {
         let after = |count| Posterior::of(2, &answers(&vec![(1, true); count])).steps[0];
         assert!(after(1) < 0.6, "{}", after(1));
         assert!(after(5) < 0.99, "{}", after(5));
@@ -247,8 +261,8 @@ mod tests {
 
     #[test]
     fn answers_that_contradict_each_other_settle_nothing() {
-        let said: Vec<_> = (0..40).map(|turn| (1, turn % 2 == 0)).collect();
-        let posterior = Posterior::of(2, &answers(&said));
+        let signs: Vec<_> = (0..40).map(|turn| (1, turn % 2 == 0)).collect();
+        let posterior = Posterior::of(2, &answers(&signs));
         assert!(
             posterior.steps.iter().all(|step| *step < 0.6),
             "{posterior:?}"
@@ -257,19 +271,19 @@ mod tests {
 
     #[test]
     fn a_line_that_falls_is_one_that_rises_upside_down() {
-        let said = answers(&[(1, false), (2, true), (2, true), (1, true)]);
-        let fallen: Vec<Answer> = said
+        let rising = answers(&[(1, false), (2, true), (2, true), (1, true)]);
+        let falling: Vec<Answer> = rising
             .iter()
-            .map(|one| Answer {
+            .map(|answer| Answer {
                 rises: Some(false),
-                above: one.above.map(|above| !above),
-                ..*one
+                above: answer.above.map(|above| !above),
+                ..*answer
             })
             .collect();
-        let (up, down) = (Posterior::of(3, &said), Posterior::of(3, &fallen));
+        let (up, down) = (Posterior::of(3, &rising), Posterior::of(3, &falling));
         for (one, other) in up.steps.iter().zip(&down.steps) {
             assert!((one - other).abs() < 1e-12);
         }
-        assert_eq!(up.says_to(said[0]), down.says_to(fallen[0]));
+        assert_eq!(up.says_to(rising[0]), down.says_to(falling[0]));
     }
 }

@@ -1,7 +1,7 @@
-//! Power: what a plan would find, how often and after how many blocks, before a night is spent on it.
+//! Power: what a plan would find, how often and after how many blocks, before machine time is spent on it.
 //!
-//! One simulated run is of one workload, from the first block to the block after which all arms are decided, on a machine of
-//! `noise_models`. Only primary metrics are simulated, because a run stops on them.
+//! A simulated run has one workload, on a machine of `noise_models`, and ends at the block after which all arms are
+//! decided. Only primary metrics are simulated, because a run stops on them.
 
 use plan::Design;
 use record::metric::Direction;
@@ -10,31 +10,31 @@ use record::verdict::Verdict;
 use crate::noise_models::{Noise, sides};
 use crate::rule::{Series, decide_primary};
 
-/// What is simulated.
+/// Parameters of a simulated run.
 #[derive(Debug, Clone)]
 pub struct Terms {
     /// The machine.
     pub noise: Noise,
-    /// By what share each arm beside the baseline is better, above -1.
+    /// Share by which each arm beside the baseline is better, above -1.
     pub effects: Vec<f64>,
-    /// The plan's, its seed aside.
+    /// The plan's design; its seed is replaced.
     pub design: Design,
 }
 
-/// How one simulated run ended.
+/// Result of one simulated run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ending {
     /// The verdict on each arm, in the order of the effects.
     pub verdicts: Vec<Verdict>,
-    /// Blocks until all arms were decided, or could not be any more.
+    /// Number of blocks until all arms were decided, or could not be any more.
     pub blocks: u32,
 }
 
-/// One simulated run. The same seed gives the same ending, and the same noise whatever the effects.
+/// Simulates one run. The same seed gives the same result, and the same noise whatever the effects.
 pub fn simulate(terms: &Terms, seed: u64) -> Ending {
     let design = Design {
         seed,
-        // Simulated coins are all free: none is drawn again.
+        // Simulated orders are drawn without restriction.
         arms: 0,
         ..terms.design.clone()
     };
@@ -44,7 +44,7 @@ pub fn simulate(terms: &Terms, seed: u64) -> Ending {
             pairs,
             direction: Direction::Higher,
         };
-        // Every workload measures several metrics, so the primary one has its share of the error rate alone.
+        // Workloads measure several metrics, so the primary one has only its share of the error rate.
         let decided = decide_primary(series, &design, &format!("rehearsal\n{arm}"));
         decided.expect("values are above zero")
     };

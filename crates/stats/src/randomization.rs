@@ -1,43 +1,42 @@
-//! Randomization: in which order a block's two trials ran, and all the orders in which they might have run.
+//! Randomization: the order of a block's two trials, and all orders that could have been drawn.
 //!
-//! Under "no difference" the order is all that was random, so flipping the signs of the blocks' scores as the design might
-//! have drawn them gives the null distribution (Fisher 1935): whatever a machine does to its trials, a verdict is wrong as
-//! often as the error rate says.
+//! Under "no difference" only the order was random. Flipping the signs of the blocks' scores as the design could have
+//! drawn them therefore gives the null distribution (Fisher 1935), whatever a machine does to its trials.
 
 use std::sync::Arc;
 
 use crate::design::keyed;
 
-/// Rows that are resampled where there are too many for all of them, if the error rate is not so low that it needs more.
+/// Number of resampled rows, unless a low error rate needs more.
 const ROWS: usize = 20_000;
 
-/// Of the rows so many at the least may cross at an error rate, as far as memory goes.
+/// At least this many rows must be able to cross at an error rate, as far as memory permits.
 const FEWEST_CROSSING: f64 = 4.0;
 
-/// The most rows: one of a million is as rare as an error rate can be.
+/// Most rows: one in a million is the lowest useful error rate.
 const MOST_ROWS: usize = 1_000_000;
 
-/// The most memory that rows beyond `ROWS` may take.
+/// Most memory for rows beyond `ROWS`, in bytes.
 const MOST_BYTES: usize = 1 << 27;
 
-/// Up to so many blocks all sign flips are enumerated: 2^14 of them are fewer than `ROWS`.
+/// Up to this many blocks all sign flips are enumerated: 2^14 is less than `ROWS`.
 const MOST_ENUMERATED: usize = 14;
 
-/// Rows whose sums stay in a CPU's nearest cache while all columns are added up.
+/// Rows whose sums fit into a CPU's L1 cache while all columns are added.
 const CACHED: usize = 2048;
 
-/// Columns in a byte.
+/// Columns per byte.
 const BYTE: usize = 8;
 
-/// What randomization might have given instead of what it gave.
+/// Draws from the null distribution.
 pub trait Draws {
     /// How many draws there are.
     fn rows(&self) -> usize;
 
-    /// Draws that count beside those that are here, for values of so many columns.
+    /// Draws that count in addition to the rows, for values of this many columns.
     fn uncounted(&self, columns: usize) -> usize;
 
-    /// The statistic of the values as they are.
+    /// The observed statistic of the values.
     fn seen(&self, values: &[f64]) -> f64;
 
     /// The statistic in each draw.
@@ -62,35 +61,35 @@ impl Draws for SignFlips {
     }
 }
 
-/// Draws of a group out of all trials: those of the first group come first among a row's values, then the others.
+/// Draws of a group out of all trials. In a row of values those of the first group come first.
 #[derive(Debug)]
 pub struct GroupDraws {
-    /// The places of the group that is summed as it is: the smaller one.
-    own: std::ops::Range<usize>,
-    /// Places of each draw, one after the other.
+    /// Places of the smaller group, whose values are summed.
+    summed: std::ops::Range<usize>,
+    /// Places of all draws, concatenated.
     places: Vec<u16>,
-    /// Whether all draws that there are are here.
+    /// Whether the draws are all possible ones.
     is_enumerated: bool,
 }
 
 impl GroupDraws {
-    /// Draws of groups of these sizes, fixed by `key`: so many that `error_rate` can be told. Both have a trial at least.
+    /// Draws groups of these sizes, fixed by `key`, enough to resolve `error_rate`. Both sizes are at least 1.
     pub fn draw(key: &str, sizes: [usize; 2], error_rate: f64) -> Self {
         let all = sizes[0] + sizes[1];
-        let own = if sizes[0] <= sizes[1] {
+        let summed = if sizes[0] <= sizes[1] {
             0..sizes[0]
         } else {
             sizes[0]..all
         };
-        let rows = resampled(own.len() * size_of::<u16>(), error_rate);
+        let rows = resampled(summed.len() * size_of::<u16>(), error_rate);
         let is_enumerated = ways(sizes[0], sizes[1]) <= rows as f64;
         let places = if is_enumerated {
-            every_group(all, own.len())
+            every_group(all, summed.len())
         } else {
-            some_groups(key, all, (rows, own.len()))
+            some_groups(key, all, rows, summed.len())
         };
         Self {
-            own,
+            summed,
             places,
             is_enumerated,
         }
@@ -98,15 +97,15 @@ impl GroupDraws {
 
     /// The smallest p-value that groups of these sizes can have.
     pub fn least_p_value(sizes: [usize; 2]) -> f64 {
-        // Where both are of one size, the other half is as far from the mean.
-        let as_far = if sizes[0] == sizes[1] { 2.0 } else { 1.0 };
-        as_far / ways(sizes[0], sizes[1])
+        // In two groups of one size, the complement is as extreme.
+        let as_extreme = if sizes[0] == sizes[1] { 2.0 } else { 1.0 };
+        as_extreme / ways(sizes[0], sizes[1])
     }
 }
 
 impl Draws for GroupDraws {
     fn rows(&self) -> usize {
-        self.places.len() / self.own.len()
+        self.places.len() / self.summed.len()
     }
 
     fn uncounted(&self, _: usize) -> usize {
@@ -114,17 +113,17 @@ impl Draws for GroupDraws {
     }
 
     fn seen(&self, values: &[f64]) -> f64 {
-        values[self.own.clone()].iter().sum()
+        values[self.summed.clone()].iter().sum()
     }
 
     fn sums(&self, values: &[f64]) -> Vec<f64> {
-        let draws = self.places.chunks_exact(self.own.len());
+        let draws = self.places.chunks_exact(self.summed.len());
         let sum = |places: &[u16]| places.iter().map(|place| values[usize::from(*place)]).sum();
         draws.map(sum).collect()
     }
 }
 
-/// Ways of choosing which of all trials are the first group's.
+/// Number of ways to choose the first group among all trials.
 pub fn ways(first: usize, second: usize) -> f64 {
     let [small, large] = [first.min(second), first.max(second)];
     (1..=small)
@@ -133,7 +132,7 @@ pub fn ways(first: usize, second: usize) -> f64 {
         .round()
 }
 
-/// All ways to take so many places, each in rising order.
+/// All ways to choose `taken` places, each in rising order.
 fn every_group(all: usize, taken: usize) -> Vec<u16> {
     let mut places = Vec::new();
     let mut group: Vec<usize> = (0..taken).collect();
@@ -149,7 +148,8 @@ fn every_group(all: usize, taken: usize) -> Vec<u16> {
     }
 }
 
-fn some_groups(key: &str, all: usize, (rows, taken): (usize, usize)) -> Vec<u16> {
+/// Resampled choices of `taken` places, one per row.
+fn some_groups(key: &str, all: usize, rows: usize, taken: usize) -> Vec<u16> {
     let mut prng = keyed(key);
     let mut order: Vec<u16> = (0..all as u16).collect();
     let mut places = Vec::with_capacity(rows * taken);
@@ -162,34 +162,34 @@ fn some_groups(key: &str, all: usize, (rows, taken): (usize, usize)) -> Vec<u16>
     places
 }
 
-/// Rows of sign flips, one column per block; the first columns of every look are those of all later looks.
+/// Rows of sign flips with a column per block; an earlier look uses the first columns of a later one.
 #[derive(Debug, Clone)]
 pub struct SignFlips {
-    /// One byte per row for each eight columns; a set bit is a sign of -1.
+    /// Per eight columns, one byte per row; a set bit means a sign of -1.
     bytes: Arc<[Vec<u8>]>,
     rows: usize,
-    /// Of so many blocks the rows hold all sign flips there are, each as often: those that were drawn among them.
+    /// The rows contain all sign flips of this many blocks, each equally often.
     enumerated: usize,
 }
 
 impl SignFlips {
-    /// Sign flips of `blocks` blocks, fixed by `key`: so many that `error_rate` can be told.
+    /// Sign flips of `blocks` blocks, fixed by `key`, enough to resolve `error_rate`.
     pub fn draw(key: &str, blocks: usize, error_rate: f64) -> Self {
         Self::draw_extended(key, blocks, (blocks, blocks), error_rate)
     }
 
-    /// The same for the first `blocks` of a run that was to have `planned` blocks at the most and may have `most`: its first `planned` columns
-    /// say what they said before, so that no look of the plan's comes out otherwise.
+    /// Like `draw` for a run that was planned with `planned` blocks and may have `most`. Its first `planned` columns are
+    /// those of the plan, so that no look of the plan changes.
     pub fn draw_extended(
         key: &str,
         blocks: usize,
         (planned, most): (usize, usize),
         error_rate: f64,
     ) -> Self {
-        // A run directory may hold more blocks than it may have; no look reaches beyond those.
+        // A run directory may hold more blocks than allowed; no look uses them.
         let blocks = blocks.min(most);
         let enumerated = enumerated(planned);
-        let rows = rows((planned, most), error_rate);
+        let rows = rows(planned, most, error_rate);
         let column = |byte| match enumerated.saturating_sub(byte * BYTE) {
             0 => drawn(key, byte, rows),
             left if BYTE <= left || planned == most => counted(byte, rows),
@@ -207,8 +207,8 @@ impl SignFlips {
         }
     }
 
-    /// Rows that count beside those that are here, at `blocks` blocks: the order that was drawn is one of all orders,
-    /// whether it is among the rows or not (Phipson and Smyth 2010).
+    /// Rows that count in addition, at `blocks` blocks. The drawn order is one of all orders, whether it is among
+    /// the rows or not (Phipson and Smyth 2010).
     pub fn uncounted(&self, blocks: usize) -> usize {
         usize::from(self.enumerated < blocks)
     }
@@ -218,15 +218,15 @@ impl SignFlips {
         self.rows
     }
 
-    /// The sum of `scores` in each row, every score taken with the row's sign.
+    /// The sum of `scores` in each row, with the row's signs.
     ///
-    /// Eight scores have 256 sums, which are worked out once; a row then costs one look-up for eight blocks. Four columns at a time are
-    /// added to a row, so that its sum is read and written more rarely.
+    /// Eight scores have 256 sums, which are tabulated once; a row then needs one look-up per eight blocks. Four tables
+    /// are added at a time, so that a row's sum is read and written less often.
     pub fn sums(&self, scores: &[f64]) -> Vec<f64> {
         let tables: Vec<_> = scores.chunks(BYTE).map(table).collect();
         let mut sums = vec![0.0; self.rows];
-        for (few, sums) in sums.chunks_mut(CACHED).enumerate() {
-            let first = few * CACHED;
+        for (chunk, sums) in sums.chunks_mut(CACHED).enumerate() {
+            let first = chunk * CACHED;
             let rows = first..first + sums.len();
             for (tables, columns) in tables.chunks(4).zip(self.bytes.chunks(4)) {
                 if let ([a, b, c, d], [w, x, y, z]) = (tables, columns) {
@@ -252,12 +252,12 @@ impl SignFlips {
     }
 }
 
-/// The signs of eight blocks where all sign flips are enumerated, a byte for each row.
+/// Enumerated signs of eight blocks, a byte per row.
 fn counted(byte: usize, rows: usize) -> Vec<u8> {
     (0..rows).map(|row| (row >> (byte * BYTE)) as u8).collect()
 }
 
-/// The same where they are drawn at random.
+/// Random signs of eight blocks, a byte per row.
 fn drawn(key: &str, byte: usize, rows: usize) -> Vec<u8> {
     let mut prng = keyed(&format!("{key}\n{byte}"));
     let mut signs = Vec::with_capacity(rows + BYTE);
@@ -268,7 +268,7 @@ fn drawn(key: &str, byte: usize, rows: usize) -> Vec<u8> {
     signs
 }
 
-/// Of how many blocks all sign flips are among the rows.
+/// Number of blocks whose sign flips are all among the rows.
 fn enumerated(planned: usize) -> usize {
     if planned <= MOST_ENUMERATED {
         planned
@@ -277,9 +277,9 @@ fn enumerated(planned: usize) -> usize {
     }
 }
 
-/// The rows for a run that was to have `planned` blocks and may have `most`, at an error rate. Where they are resampled, `most` does not
-/// count, so that they stay those of the plan.
-fn rows((planned, most): (usize, usize), error_rate: f64) -> usize {
+/// Number of rows for a run planned with `planned` blocks that may have `most`. If they are resampled, `most` has no
+/// influence, so that they stay those of the plan.
+fn rows(planned: usize, most: usize, error_rate: f64) -> usize {
     let columns = enumerated(planned);
     if columns > 0 && planned == most {
         return 1 << columns;
@@ -288,24 +288,24 @@ fn rows((planned, most): (usize, usize), error_rate: f64) -> usize {
     rows.div_ceil(1 << columns) << columns
 }
 
-/// How many rows of so many bytes an error rate needs.
+/// Number of rows of `bytes` bytes that an error rate needs.
 pub fn resampled(bytes: usize, error_rate: f64) -> usize {
     let affordable = (MOST_BYTES / bytes.max(1)).clamp(ROWS, MOST_ROWS);
     ((FEWEST_CROSSING / error_rate) as usize).clamp(ROWS, affordable)
 }
 
-/// The smallest p-value that is to be expected of so many blocks, when all signs are alike.
+/// The smallest expected p-value of this many blocks, when all signs agree.
 pub fn least_p_value(blocks: usize, (planned, most): (usize, usize), error_rate: f64) -> f64 {
-    let alike = (1.0 - blocks as f64).exp2();
+    let agreeing = (1.0 - blocks as f64).exp2();
     if blocks <= enumerated(planned) {
-        alike
+        agreeing
     } else {
-        // The order that was drawn counts beside the rows.
-        alike + 1.0 / rows((planned, most), error_rate) as f64
+        // The drawn order counts in addition to the rows.
+        agreeing + 1.0 / rows(planned, most, error_rate) as f64
     }
 }
 
-/// The sums of up to eight scores with all signs that they may have.
+/// The sums of up to eight scores with all combinations of signs.
 fn table(scores: &[f64]) -> [f64; 256] {
     let signed = |signs: usize, (column, score): (usize, &f64)| {
         if signs >> column & 1 == 0 {
@@ -325,7 +325,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_whole_group_holds_every_way_once() {
+    fn enumerated_flips_contain_each_combination_once() {
         let sums = SignFlips::draw("any", 3, 0.05).sums(&[1.0, 2.0, 4.0]);
         let mut sums: Vec<i32> = sums.iter().map(|sum| *sum as i32).collect();
         sums.sort_unstable();
@@ -342,7 +342,9 @@ mod tests {
         assert_eq!((few.rows(), more.rows()), (16, 20_000));
         let count = |flips: &SignFlips, sum: f64| {
             let sums = flips.sums(&scores);
-            sums.iter().filter(|one| (**one - sum).abs() < 1e-9).count()
+            sums.iter()
+                .filter(|other| (**other - sum).abs() < 1e-9)
+                .count()
         };
         for sum in [-15.0, -1.0, 15.0] {
             assert_eq!((count(&few, sum), count(&more, sum)), (1, 1250));
@@ -350,7 +352,7 @@ mod tests {
         assert_eq!((more.uncounted(4), more.uncounted(5)), (0, 1));
         // The signs beyond the plan's are fair ones: 10,000 of either side are expected, give or take 70.
         let fifth = more.sums(&[0.0, 0.0, 0.0, 0.0, 1.0]);
-        let up = fifth.iter().filter(|one| **one > 0.0).count();
+        let up = fifth.iter().filter(|sum| **sum > 0.0).count();
         assert!((9500..=10_500).contains(&up), "{up}");
     }
 

@@ -1,18 +1,18 @@
-//! The rule R*: what may be said of an arm, given its blocks with the baseline.
+//! The decision rule R*: the verdict on an arm, from its blocks with the baseline.
 //!
 //! ```text
 //! pairs -> contrasts -> looks (how much error to spend) -> sequential test -> decision
 //!                                                       -> estimate, interval, noise, order effect
 //! ```
-//! - The primary metric of a workload has half of the plan's error rate, all other metrics share the other half; a
-//!   metric that is alone has all of it. "Equivalent" is a claim of its own and may be wrong as often as the plan says.
-//! - The interval is valid however often was looked. That of the primary metric excludes "no difference" just when
-//!   the metric is better or worse; those of other metrics hold each by itself. An equivalent metric has the interval of
-//!   its own claim instead, which lies within the margin and needs fewer blocks.
-//! - The error rate is one workload's and one arm's. A plan of many has as many chances to be wrong.
+//! - The primary metric of a workload has half of the plan's error rate; all other metrics share the other half. A single
+//!   metric has all of it. "Equivalent" is a separate claim with the plan's error rate.
+//! - The interval is valid at every look. That of the primary metric excludes "no difference" exactly when the metric is
+//!   better or worse; those of other metrics hold individually. An equivalent metric has the interval of the equivalence
+//!   claim instead, which lies within the margin and needs fewer blocks.
+//! - The error rate applies per workload and arm. A plan with many of them has as many chances of a wrong verdict.
 //!
-//! What it assumes: the order in a block was drawn at random. What it does not do: heed the slow trial among ten;
-//! those are `outliers`.
+//! The rule assumes that the order in a block was drawn at random. It ignores a slow trial among ten;
+//! `outliers` finds those.
 
 use plan::{Design, MOST_BLOCKS};
 use record::metric::Direction;
@@ -31,7 +31,7 @@ use crate::sequential_test::{
 /// The rule's name in a judgement.
 pub const NAME: &str = "r-star";
 
-/// Above this many blocks, looks of a run that goes on leave out the interval, which takes seconds. The decision is the same.
+/// Above this many blocks, interim looks skip the interval, which takes seconds; the decision is the same.
 pub const MOST_WITH_INTERVAL: usize = 200;
 
 /// One metric of one arm, block by block.
@@ -39,12 +39,12 @@ pub const MOST_WITH_INTERVAL: usize = 200;
 pub struct Series<'s> {
     /// Baseline and arm in each block.
     pub pairs: &'s [Pair],
-    /// Which way is better.
+    /// Which direction is better.
     pub direction: Direction,
 }
 
 impl<'s> Series<'s> {
-    /// Its first blocks.
+    /// The first blocks of the series.
     #[must_use]
     pub fn first(&self, blocks: usize) -> Series<'s> {
         Series {
@@ -54,37 +54,37 @@ impl<'s> Series<'s> {
     }
 }
 
-/// What the rule says of one metric of one arm.
+/// The result of the rule for one metric of one arm.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Finding {
     /// The verdict.
     pub verdict: Verdict,
     /// Blocks after which it was reached.
     pub decided_at: Option<u32>,
-    /// Arm over baseline, typical over blocks; `None` where figures are zero.
+    /// Arm over baseline, typical over blocks; `None` if some figures are zero.
     pub ratio: Option<f64>,
-    /// The ratio's interval at the error rate of "better" and "worse"; `None` while every ratio fits.
+    /// The ratio's interval at the error rate of "better" and "worse"; `None` while no ratio can be excluded.
     pub interval: Option<(f64, f64)>,
-    /// The ratio's interval that "equivalent" stands on: at that claim's own error rate, and within the margin.
+    /// The ratio's interval behind "equivalent": at that claim's error rate, and within the margin.
     pub equal_interval: Option<(f64, f64)>,
-    /// The difference in the metric's unit with the interval of its verdict, where some figures are zero.
+    /// The difference in the metric's unit with the interval of its verdict, if some figures are zero.
     pub difference: Option<Shift>,
-    /// Scale of the contrasts of a block around the estimate: paired log-ratios, where there are ratios.
+    /// Scale of a block's contrast around the estimate (paired log-ratios, if there are ratios).
     pub noise: Option<f64>,
-    /// What being second in a block does to a trial, as a share.
+    /// Effect of running second in a block, as a share.
     pub order_effect: Option<f64>,
-    /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
+    /// Share of the plan's error rate spent so far; above 1 if the run was given more blocks than the plan's.
     pub spent: f64,
-    /// Blocks more that would settle an undecided one; `None` where it is not undecided, or nothing would.
+    /// Further blocks that would settle an undecided metric; `None` if it is decided, or no number would.
     pub more: Option<u32>,
-    /// Level of the interval that belongs to the verdict, a fraction; it holds at every look. `None` without an interval.
+    /// Confidence level of the verdict's interval, a fraction, valid at every look; `None` without an interval.
     pub confidence: Option<f64>,
-    /// Why.
+    /// Reason of the verdict.
     pub reason: Reason,
 }
 
 impl Finding {
-    fn silent(reason: Reason) -> Self {
+    fn undecided(reason: Reason) -> Self {
         Self {
             verdict: Verdict::Undecided,
             decided_at: None,
@@ -101,7 +101,7 @@ impl Finding {
         }
     }
 
-    /// The interval that belongs to the verdict.
+    /// The interval of the verdict.
     pub fn shown_interval(&self) -> Option<(f64, f64)> {
         match self.verdict {
             Verdict::Equivalent => self.equal_interval,
@@ -111,18 +111,18 @@ impl Finding {
 }
 
 /// Decides on the metrics of one workload and arm; the first is the primary one. `key` names them, so that each
-/// comparison has sign flips of its own.
+/// comparison has different sign flips.
 pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding> {
     let Some((primary, secondary)) = series.split_first() else {
         return Vec::new();
     };
     let setup = TestSetup::new(primary.pairs, design, key, !secondary.is_empty());
-    let mut findings = find_family(&[*primary], design, (&setup, Ends::Searched));
-    findings.extend(find_family(secondary, design, (&setup, Ends::Searched)));
+    let mut findings = find_family(&[*primary], design, &setup, Ends::Searched);
+    findings.extend(find_family(secondary, design, &setup, Ends::Searched));
     findings
 }
 
-/// What `decide` says of a primary metric while its run goes on; above `MOST_WITH_INTERVAL` blocks without the interval.
+/// Like `decide` for a primary metric during its run; above `MOST_WITH_INTERVAL` blocks without the interval.
 pub fn decide_at_look(
     primary: Series<'_>,
     design: &Design,
@@ -135,11 +135,11 @@ pub fn decide_at_look(
     } else {
         Ends::LeftOut
     };
-    find_family(&[primary], design, (&setup, ends)).remove(0)
+    find_family(&[primary], design, &setup, ends).remove(0)
 }
 
-/// The verdict on a primary metric that has others beside it, and the blocks after which its run needs no more; without the
-/// estimate and the interval, which cost most of the time.
+/// The verdict on a primary metric beside others, and the number of blocks after which its run may stop. It skips the
+/// estimate and the interval, which take most of the time.
 pub fn decide_primary(series: Series<'_>, design: &Design, key: &str) -> Option<(Verdict, u32)> {
     let contrasts = Contrasts::of(series.pairs, series.direction, design.margin)?;
     let setup = TestSetup::new(series.pairs, design, key, true);
@@ -150,7 +150,7 @@ pub fn decide_primary(series: Series<'_>, design: &Design, key: &str) -> Option<
     Some((verdict, blocks as u32))
 }
 
-/// The verdict on a primary metric as a function of the margin, with the looks and the sign flips of its run.
+/// The verdict on a primary metric as a function of the margin, with the looks and sign flips of its run.
 pub fn by_margin(
     series: Series<'_>,
     design: &Design,
@@ -161,7 +161,7 @@ pub fn by_margin(
     move |margin| verdict(series, margin, &setup)
 }
 
-/// The verdict of a design's own margin, with sign flips that were drawn before.
+/// The verdict at the design's margin, with sign flips that were drawn before.
 pub fn with_flips(
     series: Series<'_>,
     design: &Design,
@@ -178,15 +178,15 @@ fn verdict(series: Series<'_>, margin: f64, setup: &TestSetup) -> Option<Verdict
     Some(decision.map_or(Verdict::Undecided, |decision| decision.verdict))
 }
 
-/// The ratio of arm to baseline, typical over blocks; `None` where figures are zero.
+/// The ratio of arm to baseline, typical over blocks; `None` if some figures are zero.
 pub fn typical_ratio(series: Series<'_>) -> Option<f64> {
     let contrasts = Contrasts::of(series.pairs, series.direction, 0.0)?;
     let typical = typical(&contrasts.values, &second(series.pairs));
     (contrasts.kind == Kind::Ratio).then(|| contrasts.shown(typical.shift))
 }
 
-/// The decisions on the metrics of a run that stops on its primary one; without estimates and intervals, which cost most of
-/// the time. The first metric is the primary one, as for `decide`.
+/// The decisions on the metrics of a run that stops on its primary one, which is the first. It skips estimates and
+/// intervals, which take most of the time.
 pub fn decisions_at_stop(
     series: &[Series<'_>],
     design: &Design,
@@ -197,34 +197,37 @@ pub fn decisions_at_stop(
     };
     let has_secondary = !secondary.is_empty();
     let setup = TestSetup::new(primary.pairs, design, key, has_secondary);
-    let (_, of_primary) = test_family(&[*primary], design, &setup).remove(0);
-    let stop = of_primary.map_or(primary.pairs.len(), |decision| decision.at_block);
+    let (_, primary_decision) = test_family(&[*primary], design, &setup).remove(0);
+    let stop = primary_decision.map_or(primary.pairs.len(), |decision| decision.at_block);
     let setup = TestSetup::new(primary.first(stop).pairs, design, key, has_secondary);
-    let secondary: Vec<Series<'_>> = secondary.iter().map(|one| one.first(stop)).collect();
-    let mut decisions = vec![of_primary];
+    let secondary: Vec<Series<'_>> = secondary.iter().map(|series| series.first(stop)).collect();
+    let mut decisions = vec![primary_decision];
     for (_, decision) in test_family(&secondary, design, &setup) {
         decisions.push(decision);
     }
     decisions
 }
 
-/// The primary metric alone after each of some numbers of blocks, for the picture of the estimate after each block.
+/// Estimates of the primary metric after each of some numbers of blocks, for the chart of the estimate over blocks.
 pub fn estimate_history(
     series: Series<'_>,
     design: &Design,
     key: &str,
     has_secondary: bool,
 ) -> Vec<Estimate> {
-    const MOST: usize = 12;
+    const MAX_ESTIMATES: usize = 12;
     let first = design.min_blocks.max(2) as usize;
     let last = series.pairs.len();
-    let stride = (last + 1).saturating_sub(first).div_ceil(MOST).max(1);
+    let stride = (last + 1)
+        .saturating_sub(first)
+        .div_ceil(MAX_ESTIMATES)
+        .max(1);
     let mut history = Vec::new();
-    // Backwards, so that the last block is always among them.
+    // Backwards, so that the last block is always included.
     for blocks in (first..=last).rev().step_by(stride) {
         let so_far = series.first(blocks);
         let setup = TestSetup::new(so_far.pairs, design, key, has_secondary);
-        let finding = find_family(&[so_far], design, (&setup, Ends::Searched)).remove(0);
+        let finding = find_family(&[so_far], design, &setup, Ends::Searched).remove(0);
         if let (Some(ratio), Some((low, high))) = (finding.ratio, finding.interval) {
             history.push(Estimate {
                 blocks: blocks as u32,
@@ -239,33 +242,34 @@ pub fn estimate_history(
     history
 }
 
-/// Whether the ends of the interval are searched for, which costs most of the time.
+/// Whether the ends of the interval are searched for, which takes most of the time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ends {
     Searched,
     LeftOut,
 }
 
-/// The contrasts of a metric, or what is said where there are none.
+/// The contrasts of a metric, or the finding if there are none.
 type Checked = Result<Contrasts, Box<Finding>>;
 
 /// Decides on metrics that share one error rate.
 fn find_family(
     series: &[Series<'_>],
     design: &Design,
-    (setup, ends): (&TestSetup, Ends),
+    setup: &TestSetup,
+    ends: Ends,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (checked, decision) in test_family(series, design, setup) {
         findings.push(match checked {
-            Ok(contrasts) => find(&contrasts, decision, design, (setup, ends)),
+            Ok(contrasts) => find(&contrasts, decision, design, setup, ends),
             Err(finding) => *finding,
         });
     }
     findings
 }
 
-/// The contrasts of metrics that share one error rate, or why there are none, and the decision on each.
+/// The contrasts of metrics that share one error rate, or the finding if there are none, and the decision on each.
 fn test_family(
     series: &[Series<'_>],
     design: &Design,
@@ -273,83 +277,81 @@ fn test_family(
 ) -> Vec<(Checked, Option<Decision>)> {
     let checked: Vec<Checked> = series
         .iter()
-        .map(|each| check(each, setup, design))
+        .map(|series| check(series, setup, design))
         .collect();
     let contrasts: Vec<&Contrasts> = checked
         .iter()
-        .filter_map(|each| each.as_ref().ok())
+        .filter_map(|metric| metric.as_ref().ok())
         .collect();
     let mut decisions = sequential_test(&contrasts, setup).into_iter();
     let mut tested = Vec::new();
-    for each in checked {
-        let decision = match each {
+    for metric in checked {
+        let decision = match metric {
             Ok(_) => decisions.next().expect("each metric is tested"),
             Err(_) => None,
         };
-        tested.push((each, decision));
+        tested.push((metric, decision));
     }
     tested
 }
 
-/// The contrasts of a metric, or why there are none.
+/// The contrasts of a metric, or the finding if there are none.
 fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     let pairs = series.pairs;
-    let silent = |reason: Reason| Err(Box::new(Finding::silent(reason)));
+    let undecided = |reason: Reason| Err(Box::new(Finding::undecided(reason)));
     if pairs.is_empty() {
-        return silent(Reason::NoPairs);
+        return undecided(Reason::NoPairs);
     }
     let is_bad = |pair: &&Pair| !(pair.baseline.is_finite() && pair.arm.is_finite());
     if let Some(pair) = pairs.iter().find(is_bad) {
-        return silent(Reason::NotANumber { block: pair.block });
+        return undecided(Reason::NotANumber { block: pair.block });
     }
     if pairs.len() != setup.second.len() {
-        return silent(Reason::MissingInSomeBlocks);
+        return undecided(Reason::MissingInSomeBlocks);
     }
     Contrasts::of(pairs, series.direction, design.margin).ok_or_else(|| {
-        let enough = pairs.len() >= design.min_blocks as usize;
+        let is_enough = pairs.len() >= design.min_blocks as usize;
         Box::new(Finding {
-            verdict: if enough {
+            verdict: if is_enough {
                 Verdict::Equivalent
             } else {
                 Verdict::Undecided
             },
-            ..Finding::silent(Reason::AllZero)
+            ..Finding::undecided(Reason::AllZero)
         })
     })
 }
 
-/// The estimate and the interval of a metric beside its decision. The first decision stands; where the blocks that followed for another
-/// arm's sake lead the estimate away from it, what is told are the blocks that it stands on.
+/// The estimate and the interval of a metric, with its decision. The first decision stands. If later blocks, run for
+/// another arm, lead the estimate away from it, the finding uses the blocks up to the decision.
 fn find(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,
-    (setup, ends): (&TestSetup, Ends),
+    setup: &TestSetup,
+    ends: Ends,
 ) -> Finding {
     if let Some(Decision { verdict, at_block }) = decision
         && !contrasts.agree_with(verdict, &setup.second)
     {
         let so_far = setup.until(at_block);
-        return find_now(
-            &contrasts.first(at_block),
-            decision,
-            design,
-            (&so_far, ends),
-        );
+        let contrasts = contrasts.first(at_block);
+        return find_now(&contrasts, decision, design, &so_far, ends);
     }
-    find_now(contrasts, decision, design, (setup, ends))
+    find_now(contrasts, decision, design, setup, ends)
 }
 
 fn find_now(
     contrasts: &Contrasts,
     decision: Option<Decision>,
     design: &Design,
-    (setup, ends): (&TestSetup, Ends),
+    setup: &TestSetup,
+    ends: Ends,
 ) -> Finding {
     let typical = typical(&contrasts.values, &setup.second);
     let centre = typical.shift;
     let verdict = decision.map_or(Verdict::Undecided, |decision| decision.verdict);
-    let shown = match ends {
+    let interval = match ends {
         Ends::Searched => interval(contrasts, centre, setup),
         Ends::LeftOut => None,
     };
@@ -359,7 +361,8 @@ fn find_now(
         }
         (Verdict::Better | Verdict::Worse | Verdict::Undecided, _) | (_, Ends::LeftOut) => None,
     };
-    let [shown, equal] = [shown, equal].map(|its| its.map(|its| contrasts.shown_interval(its)));
+    let [interval, equal] =
+        [interval, equal].map(|ends| ends.map(|ends| contrasts.shown_interval(ends)));
     let is_ratio = contrasts.kind == Kind::Ratio;
     let blocks = contrasts.values.len() as u32;
     let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;
@@ -368,26 +371,26 @@ fn find_now(
         verdict,
         decided_at: decision.map(|decision| decision.at_block as u32),
         ratio: is_ratio.then(|| contrasts.shown(centre)),
-        interval: shown.filter(|_| is_ratio),
+        interval: interval.filter(|_| is_ratio),
         equal_interval: equal.filter(|_| is_ratio),
         difference: (!is_ratio).then(|| {
-            let its = equal.or(shown);
+            let ends = equal.or(interval);
             Shift {
                 typical: contrasts.shown(centre),
-                low: its.map(|(low, _)| low),
-                high: its.map(|(_, high)| high),
+                low: ends.map(|(low, _)| low),
+                high: ends.map(|(_, high)| high),
             }
         }),
         noise: Some(scale(&typical.rest)),
         order_effect: Some(typical.order_effect.exp_m1()),
         spent: setup.looks.last().map_or(0.0, |look| look.spent) / design.drawn_share(),
         more: outlook.and_then(|outlook| outlook.more(blocks)),
-        confidence: equal.or(shown).map(|_| setup.confidence(verdict)),
+        confidence: equal.or(interval).map(|_| setup.confidence(verdict)),
         reason: explain(decision, outlook, design, setup),
     }
 }
 
-/// Why a metric is decided, or why not; the `outlook` is that of one that is undecided after its first test.
+/// The reason of a verdict; `outlook` is that of a metric that is undecided after its first test.
 fn explain(
     decision: Option<Decision>,
     outlook: Option<Outlook>,
@@ -425,15 +428,15 @@ fn explain(
     }
 }
 
-/// Metrics that need more blocks than this are said to need too many, however many that is.
-const MOST_WORTH_TELLING: u32 = 5000;
+/// Metrics that need more blocks than this are reported to need too many.
+const MOST_REPORTED: u32 = 5000;
 
-/// What would settle a metric at its noise so far.
+/// What would settle a metric, given its noise so far.
 fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetup) -> Outlook {
     let around = less(&contrasts.values, centre);
     let noise = scale(&around).max(planning_scale(&around));
     let so_far = contrasts.values.len() as u32;
-    // As if it might have any number of blocks: those beyond the plan's spend a little more.
+    // Assumes no limit of blocks: those beyond the plan's spend a little more.
     let endless = Design {
         more_blocks: MOST_BLOCKS,
         ..design.clone()
@@ -445,7 +448,7 @@ fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetu
     let most = design.most_blocks();
     if blocks <= most {
         Outlook::Within { blocks }
-    } else if blocks < MOST_WORTH_TELLING {
+    } else if blocks < MOST_REPORTED {
         Outlook::Beyond { blocks, most }
     } else {
         Outlook::Never
@@ -558,16 +561,16 @@ mod tests {
     }
 
     #[test]
-    fn blocks_that_lead_away_from_a_verdict_are_not_what_it_is_told_with() {
+    fn later_blocks_that_lead_away_from_a_verdict_do_not_change_its_estimate() {
         for ratio in [1.05, 1.0 / 1.05] {
             let first = around(ratio, 0.002, 10);
             let turned = [first.clone(), around(1.0 / ratio, 0.002, 20)].concat();
-            let told = [first, turned].map(|blocks| {
+            let directions = [first, turned].map(|blocks| {
                 let finding = alone(&pairs(&blocks), Direction::Higher, &DESIGN);
                 assert_eq!(finding.decided_at, Some(8));
                 (finding.verdict, finding.ratio.unwrap() > 1.0)
             });
-            assert_eq!(told[0], told[1]);
+            assert_eq!(directions[0], directions[1]);
         }
     }
 

@@ -1,55 +1,57 @@
-//! Scores: what one block says, however wild the block.
+//! Robust scores: each block has bounded influence, however extreme it is.
 //!
 //! ```text
 //! scale        s = 1.4826 median |x|                                  Hampel 1974
 //! score        psi(u) = u (1 - (u / 4.685)^2)^2 within 4.685, else 0  Tukey's biweight: Beaton and Tukey 1974
 //! order effect k = the 20 %-trimmed mean of second minus first        Tukey and McLaughlin 1963
-//! estimate     the shift that leaves scores that add up to nothing    Hodges and Lehmann 1963
+//! estimate     the shift at which the scores sum to zero              Hodges and Lehmann 1963
 //! ```
-//! Everything here is a function of sizes, or of which trial came second, never of which arm it was.
+//! Everything here depends on sizes, or on which trial came second, never on which arm it was.
 
 use crate::average::{less, median};
 use crate::looks::is_one_way;
 
-/// Beyond so many scales a block says nothing.
-const REACH: f64 = 4.685;
+/// Beyond this many scales a block has no influence.
+const MAX_SCALES: f64 = 4.685;
 
-/// Turns a median absolute deviation of normal values into their standard deviation.
-const NORMAL: f64 = 1.4826;
+/// Converts a median absolute deviation of normal values to their standard deviation.
+const MAD_TO_DEVIATION: f64 = 1.4826;
 
-/// Share of blocks that is cut off at either end before the order effect is averaged.
+/// Share of blocks trimmed at each end before the order effect is averaged.
 const TRIM: f64 = 0.2;
 
-/// Sizes that scatter by less than this share of their median repeat.
-const REPEATS: f64 = 0.25;
+/// Sizes whose spread is less than this share of their median count as repeated.
+const MAX_REPEAT_SPREAD: f64 = 0.25;
 
-/// Fewer blocks say nothing of slots.
-const FEW: usize = 5;
+/// With fewer blocks the order effect cannot be estimated.
+const MIN_BLOCKS_FOR_ORDER: usize = 5;
 
-/// Places between the lowest and the highest block at which a typical shift is looked for: many of few blocks, whose scores may add up
-/// to nothing at several shifts.
-const MOST_PLACES: usize = 160;
-const FEWEST_PLACES: usize = 24;
-const PLACES_OF_ALL_BLOCKS: usize = 4096;
+/// Grid points between the lowest and the highest block at which a typical shift is searched for. Few blocks get
+/// many, because their scores may sum to zero at several shifts.
+const MAX_GRID: usize = 160;
+const MIN_GRID: usize = 24;
+const GRID_TIMES_BLOCKS: usize = 4096;
 
-/// Halvings of the distance between two places.
+/// Bisection steps between two grid points.
 const HALVINGS: u32 = 22;
 
 /// A difference smaller than this is a rounding error.
 const TINY: f64 = 1e-12;
 
-/// The typical size of values around zero.
+/// The robust scale of values around zero.
 pub fn scale(x: &[f64]) -> f64 {
     let sizes: Vec<f64> = x.iter().map(|value| value.abs()).collect();
-    (NORMAL * median(&sizes)).max(TINY)
+    (MAD_TO_DEVIATION * median(&sizes)).max(TINY)
 }
 
-/// The scale that planning uses: not inflated by a large difference between the arms.
+/// The scale for planning, which a large difference between the arms does not inflate.
 pub fn planning_scale(x: &[f64]) -> f64 {
     let sizes: Vec<f64> = x.iter().map(|value| value.abs()).collect();
     let middle = median(&sizes);
     let spread: Vec<f64> = sizes.iter().map(|size| (size - middle).abs()).collect();
-    (NORMAL * middle).min(2.5 * median(&spread)).max(TINY)
+    (MAD_TO_DEVIATION * middle)
+        .min(2.5 * median(&spread))
+        .max(TINY)
 }
 
 /// The score of each value.
@@ -58,60 +60,58 @@ pub fn tukey(x: &[f64]) -> Vec<f64> {
     x.iter().map(|value| biweight(value / scale)).collect()
 }
 
-/// Tukey's biweight: 0 beyond `REACH`.
+/// Tukey's biweight: 0 beyond `MAX_SCALES`.
 pub fn biweight(u: f64) -> f64 {
-    if u.abs() < REACH {
-        u * (1.0 - (u / REACH).powi(2)).powi(2)
+    if u.abs() < MAX_SCALES {
+        u * (1.0 - (u / MAX_SCALES).powi(2)).powi(2)
     } else {
         0.0
     }
 }
 
-/// Values without the order effect, and that effect: `second[i]` is 1 where the arm ran second, else -1.
+/// Values without the order effect, and that effect; `second[i]` is 1 if the arm ran second, else -1.
 ///
-/// Where the contrasts of the slots repeat in size and not in sign, it is the arms that differ: then nothing
-/// is taken off. The trimmed mean of few such contrasts would take most of the difference for a slot's. Nor where the
-/// arm ran in one place of all blocks: then the whole difference would be taken for the slot's.
+/// No effect is removed if the contrasts of the order repeat in size but not in sign: then the arms differ, and the
+/// trimmed mean of a few such contrasts would count most of the difference as an order effect. The same applies if the
+/// arm ran in one place of all blocks, because the whole difference would count as an order effect.
 pub fn centred(x: &[f64], second: &[f64]) -> (Vec<f64>, f64) {
     let contrasts: Vec<f64> = x.iter().zip(second).map(|(x, sign)| x * sign).collect();
-    let effect = if tells_of_slots(second) && !is_of_the_arms(&contrasts) {
+    let effect = if can_estimate_order(second) && !is_arm_difference(&contrasts) {
         trimmed_mean(&contrasts)
     } else {
         0.0
     };
-    let each = contrasts.iter().zip(second);
-    (
-        each.map(|(contrast, sign)| sign * (contrast - effect))
-            .collect(),
-        effect,
-    )
+    let centred = contrasts
+        .iter()
+        .zip(second)
+        .map(|(contrast, sign)| sign * (contrast - effect));
+    (centred.collect(), effect)
 }
 
-/// What is typical of some blocks, whatever order they ran in.
+/// Estimates from some blocks, whatever their order.
 pub struct Typical {
     /// The shift of the arm.
     pub shift: f64,
-    /// What being second in a block does.
+    /// Effect of running second in a block.
     pub order_effect: f64,
-    /// What neither explains of each block.
+    /// Residual of each block.
     pub rest: Vec<f64>,
 }
 
-/// The shift that the test of no difference would refute last: where it is taken off, the scores of what is left add
-/// up to nothing, as the estimate of a test is defined (Hodges and Lehmann 1963). The order effect is that of what is
-/// left: of the contrasts as they are it would hold a part of the arm's, wherever the arm ran second more often than
-/// first, or less often.
+/// The shift that the test of no difference would reject last: without it, the scores of the residuals sum to zero,
+/// as the estimate of a test is defined (Hodges and Lehmann 1963). The order effect is estimated from the residuals,
+/// because that of the raw contrasts would contain part of the arm's effect if the arm ran second more or less often
+/// than first.
 pub fn typical(x: &[f64], second: &[f64]) -> Typical {
     let middle = hodges_lehmann(x);
-    let left = |shift: f64| centred(&less(x, shift), second);
+    let residuals = |shift: f64| centred(&less(x, shift), second);
     let spread = scale(&less(x, middle));
-    let shift = if spread <= TINY || !tells_of_slots(second) {
+    let shift = if spread <= TINY || !can_estimate_order(second) {
         middle
     } else {
-        let found = balanced(x, &|shift| left(shift).0);
-        found.unwrap_or(middle)
+        balanced(x, &|shift| residuals(shift).0).unwrap_or(middle)
     };
-    let (rest, order_effect) = left(shift);
+    let (rest, order_effect) = residuals(shift);
     Typical {
         shift,
         order_effect,
@@ -119,19 +119,19 @@ pub fn typical(x: &[f64], second: &[f64]) -> Typical {
     }
 }
 
-/// The shift that leaves scores which add up to nothing. Scores that far blocks do not have, and an order effect that is taken off or
-/// not, may do so at several shifts: of those it is the one that leaves the least.
-fn balanced(x: &[f64], left: &impl Fn(f64) -> Vec<f64>) -> Option<f64> {
-    let is_above = |shift: f64| tukey(&left(shift)).iter().sum::<f64>() > 0.0;
-    let size = |shift: f64| left(shift).iter().map(|rest| rest.abs()).sum::<f64>();
+/// The shift at which the scores of the residuals sum to zero. Distant blocks score zero and the order effect may
+/// switch on or off, so there may be several; the one with the smallest residuals is returned.
+fn balanced(x: &[f64], residuals: &impl Fn(f64) -> Vec<f64>) -> Option<f64> {
+    let is_above = |shift: f64| tukey(&residuals(shift)).iter().sum::<f64>() > 0.0;
+    let size = |shift: f64| residuals(shift).iter().map(|rest| rest.abs()).sum::<f64>();
     let low = x.iter().copied().fold(f64::INFINITY, f64::min);
     let high = x.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    let count = (PLACES_OF_ALL_BLOCKS / x.len()).clamp(FEWEST_PLACES, MOST_PLACES);
+    let count = (GRID_TIMES_BLOCKS / x.len()).clamp(MIN_GRID, MAX_GRID);
     let places = (0..=count).map(|at| low + (high - low) * at as f64 / count as f64);
     let places: Vec<(f64, bool)> = places.map(|place| (place, is_above(place))).collect();
-    let crossed = places.windows(2).filter(|two| two[0].1 && !two[1].1);
-    let crossing = |two: &[(f64, bool)]| {
-        let (mut below, mut above) = (two[0].0, two[1].0);
+    let mut best: Option<(f64, f64)> = None;
+    for pair in places.windows(2).filter(|pair| pair[0].1 && !pair[1].1) {
+        let (mut below, mut above) = (pair[0].0, pair[1].0);
         for _ in 0..HALVINGS {
             let between = f64::midpoint(below, above);
             if is_above(between) {
@@ -140,30 +140,34 @@ fn balanced(x: &[f64], left: &impl Fn(f64) -> Vec<f64>) -> Option<f64> {
                 above = between;
             }
         }
-        f64::midpoint(below, above)
-    };
-    let all = crossed.map(crossing).map(|shift| (size(shift), shift));
-    all.min_by(|one, other| one.0.total_cmp(&other.0))
-        .map(|(_, shift)| shift)
+        let shift = f64::midpoint(below, above);
+        let size = size(shift);
+        if best.is_none_or(|(smallest, _)| size.total_cmp(&smallest).is_lt()) {
+            best = Some((size, shift));
+        }
+    }
+    best.map(|(_, shift)| shift)
 }
 
-/// Whether enough blocks ran, in either order, to tell what being second does.
-fn tells_of_slots(second: &[f64]) -> bool {
-    FEW <= second.len() && !is_one_way(second)
+/// Whether there are enough blocks, in both orders, to estimate the order effect.
+fn can_estimate_order(second: &[f64]) -> bool {
+    MIN_BLOCKS_FOR_ORDER <= second.len() && !is_one_way(second)
 }
 
-fn is_of_the_arms(contrasts: &[f64]) -> bool {
+/// Whether the contrasts of the order repeat in size but not in sign, so that the arms differ.
+fn is_arm_difference(contrasts: &[f64]) -> bool {
     let sizes: Vec<f64> = contrasts.iter().map(|contrast| contrast.abs()).collect();
     let middle = median(&sizes);
     let spread: Vec<f64> = sizes.iter().map(|size| (size - middle).abs()).collect();
-    let both = contrasts.iter().any(|one| *one > 0.0) && contrasts.iter().any(|one| *one < 0.0);
-    both && median(&spread) < REPEATS * middle
+    let has_both_signs = contrasts.iter().any(|contrast| *contrast > 0.0)
+        && contrasts.iter().any(|contrast| *contrast < 0.0);
+    has_both_signs && median(&spread) < MAX_REPEAT_SPREAD * middle
 }
 
 fn trimmed_mean(values: &[f64]) -> f64 {
     let mut values = values.to_vec();
     let cut = (TRIM * values.len() as f64) as usize;
-    // Only what is kept is sorted, so that it is added up in one order.
+    // Sorted, so that the kept values are always summed in the same order.
     if cut > 0 {
         values.select_nth_unstable_by(cut, f64::total_cmp);
         let inner = &mut values[cut..];
@@ -176,8 +180,8 @@ fn trimmed_mean(values: &[f64]) -> f64 {
     kept.iter().sum::<f64>() / kept.len() as f64
 }
 
-/// The median of all means of two values, a value with itself included: Hodges and Lehmann 1963. They are not listed, because of thousands
-/// of values there are too many: the means up to a number can be counted in one go through the sorted values.
+/// The median of the means of all pairs of values, each value paired with itself too: Hodges and Lehmann 1963. The
+/// means are counted by bisection instead of listed, because thousands of values have too many.
 pub fn hodges_lehmann(x: &[f64]) -> f64 {
     let mut sorted = x.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -190,27 +194,27 @@ pub fn hodges_lehmann(x: &[f64]) -> f64 {
     }
 }
 
-/// The mean of two sorted values below which `rank` others lie: bisection over all numbers that there are between the ends.
+/// The mean of two sorted values with `rank` smaller ones, by bisection over all numbers between the ends.
 fn mean_of_rank(sorted: &[f64], rank: usize) -> f64 {
-    let (mut low, mut high) = (place(sorted[0]), place(sorted[sorted.len() - 1]));
+    let (mut low, mut high) = (ordinal(sorted[0]), ordinal(sorted[sorted.len() - 1]));
     while low < high {
         let middle = low + (high - low) / 2;
-        if rank < means_up_to(sorted, at_place(middle)) {
+        if rank < means_up_to(sorted, from_ordinal(middle)) {
             high = middle;
         } else {
             low = middle + 1;
         }
     }
-    at_place(low)
+    from_ordinal(low)
 }
 
-/// How many means of two sorted values are no larger than a value.
+/// How many means of two sorted values are at most `value`.
 fn means_up_to(sorted: &[f64], value: f64) -> usize {
     let (mut count, mut end) = (0, sorted.len());
-    for (index, one) in sorted.iter().enumerate() {
-        // The larger the one, the fewer others will do.
+    for (index, first) in sorted.iter().enumerate() {
+        // The larger the first value, the fewer partners qualify.
         while index < end
-            && f64::midpoint(*one, sorted[end - 1])
+            && f64::midpoint(*first, sorted[end - 1])
                 .total_cmp(&value)
                 .is_gt()
         {
@@ -224,14 +228,14 @@ fn means_up_to(sorted: &[f64], value: f64) -> usize {
     count
 }
 
-/// The place of a number among all numbers, in the order of `total_cmp`.
-fn place(value: f64) -> i128 {
+/// The position of a number among all numbers, in the order of `total_cmp`.
+fn ordinal(value: f64) -> i128 {
     let bits = value.to_bits().cast_signed();
     i128::from(bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed()))
 }
 
-fn at_place(place: i128) -> f64 {
-    let bits = i64::try_from(place).expect("a place between those of two numbers");
+fn from_ordinal(ordinal: i128) -> f64 {
+    let bits = i64::try_from(ordinal).expect("an ordinal between those of two numbers");
     f64::from_bits((bits ^ (((bits >> 63).cast_unsigned() >> 1).cast_signed())).cast_unsigned())
 }
 
@@ -346,16 +350,20 @@ pub(crate) mod tests {
         // Pages of a shop under two kernels, 1 to 3 % more in each block; the arm ran second in one of the six.
         let x = [0.0213, 0.0318, 0.0211, 0.0318, 0.0213, 0.0106];
         let second = [-1.0, -1.0, 1.0, -1.0, -1.0, -1.0];
-        let found = typical(&x, &second);
-        assert!((0.019..0.025).contains(&found.shift), "{}", found.shift);
-        assert!(found.order_effect.abs() < 0.003, "{}", found.order_effect);
+        let typical = typical(&x, &second);
+        assert!((0.019..0.025).contains(&typical.shift), "{}", typical.shift);
+        assert!(
+            typical.order_effect.abs() < 0.003,
+            "{}",
+            typical.order_effect
+        );
         // What came second was slower by 5 %, and the arms are alike but for 1 %.
         let second = [-1.0, 1.0, 1.0, -1.0, -1.0, 1.0];
         let slot: Vec<f64> = second.iter().map(|sign| 0.01 - 0.05 * sign).collect();
-        let found = typical(&slot, &second);
-        close(found.shift, 0.01, 6);
-        close(found.order_effect, -0.05, 6);
-        assert!(found.rest.iter().all(|rest| rest.abs() < 1e-6));
+        let typical = typical(&slot, &second);
+        close(typical.shift, 0.01, 6);
+        close(typical.order_effect, -0.05, 6);
+        assert!(typical.rest.iter().all(|rest| rest.abs() < 1e-6));
     }
 
     #[test]
@@ -369,9 +377,9 @@ pub(crate) mod tests {
         let second = [
             -1.0, 1.0, 1.0, 1.0, -1.0, -1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0,
         ];
-        let found = typical(&x, &second);
-        assert!((0.027..0.029).contains(&found.shift), "{}", found.shift);
-        assert!((-0.051..-0.047).contains(&found.order_effect));
+        let typical = typical(&x, &second);
+        assert!((0.027..0.029).contains(&typical.shift), "{}", typical.shift);
+        assert!((-0.051..-0.047).contains(&typical.order_effect));
     }
 
     #[test]

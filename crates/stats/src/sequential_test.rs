@@ -1,14 +1,14 @@
-//! A sequential randomization test of a family of metrics: at which look each is decided, and which shifts are never rejected.
+//! A sequential randomization test of a family of metrics: the look at which each is decided, and the shifts never rejected.
 //!
 //! Three null hypotheses are tested side by side: "no difference", "better by the margin", "worse by the margin".
 //! ```text
 //! better, worse   "no difference" is rejected, and the estimate lies on the same side
-//! equivalent      "better by the margin" is rejected from below and "worse by the margin" from above, and the estimate lies within it
+//! equivalent      "better by the margin" is rejected from below, "worse by the margin" from above, and the estimate lies within it
 //! ```
-//! The first verdict stands. Several metrics share their sign flips and the distribution of the largest statistic
-//! (maxT: Westfall and Young 1993), so that the family-wise error rate is what was promised.
+//! The first verdict stands. Metrics share their sign flips and the distribution of the largest statistic
+//! (maxT: Westfall and Young 1993), which controls the family-wise error rate.
 //!
-//! Looks at which no further path may cross change nothing, and are passed over.
+//! Looks at which no further path may cross are skipped, because they change nothing.
 
 use plan::Design;
 use record::verdict::{Pair, Verdict};
@@ -23,7 +23,7 @@ use crate::looks::Look;
 use crate::randomization::SignFlips;
 use crate::score::{centred, scale, tukey};
 
-/// How the interval is searched for: one test follows all looks.
+/// How the interval is searched for; one test covers all looks.
 const SEARCH: Search = Search {
     tries: 12,
     halvings: 9,
@@ -34,38 +34,38 @@ const SEARCH: Search = Search {
 pub struct TestSetup {
     /// The null distribution.
     pub flips: SignFlips,
-    /// 1 where the arm ran second in a block, else -1.
+    /// 1 if the arm ran second in a block, else -1.
     pub second: Vec<f64>,
-    /// In the order of their blocks.
+    /// Looks in the order of their blocks.
     pub looks: Vec<Look>,
     /// Probability of a wrong "better" or "worse" in the family.
     pub error_rate: f64,
     /// Probability of a wrong "equivalent" on one side.
     equivalence_error_rate: f64,
-    /// How much of either rate all looks together spend: 1, and more where a run was given more blocks than the plan's.
+    /// Share of either rate that all looks together spend: 1, or more if a run was given more blocks than planned.
     to_be_spent: f64,
 }
 
 impl TestSetup {
-    /// Looks are planned by the blocks of the primary metric, on which a run stops. Where it `has_secondary` metrics beside
+    /// Looks follow the blocks of the primary metric, on which a run stops. If it `has_secondary` metrics beside
     /// it, the primary one has half of the error rate and they have the other half.
     pub fn new(primary: &[Pair], design: &Design, key: &str, has_secondary: bool) -> Self {
         let flips = Self::flips(primary.len(), design, key);
         Self::with_flips(flips, primary, design, has_secondary)
     }
 
-    /// The sign flips of so many blocks.
+    /// The sign flips of `blocks` blocks.
     pub fn flips(blocks: usize, design: &Design, key: &str) -> SignFlips {
         SignFlips::draw_extended(
             &format!("signs\n{}\n{key}", design.seed),
             blocks,
             (design.max_blocks as usize, design.most_blocks() as usize),
-            // A primary metric with others beside it has half of it, and so have they.
+            // With secondary metrics, both halves of the family have half of the rate.
             design.error_rate / 2.0,
         )
     }
 
-    /// The same as `new` with flips that were drawn before.
+    /// Like `new`, with flips that were drawn before.
     pub fn with_flips(
         flips: SignFlips,
         primary: &[Pair],
@@ -84,12 +84,12 @@ impl TestSetup {
         }
     }
 
-    /// Paths whose sums are compared at each look.
+    /// Number of sign-flip paths compared at each look.
     pub fn rows(&self) -> usize {
         self.flips.rows()
     }
 
-    /// The same up to some look.
+    /// The setup up to the look after `blocks` blocks.
     #[must_use]
     pub fn until(&self, blocks: usize) -> Self {
         let mut so_far = self.clone();
@@ -98,7 +98,7 @@ impl TestSetup {
         so_far
     }
 
-    /// The level of the interval that belongs to a verdict, whatever the look.
+    /// Confidence level of a verdict's interval, valid at every look.
     pub fn confidence(&self, verdict: Verdict) -> f64 {
         let error_rate = match verdict {
             Verdict::Equivalent => 2.0 * self.equivalence_error_rate,
@@ -108,18 +108,18 @@ impl TestSetup {
     }
 }
 
-/// For each block 1 where the arm ran second, else -1.
+/// For each block 1 if the arm ran second, else -1.
 pub fn second(pairs: &[Pair]) -> Vec<f64> {
     let place = |pair: &Pair| if pair.arm_first { -1.0 } else { 1.0 };
     pairs.iter().map(place).collect()
 }
 
-/// A metric's verdict, and the block after which it was reached.
+/// The verdict on a metric, and the block after which it was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Decision {
     /// Never undecided.
     pub verdict: Verdict,
-    /// Blocks seen at that look.
+    /// Number of blocks at that look.
     pub at_block: usize,
 }
 
@@ -127,18 +127,18 @@ pub struct Decision {
 struct Hypothesis {
     shift: f64,
     boundary: Boundary,
-    /// For each metric the side on which the hypothesis was rejected.
+    /// For each metric the side on which the hypothesis was rejected, if it was.
     rejected: Vec<Option<Side>>,
 }
 
-/// Where the observed figures lie when a hypothesis is rejected.
+/// Where the observed statistic lies when a hypothesis is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Side {
     Above,
     Below,
 }
 
-/// Tests a family from the first look to the last: the decision on each metric, `None` while it is undecided.
+/// Tests a family from the first look to the last; returns the decision on each metric, `None` while undecided.
 pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<Decision>> {
     let hypothesis = |shift| Hypothesis {
         shift,
@@ -184,8 +184,8 @@ pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<D
 }
 
 impl Hypothesis {
-    /// Tests all metrics at a look at so many blocks, by which so much error may be spent. For each row of sign flips the largest statistic of
-    /// any metric counts: maxT.
+    /// Tests all metrics at the look after `blocks` blocks, by which the error `spent` may be spent. Each row of sign flips
+    /// contributes the largest statistic of any metric: maxT.
     fn test(&mut self, family: &[&Contrasts], setup: &TestSetup, blocks: usize, spent: f64) {
         if self.boundary.quota(spent) == 0 {
             return;
@@ -200,7 +200,7 @@ impl Hypothesis {
             }
             observed.push(statistics.observed);
         }
-        let sizes: Vec<f64> = observed.iter().map(|one| one.abs()).collect();
+        let sizes: Vec<f64> = observed.iter().map(|statistic| statistic.abs()).collect();
         let uncounted = setup.flips.uncounted(blocks);
         let crossed = self.boundary.look(uncounted, &largest, &sizes, spent);
         for ((rejected, crosses), statistic) in self.rejected.iter_mut().zip(crossed).zip(observed)
@@ -220,12 +220,12 @@ impl Hypothesis {
 pub struct Statistics {
     /// Its value in the order that was run.
     pub observed: f64,
-    /// Its size in each row of sign flips.
+    /// Its absolute value in each row of sign flips.
     pub of_flips: Vec<f64>,
 }
 
 impl Statistics {
-    /// Of contrasts of the first `blocks` blocks, under the hypothesis that the arm is better by `shift` margins.
+    /// Statistics of the first `blocks` contrasts, under the hypothesis that the arm is better by `shift`.
     pub fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
         let shifted = less(&values[..blocks], shift);
         let scores = tukey(&centred(&shifted, &setup.second[..blocks]).0);
@@ -247,17 +247,17 @@ impl Statistics {
     }
 }
 
-/// The confidence interval of one metric: the shifts that are rejected at no look, so that it is valid however often was
-/// looked. `None` while no shift, however large, could have been rejected.
+/// The confidence interval of one metric: the shifts that no look rejects, so that it is valid at every look.
+/// `None` while no shift, however large, could have been rejected.
 pub fn interval(contrasts: &Contrasts, centre: f64, setup: &TestSetup) -> Option<(f64, f64)> {
     interval_at(setup.error_rate, contrasts, centre, setup)
 }
 
-/// The interval behind "equivalent". Both margins were rejected, so nothing of it lies beyond them.
+/// The interval behind "equivalent". Both margins were rejected, so it lies within them.
 pub fn equivalence_interval(contrasts: &Contrasts, centre: f64, setup: &TestSetup) -> (f64, f64) {
     let margin = contrasts.margin;
-    let found = interval_at(2.0 * setup.equivalence_error_rate, contrasts, centre, setup);
-    let (low, high) = found.unwrap_or((-margin, margin));
+    let interval = interval_at(2.0 * setup.equivalence_error_rate, contrasts, centre, setup);
+    let (low, high) = interval.unwrap_or((-margin, margin));
     (low.clamp(-margin, margin), high.clamp(-margin, margin))
 }
 
@@ -269,7 +269,7 @@ fn interval_at(
 ) -> Option<(f64, f64)> {
     let blocks = setup.looks.last()?.blocks;
     let spread = less(&contrasts.values[..blocks], centre);
-    // Figures that repeat exactly have no scale of their own.
+    // Figures that repeat exactly have a scale of zero.
     let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
     inversion::interval(centre, step, SEARCH, |shift| {
         is_rejected(contrasts, shift, setup, error_rate)
@@ -309,14 +309,14 @@ mod tests {
         }
     }
 
-    /// Blocks of an arm that is faster by `effect`, with even noise of up to `noise`.
+    /// Blocks of an arm that is faster by `effect`, with uniform noise of up to `noise`.
     fn blocks(effect: f64, noise: f64, count: u32) -> (Contrasts, Vec<f64>) {
         let mut prng = keyed(&format!("{effect} {noise}"));
-        let mut even = || prng.bits() as f64 / u64::MAX as f64 * 2.0 - 1.0;
+        let mut uniform = || prng.bits() as f64 / u64::MAX as f64 * 2.0 - 1.0;
         let pair = |block| Pair {
             block,
             baseline: 100.0,
-            arm: 100.0 * (effect + noise * even()).exp(),
+            arm: 100.0 * (effect + noise * uniform()).exp(),
             arm_first: false,
         };
         let pairs: Vec<Pair> = (1..=count).map(pair).collect();
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_a_loss_and_no_difference_are_told_apart() {
+    fn a_gain_a_loss_and_no_difference_are_distinguished() {
         assert_eq!(check(0.05, 0.03, 40).0.unwrap().verdict, Verdict::Better);
         assert_eq!(check(-0.05, 0.03, 40).0.unwrap().verdict, Verdict::Worse);
         assert_eq!(check(0.0, 0.03, 60).0.unwrap().verdict, Verdict::Equivalent);

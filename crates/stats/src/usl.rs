@@ -1,38 +1,38 @@
-//! The universal scalability law: how throughput grows with clients or cores, and where it ends.
+//! The universal scalability law: how throughput grows with clients or cores, and where the growth ends.
 //!
 //! ```text
 //! X(N) = g N / (1 + a (N - 1) + b N (N - 1))         Gunther 1993, the universal scalability law
 //! peak   N* = sqrt((1 - a) / b)
 //! knee   the farthest point from the line between the first and the last, both axes scaled to 1: Satopaa et al. 2011
 //! ```
-//! g is the throughput of one, a what is done in turn, b what each owes each other. The fit is least squares by
-//! Levenberg 1944 and Marquardt 1963. A fit has no error control: compare the peaks of two arms, block by block.
+//! g is the throughput of one client or core, a the serial share, b the cost of each pair. The fit is least squares by
+//! Levenberg 1944 and Marquardt 1963. A fit has no error control: compare the peaks of two arms block by block.
 //! The knee is for drawing only.
 
 /// A fitted law.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Law {
-    /// Throughput of one, in the unit of the points.
+    /// Throughput of one client or core, in the unit of the points.
     pub gamma: f64,
-    /// Share that is done in turn.
+    /// Serial share.
     pub alpha: f64,
-    /// What each pair costs.
+    /// Cost of each pair.
     pub beta: f64,
 }
 
-/// Steps after which a fit that still moves is given up.
-const STEPS: u32 = 500;
+/// Most steps of a fit.
+const MAX_STEPS: u32 = 500;
 
-/// Where no step is better at such a damping, the bottom is reached as far as numbers can tell.
-const STILL: f64 = 1e12;
+/// If no step improves the fit at this damping, it has converged.
+const MAX_DAMPING: f64 = 1e12;
 
 impl Law {
-    /// Throughput of `n`.
+    /// Throughput of `n` clients or cores.
     pub fn throughput(&self, n: f64) -> f64 {
         self.gamma * n / self.cost(n)
     }
 
-    /// Where throughput is highest, and what it is there. `None` where it grows for ever, or falls from the start.
+    /// The N of highest throughput, and that throughput; `None` if throughput grows without limit or falls from the start.
     pub fn peak(&self) -> Option<(f64, f64)> {
         let n = ((1.0 - self.alpha) / self.beta).sqrt();
         (self.beta > 0.0 && self.alpha < 1.0).then(|| (n, self.throughput(n)))
@@ -42,7 +42,7 @@ impl Law {
         1.0 + self.alpha * (n - 1.0) + self.beta * n * (n - 1.0)
     }
 
-    /// How throughput changes with gamma, alpha and beta.
+    /// Derivatives of throughput by gamma, alpha and beta.
     fn slopes(&self, n: f64) -> [f64; 3] {
         let (x, cost) = (self.throughput(n), self.cost(n));
         [n / cost, -x * (n - 1.0) / cost, -x * n * (n - 1.0) / cost]
@@ -56,8 +56,8 @@ impl Law {
     }
 }
 
-/// Fits points of (N, throughput), both above zero. `None` with fewer than three different N or where no fit settles.
-/// Through three any three numbers can be found, so that such a fit says nothing of whether the law holds.
+/// Fits points of (N, throughput), both above zero. `None` with fewer than three different N or if no fit converges.
+/// Three points always fit, so such a fit is no evidence for the law.
 pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
     let mut sorted: Vec<f64> = points.iter().map(|point| point.0).collect();
     sorted.sort_by(f64::total_cmp);
@@ -65,16 +65,14 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
     if sorted.len() < 3 {
         return None;
     }
-    let first = points
-        .iter()
-        .min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let first = points.iter().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let mut law = Law {
         gamma: first.1 / first.0,
         alpha: 0.02,
         beta: 1e-4,
     };
     let mut damping = 1e-3;
-    for _ in 0..STEPS {
+    for _ in 0..MAX_STEPS {
         let step = step(&law, points, damping)?;
         let next = Law {
             gamma: law.gamma + step[0],
@@ -85,7 +83,7 @@ pub fn fit(points: &[(f64, f64)]) -> Option<Law> {
         if after < before {
             law = next;
             damping /= 10.0;
-        } else if damping < STILL {
+        } else if damping < MAX_DAMPING {
             damping *= 10.0;
         } else {
             return Some(law);
@@ -111,35 +109,33 @@ fn step(law: &Law, points: &[(f64, f64)], damping: f64) -> Option<[f64; 3]> {
     solve(rows)
 }
 
-/// Gauss and Jordan; the matrix is positive definite, so no row need change its place.
+/// Gauss-Jordan elimination; the matrix is positive definite, so no pivoting is needed.
 fn solve(mut rows: [[f64; 4]; 3]) -> Option<[f64; 3]> {
     for pivot in 0..3 {
         let scale = rows[pivot][pivot];
         if !scale.is_normal() {
             return None;
         }
-        let own = rows[pivot].map(|cell| cell / scale);
-        rows[pivot] = own;
+        let pivot_row = rows[pivot].map(|cell| cell / scale);
+        rows[pivot] = pivot_row;
         let each = rows.iter_mut().enumerate();
         for (_, row) in each.filter(|(index, _)| *index != pivot) {
             let factor = row[pivot];
-            for (cell, own) in row.iter_mut().zip(own) {
-                *cell -= factor * own;
+            for (cell, pivot_row) in row.iter_mut().zip(pivot_row) {
+                *cell -= factor * pivot_row;
             }
         }
     }
     Some(rows.map(|row| row[3]))
 }
 
-/// The point of a curve, in rising x, that bends most from the line between its ends, upwards. `None` where none does.
+/// The point of a curve, in rising x, farthest above the line between its ends; `None` if no point lies above.
 pub fn knee(points: &[(f64, f64)]) -> Option<(f64, f64)> {
     let (first, last) = (points.first()?, points.last()?);
     let above = |point: &(f64, f64)| {
         (point.1 - first.1) / (last.1 - first.1) - (point.0 - first.0) / (last.0 - first.0)
     };
-    let farthest = points
-        .iter()
-        .max_by(|one, other| above(one).total_cmp(&above(other)))?;
+    let farthest = points.iter().max_by(|a, b| above(a).total_cmp(&above(b)))?;
     (above(farthest) > 0.0 && last.1 > first.1).then_some(*farthest)
 }
 
@@ -166,9 +162,9 @@ mod tests {
         // The reference stopped at a relative step of 1e-8.
         close(law.alpha, 0.027_728_46, 7);
         close(law.beta, 1.043_655e-4, 10);
-        let (n, most) = law.peak().unwrap();
+        let (n, peak) = law.peak().unwrap();
         close(n, 96.5196, 4);
-        close(most, 1883.90, 2);
+        close(peak, 1883.90, 2);
     }
 
     #[test]

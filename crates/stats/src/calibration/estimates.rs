@@ -1,4 +1,4 @@
-//! What estimates and intervals say where the truth and what the order does are known.
+//! Errors of estimates and coverage of intervals, where the truth and the order effect are known.
 
 use std::ops::Range;
 
@@ -10,45 +10,45 @@ use crate::noise_models::{Noise, pairs};
 use crate::rule;
 use crate::rule::{Finding, Series};
 
-/// What is tried: a run of one metric whose blocks differ by nothing but a normal deviation, the arm and the order.
+/// Parameters of a run of one metric whose blocks differ only by a normal deviation, the arm and the order.
 #[derive(Debug, Clone, Copy)]
 pub struct OrderTerms<'t> {
-    /// Scale of the contrast of a block, on the logarithm: what all else is a multiple of.
+    /// Scale of a block's contrast, on the logarithm; effects are multiples of it.
     pub noise: f64,
     /// How far the arm is above the baseline.
     pub effect: f64,
     /// How far the second trial of a block is above the first.
     pub second: f64,
-    /// In how many of the plan's blocks the arm runs second; `None` where chance says.
+    /// Number of the plan's blocks in which the arm runs second; `None` leaves it to chance.
     pub arm_second: Option<u32>,
-    /// Margin, error rate and blocks; each simulation has a seed of its own.
+    /// Margin, error rate and blocks; each simulation has a different seed.
     pub design: &'t Design,
 }
 
-/// What came of some simulations.
+/// Counts over several simulations.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Estimates {
-    /// Simulations: of seeds that draw such an order.
+    /// Simulations whose seed draws the requested order.
     pub all: u32,
-    /// How far estimates are above the truth, as multiples of the noise, added up.
+    /// Sum of the estimates' errors, as multiples of the noise.
     pub errors: f64,
-    /// That say better or worse of an arm whose estimate says otherwise.
+    /// Simulations whose verdict contradicts the sign of their estimate.
     pub contradicted: u32,
-    /// That have an interval.
+    /// Simulations with an interval.
     pub with_interval: u32,
-    /// Whose interval holds the truth.
+    /// Simulations whose interval contains the truth.
     pub holding: u32,
-    /// Whose estimate lies outside its own interval.
+    /// Simulations whose estimate lies outside its interval.
     pub outside: u32,
 }
 
 impl Estimates {
-    /// How far an estimate is above the truth on average, as a multiple of the noise.
+    /// Mean error of an estimate, as a multiple of the noise.
     pub fn mean_error(&self) -> f64 {
         self.errors / f64::from(self.all.max(1))
     }
 
-    /// This and another one together.
+    /// The sum of two counts.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -62,24 +62,24 @@ impl Estimates {
     }
 }
 
-/// Runs the simulations of some seeds, of which those count that draw such an order.
+/// Runs one simulation per seed; those count whose seed draws the requested order.
 pub fn estimates(terms: OrderTerms<'_>, seeds: Range<u64>) -> Estimates {
     seeds.fold(Estimates::default(), |sum, seed| {
         match simulation(terms, seed) {
-            Some(one) => sum.and(one),
+            Some(simulated) => sum.and(simulated),
             None => sum,
         }
     })
 }
 
-/// One simulation; `None` where its seed draws another order.
+/// One simulation; `None` if its seed draws another order.
 fn simulation(terms: OrderTerms<'_>, seed: u64) -> Option<Estimates> {
     let truth = terms.noise * terms.effect;
     let second = (terms.noise * terms.second).exp_m1();
     let machine = Noise::as_measured(terms.noise, second, 0.0);
     let pairs = pairs(machine, truth.exp_m1(), terms.design.max_blocks, (seed, 0));
     let drawn = pairs.iter().filter(|pair| !pair.arm_first).count() as u32;
-    if terms.arm_second.is_some_and(|asked| asked != drawn) {
+    if terms.arm_second.is_some_and(|requested| requested != drawn) {
         return None;
     }
     let design = Design {
@@ -105,7 +105,7 @@ fn simulation(terms: OrderTerms<'_>, seed: u64) -> Option<Estimates> {
     })
 }
 
-/// What is said of a run where it stops.
+/// The finding of a run at the block where it stops.
 fn at_stop(pairs: &[Pair], design: &Design) -> Finding {
     let series = Series {
         pairs,
@@ -142,26 +142,37 @@ mod tests {
         }
     }
 
-    /// Of this seed the arm, 3 % better, runs first in the first ten blocks, where it loses more than that by going first. At the
+    /// With this seed the arm, 3 % better, runs first in the first ten blocks, where it loses more than that by going first. At the
     /// eleventh block the sign flips reject "no difference", as if it were worse; the estimate says +3.2 %.
     #[test]
-    fn an_order_that_speaks_against_the_estimate_gives_no_verdict() {
+    fn an_order_that_contradicts_the_estimate_gives_no_verdict() {
         let design = design(12);
-        let told = estimates(terms(&design, Some(2)), 58_726..58_727);
-        assert_eq!((told.all, told.contradicted), (1, 0), "{told:?}");
+        let estimates = estimates(terms(&design, Some(2)), 58_726..58_727);
+        assert_eq!(
+            (estimates.all, estimates.contradicted),
+            (1, 0),
+            "{estimates:?}"
+        );
     }
 
-    /// An estimate that took a part of the difference for the order's would be too low by about the noise of a block.
+    /// An estimate that counted part of the difference as an order effect would be too low by about a block's noise.
     #[test]
-    fn what_the_order_does_is_no_part_of_an_estimate() {
+    fn the_order_effect_is_no_part_of_an_estimate() {
         let design = design(6);
         for (arm_second, seeds) in [(None, 60), (Some(1), 600)] {
-            let told = estimates(terms(&design, arm_second), 0..seeds);
-            assert!(told.all >= 30, "{told:?}");
+            let estimates = estimates(terms(&design, arm_second), 0..seeds);
+            assert!(estimates.all >= 30, "{estimates:?}");
             // Four standard errors of a mean of 30 of six blocks.
-            assert!(told.mean_error().abs() < 0.4, "{told:?}");
-            assert_eq!((told.contradicted, told.outside), (0, 0), "{told:?}");
-            assert!(told.holding * 10 >= told.with_interval * 8, "{told:?}");
+            assert!(estimates.mean_error().abs() < 0.4, "{estimates:?}");
+            assert_eq!(
+                (estimates.contradicted, estimates.outside),
+                (0, 0),
+                "{estimates:?}"
+            );
+            assert!(
+                estimates.holding * 10 >= estimates.with_interval * 8,
+                "{estimates:?}"
+            );
         }
         assert_eq!(estimates(terms(&design, Some(7)), 0..20).all, 0);
     }

@@ -1,4 +1,4 @@
-//! Prints the defects that logs tell of: `cargo run --release -p bakeoff-defects --example scan -- console.log ..`.
+//! Prints the defects that logs report: `cargo run --release -p bakeoff-defects --example scan -- console.log ..`.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,21 +6,21 @@ use std::time::Instant;
 
 fn main() -> io::Result<()> {
     for path in std::env::args().skip(1) {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut reader = defects::Reader::new();
         let mut file = File::open(&path)?;
-        let mut piece = vec![0; 64 << 10];
+        let mut buffer = vec![0; 64 << 10];
         let mut bytes = 0;
         loop {
-            let length = file.read(&mut piece)?;
+            let length = file.read(&mut buffer)?;
             if length == 0 {
                 break;
             }
             bytes += length;
-            reader.feed(&piece[..length]);
+            reader.feed(&buffer[..length]);
         }
         reader.finish();
-        let (took, lines) = (begun.elapsed(), reader.lines());
+        let (took, lines) = (start.elapsed(), reader.lines());
         println!("{path}: {lines} lines, {bytes} bytes, {took:.2?}");
         for defect in reader.defects() {
             let (kind, severity) = (defect.kind.name(), defect.severity.name());

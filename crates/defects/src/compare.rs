@@ -1,19 +1,19 @@
-//! Which defects one arm has and another has not.
+//! Compares the defects of two arms.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::found::{Defect, OTHERS};
+use crate::defect_set::{Defect, OTHERS};
 use crate::kind::{Kind, Severity};
 
-/// Where a defect was told.
+/// The arms in which a defect was reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Side {
-    /// New in the arm.
+    /// Only in the arm: new.
     OnlyArm,
     /// In both.
     Both,
-    /// Gone from the arm.
+    /// Only in the baseline: gone from the arm.
     OnlyBaseline,
 }
 
@@ -24,19 +24,19 @@ pub struct Compared {
     pub kind: Kind,
     /// [`Defect::top`].
     pub top: String,
-    /// The gravest of either arm.
+    /// The highest severity in either arm.
     pub severity: Severity,
-    /// Reports in the arm, over all that was passed.
+    /// Number of reports in the arm.
     pub in_arm: u64,
-    /// Reports in the baseline.
+    /// Number of reports in the baseline.
     pub in_baseline: u64,
-    /// Whether a side without it surely has it not. It may where it had more defects of this kind than are told apart,
-    /// because the rest has no names.
+    /// Whether a side without reports certainly does not have it. A side with more defects of this kind than are
+    /// distinguished may have it, because the rest has no names.
     pub is_certain: bool,
 }
 
 impl Compared {
-    /// Where it was told.
+    /// The arms in which it was reported.
     pub fn side(&self) -> Side {
         match (self.in_arm, self.in_baseline) {
             (_, 0) => Side::OnlyArm,
@@ -47,14 +47,14 @@ impl Compared {
 }
 
 /// Compares the defects of an arm with those of the baseline: new ones first, then those of both, then those that are
-/// gone; within each the gravest first. Either side may hold the defects of several trials, one behind the other.
+/// gone, each group by falling severity. Either side may hold the defects of several trials, concatenated.
 ///
-/// Two kernels may name the same function differently, where one of them has it inlined or renamed: then one defect is
-/// told as gone and another as new.
+/// If two kernels name the same function differently, because one inlined or renamed it, one defect appears
+/// as gone and another as new.
 pub fn new_in(arm: &[Defect], baseline: &[Defect]) -> Vec<Compared> {
     let mut by_key: BTreeMap<(Kind, &str), Compared> = BTreeMap::new();
-    let all = arm.iter().map(|defect| (defect, true));
-    for (defect, is_arm) in all.chain(baseline.iter().map(|defect| (defect, false))) {
+    let sides = arm.iter().map(|defect| (defect, true));
+    for (defect, is_arm) in sides.chain(baseline.iter().map(|defect| (defect, false))) {
         let compared = by_key
             .entry((defect.kind, &defect.top))
             .or_insert_with(|| Compared {
@@ -74,13 +74,13 @@ pub fn new_in(arm: &[Defect], baseline: &[Defect]) -> Vec<Compared> {
     }
     let mut all: Vec<Compared> = by_key.into_values().collect();
     for compared in &mut all {
-        let unnamed = |side: &[Defect]| {
+        let has_unnamed = |side: &[Defect]| {
             side.iter()
                 .any(|other| other.kind == compared.kind && other.top == OTHERS)
         };
         compared.is_certain = match compared.side() {
-            Side::OnlyArm => !unnamed(baseline),
-            Side::OnlyBaseline => !unnamed(arm),
+            Side::OnlyArm => !has_unnamed(baseline),
+            Side::OnlyBaseline => !has_unnamed(arm),
             Side::Both => true,
         };
     }

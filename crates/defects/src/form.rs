@@ -1,20 +1,20 @@
-//! The form of a message: the kernel's own format string, with what tells two defects apart marked in it.
+//! The form of a message: the kernel's format string, with marks for the parts that distinguish defects.
 //!
 //! | in a form | stands for |
 //! |---|---|
-//! | `%s` | any text, also none |
+//! | `%s` | any text, also empty |
 //! | `%d` | a decimal number |
 //! | `%x` | a hexadecimal number, with or without `0x` |
 //! | `%F` | a function with its offset, `tcp_ack+0x12/0x340`: the top frame |
-//! | `%N` | any text, which names what the defect is about, word for word, and goes before a frame: a device, a function |
-//! | `%P` | the same without its numbers: a program, a sentence |
-//! | `%S` | any text, which names it, without its numbers, where no frame is found |
+//! | `%N` | any text that names the subject, such as a device or a function; kept verbatim, and preferred to a frame |
+//! | `%P` | like `%N`, but without its numbers: a program, a sentence |
+//! | `%S` | any text that names the subject, without its numbers; used if no frame is found |
 //!
-//! A form begins where the message begins and may end before it. Text is as short as it can be.
+//! A form matches at the beginning of a message and may end before it. Text is matched as short as possible.
 
 use crate::frame;
 
-/// What a form found in a message.
+/// What a form extracts from a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) struct Names<'a> {
     /// `%F`
@@ -44,7 +44,7 @@ enum Mark {
     Spare,
 }
 
-/// A form, taken apart.
+/// A parsed form.
 #[derive(Debug)]
 pub(crate) struct Form {
     parts: Vec<Part>,
@@ -52,7 +52,7 @@ pub(crate) struct Form {
 
 impl Form {
     /// # Panics
-    /// Where a form has a letter that the table above has not: forms are part of the program.
+    /// If a form has a letter that the table above lacks; forms are part of the program.
     pub(crate) fn new(form: &'static str) -> Self {
         let mut parts = Vec::new();
         let mut rest = form;
@@ -78,7 +78,7 @@ impl Form {
         Self { parts }
     }
 
-    /// The longest text that every message of this form has.
+    /// The longest literal that every message of this form contains.
     pub(crate) fn needle(&self) -> &'static str {
         let literals = self.parts.iter().filter_map(|part| match part {
             Part::Literal(literal) => Some(*literal),
@@ -87,39 +87,39 @@ impl Form {
         literals.max_by_key(|literal| literal.len()).unwrap_or("")
     }
 
-    /// What the form names in a message; nothing where the message has another form.
+    /// What the form extracts from a message; `None` if the message has another form.
     ///
-    /// Each piece between two texts is looked for where it comes first. That is enough, because a form has an open end:
-    /// a later place leaves less for what follows.
+    /// Each piece between two texts is matched at its first occurrence. That suffices because a form has an open end:
+    /// a later occurrence leaves less for what follows.
     pub(crate) fn names<'a>(&self, message: &'a str) -> Option<Names<'a>> {
         let mut names = Names::default();
-        let mut at = 0;
-        let mut left = self.parts.as_slice();
-        while let Some(part) = left.first() {
+        let mut offset = 0;
+        let mut rest = self.parts.as_slice();
+        while let Some(part) = rest.first() {
             let Part::Text(mark) = part else {
-                let piece = piece(left);
-                at += length(piece, &message[at..])?;
-                left = &left[piece.len()..];
+                let piece = piece(rest);
+                offset += length(piece, &message[offset..])?;
+                rest = &rest[piece.len()..];
                 continue;
             };
-            left = &left[1..];
-            let piece = piece(left);
-            let (text, next) = find(piece, &message[at..])?;
-            note(&mut names, *mark, text)?;
-            at += next;
-            left = &left[piece.len()..];
+            rest = &rest[1..];
+            let piece = piece(rest);
+            let (text, next) = find(piece, &message[offset..])?;
+            store(&mut names, *mark, text)?;
+            offset += next;
+            rest = &rest[piece.len()..];
         }
         Some(names)
     }
 }
 
-/// The parts up to the next text.
+/// The parts before the next text.
 fn piece(parts: &[Part]) -> &[Part] {
     let end = parts.iter().position(|part| matches!(part, Part::Text(_)));
     &parts[..end.unwrap_or(parts.len())]
 }
 
-/// How much of a text this piece takes at its beginning.
+/// How many bytes at the beginning of a text the piece matches.
 fn length(piece: &[Part], text: &str) -> Option<usize> {
     let mut at = 0;
     for part in piece {
@@ -145,7 +145,7 @@ fn digits(text: &str, is_digit: impl Fn(&u8) -> bool) -> Option<usize> {
     (count > 0).then_some(count)
 }
 
-/// The text before the first place of a piece, and where the piece ends.
+/// The text before the first occurrence of a piece, and the end of that occurrence.
 fn find<'a>(piece: &[Part], text: &'a str) -> Option<(&'a str, usize)> {
     match piece.first() {
         None => Some((text, text.len())),
@@ -169,7 +169,7 @@ fn find<'a>(piece: &[Part], text: &'a str) -> Option<(&'a str, usize)> {
     }
 }
 
-fn note<'a>(names: &mut Names<'a>, mark: Mark, text: &'a str) -> Option<()> {
+fn store<'a>(names: &mut Names<'a>, mark: Mark, text: &'a str) -> Option<()> {
     match mark {
         Mark::None => {}
         Mark::Name => names.name = Some(text),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_of_many_bytes_are_no_places_to_cut() {
+    fn text_is_not_cut_within_a_character() {
         let form = Form::new("%s%d: ü%d");
         assert!(form.names("ééé7: ü1").is_some());
         assert!(form.names("ééé: üü").is_none());

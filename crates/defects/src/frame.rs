@@ -1,7 +1,7 @@
-//! Functions in stack traces, and which of them say nothing of a defect.
+//! Functions in stack traces, and which of them do not identify a defect.
 
-/// The function of `tcp_ack.isra.0+0x12/0x340 [ipv4]`: without offset, and without what a compiler put behind its name,
-/// because another compiler puts something else.
+/// The function of `tcp_ack.isra.0+0x12/0x340 [ipv4]`, without its offset and without the compiler's suffix,
+/// because another compiler adds a different one.
 pub(crate) fn function(text: &str) -> Option<&str> {
     let (name, offset) = text.split_once('+')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'$');
@@ -13,24 +13,24 @@ pub(crate) fn function(text: &str) -> Option<&str> {
     Some(&name[..end])
 }
 
-/// What a line within a report says of where the kernel was.
+/// A place in the kernel that a line of a report names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place<'a> {
     /// The instruction that was interrupted: x86 `RIP:`, arm64 `pc :`.
     Instruction(&'a str),
     /// A line of a stack trace.
     Frame(&'a str),
-    /// A line of a stack trace that may be left over from earlier calls.
+    /// A line of a stack trace that may be a leftover of earlier calls.
     Doubtful,
-    /// Where a lock was taken, in reports of the lock validator: `(&lock){..}, at: tcp_ack+0x12/0x340`.
+    /// The place where a lock was taken, in reports of the lock validator: `(&lock){..}, at: tcp_ack+0x12/0x340`.
     Acquired(&'a str),
 }
 
-/// Where the kernel was, if this line of a report says so. User space is not looked at.
+/// The place in the kernel that this line of a report names, if any. User space is ignored.
 pub(crate) fn place(message: &str) -> Option<Place<'_>> {
     let text = message.trim_start();
     if let Some(rest) = text.strip_prefix("RIP: ") {
-        // The segment, and a colon; an address without a name is user space or a wild jump.
+        // Skips the segment and a colon; an address without a name is user space or a wild jump.
         let (_, symbol) = rest.split_once(':')?;
         return function(symbol).map(Place::Instruction);
     }
@@ -55,24 +55,24 @@ pub(crate) fn place(message: &str) -> Option<Place<'_>> {
         .flatten()
 }
 
-/// Whether a function only reports, checks or takes a lock: what called it is what a defect is about.
+/// Whether a function only reports, checks or takes a lock, so that its caller identifies the defect.
 pub(crate) fn is_check(function: &str) -> bool {
-    has(CHECKS, function)
+    matches_any(CHECKS, function)
 }
 
-/// Whether a function further up in a stack says nothing of a defect: it checks, waits, interrupts or allocates.
+/// Whether a function further up in a stack does not identify a defect, because it checks, waits, interrupts or allocates.
 pub(crate) fn is_passage(function: &str) -> bool {
-    has(CHECKS, function) || has(PASSAGES, function)
+    matches_any(CHECKS, function) || matches_any(PASSAGES, function)
 }
 
-fn has(rules: &[&str], function: &str) -> bool {
+fn matches_any(rules: &[&str], function: &str) -> bool {
     rules.iter().any(|rule| match rule.strip_suffix('*') {
         Some(start) => function.starts_with(start),
         None => *rule == function,
     })
 }
 
-/// Functions that are never what a defect is about; `*` stands for any ending.
+/// Functions that never identify a defect; `*` stands for any ending.
 const CHECKS: &[&str] = &[
     // Printing of stacks.
     "dump_stack*",
@@ -128,7 +128,7 @@ const CHECKS: &[&str] = &[
     "do_mem_abort",
     "do_translation_fault",
     "__do_kernel_fault",
-    // What finds the damage, not what did it.
+    // Functions that find damage, but did not cause it.
     "refcount_warn_saturate",
     "refcount_error_report",
     "__refcount_*",
@@ -258,7 +258,7 @@ const CHECKS: &[&str] = &[
     "queued_read_lock_slowpath",
     "queued_write_lock_slowpath",
     "__pv_queued_spin_lock_slowpath",
-    // Locks: who took one is meant.
+    // Locks: their caller is meant.
     "__mutex_lock*",
     "mutex_lock*",
     "__ww_mutex_lock*",
@@ -275,8 +275,8 @@ const CHECKS: &[&str] = &[
     "__percpu_down_read",
 ];
 
-/// Functions that are what a defect is about only where the kernel was in them itself: further up in a stack they tell
-/// how it came to wait, to be interrupted or to want memory.
+/// Functions that identify a defect only if the kernel was in them itself. Further up in a stack they only show how it
+/// came to wait, to be interrupted or to need memory.
 const PASSAGES: &[&str] = &[
     // Waiting.
     "__schedule",
@@ -350,7 +350,7 @@ const PASSAGES: &[&str] = &[
     "irq_exit*",
     "check_hung_*",
     "hung_task_info",
-    // Allocation: the one who asked is meant.
+    // Allocation: the caller is meant.
     "warn_alloc*",
     "__alloc_pages*",
     "__alloc_frozen_pages*",
@@ -411,7 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_a_report_say_where_the_kernel_was() {
+    fn lines_of_a_report_name_the_place_in_the_kernel() {
         assert_eq!(
             place("RIP: 0010:tcp_ack+0x1/0x2"),
             Some(Place::Instruction("tcp_ack"))

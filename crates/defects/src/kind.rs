@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 use strum::{IntoStaticStr, VariantArray};
 
-/// What a defect means for the reliability of the system that told it.
+/// What a defect means for the reliability of the system that reported it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr,
 )]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Severity {
-    /// Worth a line beside a run: the system met a limit or what somebody else did, and coped.
+    /// Worth a line beside a run: the system met a limit or an outside influence, and coped.
     Notice,
-    /// Something failed that need not be the kernel's or the service's fault: hardware, a host that stole time, memory
-    /// that was given out.
+    /// A failure that may not be the fault of the kernel or the service: hardware, stolen CPU time,
+    /// exhausted memory.
     Suspicious,
-    /// The kernel or a service did what it must never do.
+    /// The kernel or a service did what must never happen.
     Defect,
 }
 
@@ -26,7 +26,7 @@ impl Severity {
     }
 }
 
-/// What happened. The order is that of a report: what ends a system first.
+/// What happened, ordered as in a report: what ends a system comes first.
 #[derive(
     Clone,
     Copy,
@@ -46,9 +46,9 @@ impl Severity {
 pub enum Kind {
     /// The kernel gave up.
     Panic,
-    /// `BUG()`: a state that must not be.
+    /// `BUG()`: an impossible state.
     KernelBug,
-    /// The kernel used an address that it has not, or another exception that it has no answer to.
+    /// The kernel used an invalid address, or hit another exception that it does not handle.
     Oops,
     /// A general protection fault of the kernel: mostly a non-canonical address.
     GeneralProtectionFault,
@@ -58,27 +58,27 @@ pub enum Kind {
     StackOverflow,
     /// `WARN()`.
     Warning,
-    /// A CPU that did not schedule for long.
+    /// A CPU that did not schedule for a long time.
     SoftLockup,
-    /// A CPU that took no interrupts for long.
+    /// A CPU that took no interrupts for a long time.
     HardLockup,
     /// A pool of workers that made no progress.
     WorkqueueLockup,
-    /// A task that waited uninterruptibly for long.
+    /// A task that waited uninterruptibly for a long time.
     HungTask,
-    /// A grace period that did not end.
+    /// An RCU grace period that did not end.
     RcuStall,
     /// A watchdog device or timer that was not served.
     Watchdog,
-    /// `schedule()` where preemption is off.
+    /// `schedule()` with preemption off.
     SchedulingWhileAtomic,
     /// A function that may sleep, called where that is not allowed.
     SleepInAtomic,
-    /// A reference counter that overflowed or fell below zero.
+    /// A reference counter that overflowed or underflowed.
     Refcount,
-    /// A linked list whose neighbours disagree.
+    /// A linked list with inconsistent neighbours.
     ListCorruption,
-    /// A page, or an entry of a page table, in a state that must not be.
+    /// A page or page table entry in an invalid state.
     BadPage,
     /// Counters of an address space that were not zero at its end.
     BadRssCounter,
@@ -86,7 +86,7 @@ pub enum Kind {
     SlabCorruption,
     /// A copy beyond a buffer, stopped by fortify, usercopy or the stack protector.
     BufferOverflow,
-    /// `debugobjects`: an object used outside its life.
+    /// `debugobjects`: an object used outside its lifetime.
     DebugObjects,
     /// A damaged or misused spinlock.
     Spinlock,
@@ -100,37 +100,37 @@ pub enum Kind {
     Kmsan,
     /// The detector of undefined behaviour.
     Ubsan,
-    /// Memory that nothing points to.
+    /// Leaked memory.
     Kmemleak,
     /// Any report of the lock validator.
     Lockdep,
-    /// An indirect call to what is no target of it.
+    /// An indirect call to an invalid target.
     ControlFlow,
     /// An allocation of pages that failed.
     PageAllocation,
-    /// A process killed for want of memory.
+    /// A process killed because memory ran out.
     OomKill,
-    /// Swap that could not be read or written, or entries of it that make no sense.
+    /// Swap that could not be read or written, or invalid swap entries.
     Swap,
     /// A network card that stopped sending.
     NetdevWatchdog,
     /// A driver of a network card that reported a hang or a reset.
     NetworkDriver,
-    /// A network device whose references were not given back.
+    /// A network device whose references were not released.
     NetdevRefcount,
-    /// A checksum computed by a card that does not fit its packet.
+    /// A checksum from a card that does not match its packet.
     HardwareChecksum,
-    /// The table of neighbours is full.
+    /// The neighbour table is full.
     NeighbourOverflow,
-    /// The table of tracked connections is full: packets were dropped.
+    /// The connection tracking table is full: packets were dropped.
     ConntrackFull,
-    /// TCP has no memory left.
+    /// TCP is out of memory.
     TcpMemory,
     /// More closed connections than are allowed to linger.
     TcpOrphans,
-    /// The sequence numbers of a socket's queue make no sense.
+    /// Inconsistent sequence numbers in a socket's queue.
     TcpSequence,
-    /// A queue of half-open connections that overflowed.
+    /// An overflowed queue of half-open connections.
     SynFlood,
     /// ext4 and its journal.
     Ext4,
@@ -146,7 +146,7 @@ pub enum Kind {
     Nfs,
     /// SMB client.
     Cifs,
-    /// Another file system, or what all have in common.
+    /// Another file system, or a message common to all.
     FileSystem,
     /// A request to a block device that failed.
     BlockIo,
@@ -166,45 +166,45 @@ pub enum Kind {
     MachineCheck,
     /// An error that the memory controller reported.
     Edac,
-    /// A hardware error told by firmware.
+    /// A hardware error reported by firmware.
     HardwareError,
     /// A page of memory that was found bad and taken out of use.
     MemoryFailure,
     /// An error on a bus of `PCIe` or CXL.
     Pcie,
-    /// A device that used memory it may not.
+    /// A device that accessed memory without permission.
     Iommu,
     /// A processor that was too hot.
     Thermal,
-    /// A non-maskable interrupt that nobody expected.
+    /// An unexpected non-maskable interrupt.
     Nmi,
     /// An interrupt that no driver claimed.
     Irq,
-    /// A register of the processor that does not exist.
+    /// Access to a processor register that does not exist.
     MsrAccess,
-    /// A CPU that did not come or go when it was told to.
+    /// A CPU that did not go online or offline on request.
     CpuHotplug,
     /// A clock that another clock contradicts.
     Clocksource,
-    /// Real-time tasks that were stopped because they left nothing to others.
+    /// Real-time tasks that were throttled because they starved all others.
     RtThrottling,
-    /// Soft interrupts pending or unbalanced where they must not be.
+    /// Soft interrupts pending or unbalanced in an invalid context.
     Softirq,
-    /// No more open files in the whole system.
+    /// The system-wide limit of open files was reached.
     FileLimit,
-    /// No more processes in a cgroup.
+    /// A cgroup's limit of processes was reached.
     PidLimit,
-    /// A kernel that says of itself that it is no longer what was built.
+    /// A taint flag of the kernel.
     Taint,
     /// A program that died of an exception.
     UserFault,
-    /// A core dump, or the attempt of one.
+    /// A core dump, or an attempt to write one.
     CoreDump,
-    /// A service that a signal ended.
+    /// A service killed by a signal.
     ServiceCrash,
-    /// A service that ended by itself, with an exit status.
+    /// A service that exited, with its status.
     ServiceExit,
-    /// A service, or a worker of it, that was started again.
+    /// A service, or one of its workers, that was restarted.
     ServiceRestart,
     /// A line at error level in a service's log.
     ServiceLog,

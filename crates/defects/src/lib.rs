@@ -1,11 +1,11 @@
-//! Defects that a kernel's log and services tell of: kind, severity, top frame, how often, and the lines of the first.
+//! Finds the defects reported in the logs of a kernel and its services: kind, severity, top frame, count, first lines.
 //!
-//! Lines in, defects out: nothing here opens a file, reads a clock or knows what an arm is. What a log may hold is a
-//! table (`patterns`), whose samples are its tests.
+//! Lines in, defects out: nothing here opens a file, reads a clock or knows arms. The known messages are a table
+//! (`patterns`), whose samples are its tests.
 
 mod compare;
+mod defect_set;
 mod form;
-mod found;
 mod frame;
 mod kind;
 mod line;
@@ -20,7 +20,7 @@ mod tests;
 mod top;
 
 pub use compare::{Compared, Side, new_in};
-pub use found::{Defect, LIMIT_PER_KIND, LINE_BYTES, LINES, Moment, OTHERS};
+pub use defect_set::{Defect, LIMIT_PER_KIND, LINE_BYTES, LINES, Moment, OTHERS};
 pub use kind::{Kind, Severity};
 pub use reader::Reader;
 pub use service_log::{LogFormat, ServiceLog};

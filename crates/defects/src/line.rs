@@ -1,16 +1,16 @@
-//! A line of a kernel's log, without what a console, `dmesg` or the journal puts before its message.
+//! A line of a kernel log, without the prefix that a console, `dmesg` or the journal adds.
 
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Who printed a line, where the kernel says so (`CONFIG_PRINTK_CALLER`).
+/// The printing context, if the kernel records it (`CONFIG_PRINTK_CALLER`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Caller {
     Task(u32),
     Cpu(u32),
 }
 
-/// A line, taken apart.
+/// A parsed line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
     pub message: Cow<'a, str>,
@@ -19,24 +19,24 @@ pub(crate) struct Line<'a> {
 }
 
 impl<'a> Line<'a> {
-    /// Takes a line apart that may begin in the middle, and hold bytes that are no text.
+    /// Parses a line, which may start in the middle and contain bytes that are not text.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let clean = clean(bytes);
-        let mut line = Parts::default();
-        let from = line.skip(&clean);
+        let mut prefix = Prefix::default();
+        let start = prefix.skip(&clean);
         let message = match clean {
-            Cow::Borrowed(text) => Cow::Borrowed(&text[from..]),
-            Cow::Owned(text) => Cow::Owned(text[from..].to_string()),
+            Cow::Borrowed(text) => Cow::Borrowed(&text[start..]),
+            Cow::Owned(text) => Cow::Owned(text[start..].to_string()),
         };
         Self {
             message,
-            since_boot: line.since_boot,
-            caller: line.caller,
+            since_boot: prefix.since_boot,
+            caller: prefix.caller,
         }
     }
 }
 
-/// Text without what a terminal would obey; tabs, also as `/dev/kmsg` writes them, are spaces.
+/// Text without terminal escapes and control characters; tabs, also as `/dev/kmsg` writes them, become spaces.
 fn clean(bytes: &[u8]) -> Cow<'_, str> {
     let bytes = bytes.trim_ascii_end();
     let is_plain = |byte: &u8| matches!(byte, b' '..=b'~') && *byte != b'\\';
@@ -49,7 +49,7 @@ fn clean(bytes: &[u8]) -> Cow<'_, str> {
     while let Some(letter) = letters.next() {
         match letter {
             '\t' => clean.push(' '),
-            // ESC [ parameters, and the letter that ends them.
+            // ESC [ parameters, and the letter that ends the sequence.
             '\x1b' => {
                 letters.find(char::is_ascii_alphabetic);
             }
@@ -60,14 +60,15 @@ fn clean(bytes: &[u8]) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// What the prefix of a line contains.
 #[derive(Default)]
-struct Parts {
+struct Prefix {
     since_boot: Option<Duration>,
     caller: Option<Caller>,
 }
 
-impl Parts {
-    /// Where the message begins.
+impl Prefix {
+    /// Parses the prefix; returns the offset of the message.
     fn skip(&mut self, line: &str) -> usize {
         let mut rest = without_level(line);
         if let Some((time, message)) = kmsg(rest) {
@@ -75,7 +76,7 @@ impl Parts {
             return line.len() - message.len();
         }
         rest = without_journal(rest);
-        // A stamp further back: somebody had written on the console without ending the line, or its beginning was lost.
+        // The timestamp may come late: a program wrote to the console without a newline, or the line's start was lost.
         if let Some((time, message)) = stamp(rest).or_else(|| late_stamp(rest)) {
             self.since_boot = time;
             rest = message;
@@ -99,7 +100,7 @@ fn without_level(line: &str) -> &str {
     level.map_or(line, |(_, rest)| rest)
 }
 
-/// `4,1234,5678901,-;message`, as `/dev/kmsg` has it: time in microseconds.
+/// `4,1234,5678901,-;message`, the format of `/dev/kmsg`: time in microseconds.
 fn kmsg(line: &str) -> Option<(Duration, &str)> {
     let (head, message) = line.split_once(';')?;
     let mut fields = head.split(',');
@@ -127,7 +128,7 @@ fn without_journal(line: &str) -> &str {
     message.map_or(line, |(_, message)| message)
 }
 
-/// `[   12.345678] message`, or `[Mon Nov 23 01:02:03 2026] message` without a time since boot.
+/// `[   12.345678] message`, or `[Mon Nov 23 01:02:03 2026] message`, which has no time since boot.
 fn stamp(line: &str) -> Option<(Option<Duration>, &str)> {
     let (inside, rest) = line.strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim_start();
@@ -147,7 +148,7 @@ fn late_stamp(line: &str) -> Option<(Option<Duration>, &str)> {
     places.find_map(|at| stamp(&line[at..]).filter(|(time, _)| time.is_some()))
 }
 
-/// `[  T123] ` or `[    C0] `, behind the stamp with or without a space.
+/// `[  T123] ` or `[    C0] `, after the timestamp with or without a space.
 fn caller(line: &str) -> Option<(Caller, &str)> {
     let (inside, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let inside = inside.trim_start();
@@ -160,28 +161,24 @@ fn caller(line: &str) -> Option<(Caller, &str)> {
     }
 }
 
-fn is_number(text: &str, most: usize) -> bool {
+fn is_number(text: &str, max_digits: usize) -> bool {
     let length = text.len();
-    1 <= length && length <= most && text.bytes().all(|byte| byte.is_ascii_digit())
+    1 <= length && length <= max_digits && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn check(line: &str, message: &str, micros: Option<u64>, caller: Option<Caller>) {
-        let found = Line::new(line.as_bytes());
-        assert_eq!(found.message, message, "{line}");
-        assert_eq!(
-            found.since_boot,
-            micros.map(Duration::from_micros),
-            "{line}"
-        );
-        assert_eq!(found.caller, caller, "{line}");
+    fn check(text: &str, message: &str, micros: Option<u64>, caller: Option<Caller>) {
+        let line = Line::new(text.as_bytes());
+        assert_eq!(line.message, message, "{text}");
+        assert_eq!(line.since_boot, micros.map(Duration::from_micros), "{text}");
+        assert_eq!(line.caller, caller, "{text}");
     }
 
     #[test]
-    fn whatever_stands_before_a_message_is_taken_off() {
+    fn the_prefix_of_a_message_is_removed() {
         check("BUG: x", "BUG: x", None, None);
         check("[   12.345678] BUG: x\r", "BUG: x", Some(12_345_678), None);
         check("<4>[    0.000001] BUG: x", "BUG: x", Some(1), None);
@@ -216,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_may_come_late_and_what_looks_like_one_is_none() {
+    fn a_late_timestamp_is_found_and_a_lookalike_is_not() {
         check(
             "login: [    1.000000] BUG: x",
             "BUG: x",
@@ -258,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_and_orders_to_a_terminal_are_gone() {
+    fn invalid_bytes_and_terminal_escapes_are_removed() {
         let line = Line::new(b"\x1b[31m[    1.000000] a\xff\x00b\x07c\x1b[0m\r\n");
         assert_eq!(line.message, "a\u{fffd}bc");
         assert_eq!(line.since_boot, Some(Duration::from_secs(1)));

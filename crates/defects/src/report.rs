@@ -1,36 +1,35 @@
-//! A report of several lines: where it ends, and what belongs to it.
+//! A report of several lines: which lines belong to it, and where it ends.
 //!
 //! ```text
-//! begun by ...             ends with ...                       takes in
+//! begun by ...             ends with ...                       includes
 //! cut here, exception      ---[ end trace, ---[ end Kernel     other exceptions of the same CPU
-//! message with a trace     another message, foreign lines      an exception, before its own trace has come
+//! message with a trace     another message, foreign lines      an exception before its own trace
 //! any                      a gap in time, too many lines
 //! ```
 
 use std::time::Duration;
 
+use crate::defect_set::{Defect, LINES, Moment, cut_line};
 use crate::form::Names;
-use crate::found::{Defect, LINES, Moment, kept};
 use crate::frame;
 use crate::kind::{Kind, Severity};
 use crate::line::{Caller, Line};
 use crate::patterns::{Extent, Row};
 use crate::top::Top;
 
-/// A report is at its end when the next line is so much later. Its lines are stamped when they arise, whatever time a
-/// console takes for them.
-const GAP: Duration = Duration::from_secs(2);
+/// A line this much later ends a report. Lines are stamped when they are printed, however slow the console is.
+const MAX_GAP: Duration = Duration::from_secs(2);
 
-/// A report without stamps, or with others in between, is at its end after so many lines.
-const MOST_LINES: u64 = 400;
+/// Number of lines after which a report ends that has no timestamps, or other lines in between.
+const MAX_LINES: u64 = 400;
 
-/// So many lines in a row that are no part of any report end one.
-const FOREIGN_LINES: u32 = 16;
+/// This many consecutive foreign lines end a report.
+const MAX_FOREIGN_LINES: u32 = 16;
 
-/// A report that goes on.
+/// A report that has not ended.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    /// Nothing as long as only `cut here` was seen.
+    /// `None` while only `cut here` was seen.
     kind: Option<Kind>,
     severity: Severity,
     extent: Extent,
@@ -40,7 +39,7 @@ pub(crate) struct Report {
     first: Moment,
     last: Moment,
     lines: Vec<String>,
-    /// Lines kept up to the last one that is surely of this report.
+    /// Number of kept lines up to the last one that certainly belongs to this report.
     sure_lines: usize,
     foreign: u32,
     has_trace: bool,
@@ -76,21 +75,20 @@ impl Report {
         }
     }
 
-    /// Whether a line that this caller printed may belong to it.
-    pub(crate) fn is_of(&self, caller: Option<Caller>) -> bool {
+    /// Whether a line that this caller printed may belong to the report.
+    pub(crate) fn may_contain(&self, caller: Option<Caller>) -> bool {
         caller.is_none() || self.caller == caller
     }
 
-    /// Whether only a `cut here` was seen of it.
-    pub(crate) fn is_undecided(&self) -> bool {
+    /// Whether only its `cut here` was seen.
+    pub(crate) fn has_no_kind(&self) -> bool {
         self.kind.is_none()
     }
 
-    /// Whether a message within the report is a part of it, and no defect of its own.
-    pub(crate) fn takes_in(&self, row: &Row, message: &str) -> bool {
+    /// Whether a message within the report is part of it, not a separate defect.
+    pub(crate) fn includes(&self, row: &Row, message: &str) -> bool {
         let Some(kind) = self.kind else {
-            // The text of a WARN stands between `cut here` and `WARNING:`. A message that never comes with a trace is
-            // somebody else's.
+            // The text of a WARN stands between `cut here` and `WARNING:`. A message that never has a trace is unrelated.
             let may_be_text = matches!(row.extent, Extent::Trace | Extent::Exception);
             return may_be_text && row.kind != Kind::Panic;
         };
@@ -105,8 +103,8 @@ impl Report {
         }
     }
 
-    /// The same for `cut here`, which many messages with a trace are followed by.
-    pub(crate) fn takes_in_cut(&self) -> bool {
+    /// Whether a `cut here` is part of the report; it follows many messages that have a trace.
+    pub(crate) fn includes_cut(&self) -> bool {
         match self.extent {
             Extent::Exception => self.kind.is_none(),
             Extent::Trace => !self.has_trace,
@@ -114,16 +112,16 @@ impl Report {
         }
     }
 
-    /// Whether it is at its end when this message begins another one.
+    /// Whether this message, as the beginning of another report, ends it.
     pub(crate) fn ends_before(&self, row: &Row) -> bool {
         self.extent == Extent::Trace || row.kind == Kind::Panic
     }
 
     fn is_other_cpu(&self, message: &str) -> bool {
-        matches!((self.cpu, cpu(message)), (Some(own), Some(other)) if own != other)
+        matches!((self.cpu, cpu(message)), (Some(this), Some(other)) if this != other)
     }
 
-    /// Takes in a message of the table. The first one says what the report is.
+    /// Adds a known message. The first one defines the report.
     pub(crate) fn take_match(
         &mut self,
         row: &Row,
@@ -150,7 +148,7 @@ impl Report {
         self.take(message, moment, true);
     }
 
-    /// Takes a line; whether the report is at its end with it.
+    /// Adds a line; returns whether it ends the report.
     pub(crate) fn take_line(&mut self, message: &str, moment: Moment) -> bool {
         let place = frame::place(message);
         if let Some(place) = place {
@@ -163,41 +161,41 @@ impl Report {
             .iter()
             .any(|mark| start.starts_with(mark));
         self.has_trace |= is_backtrace;
-        let is_mark = message.starts_with("---[ end ");
-        let is_own = place.is_some() || is_backtrace || is_mark || is_part(message);
-        self.take(message, moment, is_own);
-        let is_end = is_mark || (self.has_trace && message.starts_with("====="));
-        let is_long = moment.line.saturating_sub(self.first.line) >= MOST_LINES;
-        is_end || is_long || self.foreign >= FOREIGN_LINES
+        let is_end_mark = message.starts_with("---[ end ");
+        let belongs = place.is_some() || is_backtrace || is_end_mark || is_part(message);
+        self.take(message, moment, belongs);
+        let is_end = is_end_mark || (self.has_trace && message.starts_with("====="));
+        let is_long = moment.line.saturating_sub(self.first.line) >= MAX_LINES;
+        is_end || is_long || self.foreign >= MAX_FOREIGN_LINES
     }
 
-    fn take(&mut self, message: &str, moment: Moment, is_own: bool) {
+    fn take(&mut self, message: &str, moment: Moment, belongs: bool) {
         self.cpu = self.cpu.or_else(|| cpu(message));
-        self.foreign = if is_own { 0 } else { self.foreign + 1 };
-        if is_own {
+        self.foreign = if belongs { 0 } else { self.foreign + 1 };
+        if belongs {
             self.last = moment;
         }
-        self.keep(message, is_own);
+        self.keep(message, belongs);
     }
 
-    fn keep(&mut self, message: &str, is_own: bool) {
+    fn keep(&mut self, message: &str, belongs: bool) {
         if self.lines.len() < LINES {
-            self.lines.push(kept(message));
-            if is_own {
+            self.lines.push(cut_line(message));
+            if belongs {
                 self.sure_lines = self.lines.len();
             }
         }
     }
 
     pub(crate) fn is_stale(&self, now: Moment) -> bool {
-        let clock = match (now.since_boot, self.last.since_boot) {
+        let gap = match (now.since_boot, self.last.since_boot) {
             (Some(now), Some(last)) => now.saturating_sub(last),
             _ => Duration::ZERO,
         };
-        clock > GAP
+        gap > MAX_GAP
     }
 
-    /// What it is, as far as it is known; nothing where a `cut here` was followed by no trace.
+    /// The defect as far as it is known; `None` if no trace followed a `cut here`.
     pub(crate) fn defect(&self) -> Option<Defect> {
         let cut = self.has_trace.then_some(Kind::Warning);
         Some(Defect {
@@ -222,7 +220,7 @@ fn cpu(message: &str) -> Option<u32> {
     rest[..digits].parse().ok()
 }
 
-/// Whether a line is one that reports consist of.
+/// Whether a line is typical of reports.
 fn is_part(message: &str) -> bool {
     message.starts_with(' ')
         || message.is_empty()
@@ -311,7 +309,7 @@ mod tests {
     use super::cpu;
 
     #[test]
-    fn the_cpu_is_the_number_behind_its_name() {
+    fn the_cpu_is_the_number_after_its_name() {
         assert_eq!(cpu("CPU: 3 PID: 12 Comm: nginx"), Some(3));
         assert_eq!(
             cpu("WARNING: a.c:1 at f+0x1/0x2, CPU#12: nginx/3"),

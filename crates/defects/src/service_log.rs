@@ -3,15 +3,15 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::found::{Defect, Found, Moment, kept};
+use crate::defect_set::{Defect, DefectSet, Moment, cut_line};
 use crate::kind::{Kind, Severity};
 use crate::services::signal_name;
 use crate::top::{name, without_numbers};
 
-/// So much of a line is looked at, in bytes.
+/// Number of bytes read of a line.
 const READ_BYTES: usize = 2 << 10;
 
-/// Whose log it is.
+/// The service's log format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// Apache 2.4: `[date] [module:level] [pid 1:tid 2] [client ..] AH01234: message`.
@@ -22,13 +22,13 @@ pub enum LogFormat {
     MariaDb,
     /// PostgreSQL: `date time zone [1] user@database FATAL:  message`.
     PostgreSql,
-    /// Samba: `[date, level] file:line(function)`, and the message in the next line.
+    /// Samba: `[date, level] file:line(function)`, with the message in the next line.
     Samba,
     /// Tomcat: `date time SEVERE [thread] class message`.
     Tomcat,
 }
 
-/// A reader of one service's log: fed as it grows, asked at any time.
+/// A reader of one service's log. It is fed while the log grows, and can be queried at any time.
 #[derive(Clone, Debug)]
 pub struct ServiceLog {
     service: String,
@@ -36,15 +36,15 @@ pub struct ServiceLog {
     partial: Vec<u8>,
     lines: u64,
     clock: Option<Duration>,
-    /// Samba: the function of a message at error level, whose text is still to come.
+    /// Samba: the function of a message at error level, whose text follows.
     pending: Option<String>,
-    /// Processes that somebody killed on purpose, of whose end nothing was read yet.
-    asked: BTreeSet<u32>,
-    found: Found,
+    /// Processes killed on purpose whose end was not read yet.
+    expected_ends: BTreeSet<u32>,
+    defects: DefectSet,
 }
 
 impl ServiceLog {
-    /// A reader that has seen nothing. The service's name becomes the beginning of each [`Defect::top`].
+    /// A reader that has read nothing. Each [`Defect::top`] starts with the service's name.
     pub fn new(service: &str, format: LogFormat) -> Self {
         Self {
             service: service.to_string(),
@@ -53,19 +53,19 @@ impl ServiceLog {
             lines: 0,
             clock: None,
             pending: None,
-            asked: BTreeSet::new(),
-            found: Found::default(),
+            expected_ends: BTreeSet::new(),
+            defects: DefectSet::default(),
         }
     }
 
-    /// Sets what [`Moment::clock`] of all that is fed from here on will be.
+    /// Sets [`Moment::clock`] of everything that is fed from here on.
     pub fn set_clock(&mut self, now: Duration) {
         self.clock = Some(now);
     }
 
-    /// A process of the service is killed on purpose (`SIGKILL`): the line that tells of its end tells of no crash.
+    /// Announces that a process of the service is killed on purpose (`SIGKILL`), so that its end is no crash.
     pub fn ask_end(&mut self, pid: u32) {
-        self.asked.insert(pid);
+        self.expected_ends.insert(pid);
     }
 
     /// Takes the next piece of the log, which may end anywhere.
@@ -75,9 +75,9 @@ impl ServiceLog {
                 Some(bytes) => (bytes, true),
                 None => (part, false),
             };
-            let room = READ_BYTES.saturating_sub(self.partial.len());
+            let space = READ_BYTES.saturating_sub(self.partial.len());
             self.partial
-                .extend_from_slice(&bytes[..bytes.len().min(room)]);
+                .extend_from_slice(&bytes[..bytes.len().min(space)]);
             if ends {
                 let line = std::mem::take(&mut self.partial);
                 self.line(&line);
@@ -94,14 +94,17 @@ impl ServiceLog {
             .chars()
             .filter(|letter| !letter.is_control())
             .collect();
-        let told = match self.format {
+        let entry = match self.format {
             LogFormat::Samba => self.samba(&text),
-            format => tell(format, &text),
+            format => parse(format, &text),
         };
-        let Some(told) = told.or_else(|| self.restart(&text)) else {
+        let Some(entry) = entry.or_else(|| self.restart(&text)) else {
             return;
         };
-        if told.kind == Kind::ServiceCrash && told.about == "SIGKILL" && self.was_asked(&text) {
+        if entry.kind == Kind::ServiceCrash
+            && entry.subject == "SIGKILL"
+            && self.is_expected_end(&text)
+        {
             return;
         }
         let moment = Moment {
@@ -109,87 +112,87 @@ impl ServiceLog {
             since_boot: None,
             clock: self.clock,
         };
-        self.found.add(Defect {
-            kind: told.kind,
-            severity: told.severity,
-            top: match told.kind {
+        self.defects.add(Defect {
+            kind: entry.kind,
+            severity: entry.severity,
+            top: match entry.kind {
                 Kind::ServiceRestart => self.service.clone(),
-                _ => format!("{}: {}", self.service, told.about),
+                _ => format!("{}: {}", self.service, entry.subject),
             },
             count: 1,
             first: moment,
             last: moment,
-            lines: vec![kept(&text)],
+            lines: vec![cut_line(&text)],
         });
     }
 
-    /// A start that comes after the window has opened: somebody started the service again.
-    fn restart(&self, text: &str) -> Option<Told> {
+    /// A restart: a line about a start that comes after the measurement window has opened.
+    fn restart(&self, text: &str) -> Option<Entry> {
         let started = match self.format {
             LogFormat::Apache => " -- resuming normal operations",
             LogFormat::MariaDb => ": ready for connections.",
             LogFormat::PostgreSql => "LOG:  database system is ready to accept connections",
             LogFormat::Samba => "daemon_ready: ",
             LogFormat::Tomcat => " Server startup in ",
-            // It tells of that at a level that is off unless somebody asks for it.
+            // nginx logs a start at a level that is off by default.
             LogFormat::Nginx => return None,
         };
         let is_restart = self.clock.is_some() && text.contains(started);
-        is_restart.then(|| Told {
+        is_restart.then(|| Entry {
             kind: Kind::ServiceRestart,
-            ..Told::at(Severity::Suspicious, String::new())
+            ..Entry::new(Severity::Suspicious, String::new())
         })
     }
 
-    /// Whether a line names a process whose end was asked for. Numbers come again, so that each is taken once.
-    fn was_asked(&mut self, text: &str) -> bool {
+    /// Whether a line names a process whose end was announced. PIDs are reused, so each counts once.
+    fn is_expected_end(&mut self, text: &str) -> bool {
         let numbers = text.split(|letter: char| !letter.is_ascii_digit());
         let mut pids = numbers.filter_map(|number| number.parse().ok());
-        pids.any(|pid| self.asked.remove(&pid))
+        pids.any(|pid| self.expected_ends.remove(&pid))
     }
 
     /// All defects so far, by kind and top.
     pub fn defects(&self) -> Vec<Defect> {
-        self.found.clone().into_defects()
+        self.defects.clone().into_defects()
     }
 
-    fn samba(&mut self, text: &str) -> Option<Told> {
+    fn samba(&mut self, text: &str) -> Option<Entry> {
         if let Some(rest) = text.strip_prefix('[') {
             self.pending = samba_function(rest);
             return None;
         }
         let function = self.pending.take()?;
         let message = text.trim_start();
-        // What is said at level 0 to be seen in every log.
+        // Messages that Samba prints at level 0 so that every log has them.
         let routine = ["Copyright ", "daemon_ready", "Got SIGTERM"];
         if routine.iter().any(|start| message.starts_with(start)) || message.ends_with(" started.")
         {
             return None;
         }
         if message.starts_with("INTERNAL ERROR: ") || message.starts_with("PANIC") {
-            return Some(Told::crash(message));
+            return Some(Entry::crash(message));
         }
-        Some(Told::at(Severity::Suspicious, function))
+        Some(Entry::new(Severity::Suspicious, function))
     }
 }
 
-/// What a line tells.
-struct Told {
+/// The meaning of a line.
+struct Entry {
     kind: Kind,
     severity: Severity,
-    about: String,
+    subject: String,
 }
 
-impl Told {
-    fn at(severity: Severity, about: String) -> Self {
+impl Entry {
+    fn new(severity: Severity, subject: String) -> Self {
         Self {
             kind: Kind::ServiceLog,
             severity,
-            about,
+            subject,
         }
     }
 
-    /// A process of the service that a signal ended: told by its signal, wherever its number stands.
+    /// A process of the service that a signal killed, named by the signal's number anywhere in the message.
     fn crash(message: &str) -> Self {
         let number = message.split_once("ignal ").and_then(|(_, rest)| {
             let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
@@ -198,12 +201,12 @@ impl Told {
         Self {
             kind: Kind::ServiceCrash,
             severity: Severity::Defect,
-            about: number.map_or_else(|| name(&without_numbers(message)), signal_name),
+            subject: number.map_or_else(|| name(&without_numbers(message)), signal_name),
         }
     }
 }
 
-fn tell(format: LogFormat, line: &str) -> Option<Told> {
+fn parse(format: LogFormat, line: &str) -> Option<Entry> {
     match format {
         LogFormat::Apache => apache(line),
         LogFormat::Nginx => nginx(line),
@@ -214,11 +217,11 @@ fn tell(format: LogFormat, line: &str) -> Option<Told> {
     }
 }
 
-fn apache(line: &str) -> Option<Told> {
+fn apache(line: &str) -> Option<Entry> {
     let (_, rest) = line.strip_prefix('[')?.split_once("] [")?;
     let (level, mut message) = rest.split_once("] ")?;
     let level = level.rsplit(':').next()?;
-    // [pid 1:tid 2], [client 10.0.0.2:1234], and the error of the system before the latter.
+    // [pid 1:tid 2], [client 10.0.0.2:1234], and the system error before the latter.
     while let Some((_, rest)) = message
         .strip_prefix('[')
         .and_then(|rest| rest.split_once("] "))
@@ -230,9 +233,9 @@ fn apache(line: &str) -> Option<Told> {
             .rsplit('(')
             .find_map(|part| part.split_once(')').map(|(inside, _)| inside));
         let number = signal.and_then(|inside| inside.parse().ok());
-        return Some(Told {
-            about: number.map_or_else(|| "child".to_string(), signal_name),
-            ..Told::crash(message)
+        return Some(Entry {
+            subject: number.map_or_else(|| "child".to_string(), signal_name),
+            ..Entry::crash(message)
         });
     }
     let severity = match level {
@@ -244,11 +247,11 @@ fn apache(line: &str) -> Option<Told> {
         let digits = word.strip_prefix("AH").unwrap_or("");
         digits.len() == 5 && digits.bytes().all(|byte| byte.is_ascii_digit())
     });
-    let about = code.map_or_else(|| name(&without_numbers(message)), str::to_string);
-    Some(Told::at(severity, about))
+    let subject = code.map_or_else(|| name(&without_numbers(message)), str::to_string);
+    Some(Entry::new(severity, subject))
 }
 
-fn nginx(line: &str) -> Option<Told> {
+fn nginx(line: &str) -> Option<Entry> {
     let (before, rest) = line.split_once(" [")?;
     let (level, message) = rest.split_once("] ")?;
     let severity = match level {
@@ -264,49 +267,49 @@ fn nginx(line: &str) -> Option<Told> {
         .split_once(": ")
         .map_or(message, |(_, message)| message);
     if message.contains(" exited on signal ") {
-        return Some(Told::crash(message));
+        return Some(Entry::crash(message));
     }
     let message = match message.strip_prefix('*') {
         Some(rest) => rest.split_once(' ').map_or(rest, |(_, message)| message),
         None => message,
     };
     let message = message.split(", client: ").next().unwrap_or(message);
-    Some(Told::at(severity, name(&without_numbers(message))))
+    Some(Entry::new(severity, name(&without_numbers(message))))
 }
 
-fn mariadb(line: &str) -> Option<Told> {
+fn mariadb(line: &str) -> Option<Entry> {
     let (_, rest) = line.split_once('[')?;
     let message = rest.strip_prefix("ERROR] ")?;
     if message.contains(" got signal ") {
-        return Some(Told::crash(message));
+        return Some(Entry::crash(message));
     }
-    Some(Told::at(
+    Some(Entry::new(
         Severity::Suspicious,
         name(&without_numbers(message)),
     ))
 }
 
-fn postgresql(line: &str) -> Option<Told> {
+fn postgresql(line: &str) -> Option<Entry> {
     let (head, message) = line.split_once(":  ")?;
     let severity = match head.rsplit(' ').next()? {
         "PANIC" => Severity::Defect,
         "FATAL" => Severity::Suspicious,
         "LOG" if message.contains(" was terminated by signal ") => {
-            return Some(Told::crash(message));
+            return Some(Entry::crash(message));
         }
         _ => return None,
     };
-    // What everybody is told whose connection a start or stop comes across.
+    // Messages to every client whose connection coincides with a start or stop.
     let routine = [
         "terminating connection due to administrator command",
         "the database system is starting up",
         "the database system is shutting down",
     ];
     let is_routine = routine.contains(&message);
-    (!is_routine).then(|| Told::at(severity, name(&without_numbers(message))))
+    (!is_routine).then(|| Entry::new(severity, name(&without_numbers(message))))
 }
 
-fn tomcat(line: &str) -> Option<Told> {
+fn tomcat(line: &str) -> Option<Entry> {
     let mut words = line.splitn(4, ' ');
     let (_date, _time) = (words.next()?, words.next()?);
     if words.next()? != "SEVERE" {
@@ -314,7 +317,7 @@ fn tomcat(line: &str) -> Option<Told> {
     }
     let (_thread, message) = words.next()?.strip_prefix('[')?.split_once("] ")?;
     let class = message.split(' ').next().unwrap_or(message);
-    Some(Told::at(Severity::Suspicious, name(class)))
+    Some(Entry::new(Severity::Suspicious, name(class)))
 }
 
 /// The function of a Samba header at level 0: `2026/11/23 01:02:03.123456,  0, pid=7] ../source3/x.c:12(function)`.

@@ -1,26 +1,26 @@
-//! What the end of a service's process tells.
+//! Defects from the end of a service's process.
 
-use crate::found::{Defect, Moment};
+use crate::defect_set::{Defect, Moment};
 use crate::kind::{Kind, Severity};
 
-/// How a process ended, as `wait(2)` tells it.
+/// How a process ended, as `wait(2)` reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// By itself, with this status.
+    /// It exited with this status.
     Exit(i32),
-    /// By a signal.
+    /// A signal killed it.
     Signal {
-        /// Its number.
+        /// Signal number.
         number: i32,
         /// Whether a core was dumped.
         has_core: bool,
     },
 }
 
-/// What the end of a service's process means. Nothing where somebody asked for it: who stops a service, or kills a
-/// worker as a disturbance, passes `was_asked`; a core is told all the same.
+/// The defects from the end of a service's process. A requested end is none: the caller passes `was_asked` if it stopped
+/// the service, or killed a worker as a disturbance. A core dump counts in any case.
 pub fn service_end(service: &str, end: End, was_asked: bool, at: Moment) -> Vec<Defect> {
-    let tell = |kind, severity, top| Defect {
+    let defect = |kind, severity, top| Defect {
         kind,
         severity,
         top,
@@ -38,7 +38,7 @@ pub fn service_end(service: &str, end: End, was_asked: bool, at: Moment) -> Vec<
             } else {
                 Severity::Defect
             };
-            defects.push(tell(
+            defects.push(defect(
                 Kind::ServiceExit,
                 severity,
                 format!("{service}: {status}"),
@@ -47,17 +47,21 @@ pub fn service_end(service: &str, end: End, was_asked: bool, at: Moment) -> Vec<
         End::Signal { number, has_core } => {
             if !was_asked {
                 let top = format!("{service}: {}", signal_name(number));
-                defects.push(tell(Kind::ServiceCrash, Severity::Defect, top));
+                defects.push(defect(Kind::ServiceCrash, Severity::Defect, top));
             }
             if has_core {
-                defects.push(tell(Kind::CoreDump, Severity::Defect, service.to_string()));
+                defects.push(defect(
+                    Kind::CoreDump,
+                    Severity::Defect,
+                    service.to_string(),
+                ));
             }
         }
     }
     defects
 }
 
-/// What it means that a service, or workers of it, were started again so many times.
+/// The defect if a service, or its workers, were restarted this many times; `None` if never.
 pub fn service_restarts(service: &str, restarts: u64, at: Moment) -> Option<Defect> {
     (restarts > 0).then(|| Defect {
         kind: Kind::ServiceRestart,
@@ -70,17 +74,17 @@ pub fn service_restarts(service: &str, restarts: u64, at: Moment) -> Option<Defe
     })
 }
 
-/// `SIGSEGV`, or the number of a signal without a name. Numbers of x86, arm64 and RISC-V.
+/// `SIGSEGV`, or the number of a signal without a name; numbers of x86, arm64 and RISC-V.
 pub(crate) fn signal_name(number: i32) -> String {
     let names = [
         "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
         "PIPE", "ALRM", "TERM", "STKFLT", "CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG",
         "XCPU", "XFSZ", "VTALRM", "PROF", "WINCH", "IO", "PWR", "SYS",
     ];
-    let place = usize::try_from(number)
+    let index = usize::try_from(number)
         .ok()
         .and_then(|number| number.checked_sub(1));
-    let name = place.and_then(|place| names.get(place));
+    let name = index.and_then(|index| names.get(index));
     name.map_or_else(|| number.to_string(), |name| format!("SIG{name}"))
 }
 
@@ -88,7 +92,7 @@ pub(crate) fn signal_name(number: i32) -> String {
 mod tests {
     use super::*;
 
-    fn told(end: End, was_asked: bool) -> Vec<(Kind, Severity, String)> {
+    fn defects_of(end: End, was_asked: bool) -> Vec<(Kind, Severity, String)> {
         let defects = service_end("nginx", end, was_asked, Moment::default());
         defects
             .into_iter()
@@ -97,13 +101,13 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_nobody_asked_for_is_a_defect() {
+    fn an_unrequested_end_is_a_defect() {
         let crash = End::Signal {
             number: 11,
             has_core: true,
         };
         assert_eq!(
-            told(crash, false),
+            defects_of(crash, false),
             [
                 (
                     Kind::ServiceCrash,
@@ -114,15 +118,15 @@ mod tests {
             ]
         );
         assert_eq!(
-            told(crash, true),
+            defects_of(crash, true),
             [(Kind::CoreDump, Severity::Defect, "nginx".into())]
         );
         assert_eq!(
-            told(End::Exit(1), false),
+            defects_of(End::Exit(1), false),
             [(Kind::ServiceExit, Severity::Defect, "nginx: 1".into())]
         );
-        assert_eq!(told(End::Exit(0), false)[0].1, Severity::Suspicious);
-        assert_eq!(told(End::Exit(1), true), []);
+        assert_eq!(defects_of(End::Exit(0), false)[0].1, Severity::Suspicious);
+        assert_eq!(defects_of(End::Exit(1), true), []);
     }
 
     #[test]

@@ -1,12 +1,12 @@
-//! What `/proc/sys/kernel/tainted` says.
+//! Decodes `/proc/sys/kernel/tainted`.
 
-use crate::found::{Defect, Moment};
+use crate::defect_set::{Defect, Moment};
 use crate::kind::{Kind, Severity};
 
-/// Letter and meaning for reliability of each bit, from bit 0 (Documentation/admin-guide/tainted-kernels.rst).
+/// Letter and severity of each bit, from bit 0 (Documentation/admin-guide/tainted-kernels.rst).
 ///
-/// Bits that tell of a choice are notices: a proprietary module, an unsigned one, a test. Those that tell of a report
-/// (`B`, `D`, `L`, `W`) are defects even where the report itself was lost.
+/// Bits that reflect a choice are notices: a proprietary module, an unsigned one, a test. Those that reflect a report
+/// (`B`, `D`, `L`, `W`) are defects even if the report itself was lost.
 const FLAGS: [(char, Severity); 20] = [
     ('P', Severity::Notice),
     ('F', Severity::Suspicious),
@@ -30,10 +30,10 @@ const FLAGS: [(char, Severity); 20] = [
     ('J', Severity::Notice),
 ];
 
-/// A defect for each flag that a kernel took on between two looks, with the flag's letter as top; a bit that no kernel
-/// had when this was written counts as suspicious, with its number.
+/// A defect for each flag that was set between two readings, with the flag's letter as top. An unknown bit
+/// counts as suspicious, with its number as top.
 ///
-/// What a kernel has from its boot on is no defect: pass the flags before the load as `before`.
+/// Flags set at boot are no defects: pass the flags before the load as `before`.
 pub fn taint(before: u64, after: u64, at: Moment) -> Vec<Defect> {
     let new = after & !before;
     let bits = (0..64).filter(|bit| new & (1 << bit) != 0);
@@ -57,18 +57,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_flags_that_came_are_told() {
-        let told = taint(
+    fn only_new_flags_are_reported() {
+        let defects = taint(
             1 << 13,
             1 << 13 | 1 << 9 | 1 << 7 | 1 << 40,
             Moment::default(),
         );
-        let told: Vec<_> = told
+        let defects: Vec<_> = defects
             .iter()
             .map(|defect| (defect.top.as_str(), defect.severity))
             .collect();
         assert_eq!(
-            told,
+            defects,
             [
                 ("D", Severity::Defect),
                 ("W", Severity::Defect),

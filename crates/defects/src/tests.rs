@@ -7,7 +7,7 @@ mod silence;
 mod streams;
 mod table;
 
-use crate::found::Defect;
+use crate::defect_set::Defect;
 use crate::reader::Reader;
 
 /// What a log tells, read whole.

@@ -1,4 +1,4 @@
-//! What a defect is about: the top frame, or a name, without what differs between two reports of the same defect.
+//! The top of a defect: the top frame or a name, without what differs between two reports of the same defect.
 
 use crate::form::Names;
 use crate::frame::{self, Place};
@@ -6,7 +6,7 @@ use crate::frame::{self, Place};
 /// Longest name, in bytes.
 const NAME_BYTES: usize = 160;
 
-/// A text without its numbers and addresses, which stand as `#`.
+/// A text with `#` in place of its numbers and addresses.
 pub(crate) fn without_numbers(text: &str) -> String {
     let mut folded = String::new();
     let mut rest = text;
@@ -23,7 +23,7 @@ pub(crate) fn without_numbers(text: &str) -> String {
     folded
 }
 
-/// How much of a text's beginning is a number: `0x1f`, `1a2b3c4d` with eight digits or more, or decimal digits.
+/// Length of the number at a text's beginning: `0x1f`, `1a2b3c4d` with eight digits or more, or decimal digits.
 fn number(text: &str, before: Option<char>) -> usize {
     let hexadecimal = |text: &str| text.bytes().take_while(u8::is_ascii_hexdigit).count();
     if let Some(rest) = text.strip_prefix("0x") {
@@ -51,26 +51,28 @@ pub(crate) fn name(text: &str) -> String {
     text[..end].to_string()
 }
 
-/// The search for what a report is about, line by line.
+/// The search for the top of a report, line by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Top {
     name: Option<String>,
-    /// The first function that says something.
+    /// The first function that identifies the defect.
     frame: Option<String>,
-    /// The first function at all, where there is no other.
-    machinery: Option<String>,
+    /// The first function that does not, in case there is no other.
+    check: Option<String>,
+    /// A name to use if there is no frame.
     spare: Option<String>,
 }
 
 impl Top {
-    /// Takes what a form found.
+    /// Takes what a form extracted.
     pub(crate) fn take_names(&mut self, names: Names<'_>) {
         if let Some(function) = names.function {
             self.take_function(function, frame::is_check(function));
         }
-        let strong = names.name.map(name);
-        let strong = strong.or_else(|| names.program.map(|text| name(&without_numbers(text))));
-        self.name = self.name.take().or(strong);
+        let name_or_program = names.name.map(name);
+        let name_or_program =
+            name_or_program.or_else(|| names.program.map(|text| name(&without_numbers(text))));
+        self.name = self.name.take().or(name_or_program);
         let spare = names.spare.map(|text| {
             let is_file = [".c", ".h"].iter().any(|ending| text.ends_with(ending));
             if is_file {
@@ -82,8 +84,8 @@ impl Top {
         self.spare = self.spare.take().or(spare);
     }
 
-    /// Takes a line of the report. What stands before the trace that counts is not looked at: `is_chain` says that the
-    /// lock validator still tells how earlier locks were taken.
+    /// Takes a place that a line of the report names. `is_chain` means that the lock validator still lists how earlier
+    /// locks were taken; frames before the relevant trace are ignored.
     pub(crate) fn take_place(&mut self, place: Place<'_>, is_chain: bool) {
         match place {
             Place::Instruction(function) => self.take_function(function, frame::is_check(function)),
@@ -97,18 +99,18 @@ impl Top {
         }
     }
 
-    fn take_function(&mut self, function: &str, says_nothing: bool) {
-        if says_nothing {
-            self.machinery.get_or_insert_with(|| function.to_string());
+    fn take_function(&mut self, function: &str, is_check: bool) {
+        if is_check {
+            self.check.get_or_insert_with(|| function.to_string());
         } else {
             self.frame.get_or_insert_with(|| function.to_string());
         }
     }
 
-    /// What is known so far; empty where nothing is.
+    /// The best top so far; empty if there is none.
     pub(crate) fn get(&self) -> String {
         let best = self.name.as_ref().or(self.frame.as_ref());
-        let next = self.spare.as_ref().or(self.machinery.as_ref());
+        let next = self.spare.as_ref().or(self.check.as_ref());
         best.or(next).cloned().unwrap_or_default()
     }
 }
@@ -118,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_and_addresses_do_not_make_two() {
+    fn numbers_and_addresses_do_not_distinguish_defects() {
         assert_eq!(
             without_numbers("kworker/u8:3+flush-254:0"),
             "kworker/u#:#+flush-#:#"
@@ -132,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_goes_before_a_frame_and_a_frame_before_a_spare_name() {
+    fn a_name_is_preferred_to_a_frame_and_a_frame_to_a_spare_name() {
         let mut top = Top::default();
         assert_eq!(top.get(), "");
         top.take_place(Place::Frame("dump_stack_lvl"), false);

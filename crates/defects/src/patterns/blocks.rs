@@ -1,4 +1,4 @@
-//! The block layer, and what is made of several disks.
+//! The block layer, and devices built from several disks.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -8,7 +8,7 @@ use Kind::{BlockIo, DeviceMapper, Raid};
 use Severity::{Defect, Notice, Suspicious};
 
 pub(super) const ROWS: &[Row] = &[
-    // Up to 5.x the function stands before it.
+    // Up to 5.x the function precedes it.
     row(
         BlockIo,
         Suspicious,

@@ -1,4 +1,4 @@
-//! Panics, exceptions of the kernel itself, `BUG()` and `WARN()`.
+//! Panics, exceptions of the kernel, `BUG()` and `WARN()`.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -124,7 +124,7 @@ pub(super) const ROWS: &[Row] = &[
         "PANIC: double fault, error_code",
         &[("PANIC: double fault, error_code: 0x0", "")],
     ),
-    // From 6.10 on every exception is told as an Oops.
+    // From 6.10 on every exception is reported as an Oops.
     row(
         GeneralProtectionFault,
         Defect,
@@ -169,7 +169,7 @@ pub(super) const ROWS: &[Row] = &[
         "Oops: stack guard page: %x [#%d]",
         &[("Oops: stack guard page: 0000 [#1] SMP NOPTI", "")],
     ),
-    // 5.10 says neither which stack nor that it was a guard page of one.
+    // 5.10 names neither the stack nor the guard page.
     row(
         StackOverflow,
         Defect,
@@ -357,7 +357,7 @@ pub(super) const ROWS: &[Row] = &[
             "tcp_cleanup_rbuf",
         )],
     ),
-    // 7.x: file first, function behind `at`, CPU last.
+    // 7.x: file first, function after `at`, CPU last.
     row(
         Refcount,
         Defect,
@@ -405,7 +405,7 @@ pub(super) const ROWS: &[Row] = &[
         "%N: loading out-of-tree module taints kernel",
         &[("zfs: loading out-of-tree module taints kernel.", "zfs")],
     ),
-    // 5.10 and 6.1 quote the licence, later kernels may not.
+    // 5.10 and 6.1 quote the licence; later kernels may not.
     row(
         Taint,
         Notice,

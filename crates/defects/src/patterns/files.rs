@@ -132,7 +132,7 @@ pub(super) const ROWS: &[Row] = &[
             "xfs_free_extent",
         )],
     ),
-    // 5.10: `Corruption of in-memory data detected.  Shutting down filesystem`; later: what was corrupt, and where.
+    // 5.10: `Corruption of in-memory data detected.  Shutting down filesystem`; later kernels name the place too.
     row(
         Xfs,
         Defect,

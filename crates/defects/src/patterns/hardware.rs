@@ -1,4 +1,4 @@
-//! Hardware, and what stands for it in a guest: machine checks, memory, buses, disks.
+//! Hardware, real or emulated: machine checks, memory, buses, disks.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Row] = &[
             "pcieport 0000:00:1c.0",
         )],
     ),
-    // Format of the device and of the reason changed between 5.10, 6.1 and 7.x; the words around it did not.
+    // Device and reason changed their format between 5.10, 6.1 and 7.x; the words around them did not.
     row(
         Iommu,
         Suspicious,
@@ -321,7 +321,7 @@ pub(super) const ROWS: &[Row] = &[
         "%N: reset failed, giving up",
         &[("ata1: reset failed, giving up", "ata1")],
     ),
-    // Later kernels say more between `I/O` and `timeout`.
+    // Later kernels print more between `I/O` and `timeout`.
     row(
         Nvme,
         Suspicious,

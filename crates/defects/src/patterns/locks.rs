@@ -1,4 +1,4 @@
-//! Locks and context: every report of the lock validator, and functions called where they must not be.
+//! Locks and context: all reports of the lock validator, and functions called in a context that forbids them.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Row] = &[
             "lock->magic != lock",
         )],
     ),
-    // The validator has run out of room and looks no further: nothing is wrong but that it is blind from here on.
+    // The validator is out of memory and stops checking; nothing else is wrong.
     row(
         Lockdep,
         Suspicious,
@@ -228,7 +228,7 @@ pub(super) const ROWS: &[Row] = &[
             "net/core/dev.c",
         )],
     ),
-    // 6.9 has other words for a work that did not give back what it took.
+    // 6.9 has another wording for a work item that did not release its resources.
     row(
         WorkqueueLockup,
         Defect,
@@ -259,7 +259,7 @@ pub(super) const ROWS: &[Row] = &[
             "NET_RX",
         )],
     ),
-    // 5.10 says `Non-RCU local`.
+    // 5.10 prints `Non-RCU local`.
     row(
         Softirq,
         Suspicious,

@@ -1,4 +1,4 @@
-//! Memory: allocations that fail, structures found damaged, and the tools that look for damage.
+//! Memory: failed allocations, damaged structures, and the tools that detect damage.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Row] = &[
         "BUG: Bad page cache in process %S  pfn:%x",
         &[("BUG: Bad page cache in process nginx  pfn:1a2b3c", "nginx")],
     ),
-    // 7.x names the level that is bad instead of always the lowest two.
+    // 7.x names the bad level instead of always the lowest two.
     row(
         BadPage,
         Defect,
@@ -205,7 +205,7 @@ pub(super) const ROWS: &[Row] = &[
         "corrupted stack end detected inside scheduler",
         &[("corrupted stack end detected inside scheduler", "")],
     ),
-    // `slab-` stands before the first word since 6.1: `use-after-free` is the same report in 5.10.
+    // The first word has the prefix `slab-` since 6.1: `use-after-free` is the same report in 5.10.
     row(
         Kasan,
         Defect,
@@ -302,7 +302,7 @@ pub(super) const ROWS: &[Row] = &[
             "nginx",
         )],
     ),
-    // 5.10 has other words for it.
+    // 5.10 has another wording.
     row(
         PageAllocation,
         Suspicious,

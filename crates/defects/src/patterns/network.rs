@@ -1,4 +1,4 @@
-//! The network: cards that stop, tables that are full, memory that is out.
+//! The network: cards that stop sending, full tables, exhausted memory.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -11,7 +11,7 @@ use Kind::{
 use Severity::{Defect, Notice, Suspicious};
 
 pub(super) const ROWS: &[Row] = &[
-    // 5.10: a WARN of its own. Later stable kernels: one line, with device first and CPU and time behind.
+    // 5.10: a separate WARN. Later stable kernels: one line, device first, CPU and time after it.
     row(
         NetdevWatchdog,
         Defect,
@@ -133,7 +133,7 @@ pub(super) const ROWS: &[Row] = &[
             "arp_cache",
         )],
     ),
-    // 7.x names the network namespace.
+    // 7.x adds the network namespace.
     row(
         ConntrackFull,
         Suspicious,
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Row] = &[
         "cleanup rbuf bug: copied %x",
         &[("cleanup rbuf bug: copied 1A2B seq 1A2C rcvnxt 1A2D", "")],
     ),
-    // Up to 6.1 the port alone and a word on counters, later the address too..
+    // Up to 6.1 only the port and a word on counters; later the address too.
     row(
         SynFlood,
         Notice,

@@ -1,6 +1,6 @@
-//! What did not go on: CPUs, tasks, grace periods, workers, clocks.
+//! Stalls: CPUs, tasks, grace periods, workers, clocks.
 //!
-//! On a guest that its host stops for long, and under an emulator, these may tell of the host.
+//! In a guest that its host stops for a long time, and under an emulator, these may be the host's fault.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Row] = &[
             "",
         )],
     ),
-    // 5.10 and 6.1: `NMI watchdog:`; 6.12: `watchdog:`; 7.x: also which CPU found it.
+    // 5.10 and 6.1: `NMI watchdog:`; 6.12: `watchdog:`; 7.x: also the CPU that detected it.
     row(
         HardLockup,
         Defect,
@@ -85,7 +85,7 @@ pub(super) const ROWS: &[Row] = &[
             "drm_fb_helper_damage_work",
         )],
     ),
-    // 7.x says `in I/O wait` where it is one.
+    // 7.x adds `in I/O wait` if it is one.
     row(
         HungTask,
         Defect,
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Row] = &[
             "rcu_preempt",
         )],
     ),
-    // Before 5.1, and of the kinds for tasks still.
+    // Before 5.1, and still for the kinds for tasks.
     row(
         RcuStall,
         Defect,
@@ -295,7 +295,7 @@ pub(super) const ROWS: &[Row] = &[
             "tsc",
         )],
     ),
-    // 7.x says which of two checks failed.
+    // 7.x names which of two checks failed.
     row(
         Clocksource,
         Suspicious,

@@ -1,4 +1,4 @@
-//! What the kernel tells of programs: exceptions that ended them, their cores, limits that they met.
+//! Messages about programs: exceptions that killed them, their cores, limits that they reached.
 
 use super::{Extent, Row, row};
 use crate::kind::{Kind, Severity};
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Row] = &[
             ),
         ],
     ),
-    // Only where kernel.print-fatal-signals is on; from 6.12 on with the file.
+    // Only if kernel.print-fatal-signals is on; from 6.12 on with the file.
     row(
         UserFault,
         Suspicious,
@@ -93,7 +93,7 @@ pub(super) const ROWS: &[Row] = &[
         "Core dump to %s",
         &[("Core dump to |/usr/lib/handler pipe failed", "")],
     ),
-    // Where auditing is on: the only line of a process that ended itself by abort().
+    // Only if auditing is on: the only line about a process that called abort().
     row(
         CoreDump,
         Suspicious,

@@ -2,7 +2,7 @@
 
 use super::read;
 use crate::compare::{Side, new_in};
-use crate::found::{Defect, Moment, OTHERS};
+use crate::defect_set::{Defect, Moment, OTHERS};
 use crate::kind::{Kind, Severity};
 
 fn defect(kind: Kind, severity: Severity, top: &str, count: u64) -> Defect {

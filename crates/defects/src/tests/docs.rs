@@ -1,4 +1,4 @@
-//! docs/defects.md holds the table as it is: `UPDATE_EXPECT=1 cargo test -p bakeoff-defects` writes it anew.
+//! docs/defects.md contains the current table; `UPDATE_EXPECT=1 cargo test -p bakeoff-defects` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -24,9 +24,9 @@ fn table() -> String {
 
 #[test]
 fn the_table_in_the_docs_is_that_of_the_code() {
-    // Asked at run time: the tests may have been built where the sources lay elsewhere.
-    let room = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
-    let path = Path::new(&room).join("../../docs/defects.md");
+    // Read at run time, because the tests may have been built with the sources elsewhere.
+    let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
+    let path = Path::new(&crate_dir).join("../../docs/defects.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (written, after) = rest.split_once(END).unwrap();

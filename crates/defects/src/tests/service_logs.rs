@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::found::LIMIT_PER_KIND;
+use crate::defect_set::LIMIT_PER_KIND;
 use crate::kind::{Kind, Severity};
 use crate::service_log::{LogFormat, ServiceLog};
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::told;
-use crate::found::{LIMIT_PER_KIND, LINE_BYTES, LINES, OTHERS};
+use crate::defect_set::{LIMIT_PER_KIND, LINE_BYTES, LINES, OTHERS};
 use crate::kind::Kind;
 use crate::reader::Reader;
 

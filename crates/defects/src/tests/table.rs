@@ -15,14 +15,21 @@ fn check(row: &Row, message: &str, top: &str) -> Option<String> {
     ] {
         let mut reader = Reader::new();
         reader.feed(format!("{before}{message}\r\n").as_bytes());
-        let found = reader.defects();
-        let told: Vec<_> = found
+        let defects = reader.defects();
+        let reported: Vec<_> = defects
             .iter()
-            .map(|d| (d.kind, d.severity, d.top.as_str(), d.count))
+            .map(|defect| {
+                (
+                    defect.kind,
+                    defect.severity,
+                    defect.top.as_str(),
+                    defect.count,
+                )
+            })
             .collect();
-        if told != [(row.kind, row.severity, top, 1)] {
+        if reported != [(row.kind, row.severity, top, 1)] {
             return Some(format!(
-                "{message}\n  want {:?} {top:?}\n  have {told:?}",
+                "{message}\n  want {:?} {top:?}\n  have {reported:?}",
                 row.kind
             ));
         }
@@ -31,7 +38,7 @@ fn check(row: &Row, message: &str, top: &str) -> Option<String> {
 }
 
 #[test]
-fn each_sample_is_found_as_its_row_says() {
+fn each_sample_matches_its_row() {
     let samples = rows().flat_map(|row| {
         row.samples
             .iter()
@@ -44,7 +51,7 @@ fn each_sample_is_found_as_its_row_says() {
 }
 
 #[test]
-fn each_row_has_a_sample_and_a_needle_that_is_seldom() {
+fn each_row_has_a_sample_and_a_selective_needle() {
     for row in rows() {
         assert!(!row.samples.is_empty(), "{}", row.form);
         let needle = crate::form::Form::new(row.form).needle();
@@ -57,7 +64,7 @@ fn each_row_has_a_sample_and_a_needle_that_is_seldom() {
 
 #[test]
 fn each_kind_of_the_kernel_has_a_row() {
-    let of_services = [
+    let service_kinds = [
         Kind::ServiceCrash,
         Kind::ServiceExit,
         Kind::ServiceRestart,
@@ -65,6 +72,6 @@ fn each_kind_of_the_kernel_has_a_row() {
     ];
     for kind in Kind::ALL {
         let has_row = rows().any(|row| row.kind == *kind);
-        assert_eq!(has_row, !of_services.contains(kind), "{kind:?}");
+        assert_eq!(has_row, !service_kinds.contains(kind), "{kind:?}");
     }
 }

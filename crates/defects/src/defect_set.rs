@@ -1,64 +1,64 @@
-//! Defects found so far: one for each kind and top, and never more than fit.
+//! The defects so far: one per kind and top, limited in number.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::kind::{Kind, Severity};
 
-/// So many defects of a kind are told apart; what comes after counts under [`OTHERS`].
+/// Number of defects per kind that are distinguished; further ones count under [`OTHERS`].
 pub const LIMIT_PER_KIND: usize = 32;
 
 /// The top of all defects of a kind beyond [`LIMIT_PER_KIND`].
 pub const OTHERS: &str = "(others)";
 
-/// So many lines of a report are kept.
+/// Number of lines kept of a report.
 pub const LINES: usize = 48;
 
-/// So much of a line is kept, in bytes.
+/// Number of bytes kept of a line.
 pub const LINE_BYTES: usize = 240;
 
-/// When something was told.
+/// The time of a report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Moment {
-    /// Number of the line in its log, from 1.
+    /// Line number in the log, from 1.
     pub line: u64,
-    /// The kernel's own stamp.
+    /// The kernel's timestamp.
     pub since_boot: Option<Duration>,
-    /// The reader's clock, as it was told last ([`crate::Reader::set_clock`]).
+    /// The reader's clock, as last set by [`crate::Reader::set_clock`].
     pub clock: Option<Duration>,
 }
 
-/// A defect, however often it came.
+/// A defect and its reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defect {
     /// What happened.
     pub kind: Kind,
-    /// What it means: the gravest of all reports.
+    /// The highest severity of all reports.
     pub severity: Severity,
-    /// What tells it from others of its kind, and is the same in two arms: the top frame (a function) where there is a
-    /// stack, else the device, program or sentence concerned; empty where the kind says it all.
+    /// Distinguishes it from others of its kind, identically in two arms: the top frame (a function) if there is a
+    /// stack, else the device, program or sentence concerned; empty if the kind says it all.
     pub top: String,
-    /// How many reports.
+    /// Number of reports.
     pub count: u64,
     /// The first report.
     pub first: Moment,
-    /// The last one.
+    /// The last report.
     pub last: Moment,
-    /// The lines of the first report, at most [`LINES`] of [`LINE_BYTES`].
+    /// Lines of the first report, at most [`LINES`] of [`LINE_BYTES`].
     pub lines: Vec<String>,
 }
 
-/// All of them.
+/// All defects so far, by kind and top.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct DefectSet {
     by_key: BTreeMap<(Kind, String), Defect>,
 }
 
-impl Found {
+impl DefectSet {
     pub(crate) fn add(&mut self, mut defect: Defect) {
         let key = (defect.kind, defect.top.clone());
         let is_new = !self.by_key.contains_key(&key);
-        if is_new && self.of_kind(defect.kind) >= LIMIT_PER_KIND {
+        if is_new && self.count_of_kind(defect.kind) >= LIMIT_PER_KIND {
             defect.top = OTHERS.to_string();
         }
         let key = (defect.kind, defect.top.clone());
@@ -78,20 +78,20 @@ impl Found {
         }
     }
 
-    fn of_kind(&self, kind: Kind) -> usize {
+    fn count_of_kind(&self, kind: Kind) -> usize {
         let first = (kind, String::new());
         let all = self.by_key.range(first..);
         all.take_while(|((other, _), _)| *other == kind).count()
     }
 
-    /// By kind, then by top.
+    /// The defects by kind, then by top.
     pub(crate) fn into_defects(self) -> Vec<Defect> {
         self.by_key.into_values().collect()
     }
 }
 
-/// A line as it is kept.
-pub(crate) fn kept(line: &str) -> String {
+/// A line cut to [`LINE_BYTES`].
+pub(crate) fn cut_line(line: &str) -> String {
     let mut end = line.len().min(LINE_BYTES);
     while !line.is_char_boundary(end) {
         end -= 1;

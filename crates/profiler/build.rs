@@ -1,22 +1,22 @@
-//! Builds the plugins that QEMU loads: shared libraries for the host's QEMU, whatever bakeoff itself is built for.
+//! Builds the plugins that QEMU loads: shared libraries for the host's QEMU, whatever target bakeoff is built for.
 //!
-//! `rustc` is called without cargo, so that nothing but `std` is needed and the build's own flags (a C library linked in)
-//! do not reach them. Where this toolchain cannot make such a library, an empty one is embedded, and who needs it says so.
+//! `rustc` is called without cargo, so that the plugins need only `std` and the build's flags (such as a linked C library)
+//! do not apply to them. If this toolchain cannot build one, an empty file is embedded, and its users report that.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
-/// What Debian's QEMU is built for.
+/// Target of Debian's QEMU.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
-/// Plugins by the folders of their sources.
+/// Plugins, by source folder.
 const PLUGINS: [&str; 2] = ["plugin", "counter"];
 
 fn main() {
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo says where to build"));
-    let rustc = env::var_os("RUSTC").expect("cargo says what builds");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let rustc = env::var_os("RUSTC").expect("cargo sets RUSTC");
     for name in PLUGINS {
         println!("cargo::rerun-if-changed={name}");
         build(name, &out.join(format!("{name}.so")), &rustc);
@@ -37,7 +37,7 @@ fn build(name: &str, library: &Path, rustc: &OsStr) {
         .arg("-o")
         .arg(library);
     if !is_host {
-        // The host's own library needs no --target, which not every toolchain has.
+        // Without --target on the same host, because some toolchains lack the target's name.
         command.args(["--target", TARGET]);
     }
     let status = command.status().expect("rustc can be started");

@@ -1,19 +1,19 @@
-//! Who executed what: by the control group of the task that ran.
+//! Counts by control group: the group of the task that runs executes the instructions.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::{Counts, qemu};
 
-/// Groups that are kept apart; what others execute is theirs together.
+/// Number of groups counted separately; all others are counted together.
 const MOST_GROUPS: usize = 256;
 
-/// Sets of groups whose names are remembered.
+/// Number of group sets whose names are cached.
 const MOST_SETS: usize = 1 << 14;
 
-/// Longest name that is kept.
+/// Number of bytes read of a name.
 const NAME_BYTES: usize = 32;
 
-/// Where a kernel has the running task, and a task its control group; zeros where that is not known.
+/// Where a kernel keeps the running task and a task its control group; fields are 0 if unknown.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
     /// `__per_cpu_offset[0]`.
@@ -30,17 +30,17 @@ pub struct Layout {
     pub name: u64,
 }
 
-/// What each group has executed since the start.
+/// Counts of each group since the start.
 pub struct Groups {
     layout: Layout,
     last: Counts,
-    /// Names of sets of groups, by their addresses; those that were seen since the last mark.
+    /// Names by the address of their group set, cached since the last mark.
     names: HashMap<u64, String>,
     sums: BTreeMap<String, Counts>,
 }
 
 impl Groups {
-    /// Nobody has executed anything.
+    /// Empty counts.
     pub fn new(layout: Layout) -> Self {
         Self {
             layout,
@@ -50,15 +50,15 @@ impl Groups {
         }
     }
 
-    /// All that was counted since the last time is of the task that still runs.
+    /// Attributes everything counted since the last call to the task that still runs.
     pub fn switch(&mut self, now: &Counts) {
         let Some(name) = self.running() else {
             return;
         };
         let since = now.since(&self.last);
         self.last = *now;
-        let is_known = self.sums.contains_key(&name);
-        let name = if is_known || self.sums.len() < MOST_GROUPS {
+        let is_counted = self.sums.contains_key(&name);
+        let name = if is_counted || self.sums.len() < MOST_GROUPS {
             name
         } else {
             "...".into()
@@ -66,12 +66,12 @@ impl Groups {
         self.sums.entry(name).or_default().add(&since);
     }
 
-    /// Sets may be made anew at the same address.
+    /// Clears the cached names, because a new set may get the address of an old one.
     pub fn forget_names(&mut self) {
         self.names.clear();
     }
 
-    /// Groups with their sums.
+    /// Counts by group name.
     pub fn sums(&self) -> &BTreeMap<String, Counts> {
         &self.sums
     }
@@ -104,7 +104,7 @@ fn word(address: u64) -> Option<u64> {
     Some(u64::from_le_bytes(*bytes.first_chunk()?))
 }
 
-/// A name of one word, up to its end; the root's is `/`.
+/// A name as one word; the root's is `/`.
 fn clean(text: &[u8]) -> String {
     let end = text.iter().position(|byte| *byte == 0).unwrap_or(text.len());
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"._-@:".contains(byte);
@@ -116,13 +116,13 @@ fn clean(text: &[u8]) -> String {
 }
 
 impl Counts {
-    /// What was counted since an earlier time.
+    /// The difference to earlier counts.
     pub fn since(&self, earlier: &Self) -> Self {
-        let less = |now: [u64; 4], then: [u64; 4]| std::array::from_fn(|at| now[at] - then[at]);
+        let difference = |now: [u64; 4], then: [u64; 4]| std::array::from_fn(|at| now[at] - then[at]);
         Self {
             executed: self.executed - earlier.executed,
-            starts: less(self.starts, earlier.starts),
-            repeats: less(self.repeats, earlier.repeats),
+            starts: difference(self.starts, earlier.starts),
+            repeats: difference(self.repeats, earlier.repeats),
             unknown: self.unknown - earlier.unknown,
         }
     }

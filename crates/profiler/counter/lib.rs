@@ -1,12 +1,12 @@
-//! The QEMU plugin of every trial whose instructions are counted: what REP string instructions move, and who executes how much.
+//! The QEMU plugin for trials with counted instructions: counts REP string instructions, and instructions by control group.
 //!
 //! A shared library that QEMU loads, built apart from bakeoff (`../build.rs`), with nothing but `std`. It counts by inline
-//! additions, which cost a guest next to nothing; what it calls is called at switches of tasks and at marks alone.
+//! additions, which cost a guest almost nothing; functions are called only at task switches and at marks.
 //!
 //! ```text
-//! translation  block -> additions of its instructions, and of a string instruction at its end   (`strings`)
-//! switch       what was counted since the last one belongs to the control group that ran        (`groups`)
-//! mark         all counts since the start, as lines of text                                     (`output`)
+//! translation  block -> additions for its instructions, and for a string instruction at its end   (`strings`)
+//! switch       attributes the counts since the last switch to the control group that ran          (`groups`)
+//! mark         writes all counts since the start as lines of text                                 (`output`)
 //! ```
 #![deny(missing_docs)]
 
@@ -27,32 +27,32 @@ use groups::{Groups, Layout};
 use qemu::{INLINE_ADD, Info, NO_REGISTERS, Score, Tb};
 use strings::{Pass, StringOp};
 
-/// What QEMU looks at to see which API a plugin was written for: memory of the guest can be read since version 4 (QEMU 9.2).
+/// The API version that QEMU checks: guest memory can be read since version 4 (QEMU 9.2).
 #[unsafe(no_mangle)]
 #[used]
 pub static qemu_plugin_version: c_int = 4;
 
-/// What is counted by inline additions, in QEMU's memory.
+/// Counts that inline additions update, in QEMU's memory.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Instructions of blocks that were begun.
+    /// Instructions of started blocks.
     pub executed: u64,
     /// Starts of string instructions, by the logarithm of the bytes of an iteration.
     pub starts: [u64; 4],
-    /// Iterations after the first one, likewise.
+    /// Iterations after the first one, by the same logarithm.
     pub repeats: [u64; 4],
-    /// Executions of string instructions of which QEMU did not say whether they were starts.
+    /// Executions of string instructions that QEMU does not classify as start or repeat.
     pub unknown: u64,
 }
 
 impl Counts {
-    /// Where an execution of a string instruction is added.
+    /// Offset of the count for an execution of a string instruction.
     fn offset(op: StringOp, pass: Pass) -> usize {
-        let of = |field: usize| field + op.size * size_of::<u64>();
+        let by_size = |field: usize| field + op.size * size_of::<u64>();
         match pass {
-            Pass::Start => of(std::mem::offset_of!(Self, starts)),
-            Pass::Repeat => of(std::mem::offset_of!(Self, repeats)),
+            Pass::Start => by_size(std::mem::offset_of!(Self, starts)),
+            Pass::Repeat => by_size(std::mem::offset_of!(Self, repeats)),
             Pass::Unknown => std::mem::offset_of!(Self, unknown),
         }
     }
@@ -60,40 +60,40 @@ impl Counts {
 
 struct Plugin {
     score: *mut Score,
-    /// QEMU's handle of the register that has the resume flag; found when the first string instruction is translated.
+    /// QEMU's handle of the register with the resume flag; looked up when the first string instruction is translated.
     flags: Option<Option<*mut c_void>>,
     groups: Groups,
-    /// First address of the function that switches stacks; 0 where it is not known.
+    /// First address of the function that switches stacks; 0 if unknown.
     switch: u64,
     marks: u32,
     out: File,
 }
 
-/// The one plugin of this QEMU.
-struct Place(UnsafeCell<Option<Plugin>>);
+/// The single plugin of this QEMU process.
+struct PluginCell(UnsafeCell<Option<Plugin>>);
 
-// SAFETY: under counted instructions QEMU has one thread that translates and executes, and calls nothing here from others; the
-// plugin is put here before that thread starts.
-unsafe impl Sync for Place {}
+// SAFETY: with counted instructions QEMU has one thread that translates and executes, and calls nothing here from others. The
+// plugin is stored here before that thread starts.
+unsafe impl Sync for PluginCell {}
 
-static PLUGIN: Place = Place(UnsafeCell::new(None));
+static PLUGIN: PluginCell = PluginCell(UnsafeCell::new(None));
 
-fn with(act: impl FnOnce(&mut Plugin)) {
-    // SAFETY: see `Place`; no callback of QEMU's begins while another one runs.
+fn with_plugin(act: impl FnOnce(&mut Plugin)) {
+    // SAFETY: see `PluginCell`; QEMU runs no two callbacks at the same time.
     if let Some(plugin) = unsafe { &mut *PLUGIN.0.get() } {
         act(plugin);
     }
 }
 
 extern "C" fn switched(_cpu: c_uint, _data: *mut c_void) {
-    with(|plugin| {
+    with_plugin(|plugin| {
         let counts = plugin.counts();
         plugin.groups.switch(&counts);
     });
 }
 
 extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
-    with(|plugin| {
+    with_plugin(|plugin| {
         let counts = plugin.counts();
         plugin.groups.switch(&counts);
         plugin.marks += 1;
@@ -102,7 +102,7 @@ extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
 }
 
 extern "C" fn translated(_id: u64, tb: *mut Tb) {
-    with(|plugin| plugin.translate(tb));
+    with_plugin(|plugin| plugin.translate(tb));
 }
 
 impl Plugin {
@@ -112,7 +112,7 @@ impl Plugin {
     }
 
     fn translate(&mut self, tb: *mut Tb) {
-        // SAFETY: QEMU gives a block that lives until this function returns, and instructions by their places in it.
+        // SAFETY: the block lives until this function returns, and its instructions are addressed by index.
         unsafe {
             let count = qemu::qemu_plugin_tb_n_insns(tb);
             let executed = qemu::entry(self.score, std::mem::offset_of!(Counts, executed));
@@ -143,10 +143,10 @@ impl Plugin {
         }
     }
 
-    /// Which executions a string instruction at this place of a block is translated for.
+    /// Which executions a string instruction at this index of a block is translated for.
     ///
-    /// QEMU executes one iteration at a time and begins a block anew with the next one. From the first one on it has set the CPU's
-    /// resume flag, and blocks that were translated under that flag are not used without it.
+    /// QEMU executes one iteration at a time and starts a new block for the next one. After the first iteration it sets the
+    /// CPU's resume flag, and blocks translated with that flag set are not reused without it.
     fn pass(&mut self, index: usize) -> Pass {
         if index > 0 {
             return Pass::Start;
@@ -168,7 +168,7 @@ pub extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU passes as many arguments as it says.
+    // SAFETY: QEMU passes `argc` arguments.
     let arguments: HashMap<String, String> = unsafe {
         let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
         let pairs = texts.filter_map(|text| {
@@ -178,14 +178,14 @@ pub extern "C" fn qemu_plugin_install(
         pairs.collect()
     };
     match install(&arguments) {
-        // SAFETY: see `Place`.
+        // SAFETY: see `PluginCell`.
         Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
         Err(why) => {
             eprintln!("bakeoff's counter: {why}");
             return -1;
         }
     }
-    // SAFETY: `translated` is a function of the type that QEMU asks for.
+    // SAFETY: `translated` has the type that QEMU requires.
     unsafe { qemu::qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
     0
 }
@@ -211,7 +211,7 @@ fn install(arguments: &HashMap<String, String>) -> Result<Plugin, String> {
         node: number("node")?,
         name: number("name")?,
     };
-    // SAFETY: QEMU makes a score of so many bytes for each CPU, zeros at first.
+    // SAFETY: QEMU allocates a zeroed score of this size per CPU.
     let score = unsafe { qemu::qemu_plugin_scoreboard_new(size_of::<Counts>()) };
     Ok(Plugin {
         score,

@@ -1,20 +1,20 @@
-//! What the host reads: at each mark, all counts since the start, because QEMU is killed in the end.
+//! Output for the host. Each mark writes all counts since the start, because QEMU is killed in the end.
 //!
 //! ```text
 //! group NAME EXECUTED START1 START2 START4 START8 REPEAT1 REPEAT2 REPEAT4 REPEAT8 UNKNOWN
 //! mark NUMBER EXECUTED START1 START2 START4 START8 REPEAT1 REPEAT2 REPEAT4 REPEAT8 UNKNOWN
 //! ```
-//! Groups come before the mark that they belong to.
+//! Groups precede the mark that they belong to.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
 
 use crate::{Counts, Plugin};
 
-/// More marks than any ramp has steps: a program that executes more is not told of.
+/// More marks than any ramp has steps; further marks are ignored.
 const MOST_MARKS: u32 = 4096;
 
-/// Tells a mark.
+/// Writes a mark.
 pub fn mark(plugin: &mut Plugin, number: u8, counts: &Counts) {
     if plugin.marks > MOST_MARKS {
         return;
@@ -25,7 +25,7 @@ pub fn mark(plugin: &mut Plugin, number: u8, counts: &Counts) {
     }
     line(&mut text, "mark", &number.to_string(), counts);
     plugin.groups.forget_names();
-    // A file that cannot be written ends too early, which its reader sees.
+    // If writing fails, the file ends early, which its reader detects.
     let _ = plugin.out.write_all(text.as_bytes());
 }
 

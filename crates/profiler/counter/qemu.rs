@@ -1,14 +1,14 @@
-//! QEMU's plugin API, as far as it is used, and GLib's arrays in which it hands things over.
+//! The part of QEMU's plugin API that is used, with the GLib arrays that it returns.
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
 /// A block that QEMU translates.
 pub enum Tb {}
-/// An instruction in it.
+/// An instruction of a block.
 pub enum Insn {}
 /// Counters of all CPUs.
 pub enum Score {}
-/// `struct qemu_info_t`, which is not read.
+/// `struct qemu_info_t`; unused.
 pub enum Info {}
 
 /// `qemu_plugin_u64`: a counter in a score.
@@ -71,13 +71,13 @@ pub fn entry(score: *mut Score, offset: usize) -> Entry {
     Entry { score, offset }
 }
 
-/// The bytes of an instruction, and how many there are.
+/// The bytes of an instruction, and their number.
 ///
 /// # Safety
 /// `insn` is an instruction of the block that QEMU is translating.
 pub unsafe fn bytes(insn: *const Insn) -> ([u8; INSTRUCTION_BYTES], usize) {
     let mut buffer = [0; INSTRUCTION_BYTES];
-    // SAFETY: QEMU copies no more than it is asked for.
+    // SAFETY: QEMU copies at most `size` bytes.
     let size = unsafe {
         let size = qemu_plugin_insn_size(insn).min(INSTRUCTION_BYTES);
         qemu_plugin_insn_data(insn, buffer.as_mut_ptr(), size)
@@ -87,24 +87,24 @@ pub unsafe fn bytes(insn: *const Insn) -> ([u8; INSTRUCTION_BYTES], usize) {
 
 /// QEMU's handle of the flags register.
 pub fn flags_register() -> Option<*mut c_void> {
-    // SAFETY: QEMU returns an array of as many descriptors as it says, whose names live as long as QEMU.
+    // SAFETY: QEMU returns an array of `len` descriptors, whose names live as long as QEMU.
     unsafe {
         let array = qemu_plugin_get_registers();
         let registers = std::slice::from_raw_parts((*array).data, (*array).len as usize);
         let is_flags = |register: &&Register| {
             !register.name.is_null() && CStr::from_ptr(register.name) == c"eflags"
         };
-        let found = registers.iter().find(is_flags).map(|register| register.handle);
+        let flags = registers.iter().find(is_flags).map(|register| register.handle);
         g_array_unref(array);
-        found
+        flags
     }
 }
 
-/// A register's lowest four bytes, if QEMU lets them be read.
+/// A register's lowest four bytes; `None` if QEMU does not allow reading it.
 pub fn read_u32(handle: *mut c_void) -> Option<u32> {
-    // SAFETY: the handle is QEMU's; the array is ours, and QEMU puts bytes into it.
+    // SAFETY: the handle is QEMU's; QEMU appends bytes to our array.
     let bytes = unsafe {
-        taken(|array| qemu_plugin_read_register(handle, array) >= 4)
+        filled(|array| qemu_plugin_read_register(handle, array) >= 4)
     };
     Some(u32::from_le_bytes(*bytes?.first_chunk()?))
 }
@@ -112,13 +112,13 @@ pub fn read_u32(handle: *mut c_void) -> Option<u32> {
 /// Guest memory at a virtual address, as the running task sees it.
 pub fn read_memory(address: u64, bytes: usize) -> Option<Vec<u8>> {
     // SAFETY: as above.
-    unsafe { taken(|array| qemu_plugin_read_memory_vaddr(address, array, bytes)) }
+    unsafe { filled(|array| qemu_plugin_read_memory_vaddr(address, array, bytes)) }
 }
 
 /// # Safety
-/// `fill` does no more than have QEMU put bytes into the array.
-unsafe fn taken(fill: impl FnOnce(*mut Array<u8>) -> bool) -> Option<Vec<u8>> {
-    // SAFETY: GLib's array begins empty and says how long it is.
+/// `fill` only lets QEMU append bytes to the array.
+unsafe fn filled(fill: impl FnOnce(*mut Array<u8>) -> bool) -> Option<Vec<u8>> {
+    // SAFETY: GLib's array starts empty and stores its length.
     unsafe {
         let array = g_byte_array_new();
         let is_filled = fill(array);

@@ -1,4 +1,4 @@
-//! REP string instructions that move or fill: the ones that a CPU of today executes in wide pieces.
+//! REP string instructions that move or fill, which current CPUs execute in wide chunks.
 
 /// The CPU's resume flag, which QEMU sets from the first iteration to the last.
 pub const RESUME: u32 = 1 << 16;
@@ -6,23 +6,23 @@ pub const RESUME: u32 = 1 << 16;
 /// A string instruction with a REP prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StringOp {
-    /// Logarithm of the bytes that an iteration moves: 0 to 3.
+    /// Logarithm of the bytes per iteration: 0 to 3.
     pub size: usize,
 }
 
-/// Which executions a translated string instruction is for.
+/// The executions that a translated string instruction is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pass {
     /// The first iteration.
     Start,
-    /// One after the first.
+    /// An iteration after the first.
     Repeat,
-    /// QEMU does not say.
+    /// QEMU does not tell.
     Unknown,
 }
 
 impl StringOp {
-    /// Reads an instruction. Those that compare or look for something are none: CPUs execute them item by item.
+    /// Decodes an instruction. Comparing and scanning ones are excluded, because CPUs execute them item by item.
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let (prefixes, rest) = split(bytes);
         if !has_rep(prefixes) {

@@ -1,4 +1,4 @@
-//! Prints what a profile holds: `show profile.zst [REQUESTS]`, the latter to divide by.
+//! Prints a profile: `show profile.zst [REQUESTS]`; counts are divided by REQUESTS.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
         "busy: {:.0} a request",
         profile.busy_instructions() as f64 / requests
     );
-    let top = |title: &str, of: &dyn Fn(u32) -> String| show(title, &profile, requests, of);
+    let top = |title: &str, label: &dyn Fn(u32) -> String| show(title, &profile, requests, label);
     let node = |index: u32| &profile.nodes[index as usize];
     let task = |index: u32| {
         profile
@@ -62,11 +62,11 @@ fn name_of(node: &Node) -> String {
     }
 }
 
-fn show(title: &str, profile: &Profile, requests: f64, of: &dyn Fn(u32) -> String) {
+fn show(title: &str, profile: &Profile, requests: f64, label: &dyn Fn(u32) -> String) {
     const ROWS: usize = 40;
     let mut sums: BTreeMap<String, [u64; 3]> = BTreeMap::new();
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
-        let sum = sums.entry(of(count.node)).or_default();
+        let sum = sums.entry(label(count.node)).or_default();
         for (sum, value) in
             sum.iter_mut()
                 .zip([count.instructions, count.strings.iterations, count.calls])
@@ -95,8 +95,8 @@ fn waits(profile: &Profile, requests: f64) {
                 sum[1] += wait.ns;
             }
         }
-        for one in &window.blame {
-            *blame.entry((one.waiter, one.runner)).or_default() += one.ns;
+        for blamed in &window.blame {
+            *blame.entry((blamed.waiter, blamed.runner)).or_default() += blamed.ns;
         }
     }
     let name = |node: u32| profile.nodes[node as usize].name.as_str();
@@ -108,12 +108,12 @@ fn waits(profile: &Profile, requests: f64) {
             *count as f64 / requests,
             name(*node)
         );
-        let mut by: Vec<_> = blame
+        let mut runners: Vec<_> = blame
             .iter()
             .filter(|((waiter, _), _)| waiter == node)
             .collect();
-        by.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
-        for ((_, runner), run) in by.iter().take(3) {
+        runners.sort_by_key(|(_, ns)| std::cmp::Reverse(**ns));
+        for ((_, runner), run) in runners.iter().take(3) {
             println!(
                 "{:30.1} % while {} ran",
                 100.0 * **run as f64 / *ns as f64,

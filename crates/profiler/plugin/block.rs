@@ -1,4 +1,4 @@
-//! Blocks of instructions, as QEMU translates and executes them.
+//! Blocks of instructions that QEMU translates and executes.
 
 use crate::decode::{Kind, Last};
 use crate::functions::{Place, flag};
@@ -6,9 +6,9 @@ use crate::functions::{Place, flag};
 /// A block of instructions.
 #[derive(Debug, Clone)]
 pub struct Block {
-    /// Where it lies, and what it does to the flow of control.
+    /// Its place, and its effect on the flow of control.
     pub shape: Shape,
-    /// Where its instructions begin, from its address.
+    /// Start of each instruction, as an offset from the block's address.
     pub starts: Box<[u16]>,
 }
 
@@ -16,22 +16,22 @@ pub struct Block {
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub struct Shape {
-    /// Its first address.
+    /// First address.
     pub address: u64,
-    /// The address behind it.
+    /// Address after the block.
     pub end: u64,
-    /// Instructions.
+    /// Number of instructions.
     pub count: i32,
-    /// The last one.
+    /// The last instruction.
     pub last: Last,
     /// Where it lies.
     pub place: Place,
-    /// Whether a function begins with it.
+    /// Whether it starts a function.
     pub is_entry: bool,
 }
 
 impl Block {
-    /// From its addresses, its last instruction, where it lies, and where its instructions begin.
+    /// A block from its addresses, last instruction, place, and instruction starts.
     pub fn new(address: u64, end: u64, last: Last, place: Place, starts: &[u16]) -> Self {
         let shape = Shape {
             address,
@@ -53,16 +53,16 @@ impl Shape {
         self.place.flags & flag != 0
     }
 
-    /// Whether another block is the next one of the same function, or of user code, for certain.
-    pub fn goes_on_in(&self, now: &Self) -> bool {
+    /// Whether `now` certainly continues this block in the same function, or in user code.
+    pub fn continues_in(&self, now: &Self) -> bool {
         match (self.place.is_user, now.place.is_user) {
             (true, true) => !self.was_left_at(now.address),
-            (false, false) => self.goes_on_in_function(now),
+            (false, false) => self.continues_in_function(now),
             (true, false) | (false, true) => false,
         }
     }
 
-    fn goes_on_in_function(&self, now: &Self) -> bool {
+    fn continues_in_function(&self, now: &Self) -> bool {
         let is_near = self.place.function == now.place.function && now.place.function != 0;
         let is_plain =
             self.last.kind == Kind::Other && !now.is_entry && now.place.flags & flag::UNUSUAL == 0;
@@ -73,12 +73,12 @@ impl Shape {
                 || now.address < self.address)
     }
 
-    /// Whether nothing but an interrupt or an exception leads here.
+    /// Whether only an interrupt or an exception leads here.
     pub fn interrupts(&self) -> bool {
         self.is(flag::STUBS) || (self.is_entry && self.is(flag::ENTRY))
     }
 
-    /// Whether control went into the middle of this block although nothing in it jumps there.
+    /// Whether control went into the middle of this block although it contains no jump there.
     pub fn was_left_at(&self, address: u64) -> bool {
         self.address < address
             && address < self.end
@@ -89,28 +89,28 @@ impl Shape {
 
 const _: () = assert!(size_of::<Shape>() == 64);
 
-/// What each execution of a block looks at: two in a cache line, because guests have a hundred thousand blocks.
+/// The data that each execution of a block reads: two per cache line, because guests have a hundred thousand blocks.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(32))]
 pub struct Hot {
-    /// Instructions.
+    /// Number of instructions.
     pub count: i32,
-    /// Bytes of an iteration, where the last one is a string instruction with a REP prefix that moves or fills; else 0.
+    /// Bytes per iteration, if the last instruction is a REP string instruction that moves or fills; else 0.
     pub string_bytes: u8,
     /// Whether it is user code.
     pub is_user: bool,
-    /// Blocks that it went on in for certain, the last one first.
+    /// Blocks that certainly continue it, the latest first.
     pub next: [u32; 2],
-    /// The last node that it began, and its parent.
+    /// The last node that it started, and that node's parent.
     pub began: (u32, u32),
-    /// The end of its address, by which iterations of one string instruction are known.
+    /// Low half of its end address, which identifies iterations of one string instruction.
     pub low_end: u32,
 }
 
 const _: () = assert!(size_of::<Hot>() == 32);
 
 impl Hot {
-    /// Nothing is known yet of what comes next.
+    /// A block whose successors are unknown.
     pub fn new(shape: &Shape) -> Self {
         Self {
             count: shape.count,

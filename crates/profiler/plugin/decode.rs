@@ -1,15 +1,15 @@
-//! What the last instruction of a block does to the flow of control, and what is a mark.
+//! Decodes the last instruction of a block, and marks.
 
 use crate::strings::{self, StringOp};
 
 /// Where control goes after a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// On, or to `Last::target`, or where a register says.
+    /// To the next instruction, to `Last::target`, or to an address in a register.
     Other,
     /// Into a function.
     Call,
-    /// Out of one.
+    /// Out of a function.
     Ret,
     /// Back from an interrupt.
     Iret,
@@ -20,13 +20,13 @@ pub enum Kind {
 pub struct Last {
     /// What it does.
     pub kind: Kind,
-    /// Where a direct jump goes, and itself for a REP string instruction: each iteration comes back to it. 0: neither.
+    /// Target of a direct jump; a REP string instruction targets itself, because each iteration returns to it. Else 0.
     pub target: u64,
-    /// Whether it jumps to where a register or memory says.
+    /// Whether it jumps to an address in a register or memory.
     pub is_indirect: bool,
     /// Whether it is a string instruction with a REP prefix.
     pub is_rep: bool,
-    /// Bytes of an iteration, where it is one that moves or fills; else 0.
+    /// Bytes per iteration, if it moves or fills; else 0.
     pub string_bytes: u8,
 }
 
@@ -41,7 +41,7 @@ impl Last {
     };
 }
 
-/// Reads the last instruction of a block, which lies at `at`.
+/// Decodes the last instruction of a block, at address `at`.
 pub fn last(at: u64, bytes: &[u8]) -> Last {
     let (prefixes, rest) = strings::split(bytes);
     let end = at.wrapping_add(bytes.len() as u64);
@@ -90,7 +90,7 @@ pub fn last(at: u64, bytes: &[u8]) -> Last {
     }
 }
 
-/// The number of a mark: `nopl 0xbabe0f00+N(%rax)`, which no compiler makes.
+/// The number of a mark: `nopl 0xbabe0f00+N(%rax)`, which no compiler emits.
 pub fn mark(bytes: &[u8]) -> Option<u8> {
     match bytes {
         [0x0f, 0x1f, 0x80, mark, 0x0f, 0xbe, 0xba] => Some(*mark),

@@ -1,14 +1,14 @@
-//! Which node of the call tree each executed block belongs to.
+//! Attributes each executed block to a node of the call tree.
 //!
-//! Each task has a shadow stack of return addresses: calls push, returns are looked up in it, so that calls that never
-//! return (filling the return stack buffer, retpolines) do no harm. Interrupts push a frame that remembers what was interrupted.
+//! Each task has a shadow stack of return addresses. Calls push, and returns search it, so that calls that never return
+//! (filling the return stack buffer, retpolines) do no harm. Interrupts push a frame with the interrupted state.
 //!
 //! ```text
 //! 0 all -> task (by name) -> system call, interrupt or exception -> function -> function ...
 //!                         -> block of user code
 //! ```
-//! A block may end before its last instruction: by a fault, or where QEMU translates the rest anew (device access under
-//! counted instructions). What follows then begins inside the block, or at its start, and what was not executed is taken off.
+//! A block may end before its last instruction: by a fault, or because QEMU retranslates the rest (device access under
+//! counted instructions). The next block then starts inside it, or at its start, and the unexecuted rest is subtracted.
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;
@@ -21,31 +21,31 @@ use crate::output::Written;
 use crate::tree::{Count, Key, Mixer, Node, Recent};
 use crate::waits::{Arrival, Left, Waits};
 
-/// More frames than kernel stacks have room for; the older half is dropped there.
+/// More frames than kernel stacks can hold; beyond it the older half is dropped.
 const DEPTH: usize = 1024;
 
-/// Nodes that are kept apart; beyond it work is charged to the parent. A profile may have no more.
+/// Most nodes; further work is charged to the parent. It is also the limit of a profile.
 const MOST_NODES: usize = 1 << 19;
 
-/// Names of tasks that are kept apart; tasks with other names are one.
+/// Most task names; tasks with further names are counted together.
 const MOST_NAMES: usize = 1 << 14;
 const OTHER_TASKS: [u8; 16] = *b"(other tasks)\0\0\0";
 
-/// Bytes of a page, and one more than those of the longest instruction.
+/// Bytes of a page, and more than those of the longest instruction.
 const PAGE_BYTES: u64 = 4096;
 const INSTRUCTION_BYTES: u64 = 16;
 
-/// How far behind its inner call a retpoline returns.
+/// Largest distance between a retpoline's inner call and its return.
 const RETPOLINE_BYTES: u64 = 64;
 
-/// Tasks that are remembered.
+/// Most tasks with a saved state.
 const MOST_TASKS: usize = 1 << 16;
 
 #[derive(Debug, Clone, Copy)]
 enum Frame {
-    /// A call: where it returns to, and the caller's node.
+    /// A call: its return address, and the caller's node.
     Call { to: u64, node: u32 },
-    /// An interrupt: what ran before it.
+    /// An interrupt: the block and node that it interrupted.
     Interrupt {
         block: u32,
         node: u32,
@@ -53,63 +53,63 @@ enum Frame {
     },
 }
 
-/// A task that does not run.
+/// Saved state of a task that does not run.
 #[derive(Debug, Default)]
-struct Asleep {
+struct SavedTask {
     stack: Vec<Frame>,
     node: u32,
     root: u32,
     user: Option<(u32, bool)>,
 }
 
-/// Counters of the engine's own doings.
+/// Counters of how well the engine keeps track.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Health {
-    /// Returns to where no call came from, and no caller is known.
+    /// Returns to an address without a call, into a function that is not among the callers.
     pub lost: u64,
-    /// Returns to where no call came from, into a function that is among the callers.
+    /// Returns to an address without a call, into a function that is among the callers.
     pub mended: u64,
-    /// Blocks that were left before their end.
+    /// Blocks left before their end.
     pub cut: u64,
     /// Task switches.
     pub switches: u64,
 }
 
-/// The call tree, and where in it the guest is.
+/// The call tree, and the guest's current position in it.
 pub struct Engine<M> {
     /// The guest's memory.
     pub memory: M,
     layout: Layout,
-    // Of all blocks, by their numbers.
+    // Of all blocks, by index.
     hot: Vec<Hot>,
     shapes: Vec<Shape>,
     starts: Vec<Box<[u16]>>,
     recent: Recent,
     nodes: Vec<Node>,
     children: HashMap<(u32, Key), u32, BuildHasherDefault<Mixer>>,
-    /// Names of tasks, in the order in which they were seen.
+    /// Names of tasks, in order of appearance.
     names: Vec<[u8; 16]>,
     roots: HashMap<[u8; 16], u32>,
     total: i64,
     health: Health,
     waits: Waits,
-    asleep: HashMap<u64, Asleep>,
+    saved: HashMap<u64, SavedTask>,
     // The running task.
     task: u64,
     stack: Vec<Frame>,
     node: u32,
     root: u32,
-    /// The user block that the kernel was entered from, and whether by a fault.
+    /// The user block from which the kernel was entered, and whether by a fault.
     user: Option<(u32, bool)>,
     previous: u32,
-    /// Whether the block that is executed begins a string instruction, if it ends with one.
+    /// Whether the current execution of a string instruction is its first iteration.
     is_start: bool,
     is_switching: bool,
-    /// What the last mark has told.
+    /// What earlier marks have written.
     pub(crate) written: Written,
 }
 
-/// The name of what runs before the first switch.
+/// Name of the task that runs before the first switch.
 const BOOT: &[u8; 16] = b"boot\0\0\0\0\0\0\0\0\0\0\0\0";
 
 impl<M: Memory> Engine<M> {
@@ -133,7 +133,7 @@ impl<M: Memory> Engine<M> {
             total: 0,
             health: Health::default(),
             waits: Waits::new(layout.ns_per_instruction),
-            asleep: HashMap::new(),
+            saved: HashMap::new(),
             task: 0,
             stack: Vec::new(),
             node: 0,
@@ -150,7 +150,7 @@ impl<M: Memory> Engine<M> {
         engine
     }
 
-    /// Takes a block; its number is for `execute`.
+    /// Adds a block and returns its index for `execute`.
     pub fn add(&mut self, block: Block) -> u32 {
         self.hot.push(Hot::new(&block.shape));
         self.shapes.push(block.shape);
@@ -168,28 +168,28 @@ impl<M: Memory> Engine<M> {
         &self.nodes
     }
 
-    /// Names of the tasks that `Key::Task` means.
+    /// Names of tasks, indexed by `Key::Task`.
     pub fn names(&self) -> &[[u8; 16]] {
         &self.names
     }
 
-    /// What went wrong, and how often tasks were switched.
+    /// Counters of how well the engine keeps track.
     pub fn health(&self) -> Health {
         self.health
     }
 
-    /// Who waited.
+    /// Waits and sleeps of tasks.
     pub fn waits(&self) -> &Waits {
         &self.waits
     }
 
-    /// A block is executed.
+    /// Counts the execution of a block.
     #[inline]
     pub fn execute(&mut self, index: u32) {
         let now = self.hot[index as usize];
-        // Most blocks go on where the one before them did when it was executed the last times.
-        let goes_on = self.hot[self.previous as usize].next.contains(&index);
-        if !goes_on || (now.is_user && now.began.1 != self.root) {
+        // Most blocks continue where the one before them continued the last times.
+        let continues = self.hot[self.previous as usize].next.contains(&index);
+        if !continues || (now.is_user && now.began.1 != self.root) {
             self.enter(index);
         } else if now.is_user {
             self.node = now.began.0;
@@ -200,12 +200,12 @@ impl<M: Memory> Engine<M> {
         self.charge(now.count.into(), 1, now.string_bytes);
     }
 
-    /// A block is executed that may be of another function or task than the one before it.
+    /// Enters a block that may belong to another function or task than the one before it.
     #[inline(never)]
     fn enter(&mut self, index: u32) {
         let shape = |index: u32| self.shapes[index as usize];
         let (before, now) = (shape(self.previous), shape(index));
-        if before.goes_on_in(&now) {
+        if before.continues_in(&now) {
             let next = &mut self.hot[self.previous as usize].next;
             if !next.contains(&index) {
                 *next = [index, next[0]];
@@ -220,7 +220,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Adds a block, or takes it back where `times` is -1.
+    /// Adds a block's counts, or subtracts them if `times` is -1.
     #[inline]
     fn charge(&mut self, instructions: i64, times: i64, string_bytes: u8) {
         self.total += instructions;
@@ -234,20 +234,20 @@ impl<M: Memory> Engine<M> {
     }
 
     fn enter_user(&mut self, index: u32, now: &Shape, before: &Shape) {
-        let mut left = None;
+        let mut interrupted = None;
         if before.place.is_user {
-            left = before.was_left_at(now.address).then_some(self.previous);
+            interrupted = before.was_left_at(now.address).then_some(self.previous);
         } else {
             self.stack.clear();
             if let Some((block, is_fault)) = self.user.take() {
                 let shape = self.shapes[block as usize];
                 let again = is_fault && shape.address == now.address;
-                left = (again || shape.was_left_at(now.address)).then_some(block);
+                interrupted = (again || shape.was_left_at(now.address)).then_some(block);
             }
         }
-        if let Some(block) = left {
+        if let Some(block) = interrupted {
             self.node = self.user_node(block);
-            self.take_back(block, now.address);
+            self.uncharge(block, now.address);
         }
         self.node = self.user_node(index);
     }
@@ -257,10 +257,10 @@ impl<M: Memory> Engine<M> {
         self.begin(index, self.root, key)
     }
 
-    /// The child that a block begins below a node.
+    /// The child of a node that a block starts.
     fn begin(&mut self, index: u32, parent: u32, key: Key) -> u32 {
-        let (node, of) = self.hot[index as usize].began;
-        if of == parent {
+        let (node, cached_parent) = self.hot[index as usize].began;
+        if cached_parent == parent {
             return node;
         }
         let node = self.recent.get(parent, index).unwrap_or_else(|| {
@@ -272,8 +272,8 @@ impl<M: Memory> Engine<M> {
         node
     }
 
-    /// Takes off what a block has been charged for and did not execute: all from `address` on.
-    fn take_back(&mut self, index: u32, address: u64) {
+    /// Subtracts the part of a block from `address` on, which was charged but not executed.
+    fn uncharge(&mut self, index: u32, address: u64) {
         let shape = &mut self.shapes[index as usize];
         let offset = address.wrapping_sub(shape.address);
         let before =
@@ -283,7 +283,7 @@ impl<M: Memory> Engine<M> {
         self.health.cut += 1;
         let to_page_end = PAGE_BYTES - address % PAGE_BYTES;
         if rest == 1 && to_page_end < INSTRUCTION_BYTES {
-            // QEMU has given up an instruction that lies on two pages, and begins the next block with it; yet it names it.
+            // QEMU listed an instruction that crosses a page, but left it to the next block.
             shape.count -= 1;
             shape.end = address;
             shape.last = Last::OTHER;
@@ -305,10 +305,10 @@ impl<M: Memory> Engine<M> {
             });
             self.call(self.root, index, now);
         } else if before.last.kind == Kind::Iret && now.address != before.end {
-            // The kernel also returns so to the next instruction, to have all before it done.
+            // The kernel also uses iret to the next instruction, as a serializing instruction.
             self.leave_interrupt(index, now);
         } else {
-            self.go_on((self.previous, before), (index, now), false);
+            self.continue_kernel(self.previous, before, index, now, false);
         }
         self.is_switching |= now.is(flag::SWITCH);
     }
@@ -328,19 +328,21 @@ impl<M: Memory> Engine<M> {
             self.stack.truncate(at);
             self.node = node;
             let before = self.shapes[block as usize];
-            self.go_on((block, &before), (index, now), is_fault);
+            self.continue_kernel(block, &before, index, now, is_fault);
         }
     }
 
-    /// From a block of the kernel to the next one of the same task.
-    fn go_on(
+    /// Continues from one kernel block to the next one of the same task.
+    fn continue_kernel(
         &mut self,
-        (previous, before): (u32, &Shape),
-        (index, now): (u32, &Shape),
+        previous: u32,
+        before: &Shape,
+        index: u32,
+        now: &Shape,
         is_fault: bool,
     ) {
         if before.was_left_at(now.address) || (is_fault && before.address == now.address) {
-            self.take_back(previous, now.address);
+            self.uncharge(previous, now.address);
             return;
         }
         match before.last.kind {
@@ -349,7 +351,7 @@ impl<M: Memory> Engine<M> {
                     to: before.end,
                     node: self.node,
                 });
-                // A call into its own middle fills the return stack buffer, and is no call.
+                // A call into the middle of the same function fills the return stack buffer, and is no real call.
                 if now.is_entry
                     || now.place.function == 0
                     || now.place.function != before.place.function
@@ -373,10 +375,10 @@ impl<M: Memory> Engine<M> {
                 self.stack.truncate(at);
                 self.node = node;
             }
-            // A function of a module whose end is not known, and tail calls, are the same function as before here.
+            // After a module's function of unknown extent or a tail call, the return may lead into another function.
             self.jump(index, now);
         } else if now.is_entry || (now.place.function == 0 && before.is(flag::THUNK)) {
-            // A retpoline: its inner call is no frame, and it goes on to a function.
+            // A retpoline: its inner call is no frame, and it continues in a function.
             self.drop_inner_call(before);
             self.replace(index, now);
         } else {
@@ -384,7 +386,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Takes off the frames of calls that the function of `before` made to itself.
+    /// Removes the frames of calls that the function of `before` made to itself.
     fn drop_inner_call(&mut self, before: &Shape) {
         let near = before.address.wrapping_sub(RETPOLINE_BYTES)..before.end;
         while let Some(Frame::Call { to, node }) = self.stack.last().copied() {
@@ -396,7 +398,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Returned to where no call came from: to the nearest caller of that function, or to nobody's.
+    /// Handles a return without a call: continues in the nearest caller with that function, else directly below the task.
     fn lose(&mut self, now: &Shape) {
         let key = Key::Kernel(key_of(now));
         let mut node = self.node;
@@ -413,10 +415,10 @@ impl<M: Memory> Engine<M> {
         self.node = self.child(self.root, key);
     }
 
-    /// A jump: within a function, or to another one in its place.
+    /// Handles a jump within a function, or to another one that replaces it.
     fn jump(&mut self, index: u32, now: &Shape) {
         let is_same = match self.nodes[self.node as usize].key {
-            // Modules have no functions here: what is entered stays.
+            // Functions of modules are unknown, so the entered one stays.
             Key::Kernel(function) if now.place.function == 0 => self.is_module(function),
             Key::Kernel(function) => function == now.place.function,
             Key::All | Key::Task(_) | Key::User(_) => false,
@@ -426,7 +428,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// A function takes the place of the one that ran.
+    /// Replaces the running function by another one.
     fn replace(&mut self, index: u32, now: &Shape) {
         let parent = if self.node == self.root {
             self.root
@@ -439,7 +441,7 @@ impl<M: Memory> Engine<M> {
         }
     }
 
-    /// Whether a node's address is one of code whose functions are not known: modules, and what is compiled at run time.
+    /// Whether a node's address is code with unknown functions: modules, and code compiled at run time.
     fn is_module(&self, function: u64) -> bool {
         !(self.layout.text.0..self.layout.text.1).contains(&function)
     }
@@ -493,7 +495,7 @@ impl<M: Memory> Engine<M> {
             .word(memory::offset(physical, self.layout.memory_bytes)?)
     }
 
-    /// Where the kernel's direct mapping begins.
+    /// The start of the kernel's direct mapping.
     fn direct(&self) -> u64 {
         let base = match self.layout.page_offset_base {
             0 => None,
@@ -502,7 +504,7 @@ impl<M: Memory> Engine<M> {
         base.filter(|base| *base != 0).unwrap_or(memory::DIRECT)
     }
 
-    /// What goes on is told up to here, and goes on.
+    /// Splits all current waits and sleeps at a mark.
     pub fn mark_waits(&mut self) {
         let (direct, offset) = (self.direct(), self.layout.last_queued);
         let mut waits = std::mem::take(&mut self.waits);
@@ -513,7 +515,7 @@ impl<M: Memory> Engine<M> {
         self.waits = waits;
     }
 
-    /// Another task runs.
+    /// Handles a task switch.
     fn switch(&mut self) {
         let layout = self.layout;
         let direct = self.direct();
@@ -555,9 +557,9 @@ impl<M: Memory> Engine<M> {
             self.waits.switch(left, arrival, self.total);
         }
         self.resume(task, root);
-        // What is at a dead task's address later is another one, with callers of its own.
+        // A new task may get a dead task's address, but has different callers.
         if left.is_dead() {
-            self.asleep.remove(&old);
+            self.saved.remove(&old);
         }
         if is_new {
             self.stack.clear();
@@ -566,28 +568,28 @@ impl<M: Memory> Engine<M> {
     }
 
     fn resume(&mut self, task: u64, root: u32) {
-        let old = Asleep {
+        let old = SavedTask {
             stack: std::mem::take(&mut self.stack),
             node: self.node,
             root: self.root,
             user: self.user.take(),
         };
-        if self.asleep.len() >= MOST_TASKS {
-            self.asleep.clear();
+        if self.saved.len() >= MOST_TASKS {
+            self.saved.clear();
         }
-        self.asleep.insert(self.task, old);
+        self.saved.insert(self.task, old);
         (self.task, self.root, self.node) = (task, root, root);
-        if let Some(own) = self.asleep.remove(&task) {
-            self.stack = own.stack;
-            self.node = own.node;
-            self.user = own.user;
-            if own.root != root {
-                self.rename(own.root);
+        if let Some(resumed) = self.saved.remove(&task) {
+            self.stack = resumed.stack;
+            self.node = resumed.node;
+            self.user = resumed.user;
+            if resumed.root != root {
+                self.rename(resumed.root);
             }
         }
     }
 
-    /// The running task has another name than before: its callers are found again below that.
+    /// Moves the running task's callers below its new name.
     fn rename(&mut self, old: u32) {
         self.node = self.below(self.node, old);
         let mut stack = std::mem::take(&mut self.stack);
@@ -601,7 +603,7 @@ impl<M: Memory> Engine<M> {
         self.stack = stack;
     }
 
-    /// The node of the same path below the running task as one below another.
+    /// The node with the same path below the running task's root as `node` has below `old`.
     fn below(&mut self, node: u32, old: u32) -> u32 {
         let mut path = Vec::new();
         let mut at = node;
@@ -616,7 +618,7 @@ impl<M: Memory> Engine<M> {
     }
 }
 
-/// The function of a block; in a module, where it is entered.
+/// The address that identifies a block's function; in a module, the address where it is entered.
 fn key_of(now: &Shape) -> u64 {
     match now.place.function {
         0 => now.address,
@@ -624,7 +626,7 @@ fn key_of(now: &Shape) -> u64 {
     }
 }
 
-/// A task's name, with zeros from its end on.
+/// A task's name, zero-filled after its end.
 fn name_of(low: u64, high: u64) -> [u8; 16] {
     let mut name = [0; 16];
     name[..8].copy_from_slice(&low.to_le_bytes());
@@ -634,7 +636,7 @@ fn name_of(low: u64, high: u64) -> [u8; 16] {
         .position(|byte| *byte == 0)
         .unwrap_or(name.len());
     name[end..].fill(0);
-    // `kworker/0:1-events` changes with its work.
+    // `kworker/0:1-events` changes with its work item.
     if name.starts_with(b"kworker/") {
         *b"kworker\0\0\0\0\0\0\0\0\0"
     } else {

@@ -1,30 +1,30 @@
-//! What the host says before the guest starts: where functions begin, and where the kernel keeps what is read.
+//! The setup that the host passes before the guest starts: functions of the kernel, and its data layout.
 
 /// First bytes of a setup; the number is its version.
 pub const MAGIC: &[u8; 8] = b"bkosetp2";
 
-/// `Layout` in words of the file.
+/// Number of words of `Layout` in the file.
 const LAYOUT_WORDS: usize = 12;
 
 /// Flags of a function.
 pub mod flag {
     /// Interrupts, exceptions and system calls enter the kernel at its first address.
     pub const ENTRY: u8 = 1;
-    /// An exception that has the instruction executed again.
+    /// An exception after which the instruction is executed again.
     pub const FAULT: u8 = 2;
     /// Switches stacks.
     pub const SWITCH: u8 = 4;
-    /// Where a task goes on after a switch.
+    /// A task continues in it after a switch.
     pub const RESUME: u8 = 8;
-    /// Many short entries in a row, one for each interrupt, which go on to one with `ENTRY`.
+    /// A table of short entries, one per interrupt, that continue in one with `ENTRY`.
     pub const STUBS: u8 = 16;
-    /// Goes on to a function by returning to it.
+    /// Calls a function by returning to it.
     pub const THUNK: u8 = 32;
-    /// Those whose blocks need a closer look.
+    /// Functions whose blocks need closer inspection.
     pub const UNUSUAL: u8 = SWITCH | STUBS;
 }
 
-/// Where the kernel keeps what the plugin reads of it; 0 where it has no such thing.
+/// Where the kernel keeps the data that the plugin reads; 0 if the kernel lacks it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Layout {
     /// `__per_cpu_offset[0]`.
@@ -51,16 +51,16 @@ pub struct Layout {
     pub ns_per_instruction: u64,
     /// Bytes of guest memory.
     pub memory_bytes: u64,
-    /// First address of the kernel's functions, and the one behind them.
+    /// First address of the kernel's functions, and the address after them.
     pub text: (u64, u64),
 }
 
-/// Where a block belongs to.
+/// The place of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
-    /// Its function's first address; 0 where functions are not known; the physical address of a user's block.
+    /// First address of its function, 0 if unknown; for user code, the block's physical address.
     pub function: u64,
-    /// `flag`s of the function.
+    /// `flag`s of its function.
     pub flags: u8,
     /// Whether it is user code.
     pub is_user: bool,
@@ -84,11 +84,11 @@ pub struct Functions {
 }
 
 impl Functions {
-    /// The function that an address of the kernel lies in. Beyond the last one lie modules.
+    /// The place of a kernel address. Modules lie beyond the last function.
     pub fn place(&self, address: u64) -> Place {
         let after = self.starts.partition_point(|start| *start <= address);
-        let known = after > 0 && after < self.starts.len();
-        let (function, flags) = if known {
+        let is_kernel = after > 0 && after < self.starts.len();
+        let (function, flags) = if is_kernel {
             (self.starts[after - 1], self.flags[after - 1])
         } else {
             (0, 0)
@@ -101,17 +101,17 @@ impl Functions {
     }
 }
 
-/// All that the host says.
+/// The decoded setup.
 pub struct Setup {
-    /// Where the kernel keeps what is read.
+    /// Where the kernel keeps the data that is read.
     pub layout: Layout,
     /// Its functions.
     pub functions: Functions,
 }
 
 impl Setup {
-    /// From the bytes of the file: magic, layout, then address and flags of each function, ascending; the last address ends
-    /// the one before it.
+    /// Decodes the bytes of the file: magic, layout, then address and flags of each function, ascending. The last address
+    /// ends the function before it.
     pub fn read(bytes: &[u8]) -> Result<Self, String> {
         let body = bytes
             .strip_prefix(MAGIC)

@@ -1,13 +1,13 @@
 //! The QEMU plugin: counts every instruction that a guest executes, by call path and task.
 //!
 //! A shared library that QEMU loads, so it is built apart from bakeoff (`../build.rs`) and uses nothing but `std`. It runs
-//! under API version 1 (QEMU before 9) and 2 and later; the number that it announces is written into it when it is
-//! put at QEMU's disposal. It knows addresses only; names are given to them on the host when the guest has ended.
+//! under API version 1 (QEMU before 9) and 2 and later; the version that it announces is patched when the file is written
+//! for a QEMU. It knows addresses only; the host resolves names after the guest has ended.
 //!
 //! ```text
 //! translation  block -> length, last instruction, function    (`decode`, `functions`)
 //! execution    block -> node of the call tree                 (`engine`)
-//! mark         all that changed since the last one            (`output`)
+//! mark         writes all changes since the last one          (`output`)
 //! ```
 #![deny(missing_docs)]
 
@@ -42,7 +42,7 @@ const KERNEL: u64 = 1 << 63;
 /// More bytes than an x86 instruction can have.
 const INSTRUCTION_BYTES: usize = 16;
 
-/// What QEMU looks at to see which API a plugin was written for. The host finds it by the bytes behind the number.
+/// The API version that QEMU checks. The host finds it by the tag that follows the number.
 #[repr(C)]
 pub struct Version {
     api: c_int,
@@ -90,8 +90,8 @@ unsafe extern "C" {
     fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     fn qemu_plugin_tb_vaddr(tb: *const Tb) -> u64;
     fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
-    // Until version 2 a function of the first argument that returns a pointer to the bytes; since then it copies them and
-    // returns how many. By the calling convention one declaration serves both.
+    // Until version 2 it takes only the first argument and returns a pointer to the bytes; since then it copies them and
+    // returns their number. The calling convention lets one declaration serve both.
     fn qemu_plugin_insn_data(insn: *const Insn, to: *mut u8, bytes: usize) -> usize;
     fn qemu_plugin_insn_size(insn: *const Insn) -> usize;
     fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;
@@ -101,73 +101,73 @@ unsafe extern "C" {
 /// The first API version whose `qemu_plugin_insn_data` copies.
 const COPIES: c_int = 3;
 
-/// Blocks of code that are told apart. A server with a just-in-time compiler has some hundred thousand.
+/// Most blocks of code. A server with a just-in-time compiler has some hundred thousand.
 const MOST_BLOCKS: usize = 1 << 21;
 
-/// Marks that are written, as many as the host reads.
+/// Most marks to write, as many as the host reads.
 const MOST_MARKS: u32 = 4096;
 
 unsafe extern "C" {
     fn _exit(status: c_int) -> !;
 }
 
-/// Ends QEMU: nothing that a guest does may fill the host's memory.
+/// Ends QEMU, because a guest must not fill the host's memory.
 fn too_much_code() -> ! {
     eprintln!("bakeoff's profiler: the guest has more code than a profile can have");
-    // SAFETY: it takes a number. QEMU's own exit waits for this thread.
+    // SAFETY: it takes a number. QEMU's regular exit would wait for this thread.
     unsafe { _exit(1) }
 }
 
 struct Plugin {
-    /// Marks so far.
+    /// Number of marks so far.
     marks: u32,
     engine: Engine<Ram>,
     setup: Setup,
     /// Whether `qemu_plugin_insn_data` copies.
     copies: bool,
-    known: HashMap<(u64, u64, u64), u32, BuildHasherDefault<Mixer>>,
+    blocks: HashMap<(u64, u64, u64), u32, BuildHasherDefault<Mixer>>,
     out: File,
 }
 
-/// The one plugin of this QEMU.
-struct Place(UnsafeCell<Option<Plugin>>);
+/// The single plugin of this QEMU process.
+struct PluginCell(UnsafeCell<Option<Plugin>>);
 
-// SAFETY: under counted instructions QEMU has one thread that translates and executes, and calls nothing here from others; the
-// plugin is put here before that thread starts.
-unsafe impl Sync for Place {}
+// SAFETY: with counted instructions QEMU has one thread that translates and executes, and calls nothing here from others. The
+// plugin is stored here before that thread starts.
+unsafe impl Sync for PluginCell {}
 
-static PLUGIN: Place = Place(UnsafeCell::new(None));
+static PLUGIN: PluginCell = PluginCell(UnsafeCell::new(None));
 
 #[inline]
-fn with(act: impl FnOnce(&mut Plugin)) {
-    // SAFETY: see `Place`; no callback of QEMU's begins while another one runs.
+fn with_plugin(act: impl FnOnce(&mut Plugin)) {
+    // SAFETY: see `PluginCell`; QEMU runs no two callbacks at the same time.
     if let Some(plugin) = unsafe { &mut *PLUGIN.0.get() } {
         act(plugin);
     }
 }
 
-extern "C" fn executed(_cpu: c_uint, block: *mut c_void) {
-    with(|plugin| plugin.engine.execute(block as usize as u32));
+extern "C" fn executed(_cpu: c_uint, index: *mut c_void) {
+    with_plugin(|plugin| plugin.engine.execute(index as usize as u32));
 }
 
 extern "C" fn marked(_cpu: c_uint, mark: *mut c_void) {
-    with(|plugin| {
-        // One more than the host reads, so that it sees that there are more.
+    with_plugin(|plugin| {
+        // Writes one more than the host reads, so that the host detects the excess.
         if plugin.marks > MOST_MARKS {
             return;
         }
         plugin.marks += 1;
         let bytes = plugin.engine.mark(mark as usize as u64);
-        // A file that cannot be written ends too early, which its reader sees.
+        // If writing fails, the file ends early, which its reader detects.
         let _ = plugin.out.write_all(&bytes);
     });
 }
 
 extern "C" fn translated(_id: u64, tb: *mut Tb) {
-    with(|plugin| {
-        // SAFETY: QEMU gives a block that lives until this function returns.
-        let seen = unsafe { Seen::of(tb, plugin.copies) };
-        let index = plugin.index(&seen);
+    with_plugin(|plugin| {
+        // SAFETY: the block lives until this function returns.
+        let block = unsafe { TranslatedBlock::read(tb, plugin.copies) };
+        let index = plugin.index(&block);
         // SAFETY: as above; the data is a number.
         unsafe {
             qemu_plugin_register_vcpu_tb_exec_cb(
@@ -176,7 +176,7 @@ extern "C" fn translated(_id: u64, tb: *mut Tb) {
                 NO_REGISTERS,
                 index as usize as *mut c_void,
             );
-            for (at, mark) in &seen.marks {
+            for (at, mark) in &block.marks {
                 let insn = qemu_plugin_tb_get_insn(tb, *at);
                 let mark = usize::from(*mark) as *mut c_void;
                 qemu_plugin_register_vcpu_insn_exec_cb(insn, marked, NO_REGISTERS, mark);
@@ -185,12 +185,12 @@ extern "C" fn translated(_id: u64, tb: *mut Tb) {
     });
 }
 
-/// A block as QEMU translates it.
-struct Seen {
+/// A block that QEMU translates.
+struct TranslatedBlock {
     address: u64,
-    /// Where in QEMU's own memory its first byte lies.
+    /// Address of its first byte in QEMU's memory.
     host: usize,
-    /// Where its instructions begin, from its address.
+    /// Start of each instruction, as an offset from `address`.
     starts: Vec<u16>,
     end: u64,
     last: decode::Last,
@@ -198,11 +198,11 @@ struct Seen {
     marks: Vec<(usize, u8)>,
 }
 
-impl Seen {
+impl TranslatedBlock {
     /// # Safety
     /// `tb` is a block that QEMU is translating.
-    unsafe fn of(tb: *mut Tb, copies: bool) -> Self {
-        // SAFETY: all are QEMU's own queries about the block and its instructions, whose number it names.
+    unsafe fn read(tb: *mut Tb, copies: bool) -> Self {
+        // SAFETY: the calls query the block and its instructions by index below their number.
         unsafe {
             let address = qemu_plugin_tb_vaddr(tb);
             let count = qemu_plugin_tb_n_insns(tb);
@@ -241,7 +241,7 @@ impl Seen {
     }
 }
 
-/// An instruction in two numbers.
+/// An instruction as two words.
 fn buffer_words(bytes: &[u8]) -> (u64, u64) {
     let mut words = [0; INSTRUCTION_BYTES];
     words[..bytes.len()].copy_from_slice(bytes);
@@ -252,7 +252,7 @@ fn buffer_words(bytes: &[u8]) -> (u64, u64) {
 /// # Safety
 /// `insn` is an instruction of the block that QEMU is translating.
 unsafe fn bytes_of(insn: *const Insn, copies: bool, buffer: &mut [u8; INSTRUCTION_BYTES]) -> &[u8] {
-    // SAFETY: QEMU says how long the instruction is, and copies or points to that many bytes.
+    // SAFETY: QEMU copies or points to `size` bytes of the instruction.
     unsafe {
         let size = qemu_plugin_insn_size(insn).min(INSTRUCTION_BYTES);
         let got = qemu_plugin_insn_data(insn, buffer.as_mut_ptr(), size);
@@ -264,28 +264,34 @@ unsafe fn bytes_of(insn: *const Insn, copies: bool, buffer: &mut [u8; INSTRUCTIO
 }
 
 impl Plugin {
-    /// The number of a block; the same for one that is translated anew and has not changed.
-    fn index(&mut self, seen: &Seen) -> u32 {
-        let is_user = seen.address < KERNEL;
+    /// The index of a block; the same for an unchanged block that is retranslated.
+    fn index(&mut self, translated: &TranslatedBlock) -> u32 {
+        let is_user = translated.address < KERNEL;
         let page = if is_user {
-            self.engine.memory.physical(seen.host).unwrap_or(0)
+            self.engine.memory.physical(translated.host).unwrap_or(0)
         } else {
             0
         };
-        let key = (seen.address, page, seen.hash);
-        if let Some(index) = self.known.get(&key) {
+        let key = (translated.address, page, translated.hash);
+        if let Some(index) = self.blocks.get(&key) {
             return *index;
         }
         let place = match is_user {
             true => functions::Place::user(page),
-            false => self.setup.functions.place(seen.address),
+            false => self.setup.functions.place(translated.address),
         };
-        if self.known.len() >= MOST_BLOCKS {
+        if self.blocks.len() >= MOST_BLOCKS {
             too_much_code();
         }
-        let block = Block::new(seen.address, seen.end, seen.last, place, &seen.starts);
+        let block = Block::new(
+            translated.address,
+            translated.end,
+            translated.last,
+            place,
+            &translated.starts,
+        );
         let index = self.engine.add(block);
-        self.known.insert(key, index);
+        self.blocks.insert(key, index);
         index
     }
 }
@@ -298,7 +304,7 @@ pub extern "C" fn qemu_plugin_install(
     argc: c_int,
     argv: *const *const c_char,
 ) -> c_int {
-    // SAFETY: QEMU passes its description and as many arguments as it says.
+    // SAFETY: QEMU passes its description and `argc` arguments.
     let (version, arguments) = unsafe {
         let texts = (0..argc as usize).map(|at| CStr::from_ptr(*argv.add(at)));
         let texts: Vec<_> = texts
@@ -307,14 +313,14 @@ pub extern "C" fn qemu_plugin_install(
         ((*info).current, texts)
     };
     match install(&arguments, version) {
-        // SAFETY: see `Place`.
+        // SAFETY: see `PluginCell`.
         Ok(plugin) => unsafe { *PLUGIN.0.get() = Some(plugin) },
         Err(why) => {
             eprintln!("bakeoff's profiler: {why}");
             return -1;
         }
     }
-    // SAFETY: `translated` is a function of the type that QEMU asks for.
+    // SAFETY: `translated` has the type that QEMU requires.
     unsafe { qemu_plugin_register_vcpu_tb_trans_cb(id, translated) };
     0
 }
@@ -341,7 +347,7 @@ fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
         engine,
         setup,
         copies: version >= COPIES,
-        known: HashMap::default(),
+        blocks: HashMap::default(),
         out,
     })
 }

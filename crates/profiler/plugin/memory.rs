@@ -1,33 +1,33 @@
-//! The guest's memory, as the plugin reads it.
+//! The guest's memory.
 
 use std::fs;
 
-/// What is read of a guest; in tests something else than a guest.
+/// Access to a guest's memory; tests use a fake.
 pub trait Memory {
     /// Eight bytes at an offset of the guest's RAM.
     fn word(&self, offset: u64) -> Option<u64>;
 
-    /// The guest's physical address of a byte in QEMU's memory.
+    /// The guest physical address of a byte in QEMU's memory.
     fn physical(&mut self, host: usize) -> Option<u64>;
 }
 
-/// Name of the file in memory that is the guest's RAM, as the host makes it.
+/// Name of the memory file that the host creates as the guest's RAM.
 const NAME: &str = "/memfd:bakeoff-ram";
 
-/// Start of the kernel's image mapping, and where it lies physically without random placement.
+/// Start of the kernel's image mapping, which maps physical address 0 without KASLR.
 const IMAGE: u64 = 0xffff_ffff_8000_0000;
 
-/// Start of the direct mapping where the kernel does not say.
+/// Start of the direct mapping, unless the kernel has `page_offset_base`.
 pub const DIRECT: u64 = 0xffff_8880_0000_0000;
 
-/// RAM that QEMU has mapped from a file in memory.
+/// RAM that QEMU has mapped from a memory file.
 pub struct Ram {
     start: usize,
     bytes: usize,
 }
 
 impl Ram {
-    /// Not found yet: QEMU maps it later than it loads plugins.
+    /// RAM that is not found yet, because QEMU maps it after it loads plugins.
     pub fn new() -> Self {
         Self { start: 0, bytes: 0 }
     }
@@ -43,7 +43,7 @@ impl Ram {
                 Some((number(start)?, number(end)?))
             })
             .collect();
-        // Several lines where QEMU has advised on parts of it.
+        // The mapping has several lines if QEMU called madvise on parts of it.
         if let (Some((start, _)), Some((_, end))) = (ends.first(), ends.last()) {
             (self.start, self.bytes) = (*start, end - start);
         }
@@ -56,8 +56,8 @@ impl Memory for Ram {
         if offset.checked_add(8)? > self.bytes {
             return None;
         }
-        // SAFETY: the mapping begins at `start` and is longer, and QEMU keeps it until it ends. The guest does not run
-        // meanwhile: its one CPU is what calls.
+        // SAFETY: the word lies within the mapping, which QEMU keeps until it exits. The guest does not run
+        // meanwhile, because its only CPU is calling.
         Some(unsafe { ((self.start + offset) as *const u64).read_unaligned() })
     }
 
@@ -72,12 +72,12 @@ impl Memory for Ram {
     }
 }
 
-/// QEMU's q35 puts RAM beyond this above 4 GiB if there is more than `LOW_LIMIT` of it.
+/// With at least `LOW_LIMIT` of RAM, QEMU's q35 machine puts RAM beyond `LOW` above 4 GiB.
 const LOW: u64 = 0x8000_0000;
 const LOW_LIMIT: u64 = 0xb000_0000;
 const HIGH: u64 = 1 << 32;
 
-/// Where in RAM a physical address lies.
+/// Offset of a physical address in RAM.
 pub fn offset(physical: u64, bytes: u64) -> Option<u64> {
     let offset = match physical {
         low if low < LOW || bytes < LOW_LIMIT => low,
@@ -94,7 +94,7 @@ fn address(offset: u64, bytes: u64) -> u64 {
     }
 }
 
-/// The physical address of one of the kernel's own; `direct` is where its direct mapping begins.
+/// The physical address of a kernel address; `direct` is the start of the direct mapping.
 pub fn physical_of(address: u64, direct: u64) -> u64 {
     if address >= IMAGE {
         address - IMAGE

@@ -1,6 +1,6 @@
-//! What the host reads: at each mark, all that changed since the one before it, because QEMU is killed in the end.
+//! Output for the host. Each mark writes everything that changed since the last one, because QEMU is killed in the end.
 //!
-//! Words of 8 bytes, little endian: `MAGIC`, then sections of a tag, a number of rows, and rows of so many words as the tag has.
+//! Words of 8 bytes, little endian: `MAGIC`, then sections of a tag, a number of rows, and the rows, whose length depends on the tag.
 
 use crate::engine::Engine;
 use crate::memory::Memory;
@@ -9,7 +9,7 @@ use crate::tree::{Count, Key};
 /// First bytes of the file; the number is its version.
 pub const MAGIC: &[u8; 8] = b"bkoraw02";
 
-/// Tags of sections, and the words of a row in each.
+/// Tags of sections, with the number of words per row.
 mod tag {
     /// New names of tasks: 16 bytes.
     pub const NAMES: (u64, usize) = (1, 2);
@@ -19,7 +19,7 @@ mod tag {
     pub const COUNTS: (u64, usize) = (3, 6);
     /// Since the start: node of the task, size, number, nanoseconds.
     pub const QUEUED: (u64, usize) = (4, 4);
-    /// Since the start: node of the task, size, node of who ran, nanoseconds.
+    /// Since the start: node of the task, size, node of the task that ran, nanoseconds.
     pub const BLAME: (u64, usize) = (5, 4);
     /// Since the start: node, size, number, nanoseconds.
     pub const ASLEEP: (u64, usize) = (6, 4);
@@ -27,11 +27,11 @@ mod tag {
     pub const PREEMPTED: (u64, usize) = (7, 2);
     /// Since the start: node of the task, nanoseconds on the CPU.
     pub const RAN: (u64, usize) = (8, 2);
-    /// The mark, last of its sections: its number, then since the start instructions, lost, mended, cut, switches.
+    /// The mark, as its last section: its number, then since the start instructions, lost, mended, cut, switches.
     pub const MARK: (u64, usize) = (9, 6);
 }
 
-/// What has been written already.
+/// What has been written so far.
 #[derive(Debug, Default)]
 pub struct Written {
     names: usize,
@@ -39,12 +39,12 @@ pub struct Written {
 }
 
 impl<M: Memory> Engine<M> {
-    /// The bytes of a mark.
+    /// Encodes a mark.
     pub fn mark(&mut self, number: u64) -> Vec<u8> {
         let mut out = Vec::new();
         self.mark_waits();
-        self.tell_tree(&mut out);
-        self.tell_waits(&mut out);
+        self.write_tree(&mut out);
+        self.write_waits(&mut out);
         let health = self.health();
         let row = [
             number,
@@ -58,8 +58,8 @@ impl<M: Memory> Engine<M> {
         out
     }
 
-    /// What is new in the tree, and what was counted.
-    fn tell_tree(&mut self, out: &mut Vec<u8>) {
+    /// Writes new names and nodes, and the counts since the last mark.
+    fn write_tree(&mut self, out: &mut Vec<u8>) {
         let mut written = std::mem::take(&mut self.written);
         let half = |name: &[u8; 16], at: usize| {
             u64::from_le_bytes(name[at..at + 8].try_into().expect("a name has 16 bytes"))
@@ -70,11 +70,11 @@ impl<M: Memory> Engine<M> {
             tag::NAMES,
             names.map(|name| [half(name, 0), half(name, 8)]),
         );
-        let fresh = self.nodes()[written.counts.len()..].iter().map(|node| {
+        let new_nodes = self.nodes()[written.counts.len()..].iter().map(|node| {
             let (kind, key) = words_of(node.key);
             [u64::from(node.parent), kind, key]
         });
-        section(out, tag::NODES, fresh);
+        section(out, tag::NODES, new_nodes);
         written.names = self.names().len();
         written.counts.resize(self.nodes().len(), Count::default());
         let pairs = self.nodes().iter().zip(&mut written.counts).zip(0_u64..);
@@ -97,7 +97,7 @@ impl<M: Memory> Engine<M> {
         self.written = written;
     }
 
-    fn tell_waits(&self, out: &mut Vec<u8>) {
+    fn write_waits(&self, out: &mut Vec<u8>) {
         let waits = self.waits();
         let word = u64::from;
         for (tag, sums) in [(tag::QUEUED, &waits.queued), (tag::ASLEEP, &waits.asleep)] {

@@ -1,15 +1,15 @@
-//! Nodes of the call tree, and what they count.
+//! The call tree and its counts.
 
 use std::hash::Hasher;
 
 /// What a node stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Key {
-    /// The whole.
+    /// The whole profile.
     All,
-    /// A task, by its place in `Engine::tasks`.
+    /// A task, by index in `Engine::names`.
     Task(u32),
-    /// A function of the kernel by its first address; one of a module by where it was entered.
+    /// A kernel function by its first address; a module's function by the address where it was entered.
     Kernel(u64),
     /// A block of user code, by its physical address.
     User(u64),
@@ -18,15 +18,15 @@ pub enum Key {
 /// A node of the call tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
-    /// Its parent; the root is its own.
+    /// Its parent; the root is its own parent.
     pub parent: u32,
     /// What it stands for.
     pub key: Key,
-    /// Counted since the start.
+    /// Counts since the start.
     pub count: Count,
 }
 
-/// A quick hash of a few numbers; nobody chooses them to collide.
+/// A fast hash of a few numbers; collisions need not be prevented against an attacker.
 #[derive(Debug, Default)]
 pub struct Mixer(u64);
 
@@ -54,27 +54,27 @@ impl Hasher for Mixer {
     }
 }
 
-/// What is counted.
+/// Counts of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
-    /// Instructions, without those of children. Goes below zero for a moment where a block was cut short.
+    /// Instructions without those of children. Negative for a moment when a block was cut short.
     pub own: i64,
-    /// Iterations of REP string instructions that move or fill, among them.
+    /// Iterations of REP string instructions that move or fill, included in `own`.
     pub iterations: i64,
-    /// Bytes that these move.
+    /// Bytes that these move or fill.
     pub bytes: i64,
-    /// How often one of them began.
+    /// Number of starts of such an instruction.
     pub starts: i64,
-    /// Times entered.
+    /// Number of entries.
     pub calls: u64,
 }
 
-/// A direct-mapped cache of nodes by their parent and the block that began them; a lookup among all nodes is two cache misses.
+/// A direct-mapped cache of nodes by their parent and the block that started them; a lookup in the map costs two cache misses.
 pub struct Recent(Box<[Began; RECENT]>);
 
 const RECENT: usize = 1 << 15;
 
-/// A node that a block began below a parent.
+/// A node that a block started below a parent.
 #[derive(Debug, Clone, Copy)]
 struct Began {
     parent: u32,
@@ -83,7 +83,7 @@ struct Began {
 }
 
 impl Recent {
-    /// Nothing was looked for yet.
+    /// An empty cache.
     pub fn new() -> Self {
         const NONE: Began = Began {
             parent: u32::MAX,
@@ -91,17 +91,17 @@ impl Recent {
             node: 0,
         };
         let slots = vec![NONE; RECENT].into_boxed_slice();
-        Self(slots.try_into().expect("as many as there are slots"))
+        Self(slots.try_into().expect("the vector has RECENT elements"))
     }
 
-    /// The node that a block began below a parent, if that was looked for lately.
+    /// The node that a block started below a parent, if cached.
     #[inline]
     pub fn get(&self, parent: u32, block: u32) -> Option<u32> {
         let began = &self.0[slot(parent, block)];
         (began.parent == parent && began.block == block).then_some(began.node)
     }
 
-    /// Remembers it.
+    /// Caches a node.
     pub fn set(&mut self, parent: u32, block: u32, node: u32) {
         self.0[slot(parent, block)] = Began {
             parent,

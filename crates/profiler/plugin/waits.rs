@@ -1,46 +1,46 @@
-//! Who waited for the CPU, who had it meanwhile, and where tasks slept.
+//! Waits of tasks for the CPU, the tasks that ran meanwhile, and sleeps.
 //!
 //! ```text
-//! preempted  |---------------- queued ----------------|            by the count of instructions
-//! slept      |---- slept ----| woken |---- queued ----|            by the count, parted by the kernel's run_delay
+//! preempted  |---------------- queued ----------------|            by the instruction count
+//! slept      |---- slept ----| woken |---- queued ----|            by the instruction count, split by the kernel's run_delay
 //!            leaves the CPU                           gets it
 //! ```
-//! Under counted instructions the guest's time is their number, and what passes while the CPU idles. The plugin knows the number
-//! at each switch. The kernel's `sched_info` has the clock of the run queue instead, which is behind at a switch: where a task that
-//! wakes preempts another one the kernel does not read the time again. By it the one that was preempted would wait while it
-//! still runs. So it is asked only for what is not known otherwise: when a task woke, and how long the CPU was idle.
+//! Under counted instructions the guest's time is the number of instructions, plus the time while the CPU idles. The plugin
+//! knows the number at each switch. The kernel's `sched_info` uses the run queue's clock, which lags at a switch: if a waking
+//! task preempts another one, the kernel does not read the time again, so the preempted task would seem to wait while it
+//! still runs. The kernel's clock is therefore used only for what is not known otherwise: wake-ups and idle time.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-/// Turns on the CPU that are remembered, to say who ran while somebody waited.
+/// Number of recent turns on the CPU, to know who ran while a task waited.
 const MOST_TURNS: usize = 1 << 13;
 
-/// Causes of waits that are kept apart; those beyond are nobody's.
+/// Most causes of waits; further ones are dropped.
 const MOST_CAUSES: usize = 1 << 17;
 
-/// Tasks that are remembered.
+/// Most tasks with a saved state.
 const MOST_TASKS: usize = 1 << 16;
 
-/// `TASK_DEAD`, which a task leaves in that never comes back.
+/// `TASK_DEAD`, the state of a task that never runs again.
 const DEAD: u32 = 0x80;
 
 /// The task that leaves the CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Left {
-    /// Its address; 0 when it is not known yet.
+    /// Address of the task; 0 if not known yet.
     pub task: u64,
     /// The node of its name.
     pub root: u32,
-    /// Where in the call tree it was.
+    /// Its current node in the call tree.
     pub node: u32,
-    /// Whether it is the idle task, which waits for nothing.
+    /// Whether it is the idle task, which never waits.
     pub is_idle: bool,
-    /// Its state: 0 when it was ready to run on.
+    /// Its state; 0 if it is still runnable.
     pub state: u32,
 }
 
 impl Left {
-    /// Whether it never comes back.
+    /// Whether it never runs again.
     pub fn is_dead(&self) -> bool {
         self.state & DEAD != 0
     }
@@ -49,15 +49,15 @@ impl Left {
 /// The task that gets the CPU.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrival {
-    /// Its address.
+    /// Address of the task.
     pub task: u64,
     /// The node of its name.
     pub root: u32,
-    /// Whether it is the idle task, of which the kernel keeps no account.
+    /// Whether it is the idle task, which has no `sched_info`.
     pub is_idle: bool,
-    /// Whether it has the CPU for the first time; what lay at its address before was another task.
+    /// Whether it gets the CPU for the first time; an earlier task may have had the same address.
     pub is_new: bool,
-    /// What it has waited on run queues since its start.
+    /// Time that it has waited on run queues since its start.
     pub run_delay_ns: u64,
     /// When it got the CPU, by the run queue's clock.
     pub at_ns: u64,
@@ -66,13 +66,13 @@ pub struct Arrival {
 /// Waits of one kind and size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// How long together.
+    /// Total duration.
     pub ns: u64,
 }
 
-/// The sizes of waits: power of two of nanoseconds below which they are.
+/// Size of a wait: the smallest power of two above it in nanoseconds, as an exponent.
 pub type Bucket = u32;
 
 /// All waits since the start.
@@ -80,45 +80,45 @@ pub type Bucket = u32;
 pub struct Waits {
     /// Waits on the run queue, by task and size.
     pub queued: BTreeMap<(u32, Bucket), Sum>,
-    /// Who had the CPU during these: task, size, who; nanoseconds.
+    /// Who had the CPU during these, by waiting task, size and running task; nanoseconds.
     pub blame: BTreeMap<(u32, Bucket, u32), u64>,
-    /// Sleeps, by node of the call tree and size; without the wait for the CPU that followed.
+    /// Sleeps, by node of the call tree and size, without the wait for the CPU that followed.
     pub asleep: BTreeMap<(u32, Bucket), Sum>,
-    /// How often a task lost the CPU while it was ready to run on.
+    /// Number of times that a task lost the CPU while runnable.
     pub preempted: BTreeMap<u32, u64>,
-    /// Nanoseconds on the CPU that each task had, the idle one too.
+    /// Nanoseconds on the CPU of each task, including the idle one.
     pub ran: BTreeMap<u32, u64>,
     clock: Clock,
     tasks: HashMap<u64, Task>,
     turns: VecDeque<(u64, u32)>,
     /// The node of the idle task's name.
     idle: Option<u32>,
-    /// Since when the running task has the CPU, or since the last mark.
+    /// Start of the running task's turn, or of the part of it after the last mark.
     turn_ns: u64,
-    /// When the last mark was.
+    /// Time of the last mark.
     marked_ns: u64,
 }
 
-/// A task that had the CPU.
+/// A task that has had the CPU.
 #[derive(Debug, Clone, Copy)]
 struct Task {
     /// Its `run_delay` when it got the CPU.
     run_delay_ns: u64,
-    /// Since it left.
+    /// Set while it does not have the CPU.
     off: Option<Off>,
 }
 
-/// A task that does not have the CPU.
+/// State of a task that does not have the CPU.
 #[derive(Debug, Clone, Copy)]
 struct Off {
     since_ns: u64,
     left: Left,
-    /// Whether it was ready to run all the time.
+    /// Whether it has been runnable all the time.
     is_ready: bool,
 }
 
 impl Waits {
-    /// Nothing has waited yet.
+    /// No waits yet.
     pub fn new(ns_per_instruction: u64) -> Self {
         Self {
             clock: Clock {
@@ -129,19 +129,19 @@ impl Waits {
         }
     }
 
-    /// A switch of tasks after so many instructions.
+    /// Records a task switch after `total` instructions.
     pub fn switch(&mut self, left: Left, arrival: Arrival, total: i64) {
         let before = self.clock.now(total);
-        let behind = if arrival.is_idle {
+        let lag_ns = if arrival.is_idle {
             0
         } else {
-            self.clock.hear(arrival.at_ns, total)
+            self.clock.update(arrival.at_ns, total)
         };
         let now = self.clock.now(total);
         if arrival.is_idle {
             self.idle = Some(arrival.root);
         }
-        // What has passed besides instructions was idle. Some of it is heard of late: it was another task's that leaves.
+        // Time without instructions was idle. Part of it is known only now, after another task had the CPU.
         let idle = self.idle.unwrap_or(left.root);
         *self.ran.entry(left.root).or_default() += before - self.turn_ns;
         *self.ran.entry(idle).or_default() += now - before;
@@ -152,7 +152,7 @@ impl Waits {
         self.turn(now, arrival.root);
         self.turn_ns = now;
         if !arrival.is_idle {
-            self.arrive(arrival, behind, now);
+            self.arrive(arrival, lag_ns, now);
         }
     }
 
@@ -181,8 +181,8 @@ impl Waits {
         }
     }
 
-    /// A task gets the CPU, by a clock of the kernel's that was so far behind.
-    fn arrive(&mut self, arrival: Arrival, behind_ns: u64, now: u64) {
+    /// Records that a task gets the CPU, with the kernel's clock lagging by `lag_ns`.
+    fn arrive(&mut self, arrival: Arrival, lag_ns: u64, now: u64) {
         let Arrival {
             root, run_delay_ns, ..
         } = arrival;
@@ -193,20 +193,20 @@ impl Waits {
             run_delay_ns,
             off: None,
         };
-        let known = self.tasks.insert(arrival.task, task);
+        let previous = self.tasks.insert(arrival.task, task);
         if arrival.is_new {
-            let waited = (run_delay_ns + behind_ns).min(now - self.marked_ns);
+            let waited = (run_delay_ns + lag_ns).min(now - self.marked_ns);
             self.queue(root, now - waited, now);
             return;
         }
-        let Some((old, off)) = known.and_then(|old| Some((old, old.off?))) else {
+        let Some((old, off)) = previous.and_then(|old| Some((old, old.off?))) else {
             return;
         };
         let woke = if off.is_ready {
             off.since_ns
         } else {
-            // The kernel's account begins when it woke and ends at a time that was behind.
-            let waited = run_delay_ns.saturating_sub(old.run_delay_ns) + behind_ns;
+            // The kernel's run_delay starts at the wake-up and ends at a time that lags.
+            let waited = run_delay_ns.saturating_sub(old.run_delay_ns) + lag_ns;
             now.saturating_sub(waited).max(off.since_ns)
         };
         self.queue(root, woke, now);
@@ -215,8 +215,8 @@ impl Waits {
         }
     }
 
-    /// A mark: what goes on is told up to it, and what comes after it is another wait. `queued_since` says of a task's address
-    /// when it was put on the run queue, by the kernel's clock; 0: it sleeps.
+    /// Splits waits and sleeps at a mark: the part before it is recorded, the rest is another wait. `queued_since` returns
+    /// when the task at an address was put on the run queue, by the kernel's clock, or 0 if it sleeps.
     pub fn mark(&mut self, running: u32, total: i64, queued_since: impl Fn(u64) -> u64) {
         let now = self.clock.now(total);
         *self.ran.entry(running).or_default() += now - self.turn_ns;
@@ -229,9 +229,9 @@ impl Waits {
             if !off.is_ready {
                 let woke = match queued_since(*address) {
                     0 => None,
-                    at_ns => Some(self.clock.of_kernel(at_ns).clamp(off.since_ns, now)),
+                    at_ns => Some(self.clock.from_kernel(at_ns).clamp(off.since_ns, now)),
                 };
-                // A task that sleeps from one mark to the next has no part in what is between them.
+                // A sleep from one mark to the next is not recorded.
                 if woke.is_some() || off.since_ns > self.marked_ns {
                     self.sleep(*off, woke.unwrap_or(now));
                 }
@@ -253,7 +253,7 @@ impl Waits {
         add(self.asleep.entry(key).or_default(), slept);
     }
 
-    /// A wait for the CPU, and who ran meanwhile.
+    /// Records a wait for the CPU, and who ran meanwhile.
     fn queue(&mut self, waiter: u32, from: u64, to: u64) {
         let bucket = bucket(to - from);
         add(self.queued.entry((waiter, bucket)).or_default(), to - from);
@@ -274,19 +274,19 @@ impl Waits {
     }
 }
 
-/// Switches after which what the kernel's clock said before them is forgotten: the rate of that clock is measured by the kernel,
-/// and some parts in a million off.
-const MOST_HEARD: u32 = 256;
+/// Number of switches after which earlier readings of the kernel's clock are dropped. The kernel measures the rate of that
+/// clock, with an error of some parts per million.
+const MOST_READINGS: u32 = 256;
 
-/// The guest's time: of instructions, and of idling.
+/// The guest's time: instructions, plus idle time.
 #[derive(Debug, Default)]
 struct Clock {
     ns_per_instruction: u64,
-    /// What has passed without instructions.
+    /// Time without instructions.
     idle_ns: u64,
-    /// The kernel's clock less this one, the most of the last switches and of those before them.
-    ahead: [Option<i64>; 2],
-    heard: u32,
+    /// Largest lead of the kernel's clock over this one, of the last switches and of those before them.
+    lead: [Option<i64>; 2],
+    readings: u32,
 }
 
 impl Clock {
@@ -294,28 +294,28 @@ impl Clock {
         total.max(0) as u64 * self.ns_per_instruction + self.idle_ns
     }
 
-    /// The kernel's clock at a switch. It was read at the switch or before it, so that the most it was ahead of this one is right;
-    /// returns by how much it is behind that. Where it is ahead of that, time has passed without instructions.
-    fn hear(&mut self, at_ns: u64, total: i64) -> u64 {
-        let ahead = at_ns.cast_signed() - self.now(total).cast_signed();
-        let most = self.most().unwrap_or(ahead);
-        self.idle_ns += (ahead - most).max(0).cast_unsigned();
-        let ahead = ahead.min(most);
-        if self.heard >= MOST_HEARD {
-            (self.ahead, self.heard) = ([None, self.ahead[0]], 0);
+    /// Takes the kernel's clock at a switch and returns by how much it lags. It was read at the switch or before, so its largest
+    /// lead over this clock is right; a larger lead means that time has passed without instructions.
+    fn update(&mut self, at_ns: u64, total: i64) -> u64 {
+        let lead = at_ns.cast_signed() - self.now(total).cast_signed();
+        let max_lead = self.max_lead().unwrap_or(lead);
+        self.idle_ns += (lead - max_lead).max(0).cast_unsigned();
+        let lead = lead.min(max_lead);
+        if self.readings >= MOST_READINGS {
+            (self.lead, self.readings) = ([None, self.lead[0]], 0);
         }
-        self.heard += 1;
-        self.ahead[0] = self.ahead[0].max(Some(ahead));
-        (most - ahead).cast_unsigned()
+        self.readings += 1;
+        self.lead[0] = self.lead[0].max(Some(lead));
+        (max_lead - lead).cast_unsigned()
     }
 
-    fn most(&self) -> Option<i64> {
-        self.ahead[0].max(self.ahead[1])
+    fn max_lead(&self) -> Option<i64> {
+        self.lead[0].max(self.lead[1])
     }
 
-    /// A time of the kernel's clock by this one.
-    fn of_kernel(&self, at_ns: u64) -> u64 {
-        let at_ns = at_ns.cast_signed() - self.most().unwrap_or(0);
+    /// Converts a time of the kernel's clock to this one.
+    fn from_kernel(&self, at_ns: u64) -> u64 {
+        let at_ns = at_ns.cast_signed() - self.max_lead().unwrap_or(0);
         at_ns.max(0).cast_unsigned()
     }
 }

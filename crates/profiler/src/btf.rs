@@ -1,4 +1,4 @@
-//! Where members lie in the kernel's structures, from its BTF (Documentation/bpf/btf.rst).
+//! Offsets of members in the kernel's structures, from its BTF (Documentation/bpf/btf.rst).
 
 use anyhow::{Context, Result, bail};
 
@@ -10,27 +10,28 @@ pub struct Btf<'b> {
     strings: &'b [u8],
 }
 
-/// One type; its members stand in the body.
+/// A type; its members are in the body.
 #[derive(Debug, Clone, Copy)]
 struct Type {
     name: u32,
     kind: u8,
-    /// Whether members have bit sizes of their own.
+    /// Whether members have individual bit sizes.
     has_sizes: bool,
     count: u32,
     /// Size, or the type that it refers to.
-    of: u32,
-    at: usize,
+    size_or_type: u32,
+    /// Start of its members in the body.
+    members_at: usize,
 }
 
 const MAGIC: u16 = 0xeb9f;
-/// Members that are looked at on one way: nameless structures can lie in each other in more ways than anybody can count.
+/// Most members to visit for one path, because the ways through nested anonymous structures grow exponentially.
 const MOST_MEMBERS: u32 = 1 << 16;
 
 const STRUCT: u8 = 4;
 const UNION: u8 = 5;
 
-/// Bytes behind the head of a type, by its kind: a fixed number, and so many for each of its parts.
+/// Bytes after the header of a type, by its kind: a fixed number, and a number per member.
 fn extra(kind: u8) -> Option<(usize, usize)> {
     Some(match kind {
         // int, variable, declaration tag
@@ -50,8 +51,8 @@ impl<'b> Btf<'b> {
     /// Reads the section `.BTF`.
     pub fn read(data: &'b [u8]) -> Result<Self> {
         let cut = "BTF cut off";
-        let head = data.get(..24).context(cut)?;
-        if u16::from_le_bytes([head[0], head[1]]) != MAGIC {
+        let header = data.get(..24).context(cut)?;
+        if u16::from_le_bytes([header[0], header[1]]) != MAGIC {
             bail!("not BTF");
         }
         let part = |at: usize| {
@@ -63,8 +64,8 @@ impl<'b> Btf<'b> {
         let mut types = Vec::new();
         let mut at = 0;
         while at < body.len() {
-            let head = |index: usize| word(body, at + index * 4).context(cut);
-            let (name, info, of) = (head(0)?, head(1)?, head(2)?);
+            let header = |index: usize| word(body, at + index * 4).context(cut);
+            let (name, info, size_or_type) = (header(0)?, header(1)?, header(2)?);
             let (kind, count) = ((info >> 24 & 0x1f) as u8, info & 0xffff);
             let Some((fixed, each)) = extra(kind) else {
                 bail!("BTF with an unknown kind of type: {kind}");
@@ -75,8 +76,8 @@ impl<'b> Btf<'b> {
                 kind,
                 has_sizes,
                 count,
-                of,
-                at: at + 12,
+                size_or_type,
+                members_at: at + 12,
             });
             at += 12 + fixed + each * count as usize;
         }
@@ -87,44 +88,51 @@ impl<'b> Btf<'b> {
         })
     }
 
-    /// Where a member lies in a structure, in bytes: `offset("task_struct", &["sched_info", "run_delay"])`.
+    /// Offset of a member in a structure, in bytes: `offset("task_struct", &["sched_info", "run_delay"])`.
     pub fn offset(&self, structure: &str, path: &[&str]) -> Option<u64> {
-        let is_it = |kind: &&Type| kind.kind == STRUCT && self.is_named(kind.name, structure);
-        let mut own = *self.types.iter().find(is_it)?;
+        let is_wanted = |kind: &&Type| kind.kind == STRUCT && self.is_named(kind.name, structure);
+        let mut parent = *self.types.iter().find(is_wanted)?;
         let (mut bytes, mut steps) = (0, MOST_MEMBERS);
         for name in path {
-            let (offset, of) = self.member(own, name, 0, &mut steps)?;
+            let (offset, member_type) = self.member(parent, name, 0, &mut steps)?;
             bytes += offset;
-            own = self.resolve(of)?;
+            parent = self.resolve(member_type)?;
         }
         Some(bytes)
     }
 
-    /// Offset and type of a member, also of one within a nameless structure.
-    fn member(&self, own: Type, wanted: &str, depth: u32, steps: &mut u32) -> Option<(u64, u32)> {
-        const DEEPEST: u32 = 8;
-        if !matches!(own.kind, STRUCT | UNION) || depth > DEEPEST {
+    /// Offset and type of a member, including those of anonymous structures within.
+    fn member(
+        &self,
+        parent: Type,
+        wanted: &str,
+        depth: u32,
+        steps: &mut u32,
+    ) -> Option<(u64, u32)> {
+        const MAX_DEPTH: u32 = 8;
+        if !matches!(parent.kind, STRUCT | UNION) || depth > MAX_DEPTH {
             return None;
         }
-        (0..own.count as usize).find_map(|index| {
+        (0..parent.count as usize).find_map(|index| {
             *steps = steps.checked_sub(1)?;
-            let at = own.at + index * 12;
-            let (name, of, place) = (
+            let at = parent.members_at + index * 12;
+            let (name, member_type, place) = (
                 word(self.body, at)?,
                 word(self.body, at + 4)?,
                 word(self.body, at + 8)?,
             );
-            let bits = if own.has_sizes {
+            let bits = if parent.has_sizes {
                 place & 0x00ff_ffff
             } else {
                 place
             };
             let bytes = u64::from(bits / 8);
             if self.is_named(name, "") {
-                let (inner, of) = self.member(self.resolve(of)?, wanted, depth + 1, steps)?;
-                return Some((bytes + inner, of));
+                let (inner, member_type) =
+                    self.member(self.resolve(member_type)?, wanted, depth + 1, steps)?;
+                return Some((bytes + inner, member_type));
             }
-            self.is_named(name, wanted).then_some((bytes, of))
+            self.is_named(name, wanted).then_some((bytes, member_type))
         })
     }
 
@@ -132,20 +140,20 @@ impl<'b> Btf<'b> {
     fn resolve(&self, id: u32) -> Option<Type> {
         let mut id = id;
         for _ in 0..16 {
-            let own = *self.types.get((id as usize).checked_sub(1)?)?;
-            match own.kind {
-                8..=11 | 18 => id = own.of,
-                _ => return Some(own),
+            let resolved = *self.types.get((id as usize).checked_sub(1)?)?;
+            match resolved.kind {
+                8..=11 | 18 => id = resolved.size_or_type,
+                _ => return Some(resolved),
             }
         }
         None
     }
 
-    /// Whether the text at a place is this one; no more of it is looked at.
+    /// Whether the string at an offset equals `wanted`.
     fn is_named(&self, at: u32, wanted: &str) -> bool {
         let rest = self.strings.get(at as usize..).unwrap_or_default();
-        let behind = rest.strip_prefix(wanted.as_bytes());
-        behind.is_some_and(|behind| behind.first() == Some(&0))
+        let rest = rest.strip_prefix(wanted.as_bytes());
+        rest.is_some_and(|rest| rest.first() == Some(&0))
     }
 }
 
@@ -159,12 +167,12 @@ mod tests {
 
     use super::*;
 
-    /// A section of types, each given by its words, and of names, each behind the one before; the first is empty.
+    /// A section of types, each given by its words, and of concatenated names; the first name is empty.
     fn section(types: &[&[u32]], names: &[&str]) -> Vec<u8> {
         let body: Vec<u8> = types
             .concat()
             .iter()
-            .flat_map(|one| one.to_le_bytes())
+            .flat_map(|word| word.to_le_bytes())
             .collect();
         let strings = names.join("\0") + "\0";
         let mut data = MAGIC.to_le_bytes().to_vec();
@@ -176,7 +184,7 @@ mod tests {
         data
     }
 
-    /// Where a name is among `names`.
+    /// Offset of a name among `names`.
     fn at(names: &[&str], wanted: &str) -> u32 {
         let before = names.iter().take_while(|name| **name != wanted);
         before.map(|name| name.len() as u32 + 1).sum()
@@ -188,7 +196,7 @@ mod tests {
 
     const NAMES: [&str; 7] = ["", "int", "task", "pid", "info", "delay", "alias"];
 
-    /// `struct { int delay at 8 }`, known as `alias`, in a nameless union of `task`, behind `pid`, which is a bit field.
+    /// `struct { int delay at 8 }`, known as `alias`, in an anonymous union of `task`, after `pid`, which is a bit field.
     fn task() -> Vec<u8> {
         let name = |wanted| at(&NAMES, wanted);
         section(
@@ -215,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn members_are_found_through_nameless_unions_typedefs_and_bit_fields() {
+    fn members_are_found_through_anonymous_unions_typedefs_and_bit_fields() {
         let data = task();
         let btf = Btf::read(&data).unwrap();
         assert_eq!(btf.offset("task", &["pid"]), Some(4));
@@ -226,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_or_refers_to_itself_is_no_panic() {
+    fn a_truncated_or_circular_section_does_not_panic() {
         let data = task();
         for end in 0..data.len() {
             if let Ok(btf) = Btf::read(&data[..end]) {
@@ -260,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn nameless_structures_in_each_other_are_given_up_within_limits() {
+    fn nested_anonymous_structures_are_given_up_within_limits() {
         // Each of eight structures has a thousand members, all of the next one.
         let types: Vec<Vec<u32>> = (1..=8)
             .map(|next| {

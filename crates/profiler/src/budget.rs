@@ -1,17 +1,17 @@
-//! How large a profile may be.
+//! Limits of a profile's size.
 //!
-//! A text stands once in the file and is named by a number, so that few bytes can name much text: 88 bytes once asked for 20 GiB.
-//! Here is counted what is named. A guest makes profiles, and run directories come from other people.
+//! A text is stored once in the file and referenced by a number, so few bytes can name much text: 88 bytes once requested 20 GiB.
+//! The budget therefore counts what is named. Profiles are untrusted: guests make them, and run directories come from other people.
 
 use crate::profile::Profile;
 
-/// Longest name of a function or a file, in bytes; names of templates in C++ are as long as that.
+/// Longest name of a function or a file, in bytes; names of C++ templates can be this long.
 pub const NAME_BYTES: usize = 1024;
 
 /// Most texts: each node has two.
 pub(crate) const MOST_TEXTS: u64 = 2 * MOST_NODES as u64;
 
-/// Most things that a profile does not know.
+/// Most texts about what a profile lacks.
 pub(crate) const MOST_LACKS: u64 = 4096;
 
 /// Most counters of a sampled profile.
@@ -20,28 +20,28 @@ pub(crate) const MOST_COUNTERS: u64 = 4096;
 /// Most nodes. A profile of ten seconds has some ten thousand.
 const MOST_NODES: usize = 1 << 19;
 
-/// Names that all nodes have together, in bytes.
+/// Total length of all nodes' names, in bytes.
 const TEXT_BYTES: u64 = 32 << 20;
 
-/// Longest way from a node to the whole. The plugin follows 1024 calls.
+/// Most nodes on a path. The plugin follows 1024 calls.
 const MOST_DEPTH: u32 = 2048;
 
-/// Call paths of all nodes together, in bytes, as `folded` writes them.
+/// Total length of all nodes' call paths, in bytes, as `folded` writes them.
 const PATHS_BYTES: u64 = 1 << 30;
 
-/// Call paths of all sleeps, and names of all who ran meanwhile, in bytes.
+/// Total length of the call paths of all sleeps and the names of all tasks that ran meanwhile, in bytes.
 const CAUSES_BYTES: u64 = 32 << 20;
 
-/// Most windows: the plugin takes so many marks.
+/// Most windows, as many as the plugin writes marks.
 const MOST_WINDOWS: usize = 4096;
 
-/// Rows of all windows together.
+/// Most rows of all windows together.
 const MOST_ROWS: usize = 1 << 20;
 
-/// What a profile has used up so far.
+/// What a profile has used so far.
 #[derive(Debug, Default)]
 pub(crate) struct Budget {
-    /// Of each node but the first: how deep it lies, and how long its path is in bytes.
+    /// For each node but the first: its depth, and the length of its path in bytes.
     nodes: Vec<(u32, u32)>,
     text: u64,
     paths: u64,
@@ -53,7 +53,7 @@ pub(crate) struct Budget {
 type Within = Result<(), &'static str>;
 
 impl Budget {
-    /// Whether a profile can be read again.
+    /// Checks that a profile can be read back.
     pub(crate) fn check(profile: &Profile) -> Within {
         let mut budget = Self::default();
         for node in profile.nodes.iter().skip(1) {
@@ -74,10 +74,10 @@ impl Budget {
         Ok(())
     }
 
-    /// The next node; its parent is one before it.
+    /// Counts the next node; its parent precedes it.
     pub(crate) fn node(&mut self, parent: u32, name: &str, image: &str) -> Within {
-        let above = (parent as usize).checked_sub(1);
-        let (depth, path) = above.map_or((0, 0), |above| self.nodes[above]);
+        let parent_index = (parent as usize).checked_sub(1);
+        let (depth, path) = parent_index.map_or((0, 0), |parent_index| self.nodes[parent_index]);
         // A name is cut when it is written.
         let (name, image) = (name.len().min(NAME_BYTES), image.len().min(NAME_BYTES));
         let path = path + name.max(image) as u32 + 1;
@@ -90,26 +90,26 @@ impl Budget {
         within(self.paths <= PATHS_BYTES, "call paths too long")
     }
 
-    /// One window more.
+    /// Counts a window.
     pub(crate) fn window(&mut self) -> Within {
         self.windows += 1;
         within(self.windows <= MOST_WINDOWS, "too many windows")
     }
 
-    /// So many rows more.
+    /// Counts rows.
     pub(crate) fn rows(&mut self, more: usize) -> Within {
         self.rows = self.rows.saturating_add(more);
         within(self.rows <= MOST_ROWS, "too many rows")
     }
 
-    /// A sleep, which an explanation names by its call path.
+    /// Counts a sleep, which an explanation names by its call path.
     pub(crate) fn asleep(&mut self, node: u32) -> Within {
         let above = (node as usize).checked_sub(1);
         let path = above.map_or(0, |above| self.nodes[above].1);
         self.cause(path.into())
     }
 
-    /// Somebody who ran while another waited.
+    /// Counts a task that ran while another one waited.
     pub(crate) fn blame(&mut self, runner: &str) -> Within {
         self.cause(runner.len() as u64)
     }

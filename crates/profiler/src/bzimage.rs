@@ -1,4 +1,4 @@
-//! The kernel inside a bzImage: found by its header, unpacked by what it begins with.
+//! Unpacks the kernel inside a bzImage, found by its header.
 
 use anyhow::{Context, Result, bail};
 use object::LittleEndian;
@@ -7,13 +7,13 @@ use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use crate::unpack;
 
-/// Largest kernel, unpacked, in bytes: Debian's has 70 MiB, one of all options 190.
+/// Largest unpacked kernel, in bytes. Debian's has 70 MiB, one with all options 190 MiB.
 const MOST_BYTES: u64 = 192 << 20;
 
-/// Segments whose notes are looked at; a kernel has five.
+/// Segments whose notes are inspected; a kernel has five.
 const MOST_SEGMENTS: usize = 64;
 
-/// Notes that are looked at; a kernel has some twenty.
+/// Notes that are inspected; a kernel has some twenty.
 const MOST_NOTES: usize = 4096;
 
 /// Documentation/arch/x86/boot.rst: `setup_sects`, `payload_offset`, `payload_length`.
@@ -21,7 +21,7 @@ const SETUP_SECTORS: usize = 0x1f1;
 const PAYLOAD_OFFSET: usize = 0x248;
 const PAYLOAD_LENGTH: usize = 0x24c;
 
-/// The ELF file that a bootable image holds.
+/// The ELF file inside a bootable image.
 pub fn unpack(image: &[u8]) -> Result<Vec<u8>> {
     if image.get(0x202..0x206) != Some(b"HdrS") {
         bail!("not a bootable x86 kernel");
@@ -32,7 +32,7 @@ pub fn unpack(image: &[u8]) -> Result<Vec<u8>> {
     };
     let sectors = match image[SETUP_SECTORS] {
         0 => 4,
-        some => usize::from(some),
+        sectors => usize::from(sectors),
     };
     let start = (sectors + 1) * 512 + word(PAYLOAD_OFFSET)?;
     let payload = image.get(start..start.saturating_add(word(PAYLOAD_LENGTH)?));
@@ -44,7 +44,7 @@ pub fn unpack(image: &[u8]) -> Result<Vec<u8>> {
     Ok(vmlinux)
 }
 
-/// Whether an unpacked kernel can be started where it is, by the entry that its ELF note of Xen's names
+/// Whether an unpacked kernel can be booted directly, by the PVH entry that Xen's ELF note names
 /// (`XEN_ELFNOTE_PHYS32_ENTRY` in include/xen/interface/elfnote.h).
 pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
     const PHYS32_ENTRY: u32 = 18;
@@ -66,7 +66,7 @@ pub fn has_pvh_entry(vmlinux: &[u8]) -> bool {
 const CANNOT: &str = "cannot unpack the kernel";
 
 fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
-    // Behind all but gzip's stands the unpacked length.
+    // All formats but gzip append the unpacked length.
     let body = &payload[..payload.len().saturating_sub(4)];
     match payload {
         [0x1f, 0x8b, ..] => unpack::gzip(payload, MOST_BYTES).context(CANNOT),
@@ -83,7 +83,7 @@ fn decompress(payload: &[u8]) -> Result<Vec<u8>> {
     }
 }
 
-/// The legacy frame of LZ4: blocks that unpack to up to 8 MiB each, behind their length.
+/// LZ4's legacy frame: blocks that unpack to up to 8 MiB each, preceded by their length.
 fn lz4(mut blocks: &[u8]) -> Result<Vec<u8>> {
     const BLOCK_BYTES: usize = 8 << 20;
     let mut out = Vec::new();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_with_a_pvh_entry_has_a_note_of_xens() {
+    fn a_kernel_with_a_pvh_entry_has_a_xen_note() {
         assert!(has_pvh_entry(&with_note(*b"Xen\0", 18)));
         assert!(!has_pvh_entry(&with_note(*b"Xen\0", 6)));
         assert!(!has_pvh_entry(&with_note(*b"GNU\0", 18)));
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_are_unpacked_however_they_were_packed() {
+    fn kernels_of_all_packings_are_unpacked() {
         let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         gzip.write_all(&elf()).unwrap();
         check(&gzip.finish().unwrap());
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_kernel_or_cut_off_is_named() {
+    fn errors_name_what_is_no_kernel_or_truncated() {
         let why = |image: &[u8]| format!("{:#}", unpack(image).unwrap_err());
         assert_eq!(why(b"MZ"), "not a bootable x86 kernel");
         assert!(why(&image(b"BZh9 packed")).starts_with("kernel packed with bzip2"));
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(
             why(&image(&[0x1f, 0x8b, 8, 0]))
                 .rsplit_once(':')
-                .map(|told| told.0),
+                .map(|(start, _)| start),
             Some("cannot unpack the kernel: gzip")
         );
     }
@@ -214,9 +214,9 @@ mod tests {
         let mut packed = Vec::new();
         let best = flate2::Compression::best();
         let mut writer = flate2::write::GzEncoder::new(&mut packed, best);
-        let piece = vec![0; 1 << 20];
+        let zeros = vec![0; 1 << 20];
         for _ in 0..=MOST_BYTES >> 20 {
-            writer.write_all(&piece).unwrap();
+            writer.write_all(&zeros).unwrap();
         }
         writer.finish().unwrap();
         let image = image(&packed);

@@ -1,4 +1,4 @@
-//! The counter: the plugin of every trial whose instructions are counted, what it is told, and what it has written.
+//! The counter, the plugin for trials with counted instructions: its arguments and its output.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use anyhow::{Context, Result, bail};
 use crate::kernel::KernelSymbols;
 use crate::profile::mark;
 
-/// As it was built; empty where this build could not make it.
+/// The built library; empty if this build could not make it.
 static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/counter.so"));
 
-/// The shared library; `None` where this build of bakeoff has none.
+/// The shared library; `None` if this build of bakeoff has none.
 pub fn library() -> Option<&'static [u8]> {
     (!PLUGIN.is_empty()).then_some(PLUGIN)
 }
 
-/// The arguments that tell it where a kernel has its tasks and their control groups; none where the kernel does not say.
+/// The plugin's arguments: where a kernel keeps its tasks and their control groups. Empty if the kernel lacks any of them.
 pub fn arguments(kernel: &KernelSymbols) -> Vec<(&'static str, u64)> {
     let layout = &kernel.layout;
     let group = layout.group;
@@ -35,42 +35,42 @@ pub fn arguments(kernel: &KernelSymbols) -> Vec<(&'static str, u64)> {
     places.to_vec()
 }
 
-/// What was counted between two instants, as the plugin has it.
+/// Counts between two instants, as the plugin writes them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Instructions.
     pub executed: u64,
-    /// Starts of string instructions that move or fill, by bytes of an iteration: 1, 2, 4, 8.
+    /// Starts of string instructions that move or fill, by bytes per iteration: 1, 2, 4, 8.
     pub starts: [u64; 4],
-    /// Iterations after the first one, likewise.
+    /// Iterations after the first one, by the same sizes.
     pub repeats: [u64; 4],
-    /// Executions of which QEMU did not say which of both they are.
+    /// Executions that QEMU did not classify as start or repeat.
     pub unknown: u64,
 }
 
-/// What was counted in a window.
+/// Counts of a measurement window.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// In all of it.
+    /// Counts of the whole window.
     pub window: Counts,
-    /// From each step's beginning to that of the next one.
+    /// Counts of each step, up to the start of the next one.
     pub steps: Vec<Counts>,
-    /// In the window, by control group.
+    /// Counts of the window, by control group.
     pub groups: BTreeMap<String, Counts>,
 }
 
-/// More lines than a plugin that ends after 4096 marks can write with 256 groups each.
+/// More lines than a plugin writes that stops after 4096 marks with 256 groups each.
 const MOST_LINES: usize = 1 << 21;
 
-/// Numbers of a line.
+/// Number of counts in a line.
 const NUMBERS: usize = 10;
 
 type Groups = BTreeMap<String, Counts>;
 
-/// Reads what the plugin has written.
+/// Reads the plugin's output.
 ///
 /// # Errors
-/// Says what is wrong: a file cut off, marks that are missing, too many, or in no order; QEMU did not tell starts.
+/// The file is cut off; marks are missing, too many, or out of order; or QEMU did not tell starts from repeats.
 pub fn read(written: &[u8]) -> Result<Counted> {
     let text =
         std::str::from_utf8(written).context("the counter wrote something else than text")?;
@@ -104,13 +104,13 @@ pub fn read(written: &[u8]) -> Result<Counted> {
     window(&marks)
 }
 
-/// From the one mark of the window's beginning to the one of its end.
+/// The counts from the only begin mark to the only end mark.
 fn window(marks: &[(u8, Counts, Groups)]) -> Result<Counted> {
-    let places = |number| -> Vec<usize> {
-        let is_it = |at: &usize| marks[*at].0 == number;
-        (0..marks.len()).filter(is_it).collect()
+    let indices_of = |number| -> Vec<usize> {
+        let is_wanted = |index: &usize| marks[*index].0 == number;
+        (0..marks.len()).filter(is_wanted).collect()
     };
-    let (begins, ends) = (places(mark::BEGIN), places(mark::END));
+    let (begins, ends) = (indices_of(mark::BEGIN), indices_of(mark::END));
     let ([begin], [end]) = (begins.as_slice(), ends.as_slice()) else {
         bail!(
             "the window's marks: {} beginnings and {} ends where there is one of each",
@@ -153,7 +153,7 @@ fn counts<'w>(words: impl Iterator<Item = &'w str>) -> Result<Counts> {
     let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>()?;
     let [executed, s1, s2, s4, s8, r1, r2, r4, r8, unknown] =
         <[u64; NUMBERS]>::try_from(numbers)
-            .map_err(|had| anyhow::anyhow!("{} numbers in place of {NUMBERS}", had.len()))?;
+            .map_err(|found| anyhow::anyhow!("{} numbers in place of {NUMBERS}", found.len()))?;
     Ok(Counts {
         executed,
         starts: [s1, s2, s4, s8],
@@ -164,22 +164,22 @@ fn counts<'w>(words: impl Iterator<Item = &'w str>) -> Result<Counts> {
 
 impl Counts {
     fn since(&self, earlier: &Self) -> Result<Self> {
-        let less = |now: u64, then: u64| {
+        let difference = |now: u64, then: u64| {
             now.checked_sub(then)
                 .context("the counter counted backwards")
         };
         let each = |now: [u64; 4], then: [u64; 4]| -> Result<[u64; 4]> {
-            let mut found = [0; 4];
+            let mut differences = [0; 4];
             for at in 0..4 {
-                found[at] = less(now[at], then[at])?;
+                differences[at] = difference(now[at], then[at])?;
             }
-            Ok(found)
+            Ok(differences)
         };
         Ok(Self {
-            executed: less(self.executed, earlier.executed)?,
+            executed: difference(self.executed, earlier.executed)?,
             starts: each(self.starts, earlier.starts)?,
             repeats: each(self.repeats, earlier.repeats)?,
-            unknown: less(self.unknown, earlier.unknown)?,
+            unknown: difference(self.unknown, earlier.unknown)?,
         })
     }
 }
@@ -216,10 +216,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_window_is_refused_with_the_reason() {
+    fn an_invalid_window_is_refused_with_the_reason() {
         let check = |text: &str, why: &str| {
-            let found = format!("{:#}", read(text.as_bytes()).unwrap_err());
-            assert!(found.contains(why), "{text:?}: {found}");
+            let message = format!("{:#}", read(text.as_bytes()).unwrap_err());
+            assert!(message.contains(why), "{text:?}: {message}");
         };
         check("", "0 beginnings and 0 ends");
         let line =

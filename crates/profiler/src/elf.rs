@@ -1,4 +1,4 @@
-//! Functions of programs, libraries and modules, from their ELF files.
+//! Functions of programs, libraries and kernel modules, from their ELF files.
 
 use anyhow::{Context, Result, bail};
 use base::input::text;
@@ -11,14 +11,14 @@ use object::{
 
 use crate::budget::NAME_BYTES;
 
-/// Names of sections or symbols of one file together, in bytes. Several may stand in one text of the file, so that its own length
-/// bounds nothing. The largest server has 50 MiB.
+/// Total length of the names of sections or symbols of one file, in bytes. Several names may share one text, so the file's
+/// length does not limit it. The largest server has 50 MiB.
 const NAMES_BYTES: usize = 128 << 20;
 
-/// Segments of a file that are looked at; programs have a dozen.
+/// Most segments that are inspected; programs have a dozen.
 const MOST_SEGMENTS: usize = 64;
 
-/// A section by its name. Names that are damaged end the search.
+/// The section with a name. A damaged name ends the search.
 pub fn section<'d, 'f>(file: &'f File<'d>, wanted: &str) -> Option<Section<'d, 'f>> {
     let mut names = NameBudget::default();
     for section in file.sections() {
@@ -30,14 +30,14 @@ pub fn section<'d, 'f>(file: &'f File<'d>, wanted: &str) -> Option<Section<'d, '
     None
 }
 
-/// What names of a file have come to.
+/// Length of the names read so far.
 #[derive(Default)]
 struct NameBudget {
     bytes: usize,
 }
 
 impl NameBudget {
-    /// The next name. One that has no end has cost as much time as all of the file.
+    /// Counts the next name. Finding an unterminated name costs as much time as reading the whole file.
     fn take<'n>(&mut self, name: object::Result<&'n [u8]>) -> Result<&'n [u8]> {
         let name = name.context("name without an end")?;
         self.bytes += name.len();
@@ -47,8 +47,8 @@ impl NameBudget {
         Ok(name)
     }
 
-    /// The name of a symbol, as long as a profile keeps it; none where it has none, or one that is no text.
-    fn of_symbol(&mut self, symbol: &Symbol<'_, '_>) -> Result<Option<String>> {
+    /// The name of a symbol, cut to what a profile keeps; `None` if it has none or is not UTF-8.
+    fn symbol_name(&mut self, symbol: &Symbol<'_, '_>) -> Result<Option<String>> {
         let name = std::str::from_utf8(self.take(symbol.name_bytes())?);
         let name = name.ok().filter(|name| !name.is_empty());
         Ok(name.map(|name| text::cut(name, NAME_BYTES).into()))
@@ -58,15 +58,15 @@ impl NameBudget {
 /// A function in a file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileFunction {
-    /// Where it begins in the file; in a module, in its section.
+    /// Its start in the file; in a module, in its section.
     pub offset: u64,
-    /// Its length; 0 where the file does not say.
+    /// Its length; 0 if the file does not tell.
     pub bytes: u64,
-    /// Its name.
+    /// Name of the function.
     pub name: String,
 }
 
-/// Functions of a program or library by their place in the file, ascending; none where it has been stripped of all.
+/// Functions of a program or library by their offset in the file, ascending; empty if the file is stripped.
 pub fn functions(file: &[u8]) -> Result<Vec<FileFunction>> {
     let file = object::File::parse(file).context("not an ELF file")?;
     let segments: Vec<_> = file
@@ -85,21 +85,21 @@ pub fn functions(file: &[u8]) -> Result<Vec<FileFunction>> {
     let symbols = file.symbols().chain(file.dynamic_symbols());
     let symbols =
         symbols.filter(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition());
-    let (mut names, mut found) = (NameBudget::default(), Vec::new());
+    let (mut names, mut functions) = (NameBudget::default(), Vec::new());
     for symbol in symbols {
-        if let (Some(offset), Some(name)) = (place(symbol.address()), names.of_symbol(&symbol)?) {
+        if let (Some(offset), Some(name)) = (place(symbol.address()), names.symbol_name(&symbol)?) {
             let bytes = symbol.size();
-            found.push(FileFunction {
+            functions.push(FileFunction {
                 offset,
                 bytes,
                 name,
             });
         }
     }
-    Ok(sorted(found))
+    Ok(sorted(functions))
 }
 
-/// Names of the libraries that a program or library is linked with (`DT_NEEDED` in elf(5)); none where it is not an ELF file of 64 bits.
+/// Names of the linked libraries (`DT_NEEDED` in elf(5)); empty if the file is not a 64-bit ELF file.
 pub fn needed(file: &[u8]) -> Vec<String> {
     let Ok(elf) = ElfFile64::<object::Endianness>::parse(file) else {
         return Vec::new();
@@ -116,53 +116,46 @@ pub fn needed(file: &[u8]) -> Vec<String> {
         .collect()
 }
 
-/// Functions of a module in one of its sections, by their place in it, ascending.
+/// Functions in one section of a module, by their offset in it, ascending.
 pub fn module_functions(module: &[u8], section: &str) -> Result<Vec<FileFunction>> {
     let file = object::File::parse(module).context("not a module")?;
     let Some(section) = self::section(&file, section) else {
         return Ok(Vec::new());
     };
-    let mine = file
+    let symbols = file
         .symbols()
         .filter(|symbol| symbol.section_index() == Some(section.index()));
-    let (mut names, mut found) = (NameBudget::default(), Vec::new());
-    for symbol in mine.filter(|symbol| symbol.kind() == SymbolKind::Text) {
-        let name = names.of_symbol(&symbol)?;
+    let (mut names, mut functions) = (NameBudget::default(), Vec::new());
+    for symbol in symbols.filter(|symbol| symbol.kind() == SymbolKind::Text) {
+        let name = names.symbol_name(&symbol)?;
         if let Some(name) = name.filter(|name| !name.starts_with("__pfx_")) {
-            found.push(FileFunction {
+            functions.push(FileFunction {
                 offset: symbol.address(),
                 bytes: symbol.size(),
                 name,
             });
         }
     }
-    Ok(sorted(found))
+    Ok(sorted(functions))
 }
 
-/// Of several names of one place the one with the fewest leading underscores.
+/// Sorts by offset. Of several names at one offset, keeps the one with the fewest leading underscores.
 fn sorted(mut functions: Vec<FileFunction>) -> Vec<FileFunction> {
     let underscores = |name: &str| name.bytes().take_while(|byte| *byte == b'_').count();
-    functions.sort_by(|one, other| {
-        let key = |function: &FileFunction| {
-            (
-                function.offset,
-                underscores(&function.name),
-                function.name.len(),
-            )
-        };
-        key(one)
-            .cmp(&key(other))
-            .then_with(|| one.name.cmp(&other.name))
-    });
+    let key = |function: &FileFunction| {
+        let name = &function.name;
+        (function.offset, underscores(name), name.len())
+    };
+    functions.sort_by(|a, b| key(a).cmp(&key(b)).then_with(|| a.name.cmp(&b.name)));
     functions.dedup_by_key(|function| function.offset);
     functions
 }
 
-/// The function that a place lies in.
+/// The function that contains an offset.
 pub fn at(functions: &[FileFunction], offset: u64) -> Option<&FileFunction> {
     let after = functions.partition_point(|function| function.offset <= offset);
     let function = functions.get(after.checked_sub(1)?)?;
-    // Code written by hand often has no length.
+    // Assembly code often has no length.
     (function.bytes == 0 || offset - function.offset < function.bytes).then_some(function)
 }
 
@@ -172,7 +165,7 @@ mod tests {
 
     use super::*;
 
-    /// An ELF file of 64 bits with a section for each kind and body, whose names all begin in the last section.
+    /// An ELF file of 64 bits with a section per kind and body; all names are in the last section.
     fn file(sections: &[(u32, u64, &[u8])]) -> Vec<u8> {
         let mut bytes = b"\x7fELF\x02\x01\x01".to_vec();
         bytes.resize(16, 0);
@@ -206,7 +199,7 @@ mod tests {
     const SYMBOLS: u32 = 2;
     const TEXTS: u32 = 3;
 
-    /// A symbol of a function in the first section, whose name begins at the first byte.
+    /// A function symbol in the first section, whose name starts at the first byte.
     fn symbol() -> Vec<u8> {
         let mut symbol = 1_u32.to_le_bytes().to_vec();
         symbol.extend([2, 0, 1, 0]);
@@ -239,7 +232,10 @@ mod tests {
             let sections: [(u32, u64, &[u8]); 3] =
                 [(1, 0, b"code"), (SYMBOLS, 24, &symbols), (TEXTS, 0, &texts)];
             let functions = module_functions(&file(&sections), "").unwrap();
-            let names: Vec<usize> = functions.iter().map(|one| one.name.len()).collect();
+            let names: Vec<usize> = functions
+                .iter()
+                .map(|function| function.name.len())
+                .collect();
             assert_eq!(names, [want]);
         }
     }

@@ -1,9 +1,9 @@
-//! Folded stacks: a line for each call path with its instructions, as flame graph viewers read them.
+//! Folded stacks: a line per call path with its instructions, as flame graph viewers read them.
 
 use crate::profile::{Kind, Node, Profile};
 
-/// `nginx;entry_SYSCALL_64;do_syscall_64;... 1234`, task first, the idle task included, in the order of the tree.
-/// A line at a time: together they may be a thousand times as long as the profile.
+/// Lines such as `nginx;entry_SYSCALL_64;do_syscall_64;... 1234`, task first, including the idle task, in tree order.
+/// The iterator is lazy, because all lines together may be a thousand times as long as the profile.
 pub fn lines(profile: &Profile) -> impl Iterator<Item = String> {
     let mut sums = vec![0_u64; profile.nodes.len()];
     for count in profile.windows.iter().flat_map(|window| &window.counts) {
@@ -13,7 +13,7 @@ pub fn lines(profile: &Profile) -> impl Iterator<Item = String> {
     counted.map(|(node, sum)| format!("{} {sum}", path(profile, node)))
 }
 
-/// The names on the way to a node, from its task on.
+/// The names on the path from a node's task to the node.
 fn path(profile: &Profile, node: u32) -> String {
     let mut names = Vec::new();
     let mut at = &profile.nodes[node as usize];
@@ -29,7 +29,7 @@ fn name(node: &Node) -> String {
     match (node.kind, node.name.as_str()) {
         (Kind::User | Kind::Module, "") if !node.image.is_empty() => format!("[{}]", node.image),
         (_, "") => "[unknown]".into(),
-        // Separators of the format.
+        // Replaces the separators of the format.
         (_, name) => name.replace([';', ' ', '\n'], "_"),
     }
 }

@@ -1,6 +1,6 @@
-//! `profile.zst`: a profile in bytes.
+//! The format of `profile.zst`.
 //!
-//! One zstd frame. In it, numbers in LEB128 and texts behind their length:
+//! One zstd frame of LEB128 numbers and length-prefixed texts:
 //!
 //! ```text
 //! magic "bkprofil", version
@@ -15,7 +15,8 @@
 //! sampling   clock (0 cycles, 1 cpu clock), frequency, samples, lost, outside, CPU time, number,
 //!            (name, unit (0 events, 1 nanoseconds), value)            version 2 alone
 //! ```
-//! Version 1 is a profile that was counted, version 2 one that was sampled. A file of a later version is refused. What is read is untrusted: it is bounded, and damage is named with its place.
+//! Version 1 is a counted profile, version 2 a sampled one. A file of a later version is refused. Input is untrusted: sizes are
+//! limited, and damage is reported with its offset.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -37,13 +38,13 @@ const MAGIC: &[u8; 8] = b"bkprofil";
 /// Largest file of a profile, in bytes.
 pub const PACKED_BYTES: u64 = 32 << 20;
 
-/// Most bytes of a profile, unpacked. One of ten seconds takes some hundred thousand.
+/// Most bytes of an unpacked profile. One of ten seconds takes some hundred thousand.
 const MOST_BYTES: u64 = 64 << 20;
 
 /// A profile of a later version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Newer {
-    /// Its version.
+    /// Version of the profile.
     pub version: u64,
 }
 
@@ -59,17 +60,17 @@ impl fmt::Display for Newer {
 
 impl std::error::Error for Newer {}
 
-/// Why a profile is too large to be read again, if it is.
+/// Why a profile is too large to be read back, if it is.
 pub fn excess(profile: &Profile) -> Option<&'static str> {
     Budget::check(profile).err()
 }
 
-/// The beginning of a text, as long as a profile keeps it.
+/// The beginning of a text, as much as a profile keeps.
 fn cut(text: &str) -> &str {
     text::cut(text, NAME_BYTES)
 }
 
-/// The bytes of a profile. Names that are longer than `budget::NAME_BYTES` are cut.
+/// Encodes a profile. Names longer than `budget::NAME_BYTES` are cut.
 pub fn write(profile: &Profile) -> Vec<u8> {
     let mut out = Writer(MAGIC.to_vec());
     let version = match profile.sampling {
@@ -208,7 +209,7 @@ fn write_waits(waits: &[Wait], out: &mut Writer) {
 /// Reads a profile.
 ///
 /// # Errors
-/// The bytes are no profile, of a later version (`Newer`), or damaged; the error says where.
+/// The bytes are not a profile, of a later version (`Newer`), or damaged; the error contains the offset.
 pub fn read(bytes: &[u8]) -> Result<Profile> {
     let body = unpack::zstd(bytes, MOST_BYTES).context("profile damaged or cut off")?;
     read_body(&body).map_err(|why| {
@@ -393,7 +394,7 @@ fn read_window(
     })
 }
 
-/// How many rows follow, of those that a profile may have together.
+/// The number of rows that follow, counted against the limit of a profile.
 fn rows(input: &mut Reader<'_>, budget: &mut Budget) -> Result<usize, Damage> {
     let rows = input.rows()?;
     budget.rows(rows).map_err(|what| input.damage(what))?;
@@ -475,7 +476,7 @@ mod tests {
 
     use super::*;
 
-    /// Numbers that look random and are the same each time.
+    /// Reproducible pseudo-random numbers.
     struct Numbers(u64);
 
     impl Numbers {
@@ -563,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_comes_back_as_it_was() {
+    fn a_profile_survives_a_round_trip() {
         for seed in 0..20 {
             let profile = profile(seed);
             assert_eq!(read(&write(&profile)).unwrap(), profile);
@@ -577,9 +578,9 @@ mod tests {
         assert_eq!(bytes[..4], [0x28, 0xb5, 0x2f, 0xfd]);
     }
 
-    /// Damaged anywhere, packed or unpacked, it is an error or another profile whose parts fit; never a panic.
+    /// Damage anywhere, packed or unpacked, gives an error or another consistent profile, never a panic.
     #[test]
-    fn damage_is_an_error_with_its_place_or_a_profile_that_holds() {
+    fn damage_gives_an_error_with_its_offset_or_a_consistent_profile() {
         let whole = unpacked(2);
         for cut in (0..whole.len()).step_by(7) {
             let why = format!("{:#}", read_body(&whole[..cut]).unwrap_err());
@@ -608,7 +609,7 @@ mod tests {
         }
     }
 
-    /// All that users of a profile may rely on.
+    /// Checks everything that users of a profile may rely on.
     fn check(profile: &Profile) {
         for (node, index) in profile.nodes.iter().zip(0..).skip(1) {
             assert!(node.parent < index);
@@ -644,7 +645,7 @@ mod tests {
         );
     }
 
-    /// A profile that is written number by number, packed.
+    /// Packs a profile that is written number by number.
     fn packed(write: impl FnOnce(&mut Writer)) -> Vec<u8> {
         let mut out = Writer(MAGIC.to_vec());
         out.number(VERSION.into());
@@ -664,7 +665,7 @@ mod tests {
         }
     }
 
-    /// The same with all nodes below the first.
+    /// Texts, and nodes of the kernel that are all below the first.
     fn comb(out: &mut Writer, text: &str, nodes: u64) {
         out.number(2);
         out.text("");
@@ -703,7 +704,7 @@ mod tests {
             &packed(|out| chain(out, "", 4000)),
             "node too deep in the tree",
         );
-        // Sleeps of one long path, in many sizes.
+        // Sleeps with one long path, in many sizes.
         let sleeps = |out: &mut Writer| {
             chain(out, &name, 1000);
             out.number(1);
@@ -746,7 +747,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_large_to_be_read_again_is_known_before_it_is_kept() {
+    fn a_profile_that_is_too_large_to_be_read_back_is_detected() {
         assert_eq!(excess(&profile(1)), None);
         let mut deep = profile(1);
         deep.nodes.truncate(1);
@@ -759,7 +760,7 @@ mod tests {
             });
         }
         assert_eq!(excess(&deep), Some("node too deep in the tree"));
-        // A name that is too long is cut where a character ends.
+        // A name that is too long is cut at a character boundary.
         let mut long = profile(1);
         long.nodes[1].name = "\u{b5}".repeat(NAME_BYTES);
         let back = read(&write(&long)).unwrap();

@@ -1,12 +1,12 @@
-//! The kernel's own table of symbols, as it lies in the unpacked image.
+//! Reads the kernel's symbol table (kallsyms) in the unpacked image.
 //!
-//! Nothing says where it is, so it is found by its form (scripts/kallsyms.c): names are packed with 256 tokens, whose table and
-//! index are unmistakable; the packed names are checked by their markers, and the addresses by where `_text` lies.
+//! Nothing points to it, so it is found by its form (scripts/kallsyms.c). Names are packed with 256 tokens, whose table and
+//! index are unmistakable; the packed names are verified by their markers, and the addresses by that of `_text`.
 //!
 //! ```text
 //! to 6.3      offsets, base, number, names, markers, (order by name,) tokens, index
 //! from 6.4    number, names, markers, tokens, index, offsets, base
-//! 7.x         the same, and each offset is relative to its own place
+//! 7.x         the same, but each offset is relative to its own position
 //! ```
 
 use std::ops::Range;
@@ -16,15 +16,15 @@ use anyhow::{Context, Result, bail};
 /// A symbol of the kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Symbol {
-    /// Its address; of per-CPU variables the place in the area in kernels where that begins at 0.
+    /// Its address; for per-CPU variables the offset in their area, in kernels where that starts at 0.
     pub address: u64,
     /// As in nm(1): `T`, `t`, `W`, `w` are functions.
     pub kind: u8,
-    /// Its name.
+    /// Name of the symbol.
     pub name: String,
 }
 
-/// Read-only data of the kernel, and where it lies.
+/// Read-only data of the kernel, and its address.
 #[derive(Debug, Clone, Copy)]
 pub struct Section<'s> {
     /// Address of its first byte.
@@ -33,21 +33,21 @@ pub struct Section<'s> {
     pub data: &'s [u8],
 }
 
-/// Kernels have from thousands to hundreds of thousands; no data takes a number beyond for theirs.
+/// Kernels have thousands to hundreds of thousands of symbols; other numbers are not taken for the table's.
 const MOST_SYMBOLS: usize = 1 << 20;
 const FEWEST_SYMBOLS: usize = 64;
 
 /// Names between two markers.
 const PER_MARKER: usize = 256;
 
-/// Most characters of a name, `KSYM_NAME_LEN`.
-const MOST_NAME: usize = 512;
+/// Longest name in bytes, `KSYM_NAME_LEN`.
+const MAX_NAME_LEN: usize = 512;
 
-/// All names unpacked, in bytes; a kernel has 6 MiB. Tokens let three bytes stand for a name of 512.
+/// Total length of the unpacked names, in bytes. A kernel has 6 MiB; tokens let three bytes stand for a name of 512.
 const NAMES_BYTES: usize = 64 << 20;
 
-/// Names that are passed over until the table is found. A kernel takes some hundred thousand; data in which names could begin
-/// everywhere would take the square of its length.
+/// Most names to skip until the table is found. A kernel takes some hundred thousand. Data in which names could start
+/// everywhere would take quadratic time.
 const MOST_STEPS: usize = 4 << 20;
 
 /// Reads the table; `text` is the address of `_text`.
@@ -71,16 +71,16 @@ pub fn read(section: Section<'_>, text: u64) -> Result<Vec<Symbol>> {
     Ok(symbols.collect())
 }
 
-/// Words that names are packed with.
+/// The token table that names are packed with.
 struct Tokens<'s> {
     words: Vec<&'s [u8]>,
     start: usize,
-    /// Behind the index.
+    /// Offset after the index.
     end: usize,
 }
 
 impl<'s> Tokens<'s> {
-    /// Digits are tokens of their own in every kernel; what stands around them must be a table with its index.
+    /// Finds the table by its digits, which every kernel has as single tokens, and verifies the table and index around them.
     fn find(data: &'s [u8]) -> Option<Self> {
         const DIGITS: &[u8; 20] = b"0\x001\x002\x003\x004\x005\x006\x007\x008\x009\x00";
         let mut from = 0;
@@ -93,12 +93,12 @@ impl<'s> Tokens<'s> {
         None
     }
 
-    /// The table in which the token of the digit 0, the 48th, lies at `zero`.
+    /// The table whose token for the digit 0, the 48th, is at `zero`.
     fn around(data: &'s [u8], zero: usize) -> Option<Self> {
         let mut start = zero;
         for _ in 0..usize::from(b'0') {
             let end = start.checked_sub(1)?;
-            let from = end.saturating_sub(MOST_NAME);
+            let from = end.saturating_sub(MAX_NAME_LEN);
             start = from + data[from..end].iter().rposition(|byte| *byte == 0)? + 1;
         }
         let (mut words, mut offsets) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl<'s> Tokens<'s> {
             let length = data
                 .get(at..)?
                 .iter()
-                .take(MOST_NAME)
+                .take(MAX_NAME_LEN)
                 .position(|byte| *byte == 0)?;
             words.push(&data[at..at + length]);
             offsets.push(u16::try_from(at - start).ok()?);
@@ -128,7 +128,7 @@ impl<'s> Tokens<'s> {
     }
 }
 
-/// Names with their kinds as first characters, and where their number stands.
+/// Names, each starting with its kind, and the offset of their number.
 struct Names {
     texts: Vec<Vec<u8>>,
     number: usize,
@@ -144,7 +144,7 @@ impl Names {
             if !(FEWEST_SYMBOLS..MOST_SYMBOLS).contains(&count) {
                 continue;
             }
-            // Up to 6.x what follows begins at a multiple of 8.
+            // Up to 6.x the names start at a multiple of 8.
             for start in [number + 8, number + 4] {
                 if is_table(&data[..tokens.start], start, count, &mut steps)
                     && let Some(texts) = Self::at(data, start, count, tokens)
@@ -159,7 +159,7 @@ impl Names {
         bail!(NONE)
     }
 
-    /// The names of a table that begins at `start`, unpacked.
+    /// Unpacks the names of a table that starts at `start`.
     fn at(data: &[u8], start: usize, count: usize, tokens: &Tokens<'_>) -> Option<Vec<Vec<u8>>> {
         let mut at = start;
         let (mut texts, mut bytes) = (Vec::with_capacity(count), 0);
@@ -169,7 +169,7 @@ impl Names {
             let mut text = Vec::new();
             for code in &data[packed] {
                 text.extend_from_slice(tokens.words[usize::from(*code)]);
-                if text.len() > 2 * MOST_NAME {
+                if text.len() > 2 * MAX_NAME_LEN {
                     return None;
                 }
             }
@@ -184,17 +184,17 @@ impl Names {
     }
 }
 
-/// Where a packed name lies whose length stands at a place.
+/// The range of a packed name whose length is at `at`.
 fn packed(data: &[u8], at: usize) -> Option<Range<usize>> {
     let (length, head) = match (*data.get(at)?, *data.get(at + 1)?) {
         (short, _) if short < 0x80 => (usize::from(short), 1),
         (low, high) => (usize::from(low & 0x7f) | usize::from(high) << 7, 2),
     };
     let end = at + head + length;
-    ((1..=MOST_NAME).contains(&length) && end <= data.len()).then_some(at + head..end)
+    ((1..=MAX_NAME_LEN).contains(&length) && end <= data.len()).then_some(at + head..end)
 }
 
-/// Whether so many packed names begin at `start`, and their markers follow. Nothing is unpacked. Each name is a step.
+/// Whether `count` packed names start at `start`, followed by their markers. Nothing is unpacked; each name is a step.
 fn is_table(data: &[u8], start: usize, count: usize, steps: &mut usize) -> bool {
     let (mut at, mut markers) = (start, Vec::new());
     for index in 0..count {
@@ -214,14 +214,14 @@ fn is_table(data: &[u8], start: usize, count: usize, steps: &mut usize) -> bool 
     })
 }
 
-/// How an offset becomes an address.
+/// How an offset is converted to an address.
 #[derive(Debug, Clone, Copy)]
 enum Form {
-    /// From a base; those that are not negative are addresses themselves.
+    /// Relative to a base; non-negative offsets are addresses themselves.
     Mixed { base: u64 },
-    /// From a base.
+    /// Relative to a base.
     Based { base: u64 },
-    /// From where the offset stands.
+    /// Relative to the position of the offset.
     Placed,
 }
 
@@ -237,15 +237,15 @@ fn addresses(
         let start = base.checked_sub(bytes.next_multiple_of(8))?;
         Some((start, long(data, base)?))
     });
-    let behind = [4, 8].map(|alignment| {
+    let after = [4, 8].map(|alignment| {
         let start = tokens.end.next_multiple_of(alignment);
         Some((
             start,
             long(data, (start + bytes).next_multiple_of(8)).unwrap_or(0),
         ))
     });
-    let places = [before].into_iter().chain(behind).flatten();
-    let marks: Vec<usize> = names
+    let places = [before].into_iter().chain(after).flatten();
+    let text_symbols: Vec<usize> = names
         .texts
         .iter()
         .enumerate()
@@ -268,7 +268,7 @@ fn addresses(
             let fits = |index: &usize| {
                 address(*index).is_some_and(|address| address.wrapping_sub(text) < 0x1000)
             };
-            if !marks.is_empty() && marks.iter().all(fits) {
+            if !text_symbols.is_empty() && text_symbols.iter().all(fits) {
                 return (0..names.texts.len()).map(address).collect();
             }
         }
@@ -285,7 +285,7 @@ fn long(data: &[u8], at: usize) -> Option<u64> {
 }
 
 fn find(data: &[u8], wanted: &[u8]) -> Option<usize> {
-    // The first byte is rare enough in tables and frequent enough in texts: windows compare quickly either way.
+    // Comparing windows is fast enough, because most differ in the first byte.
     data.windows(wanted.len())
         .position(|window| window == wanted)
 }
@@ -299,7 +299,7 @@ mod tests {
     const TEXT: u64 = 0xffff_ffff_8100_0000;
     const RODATA: u64 = 0xffff_ffff_8200_0000;
 
-    /// How kernels have laid the table out.
+    /// Layouts of the table in kernel versions.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     enum Layout {
         /// To 6.3.
@@ -329,7 +329,7 @@ mod tests {
         symbols
     }
 
-    /// The table as scripts/kallsyms.c writes it, without tokens of several characters, behind other data.
+    /// The table as scripts/kallsyms.c writes it, without tokens of several characters, after other data.
     fn table(layout: Layout) -> Vec<u8> {
         let symbols = symbols();
         let mut data =
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kernel_without_a_table_is_named_and_damage_is_no_panic() {
+    fn a_missing_table_is_reported_and_damage_does_not_panic() {
         let why = read_table(b"nothing of the kind").unwrap_err().to_string();
         assert_eq!(why, "kernel without kallsyms (CONFIG_KALLSYMS)");
         for layout in LAYOUTS {
@@ -430,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_could_begin_anywhere_are_given_up_within_limits() {
+    fn names_that_could_start_anywhere_are_given_up_within_limits() {
         // Each word is a number of symbols that kernels have, and the beginning of a name of three tokens.
         let mut data = [3, b't', 10, 0].repeat(1 << 16);
         let (start, mut index) = (data.len(), Vec::new());

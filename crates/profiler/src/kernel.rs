@@ -1,4 +1,4 @@
-//! What the plugin and the reader need of a kernel: its functions, and where it keeps its tasks.
+//! What the plugin and its reader need of a kernel: its functions, and where it keeps its tasks.
 
 use anyhow::{Context, Result};
 use object::ObjectSection as _;
@@ -14,11 +14,11 @@ use crate::kallsyms::{self, Section, Symbol};
 pub struct Function {
     /// First address.
     pub address: u64,
-    /// Its name.
+    /// Name of the function.
     pub name: String,
 }
 
-/// Where a kernel keeps what the plugin reads; 0 where it has no such thing.
+/// Where a kernel keeps the data that the plugin reads; 0 if it lacks it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Layout {
     /// `__per_cpu_offset`.
@@ -29,11 +29,11 @@ pub struct Layout {
     pub page_offset_base: u64,
     /// Offsets in `task_struct`.
     pub task: TaskLayout,
-    /// The way from a task to the name of its control group.
+    /// The path from a task to the name of its control group.
     pub group: GroupLayout,
 }
 
-/// Offsets on the way from a task to the name of its control group; 0 where the kernel has no such member.
+/// Offsets on the path from a task to the name of its control group; 0 if the kernel lacks the member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GroupLayout {
     /// `cgroups` in `task_struct`.
@@ -46,7 +46,7 @@ pub struct GroupLayout {
     pub name: u64,
 }
 
-/// Offsets in `task_struct`; 0 where it has no such member.
+/// Offsets in `task_struct`; 0 if it lacks the member.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskLayout {
     /// `comm`.
@@ -65,29 +65,29 @@ pub struct TaskLayout {
     pub pcount: u64,
 }
 
-/// What is known of a kernel.
+/// Symbols and layout of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelSymbols {
     /// Functions by address, ascending, each address once.
     pub functions: Vec<Function>,
-    /// The address behind the last function.
+    /// The address after the last function.
     pub end: u64,
-    /// Where tasks are.
+    /// Where the kernel keeps its tasks.
     pub layout: Layout,
-    /// What could not be found, and what is lost by it, in words.
+    /// What could not be found, and what is unavailable because of it, in words.
     pub lacks: Vec<String>,
 }
 
 impl KernelSymbols {
-    /// From a bootable image.
+    /// Reads a bootable image.
     ///
     /// # Errors
-    /// The image cannot be unpacked, or holds no table of symbols: then nothing can be profiled.
+    /// The image cannot be unpacked or has no symbol table, so that nothing can be profiled.
     pub fn read(vmlinuz: &[u8]) -> Result<Self> {
-        Self::of_vmlinux(&bzimage::unpack(vmlinuz)?)
+        Self::from_vmlinux(&bzimage::unpack(vmlinuz)?)
     }
 
-    fn of_vmlinux(vmlinux: &[u8]) -> Result<Self> {
+    fn from_vmlinux(vmlinux: &[u8]) -> Result<Self> {
         let file =
             object::File::parse(vmlinux).context("not an ELF file: the kernel in the image")?;
         let section = |name: &str| {
@@ -115,11 +115,11 @@ impl KernelSymbols {
 
     /// The first address of a function.
     pub fn address(&self, name: &str) -> Option<u64> {
-        let found = self.functions.iter().find(|one| one.name == name);
-        found.map(|function| function.address)
+        let function = self.functions.iter().find(|function| function.name == name);
+        function.map(|function| function.address)
     }
 
-    /// The name of the function that an address lies in.
+    /// The name of the function that contains an address.
     pub fn name(&self, address: u64) -> Option<&str> {
         let after = self
             .functions
@@ -129,14 +129,14 @@ impl KernelSymbols {
     }
 }
 
-/// Whether the CPU enters a function of this name by itself, for a system call, an interrupt or an exception: that is no call.
+/// Whether the CPU enters a function of this name directly, by a system call, an interrupt or an exception, not by a call.
 pub fn is_entry(name: &str) -> bool {
-    // `asm_call_on_stack` and its like, from 5.8 to 5.11, are called and return.
+    // `asm_call_on_stack` and similar functions of 5.8 to 5.11 are called and return.
     let is_called = name.starts_with("asm_call_");
-    let begins = ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
+    let has_entry_prefix = ["asm_", "entry_SYSCALL_", "entry_SYSENTER_", "entry_INT80_"]
         .iter()
-        .any(|beginning| name.starts_with(beginning));
-    begins && !is_called
+        .any(|prefix| name.starts_with(prefix));
+    has_entry_prefix && !is_called
 }
 
 fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
@@ -155,7 +155,7 @@ fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
         .filter(is_function)
         .map(|Symbol { address, name, .. }| Function { address, name })
         .collect();
-    // Of several names the one that a reader knows: without leading underscores, then the shortest.
+    // Of several names, prefers one without leading underscores, then the shortest.
     functions.sort_by_cached_key(|function| {
         let underscores = function
             .name
@@ -173,7 +173,7 @@ fn functions(symbols: Vec<Symbol>) -> (Vec<Function>, u64) {
     (functions, end)
 }
 
-/// Names of places that are no functions: paddings before functions, and ends of sections.
+/// Whether a symbol marks a place that is no function: padding before a function, or the boundary of a section.
 fn is_no_function(name: &str) -> bool {
     name.starts_with("__pfx_")
         || name.starts_with("__cfi_")
@@ -187,16 +187,16 @@ fn is_no_function(name: &str) -> bool {
 
 fn layout(symbols: &[Symbol], btf: Option<&Btf<'_>>, lacks: &mut Vec<String>) -> Layout {
     let symbol = |name: &str| {
-        let found = symbols.iter().find(|symbol| symbol.name == name);
-        found.map(|symbol| symbol.address)
+        let symbol = symbols.iter().find(|symbol| symbol.name == name);
+        symbol.map(|symbol| symbol.address)
     };
     let member = |path: &[&str]| {
         btf.and_then(|btf| btf.offset("task_struct", path))
             .unwrap_or(0)
     };
-    // From 6.2 to 6.14 the running task is part of a structure.
-    let hot = || Some(symbol("pcpu_hot")? + btf?.offset("pcpu_hot", &["current_task"])?);
-    let current = symbol("current_task").or_else(hot);
+    // From 6.2 to 6.14 the running task is a member of `pcpu_hot`.
+    let in_pcpu_hot = || Some(symbol("pcpu_hot")? + btf?.offset("pcpu_hot", &["current_task"])?);
+    let current = symbol("current_task").or_else(in_pcpu_hot);
     let task = TaskLayout {
         comm: member(&["comm"]),
         pid: member(&["pid"]),
@@ -241,7 +241,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_cpu_enters_by_itself_is_no_call_and_what_switches_stacks_is_one() {
+    fn functions_that_the_cpu_enters_directly_are_entries_and_stack_switches_are_not() {
         let entries = [
             "asm_exc_page_fault",
             "asm_sysvec_apic_timer_interrupt",

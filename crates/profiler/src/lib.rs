@@ -3,11 +3,11 @@
 //! ```text
 //! vmlinuz -> functions, offsets (`kernel`) -> setup -\
 //!                                       plugin.so ----> QEMU -> raw counts by address (`raw`)
-//! raw + kernel's, modules' and servers' symbols (`resolve`) -> Profile -> profile.zst (`format`)
+//! raw + symbols of the kernel, modules and servers (`resolve`) -> Profile -> profile.zst (`format`)
 //!
 //! offsets -> counter.so -> QEMU -> string instructions, and instructions by control group (`counter`): in every counted trial
 //! ```
-//! It starts nothing and knows no machine: `machine` gives the plugin to QEMU and hands over what that has written.
+//! This crate starts nothing and knows no machine: `machine` gives the plugin to QEMU and passes on its output.
 
 pub mod btf;
 mod budget;

@@ -1,17 +1,17 @@
-//! The plugin as QEMU loads it, and what it is told before the guest starts.
+//! The plugin library for QEMU, and its setup file.
 
 use crate::kernel::{KernelSymbols, is_entry};
 
-/// As it was built; empty where this build could not make it.
+/// The built library; empty if this build could not make it.
 static PLUGIN: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/plugin.so"));
 
-/// Behind the number of the API that a plugin announces to QEMU (`plugin/lib.rs`).
+/// Follows the API version that a plugin announces to QEMU (`plugin/lib.rs`).
 const TAG: &[u8] = b"bakeoff plugin's API";
 
 /// The first major release of QEMU that refuses plugins of API version 1.
 const FIRST_OF_API_2: u32 = 9;
 
-/// The shared library for a QEMU of this major release; `None` where this build of bakeoff has none.
+/// The shared library for a QEMU of this major release; `None` if this build of bakeoff has none.
 pub fn library(qemu_major: u32) -> Option<Vec<u8>> {
     let mut library = PLUGIN.to_vec();
     let tag = library
@@ -26,7 +26,7 @@ pub fn library(qemu_major: u32) -> Option<Vec<u8>> {
 /// First bytes of the setup, as in `plugin/functions.rs`.
 const MAGIC: &[u8; 8] = b"bkosetp2";
 
-/// What the plugin is told.
+/// The setup that the plugin reads before the guest starts.
 pub fn setup(kernel: &KernelSymbols, memory_bytes: u64, ns_per_instruction: u32) -> Vec<u8> {
     let layout = kernel.layout;
     let task = layout.task;
@@ -55,7 +55,7 @@ pub fn setup(kernel: &KernelSymbols, memory_bytes: u64, ns_per_instruction: u32)
     setup
 }
 
-/// Flags of `plugin/functions.rs`.
+/// The flags of a function, as in `plugin/functions.rs`.
 fn flags(name: &str) -> u64 {
     const ENTRY: u64 = 1;
     const FAULT: u64 = 2;
@@ -63,28 +63,25 @@ fn flags(name: &str) -> u64 {
     const RESUME: u64 = 8;
     const STUBS: u64 = 16;
     const THUNK: u64 = 32;
-    let starts = |beginnings: &[&str]| {
-        beginnings
-            .iter()
-            .any(|beginning| name.starts_with(beginning))
-    };
+    let starts_with_any =
+        |prefixes: &[&str]| prefixes.iter().any(|prefix| name.starts_with(prefix));
     let mut flags = 0;
     if is_entry(name) {
         flags |= ENTRY;
     }
-    if starts(&["asm_exc_"]) {
+    if starts_with_any(&["asm_exc_"]) {
         flags |= FAULT;
     }
     if name == "__switch_to_asm" {
         flags |= SWITCH;
     }
-    if starts(&["__schedule", "ret_from_fork", "context_switch"]) {
+    if starts_with_any(&["__schedule", "ret_from_fork", "context_switch"]) {
         flags |= RESUME;
     }
     if matches!(name, "irq_entries_start" | "spurious_entries_start") {
         flags |= STUBS;
     }
-    if starts(&["__x86_indirect_"]) {
+    if starts_with_any(&["__x86_indirect_"]) {
         flags |= THUNK;
     }
     flags

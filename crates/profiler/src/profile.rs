@@ -1,39 +1,40 @@
-//! A profile: what a guest executed between two marks, by call path and task, and who waited meanwhile.
+//! A profile: what a guest executed between two marks, by call path and task, and which tasks waited.
 
-/// Version of the format of a profile that was counted; see `format`.
+/// Format version of counted profiles; see `format`.
 pub const VERSION: u32 = 1;
 
-/// Version of the format of a profile that was sampled.
+/// Format version of sampled profiles.
 pub const SAMPLED_VERSION: u32 = 2;
 
 /// What was executed between marks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Profile {
-    /// The call tree: the whole first, each parent before its children. Only what was counted in a window, and its callers.
+    /// The call tree: the root first, each parent before its children. It contains only nodes counted in a window, and their
+    /// callers.
     pub nodes: Vec<Node>,
-    /// From each mark to the next one, in their order.
+    /// One window from each mark to the next, in order.
     pub windows: Vec<Window>,
-    /// What is not known, in words: a kernel without BTF, a server without symbols.
+    /// What is unknown, in words: a kernel without BTF, a server without symbols.
     pub lacks: Vec<String>,
-    /// How it was sampled; `None`: it was counted. What `Window` and `Count` call instructions is the weight of samples then,
-    /// in units of the clock; calls, iterations, waits and health are not known.
+    /// How it was sampled; `None` if it was counted. In a sampled profile, the instructions of `Window` and `Count` are the
+    /// weight of samples in units of the clock; calls, iterations, waits and health are unknown.
     pub sampling: Option<Sampling>,
 }
 
-/// How a profile was sampled, and what was counted beside it.
+/// How a profile was sampled, and the counters of the same window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sampling {
     /// What paced the samples.
     pub clock: Clock,
-    /// Samples that were asked for in a second of one CPU.
+    /// Requested samples per second and CPU.
     pub frequency_hz: u32,
     /// Samples in the profile.
     pub samples: u64,
-    /// Samples that the kernel could not keep.
+    /// Samples that the kernel dropped.
     pub lost: u64,
-    /// Samples of tasks that are not the trial's; they are not in the profile.
+    /// Samples of tasks outside the trial, which are not in the profile.
     pub outside: u64,
-    /// CPU time of the sampled tasks by the kernel's own account, which all samples together stand for.
+    /// CPU time of the sampled tasks by the kernel's accounting; all samples together represent it.
     pub cpu_ns: u64,
     /// Counters over the window.
     pub counters: Vec<Counter>,
@@ -42,27 +43,27 @@ pub struct Sampling {
 /// What paces samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clock {
-    /// CPU cycles, by the performance monitoring unit, whose interrupt no code can hold off.
+    /// CPU cycles, by the performance monitoring unit, whose interrupt cannot be blocked.
     Cycles,
-    /// The kernel's timer: code that runs with interrupts off is charged to where they are switched on again.
+    /// The kernel's timer: code that runs with interrupts off is charged to the place where they are enabled again.
     CpuClock,
 }
 
-/// What was counted in the window.
+/// A counter over the window.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Counter {
-    /// A name, and of what where there are several: `context-switches`, `softirq NET_RX`.
+    /// Name, with a label if there are several: `context-switches`, `softirq NET_RX`.
     pub name: String,
-    /// What is counted.
+    /// Unit of the value.
     pub unit: CounterUnit,
-    /// How much.
+    /// Count over the window.
     pub value: u64,
 }
 
-/// What a counter counts.
+/// Unit of a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterUnit {
-    /// How often something happened.
+    /// Number of events.
     Events,
     /// Time in nanoseconds.
     Nanoseconds,
@@ -71,13 +72,13 @@ pub enum CounterUnit {
 /// What a node of the call tree stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Kind {
-    /// The whole.
+    /// The root.
     All,
-    /// A task, by its name; all tasks of a name are one. `swapper/0` is the idle one.
+    /// A task, by its name; tasks of the same name are one. `swapper/0` is the idle task.
     Task,
     /// A function of the kernel.
     Kernel,
-    /// A function of a module, by where it was entered: what it jumps to at its end counts as its own.
+    /// A function of a module, by its entry; functions that it jumps to at its end count as part of it.
     Module,
     /// Code of a program, without its callers.
     User,
@@ -86,36 +87,36 @@ pub enum Kind {
 /// A node of the call tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// Its parent; the whole is its own.
+    /// Its parent; the root is its own parent.
     pub parent: u32,
     /// What it stands for.
     pub kind: Kind,
-    /// The function's name, or the task's; empty where the code has no symbol.
+    /// Name of the function or task; empty if the code has no symbol.
     pub name: String,
-    /// The module, or the file that the program's code is from; empty for the kernel and where it is not known.
+    /// The module, or the program's file; empty for the kernel and if unknown.
     pub image: String,
 }
 
 /// What happened from one mark to the next.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Window {
-    /// The mark that it begins with, and the one that it ends with; see `mark`.
+    /// The marks at its start and its end; see `mark`.
     pub marks: (u8, u8),
     /// All instructions, by the clock.
     pub instructions: u64,
-    /// What was counted, by node, ascending.
+    /// Counts by node, ascending.
     pub counts: Vec<Count>,
     /// Waits on the run queue.
     pub queued: Vec<Wait>,
-    /// Who had the CPU during these waits.
+    /// Which tasks had the CPU during these waits.
     pub blame: Vec<Blame>,
-    /// Sleeps by where in the call tree they began, without the wait for the CPU that followed.
+    /// Sleeps by the node where they began, without the wait for the CPU that followed.
     pub asleep: Vec<Wait>,
-    /// How often each task lost the CPU while it was ready to run on.
+    /// Number of times that each task lost the CPU while runnable.
     pub preempted: Vec<(u32, u64)>,
-    /// Nanoseconds on the CPU of each task, the idle one too.
+    /// Nanoseconds on the CPU of each task, including the idle one.
     pub ran: Vec<(u32, u64)>,
-    /// How sound the call paths are.
+    /// How reliable the call paths are.
     pub health: Health,
 }
 
@@ -129,7 +130,7 @@ pub mod mark {
     pub const STEP: u8 = 3;
 }
 
-/// What a node counted.
+/// Counts of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Count {
     /// The node.
@@ -138,40 +139,40 @@ pub struct Count {
     pub instructions: u64,
     /// REP string instructions among them.
     pub strings: StringCounts,
-    /// Times entered; 0 for code of programs.
+    /// Number of entries; 0 for code of programs.
     pub calls: u64,
 }
 
 /// REP string instructions that move or fill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct StringCounts {
-    /// Their iterations: the clock counts each as an instruction.
+    /// Iterations; the clock counts each as an instruction.
     pub iterations: u64,
-    /// Bytes that they move or fill.
+    /// Bytes moved or filled.
     pub bytes: u64,
-    /// How often one of them began.
+    /// Number of starts.
     pub starts: u64,
 }
 
 /// Waits of one node and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Wait {
-    /// The task's node, or where in the call tree it slept.
+    /// The task's node, or the node where it slept.
     pub node: u32,
-    /// They took less than 2 to the power of this in nanoseconds, and no less than half of that; 0: no time at all.
+    /// Exponent of the smallest power of two above their duration in nanoseconds; 0 for no time at all.
     pub size: u8,
-    /// How many.
+    /// Number of waits.
     pub count: u64,
-    /// Nanoseconds together.
+    /// Total nanoseconds.
     pub ns: u64,
 }
 
-/// Who ran while tasks waited for the CPU.
+/// A task that ran while another one waited for the CPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Blame {
     /// The node of the task that waited.
     pub waiter: u32,
-    /// How long it waited, as in `Wait::size`.
+    /// Duration of the wait, as in `Wait::size`.
     pub size: u8,
     /// The node of the task that ran.
     pub runner: u32,
@@ -179,43 +180,43 @@ pub struct Blame {
     pub ns: u64,
 }
 
-/// How often the account of calls lost its place.
+/// How often call tracking lost its position.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Health {
-    /// Returns to where no call came from: what followed hangs from the task, without its callers.
+    /// Returns without a known call: what followed is attributed to the task, without its callers.
     pub lost: u64,
-    /// The same, into a function that was among the callers: what followed hangs where it should.
+    /// Returns without a known call, into a function among the callers: what followed is attributed correctly.
     pub mended: u64,
-    /// Blocks of code left before their end; what was not executed is not counted.
+    /// Blocks of code left before their end; the unexecuted rest is not counted.
     pub cut: u64,
     /// Task switches.
     pub switches: u64,
 }
 
 impl Profile {
-    /// The window of the measurement: from its first mark on to the mark of its end, steps of a ramp together.
+    /// Instructions of the whole measurement, including all steps of a ramp.
     pub fn instructions(&self) -> u64 {
         self.windows.iter().map(|window| window.instructions).sum()
     }
 
-    /// The task that a node belongs to; `None` for the whole.
+    /// The task that a node belongs to; `None` for the root.
     pub fn task_of(&self, node: u32) -> Option<u32> {
-        let mut at = node;
-        // Parents come first, so this ends.
+        let mut index = node;
+        // Parents precede their children, so this terminates.
         loop {
-            let own = self.nodes.get(at as usize)?;
-            match own.kind {
+            let entry = self.nodes.get(index as usize)?;
+            match entry.kind {
                 Kind::All => return None,
-                Kind::Task => return Some(at),
-                Kind::Kernel | Kind::Module | Kind::User => at = own.parent,
+                Kind::Task => return Some(index),
+                Kind::Kernel | Kind::Module | Kind::User => index = entry.parent,
             }
         }
     }
 
-    /// The name of each node's task; `None` for the whole and for what the idle task did.
+    /// The name of each node's task; `None` for the root and for nodes of the idle task.
     pub fn busy_tasks(&self) -> Vec<Option<&str>> {
         let mut tasks: Vec<Option<&str>> = Vec::with_capacity(self.nodes.len());
-        // Parents come first.
+        // Parents precede their children.
         for node in &self.nodes {
             tasks.push(match node.kind {
                 Kind::All => None,
@@ -226,7 +227,7 @@ impl Profile {
         tasks
     }
 
-    /// Nanoseconds of guest time on all CPUs, the idle task's too.
+    /// Nanoseconds of guest time on all CPUs, including the idle task's.
     pub fn ran_ns(&self) -> u64 {
         let windows = self.windows.iter();
         windows
@@ -235,7 +236,7 @@ impl Profile {
             .sum()
     }
 
-    /// Instructions of all tasks but the idle one.
+    /// Instructions of all tasks except the idle one.
     pub fn busy_instructions(&self) -> u64 {
         let tasks = self.busy_tasks();
         let counts = self.windows.iter().flat_map(|window| &window.counts);

@@ -1,13 +1,13 @@
-//! What the plugin has written: counts by address. `plugin/output.rs` writes it.
+//! Reads the plugin's output (`plugin/output.rs`): counts by address.
 
 use anyhow::{Context, Result, bail};
 
 /// What a node stands for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// The whole.
+    /// The root.
     All,
-    /// A task, by its place among the names.
+    /// A task, by index among the names.
     Task(u32),
     /// Code of the kernel, by address.
     Kernel(u64),
@@ -15,7 +15,7 @@ pub enum Key {
     User(u64),
 }
 
-/// A node, and its parent before it.
+/// A node; its parent precedes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Node {
     /// Its parent.
@@ -24,19 +24,19 @@ pub struct Node {
     pub key: Key,
 }
 
-/// Rows of a section, each of so many words.
+/// Rows of a section, each of `WORDS` words.
 pub type Rows<const WORDS: usize> = Vec<[u64; WORDS]>;
 
-/// What is told at a mark.
+/// The sections of a mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Mark {
-    /// Which one.
+    /// Number of the mark; see `profile::mark`.
     pub number: u8,
     /// Node, instructions, iterations, bytes and starts of string instructions (all signed), calls; since the last mark.
     pub counts: Rows<6>,
     /// Node, size, count, nanoseconds; since the start, as all below.
     pub queued: Rows<4>,
-    /// Node, size, node of who ran, nanoseconds.
+    /// Node, size, node of the task that ran, nanoseconds.
     pub blame: Rows<4>,
     /// Node, size, count, nanoseconds.
     pub asleep: Rows<4>,
@@ -48,14 +48,14 @@ pub struct Mark {
     pub totals: [u64; 5],
 }
 
-/// All that was written up to the last whole mark.
+/// Everything written up to the last complete mark.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Raw {
     /// Names of tasks.
     pub names: Vec<String>,
     /// The call tree.
     pub nodes: Vec<Node>,
-    /// Marks in their order.
+    /// Marks in order.
     pub marks: Vec<Mark>,
 }
 
@@ -64,7 +64,7 @@ const MAGIC: &[u8; 8] = b"bkoraw02";
 /// More marks than any ramp has steps.
 const MOST_MARKS: usize = 4096;
 
-/// Reads what was written. What a killed emulator left unfinished is left out.
+/// Reads the output. An incomplete mark at the end, after a killed emulator, is dropped.
 pub fn read(bytes: &[u8]) -> Result<Raw> {
     let body = bytes
         .strip_prefix(MAGIC)
@@ -114,9 +114,9 @@ fn name([low, high]: [u64; 2]) -> String {
         .position(|byte| *byte == 0)
         .unwrap_or(bytes.len());
     let name = String::from_utf8_lossy(&bytes[..end]);
-    // A task may call itself anything.
+    // A task can choose any name.
     name.chars()
-        .map(|c| if c.is_control() { '?' } else { c })
+        .map(|letter| if letter.is_control() { '?' } else { letter })
         .collect()
 }
 
@@ -142,12 +142,12 @@ fn nodes(raw: &mut Raw, rows: Rows<3>) -> Result<()> {
     Ok(())
 }
 
-/// Everything that is named is there.
+/// Checks that all referenced nodes and names exist.
 fn check(raw: &Raw) -> Result<()> {
     let count = raw.nodes.len() as u64;
     for mark in &raw.marks {
         let counted = mark.counts.iter().map(|row| row[0]);
-        let firsts = mark
+        let timed = mark
             .queued
             .iter()
             .chain(&mark.blame)
@@ -156,13 +156,13 @@ fn check(raw: &Raw) -> Result<()> {
             .chain(counted);
         let pairs = mark.preempted.iter().chain(&mark.ran).map(|row| row[0]);
         let runners = mark.blame.iter().map(|row| row[2]);
-        if firsts.chain(pairs).chain(runners).any(|node| node >= count) {
+        if timed.chain(pairs).chain(runners).any(|node| node >= count) {
             bail!("a mark names a node that is not there");
         }
     }
-    let named =
+    let is_unnamed =
         |node: &Node| matches!(node.key, Key::Task(name) if name as usize >= raw.names.len());
-    if raw.nodes.iter().any(named) {
+    if raw.nodes.iter().any(is_unnamed) {
         bail!("a task without a name");
     }
     Ok(())
@@ -205,7 +205,7 @@ mod tests {
         words.iter().flat_map(|word| word.to_le_bytes()).collect()
     }
 
-    /// A whole and a task, one mark.
+    /// A root, a task, and one mark.
     fn written() -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(words(&[1, 1]));

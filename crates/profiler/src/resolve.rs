@@ -1,4 +1,4 @@
-//! From counts by address to a profile: addresses get names, and what has one name under one parent becomes one node.
+//! Converts counts by address to a profile: resolves addresses to names, and merges nodes of one name below one parent.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -16,56 +16,56 @@ const PAGE: u64 = 4096;
 /// Code of a module in the guest's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ModuleCode {
-    /// The module.
+    /// Name of the module.
     pub name: String,
-    /// Where its section begins.
+    /// Start of its section.
     pub address: u64,
-    /// Functions in it, by their place in the section.
+    /// Functions by their offset in the section.
     pub functions: Arc<Vec<FileFunction>>,
 }
 
 /// Pages of a file in the guest's memory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FileCode {
-    /// The file's name.
+    /// Name of the file.
     pub name: String,
     /// First page in the file, first page in memory, number of pages.
     pub pieces: Vec<(u64, u64, u64)>,
-    /// Functions in it, by their place in the file; none where it has no symbols.
+    /// Functions by their offset in the file; empty if it has no symbols.
     pub functions: Arc<Vec<FileFunction>>,
 }
 
-/// All that names addresses.
+/// Everything that resolves addresses to names.
 #[derive(Debug, Clone, Copy)]
 pub struct Names<'n> {
-    /// The kernel's own.
+    /// Symbols of the kernel.
     pub kernel: &'n KernelSymbols,
-    /// Modules'.
+    /// Code of modules.
     pub modules: &'n [ModuleCode],
-    /// Programs'.
+    /// Code of programs and libraries.
     pub files: &'n [FileCode],
 }
 
-/// The profile.
+/// Resolves the plugin's output to a profile.
 ///
 /// # Errors
-/// The guest executed no mark of a window's begin, or none after it.
+/// The guest executed no begin mark of a window, or no end mark after it.
 pub fn resolve(raw: &Raw, names: Names<'_>) -> Result<Profile> {
-    let Some(first) = raw.marks.iter().position(|one| one.number == mark::BEGIN) else {
+    let Some(first) = raw.marks.iter().position(|mark| mark.number == mark::BEGIN) else {
         bail!("the window's begin was not marked");
     };
-    // What comes after the end is the collecting of facts.
+    // After the end, the guest only collects facts.
     let last = raw
         .marks
         .iter()
-        .rposition(|one| one.number == mark::END)
+        .rposition(|mark| mark.number == mark::END)
         .filter(|last| *last > first);
     let Some(last) = last else {
         bail!("the window's end was not marked");
     };
     let marks = &raw.marks[first..=last];
     let lookup = Lookup::new(names);
-    let tree = Tree::of(raw, &lookup);
+    let tree = Tree::from_raw(raw, &lookup);
     let windows = marks
         .windows(2)
         .map(|pair| tree.window(&pair[0], &pair[1]))
@@ -80,12 +80,12 @@ pub fn resolve(raw: &Raw, names: Names<'_>) -> Result<Profile> {
     Ok(profile)
 }
 
-/// Addresses to names.
+/// Resolves addresses.
 struct Lookup<'n> {
     names: Names<'n>,
     /// First page in memory, number of pages, first page in the file, file; ascending.
     pages: Vec<(u64, u64, u64, usize)>,
-    /// Where a module's section begins, module; ascending.
+    /// Start of a module's section, index of the module; ascending.
     sections: Vec<(u64, usize)>,
 }
 
@@ -114,7 +114,7 @@ impl<'n> Lookup<'n> {
         }
     }
 
-    /// Kind, name and image of code of the kernel.
+    /// Kind, name and image of kernel code.
     fn kernel(&self, address: u64) -> (Kind, String, String) {
         if let Some(name) = self.names.kernel.name(address) {
             return (Kind::Kernel, name.into(), String::new());
@@ -125,19 +125,19 @@ impl<'n> Lookup<'n> {
         let module = after
             .checked_sub(1)
             .map(|index| &self.names.modules[self.sections[index].1]);
-        let found = module.and_then(|module| {
+        let module_function = module.and_then(|module| {
             Some((
                 module,
                 elf::at(&module.functions, address - module.address)?,
             ))
         });
-        match found {
+        match module_function {
             Some((module, function)) => (Kind::Module, function.name.clone(), module.name.clone()),
             None => (Kind::Module, String::new(), String::new()),
         }
     }
 
-    /// The same of code of a program.
+    /// Kind, name and image of program code.
     fn user(&self, physical: u64) -> (Kind, String, String) {
         let frame = physical / PAGE;
         let after = self.pages.partition_point(|(start, ..)| *start <= frame);
@@ -157,19 +157,19 @@ impl<'n> Lookup<'n> {
 /// The call tree with names.
 struct Tree {
     nodes: Vec<Node>,
-    /// Of each node of the raw tree, the one that it became.
-    became: Vec<u32>,
+    /// The resolved node of each raw node.
+    resolved: Vec<u32>,
 }
 
 impl Tree {
-    fn of(raw: &Raw, lookup: &Lookup<'_>) -> Self {
+    fn from_raw(raw: &Raw, lookup: &Lookup<'_>) -> Self {
         let mut tree = Self {
             nodes: Vec::new(),
-            became: Vec::new(),
+            resolved: Vec::new(),
         };
-        let mut known: HashMap<Node, u32> = HashMap::new();
+        let mut indices: HashMap<Node, u32> = HashMap::new();
         for raw::Node { parent, key } in raw.nodes.iter().copied() {
-            let parent = tree.became.get(parent as usize).copied().unwrap_or(0);
+            let parent = tree.resolved.get(parent as usize).copied().unwrap_or(0);
             let (kind, name, image) = match key {
                 Key::All => (Kind::All, String::new(), String::new()),
                 Key::Task(name) => (Kind::Task, raw.names[name as usize].clone(), String::new()),
@@ -183,17 +183,17 @@ impl Tree {
                 image,
             };
             let next = tree.nodes.len() as u32;
-            let index = *known.entry(node).or_insert_with_key(|node| {
+            let index = *indices.entry(node).or_insert_with_key(|node| {
                 tree.nodes.push(node.clone());
                 next
             });
-            tree.became.push(index);
+            tree.resolved.push(index);
         }
         tree
     }
 
-    fn of_raw(&self, node: u64) -> u32 {
-        self.became[node as usize]
+    fn resolved_node(&self, node: u64) -> u32 {
+        self.resolved[node as usize]
     }
 
     fn window(&self, before: &raw::Mark, now: &raw::Mark) -> Window {
@@ -219,16 +219,16 @@ impl Tree {
     fn counts(&self, rows: &raw::Rows<6>) -> Vec<Count> {
         let mut sums: BTreeMap<u32, ([i64; 4], u64)> = BTreeMap::new();
         for [node, own, iterations, bytes, starts, calls] in rows.iter().copied() {
-            let sum = sums.entry(self.of_raw(node)).or_default();
+            let sum = sums.entry(self.resolved_node(node)).or_default();
             for (sum, new) in sum.0.iter_mut().zip([own, iterations, bytes, starts]) {
                 *sum = sum.saturating_add(new.cast_signed());
             }
             sum.1 = sum.1.saturating_add(calls);
         }
-        // What a mark in the middle of a block has counted too much is taken back behind it.
-        let positive = |value: i64| u64::try_from(value).unwrap_or(0);
+        // A mark in the middle of a block counts too much, which is subtracted after it.
+        let clamped = |value: i64| u64::try_from(value).unwrap_or(0);
         let count = |(node, (sums, calls)): (u32, ([i64; 4], u64))| {
-            let [instructions, iterations, bytes, starts] = sums.map(positive);
+            let [instructions, iterations, bytes, starts] = sums.map(clamped);
             Count {
                 node,
                 instructions,
@@ -245,7 +245,7 @@ impl Tree {
 
     fn waits(&self, now: &raw::Rows<4>, before: &raw::Rows<4>) -> Vec<Wait> {
         let sums = since(now, before, |[node, size, ..]| {
-            (self.of_raw(node), size.min(64) as u8)
+            (self.resolved_node(node), size.min(64) as u8)
         });
         let wait = |((node, size), [count, ns]): ((u32, u8), [u64; 2])| Wait {
             node,
@@ -260,12 +260,12 @@ impl Tree {
     fn blame(&self, now: &raw::Rows<4>, before: &raw::Rows<4>) -> Vec<Blame> {
         let key = |[waiter, key, ..]: [u64; 4]| {
             (
-                self.of_raw(waiter),
+                self.resolved_node(waiter),
                 (key & 0xff) as u8,
-                self.of_raw(key >> 8),
+                self.resolved_node(key >> 8),
             )
         };
-        let sums = since(&order(now), &order(before), key);
+        let sums = since(&packed_runners(now), &packed_runners(before), key);
         let blame = sums
             .into_iter()
             .map(|((waiter, size, runner), [ns, _])| Blame {
@@ -288,7 +288,7 @@ impl Tree {
     }
 }
 
-/// The last two words of rows, summed by a key, without what there was before.
+/// Sums the last two words of rows by a key, minus those of earlier rows.
 fn since<K: Ord>(
     now: &raw::Rows<4>,
     before: &raw::Rows<4>,
@@ -309,57 +309,57 @@ fn since<K: Ord>(
     sums
 }
 
-/// Size and runner of a row of blame in one word, so that its nanoseconds stand where those of the others do.
-fn order(rows: &raw::Rows<4>) -> raw::Rows<4> {
+/// Packs size and runner of a blame row into one word, so that its nanoseconds are in the same column as in other rows.
+fn packed_runners(rows: &raw::Rows<4>) -> raw::Rows<4> {
     let row =
         |[waiter, size, runner, ns]: &[u64; 4]| [*waiter, (*size).min(64) | runner << 8, *ns, 0];
     rows.iter().map(row).collect()
 }
 
-/// Leaves out what no window has counted and that has called nothing which was.
+/// Removes nodes that no window refers to and that no remaining node has as a caller.
 fn prune(profile: &mut Profile) {
     let used = used(profile);
-    // Of each node its place among those that stay.
+    // The new index of each node.
     let mut next = 0_u32;
-    let mut place = Vec::with_capacity(used.len());
+    let mut new_index = Vec::with_capacity(used.len());
     for used in &used {
-        place.push(next);
+        new_index.push(next);
         next += u32::from(*used);
     }
     let mut stays = used.iter().copied();
     profile.nodes.retain(|_| stays.next() == Some(true));
-    let to = |node: &mut u32| *node = place[*node as usize];
+    let renumber = |node: &mut u32| *node = new_index[*node as usize];
     profile
         .nodes
         .iter_mut()
-        .for_each(|node| to(&mut node.parent));
+        .for_each(|node| renumber(&mut node.parent));
     for window in &mut profile.windows {
-        window.counts.retain(is_something);
+        window.counts.retain(is_counted);
         window
             .counts
             .iter_mut()
-            .for_each(|count| to(&mut count.node));
+            .for_each(|count| renumber(&mut count.node));
         let waits = window.queued.iter_mut().chain(&mut window.asleep);
-        waits.for_each(|wait| to(&mut wait.node));
+        waits.for_each(|wait| renumber(&mut wait.node));
         for blame in &mut window.blame {
-            to(&mut blame.waiter);
-            to(&mut blame.runner);
+            renumber(&mut blame.waiter);
+            renumber(&mut blame.runner);
         }
         let pairs = window.preempted.iter_mut().chain(&mut window.ran);
-        pairs.for_each(|pair| to(&mut pair.0));
+        pairs.for_each(|pair| renumber(&mut pair.0));
     }
 }
 
-fn is_something(count: &Count) -> bool {
+fn is_counted(count: &Count) -> bool {
     count.instructions > 0 || count.calls > 0
 }
 
-/// Which nodes a window names, and their callers.
+/// Which nodes a window refers to, including their callers.
 fn used(profile: &Profile) -> Vec<bool> {
     let mut used = vec![false; profile.nodes.len()];
     used[0] = true;
     for window in &profile.windows {
-        let counts = window.counts.iter().filter(|count| is_something(count));
+        let counts = window.counts.iter().filter(|count| is_counted(count));
         let counts = counts.map(|count| count.node);
         let waits = window.queued.iter().chain(&window.asleep);
         let blame = window
@@ -377,7 +377,7 @@ fn used(profile: &Profile) -> Vec<bool> {
             .chain(pairs);
         all.for_each(|node| used[node as usize] = true);
     }
-    // Parents come first.
+    // Parents precede their children.
     for node in (1..used.len()).rev() {
         if used[node] {
             used[profile.nodes[node].parent as usize] = true;
@@ -412,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A mark with what each node has counted since the last one.
+    /// A mark with the counts of each node since the last one.
     fn mark_of(number: u8, counts: &[(u64, i64)], instructions: u64) -> raw::Mark {
         let row = |(node, own): &(u64, i64)| [*node, own.cast_unsigned(), 0, 0, 0, 1];
         raw::Mark {
@@ -474,7 +474,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_one_name_below_one_caller_is_one_node() {
+    fn nodes_of_one_name_below_one_caller_are_merged() {
         let profile = resolved(&raw()).unwrap();
         let name = |count: &Count| {
             let node = &profile.nodes[count.node as usize];
@@ -494,7 +494,7 @@ mod tests {
             "User   10",
         ];
         assert_eq!(counts, want);
-        // What only ran before the window is not there.
+        // A function that ran only before the window is dropped.
         assert!(profile.nodes.iter().all(|node| node.name != "tcp_sendmsg"));
         assert_eq!((window.instructions, window.queued[0].count), (25, 2));
         assert_eq!(profile.busy_instructions(), 25);
@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_without_its_marks_is_named() {
+    fn missing_marks_of_a_window_are_reported() {
         let why = |number: usize| {
             let mut raw = raw();
             raw.marks.remove(number);

@@ -1,6 +1,6 @@
-//! Numbers and texts in bytes: LEB128, and a length before a text.
+//! Encoding of numbers (LEB128) and texts (length, then bytes).
 
-/// Writes.
+/// Writes numbers and texts.
 #[derive(Debug, Default)]
 pub(crate) struct Writer(pub(crate) Vec<u8>);
 
@@ -25,12 +25,12 @@ impl Writer {
     }
 }
 
-/// What is wrong with bytes, and where.
+/// An error in the bytes and its offset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Place in the unpacked bytes.
+    /// Offset in the unpacked bytes.
     pub at: usize,
-    /// What is wrong there.
+    /// Description of the error.
     pub what: &'static str,
 }
 
@@ -42,7 +42,7 @@ impl std::fmt::Display for Damage {
 
 impl std::error::Error for Damage {}
 
-/// Reads; nothing that it is told decides how much memory is taken.
+/// Reads numbers and texts; untrusted lengths never decide how much memory is allocated.
 #[derive(Debug)]
 pub(crate) struct Reader<'r> {
     bytes: &'r [u8],
@@ -82,7 +82,7 @@ impl<'r> Reader<'r> {
         Err(self.damage("number too long"))
     }
 
-    /// A number of at most `most`.
+    /// A number of at most `most`; else the error `what`.
     pub(crate) fn limited(&mut self, most: u64, what: &'static str) -> Result<u64, Damage> {
         let value = self.number()?;
         if value > most {
@@ -92,7 +92,7 @@ impl<'r> Reader<'r> {
         }
     }
 
-    /// How many rows follow: each takes a byte at the least.
+    /// A number of rows; each takes at least one byte.
     pub(crate) fn rows(&mut self) -> Result<usize, Damage> {
         let left = (self.bytes.len() - self.at) as u64;
         Ok(self.limited(left, "more rows than bytes")? as usize)

@@ -1,9 +1,9 @@
-//! The plugin's engine without QEMU: blocks as QEMU would execute them, and the call tree that comes of them.
+//! Tests of the plugin's engine without QEMU: executes blocks as QEMU would, and checks the call tree.
 #![expect(unsafe_code, reason = "the plugin reads the guest's memory")]
 #![allow(
     dead_code,
     clippy::allow_attributes,
-    reason = "parts of the plugin are only used where QEMU calls it"
+    reason = "parts of the plugin are only used when QEMU calls it"
 )]
 
 #[path = "../plugin/block.rs"]
@@ -36,7 +36,7 @@ use tree::Key;
 
 const TEXT: u64 = 0xffff_ffff_8100_0000;
 
-/// Memory of a guest that has one page of interest.
+/// Memory of a guest, of which only some words matter.
 #[derive(Default)]
 struct Words(BTreeMap<u64, u64>);
 
@@ -50,7 +50,7 @@ impl Memory for Words {
     }
 }
 
-/// Where the fake kernel keeps its tasks; physical and direct addresses are the same but for `DIRECT`.
+/// Where the fake kernel keeps its tasks; physical and direct addresses differ only by `DIRECT`.
 const PER_CPU: u64 = 0x100;
 const CURRENT: u64 = 0x200;
 const COMM: u64 = 0x10;
@@ -65,7 +65,7 @@ const PCOUNT: u64 = 0x48;
 const ASLEEP: u64 = 1;
 const DEAD: u64 = 0x80;
 
-/// What the fake kernel says of a task that gets the CPU.
+/// The fake kernel's data about a task that gets the CPU.
 #[derive(Clone, Copy)]
 struct Arriving {
     task: u64,
@@ -77,7 +77,7 @@ struct Arriving {
 }
 
 impl Arriving {
-    /// One that had the CPU before, and has never waited.
+    /// A task that had the CPU before, and has never waited.
     fn of(task: u64, name: [u8; 8], at_ns: u64) -> Self {
         Self {
             task,
@@ -145,7 +145,7 @@ impl Guest {
         }
     }
 
-    /// Executes a block of three instructions of two bytes each at a place of a function.
+    /// Executes a block of three instructions of two bytes each, at an offset of a function.
     fn run(&mut self, index: u64, at: u64, kind: Kind) -> &mut Self {
         let last = Last {
             kind,
@@ -189,8 +189,8 @@ impl Guest {
         self
     }
 
-    /// The running task leaves in a state, and another one gets the CPU. Of both together 12 instructions are executed: 9 by the one
-    /// that leaves.
+    /// Switches from the running task, which gets a state, to another one. This executes 12 instructions: 9 of the task
+    /// that leaves, 3 of the other.
     fn switch(&mut self, state: u64, to: Arriving) -> &mut Self {
         self.run(SCHEDULE, 0, Kind::Call)
             .run(SWITCH, 0, Kind::Other);
@@ -211,12 +211,12 @@ impl Guest {
         self.run(SWITCH, 6, Kind::Ret).run(SCHEDULE, 6, Kind::Ret)
     }
 
-    /// Time by instructions.
+    /// Guest time by the number of instructions.
     fn now_ns(&self) -> u64 {
         self.engine.total().cast_unsigned() * 2
     }
 
-    /// Executes so many blocks of 3 instructions: 6 ns each.
+    /// Executes this many blocks of 3 instructions, each of 6 ns.
     fn work(&mut self, blocks: u64) -> &mut Self {
         self.run(MAIN, 0, Kind::Other);
         for _ in 1..blocks {
@@ -225,14 +225,14 @@ impl Guest {
         self
     }
 
-    /// Waits for the CPU of a task, and its sleeps: how many, and nanoseconds together.
+    /// Waits for the CPU and sleeps of a task, each as number and total nanoseconds.
     fn waits(&self, name: &str) -> [(u64, u64); 2] {
         let waits = self.engine.waits();
         [&waits.queued, &waits.asleep].map(|sums| {
-            let its = sums
+            let own = sums
                 .iter()
                 .filter(|((node, _), _)| self.task_of(*node as usize) == name);
-            its.fold((0, 0), |(count, ns), (_, sum)| {
+            own.fold((0, 0), |(count, ns), (_, sum)| {
                 (count + sum.count, ns + sum.ns)
             })
         })
@@ -241,8 +241,8 @@ impl Guest {
     /// Nanoseconds of instructions that a task executed.
     fn executed_ns(&self, name: &str) -> u64 {
         let nodes = self.engine.nodes().iter().enumerate();
-        let its = nodes.filter(|(index, _)| self.task_of(*index) == name);
-        2 * its
+        let own_nodes = nodes.filter(|(index, _)| self.task_of(*index) == name);
+        2 * own_nodes
             .map(|(_, node)| node.count.own)
             .sum::<i64>()
             .cast_unsigned()
@@ -262,7 +262,7 @@ impl Guest {
         String::from_utf8_lossy(&name).trim_end_matches('\0').into()
     }
 
-    /// Paths with what each counted: `boot;1;2 3`.
+    /// Paths with their counts: `boot;1;2 3`.
     fn tree(&self) -> Vec<String> {
         let nodes = self.engine.nodes();
         let name = |key: Key| match key {
@@ -296,10 +296,14 @@ impl Guest {
         lines
     }
 
-    fn is(&self, want: &[&str]) {
+    fn check(&self, want: &[&str]) {
         assert_eq!(self.tree(), want);
         let sum: i64 = self.engine.nodes().iter().map(|node| node.count.own).sum();
-        assert_eq!(sum, self.engine.total(), "nothing is counted twice or lost");
+        assert_eq!(
+            sum,
+            self.engine.total(),
+            "an instruction is counted twice or lost"
+        );
     }
 }
 
@@ -312,7 +316,7 @@ fn calls_and_returns_make_a_tree() {
         .run(MAIN, 6, Kind::Call)
         .run(LEAF, 0, Kind::Ret);
     guest.run(MAIN, 12, Kind::Other);
-    guest.is(&["boot;1 9 in 1", "boot;1;2 6 in 2"]);
+    guest.check(&["boot;1 9 in 1", "boot;1;2 6 in 2"]);
     assert_eq!(guest.engine.health().lost, 0);
 }
 
@@ -324,7 +328,7 @@ fn a_jump_to_another_function_takes_its_place() {
         .run(LEAF, 0, Kind::Other)
         .run(9, 0, Kind::Ret)
         .run(MAIN, 6, Kind::Other);
-    guest.is(&["boot;1 6 in 1", "boot;1;2 3 in 1", "boot;1;9 3 in 1"]);
+    guest.check(&["boot;1 6 in 1", "boot;1;2 3 in 1", "boot;1;9 3 in 1"]);
 }
 
 #[test]
@@ -336,7 +340,7 @@ fn filling_the_return_stack_buffer_is_no_call() {
         .run(LEAF, 8, Kind::Call)
         .run(LEAF, 16, Kind::Ret)
         .run(MAIN, 6, Kind::Other);
-    guest.is(&["boot;1 6 in 1", "boot;1;2 9 in 1"]);
+    guest.check(&["boot;1 6 in 1", "boot;1;2 9 in 1"]);
     assert_eq!(guest.engine.health().lost, 0);
 }
 
@@ -357,7 +361,7 @@ fn a_retpoline_leads_to_functions_known_and_unknown() {
             .run(THUNK, 12, Kind::Ret)
             .block(target, ret, 3);
         guest.run(MAIN, 6, Kind::Other);
-        guest.is(&["boot;1 6 in 1", "boot;1;7 6 in 1", want]);
+        guest.check(&["boot;1 6 in 1", "boot;1;7 6 in 1", want]);
         assert_eq!(guest.engine.health().lost, 0);
     }
 }
@@ -370,33 +374,33 @@ fn an_interrupt_between_a_call_and_its_function_does_not_lose_the_caller() {
         .run(IRQ, 0, Kind::Iret)
         .run(LEAF, 0, Kind::Ret)
         .run(MAIN, 6, Kind::Other);
-    guest.is(&["boot;1 6 in 1", "boot;1;2 3 in 1", "boot;3 3 in 1"]);
+    guest.check(&["boot;1 6 in 1", "boot;1;2 3 in 1", "boot;3 3 in 1"]);
     assert_eq!(guest.engine.health().lost, 0);
 }
 
 #[test]
-fn what_a_fault_kept_from_being_executed_is_counted_once() {
+fn instructions_that_a_fault_prevents_are_counted_once() {
     // The second instruction of three faults, and is executed again.
     let mut guest = Guest::new();
     guest.run(MAIN, 0, Kind::Ret).run(FAULT, 0, Kind::Iret);
     guest.block(function(MAIN) + 2, Last::OTHER, 2);
-    guest.is(&["boot;1 3 in 1", "boot;4 3 in 1"]);
+    guest.check(&["boot;1 3 in 1", "boot;4 3 in 1"]);
     assert_eq!(guest.engine.health().cut, 1);
-    // The same of user code, whose first instruction faults.
+    // The same in user code, whose first instruction faults.
     let mut guest = Guest::new();
     guest
         .block(0x1000, Last::OTHER, 3)
         .run(FAULT, 0, Kind::Iret)
         .block(0x1000, Last::OTHER, 3);
-    guest.is(&["boot;1000 3 in 0", "boot;4 3 in 1"]);
+    guest.check(&["boot;1000 3 in 0", "boot;4 3 in 1"]);
 }
 
 #[test]
-fn an_instruction_on_two_pages_that_qemu_names_and_gives_up_is_not_counted() {
+fn an_instruction_that_crosses_a_page_is_counted_once() {
     let at = function(0x0f) + 0xf8;
     let mut guest = Guest::new();
     for _ in 0..3 {
-        // Four instructions of two bytes, the last of which is a call as far as can be seen on the first page.
+        // Four instructions of two bytes, the last of which looks like a call from its bytes on the first page.
         let call = Last {
             kind: Kind::Call,
             ..Last::OTHER
@@ -407,7 +411,7 @@ fn an_instruction_on_two_pages_that_qemu_names_and_gives_up_is_not_counted() {
     assert_eq!(
         guest.engine.health().cut,
         1,
-        "the block is known for what it is from then on"
+        "the block is corrected after the first time"
     );
 }
 
@@ -426,7 +430,7 @@ fn a_loop_into_its_own_block_is_no_cut() {
 }
 
 #[test]
-fn each_task_has_a_stack_of_its_own() {
+fn each_task_has_a_separate_stack() {
     let mut guest = Guest::new();
     let switch_to = |guest: &mut Guest, task: u64, name: [u8; 8]| {
         guest
@@ -435,7 +439,7 @@ fn each_task_has_a_stack_of_its_own() {
         guest.set_task(task, name);
         guest.run(SWITCH, 6, Kind::Ret).run(SCHEDULE, 6, Kind::Ret);
     };
-    // One that comes back finds its callers again, also when its name has changed meanwhile.
+    // A task that comes back finds its callers again, even if its name has changed meanwhile.
     switch_to(&mut guest, 0x1000, *b"first\0\0\0");
     guest.run(MAIN, 0, Kind::Call);
     switch_to(&mut guest, 0x2000, *b"second\0\0");
@@ -461,7 +465,7 @@ fn string_instructions_are_counted_by_iterations_bytes_and_starts() {
     for _ in 0..10 {
         guest.block(at, movsq, 1);
     }
-    // Something else runs, and the same instruction begins once more.
+    // Another block runs, and the same instruction starts again.
     guest.block(at + 0x10, Last::OTHER, 2);
     guest.block(at, movsq, 1);
     let count = guest.engine.nodes().last().unwrap().count;
@@ -470,21 +474,21 @@ fn string_instructions_are_counted_by_iterations_bytes_and_starts() {
 }
 
 #[test]
-fn string_instructions_that_move_or_fill_are_told_by_their_bytes() {
+fn string_instructions_that_move_or_fill_are_decoded() {
     use strings::StringOp;
     let size = |bytes: &[u8]| StringOp::of(bytes).map(|op| op.size);
     assert_eq!(size(&[0xf3, 0xa4]), Some(0), "rep movsb");
     assert_eq!(size(&[0xf3, 0x48, 0xab]), Some(3), "rep stosq");
     assert_eq!(size(&[0x66, 0xf3, 0xa5]), Some(1), "rep movsw");
     assert_eq!(size(&[0xf3, 0xab]), Some(2), "rep stosd");
-    assert_eq!(size(&[0xf2, 0xae]), None, "repne scasb looks item by item");
+    assert_eq!(size(&[0xf2, 0xae]), None, "repne scasb scans item by item");
     assert_eq!(size(&[0xf3, 0xa6]), None, "repe cmpsb");
     assert_eq!(size(&[0x48, 0xa5]), None, "movsq without REP");
     assert_eq!(size(&[0xf3, 0x90]), None, "pause");
 }
 
 #[test]
-fn the_last_instruction_is_read_from_its_bytes() {
+fn the_last_instruction_is_decoded() {
     let kind = |bytes: &[u8]| decode::last(0x1000, bytes).kind;
     assert_eq!(kind(&[0xe8, 0, 0, 0, 0]), Kind::Call);
     assert_eq!(kind(&[0x41, 0xff, 0xd3]), Kind::Call, "call *%r11");
@@ -530,8 +534,8 @@ fn idle() -> Arriving {
     }
 }
 
-/// A guest with two tasks that have had the CPU, of which the first one runs; the kernel's clock begins at 1000. A switch comes
-/// 18 ns after it was begun, and 6 ns before it has ended.
+/// A guest with two tasks that have had the CPU, of which the first one runs; the kernel's clock starts at 1000. A switch takes
+/// effect 18 ns after its start, and ends 6 ns later.
 fn two_tasks() -> Guest {
     let mut guest = Guest::new();
     guest.switch(0, Arriving::of(0x1000, *b"nginx\0\0\0", 1018));
@@ -543,7 +547,7 @@ fn two_tasks() -> Guest {
     guest
 }
 
-/// Where time stood, and what had been counted until then.
+/// A reference point: the guest time, and what had been counted by then.
 struct Since {
     now_ns: u64,
     tasks: [TaskSince; 2],
@@ -575,48 +579,48 @@ impl Since {
         [0, 1].map(|kind| now[kind].1 - before.waits[kind].1)
     }
 
-    /// What each task executed, waited and slept since is the whole time, with so much more that the CPU idled.
-    fn adds_up(&self, guest: &Guest, idle_ns: u64) {
+    /// Checks that a task's execution, waits and sleeps since then sum to the whole time, including `idle_ns` of idling.
+    fn check_sum(&self, guest: &Guest, idle_ns: u64) {
         let passed = guest.now_ns() - self.now_ns + idle_ns;
         for (index, task) in self.tasks.iter().enumerate() {
             let [queued, slept] = self.waits(guest, index);
             let executed = guest.executed_ns(task.name) - task.executed_ns;
-            let told = format!("{}: {executed} {queued} {slept}", task.name);
-            assert_eq!(executed + queued + slept, passed, "{told}");
+            let message = format!("{}: {executed} {queued} {slept}", task.name);
+            assert_eq!(executed + queued + slept, passed, "{message}");
         }
     }
 }
 
 #[test]
-fn a_task_that_is_preempted_waits_from_the_switch_on_however_old_the_kernels_clock_is() {
+fn a_preempted_task_waits_from_the_switch_on_although_the_kernels_clock_lags() {
     let mut guest = two_tasks();
     let since = Since::of(&guest);
-    // The client is woken here, and the run queue's clock is read here for the last time; nginx runs on for 60 ns and a switch.
+    // The client is woken here, where the run queue's clock is read for the last time. nginx runs on for 60 ns and a switch.
     let woken = 1000 + guest.now_ns();
     guest.work(10);
     guest.switch(0, Arriving::of(0x2000, *b"client\0\0", woken));
     let preempted = guest.now_ns() - 6;
     guest.work(20);
     let back = Arriving {
-        // By the kernel's account nginx waits from before it was preempted.
+        // By the kernel's accounting nginx waits from before it was preempted.
         run_delay_ns: guest.now_ns() + 18 + 1000 - woken,
         ..Arriving::of(0x1000, *b"nginx\0\0\0", 1000 + guest.now_ns() + 18)
     };
     guest.switch(ASLEEP, back);
     let waited = guest.now_ns() - 6 - preempted;
     assert_eq!(since.waits(&guest, 0), [waited, 0]);
-    // The client was ready from its waking to the switch, of which the kernel says nothing.
+    // The client was runnable from its wake-up to the switch, which the kernel does not record.
     let [queued, _] = since.waits(&guest, 1);
     assert_eq!(queued, preempted - (woken - 1000));
     guest.engine.mark(2);
-    since.adds_up(&guest, 0);
+    since.check_sum(&guest, 0);
     let blamed: u64 = guest.engine.waits().blame.values().sum();
     let queued: u64 = guest.engine.waits().queued.values().map(|sum| sum.ns).sum();
-    assert_eq!(blamed, queued, "somebody had the CPU all the time");
+    assert_eq!(blamed, queued, "some task had the CPU all the time");
 }
 
 #[test]
-fn a_task_that_is_woken_while_another_one_runs_sleeps_until_then_and_waits_after_it() {
+fn a_task_woken_while_another_one_runs_sleeps_before_and_waits_after() {
     let mut guest = two_tasks();
     let since = Since::of(&guest);
     guest.work(10);
@@ -631,11 +635,11 @@ fn a_task_that_is_woken_while_another_one_runs_sleeps_until_then_and_waits_after
     assert_eq!(queued, guest.now_ns() - 6 - woken);
     assert_eq!(slept, woken - since.now_ns);
     guest.engine.mark(2);
-    since.adds_up(&guest, 0);
+    since.check_sum(&guest, 0);
 }
 
 #[test]
-fn time_that_passes_while_the_cpu_idles_is_slept_and_nobodys_instructions() {
+fn idle_time_is_sleep_and_no_instructions() {
     let mut guest = two_tasks();
     let since = Since::of(&guest);
     guest.switch(ASLEEP, idle());
@@ -647,22 +651,22 @@ fn time_that_passes_while_the_cpu_idles_is_slept_and_nobodys_instructions() {
     let at_ns = 1000 + 5000 + guest.now_ns() + 18;
     guest.switch(ASLEEP, Arriving::of(0x1000, *b"nginx\0\0\0", at_ns));
     guest.engine.mark(2);
-    since.adds_up(&guest, 5000);
+    since.check_sum(&guest, 5000);
     let ran: u64 = guest.engine.waits().ran.values().sum();
     assert_eq!(ran, guest.now_ns() + 5000);
     let idle = ran_ns(&guest, "swapper");
-    // A block behind the switch, three of work, and three until the next switch.
+    // A block after the switch, three of work, and three until the next switch.
     assert_eq!(idle, 5000 + 6 + 18 + 18);
 }
 
 fn ran_ns(guest: &Guest, name: &str) -> u64 {
     let ran = guest.engine.waits().ran.iter();
-    let its = ran.filter(|(node, _)| guest.task_of(**node as usize) == name);
-    its.map(|(_, ns)| ns).sum()
+    let own_nodes = ran.filter(|(node, _)| guest.task_of(**node as usize) == name);
+    own_nodes.map(|(_, ns)| ns).sum()
 }
 
 #[test]
-fn a_dead_task_does_not_wake_as_the_next_one_at_its_address_whose_first_wait_counts() {
+fn a_new_task_at_a_dead_tasks_address_is_a_different_task() {
     let mut guest = two_tasks();
     let since = Since::of(&guest);
     guest.run(9, 0, Kind::Call);
@@ -683,13 +687,13 @@ fn a_dead_task_does_not_wake_as_the_next_one_at_its_address_whose_first_wait_cou
     guest.switch(ASLEEP, new);
     assert_eq!(since.waits(&guest, 0), [queued + 40, slept]);
     guest.work(1);
-    assert_eq!(callers(&guest), before, "nor has it the dead one's callers");
+    assert_eq!(callers(&guest), before, "it has the dead task's callers");
 }
 
 #[test]
-fn what_goes_on_at_a_mark_is_told_in_parts_and_what_sleeps_throughout_is_not_told() {
+fn waits_are_split_at_a_mark_and_sleeps_across_two_marks_are_dropped() {
     let mut guest = two_tasks();
-    // The client has slept since before the first mark: of that only the part behind it counts.
+    // The client has slept since before the first mark; only the part after it counts.
     let first = Since::of(&guest);
     guest.work(50);
     let arriving = Arriving::of(0x2000, *b"client\0\0", 1000 + guest.now_ns() + 18);
@@ -701,10 +705,10 @@ fn what_goes_on_at_a_mark_is_told_in_parts_and_what_sleeps_throughout_is_not_tol
     // nginx sleeps on through two marks; before the third it is woken.
     let slept = |guest: &Guest| guest.waits("nginx")[1];
     guest.engine.mark(2);
-    let told = slept(&guest);
+    let before = slept(&guest);
     guest.work(10);
     guest.engine.mark(3);
-    assert_eq!(slept(&guest), told);
+    assert_eq!(slept(&guest), before);
     let second = Since::of(&guest);
     guest.work(10);
     let woken = guest.now_ns();
@@ -717,7 +721,7 @@ fn what_goes_on_at_a_mark_is_told_in_parts_and_what_sleeps_throughout_is_not_tol
         second.waits(&guest, 0),
         [now_ns - woken, woken - second.now_ns]
     );
-    // From there on it waits, whatever the kernel's account says.
+    // From there on it waits, whatever the kernel's accounting reports.
     let third = Since::of(&guest);
     let arriving = Arriving {
         run_delay_ns: 1 << 40,
@@ -731,13 +735,13 @@ fn what_goes_on_at_a_mark_is_told_in_parts_and_what_sleeps_throughout_is_not_tol
 }
 
 #[test]
-fn a_kernels_clock_that_runs_too_slowly_makes_nobody_wait() {
+fn a_slow_kernel_clock_makes_no_task_wait() {
     let mut guest = two_tasks();
     let since = Since::of(&guest);
     let mut queued = 0;
     for turn in 0..4000 {
         guest.work(100);
-        // Some parts in a thousand too slow, and a task that never waits.
+        // One part in a thousand too slow, and a task that never waits.
         let at_ns = 1000 + (guest.now_ns() + 18) * 999 / 1000;
         let (task, name) = if turn % 2 == 0 {
             (0x2000, *b"client\0\0")
@@ -750,5 +754,5 @@ fn a_kernels_clock_that_runs_too_slowly_makes_nobody_wait() {
     let passed = guest.now_ns() - since.now_ns;
     assert!(queued < passed / 2, "{queued} of {passed}");
     guest.engine.mark(2);
-    since.adds_up(&guest, 0);
+    since.check_sum(&guest, 0);
 }

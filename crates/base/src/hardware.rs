@@ -1,9 +1,9 @@
 //! Hardware of a Linux system, as facts by name: `cpu:model`, `numa`, `disk:sda:scheduler`, `nic:eth0:driver`.
 //!
-//! All files are read below a root directory, mostly `/`, so that tests can make up a machine. Only properties of network
-//! cards that no file has, such as firmware, offloads and rings, come from the kernel (`ethtool`). Unknown facts are left
-//! out, and so is what changes by itself, such as current frequencies, and what identifies one specimen, such as serial
-//! numbers and hardware addresses.
+//! All files are read below a root directory, usually `/`, so that tests can fake a machine. Only properties of network
+//! cards without a file, such as firmware, offloads and rings, come from the kernel (`ethtool`). Left out are unknown
+//! facts, values that change by themselves, such as current frequencies, and identifiers of a single device, such as
+//! serial numbers and hardware addresses.
 
 mod cpus;
 mod devices;
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// Facts by their names.
 pub type Facts = BTreeMap<String, String>;
 
-/// Facts of the system that this program runs on, by its own view of devices.
+/// Facts of the system that this program runs on.
 pub fn facts() -> Facts {
     let mut facts = facts_below(Path::new("/"));
     let cards = devices::cards(&System::at(Path::new("/")));
@@ -30,7 +30,7 @@ pub fn facts() -> Facts {
     facts
 }
 
-/// The same for a machine below another root, from files alone.
+/// Facts of a machine below another root directory, from files alone.
 pub fn facts_below(root: &Path) -> Facts {
     let system = System::at(root);
     let mut facts = Facts::new();
@@ -40,12 +40,12 @@ pub fn facts_below(root: &Path) -> Facts {
             .filter_map(|name| system.read(&format!("sys/class/dmi/id/{name}")));
         words.collect::<Vec<_>>().join(" ")
     };
-    keep(
+    insert(
         &mut facts,
         "product",
         &dmi(&["sys_vendor", "product_name", "product_version"]),
     );
-    keep(
+    insert(
         &mut facts,
         "firmware",
         &dmi(&["bios_vendor", "bios_version", "bios_date"]),
@@ -55,7 +55,7 @@ pub fn facts_below(root: &Path) -> Facts {
     facts
 }
 
-/// A system, by its root directory.
+/// A system, given by its root directory.
 struct System {
     root: PathBuf,
 }
@@ -65,7 +65,7 @@ impl System {
         Self { root: root.into() }
     }
 
-    /// A file's text without the space around it; `None` for one that is empty or cannot be read.
+    /// A file's trimmed text; `None` if it is empty or cannot be read.
     fn read(&self, path: &str) -> Option<String> {
         let text = fs::read_to_string(self.root.join(path)).ok()?;
         let text = text.trim();
@@ -81,7 +81,7 @@ impl System {
         names
     }
 
-    /// The last part of what a link points at.
+    /// The last part of a symlink's target.
     fn target(&self, path: &str) -> Option<String> {
         let target = fs::read_link(self.root.join(path)).ok()?;
         Some(target.file_name()?.to_str()?.to_string())
@@ -92,17 +92,17 @@ impl System {
     }
 }
 
-/// Longest value, in characters: a bond of many cards or a machine of many nodes fits.
-const LONGEST: usize = 1000;
+/// Longest value, in characters. It suffices for a bond of many cards or a machine with many nodes.
+const MAX_CHARS: usize = 1000;
 
 /// Inserts a value, unless it is empty.
-fn keep(facts: &mut Facts, name: &str, value: &str) {
+fn insert(facts: &mut Facts, name: &str, value: &str) {
     if !value.is_empty() {
-        facts.insert(name.into(), value.chars().take(LONGEST).collect());
+        facts.insert(name.into(), value.chars().take(MAX_CHARS).collect());
     }
 }
 
-/// Numbers of `sda`, `node12`, `cpu3`: what follows `lead`, if it is one.
-fn number(name: &str, lead: &str) -> Option<u32> {
-    name.strip_prefix(lead)?.parse().ok()
+/// The number in `sda1`, `node12`, `cpu3`: what follows `prefix`, if it is one.
+fn number(name: &str, prefix: &str) -> Option<u32> {
+    name.strip_prefix(prefix)?.parse().ok()
 }

@@ -1,6 +1,6 @@
-//! What people and guests hand over: values with units, bounded text, regular files, and what is wrong with them.
+//! Input from people and guests: values with units, bounded text, regular files, and descriptions of mistakes.
 //!
-//! It knows no plan, no record and no message: every room that reads something from outside reads it with these.
+//! It knows no plan, no record and no message; every crate that reads outside input uses it.
 
 pub mod file;
 pub mod problem;

@@ -1,4 +1,4 @@
-//! What all crates may use: input of people and guests, child processes, secrets, hardware, reasons to skip a test.
+//! Foundations for all crates: input from people and guests, child processes, secrets, hardware, reasons to skip a test.
 
 pub mod hardware;
 pub mod input;

@@ -1,9 +1,8 @@
-//! Child processes that do not outlive whoever started them.
+//! Child processes that do not outlive their starter.
 //!
-//! The kernel kills a bound process when the *thread* that started it ends (`PR_SET_PDEATHSIG`), so it dies with a program
-//! that is itself killed. It leads a session and a process group of its own: Ctrl-C at the terminal reaches its starter
-//! alone, which then ends things in order, and `end` reaches what the process has started in turn, unless that made a
-//! session of its own.
+//! The kernel kills a bound process when the *thread* that started it ends (`PR_SET_PDEATHSIG`), so it ends even if its
+//! starter is killed. It leads a separate session and process group. So Ctrl-C at the terminal reaches only its starter, which
+//! then shuts down in order, and `end` also reaches the process's children, unless they created another session.
 
 mod confine;
 mod vm_clones;
@@ -22,7 +21,7 @@ use rustix::process::{
 pub use crate::process::confine::{Confinement, confine, landlock_obstacle, substitute_obstacle};
 pub use crate::process::vm_clones::VmClones;
 
-/// Binds a command's process to the thread that starts it: start it from one that outlives the process.
+/// Binds a command's process to the thread that starts it, which must outlive the process.
 #[expect(
     unsafe_code,
     reason = "the closure makes three system calls and allocates nothing"
@@ -34,7 +33,7 @@ pub fn bind(command: &mut Command) {
         command.pre_exec(move || {
             setsid()?;
             set_parent_process_death_signal(Some(Signal::KILL))?;
-            // If the starter died before the line above, nobody would ever send the signal.
+            // If the starter died before the line above, no signal would ever be sent.
             if getppid() == Some(starter) {
                 Ok(())
             } else {
@@ -44,7 +43,7 @@ pub fn bind(command: &mut Command) {
     }
 }
 
-/// Lets the kernel end a command's process when it writes a longer file.
+/// Makes the kernel kill a command's process when it writes a longer file.
 #[expect(
     unsafe_code,
     reason = "the closure makes one system call and allocates nothing"
@@ -60,7 +59,7 @@ pub fn limit_files(command: &mut Command, bytes: u64) {
     }
 }
 
-/// Leaves a file open in a command's process, under the same number.
+/// Keeps a file open in a command's process, under the same number.
 #[expect(
     unsafe_code,
     reason = "the closure makes one system call and allocates nothing"
@@ -72,10 +71,10 @@ pub fn inherit(command: &mut Command, file: OwnedFd) {
     }
 }
 
-/// Kills a bound process and its group, and waits until it is gone.
+/// Kills a bound process and its group, and waits for it.
 pub fn end(child: &mut Child) {
     if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It fails only when the group is gone already, which is what is wanted.
+        // It fails only if the group is gone already.
         let _ = kill_process_group(group, Signal::KILL);
     }
     let _ = child.kill();
@@ -97,20 +96,20 @@ mod tests {
         command
     }
 
-    /// What a process still writes until all that hold its output are gone.
+    /// The remaining output of a process, until all holders of its pipe are gone.
     fn rest(child: &mut Child) -> String {
-        let mut said = String::new();
+        let mut output = String::new();
         child
             .stdout
             .take()
             .unwrap()
-            .read_to_string(&mut said)
+            .read_to_string(&mut output)
             .unwrap();
-        said
+        output
     }
 
     #[test]
-    fn what_a_process_started_ends_with_it() {
+    fn children_of_a_process_end_with_it() {
         let mut command = shell("echo begun; sleep 1000 & sleep 1000");
         bind(&mut command);
         let mut child = command.spawn().unwrap();

@@ -1,4 +1,4 @@
-//! A secret that two ends of a connection share: each proves that it knows it, and neither sends it.
+//! A secret shared by two ends of a connection. Each end proves that it knows the secret, without sending it.
 
 pub mod handshake;
 pub mod lobby;
@@ -13,32 +13,32 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-/// What both sides know.
+/// A secret that both ends know.
 pub struct Secret(Hmac<Sha256>);
 
-/// Longest file of a secret, in bytes.
+/// Largest secret file, in bytes.
 const MOST_BYTES: u64 = 64 << 10;
 
-/// Permissions of a file by which others can read or write it.
+/// Permission bits with which other users can read or write a file.
 const OTHERS: u32 = 0o066;
 
-/// Shorter secrets can be guessed from a proof that somebody has overheard.
+/// Shortest secret; a shorter one could be guessed from an intercepted proof.
 const LEAST_BYTES: usize = 16;
 
 impl Secret {
-    /// The secret of a file; see `read`.
+    /// Reads the secret from a file; see `read`.
     pub fn read(path: &Path) -> Result<Self, String> {
         read(path).map(|text| Self::of(&text))
     }
 
-    /// The secret of a text that is long enough.
+    /// The secret of a text, which must be long enough.
     pub fn of(text: &str) -> Self {
         let key = Sha256::digest(text);
         let keyed = Hmac::new_from_slice(&key).expect("HMAC takes keys of any length");
         Self(keyed)
     }
 
-    /// Whether a text is the secret; takes as long for a wrong one.
+    /// Whether a text is the secret, in constant time.
     pub fn is(&self, text: &str) -> bool {
         let mac = |secret: &Self| {
             secret
@@ -51,8 +51,8 @@ impl Secret {
         mac(self).ct_eq(&mac(&Self::of(text))).into()
     }
 
-    /// Proof of the secret (HMAC-SHA-256, RFC 2104) for one conversation, in hexadecimal. Each side
-    /// has its own words, so that neither can hand back what it was given.
+    /// Proof of the secret (HMAC-SHA-256, RFC 2104) for one conversation, in hexadecimal. Each side uses a different
+    /// prefix, so that neither can send back a received proof.
     pub fn proof(&self, side: Side, nonces: [&str; 2]) -> String {
         let keyed = self.0.clone();
         let proof = keyed
@@ -62,29 +62,29 @@ impl Secret {
         hex(&proof.finalize().into_bytes())
     }
 
-    /// Whether a proof is right; takes as long for a wrong one.
+    /// Whether a proof is right, in constant time.
     pub fn proves(&self, side: Side, nonces: [&str; 2], proof: &str) -> bool {
         let right = self.proof(side, nonces);
         right.as_bytes().ct_eq(proof.as_bytes()).into()
     }
 }
 
-/// The text of a file that nobody else may read or write, without blanks around it.
+/// The trimmed text of a secret file.
 ///
 /// # Errors
-/// It cannot be read, others can read it, or it is too short.
+/// It cannot be read, another user owns it or can read or write it, or it is too short.
 pub fn read(path: &Path) -> Result<String, String> {
     let cannot = |why| format!("cannot read {}: {why}", path.display());
     let file = crate::input::file::open(path).map_err(cannot)?;
-    let about = file.metadata().map_err(cannot)?;
-    let owner = about.uid();
+    let metadata = file.metadata().map_err(cannot)?;
+    let owner = metadata.uid();
     if ![0, rustix::process::geteuid().as_raw()].contains(&owner) {
         let path = path.display();
         return Err(format!(
             "secret of another user: {path} is of user {owner} (make one of your own, and chmod 600 it)"
         ));
     }
-    let mode = about.permissions().mode() & 0o777;
+    let mode = metadata.permissions().mode() & 0o777;
     if mode & OTHERS != 0 {
         let path = path.display();
         return Err(format!(
@@ -105,16 +105,16 @@ pub fn read(path: &Path) -> Result<String, String> {
     Ok(text.into())
 }
 
-/// Who proves.
+/// The side that proves the secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
-    /// Who leads the clients of several hosts.
+    /// The coordinator of clients on several hosts.
     Coordinator,
     /// One of those hosts.
     Worker,
     /// The host that runs a plan.
     Controller,
-    /// The agent of an arm on a box.
+    /// The agent of an arm in a guest or on a machine.
     Agent,
 }
 
@@ -129,12 +129,12 @@ impl Side {
     }
 }
 
-/// A number that is used once, in hexadecimal.
+/// A random number for a single use, in hexadecimal.
 pub fn nonce() -> Result<String> {
     Ok(hex(&random::<16>()?))
 }
 
-/// A secret that nobody else has, as text.
+/// A new random secret, as text.
 pub fn fresh() -> Result<String> {
     Ok(hex(&random::<32>()?))
 }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_proof_is_of_one_side_one_secret_and_one_conversation() {
+    fn a_proof_is_valid_for_one_side_one_secret_and_one_conversation() {
         let dir = tempfile::tempdir().unwrap();
         let read = |text: &str| {
             let path = dir.path().join("secret");

@@ -1,16 +1,16 @@
-//! What tests of several rooms share: skips, the seed of those that draw at random, limits of readers (`limits`). A test that lacks something says so here and returns; in
-//! CI, where `CI` is set, it fails unless its reason is listed in `allowed.txt`.
+//! Shared helpers of tests: skips, the seed of random tests, limits of readers (`limits`). A test that lacks something calls `skip` and
+//! returns. In CI, where `CI` is set, the test fails unless its reason is listed in `allowed.txt`.
 
 pub mod limits;
 
 /// Reasons that CI accepts.
 const ALLOWED: &str = include_str!("skip/allowed.txt");
 
-/// Says that the calling test is skipped, and why: a fixed reason, and after a colon what differs between hosts, as
-/// in `program not installed: /usr/sbin/nginx`.
+/// Reports that the calling test is skipped, and why: a fixed reason, followed by a colon and what differs between hosts,
+/// as in `program not installed: /usr/sbin/nginx`.
 ///
 /// # Panics
-/// In CI, when the reason is not on the list.
+/// In CI, if the reason is not on the list.
 pub fn skip(reason: &str) {
     eprintln!("SKIPPED: {reason}");
     let in_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false");
@@ -19,11 +19,11 @@ pub fn skip(reason: &str) {
     }
 }
 
-/// The seed of a test that draws at random: that of the variable `SEED`, in decimal, else `fixed`. It is printed, so that whoever
-/// reads of a failure can have it again.
+/// The seed of a random test: the variable `SEED`, in decimal, else `fixed`. It is printed, so that a failure can be
+/// reproduced.
 ///
 /// # Panics
-/// When `SEED` is no whole number.
+/// `SEED` is not a whole number.
 pub fn seed(fixed: u64) -> u64 {
     let seed = match std::env::var("SEED") {
         Ok(text) => {
@@ -37,10 +37,10 @@ pub fn seed(fixed: u64) -> u64 {
 }
 
 fn judge(reason: &str, in_ci: bool) -> Result<(), String> {
-    let fixed = reason.split(": ").next().unwrap_or(reason);
+    let fixed_part = reason.split(": ").next().unwrap_or(reason);
     let is_reason = |line: &&str| !line.is_empty() && !line.starts_with('#');
     let mut allowed = ALLOWED.lines().filter(is_reason);
-    if !in_ci || allowed.any(|line| line == fixed) {
+    if !in_ci || allowed.any(|line| line == fixed_part) {
         return Ok(());
     }
     Err(format!(
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ci_accepts_listed_reasons_and_people_accept_all() {
+    fn ci_accepts_only_listed_reasons() {
         assert_eq!(judge("this host has one CPU", true), Ok(()));
         assert_eq!(judge("this host has one CPU: two are needed", true), Ok(()));
         assert_eq!(judge("program not installed: nginx", false), Ok(()));

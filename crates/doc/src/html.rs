@@ -1,26 +1,26 @@
-//! Parts of a page. The template escapes all text; a page stands alone and loads nothing.
+//! Parts of an HTML page. The template escapes all text; a page is self-contained and loads nothing.
 
 use base::input::text::escaped;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use crate::{Block, Headline, Notice, RemarkKind, Table};
 
-/// A page: its title, what it may load, its style, who made it, its body.
+/// A page.
 pub struct Page<'p> {
-    /// As the window shows it.
+    /// Title of the window.
     pub title: &'p str,
-    /// The content security policy.
+    /// Content security policy.
     pub policy: &'p str,
     /// Style sheets.
     pub style: &'p str,
-    /// The program that made it, with its version.
+    /// Name and version of the generating program.
     pub generator: &'p str,
-    /// What it shows.
+    /// Content of the body.
     pub body: Markup,
 }
 
 impl Page<'_> {
-    /// The page as text. What would turn the direction of writing, or be obeyed otherwise, is written out as on a terminal.
+    /// The page as text. Characters that a browser would interpret, such as changes of the writing direction, are written out.
     pub fn finish(self) -> String {
         let page = html! {
             (DOCTYPE)
@@ -41,7 +41,7 @@ impl Page<'_> {
     }
 }
 
-/// Blocks one below the other.
+/// Blocks, one below the other.
 pub fn render(blocks: &[Block]) -> Markup {
     html! { @for block in blocks { (markup(block)) } }
 }
@@ -66,7 +66,7 @@ fn markup(block: &Block) -> Markup {
     }
 }
 
-/// A box of sentences.
+/// A box with a title and a list.
 pub fn boxed(notice: &Notice) -> Markup {
     html! {
         section.boxed.(notice.class) aria-label=(notice.title) {
@@ -76,15 +76,15 @@ pub fn boxed(notice: &Notice) -> Markup {
     }
 }
 
-/// A table that scrolls sideways where it must.
+/// A table that scrolls sideways if necessary.
 pub fn table(table: &Table) -> Markup {
-    let (head, rows) = table.rows.split_first().expect("a table has its head");
-    let kind = |place: usize| (place >= table.names).then_some("n");
-    let name_kind = |name: &str| {
+    let (header, rows) = table.rows.split_first().expect("a table has a header");
+    let figure_class = |column: usize| (column >= table.names).then_some("n");
+    let name_class = |name: &str| {
         if name.starts_with(' ') {
             Some("in")
         } else {
-            kind(0)
+            figure_class(0)
         }
     };
     let class = (!table.class.is_empty()).then_some(table.class);
@@ -98,11 +98,11 @@ pub fn table(table: &Table) -> Markup {
     };
     html! {
         div.scroll.tall[table.is_long] { table class=[class] {
-            thead { tr { @for (place, cell) in head.iter().enumerate() { th class=[kind(place)] scope="col" { (cell) } } } }
+            thead { tr { @for (column, cell) in header.iter().enumerate() { th class=[figure_class(column)] scope="col" { (cell) } } } }
             tbody { @for row in rows { tr {
-                th class=[name_kind(&row[0])] scope="row" { (row[0].trim()) }
-                @for (place, cell) in row.iter().enumerate().skip(1) {
-                    td class=[kind(place)] data-name=[has_cards.then_some(&head[place])] { (figure(cell)) }
+                th class=[name_class(&row[0])] scope="row" { (row[0].trim()) }
+                @for (column, cell) in row.iter().enumerate().skip(1) {
+                    td class=[figure_class(column)] data-name=[has_cards.then_some(&header[column])] { (figure(cell)) }
                 }
             } } }
         } }
@@ -127,7 +127,7 @@ fn headline_markup(headline: &Headline) -> Markup {
     }
 }
 
-/// A sentence with its full stop.
+/// A sentence with a full stop at its end.
 pub fn sentence(text: &str) -> String {
     let stop = if text.ends_with(['.', ')', '?']) {
         ""
@@ -137,24 +137,24 @@ pub fn sentence(text: &str) -> String {
     format!("{}{stop}", unbroken(text))
 }
 
-/// A text that begins with a capital letter.
+/// The text with a capital first letter.
 pub fn capital(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// A number stays with its percent sign.
+/// The text with a non-breaking space before each percent sign.
 pub fn unbroken(text: &str) -> String {
     text.replace(" %", "\u{a0}%")
 }
 
-/// A part of a page with its title.
+/// A section of a page with a title.
 pub fn section(id: &str, title: &str, blocks: &[Block]) -> Markup {
     html! { section id=(id) { h2 { (title) } (render(blocks)) } }
 }
 
-/// A verdict, or what several come to, as a badge.
+/// A verdict or status as a badge.
 pub fn pill(word: &str) -> Markup {
     html! { span class={ "pill " (word) } { (word) } }
 }
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_is_never_markup_and_figures_say_what_they_are() {
+    fn text_is_escaped_and_cards_name_their_figures() {
         let rows = [["arm", "rate, %"], ["<b>", "7 %"]].map(|row| row.map(String::from).to_vec());
         let table = Table::new(rows.to_vec(), 1).cards("cards");
         let page = Page {

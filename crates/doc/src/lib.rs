@@ -1,4 +1,4 @@
-//! A report as blocks, and a renderer for each medium. It knows nothing of runs: whoever tells a topic makes blocks of it once.
+//! A report as blocks, with a renderer for each medium. It knows nothing of runs: a topic is turned into blocks once, for all media.
 //!
 //! ```text
 //! terminal   plain text of a given width
@@ -12,7 +12,7 @@ pub mod html;
 pub mod markdown;
 pub mod terminal;
 
-/// A medium that shows blocks; builders of blocks leave out what it does not show.
+/// A medium that renders blocks; code that builds blocks may leave out what a medium does not show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// Plain text.
@@ -27,59 +27,59 @@ pub enum Medium {
 pub enum Block {
     /// A paragraph.
     Text(String),
-    /// A paragraph of less weight: smaller in a page.
+    /// A less important paragraph, in small print on a page.
     Sub(String),
-    /// A paragraph that says most: bold in Markdown.
+    /// The most important paragraph, bold in Markdown.
     Lead(String),
     /// The title of the whole report.
     Title(String),
-    /// The title of a part that a terminal does not name.
+    /// The title of a section; terminals do not show it.
     Section(String),
-    /// The title of what follows, without a colon.
+    /// The title of the following block, without a colon.
     Heading(String),
     /// Items, without a full stop.
     List(Vec<String>),
-    /// Items that must be seen.
+    /// Important items, in a box on a page.
     Notice(Notice),
     /// Rows of cells.
     Table(Table),
     /// A verdict.
     Headline(Headline),
-    /// Blocks that a page shows on demand, and that other media leave out.
+    /// Blocks that a page shows on demand; other media leave them out.
     Folded(String, Vec<Block>),
-    /// A drawing or a table with drawings, for pages alone.
+    /// A drawing, or a table with drawings; only on a page.
     Drawing(Markup),
     /// Blocks that a terminal indents.
     Indented(Vec<Block>),
-    /// An empty line on a terminal; other media have their own distances.
+    /// An empty line on a terminal; other media have their own spacing.
     Gap,
 }
 
-/// A box of sentences.
+/// A box with a title and a list.
 pub struct Notice {
-    /// The class of the page's box.
+    /// Class of the page's box.
     pub class: &'static str,
-    /// As a page writes it.
+    /// Title, capitalized as on a page.
     pub title: &'static str,
-    /// A sentence each.
+    /// Items, a sentence each.
     pub items: Vec<String>,
 }
 
 /// A table.
 #[derive(Clone)]
 pub struct Table {
-    /// The first row is the head.
+    /// Rows of cells; the first row is the header.
     pub rows: Vec<Vec<String>>,
-    /// How many of the first columns are names; the others are figures.
+    /// Number of leading columns that are names; the others are figures.
     pub names: usize,
-    /// Classes of the page's table; `cards` makes each row a card on a narrow screen.
+    /// Classes of the page's table; `cards` turns each row into a card on a narrow screen.
     pub class: &'static str,
-    /// Whether the page limits its height.
+    /// Whether the page limits the table's height.
     pub is_long: bool,
 }
 
 impl Table {
-    /// A table whose first columns are names.
+    /// A table with `names` leading columns of names.
     pub fn new(rows: Vec<Vec<String>>, names: usize) -> Self {
         Self {
             rows,
@@ -89,13 +89,13 @@ impl Table {
         }
     }
 
-    /// The same as cards on a narrow screen.
+    /// Sets the classes of the page's table.
     #[must_use]
     pub fn cards(self, class: &'static str) -> Self {
         Self { class, ..self }
     }
 
-    /// The same with a limited height in a page.
+    /// Limits the table's height on a page.
     #[must_use]
     pub fn long(self) -> Self {
         Self {
@@ -104,32 +104,32 @@ impl Table {
         }
     }
 
-    /// Whether it has rows below its head.
+    /// Whether it has no rows below its header.
     pub fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
 }
 
-/// A verdict, and what stands below it.
+/// A verdict with its reason and remarks.
 pub struct Headline {
-    /// What it is about, where a report has several.
+    /// What the verdict is about, if a report has several.
     pub scope: Option<String>,
-    /// A word: `better`, `failed`.
+    /// One word: `better`, `failed`.
     pub badge: &'static str,
     /// The sentence.
     pub text: String,
-    /// Whether the sentence needs its reason to be understood.
+    /// Whether the question is open, so that the sentence needs its reason.
     pub is_open: bool,
-    /// A list right below the sentence.
+    /// A list below the sentence.
     pub findings: Vec<String>,
-    /// Why it is so.
+    /// Reason of the verdict.
     pub reason: String,
-    /// What else belongs to it.
+    /// Further sentences.
     pub remarks: Vec<Remark>,
 }
 
 impl Headline {
-    /// Adds sentences below it.
+    /// Adds remarks of one kind.
     pub fn remark(&mut self, kind: RemarkKind, texts: impl IntoIterator<Item = String>) {
         let remarks = texts.into_iter().map(|text| Remark { kind, text });
         self.remarks.extend(remarks);
@@ -138,7 +138,7 @@ impl Headline {
 
 /// A sentence below a verdict.
 pub struct Remark {
-    /// What kind of remark it is.
+    /// Kind of the remark.
     pub kind: RemarkKind,
     /// The sentence.
     pub text: String,
@@ -153,14 +153,14 @@ pub enum RemarkKind {
     Accepted,
     /// What limited the figures.
     Limit,
-    /// How robust the verdict is; the page and Markdown have a table of it.
+    /// Robustness of the verdict; the page and Markdown show it in a table.
     Robustness,
     /// The cause of the difference.
     Cause,
 }
 
 impl Block {
-    /// A titled table; nothing without rows.
+    /// A table with a title; empty without rows.
     pub fn titled_table(title: impl Into<String>, table: Table) -> Vec<Self> {
         if table.is_empty() {
             return Vec::new();
@@ -168,7 +168,7 @@ impl Block {
         vec![Self::Gap, Self::Heading(title.into()), Self::Table(table)]
     }
 
-    /// A table; nothing without rows.
+    /// A table; empty without rows.
     pub fn table(table: Table) -> Vec<Self> {
         if table.is_empty() {
             return Vec::new();
@@ -176,12 +176,12 @@ impl Block {
         vec![Self::Gap, Self::Table(table)]
     }
 
-    /// A list; nothing without items.
+    /// A list; `None` without items.
     pub fn list(items: Vec<String>) -> Option<Self> {
         (!items.is_empty()).then_some(Self::List(items))
     }
 
-    /// A box; nothing without sentences.
+    /// A box; `None` without items.
     pub fn notice(class: &'static str, title: &'static str, items: Vec<String>) -> Option<Self> {
         let notice = Notice {
             class,

@@ -1,10 +1,10 @@
-//! GitHub's Markdown, readable before it is rendered.
+//! GitHub's Markdown, readable as plain text too.
 
 use base::input::text::escaped;
 
 use crate::{Block, Headline, RemarkKind};
 
-/// A report.
+/// Renders a report.
 pub fn render(blocks: &[Block]) -> String {
     escaped(&parts(blocks).join("\n"))
 }
@@ -13,11 +13,11 @@ fn parts(blocks: &[Block]) -> Vec<String> {
     blocks.iter().filter_map(part).collect()
 }
 
-/// A block with a line break at its end.
+/// Renders a block, with a line break at its end.
 fn part(block: &Block) -> Option<String> {
     Some(match block {
-        Block::Text(said) | Block::Sub(said) => text(said) + "\n",
-        Block::Lead(said) => format!("**{}**\n", text(said)),
+        Block::Text(sentence) | Block::Sub(sentence) => text(sentence) + "\n",
+        Block::Lead(sentence) => format!("**{}**\n", text(sentence)),
         Block::Title(title) => format!("## {}\n", text(title)),
         Block::Section(title) => format!("### {}\n", text(title)),
         Block::Indented(blocks) => parts(blocks).join("\n"),
@@ -42,44 +42,44 @@ fn headline_parts(headline: &Headline) -> Vec<String> {
     let scope = headline.scope.as_ref();
     let scope = scope.map_or(String::new(), |scope| format!("{scope}: "));
     let has_findings = !headline.findings.is_empty();
-    // An open question needs its reason more than a decided one; a withheld verdict has a list of reasons.
+    // An open question needs its reason in the sentence; a withheld verdict has a list of reasons instead.
     let reason = if headline.is_open && !has_findings {
         format!(": {}", headline.reason)
     } else {
         String::new()
     };
-    let said = format!("{scope}{}{reason}", headline.text);
-    let mut parts = vec![format!("**{}** - {}\n", headline.badge, text(&said))];
+    let sentence = format!("{scope}{}{reason}", headline.text);
+    let mut parts = vec![format!("**{}** - {}\n", headline.badge, text(&sentence))];
     if has_findings {
         parts.extend([listed(&headline.findings), text(&headline.reason) + "\n"]);
     }
     for remark in &headline.remarks {
-        let said = text(&remark.text) + "\n";
+        let sentence = text(&remark.text) + "\n";
         parts.push(match remark.kind {
-            RemarkKind::Defects => format!("**defects** - {said}"),
-            RemarkKind::Accepted => format!("**accepted** - {said}"),
-            RemarkKind::Cause => format!("**why** - {said}"),
-            RemarkKind::Limit => said,
+            RemarkKind::Defects => format!("**defects** - {sentence}"),
+            RemarkKind::Accepted => format!("**accepted** - {sentence}"),
+            RemarkKind::Cause => format!("**why** - {sentence}"),
+            RemarkKind::Limit => sentence,
             RemarkKind::Robustness => continue,
         });
     }
     parts
 }
 
-/// A table, the first row its head.
+/// Renders a table; the first row is its header.
 pub fn table(rows: &[Vec<String>]) -> String {
     let line = |cells: &Vec<String>| {
         let cells: Vec<String> = cells.iter().map(|cell| text(cell.trim())).collect();
         format!("| {} |\n", cells.join(" | "))
     };
-    let (head, rest) = rows.split_first().expect("a table has its head");
-    let rule = format!("|{}\n", "---|".repeat(head.len()));
+    let (header, rest) = rows.split_first().expect("a table has a header");
+    let rule = format!("|{}\n", "---|".repeat(header.len()));
     let rest: String = rest.iter().map(line).collect();
-    format!("{}{rule}{rest}", line(head))
+    format!("{}{rule}{rest}", line(header))
 }
 
-/// Text that Markdown leaves alone: no markup, no HTML, one line. A bracket is harmless until
-/// something follows it that makes it a link, so that intervals stay readable.
+/// Escapes text so that Markdown changes nothing: no markup, no HTML, one line. A bracket is only escaped if the next
+/// character would make it a link, so that intervals stay readable.
 pub fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_stays_text() {
+    fn text_is_escaped() {
         let got = text("<b>*x*</b> | [a](b)\n`c` @team");
         expect![[r#"&lt;b&gt;\*x\*&lt;/b&gt; \| [a]\(b) \`c\` @team"#]].assert_eq(&got);
     }

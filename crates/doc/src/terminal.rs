@@ -1,16 +1,16 @@
-//! Plain text of lines of at most a given width, save for words that are longer by themselves.
+//! Plain text with lines of a given width; only longer words exceed it.
 
 use textwrap::{WordSeparator, WordSplitter};
 
 use crate::{Block, Headline, RemarkKind};
 
-/// Space between two columns.
+/// Space between columns.
 const GAP: &str = "  ";
 
-/// Columns by which what belongs to a sentence is indented.
+/// Indentation of text that belongs to a sentence.
 const INDENT: &str = "    ";
 
-/// A report, with a line break at its end.
+/// Renders a report, with a line break at its end.
 pub fn render(blocks: &[Block], width: usize) -> String {
     lines(blocks, width).join("\n") + "\n"
 }
@@ -45,10 +45,10 @@ fn block_lines(block: &Block, width: usize) -> Vec<String> {
     }
 }
 
-fn listed(items: &[String], lead: &str, width: usize) -> Vec<String> {
+fn listed(items: &[String], bullet: &str, width: usize) -> Vec<String> {
     items
         .iter()
-        .flat_map(|item| wrap(item, lead, width))
+        .flat_map(|item| wrap(item, bullet, width))
         .collect()
 }
 
@@ -80,7 +80,7 @@ fn uncapitalized(title: &str) -> String {
     first.into_iter().chain(letters).collect()
 }
 
-/// A table whose first `left` columns stand at the left. Where it is too wide, every row becomes a few lines of `name value`.
+/// Renders a table whose first `left` columns are left-aligned. If it is too wide, every row becomes lines of `name value`.
 pub fn table(rows: &[Vec<String>], left: usize, width: usize) -> Vec<String> {
     let rows: Vec<Vec<String>> = rows
         .iter()
@@ -117,21 +117,21 @@ fn aligned(row: &[String], widths: &[usize], left: usize) -> String {
 }
 
 fn stacked(rows: &[Vec<String>]) -> Vec<String> {
-    let (head, rows) = rows.split_first().expect("a table has its head");
-    let names = head.iter().skip(1);
-    let widest = names.map(|name| length(name)).max().unwrap_or(0);
+    let (header, rows) = rows.split_first().expect("a table has a header");
+    let names = header.iter().skip(1);
+    let max_width = names.map(|name| length(name)).max().unwrap_or(0);
     let mut lines = Vec::new();
     for row in rows {
         lines.push(row[0].clone());
-        for (name, cell) in head.iter().zip(row).skip(1) {
-            let space = " ".repeat(widest - length(name));
+        for (name, cell) in header.iter().zip(row).skip(1) {
+            let space = " ".repeat(max_width - length(name));
             lines.push(format!("  {name}{space}  {cell}"));
         }
     }
     lines
 }
 
-/// Lines of at most `width` columns, the first after `lead`, the others as far in.
+/// Wraps a text at `width` columns. The first line starts with `lead`; the others are indented by its width.
 pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     let indent = " ".repeat(length(lead));
     let options = textwrap::Options::new(width)
@@ -145,14 +145,14 @@ pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     lines.map(std::borrow::Cow::into_owned).collect()
 }
 
-/// Text without control characters: a title must not steer the terminal.
+/// Text without control characters, so that no title controls the terminal.
 fn plain(text: &str) -> String {
     text.chars()
         .map(|letter| if letter.is_control() { ' ' } else { letter })
         .collect()
 }
 
-/// Columns that a text takes on a terminal.
+/// Width of a text on a terminal, in columns.
 fn length(text: &str) -> usize {
     textwrap::core::display_width(text)
 }

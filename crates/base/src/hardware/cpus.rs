@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::hardware::{Facts, System, keep, number};
+use crate::hardware::{Facts, System, insert, number};
 
 const CPUS: &str = "sys/devices/system/cpu";
 const NODES: &str = "sys/devices/system/node";
@@ -15,7 +15,7 @@ pub(crate) fn collect(system: &System, facts: &mut Facts) {
         values.next().map(|(_, value)| value.trim().to_string())
     };
     let mut add = |name: &str, value: Option<String>| {
-        keep(facts, name, value.as_deref().unwrap_or_default());
+        insert(facts, name, value.as_deref().unwrap_or_default());
     };
     add("cpu:model", field("model name"));
     add("cpu:microcode", field("microcode"));
@@ -26,9 +26,12 @@ pub(crate) fn collect(system: &System, facts: &mut Facts) {
     }
     add("cpu:smt", system.read(&format!("{CPUS}/smt/control")));
     add("cpu:caches", caches(system));
-    add("cpu:frequency-driver", each(system, "scaling_driver"));
-    add("cpu:governor", each(system, "scaling_governor"));
-    let highest = each(system, "cpuinfo_max_freq");
+    add(
+        "cpu:frequency-driver",
+        policy_values(system, "scaling_driver"),
+    );
+    add("cpu:governor", policy_values(system, "scaling_governor"));
+    let highest = policy_values(system, "cpuinfo_max_freq");
     let mhz = |text: &str| text.parse::<u64>().ok().map(|khz| khz / 1000);
     add(
         "cpu:max-mhz",
@@ -66,12 +69,12 @@ fn topology(system: &System) -> Option<(usize, usize, usize)> {
             continue;
         }
         let part = |part: &str| system.read(&format!("{CPUS}/{name}/topology/{part}"));
-        // One that is offline has none.
+        // An offline CPU has no topology.
         let Some(core) = part("core_id") else {
             continue;
         };
         let socket = part("physical_package_id");
-        // Core numbers begin anew with each die.
+        // Core numbers restart with each die.
         cores.insert((socket.clone(), part("die_id"), core));
         sockets.insert(socket);
         threads += 1;
@@ -103,8 +106,8 @@ fn caches(system: &System) -> Option<String> {
     (!caches.is_empty()).then(|| caches.join(", "))
 }
 
-/// What the frequency policies say, each value once.
-fn each(system: &System, file: &str) -> Option<String> {
+/// The values of all frequency policies, each once.
+fn policy_values(system: &System, file: &str) -> Option<String> {
     let place = format!("{CPUS}/cpufreq");
     let policies = system.names(&place).into_iter();
     let policies = policies.filter(|name| number(name, "policy").is_some());

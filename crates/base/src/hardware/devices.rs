@@ -1,8 +1,8 @@
-//! Disks and network cards. What is made of software is left out, but for bonds.
+//! Disks and network cards. Virtual devices are left out, except bonds.
 
 use std::collections::BTreeSet;
 
-use crate::hardware::{Facts, System, keep};
+use crate::hardware::{Facts, System, insert};
 
 const CARDS: &str = "sys/class/net";
 const DISKS: &str = "sys/block";
@@ -22,10 +22,10 @@ fn collect_disk(system: &System, disk: &str, facts: &mut Facts) {
     let read = |file: &str| system.read(&format!("{DISKS}/{disk}/{file}"));
     let mut add = |property: &str, value: Option<String>| {
         let name = format!("disk:{disk}:{property}");
-        keep(facts, &name, value.as_deref().unwrap_or_default());
+        insert(facts, &name, value.as_deref().unwrap_or_default());
     };
     add("model", read("device/model"));
-    // The kernel counts in sectors of 512 bytes, whatever the disk's own are.
+    // The kernel counts in sectors of 512 bytes, whatever the disk's sector size.
     let sectors = read("size").and_then(|text| text.parse::<u64>().ok());
     add("size", sectors.map(|count| format!("{} kB", count / 2)));
     let kind = read("queue/rotational").map(|text| match text.as_str() {
@@ -55,7 +55,7 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
     let read = |file: &str| system.read(&format!("{place}/{file}"));
     let mut add = |property: &str, value: Option<String>| {
         let name = format!("nic:{card}:{property}");
-        keep(facts, &name, value.as_deref().unwrap_or_default());
+        insert(facts, &name, value.as_deref().unwrap_or_default());
     };
     add("driver", system.target(&format!("{place}/device/driver")));
     add("bus", system.target(&format!("{place}/device")));
@@ -68,7 +68,7 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
         read("device/numa_node").filter(|node| node != "-1"),
     );
     add("state", read("operstate"));
-    // -1 where there is no link.
+    // -1 without a link.
     let speed = read("speed").filter(|text| !text.starts_with('-'));
     add("speed", speed.map(|text| format!("{text} Mbit/s")));
     add("duplex", read("duplex"));
@@ -77,7 +77,12 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
     add("bond-mode", read("bonding/mode"));
     add("bond-cards", read("bonding/slaves"));
     let queues = system.names(&format!("{place}/queues"));
-    let count = |lead: &str| queues.iter().filter(|name| name.starts_with(lead)).count();
+    let count = |prefix: &str| {
+        queues
+            .iter()
+            .filter(|name| name.starts_with(prefix))
+            .count()
+    };
     if !queues.is_empty() {
         let text = format!("{} receive {} send", count("rx-"), count("tx-"));
         add("queues", Some(text));
@@ -92,8 +97,8 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
     add("irq-cpus", joined(affinity.collect()));
 }
 
-/// Numbers of a card's interrupts. A card on a virtio bus has none below its own device: its queues' are called
-/// `virtio2-input.0` in `/proc/interrupts`; they are of the PCI device that the bus is on.
+/// Numbers of a card's interrupts. A card on a virtio bus has none below its device: its queues are called
+/// `virtio2-input.0` in `/proc/interrupts`, and their interrupts belong to the PCI device of the bus.
 fn interrupts(system: &System, place: &str) -> Vec<String> {
     let numbers = system.names(&format!("{place}/device/msi_irqs"));
     let device = system.target(&format!("{place}/device"));
@@ -112,8 +117,8 @@ fn interrupts(system: &System, place: &str) -> Vec<String> {
     }
 }
 
-/// Whether a line of `/proc/interrupts` is of a virtio device's queues: `virtio2-input.0`, `virtio2-virtqueues`, or, where all that it has is one
-/// line, `virtio2`.
+/// Whether a line of `/proc/interrupts` belongs to a virtio device's queues: `virtio2-input.0`, `virtio2-virtqueues`, or `virtio2`
+/// for a device with a single line.
 fn serves_packets(line: &str, device: &str) -> bool {
     let mut names = line.split([' ', ',']);
     names.any(|name| match name.strip_prefix(device) {

@@ -1,9 +1,9 @@
-//! Properties of network cards that no file has, from the kernel's ethtool calls: see ethtool(8) and linux/ethtool.h.
+//! Properties of network cards that no file has, read by ethtool calls: see ethtool(8) and linux/ethtool.h.
 
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd as _;
 
-/// Reads driver, its version, and the firmware's.
+/// Reads the driver's name and version, and the firmware's version.
 const GET_DRIVER: u32 = 0x3;
 
 /// Offset and length of the firmware's version in the answer.
@@ -19,10 +19,10 @@ const OFFLOADS: [(u32, &str); 6] = [
     (0x2b, "gro"),
 ];
 
-/// A call whose answer is read as 32-bit words, the name of its fact, and what the words say.
+/// A call whose answer consists of 32-bit words, the name of its fact, and a function that describes the words.
 type Setting = (u32, &'static str, fn(&Words) -> String);
 
-/// How a card trades CPU time for latency, and room for bursts.
+/// Calls for settings such as buffers and interrupt delays.
 const SETTINGS: [Setting; 4] = [
     (0x10, "rings", rings),
     (0x0e, "coalescing", coalescing),
@@ -30,7 +30,7 @@ const SETTINGS: [Setting; 4] = [
     (0x44, "eee", energy_efficient_ethernet),
 ];
 
-/// Long enough for every answer that is asked for: driver information has 196 bytes.
+/// Longer than every requested answer; driver information has 196 bytes.
 const LENGTH: usize = 256;
 
 /// The words of an answer, the call's number first.
@@ -38,12 +38,12 @@ type Words = [u32; LENGTH / 4];
 
 /// Firmware, offloads, rings, coalescing and the like of a card, as far as its driver reports them.
 pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
-    // Any socket will do.
+    // The kernel accepts any socket.
     let Ok(socket) = UdpSocket::bind("127.0.0.1:0") else {
         return Vec::new();
     };
     let mut facts = Vec::new();
-    if let Some(answer) = ask(&socket, card, GET_DRIVER) {
+    if let Some(answer) = call_ethtool(&socket, card, GET_DRIVER) {
         let (begin, length) = FIRMWARE;
         let text = answer[begin..begin + length]
             .split(|byte| *byte == 0)
@@ -58,7 +58,7 @@ pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
     let states: Vec<Option<(&str, bool)>> = OFFLOADS
         .iter()
         .map(|(command, name)| {
-            let answer = ask(&socket, card, *command)?;
+            let answer = call_ethtool(&socket, card, *command)?;
             let value = u32::from_ne_bytes(answer[4..8].try_into().ok()?);
             Some((*name, value != 0))
         })
@@ -73,9 +73,9 @@ pub(crate) fn facts(card: &str) -> Vec<(&'static str, String)> {
         };
         facts.push(("offloads", offloads));
     }
-    for (command, name, tell) in SETTINGS {
-        if let Some(answer) = ask(&socket, card, command) {
-            facts.push((name, tell(&words(&answer))));
+    for (command, name, describe) in SETTINGS {
+        if let Some(answer) = call_ethtool(&socket, card, command) {
+            facts.push((name, describe(&words(&answer))));
         }
     }
     facts
@@ -88,13 +88,13 @@ fn words(answer: &[u8; LENGTH]) -> Words {
     })
 }
 
-/// Packets that the card's rings hold, of how many they could (`struct ethtool_ringparam`).
+/// Number of packets in the card's rings, and their maximum (`struct ethtool_ringparam`).
 fn rings(words: &Words) -> String {
     let [_, most_rx, _, _, most_tx, rx, _, _, tx, ..] = words;
     format!("rx {rx} of {most_rx}, tx {tx} of {most_tx}")
 }
 
-/// How long, and for how many packets, the card waits with an interrupt (`struct ethtool_coalesce`).
+/// How long, and for how many packets, the card delays an interrupt (`struct ethtool_coalesce`).
 fn coalescing(words: &Words) -> String {
     let [_, rx_us, rx_packets, _, _, tx_us, tx_packets, ..] = words;
     let adaptive = |is_on: u32| if is_on == 0 { "" } else { " adaptive" };
@@ -105,7 +105,7 @@ fn coalescing(words: &Words) -> String {
     )
 }
 
-/// Which way the card may tell its peer to wait (`struct ethtool_pauseparam`).
+/// The directions in which the card may pause its peer (`struct ethtool_pauseparam`).
 fn pause(words: &Words) -> String {
     let [_, autoneg, rx, tx, ..] = words;
     let on = [(rx, "rx"), (tx, "tx"), (autoneg, "autoneg")];
@@ -118,7 +118,7 @@ fn pause(words: &Words) -> String {
     }
 }
 
-/// Whether the link sleeps between packets (`struct ethtool_eee`): waking takes microseconds.
+/// Whether the link sleeps between packets (`struct ethtool_eee`); waking takes microseconds.
 fn energy_efficient_ethernet(words: &Words) -> String {
     let [_, _, _, _, is_active, is_enabled, ..] = words;
     let state = match (is_enabled, is_active) {
@@ -129,9 +129,9 @@ fn energy_efficient_ethernet(words: &Words) -> String {
     state.into()
 }
 
-/// The answer to one call, which begins with its number; `None` where the driver does not know it.
+/// The answer to one call, which begins with the call's number; `None` if the driver does not support it.
 #[expect(unsafe_code, reason = "neither std nor rustix has SIOCETHTOOL")]
-fn ask(socket: &UdpSocket, card: &str, command: u32) -> Option<[u8; LENGTH]> {
+fn call_ethtool(socket: &UdpSocket, card: &str, command: u32) -> Option<[u8; LENGTH]> {
     #[repr(C, align(8))]
     struct Answer([u8; LENGTH]);
     let mut answer = Answer([0; LENGTH]);
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_told_in_words() {
+    fn settings_are_described_in_words() {
         let ring = answer(&[(0, 0x10), (1, 4096), (4, 4096), (5, 256), (8, 512)]);
         assert_eq!(rings(&ring), "rx 256 of 4096, tx 512 of 4096");
         let coalesce = answer(&[(0, 0x0e), (1, 3), (10, 1)]);

@@ -12,7 +12,7 @@ fn write(root: &Path, path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Two sockets of two cores with two threads each, a memory node for each socket, a disk, and two cards of which one is in a bond.
+/// Two sockets of two cores with two threads each, a memory node for each socket, a disk, and two cards, one of them in a bond.
 fn server() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
@@ -99,10 +99,10 @@ fn add_cards(root: &Path) {
 }
 
 #[test]
-fn a_server_says_what_it_is_made_of() {
+fn facts_describe_a_server() {
     let dir = server();
     let facts = facts_below(dir.path());
-    let told: Vec<String> = facts
+    let lines: Vec<String> = facts
         .iter()
         .map(|(name, value)| format!("{name} = {value}"))
         .collect();
@@ -136,10 +136,10 @@ fn a_server_says_what_it_is_made_of() {
         nic:eth1:rps-cpus = 0f
         numa = node0 CPUs 0,2,4,6, node1 CPUs 1,3,5,7
         numa:memory = node0 512 kB, node1 512 kB"#]]
-    .assert_eq(&told.join("\n"));
+    .assert_eq(&lines.join("\n"));
 }
 
-/// Where the interrupts of eth0, on a virtio bus at a PCI device, are handled.
+/// The CPUs that handle the interrupts of eth0, which is on a virtio bus of a PCI device.
 fn virtio_cpus(interrupts: &str) -> Option<String> {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path();
@@ -165,21 +165,21 @@ fn interrupts_of_a_virtio_card_are_those_of_its_queues() {
                   \x20 40:  45    0  PCI-MSIX-0000:00:04.0   2-edge      virtio21-output.0\n\
                   LOC:  1  1  Local timer interrupts\n";
     assert_eq!(virtio_cpus(queues).as_deref(), Some("1 2"));
-    // One line for all that it has, shared with another device.
+    // A single line for the device, shared with another one.
     let shared = " 40:  45    0  IO-APIC  11-fasteoi   uhci_hcd:usb1, virtio2\n";
     assert_eq!(virtio_cpus(shared).as_deref(), Some("3"));
-    // Nothing is named: all that its PCI device has.
+    // No line names the device: all interrupts of its PCI device count.
     assert_eq!(virtio_cpus("").as_deref(), Some("0-3 1 2 3"));
 }
 
 #[test]
-fn a_machine_that_says_nothing_has_no_facts() {
+fn an_unknown_machine_has_no_facts() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(facts_below(dir.path()), Facts::new());
 }
 
 #[test]
-fn no_specimen_and_nothing_of_the_moment_is_told() {
+fn facts_contain_no_identifiers_and_no_changing_values() {
     let facts = facts();
     assert_eq!(facts, super::facts());
     let is_specimen = |name: &&String| name.contains("serial") || name.contains("address");

@@ -1,8 +1,7 @@
-//! Reading files that a user names. What lies below a directory that somebody else may have filled is opened by `tree`.
+//! Reading files that a user names. Files below a directory that another user may have filled are opened by `tree`.
 //!
-//! A FIFO in the place of a file would be waited for until somebody writes to it, and a device may never end: only
-//! regular files are read. What is open already is another matter: `/dev/stdin` and a shell's `<(command)` have
-//! somebody at the other end.
+//! Only regular files are read: opening a FIFO would block until another program writes to it, and a device may never
+//! end. Open descriptors are an exception: `/dev/stdin` and a shell's `<(command)` have a writer at the other end.
 
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{Error, ErrorKind, Read, Result};
@@ -11,27 +10,27 @@ use std::path::Path;
 
 use crate::input::units::show_bytes;
 
-/// Where the descriptors that are open already have their names.
-const OPEN_ALREADY: [&str; 4] = [
+/// Directories and files that name open descriptors.
+const DESCRIPTORS: [&str; 4] = [
     "/dev/stdin",
     "/dev/fd",
     "/proc/self/fd",
     "/proc/thread-self/fd",
 ];
 
-/// Opens a regular file, to be read.
+/// Opens a regular file for reading.
 ///
 /// # Errors
-/// As `File::open`, and for what is no regular file.
+/// As `File::open`, and if it is not a regular file.
 pub fn open(path: &Path) -> Result<File> {
     refuse_special(path)?;
     File::open(path)
 }
 
-/// Everything that `from` gives, where that is no more than so many bytes: a file, a pipe, what a decompressor unpacks.
+/// Reads everything from a file, a pipe or a decompressor, up to a limit.
 ///
 /// # Errors
-/// As `Read::read_to_end`, and where there is more; no more than a byte beyond the limit is read.
+/// As `Read::read_to_end`, and if there is more than `most_bytes`; at most one byte beyond the limit is read.
 pub fn read_all(from: impl Read, most_bytes: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(most_bytes + 1).read_to_end(&mut bytes)?;
@@ -46,10 +45,10 @@ fn too_long(most_bytes: u64) -> Error {
     Error::new(ErrorKind::FileTooLarge, format!("longer than {most}"))
 }
 
-/// The content of a regular file of at most so many bytes.
+/// The content of a regular file of at most `most_bytes`.
 ///
 /// # Errors
-/// As `open` and `read_all`; a file that says that it is longer is not read.
+/// As `open` and `read_all`; a file whose size is known to be larger is not read.
 pub fn read(path: &Path, most_bytes: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, most_bytes)
 }
@@ -64,10 +63,10 @@ pub(crate) fn read_opened(file: File, most_bytes: u64) -> Result<Vec<u8>> {
     read_all(file, most_bytes)
 }
 
-/// The text of a regular file of at most so many bytes.
+/// The text of a regular file of at most `most_bytes`.
 ///
 /// # Errors
-/// As `read`, and where it is no UTF-8.
+/// As `read`, and if it is not UTF-8.
 pub fn read_to_string(path: &Path, most_bytes: u64) -> Result<String> {
     text(read(path, most_bytes)?)
 }
@@ -77,30 +76,30 @@ pub(crate) fn text(bytes: Vec<u8>) -> Result<String> {
         .map_err(|why| Error::new(ErrorKind::InvalidData, why.utf8_error().to_string()))
 }
 
-/// The text of a regular file that a person writes, of at most so many bytes.
+/// The text of a regular file that a person writes, of at most `most_bytes`.
 ///
 /// # Errors
-/// As `read_to_string`, each with its remedy.
+/// As `read_to_string`, with a remedy.
 pub fn read_to_string_within(path: &Path, most_bytes: u64) -> Result<String> {
-    written(open(path)?, most_bytes)
+    read_written(open(path)?, most_bytes)
 }
 
-pub(crate) fn written(file: File, most_bytes: u64) -> Result<String> {
+pub(crate) fn read_written(file: File, most_bytes: u64) -> Result<String> {
     let bytes = read_all(file, most_bytes).map_err(|why| match why.kind() {
         ErrorKind::FileTooLarge => Error::other(format!("{why} (write less)")),
         _ => why,
     })?;
     String::from_utf8(bytes).map_err(|why| {
-        let good = &why.as_bytes()[..why.utf8_error().valid_up_to()];
-        let line = 1 + String::from_utf8_lossy(good).matches('\n').count();
+        let valid = &why.as_bytes()[..why.utf8_error().valid_up_to()];
+        let line = 1 + String::from_utf8_lossy(valid).matches('\n').count();
         Error::other(format!("line {line} is not UTF-8 (save it as UTF-8)"))
     })
 }
 
-/// What is known of a regular file without reading it.
+/// Metadata of a regular file.
 ///
 /// # Errors
-/// As `fs::metadata`, and for what is no regular file.
+/// As `fs::metadata`, and if it is not a regular file.
 pub fn metadata(path: &Path) -> Result<Metadata> {
     let metadata = fs::metadata(path)?;
     match kind(metadata.file_type()) {
@@ -109,27 +108,28 @@ pub fn metadata(path: &Path) -> Result<Metadata> {
     }
 }
 
-/// Says what is wrong with a path that no regular file is at; a file that is not there is none of its business.
+/// Refuses a path at which there is something else than a regular file; a missing file is accepted.
 ///
 /// # Errors
-/// Names what is in the place of a file.
+/// The path is not a regular file; the error names its type.
 fn refuse_special(path: &Path) -> Result<()> {
-    if OPEN_ALREADY.iter().any(|open| path.starts_with(open)) || !path.exists() {
+    if DESCRIPTORS.iter().any(|name| path.starts_with(name)) || !path.exists() {
         return Ok(());
     }
     metadata(path).map(|_| ())
 }
 
+/// The name of a file type; `None` for a regular file.
 pub(crate) fn kind(of: FileType) -> Option<&'static str> {
-    if of.is_file() {
+    if file_type.is_file() {
         None
-    } else if of.is_dir() {
+    } else if file_type.is_dir() {
         Some("a directory")
-    } else if of.is_symlink() {
+    } else if file_type.is_symlink() {
         Some("a symbolic link")
-    } else if of.is_fifo() {
+    } else if file_type.is_fifo() {
         Some("a FIFO")
-    } else if of.is_socket() {
+    } else if file_type.is_socket() {
         Some("a socket")
     } else {
         Some("a device")
@@ -140,7 +140,7 @@ pub(crate) fn kind(of: FileType) -> Option<&'static str> {
 mod tests {
     use super::*;
 
-    fn said(path: &str) -> String {
+    fn outcome(path: &str) -> String {
         match read(Path::new(path), 4) {
             Ok(bytes) => format!("{} bytes", bytes.len()),
             Err(why) => why.to_string(),
@@ -152,16 +152,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");
         fs::write(&file, "four").unwrap();
-        assert_eq!(said(&file.display().to_string()), "4 bytes");
+        assert_eq!(outcome(&file.display().to_string()), "4 bytes");
         assert_eq!(read_to_string(&file, 4).unwrap(), "four");
         let why = read(&file, 3).unwrap_err().to_string();
         assert_eq!(why, "longer than 3.00 B: 4.00 B");
-        // What says nothing of its length is read up to the limit, and a byte more.
+        // Input of unknown length is read up to one byte beyond the limit.
         let why = read_all(std::io::repeat(0), 3).unwrap_err().to_string();
         assert_eq!(why, "longer than 3.00 B");
-        assert_eq!(said("/"), "not a regular file: it is a directory");
-        assert_eq!(said("/dev/zero"), "not a regular file: it is a device");
-        assert!(said("/nowhere/file").contains("No such file"));
+        assert_eq!(outcome("/"), "not a regular file: it is a directory");
+        assert_eq!(outcome("/dev/zero"), "not a regular file: it is a device");
+        assert!(outcome("/nowhere/file").contains("No such file"));
     }
 
     #[test]

@@ -1,17 +1,17 @@
-//! What is wrong with something a user wrote: place, value, remedy.
+//! Mistakes in a user's input: place, value, remedy.
 
 use std::fmt;
 
-/// One mistake in a file of the user's.
+/// One mistake in a user's file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     /// The file as the user named it.
     pub file: String,
-    /// Line, counted from 1; 0 when the mistake has no line.
+    /// Line, from 1; 0 if the mistake has no line.
     pub line: usize,
-    /// What is wrong, a lowercase fragment with the value last.
+    /// What is wrong, as a lowercase fragment with the value last.
     pub what: String,
-    /// What to write instead.
+    /// What to write instead; may be empty.
     pub remedy: String,
 }
 
@@ -29,15 +29,15 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All mistakes found in one file, so that they can be told at once.
+/// All mistakes in a user's input, so that they are reported at once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
 impl fmt::Display for Problems {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
-            let gap = if index == 0 { "" } else { "\n" };
-            write!(out, "{gap}{problem}")?;
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(out, "{separator}{problem}")?;
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Text that somebody else wrote: what may be shown of it, and what may be a name.
+//! Untrusted text: what may be shown of it, and what may be a name.
 
 use std::fmt::Write as _;
 use std::iter::Peekable;
@@ -6,7 +6,7 @@ use std::iter::Peekable;
 /// Longest name of a figure, a curve or a service, in bytes.
 const NAME_BYTES: usize = 100;
 
-/// Longest release of a kernel, in bytes: `uname` has room for 64.
+/// Longest release of a kernel, in bytes; `uname` has space for 64.
 const RELEASE_BYTES: usize = 64;
 
 const ESCAPE: char = '\u{1b}';
@@ -28,13 +28,13 @@ pub fn clean(text: &str) -> String {
     clean
 }
 
-/// The same in one line.
+/// Like `clean`, in one line.
 pub fn clean_line(text: &str) -> String {
     clean(text).replace(['\n', '\t'], " ")
 }
 
-/// The text with what a terminal or a browser would obey written out, as `\u{1b}`; line breaks and tabs stay. All that is shown of a run
-/// goes through this once, as a whole: terminal, HTML and Markdown.
+/// The text with control characters written out, as `\u{1b}`, so that no terminal or browser interprets them; line breaks and tabs
+/// stay. All output about a run passes through this once, as a whole: terminal, HTML and Markdown.
 pub fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -49,7 +49,7 @@ pub fn escaped(text: &str) -> String {
     escaped
 }
 
-/// The same of JSON, in which such characters stand in strings alone: there each is written as JSON has it, as `\u202e`.
+/// Like `escaped` for JSON, where such characters occur only in strings: each is written as JSON does, as `\u202e`.
 pub fn escaped_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -65,7 +65,7 @@ pub fn escaped_json(json: &str) -> String {
     escaped
 }
 
-/// The beginning of a text: at most so many bytes, whole characters only.
+/// The beginning of a text: at most `limit_bytes`, whole characters only.
 pub fn cut(text: &str, limit_bytes: usize) -> &str {
     let mut end = limit_bytes.min(text.len());
     while !text.is_char_boundary(end) {
@@ -74,7 +74,7 @@ pub fn cut(text: &str, limit_bytes: usize) -> &str {
     &text[..end]
 }
 
-/// The text as one word of a shell's command line: in quotes where a shell would read it otherwise.
+/// The text as one word of a shell command, quoted if necessary.
 pub fn shell_word(text: &str) -> String {
     let is_plain = |letter: char| letter.is_alphanumeric() || "/._-+:=@,%".contains(letter);
     if !text.is_empty() && text.chars().all(is_plain) {
@@ -83,8 +83,8 @@ pub fn shell_word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// Characters that turn the direction of writing (UAX #9) or are not seen, so that a text shows other than it reads, and separators
-/// of lines and paragraphs, which begin a line in the midst of a text.
+/// Characters that change the direction of writing (UAX #9) or are invisible, so that a text looks different from its content, and
+/// separators of lines and paragraphs, which start a line within a text.
 fn is_misleading(letter: char) -> bool {
     matches!(
         letter,
@@ -97,7 +97,7 @@ fn is_misleading(letter: char) -> bool {
     )
 }
 
-/// What follows an escape (ECMA-48): a sequence, a string up to its end, or a character of its own.
+/// Skips what follows an escape (ECMA-48): a sequence, a string with its terminator, or a single character.
 fn skip_escape(rest: &mut Peekable<impl Iterator<Item = char>>) {
     match rest.next_if(|letter| !letter.is_control()) {
         Some('[') => skip_sequence(rest),
@@ -113,7 +113,7 @@ fn skip_escape(rest: &mut Peekable<impl Iterator<Item = char>>) {
     }
 }
 
-/// Parameters, then one final character.
+/// Skips parameters and one final character.
 fn skip_sequence(rest: &mut Peekable<impl Iterator<Item = char>>) {
     while rest
         .next_if(|letter| (' '..='?').contains(letter))
@@ -122,7 +122,7 @@ fn skip_sequence(rest: &mut Peekable<impl Iterator<Item = char>>) {
     rest.next_if(|letter| ('@'..='~').contains(letter));
 }
 
-/// Ends with a bell or a string terminator; one that does not end is left with its line.
+/// Skips up to a bell or a string terminator; an unterminated string ends with its line.
 fn skip_string(rest: &mut Peekable<impl Iterator<Item = char>>) {
     while rest.next_if(|letter| !letter.is_control()).is_some() {}
     match rest.peek() {
@@ -137,7 +137,7 @@ fn skip_string(rest: &mut Peekable<impl Iterator<Item = char>>) {
     }
 }
 
-/// Whether it can be the name of a figure, a curve or a service: printable ASCII without white space at its ends.
+/// Whether the text is a valid name of a figure, a curve or a service: printable ASCII without white space at its ends.
 pub fn is_name(text: &str) -> bool {
     let printable = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
     !text.is_empty()
@@ -146,7 +146,7 @@ pub fn is_name(text: &str) -> bool {
         && text.trim() == text
 }
 
-/// Whether it can be a kernel's release, and so the name of a directory: `6.1.0-40-cloud-amd64`.
+/// Whether the text is a valid kernel release, which becomes the name of a directory: `6.1.0-40-cloud-amd64`.
 pub fn is_release(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b".+_~-".contains(&byte);
     !text.is_empty()
@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_a_word_as_it_was() {
+    fn a_shell_reads_a_quoted_word_unchanged() {
         for (text, want) in [
             ("runs/compare-6.1.toml", "runs/compare-6.1.toml"),
             ("my runs/one", "'my runs/one'"),
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn escapes_go_and_words_stay() {
+    fn escapes_are_removed_and_words_stay() {
         for (text, want) in [
             ("\u{1b}[1;31mred\u{1b}[0m", "red"),
             ("\u{1b}]0;title\u{7}text", "text"),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_the_same_without_what_a_terminal_would_obey() {
+    fn json_stays_equivalent_without_control_characters() {
         for (json, want) in [
             (
                 "{\n  \"a\": \"b\u{9b}31m\"\n}",
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_written_out() {
+    fn control_characters_are_written_out() {
         for (text, want) in [
             ("\u{1b}[2Jgone\u{7}", r"\u{1b}[2Jgone\u{7}"),
             ("a\rb\u{9b}c\u{202e}d", r"a\u{d}b\u{9b}c\u{202e}d"),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_leads_to_no_other_directory() {
+    fn a_release_cannot_name_another_directory() {
         for good in [
             "6.1.0-40-cloud-amd64",
             "7.2.3+deb14-amd64",

@@ -1,15 +1,15 @@
-//! Files below a directory that somebody else may have filled: a run directory, an unpacked bundle, the cache, what `serve` shows.
+//! Files below a directory that another user may have filled: a run directory, an unpacked bundle, the cache, what `serve` shows.
 //!
-//! Whoever may write to such a directory can put a symbolic link in the place of a file, a FIFO, or a device, at any time. So each
-//! file is opened with a path that starts at the directory, and the kernel follows no link on the way and leaves the directory
-//! nowhere (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`). What was opened is then looked at, never its name. Kernels before
-//! 5.6 open one directory after the other with `O_NOFOLLOW`, which comes to the same.
+//! Anyone who may write to such a directory can replace a file with a symbolic link, a FIFO or a device at any time. So each
+//! file is opened by a path that starts at the directory, and the kernel follows no link and never leaves the directory
+//! (`openat2` with `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`). Checks use the opened file, never its name. For kernels before
+//! 5.6, each directory is opened in turn with `O_NOFOLLOW`, which is equivalent.
 //!
-//! Links in the name of the directory itself are followed: the user has typed it.
+//! Links in the name of the directory itself are followed, because the user has typed it.
 //!
-//! As root bakeoff writes to no directory that another user can write to (`Tree::to_write`). It could instead work as that user. But
-//! what needs root, needs it for the whole run: namespaces, `/dev/kvm`, sysctls. And what the other user changes meanwhile would still
-//! go into the figures of root's run.
+//! As root, bakeoff writes to no directory that another user can write to (`Tree::to_write`). Working as that user is no
+//! alternative: namespaces, `/dev/kvm` and sysctls need root for the whole run, and the other user's changes would still
+//! affect the figures of root's run.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, FileType, Metadata, TryLockError};
@@ -25,16 +25,16 @@ use rustix::io::Errno;
 
 use crate::input::file;
 
-/// What ends the name of a file that is not whole yet; random characters follow.
+/// Marks the name of an incomplete file; random characters follow.
 const DRAFT: &str = ".draft-";
 
-/// A directory, and whatever lies below it.
+/// A directory and everything below it.
 #[derive(Debug, Clone)]
 pub struct Tree {
     root: PathBuf,
-    /// The root as it was opened; `None` where it is opened by its name each time.
+    /// The opened root; `None` if it is opened by name each time.
     held: Option<Arc<OwnedFd>>,
-    /// From the root to this directory.
+    /// Path from the root to this directory.
     below: PathBuf,
 }
 
@@ -56,17 +56,17 @@ impl From<&Tree> for Tree {
     }
 }
 
-/// Something in a directory.
+/// An entry of a directory.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// Its name, without a directory.
+    /// Name without a directory.
     pub name: OsString,
-    /// What it is; a link is a link.
+    /// Type; a link is a link.
     pub kind: FileType,
 }
 
 impl Tree {
-    /// A directory by its name, which each call resolves anew: it need not be there yet.
+    /// A directory by name. Each call resolves the name again, so it need not exist yet.
     pub fn at(path: &Path) -> Self {
         Self {
             root: path.into(),
@@ -75,20 +75,20 @@ impl Tree {
         }
     }
 
-    /// A directory that stays the same one, whatever becomes of its name.
+    /// A directory that stays the same even if its name changes.
     ///
     /// # Errors
-    /// It is not there, or no directory.
+    /// It does not exist, or is not a directory.
     pub fn hold(path: &Path) -> Result<Self> {
         let mut tree = Self::at(path);
         tree.held = Some(Arc::new(open_root(path)?));
         Ok(tree)
     }
 
-    /// The same for a directory that is to be written to. It is made where it is missing.
+    /// Like `hold` for a directory to write to, which is created if it is missing.
     ///
     /// # Errors
-    /// It cannot be made, or this is root and another user can write to it.
+    /// It cannot be created, or this is root and another user can write to it.
     pub fn to_write(path: &Path) -> Result<Self> {
         DirBuilder::new().recursive(true).create(path)?;
         let tree = Self::hold(path)?;
@@ -96,30 +96,30 @@ impl Tree {
         Ok(tree)
     }
 
-    /// Says no where this is root and another user can write to the directory. One that is not there is nobody's.
+    /// Refuses the directory if this is root and another user can write to it. A missing directory is accepted.
     ///
     /// # Errors
-    /// Names the owner and the remedy.
+    /// Another user can write to it; the error names the owner and the remedy.
     pub fn refuse_foreign(&self) -> Result<()> {
-        // One that cannot be opened is told of by whoever needs it.
+        // If it cannot be opened, its later use reports that.
         let Ok(root) = self.root() else {
             return Ok(());
         };
-        let about = rustix::fs::fstat(root.fd())?;
+        let metadata = rustix::fs::fstat(root.fd())?;
         let euid = rustix::process::geteuid().as_raw();
-        // With an access control list the group's bits are what it allows anybody.
+        // With an access control list, the group's bits are the mask of the list.
         let has_list = rustix::fs::fgetxattr(root.fd(), ACCESS_LIST, &mut [0; 0][..]).is_ok();
-        let group = (!has_list).then_some(about.st_gid);
-        match Foreign::of(euid, about.st_uid, group, about.st_mode) {
+        let group = (!has_list).then_some(metadata.st_gid);
+        match Foreign::of(euid, metadata.st_uid, group, metadata.st_mode) {
             None => Ok(()),
             Some(foreign) => Err(Error::new(
                 ErrorKind::PermissionDenied,
-                foreign.told(&self.root),
+                foreign.message(&self.root),
             )),
         }
     }
 
-    /// A directory below. Nothing is opened yet.
+    /// A directory below this one. Nothing is opened yet.
     #[must_use]
     pub fn below(&self, name: impl AsRef<Path>) -> Self {
         Self {
@@ -128,7 +128,7 @@ impl Tree {
         }
     }
 
-    /// The directory that holds a file, and the file's name in it.
+    /// The directory that contains a file, and the file's name in it.
     pub fn around(file: &Path) -> (Self, &Path) {
         let dir = match file.parent() {
             Some(dir) if dir != Path::new("") => dir,
@@ -137,48 +137,48 @@ impl Tree {
         (Self::at(dir), file.file_name().map_or(file, Path::new))
     }
 
-    /// Where it is, for messages and for other programs.
+    /// Path of the directory, for messages and other programs.
     pub fn path(&self) -> PathBuf {
-        // Joined to nothing it would end in a slash.
+        // Joined with an empty path it would end in a slash.
         if self.below == Path::new("") {
             return self.root.clone();
         }
         self.root.join(&self.below)
     }
 
-    /// Opens a regular file, to be read.
+    /// Opens a regular file for reading.
     ///
     /// # Errors
-    /// As `File::open`, and for links and whatever else is no regular file.
+    /// As `File::open`, and if it is a link or not a regular file.
     pub fn open(&self, name: impl AsRef<Path>) -> Result<File> {
         self.regular(name.as_ref(), OFlags::RDONLY)
     }
 
-    /// The content of a regular file of at most so many bytes.
+    /// The content of a regular file of at most `most_bytes`.
     ///
     /// # Errors
-    /// As `open`, and for a longer file, of which nothing is read where it says so.
+    /// As `open`, and if the file is longer; a file whose size is known to be larger is not read.
     pub fn read(&self, name: impl AsRef<Path>, most_bytes: u64) -> Result<Vec<u8>> {
         file::read_opened(self.open(name)?, most_bytes)
     }
 
-    /// The text of a regular file of at most so many bytes.
+    /// The text of a regular file of at most `most_bytes`.
     ///
     /// # Errors
-    /// As `read`, and where it is not UTF-8.
+    /// As `read`, and if it is not UTF-8.
     pub fn read_to_string(&self, name: impl AsRef<Path>, most_bytes: u64) -> Result<String> {
         file::text(self.read(name, most_bytes)?)
     }
 
-    /// The same of a text that a person writes.
+    /// Like `read_to_string` for a file that a person writes, with remedies in errors.
     ///
     /// # Errors
     /// As `file::read_to_string_within`.
     pub fn read_to_string_within(&self, name: impl AsRef<Path>, most_bytes: u64) -> Result<String> {
-        file::written(self.open(name)?, most_bytes)
+        file::read_written(self.open(name)?, most_bytes)
     }
 
-    /// What is known of a regular file without reading it.
+    /// Metadata of a regular file.
     ///
     /// # Errors
     /// As `open`.
@@ -186,22 +186,22 @@ impl Tree {
         self.open(name)?.metadata()
     }
 
-    /// Whether a regular file is there.
+    /// Whether a regular file exists.
     pub fn has_file(&self, name: impl AsRef<Path>) -> bool {
         self.kind(name.as_ref()).is_ok_and(|kind| kind.is_file())
     }
 
-    /// Whether a directory is there.
+    /// Whether a directory exists.
     pub fn has_dir(&self, name: impl AsRef<Path>) -> bool {
         self.kind(name.as_ref()).is_ok_and(|kind| kind.is_dir())
     }
 
-    /// Whether anything is there, a link included.
+    /// Whether anything exists at the name, including a link.
     pub fn has(&self, name: impl AsRef<Path>) -> bool {
         self.kind(name.as_ref()).is_ok()
     }
 
-    /// What is in the directory, by name.
+    /// Entries of the directory, sorted by name.
     ///
     /// # Errors
     /// It cannot be listed, or is a link.
@@ -216,16 +216,16 @@ impl Tree {
             }
             match self.kind(Path::new(&name)) {
                 Ok(kind) => entries.push(Entry { name, kind }),
-                // Somebody has removed it meanwhile.
+                // Another process has removed it meanwhile.
                 Err(why) if why.kind() == ErrorKind::NotFound => {}
                 Err(why) => return Err(why),
             }
         }
-        entries.sort_by(|one, other| one.name.cmp(&other.name));
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(entries)
     }
 
-    /// Creates a file in the place of whatever file or link is there.
+    /// Creates a file; an existing file or link is removed.
     ///
     /// # Errors
     /// As `File::create_new`.
@@ -236,16 +236,16 @@ impl Tree {
         self.regular(name, flags)
     }
 
-    /// Opens a regular file to append to and to read from; it is made where it is missing.
+    /// Opens a regular file for appending and reading; it is created if it is missing.
     ///
     /// # Errors
-    /// As `File::open`, and for links and whatever else is no regular file.
+    /// As `File::open`, and if it is a link or not a regular file.
     pub fn append(&self, name: impl AsRef<Path>) -> Result<File> {
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::CREATE;
         self.regular(name.as_ref(), flags)
     }
 
-    /// The same for a program that may not read what it has written.
+    /// Like `append`, without the right to read, for a program that must not read what it has written.
     ///
     /// # Errors
     /// As `append`.
@@ -254,7 +254,7 @@ impl Tree {
         self.regular(name.as_ref(), flags)
     }
 
-    /// Opens a file for its lock. It is made where it is missing, and what it holds stays.
+    /// Opens a file to lock it. It is created if it is missing; its content stays.
     ///
     /// # Errors
     /// As `append`.
@@ -262,22 +262,22 @@ impl Tree {
         self.append(name)
     }
 
-    /// Whether a program holds the lock of a regular file for itself alone.
+    /// Whether a program holds an exclusive lock on a regular file.
     pub fn is_locked(&self, name: impl AsRef<Path>) -> bool {
         let is_held = |file: File| matches!(file.try_lock_shared(), Err(TryLockError::WouldBlock));
         self.open(name).is_ok_and(is_held)
     }
 
-    /// Writes a file so that whoever reads it meanwhile, or after a crash, sees the old one or the new one. A link in its place is
+    /// Replaces a file atomically: a reader sees the old or the new one, even after a crash. A link in its place is
     /// replaced.
     ///
     /// # Errors
-    /// The old one is then still there.
+    /// The write failed; the old file is unchanged.
     pub fn replace(&self, name: impl AsRef<Path>, body: &[u8]) -> Result<()> {
         self.replace_by(name, |file| file.write_all(body)).map(drop)
     }
 
-    /// The same with a file that is written piece by piece. Returns the file, open.
+    /// Like `replace`, with content that `write` produces. Returns the open file.
     ///
     /// # Errors
     /// As `replace`.
@@ -294,14 +294,14 @@ impl Tree {
         match written {
             Ok(()) => Ok(file),
             Err(why) => {
-                // Where nothing could be written, it may be gone.
+                // The draft may not exist if nothing could be written.
                 let _ = self.remove_file(&draft);
                 Err(why)
             }
         }
     }
 
-    /// A new file beside `name`. Nobody can have put anything there before: its name is random, and a name that is taken is refused.
+    /// A new file beside `name`. No other user can prepare it, because its name is random and an existing name is refused.
     fn draft(&self, name: &Path) -> Result<(PathBuf, File)> {
         loop {
             let mut draft = name.as_os_str().to_owned();
@@ -316,7 +316,7 @@ impl Tree {
         }
     }
 
-    /// Removes what a writer that was killed has left in the directory. Hold a lock that keeps other writers away.
+    /// Removes drafts that killed writers have left. The caller must hold a lock that excludes other writers.
     pub fn clear_drafts(&self) {
         for Entry { name, kind } in self.list().unwrap_or_default() {
             if kind.is_file() && name.to_string_lossy().contains(DRAFT) {
@@ -325,7 +325,7 @@ impl Tree {
         }
     }
 
-    /// Gives a file or directory another name below this directory.
+    /// Renames a file or directory within this tree.
     ///
     /// # Errors
     /// As `fs::rename`.
@@ -343,7 +343,7 @@ impl Tree {
         Ok(rustix::fs::renameat(from_dir, from, to_dir, to)?)
     }
 
-    /// Gives a file of another tree a second name here.
+    /// Creates a hard link here to a file of another tree.
     ///
     /// # Errors
     /// As `fs::hard_link`.
@@ -359,7 +359,7 @@ impl Tree {
         Ok(rustix::fs::linkat(from_dir, from, to_dir, to, flags)?)
     }
 
-    /// Removes a file or link; one that is not there need not be.
+    /// Removes a file or link, if it exists.
     ///
     /// # Errors
     /// As `fs::remove_file`.
@@ -373,13 +373,13 @@ impl Tree {
         }
     }
 
-    /// Removes a directory with all that is in it; links in it are removed, not followed. One that is not there need not be.
+    /// Removes a directory with its content, if it exists; links in it are removed, not followed.
     ///
     /// # Errors
     /// As `fs::remove_dir_all`.
     pub fn remove_all(&self, name: impl AsRef<Path>) -> Result<()> {
         let removed = self.parent(name.as_ref()).and_then(|(dir, name)| {
-            // The standard library takes no descriptor, and this name is the same as one.
+            // The standard library takes no descriptor, but this path refers to it.
             let dir_path = PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd()));
             fs::remove_dir_all(dir_path.join(name))
         });
@@ -389,10 +389,10 @@ impl Tree {
         }
     }
 
-    /// Makes a directory and those above it that are missing.
+    /// Creates a directory and its missing parents.
     ///
     /// # Errors
-    /// As `fs::create_dir_all`, and for links on the way.
+    /// As `fs::create_dir_all`, and if a parent is a link.
     pub fn make_dir(&self, name: impl AsRef<Path>) -> Result<Self> {
         let dir = self.below(name);
         let mut made = PathBuf::new();
@@ -417,16 +417,16 @@ impl Tree {
         Ok(dir)
     }
 
-    /// Puts in the place of each link below the file that it leads to, as a second name of it, where that lies below as well. Other links
-    /// are removed, and so are devices and the like: only files and directories are left.
+    /// Replaces each link with a hard link to its target file, if that is below this directory too. Other links are removed, and so
+    /// are special files: only regular files and directories remain.
     ///
     /// # Errors
-    /// Something cannot be listed, linked or removed.
+    /// An entry cannot be listed, linked or removed.
     pub fn flatten(&self) -> Result<()> {
         let root = self.open_at(Path::new(""), OFlags::PATH | OFlags::DIRECTORY)?;
         let others = self.all_others()?;
         let mut files = Vec::new();
-        // Before any link is removed: one may lead through another.
+        // Targets are opened before any link is removed, because a link may lead through another one.
         for name in &others {
             let flags = OFlags::PATH | OFlags::CLOEXEC;
             let resolve = ResolveFlags::IN_ROOT;
@@ -445,7 +445,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Paths of all below that is neither a regular file nor a directory.
+    /// Paths of everything below that is neither a regular file nor a directory.
     fn all_others(&self) -> Result<Vec<PathBuf>> {
         let mut others = Vec::new();
         let mut dirs = vec![PathBuf::new()];
@@ -462,27 +462,27 @@ impl Tree {
         Ok(others)
     }
 
-    /// A regular file, with flags that say what for.
+    /// Opens a regular file.
     fn regular(&self, name: &Path, flags: OFlags) -> Result<File> {
-        // Without `NONBLOCK` a FIFO would be waited for until somebody opens its other end.
+        // Without `NONBLOCK`, opening a FIFO would block until its other end is opened.
         let opened = self.open_at(name, flags | OFlags::NONBLOCK);
         let kind = match &opened {
             Ok(file) => kind_of(file.as_fd())?,
-            Err(why) if is_of_kind(why) => self.kind(name).map_err(|_| no_link(why))?,
+            Err(why) if is_wrong_type(why) => self.kind(name).map_err(|_| link_error(why))?,
             Err(_) => return Ok(opened?.into()),
         };
         match (file::kind(kind), opened) {
             (Some(kind), _) => Err(Error::other(format!("not a regular file: it is {kind}"))),
-            (None, opened) => Ok(opened.map_err(|why| no_link(&why))?.into()),
+            (None, opened) => Ok(opened.map_err(|why| link_error(&why))?.into()),
         }
     }
 
-    /// What is at a name; a link is a link.
+    /// Type of what a name refers to; a link is a link.
     fn kind(&self, name: &Path) -> Result<FileType> {
         kind_of(self.open_at(name, OFlags::PATH)?.as_fd())
     }
 
-    /// The directory of a name, and the last part of it.
+    /// The directory of a name, and its last part.
     fn parent<'n>(&self, name: &'n Path) -> Result<(OwnedFd, &'n OsStr)> {
         let last = name.file_name().ok_or(ErrorKind::InvalidInput)?;
         let parent = name.parent().unwrap_or(Path::new(""));
@@ -517,7 +517,7 @@ impl Tree {
     }
 }
 
-/// The descriptor that a path begins at.
+/// The descriptor at which a path starts.
 enum Root {
     Held(Arc<OwnedFd>),
     Named(OwnedFd),
@@ -542,7 +542,7 @@ fn open_root(path: &Path) -> Result<OwnedFd> {
     Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?)
 }
 
-/// Whether the kernel knows `openat2`, and nothing such as a filter of system calls keeps it from us.
+/// Whether the kernel has `openat2`, and no system call filter blocks it.
 fn has_openat2() -> bool {
     static HAS: OnceLock<bool> = OnceLock::new();
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -554,14 +554,14 @@ fn beneath(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Resu
     rustix::fs::openat2(root, or_dot(path), flags, mode(flags), resolve)
 }
 
-/// As `beneath`, for kernels before 5.6: each directory is opened at the one before.
+/// Like `beneath` for kernels before 5.6: opens each directory relative to the one before.
 fn one_by_one(root: BorrowedFd<'_>, path: &Path, flags: OFlags) -> rustix::io::Result<OwnedFd> {
-    let way = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut dir = rustix::fs::openat(root, ".", way, Mode::empty())?;
+    let dir_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut dir = rustix::fs::openat(root, ".", dir_flags, Mode::empty())?;
     let above = path.parent().unwrap_or(Path::new(""));
     for part in above {
-        dir = rustix::fs::openat(&dir, part, way, Mode::empty()).map_err(|why| {
-            // A link is reported as no directory.
+        dir = rustix::fs::openat(&dir, part, dir_flags, Mode::empty()).map_err(|why| {
+            // The kernel reports a link as ENOTDIR.
             match rustix::fs::readlinkat(&dir, part, Vec::new()) {
                 Ok(_) => Errno::LOOP,
                 Err(_) => why,
@@ -580,7 +580,7 @@ fn or_dot(path: &Path) -> &Path {
     }
 }
 
-/// `openat2` takes no mode where nothing is made.
+/// The mode for new files; `openat2` accepts none if nothing is created.
 fn mode(flags: OFlags) -> Mode {
     if flags.contains(OFlags::CREATE) {
         Mode::from_raw_mode(0o666)
@@ -590,20 +590,20 @@ fn mode(flags: OFlags) -> Mode {
 }
 
 fn kind_of(file: BorrowedFd<'_>) -> Result<FileType> {
-    // A descriptor that was opened with `PATH` can be looked at as a file.
+    // Also works for a descriptor that was opened with `PATH`.
     Ok(File::from(file.try_clone_to_owned()?)
         .metadata()?
         .file_type())
 }
 
-/// Whether an opening failed because of what is there.
-fn is_of_kind(why: &Error) -> bool {
+/// Whether opening failed because of the file's type.
+fn is_wrong_type(why: &Error) -> bool {
     let kinds = [Errno::LOOP, Errno::NXIO, Errno::ISDIR, Errno::OPNOTSUPP];
     Errno::from_io_error(why).is_some_and(|errno| kinds.contains(&errno))
 }
 
-/// Why an opening failed that met a link.
-fn no_link(why: &Error) -> Error {
+/// The error to report if opening met a link.
+fn link_error(why: &Error) -> Error {
     match Errno::from_io_error(why) {
         Some(Errno::LOOP) => Error::other(
             "a directory in its path is a symbolic link (none is followed here: put the directory itself there)",
@@ -612,25 +612,25 @@ fn no_link(why: &Error) -> Error {
     }
 }
 
-/// Who else can write to a directory.
+/// The other users who can write to a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Foreign {
     /// Its owner.
     Owner(u32),
     /// A group.
     Group(u32),
-    /// Whom an access control list names.
+    /// Users named by an access control list.
     Listed,
-    /// Everybody.
+    /// All users.
     Everybody,
 }
 
-/// The extended attribute of an access control list.
+/// The extended attribute that holds an access control list.
 const ACCESS_LIST: &str = "system.posix_acl_access";
 
 impl Foreign {
-    /// `None` where nobody else can, or where this is not root: other users can only harm what is theirs.
-    /// `group` is `None` where a list says who may write.
+    /// `None` if no other user can write, or if this is not root: other users can only damage their own files.
+    /// `group` is `None` if an access control list decides who may write.
     fn of(euid: u32, owner: u32, group: Option<u32>, mode: u32) -> Option<Self> {
         if euid != 0 {
             None
@@ -649,7 +649,7 @@ impl Foreign {
         }
     }
 
-    fn told(self, path: &Path) -> String {
+    fn message(self, path: &Path) -> String {
         let path = path.display();
         match self {
             Self::Owner(uid) => format!(
@@ -678,7 +678,7 @@ mod tests {
 
     use super::*;
 
-    /// A directory that somebody has filled, and one outside it with a file that nobody may reach.
+    /// An untrusted directory, and one outside it with a file that must stay out of reach.
     struct Trap {
         dir: tempfile::TempDir,
         tree: Tree,
@@ -739,7 +739,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_takes_the_place_of_a_link() {
+    fn a_written_file_replaces_a_link() {
         let trap = Trap::set();
         trap.tree.replace("link", b"new").unwrap();
         assert_eq!(trap.tree.read("link", 64).unwrap(), b"new");
@@ -760,7 +760,7 @@ mod tests {
     }
 
     #[test]
-    fn links_become_the_files_that_they_lead_to_or_go() {
+    fn links_become_their_target_files_or_are_removed() {
         let trap = Trap::set();
         let root = trap.tree.path();
         symlink("/real/file", root.join("absolute")).unwrap();
@@ -786,7 +786,7 @@ mod tests {
     }
 
     #[test]
-    fn kernels_without_openat2_refuse_the_same() {
+    fn the_fallback_without_openat2_refuses_the_same_paths() {
         let trap = Trap::set();
         let root = open_root(&trap.tree.path()).unwrap();
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -816,7 +816,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_regular_files_is_opened_and_a_fifo_is_not_waited_for() {
+    fn only_regular_files_are_opened_and_a_fifo_does_not_block() {
         let trap = Trap::set();
         let fifo = rustix::fs::FileType::Fifo;
         let place = trap.tree.path().join("fifo");
@@ -834,11 +834,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_stays_the_file_that_was_found() {
+    fn an_open_file_stays_the_same() {
         let trap = Trap::set();
         let held = Tree::hold(&trap.tree.path()).unwrap();
         let mut file = held.open("real/file").unwrap();
-        // A directory and a file are replaced by links after they were found.
+        // A directory is replaced by a link after it was opened.
         trap.tree.rename("real", "before").unwrap();
         symlink(
             trap.dir.path().join("outside"),
@@ -849,7 +849,7 @@ mod tests {
         file.read_to_string(&mut text).unwrap();
         assert_eq!(text, "inside");
         held.open("real/file").unwrap_err();
-        // So is the directory itself.
+        // The root is replaced too.
         fs::rename(trap.tree.path(), trap.dir.path().join("moved")).unwrap();
         symlink("outside", trap.tree.path()).unwrap();
         held.replace("file", b"new").unwrap();
@@ -861,7 +861,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lock_and_a_failed_draft_leave_what_was_there() {
+    fn a_lock_and_a_failed_draft_keep_the_content() {
         let trap = Trap::set();
         let lock = trap.tree.lock_file("real/file").unwrap();
         lock.try_lock().unwrap();
@@ -888,9 +888,9 @@ mod tests {
         assert_eq!(foreign(0, None, 0o40_775), Some(Foreign::Listed));
         assert_eq!(foreign(0, Some(0), 0o41_777), Some(Foreign::Everybody));
         assert_eq!(Foreign::of(1000, 1001, Some(1), 0o40_777), None);
-        let told = Foreign::Owner(1000).told(Path::new("runs/a"));
+        let message = Foreign::Owner(1000).message(Path::new("runs/a"));
         assert_eq!(
-            told,
+            message,
             "root does not write to a directory of user 1000: runs/a (run bakeoff as that user: sudo -u '#1000' bakeoff ..., or name \
              another directory, or make this one root's: chown -R 0:0 runs/a)"
         );

@@ -1,25 +1,27 @@
-//! Reading and writing quantities as people type them: `10s`, `2GiB`, `1%`.
+//! Parsing and formatting quantities as people write them: `10s`, `2GiB`, `1%`.
 
 use std::time::Duration;
 
-/// Nothing takes longer, and several of these together can be counted in nanoseconds.
-const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// Upper limit of durations, small enough that several of them together fit in nanoseconds.
+const MAX_DURATION: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// Reads a duration such as `500ms`, `10s`, `1h 30m`.
+/// Parses a duration such as `500ms`, `10s`, `1h 30m`.
 pub fn duration(text: &str) -> Result<Duration, String> {
     const FORM: &str = "write it like \"500ms\", \"10s\" or \"2h\"";
     match humantime::parse_duration(text) {
-        Ok(long) if long > LONGEST => Err(format!("duration above 100 years: {text:?}, {FORM}")),
+        Ok(duration) if duration > MAX_DURATION => {
+            Err(format!("duration above 100 years: {text:?}, {FORM}"))
+        }
         Ok(duration) => Ok(duration),
         Err(_) => Err(format!("not a duration: {text:?}, {FORM}")),
     }
 }
 
-/// Reads a size such as `512MiB` or `2GiB`, in bytes.
+/// Parses a size such as `512MiB` or `2GiB`, in bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     const FORM: &str = "write it like \"512MiB\" or \"2GiB\"";
     match text.parse::<bytesize::ByteSize>() {
-        // The parser takes what is more for the most that there is.
+        // The parser returns the maximum for larger sizes.
         Ok(size) if size.as_u64() == u64::MAX => {
             Err(format!("size above 16 EiB: {text:?}, {FORM}"))
         }
@@ -28,7 +30,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Reads a share such as `1%` or `0.01`; the result is a fraction.
+/// Parses a share such as `1%` or `0.01`; the result is a fraction.
 pub fn share(text: &str) -> Result<f64, String> {
     let (number, scale) = match text.strip_suffix('%') {
         Some(percent) => (percent, 0.01),
@@ -42,7 +44,7 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Reads a duration, or two that something lies between, the shorter one first: `1s to 3s`.
+/// Parses a duration, or a range with the shorter one first: `1s to 3s`.
 pub fn durations(text: &str) -> Result<(Duration, Duration), String> {
     let (low, high) = text.split_once(" to ").unwrap_or((text, text));
     let (least, most) = (duration(low)?, duration(high)?);
@@ -55,7 +57,7 @@ pub fn durations(text: &str) -> Result<(Duration, Duration), String> {
     }
 }
 
-/// Two durations that something lies between, as `durations` reads them.
+/// A range of durations, in the format that `durations` parses.
 pub fn show_durations(least: Duration, most: Duration) -> String {
     if least == most {
         return show_duration(least);
@@ -80,7 +82,7 @@ pub fn show_bytes(size: u64) -> String {
     format!("{} TiB", significant(value, 3))
 }
 
-/// A size in units of a thousand, with three significant digits at the most: `16.1 TB`, `1 GB`. Makers of drives count so.
+/// A size in powers of 1000, as drive vendors count, with at most three significant digits: `16.1 TB`, `1 GB`.
 pub fn show_decimal_bytes(size: u64) -> String {
     let mut value = size as f64;
     let mut units = ["B", "kB", "MB", "GB", "TB"].into_iter();
@@ -95,7 +97,7 @@ pub fn show_decimal_bytes(size: u64) -> String {
     format!("{} {unit}", without_zeros(&significant(value, 3)))
 }
 
-/// A number without zeros at the end of its fraction.
+/// A number without trailing zeros in its fraction.
 fn without_zeros(number: &str) -> &str {
     match number.split_once('.') {
         Some(_) => number.trim_end_matches('0').trim_end_matches('.'),
@@ -103,13 +105,13 @@ fn without_zeros(number: &str) -> &str {
     }
 }
 
-/// A whole number in groups of three digits: `8,845,147` with a comma `between`.
-pub fn grouped(value: u64, between: char) -> String {
+/// A whole number in groups of three digits: `8,845,147` with a comma as separator.
+pub fn grouped(value: u64, separator: char) -> String {
     let digits = value.to_string();
     let mut grouped = String::new();
     for (index, digit) in digits.chars().enumerate() {
         if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(between);
+            grouped.push(separator);
         }
         grouped.push(digit);
     }
@@ -128,7 +130,7 @@ pub fn significant(value: f64, digits: u8) -> String {
     format!("{rounded:.*}", places(rounded).max(0) as usize)
 }
 
-/// A share in percent with `digits` significant digits at the most: `0.025` is `2.5 %`.
+/// A share in percent with at most `digits` significant digits: `0.025` is `2.5 %`.
 pub fn show_share(share: f64, digits: u8) -> String {
     let percent = significant(share * 100.0, digits);
     format!("{} %", without_zeros(&percent))
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn durations_are_as_long_as_can_be_counted() {
+    fn too_long_durations_are_refused() {
         assert_eq!(duration("1h 30m"), Ok(Duration::from_secs(5400)));
         assert!(duration("long").unwrap_err().starts_with("not a duration"));
         for text in ["18446744075s", "101y"] {
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_and_changes_read_well() {
+    fn sizes_and_changes_are_formatted() {
         assert_eq!(show_share(0.025, 3), "2.5 %");
         assert_eq!(show_share(0.1, 2), "10 %");
         assert_eq!(show_share(1.0, 3), "100 %");
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_are_read_with_their_unit() {
+    fn sizes_and_durations_are_parsed_with_their_unit() {
         assert_eq!(bytes("2GiB"), Ok(2 << 30));
         assert!(bytes("lots").is_err());
         for text in [

@@ -1,14 +1,14 @@
-//! What a process may do that runs foreign code, such as an emulator with somebody's kernel in it.
+//! Confinement of a process that runs foreign code, such as an emulator with an unknown kernel.
 //!
 //! ```text
-//! Landlock   opens only the named files and devices; no TCP; no signals and no abstract sockets outside (Linux 5.13 to 6.12,
-//!            each part where the kernel has it)
-//! user       where the starter is root and may change its user: a user of nobody else's, with one capability, to read what
-//!            Landlock lets it open
-//! prctl      no_new_privs: no program that it starts gains rights
+//! Landlock   only the named files and devices; no TCP; no signals and no abstract sockets outside (Linux 5.13 to 6.12, each
+//!            part if the kernel has it)
+//! user       if the starter is root and may change its user: a user that owns nothing, with one capability to read what
+//!            Landlock allows
+//! prctl      no_new_privs: no program that it starts gains privileges
 //! ```
-//! All of it holds before the program begins. Files that the process inherits stay open to it, and it may read where its own
-//! memory is mapped, which QEMU's plugins look up.
+//! All of it applies before the program starts. Inherited files stay open, and the process may read its own memory
+//! mappings, which QEMU's plugins need.
 
 use std::io;
 use std::mem;
@@ -31,25 +31,25 @@ use rustix::thread::{
     set_thread_res_gid, set_thread_res_uid,
 };
 
-/// The newest Landlock of which parts are asked for; an older kernel gives what it has.
-const NEWEST: ABI = ABI::V6;
+/// The newest Landlock version that is requested; an older kernel applies what it has.
+const LANDLOCK_ABI: ABI = ABI::V6;
 
-/// Users for services without an account, as systemd gives them out (`DynamicUser=`): no file is theirs.
+/// User IDs for services without an account, as systemd assigns them (`DynamicUser=`); they own no files.
 const USERS: std::ops::RangeInclusive<u32> = 61_184..=65_519;
 
-/// What a confined process may open by name.
+/// The files and devices that a confined process may open by name.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Confinement {
-    /// Files that it may read and execute, and directories with all below them; those that do not exist are passed over.
+    /// Files that it may read and execute, and directories with everything below; missing ones are ignored.
     pub reads: Vec<PathBuf>,
     /// Devices that it may read, write and control.
     pub devices: Vec<PathBuf>,
 }
 
-/// Confines a command's process. Call it before `bind`: a change of user would undo that.
+/// Confines a command's process. Call it before `bind`, because a change of user would undo that.
 ///
 /// # Errors
-/// The kernel has Landlock and refuses the rules.
+/// The kernel has Landlock but refuses the rules.
 #[expect(
     unsafe_code,
     reason = "the closure makes system calls and allocates nothing"
@@ -63,7 +63,7 @@ pub fn confine(command: &mut Command, confinement: &Confinement) -> io::Result<(
     unsafe {
         command.pre_exec(move || {
             if let Some(user) = &user {
-                user.become_it()?;
+                user.switch_user()?;
             }
             set_no_new_privs(true)?;
             let Some(rules) = rules.take() else {
@@ -78,18 +78,18 @@ pub fn confine(command: &mut Command, confinement: &Confinement) -> io::Result<(
     Ok(())
 }
 
-/// Why a confined process of root's stays root's, if it does.
+/// Why a confined process that root starts keeps running as root, if it does.
 pub fn substitute_obstacle(devices: &[PathBuf]) -> Option<String> {
     static CAN: OnceLock<bool> = OnceLock::new();
-    let is_closed = |device: &&PathBuf| matches!(users_of(device), Some(DeviceUsers::Owner));
-    if let Some(device) = devices.iter().find(is_closed) {
+    let is_owner_only = |device: &&PathBuf| matches!(users_of(device), Some(DeviceUsers::Owner));
+    if let Some(device) = devices.iter().find(is_owner_only) {
         return Some(format!("only root may use {}", device.display()));
     }
     let can = *CAN.get_or_init(can_substitute);
     (!can).then(|| "root may not change to one here".into())
 }
 
-/// Tries it in a process apart: what a thread gives up changes who may look at the whole process.
+/// Tries it in a separate process, because a thread that drops privileges changes who may inspect the whole process.
 #[expect(
     unsafe_code,
     reason = "the closure makes system calls and allocates nothing"
@@ -98,13 +98,13 @@ fn can_substitute() -> bool {
     let user = Substitute::with(Vec::new());
     let mut command = Command::new("true");
     // SAFETY: between fork and exec only async-signal-safe system calls are made, on a value that the closure owns.
-    unsafe { command.pre_exec(move || user.become_it()) };
+    unsafe { command.pre_exec(move || user.switch_user()) };
     command.status().is_ok_and(|status| status.success())
 }
 
-/// Why the kernel does not confine processes to files, if it does not.
+/// Why the kernel cannot restrict file access of processes, if it cannot.
 pub fn landlock_obstacle() -> Option<&'static str> {
-    // The rules hold for a thread, and end with it.
+    // Rules apply to a thread and end with it.
     let status = thread::spawn(|| rules(&Confinement::default())?.restrict_self()).join();
     match status {
         Ok(Ok(status)) => match status.landlock {
@@ -117,12 +117,12 @@ pub fn landlock_obstacle() -> Option<&'static str> {
 }
 
 fn rules(confinement: &Confinement) -> Result<RulesetCreated, RulesetError> {
-    let files = AccessFs::from_read(NEWEST);
+    let files = AccessFs::from_read(LANDLOCK_ABI);
     let devices = AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::IoctlDev;
     let mut rules = Ruleset::default()
-        .handle_access(AccessFs::from_all(NEWEST))?
-        .handle_access(AccessNet::from_all(NEWEST))?
-        .scope(Scope::from_all(NEWEST))?
+        .handle_access(AccessFs::from_all(LANDLOCK_ABI))?
+        .handle_access(AccessNet::from_all(LANDLOCK_ABI))?
+        .scope(Scope::from_all(LANDLOCK_ABI))?
         .create()?;
     let granted = |path: &PathBuf| PathFd::new(path).ok();
     for file in confinement.reads.iter().filter_map(granted) {
@@ -134,15 +134,15 @@ fn rules(confinement: &Confinement) -> Result<RulesetCreated, RulesetError> {
     Ok(rules)
 }
 
-/// Adds the process's own list of mappings. The descriptor stays open for as long as the process lives: the kernel makes a new
-/// inode, of which the rules know nothing, for a list that nobody holds.
+/// Allows reading the process's own list of mappings. The descriptor stays open as long as the process lives, because the kernel
+/// creates a new inode, which the rules do not cover, for a list that is not open.
 fn with_own_maps(rules: RulesetCreated) -> Result<RulesetCreated, RulesetError> {
     let Ok(maps) = PathFd::new("/proc/self/maps") else {
         return Ok(rules);
     };
-    let kept_open = fcntl_setfd(&maps, FdFlags::empty());
+    let keep_open = fcntl_setfd(&maps, FdFlags::empty());
     let rules = rules.add_rule(PathBeneath::new(&maps, AccessFs::ReadFile));
-    if kept_open.is_ok() {
+    if keep_open.is_ok() {
         mem::forget(maps);
     }
     rules
@@ -156,18 +156,18 @@ enum DeviceUsers {
 }
 
 fn users_of(device: &Path) -> Option<DeviceUsers> {
-    let found = device.metadata().ok()?;
-    let allows = |bits| found.mode() & bits == bits;
+    let metadata = device.metadata().ok()?;
+    let allows = |bits| metadata.mode() & bits == bits;
     Some(if allows(0o006) {
         DeviceUsers::All
     } else if allows(0o060) {
-        DeviceUsers::Group(Gid::from_raw(found.gid()))
+        DeviceUsers::Group(Gid::from_raw(metadata.gid()))
     } else {
         DeviceUsers::Owner
     })
 }
 
-/// Groups that may use devices which not everybody may.
+/// Groups that may use devices which are not open to all users.
 fn groups_of(devices: &[PathBuf]) -> Vec<Gid> {
     let group = |device: &PathBuf| match users_of(device)? {
         DeviceUsers::Group(group) => Some(group),
@@ -176,7 +176,7 @@ fn groups_of(devices: &[PathBuf]) -> Vec<Gid> {
     devices.iter().filter_map(group).collect()
 }
 
-/// The user that a process of root's becomes.
+/// The user that a process of root's switches to.
 struct Substitute {
     id: u32,
     groups: Vec<Gid>,
@@ -184,29 +184,29 @@ struct Substitute {
 
 impl Substitute {
     fn with(groups: Vec<Gid>) -> Self {
-        let number = getpid().as_raw_pid().unsigned_abs();
+        let pid = getpid().as_raw_pid().unsigned_abs();
         Self {
-            id: USERS.start() + number % (USERS.end() - USERS.start()),
+            id: USERS.start() + pid % (USERS.end() - USERS.start()),
             groups,
         }
     }
 
-    fn become_it(&self) -> io::Result<()> {
+    fn switch_user(&self) -> io::Result<()> {
         let (user, group) = (Uid::from_raw(self.id), Gid::from_raw(self.id));
         set_thread_groups(&self.groups)?;
         set_thread_res_gid(group, group, group)?;
-        // Caches and run directories of root's are closed to others: it reads there all the same what Landlock leaves open.
-        let reads = CapabilitySet::DAC_READ_SEARCH;
-        // Without this the change of user takes all capabilities, and access(2) knows of none.
+        // Caches and run directories of root are closed to others, but the process must read what Landlock allows there.
+        let read_search = CapabilitySet::DAC_READ_SEARCH;
+        // Otherwise the change of user clears all capabilities.
         set_capabilities_secure_bits(CapabilitiesSecureBits::NO_SETUID_FIXUP)?;
         set_thread_res_uid(user, user, user)?;
-        let alone = CapabilitySets {
-            effective: reads,
-            permitted: reads,
-            inheritable: reads,
+        let capabilities = CapabilitySets {
+            effective: read_search,
+            permitted: read_search,
+            inheritable: read_search,
         };
-        set_capabilities(None, alone)?;
-        Ok(configure_capability_in_ambient_set(reads, true)?)
+        set_capabilities(None, capabilities)?;
+        Ok(configure_capability_in_ambient_set(read_search, true)?)
     }
 }
 
@@ -219,7 +219,7 @@ mod tests {
 
     use super::*;
 
-    /// What a shell script writes that may read programs and one file.
+    /// A shell script that may read programs and one file.
     fn confined(script: &str, readable: &Path) -> Command {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", script, "sh"]).arg(readable);
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_confined_process_opens_what_is_named_and_nothing_else() {
+    fn a_confined_process_opens_only_named_files() {
         assert_eq!(landlock_obstacle(), None, "these tests need Landlock");
         let dir = tempfile::tempdir().unwrap();
         let [named, secret] = ["named", "secret"].map(|name| dir.path().join(name));
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_of_roots_becomes_a_user_without_files() {
+    fn a_process_of_root_switches_to_a_user_without_files() {
         let output = confined("id -u; id -G", Path::new("/usr"))
             .output()
             .unwrap();

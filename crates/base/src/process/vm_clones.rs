@@ -1,8 +1,8 @@
-//! Processes that share the memory and the files of whoever starts them (`CLONE_VM`, as after vfork(2)), so that very many
-//! of them fit: what the kernel keeps for a process is all that each costs, beside a page of stack.
+//! Processes that share their starter's memory and files (`CLONE_VM`, as after vfork(2)), so that very many of them fit: each
+//! costs only the kernel's bookkeeping and a small stack.
 //!
-//! Each answers with its PID when it begins, waits to be released, and answers once more. They end with the thread that
-//! started them.
+//! Each process writes its PID when it starts, waits to be released, and writes its PID again. They end with the thread
+//! that started them.
 
 use std::ffi::{c_int, c_void};
 use std::io::{self, Read as _};
@@ -12,10 +12,10 @@ use std::pin::Pin;
 use rustix::io::{Errno, read, write};
 use rustix::process::{Pid, Signal, WaitOptions, getpid, set_parent_process_death_signal, waitpid};
 
-/// Room for the few calls that a process makes.
+/// Stack for the few system calls of a process.
 const STACK_BYTES: usize = 8 << 10;
 
-/// Processes that wait, up to a number that was given at first.
+/// Waiting processes, up to a fixed number.
 #[derive(Debug)]
 pub struct VmClones {
     pids: Vec<Pid>,
@@ -25,7 +25,7 @@ pub struct VmClones {
     release: Option<io::PipeWriter>,
 }
 
-/// What all of them write to, and what they wait for.
+/// The pipes that all processes write to and wait on.
 #[derive(Debug)]
 struct Pipes {
     answer: io::PipeWriter,
@@ -33,16 +33,16 @@ struct Pipes {
 }
 
 impl VmClones {
-    /// Room for so many of them; none runs yet.
+    /// Reserves memory for at most `most` processes; none runs yet.
     ///
     /// # Errors
-    /// There are no descriptors left.
+    /// No descriptors are left.
     pub fn with_room_for(most: usize) -> io::Result<Self> {
         let (answers, answer) = io::pipe()?;
         let (released, release) = io::pipe()?;
         Ok(Self {
             pids: Vec::with_capacity(most),
-            // Zeros that nobody has written take no memory.
+            // Zero pages take no memory until they are written.
             stacks: vec![0; most * STACK_BYTES],
             pipes: Box::pin(Pipes { answer, released }),
             answers: Some(answers),
@@ -50,15 +50,15 @@ impl VmClones {
         })
     }
 
-    /// How many there are.
+    /// Number of started processes.
     pub fn count(&self) -> usize {
         self.pids.len()
     }
 
-    /// Starts one more and waits for its answer; its PID.
+    /// Starts another process, waits for its answer, and returns its PID.
     ///
     /// # Errors
-    /// The kernel refuses another process, or there is no room for one.
+    /// The kernel refuses another process, or the limit is reached.
     pub fn start(&mut self) -> io::Result<u32> {
         let end = (self.pids.len() + 1) * STACK_BYTES;
         let Some(stack) = self.stacks.get_mut(end - STACK_BYTES..end) else {
@@ -74,7 +74,7 @@ impl VmClones {
         Ok(answer.unsigned_abs())
     }
 
-    /// Releases all of them; how many answered once more.
+    /// Releases all processes, and returns how many answered again.
     ///
     /// # Errors
     /// An answer cannot be read.
@@ -86,23 +86,23 @@ impl VmClones {
         }
         answered.sort_unstable();
         answered.dedup();
-        let is_one = |pid: &&Pid| answered.binary_search(&pid.as_raw_pid()).is_ok();
-        Ok(self.pids.iter().filter(is_one).count())
+        let has_answered = |pid: &&Pid| answered.binary_search(&pid.as_raw_pid()).is_ok();
+        Ok(self.pids.iter().filter(has_answered).count())
     }
 
     fn next_answer(&mut self) -> io::Result<i32> {
         let mut bytes = [0; 4];
-        let answers = self.answers.as_mut().expect("it is dropped with the whole");
+        let answers = self.answers.as_mut().expect("it exists until the drop");
         answers.read_exact(&mut bytes)?;
         Ok(i32::from_ne_bytes(bytes))
     }
 }
 
 impl Drop for VmClones {
-    /// They use stacks and pipes until they have ended.
+    /// Waits for the processes, because they use the stacks and pipes until they have ended.
     fn drop(&mut self) {
         self.release = None;
-        // Those whose answers nobody has read would wait for room in a pipe that is full.
+        // Otherwise processes with unread answers would block on a full pipe.
         self.answers = None;
         for pid in &self.pids {
             while matches!(waitpid(Some(*pid), WaitOptions::empty()), Err(Errno::INTR)) {}
@@ -120,35 +120,35 @@ fn spawn(stack: &mut [u8], pipes: &Pin<Box<Pipes>>) -> io::Result<Pid> {
     let top = top.wrapping_sub(top as usize % 16);
     let flags = libc::CLONE_VM | libc::CLONE_FILES | libc::CLONE_FS | libc::SIGCHLD;
     let pipes: *const Pipes = &raw const **pipes;
-    // SAFETY: `live` makes system calls alone, which rustix makes without the C library, so that the errno of the thread
-    // whose memory it shares stays as it is.
+    // SAFETY: `live` only makes system calls, by rustix without the C library, so that the errno of the thread
+    // whose memory it shares is unchanged.
     let pid = unsafe { libc::clone(live, top.cast(), flags, pipes.cast_mut().cast()) };
-    // -1 is an error, and 0 would be the process itself, which never comes here.
+    // -1 is an error, and 0 would be the new process, which never returns here.
     if pid <= 0 {
         return Err(io::Error::last_os_error());
     }
     Pid::from_raw(pid).ok_or_else(|| io::Error::other("a process without a PID"))
 }
 
-/// A process's whole life.
+/// Runs a process from start to end.
 #[expect(unsafe_code, reason = "clone(2) hands the argument over as a pointer")]
 extern "C" fn live(pipes: *mut c_void) -> c_int {
-    // SAFETY: they are there until this process was waited for.
+    // SAFETY: they exist until this process has been waited for.
     let pipes = unsafe { &*pipes.cast::<Pipes>() };
     let _ = set_parent_process_death_signal(Some(Signal::KILL));
     if answer(pipes.answer.as_fd()).is_err() {
         return 1;
     }
-    // Nobody ever writes: it ends when the other end is closed.
+    // No data arrives; the read returns when the other end is closed.
     while matches!(read(&pipes.released, &mut [0; 1]), Err(Errno::INTR)) {}
     c_int::from(answer(pipes.answer.as_fd()).is_err())
 }
 
-/// Four bytes, which pipes keep together.
+/// Writes the PID as four bytes, which a pipe writes atomically.
 fn answer(to: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    let own = getpid().as_raw_pid().to_ne_bytes();
+    let pid = getpid().as_raw_pid().to_ne_bytes();
     loop {
-        match write(to, &own) {
+        match write(to, &pid) {
             Err(Errno::INTR) => {}
             other => return other.map(drop),
         }
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_pid_of_its_own_and_answers_twice() {
+    fn each_process_has_a_pid_and_answers_twice() {
         let mut clones = VmClones::with_room_for(100).unwrap();
         let pids: BTreeSet<u32> = (0..100).map(|_| clones.start().unwrap()).collect();
         assert_eq!((pids.len(), clones.count()), (100, 100));
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn they_end_with_whoever_holds_them() {
+    fn processes_end_when_dropped() {
         let mut clones = VmClones::with_room_for(1).unwrap();
         let pid = clones.start().unwrap();
         drop(clones);

@@ -1,52 +1,52 @@
-//! Peers that have connected and have not proved yet that they know the secret.
+//! Connected peers that have not yet proved that they know the secret.
 //!
-//! Anybody on the network can connect. So many wait at a time, none of them is waited for, and each has one deadline for all that it has
-//! to say, however it spreads its bytes. Where too many wait, the address that has most of them loses the one that came first: a host with
-//! many connections displaces its own.
+//! Anyone on the network can connect, so the number of waiting peers is limited, reads never block, and each peer has one deadline for
+//! its whole line. If too many wait, the address with the most connections loses its oldest one, so a host with many connections
+//! displaces only its own.
 
 use std::io::{ErrorKind, Read};
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// Most peers that wait at a time.
+/// Most peers that wait at the same time.
 pub const MOST_PEERS: usize = 32;
 
-/// A peer has so long for its line, from its connection on.
+/// Time that a peer has for its line, from its connection on.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Those who wait; `S` is a stream that never blocks.
+/// The waiting peers; `S` is a non-blocking stream.
 #[derive(Debug)]
 pub struct Lobby<S> {
     peers: Vec<Peer<S>>,
-    /// Longest line, in bytes, its end included.
+    /// Longest line, in bytes, including its end.
     most_bytes: usize,
 }
 
-/// A peer that waits, or has said its line.
+/// A peer that waits, or has sent its line.
 #[derive(Debug)]
 pub struct Peer<S> {
     /// Its connection.
     pub stream: S,
-    /// Where it is.
+    /// Its address.
     pub from: SocketAddr,
-    /// The number that it was greeted with.
+    /// The nonce of its greeting.
     pub nonce: String,
-    /// What it has said, without the line's end.
+    /// What it has sent, without the line's end.
     pub line: Vec<u8>,
-    until: Duration,
+    deadline: Duration,
 }
 
-/// What came of a peer.
+/// Result for a peer.
 #[derive(Debug)]
 pub enum Heard<S> {
-    /// It has said its line, and no byte more: nobody may before it was answered.
+    /// It has sent its line and nothing more; more is not allowed before the answer.
     Line(Peer<S>),
-    /// It is let go, and why.
+    /// It is dropped, for this reason.
     LetGo(Peer<S>, &'static str),
 }
 
 impl<S: Read> Lobby<S> {
-    /// Nobody waits. Longer lines than `most_bytes` are not read.
+    /// An empty lobby. Longer lines than `most_bytes` are not read.
     pub fn new(most_bytes: usize) -> Self {
         Self {
             peers: Vec::new(),
@@ -54,7 +54,7 @@ impl<S: Read> Lobby<S> {
         }
     }
 
-    /// Has a peer wait that was greeted with `nonce`. Returns the one that is let go for it.
+    /// Adds a peer that was greeted with `nonce`. Returns a peer that is dropped for it, if any.
     pub fn enter(
         &mut self,
         stream: S,
@@ -62,36 +62,36 @@ impl<S: Read> Lobby<S> {
         nonce: String,
         now: Duration,
     ) -> Option<Heard<S>> {
-        let let_go = (self.peers.len() == MOST_PEERS).then(|| {
+        let dropped = (self.peers.len() == MOST_PEERS).then(|| {
             let most = self.peers.iter().map(|peer| self.count(peer.from)).max();
             let mut peers = self.peers.iter();
-            let first = peers.position(|peer| Some(self.count(peer.from)) == most);
-            let first = self.peers.remove(first.expect("one has the most"));
-            Heard::LetGo(first, "too many wait")
+            let oldest = peers.position(|peer| Some(self.count(peer.from)) == most);
+            let oldest = self.peers.remove(oldest.expect("one has the most"));
+            Heard::LetGo(oldest, "too many wait")
         });
         self.peers.push(Peer {
             stream,
             from,
             nonce,
             line: Vec::new(),
-            until: now + LIMIT,
+            deadline: now + LIMIT,
         });
-        let_go
+        dropped
     }
 
-    /// Reads what has come, and returns whoever has said its line or is let go.
+    /// Reads available data, and returns the peers that have sent their line or are dropped.
     pub fn look(&mut self, now: Duration) -> Vec<Heard<S>> {
-        let (mut waiting, mut heard) = (Vec::new(), Vec::new());
+        let (mut waiting, mut results) = (Vec::new(), Vec::new());
         for mut peer in self.peers.drain(..) {
             match peer.read(self.most_bytes) {
-                Ok(true) => heard.push(Heard::Line(peer)),
-                Ok(false) if now < peer.until => waiting.push(peer),
-                Ok(false) => heard.push(Heard::LetGo(peer, "no proof in time")),
-                Err(why) => heard.push(Heard::LetGo(peer, why)),
+                Ok(true) => results.push(Heard::Line(peer)),
+                Ok(false) if now < peer.deadline => waiting.push(peer),
+                Ok(false) => results.push(Heard::LetGo(peer, "no proof in time")),
+                Err(why) => results.push(Heard::LetGo(peer, why)),
             }
         }
         self.peers = waiting;
-        heard
+        results
     }
 
     fn count(&self, from: SocketAddr) -> usize {
@@ -101,13 +101,13 @@ impl<S: Read> Lobby<S> {
 }
 
 impl<S: Read> Peer<S> {
-    /// Takes what has come; whether the line is whole.
+    /// Reads available data; returns whether the line is complete.
     fn read(&mut self, most_bytes: usize) -> Result<bool, &'static str> {
-        let mut piece = [0; 512];
+        let mut buffer = [0; 512];
         while self.line.len() <= most_bytes {
-            match self.stream.read(&mut piece) {
+            match self.stream.read(&mut buffer) {
                 Ok(0) => return Err("gone"),
-                Ok(length) => self.line.extend_from_slice(&piece[..length]),
+                Ok(length) => self.line.extend_from_slice(&buffer[..length]),
                 Err(why) if why.kind() == ErrorKind::WouldBlock => return Ok(false),
                 Err(why) if why.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err("gone"),
@@ -131,7 +131,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there to read at each look; nothing means that it is silent.
+    /// The data to read at each look; an empty entry means none.
     struct Scripted(VecDeque<&'static [u8]>);
 
     impl Read for Scripted {
@@ -151,8 +151,8 @@ mod tests {
         SocketAddr::from(([10, 0, 0, last], 40_000))
     }
 
-    fn told(heard: &[Heard<Scripted>]) -> Vec<String> {
-        let told = heard.iter().map(|heard| match heard {
+    fn described(heard: &[Heard<Scripted>]) -> Vec<String> {
+        let lines = heard.iter().map(|heard| match heard {
             Heard::Line(peer) => format!(
                 "{}: {}",
                 peer.from.ip(),
@@ -160,7 +160,7 @@ mod tests {
             ),
             Heard::LetGo(peer, why) => format!("{}: let go: {why}", peer.from.ip()),
         });
-        told.collect()
+        lines.collect()
     }
 
     fn enter(
@@ -172,18 +172,18 @@ mod tests {
         let stream = Scripted(script.iter().copied().collect());
         let now = Duration::from_secs(now_s);
         let heard = lobby.enter(stream, from, String::new(), now);
-        told(&heard.into_iter().collect::<Vec<_>>())
+        described(&heard.into_iter().collect::<Vec<_>>())
     }
 
     fn look(lobby: &mut Lobby<Scripted>, now_s: u64) -> Vec<String> {
-        told(&lobby.look(Duration::from_secs(now_s)))
+        described(&lobby.look(Duration::from_secs(now_s)))
     }
 
     #[test]
-    fn who_is_silent_or_slow_holds_nobody_and_has_one_deadline() {
+    fn a_silent_or_slow_peer_delays_no_other_and_has_one_deadline() {
         let mut lobby = Lobby::new(64);
         enter(&mut lobby, at(1), &[], 0);
-        // A byte at each look, each of them in time by itself.
+        // Sends a byte at each look, always within the limit of a single one.
         enter(
             &mut lobby,
             at(2),
@@ -202,21 +202,21 @@ mod tests {
     }
 
     #[test]
-    fn who_says_too_much_is_let_go() {
+    fn a_peer_that_sends_too_much_is_dropped() {
         let mut lobby = Lobby::new(8);
         enter(&mut lobby, at(1), &[b"a line without an end"], 0);
         enter(&mut lobby, at(2), &[b"proof\nmore"], 0);
         enter(&mut lobby, at(3), &[b"end"], 0);
-        let told = [
+        let dropped = [
             "10.0.0.1: let go: line too long",
             "10.0.0.2: let go: it says more than its proof",
             "10.0.0.3: let go: gone",
         ];
-        assert_eq!(look(&mut lobby, 1), told);
+        assert_eq!(look(&mut lobby, 1), dropped);
     }
 
     #[test]
-    fn a_flood_of_one_address_displaces_its_own() {
+    fn a_flood_from_one_address_displaces_only_its_own() {
         let mut lobby = Lobby::new(64);
         enter(&mut lobby, at(9), &[b"", b"proof\n"], 0);
         let mut displaced = Vec::new();
@@ -227,7 +227,7 @@ mod tests {
         assert!(
             displaced
                 .iter()
-                .all(|one| one == "10.0.0.1: let go: too many wait")
+                .all(|line| line == "10.0.0.1: let go: too many wait")
         );
         assert_eq!(look(&mut lobby, 2), [""; 0]);
         assert_eq!(look(&mut lobby, 3), ["10.0.0.9: proof"]);

@@ -1,4 +1,4 @@
-//! Readers of what others have written, each in a process whose memory and CPU time are limited: a busy machine makes no difference.
+//! Runs readers of untrusted input in processes with limited memory and CPU time, so that a busy machine makes no difference.
 
 use std::any::type_name_of_val;
 use std::cell::Cell;
@@ -9,34 +9,34 @@ use std::process::{Command, Output};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// What a reader may take beyond what its process had at the start, in bytes.
+/// Memory that a reader may use beyond what its process had at the start, in bytes.
 const MEMORY_BYTES: u64 = 300 << 20;
 
 /// CPU time of a reader, in seconds.
 const CPU_S: u64 = 2;
 
-/// What a program of ours has at its start: its code, stacks and arenas, in bytes.
+/// Memory of one of bakeoff's programs at its start, for code, stacks and arenas, in bytes.
 const START_BYTES: u64 = 96 << 20;
 
 /// Names the test whose reader runs in this process.
 const CHILD: &str = "BAKEOFF_READS_WITHIN_LIMITS";
 
-/// Begins the line that tells what came of it.
+/// Marks the line with the reader's result.
 const MARK: &str = "READER: ";
 
 thread_local! {
-    /// Whether this thread's test has asked.
+    /// Whether this thread's test has called `refusal`.
     static ASKED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Why a reader refuses what it is given. `read` runs in a process of its own, in which the calling test is run anew up to here: so a test
-/// asks once.
+/// The error with which a reader refuses its input. `read` runs in a separate process, which runs the calling test again up to this
+/// call. So a test may call it only once.
 ///
 /// # Panics
-/// The reader takes it, needs more memory or time than it may, or ends its process; or the test has asked before.
+/// The reader accepts the input, exceeds a limit, or ends its process; or the test calls this twice.
 pub fn refusal<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> String {
-    assert!(!ASKED.replace(true), "a test asks once");
-    // A closure's name is that of its test, behind its crate.
+    assert!(!ASKED.replace(true), "a test may call this only once");
+    // A closure's name contains the name of its test, after the crate.
     let name = type_name_of_val(&read);
     let test = name.split_once("::").map_or(name, |(_, test)| test);
     let test = test.trim_end_matches("::{{closure}}");
@@ -46,7 +46,7 @@ pub fn refusal<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> String {
             Ok(_) => println!("\n{MARK}nothing is refused"),
             Err(why) => println!("\n{MARK}{why:#}"),
         }
-        // What the test has made is cleared away.
+        // Unwinding lets the test clean up.
         resume_unwind(Box::new("the reader has ended"));
     }
     let program = env::current_exe().expect("a test knows its program");
@@ -56,15 +56,15 @@ pub fn refusal<T, E: Display>(read: impl FnOnce() -> Result<T, E>) -> String {
         .env(CHILD, test);
     let output = child.output().expect("a test can be run anew");
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = printed.lines().find_map(|line| line.strip_prefix(MARK));
-    let Some(told) = told else {
+    let result = printed.lines().find_map(|line| line.strip_prefix(MARK));
+    let Some(result) = result else {
         let error = String::from_utf8_lossy(&output.stderr);
         panic!(
             "the reader ended without a word: {} {printed} {error}",
             output.status
         );
     };
-    told.into()
+    result.into()
 }
 
 fn limit() {
@@ -88,7 +88,7 @@ fn set(what: Resource, most: u64) {
     setrlimit(what, limit).expect("a process may limit itself");
 }
 
-/// The most memory that a process has had, in bytes; `None` when it has ended. `self` is this one.
+/// Peak memory of a process, in bytes; `None` if it has ended. `self` is this process.
 pub fn peak_bytes(process: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
@@ -98,10 +98,10 @@ pub fn peak_bytes(process: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// What a program of ours says, run within these limits.
+/// Runs one of bakeoff's programs within these limits, and returns its output.
 ///
 /// # Panics
-/// No shell can be started.
+/// The shell cannot be started.
 pub fn run(program: &Command) -> Output {
     let kib = (START_BYTES + MEMORY_BYTES) >> 10;
     let mut shell = Command::new("sh");

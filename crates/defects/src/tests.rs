@@ -10,7 +10,7 @@ mod table;
 use crate::defect_set::Defect;
 use crate::reader::Reader;
 
-/// What a log tells, read whole.
+/// The defects of a complete log.
 fn read(log: &str) -> Vec<Defect> {
     let mut reader = Reader::new();
     reader.feed(log.as_bytes());
@@ -18,8 +18,8 @@ fn read(log: &str) -> Vec<Defect> {
     reader.defects()
 }
 
-/// Kind, top and count of all that a log tells.
-fn told(log: &str) -> Vec<(&'static str, String, u64)> {
+/// Kind, top and count of all defects of a log.
+fn reported(log: &str) -> Vec<(&'static str, String, u64)> {
     let defects = read(log).into_iter();
     defects
         .map(|defect| (defect.kind.name(), defect.top, defect.count))

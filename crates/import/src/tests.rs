@@ -1,5 +1,5 @@
-//! What files of other tools are read as. Each section is a kind of fault that users of other tools
-//! reported; where a report is public its number stands beside it.
+//! Tests of reading other tools' files. Each section covers a kind of fault that users of such tools
+//! reported; the number of a public report is noted.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -17,7 +17,7 @@ mod names;
 
 type Files<'f> = &'f [(&'f str, &'f str)];
 
-/// Reads files below a directory of their own, by the paths given.
+/// Reads files from a temporary directory, by the given paths.
 fn judge(files: Files<'_>, paths: &[&str], options: &ImportOptions) -> Result<Figures, String> {
     let dir = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -49,15 +49,15 @@ fn read_all(files: Files<'_>, paths: &[&str]) -> Figures {
     judge(files, paths, &ImportOptions::default()).unwrap()
 }
 
-/// The comparisons, one a line: metric, unit, direction, arm, figures of baseline and arm.
-fn told(figures: &Figures) -> String {
+/// The comparisons, one per line: metric, unit, direction, arm, figures of baseline and arm.
+fn rendered(figures: &Figures) -> String {
     let mut lines = String::new();
-    for one in &figures.comparisons {
-        let way = match one.direction {
+    for comparison in &figures.comparisons {
+        let sign = match comparison.direction {
             Direction::Higher => "+",
             Direction::Lower => "-",
         };
-        let (name, baseline, arm) = match &one.layout {
+        let (name, baseline, arm) = match &comparison.layout {
             Layout::Blocks { pairs, .. } => {
                 let baseline = pairs.iter().map(|pair| pair.baseline).collect();
                 (
@@ -69,12 +69,13 @@ fn told(figures: &Figures) -> String {
             Layout::Unpaired { baseline, arm } => ("runs", baseline.clone(), arm.clone()),
             Layout::OneRun { baseline, arm } => ("samples", baseline.clone(), arm.clone()),
         };
-        let (metric, unit, against): (_, _, &String) = (&one.metric, &one.unit, &one.arm);
+        let (metric, unit, against): (_, _, &String) =
+            (&comparison.metric, &comparison.unit, &comparison.arm);
         let values = |values: Vec<f64>| format!("{values:?}");
         let (baseline, arm) = (values(baseline), values(arm));
         writeln!(
             lines,
-            "{metric} [{unit}] {way} {against}: {name} {baseline} {arm}"
+            "{metric} [{unit}] {sign} {against}: {name} {baseline} {arm}"
         )
         .unwrap();
     }
@@ -83,21 +84,25 @@ fn told(figures: &Figures) -> String {
 
 #[track_caller]
 fn check(files: Files<'_>, paths: &[&str], want: &expect_test::Expect) {
-    want.assert_eq(&told(&read_all(files, paths)));
+    want.assert_eq(&rendered(&read_all(files, paths)));
 }
 
-/// Whether a remark holds all these words.
+/// Checks that a remark contains all these words.
 #[track_caller]
 fn remarks(figures: &Figures, words: &[&str]) {
     let has = |remark: &&String| words.iter().all(|word| remark.contains(word));
-    let found = figures.remarks.iter().find(has);
-    assert!(found.is_some(), "{words:?} in {:#?}", figures.remarks);
+    let matching = figures.remarks.iter().find(has);
+    assert!(matching.is_some(), "{words:?} in {:#?}", figures.remarks);
 }
 
 #[track_caller]
 fn refuse(files: Files<'_>, paths: &[&str], words: &[&str]) {
     match judge(files, paths, &ImportOptions::default()) {
-        Ok(figures) => panic!("not refused: {}\n{:#?}", told(&figures), figures.remarks),
+        Ok(figures) => panic!(
+            "not refused: {}\n{:#?}",
+            rendered(&figures),
+            figures.remarks
+        ),
         Err(why) => {
             for word in words {
                 assert!(why.contains(word), "{word:?} in {why}");

@@ -1,4 +1,4 @@
-//! Two arms.
+//! Comparison of two arms.
 
 use super::read;
 use crate::compare::{Side, new_in};
@@ -18,7 +18,7 @@ fn defect(kind: Kind, severity: Severity, top: &str, count: u64) -> Defect {
 }
 
 #[test]
-fn new_ones_come_first_and_the_gravest_of_them() {
+fn new_defects_come_first_by_falling_severity() {
     let arm = [
         defect(Kind::BlockIo, Severity::Suspicious, "vda", 3),
         defect(Kind::HungTask, Severity::Defect, "mnt_want_write", 1),
@@ -31,12 +31,20 @@ fn new_ones_come_first_and_the_gravest_of_them() {
         defect(Kind::SynFlood, Severity::Notice, "", 4),
     ];
     let compared = new_in(&arm, &baseline);
-    let told: Vec<_> = compared
+    let rows: Vec<_> = compared
         .iter()
-        .map(|c| (c.side(), c.kind, c.top.as_str(), c.in_arm, c.in_baseline))
+        .map(|defect| {
+            (
+                defect.side(),
+                defect.kind,
+                defect.top.as_str(),
+                defect.in_arm,
+                defect.in_baseline,
+            )
+        })
         .collect();
     assert_eq!(
-        told,
+        rows,
         [
             (Side::OnlyArm, Kind::HungTask, "mnt_want_write", 1, 0),
             (Side::OnlyArm, Kind::BlockIo, "vda", 3, 0),
@@ -44,21 +52,25 @@ fn new_ones_come_first_and_the_gravest_of_them() {
             (Side::OnlyBaseline, Kind::SynFlood, "", 0, 4),
         ]
     );
-    assert!(compared.iter().all(|c| c.is_certain));
+    assert!(compared.iter().all(|defect| defect.is_certain));
 }
 
 #[test]
 fn an_arm_against_itself_has_nothing_new() {
     let log =
         "BUG: KASAN: slab-use-after-free in tcp_ack+0x12/0x340\nVFS: file-max limit 7 reached\n";
-    let (one, two) = (read(log), read(log));
-    assert_eq!(one.len(), 2);
-    assert!(new_in(&one, &two).iter().all(|c| c.side() == Side::Both));
+    let (first, second) = (read(log), read(log));
+    assert_eq!(first.len(), 2);
+    assert!(
+        new_in(&first, &second)
+            .iter()
+            .all(|defect| defect.side() == Side::Both)
+    );
     assert_eq!(new_in(&[], &[]), []);
 }
 
 #[test]
-fn what_may_be_among_the_unnamed_is_not_certain() {
+fn a_defect_that_may_be_among_the_unnamed_is_not_certain() {
     let arm = [
         defect(Kind::UserFault, Severity::Defect, "nginx", 1),
         defect(Kind::Oops, Severity::Defect, "f", 1),
@@ -66,7 +78,7 @@ fn what_may_be_among_the_unnamed_is_not_certain() {
     let baseline = [defect(Kind::UserFault, Severity::Defect, OTHERS, 9)];
     let certain: Vec<_> = new_in(&arm, &baseline)
         .into_iter()
-        .map(|c| (c.top, c.is_certain))
+        .map(|defect| (defect.top, defect.is_certain))
         .collect();
     assert_eq!(
         certain,

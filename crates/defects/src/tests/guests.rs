@@ -1,20 +1,20 @@
-//! What emulated guests printed when they were made to fail: parts of their consoles, as they came.
+//! Output of emulated guests that were made to fail: parts of their consoles, unchanged.
 //!
-//! Each guest's first process wrote to a bad address twice and executed an invalid instruction, opened too many files,
-//! poisoned a page, had all stacks shown, ate all memory, ran with real-time priority for 2.5 s, then for 14 s with the
-//! limit of that off and stalls told after 3 s, and made the kernel panic.
+//! Each guest's first process wrote to a bad address twice, executed an invalid instruction, opened too many files, poisoned
+//! a page, triggered a dump of all stacks, exhausted memory, and ran with real-time priority for 2.5 s. Then it ran for 14 s
+//! without the real-time limit and with stalls reported after 3 s, and made the kernel panic.
 
-use super::told;
+use super::reported;
 
 fn check(log: &str, want: &[(&str, &str, u64)]) {
-    let found = told(log);
-    let found: Vec<_> = found
+    let defects = reported(log);
+    let defects: Vec<_> = defects
         .iter()
         .map(|(kind, top, count)| (*kind, top.as_str(), *count))
         .collect();
-    assert_eq!(found, want);
-    // Lines end otherwise on a serial line.
-    assert_eq!(told(&log.replace('\n', "\r\r\n")).len(), want.len());
+    assert_eq!(defects, want);
+    // Serial consoles use other line ends.
+    assert_eq!(reported(&log.replace('\n', "\r\r\n")).len(), want.len());
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn kernel_6_1() {
     );
 }
 
-/// Fair tasks have a share of their own since 6.12: no stall. Who is killed for memory may still fail to get some.
+/// Since 6.12 fair tasks have a guaranteed share: no stall. A process that the OOM killer ends may still fail to allocate.
 #[test]
 fn kernel_7_2() {
     check(
@@ -68,7 +68,7 @@ fn kernel_7_2() {
 
 /// Two processes wrote to a frozen file system; then the emulator raised an NMI and a machine check.
 #[test]
-fn a_frozen_file_system_and_hardware_that_complains() {
+fn a_frozen_file_system_and_hardware_errors() {
     let logs = [
         include_str!("guest/6.1-freeze.log"),
         include_str!("guest/7.2-freeze.log"),
@@ -95,9 +95,9 @@ fn modules_that_fault_or_never_return() {
         ("oops", "dummy_init_module", 1),
     ];
     check(include_str!("guest/7.2-modules.log"), &faults);
-    let [one, two] = faults;
+    let [first, second] = faults;
     check(
         include_str!("guest/6.1-modules.log"),
-        &[one, two, ("soft-lockup", "loop_init", 3)],
+        &[first, second, ("soft-lockup", "loop_init", 3)],
     );
 }

@@ -1,6 +1,6 @@
-//! Reports of several lines: each is one defect, with the frame that matters.
+//! Reports of several lines: each is one defect, with the relevant frame as top.
 
-use super::{read, told};
+use super::{read, reported};
 
 const OOPS: &str = "\
 BUG: kernel NULL pointer dereference, address: 0000000000000018
@@ -31,13 +31,13 @@ RIP: 0010:tcp_sendmsg_locked+0x2a1/0xc40
 note: nginx[812] exited with preempt_count 1
 ";
 
-fn of(kind: &'static str, top: &str, count: u64) -> (&'static str, String, u64) {
+fn entry(kind: &'static str, top: &str, count: u64) -> (&'static str, String, u64) {
     (kind, top.to_string(), count)
 }
 
 #[test]
 fn a_warning_within_an_oops_is_not_a_second_defect() {
-    assert_eq!(told(OOPS), [of("oops", "tcp_sendmsg_locked", 1)]);
+    assert_eq!(reported(OOPS), [entry("oops", "tcp_sendmsg_locked", 1)]);
     let lines = read(OOPS).remove(0).lines;
     assert_eq!(lines.first().unwrap(), OOPS.lines().next().unwrap());
     assert_eq!(
@@ -47,36 +47,36 @@ fn a_warning_within_an_oops_is_not_a_second_defect() {
 }
 
 #[test]
-fn addresses_and_processes_do_not_make_two() {
+fn addresses_and_processes_do_not_distinguish_defects() {
     let other = OOPS
         .replace("812", "977")
         .replace("0018", "0420")
         .replace("CPU: 1", "CPU: 0")
         .replace("nginx", "php");
     assert_eq!(
-        told(&format!("{OOPS}{other}")),
-        [of("oops", "tcp_sendmsg_locked", 2)]
+        reported(&format!("{OOPS}{other}")),
+        [entry("oops", "tcp_sendmsg_locked", 2)]
     );
     let elsewhere = OOPS.replace("tcp_sendmsg_locked", "udp_sendmsg");
     assert_eq!(
-        told(&format!("{OOPS}{elsewhere}")),
+        reported(&format!("{OOPS}{elsewhere}")),
         [
-            of("oops", "tcp_sendmsg_locked", 1),
-            of("oops", "udp_sendmsg", 1)
+            entry("oops", "tcp_sendmsg_locked", 1),
+            entry("oops", "udp_sendmsg", 1)
         ]
     );
 }
 
 #[test]
-fn a_panic_after_an_oops_is_told_beside_it() {
+fn a_panic_after_an_oops_is_a_second_defect() {
     let log = format!(
         "{OOPS}Kernel panic - not syncing: Fatal exception\nKernel Offset: disabled\n---[ end Kernel panic - not syncing: Fatal exception ]---\n"
     );
     assert_eq!(
-        told(&log),
+        reported(&log),
         [
-            of("panic", "Fatal exception", 1),
-            of("oops", "tcp_sendmsg_locked", 1)
+            entry("panic", "Fatal exception", 1),
+            entry("oops", "tcp_sendmsg_locked", 1)
         ]
     );
 }
@@ -94,15 +94,15 @@ Call Trace:
  </TASK>
 ---[ end trace 0000000000000000 ]---
 ";
-    // Where the instruction has no name, the caller has one.
+    // The instruction has no name, but the caller has one.
     assert_eq!(
-        told(log),
-        [of("general-protection-fault", "process_one_work", 1)]
+        reported(log),
+        [entry("general-protection-fault", "process_one_work", 1)]
     );
 }
 
 #[test]
-fn the_text_of_a_warning_says_what_it_is() {
+fn the_text_of_a_warning_decides_its_kind() {
     let log = "\
 ------------[ cut here ]------------
 refcount_t: underflow; use-after-free.
@@ -117,12 +117,12 @@ Call Trace:
  </TASK>
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(told(log), [of("refcount", "sk_free", 1)]);
+    assert_eq!(reported(log), [entry("refcount", "sk_free", 1)]);
     let newer = log.replace(
         "WARNING: CPU: 1 PID: 344 at lib/refcount.c:28 refcount_warn_saturate+0xba/0x110",
         "WARNING: lib/refcount.c:28 at refcount_warn_saturate+0xba/0x110, CPU#1: nginx/344",
     );
-    assert_eq!(told(&newer), [of("refcount", "sk_free", 1)]);
+    assert_eq!(reported(&newer), [entry("refcount", "sk_free", 1)]);
     let watchdog = "\
 ------------[ cut here ]------------
 NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out
@@ -130,7 +130,7 @@ WARNING: CPU: 0 PID: 0 at net/sched/sch_generic.c:467 dev_watchdog+0x24f/0x260
 RIP: 0010:dev_watchdog+0x24f/0x260
 ---[ end trace 1234567890abcdef ]---
 ";
-    assert_eq!(told(watchdog), [of("netdev-watchdog", "eth0", 1)]);
+    assert_eq!(reported(watchdog), [entry("netdev-watchdog", "eth0", 1)]);
 }
 
 #[test]
@@ -144,18 +144,24 @@ Call Trace:
  kobject_put+0x7a/0xb0
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(told(log), [of("warning", "device_release", 1)]);
-    // Its WARNING line was lost on the way.
+    assert_eq!(reported(log), [entry("warning", "device_release", 1)]);
+    // Its WARNING line was lost.
     let cut: Vec<_> = log
         .lines()
         .filter(|line| !line.starts_with("WARNING"))
         .collect();
-    assert_eq!(told(&cut.join("\n")), [of("warning", "device_release", 1)]);
-    assert_eq!(told("------------[ cut here ]------------\nhello\n"), []);
+    assert_eq!(
+        reported(&cut.join("\n")),
+        [entry("warning", "device_release", 1)]
+    );
+    assert_eq!(
+        reported("------------[ cut here ]------------\nhello\n"),
+        []
+    );
 }
 
 #[test]
-fn a_warning_in_the_timer_interrupt_is_its_own() {
+fn a_warning_in_the_timer_interrupt_is_a_separate_defect() {
     let log = "\
 WARNING: CPU: 0 PID: 434 at kernel/rcu/tree_plugin.h:761 rcu_sched_clock_irq+0x7cb/0xb60
 CPU: 0 UID: 0 PID: 434 Comm: udevd Not tainted 6.12.43+deb13-amd64
@@ -168,7 +174,7 @@ Call Trace:
  clear_page_erms+0x7/0x10
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(told(log), [of("warning", "rcu_sched_clock_irq", 1)]);
+    assert_eq!(reported(log), [entry("warning", "rcu_sched_clock_irq", 1)]);
 }
 
 #[test]
@@ -186,11 +192,14 @@ Call Trace:
  </TASK>
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(told(log), [of("list-corruption", "netif_napi_del", 1)]);
+    assert_eq!(
+        reported(log),
+        [entry("list-corruption", "netif_napi_del", 1)]
+    );
 }
 
 #[test]
-fn hung_tasks_are_told_by_what_they_wait_in() {
+fn the_top_of_a_hung_task_is_the_function_that_waits() {
     let task = |name: &str| {
         format!(
             "\
@@ -211,11 +220,11 @@ Call Trace:
         )
     };
     let log = format!("{}{}", task("mariadbd:812"), task("rsyslogd:300"));
-    assert_eq!(told(&log), [of("hung-task", "mnt_want_write", 2)]);
+    assert_eq!(reported(&log), [entry("hung-task", "mnt_want_write", 2)]);
 }
 
 #[test]
-fn a_soft_lockup_is_told_by_the_interrupted_instruction() {
+fn the_top_of_a_soft_lockup_is_the_interrupted_function() {
     let log = "\
 watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [nginx:812]
 Modules linked in: virtio_net
@@ -231,8 +240,8 @@ Call Trace:
  </TASK>
 ";
     assert_eq!(
-        told(log),
-        [of("soft-lockup", "inet_csk_reqsk_queue_add", 1)]
+        reported(log),
+        [entry("soft-lockup", "inet_csk_reqsk_queue_add", 1)]
     );
 }
 
@@ -249,11 +258,11 @@ RIP: 0010:fib_table_lookup+0x1d/0x6a0
 rcu: rcu_preempt kthread starved for 5250 jiffies! g1234 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1
 rcu: \tUnless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.
 ";
-    assert_eq!(told(log), [of("rcu-stall", "fib_table_lookup", 1)]);
+    assert_eq!(reported(log), [entry("rcu-stall", "fib_table_lookup", 1)]);
 }
 
 #[test]
-fn who_was_killed_for_memory_counts_not_who_asked_for_it() {
+fn the_top_of_an_oom_kill_is_the_killed_process() {
     let log = "\
 nginx invoked oom-killer: gfp_mask=0x140cca(GFP_HIGHUSER_MOVABLE), order=0, oom_score_adj=0
 CPU: 0 PID: 300 Comm: nginx Not tainted 6.1.0-50-amd64
@@ -268,14 +277,14 @@ active_anon:100 inactive_anon:200000 isolated_anon:0
 oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=mariadbd,pid=812,uid=101
 Out of memory: Killed process 812 (mariadbd) total-vm:2097152kB, anon-rss:1048576kB, file-rss:0kB, shmem-rss:0kB, UID:101 pgtables:2200kB oom_score_adj:0
 ";
-    assert_eq!(told(log), [of("oom-kill", "mariadbd", 1)]);
-    // A console that shows errors only has the last line alone.
+    assert_eq!(reported(log), [entry("oom-kill", "mariadbd", 1)]);
+    // A console that shows only errors has only the last line.
     let last = log.lines().next_back().unwrap();
-    assert_eq!(told(last), [of("oom-kill", "mariadbd", 1)]);
+    assert_eq!(reported(last), [entry("oom-kill", "mariadbd", 1)]);
 }
 
 #[test]
-fn the_lock_validator_names_where_the_lock_was_asked_for() {
+fn the_top_of_a_lockdep_report_is_where_the_lock_was_requested() {
     let log = "
 ======================================================
 WARNING: possible circular locking dependency detected
@@ -308,7 +317,7 @@ Call Trace:
  foo_write+0x3a/0x90
  </TASK>
 ";
-    assert_eq!(told(log), [of("lockdep", "foo_write", 1)]);
+    assert_eq!(reported(log), [entry("lockdep", "foo_write", 1)]);
     let suspicious = "\
 =============================
 WARNING: suspicious RCU usage
@@ -321,11 +330,11 @@ Call Trace:
  lockdep_rcu_suspicious+0x4f/0x1b0
  fib_lookup+0x1a2/0x1c0
 ";
-    assert_eq!(told(suspicious), [of("lockdep", "fib_lookup", 1)]);
+    assert_eq!(reported(suspicious), [entry("lockdep", "fib_lookup", 1)]);
 }
 
 #[test]
-fn a_sanitizer_names_the_access_not_the_allocation() {
+fn the_top_of_a_sanitizer_report_is_the_access_not_the_allocation() {
     let log = "\
 ==================================================================
 BUG: KASAN: slab-use-after-free in tcp_ack+0x12/0x340
@@ -352,11 +361,11 @@ The buggy address belongs to the object at ffff888100000000
 ==================================================================
 Disabling lock debugging due to kernel taint
 ";
-    assert_eq!(told(log), [of("kasan", "tcp_ack", 1)]);
+    assert_eq!(reported(log), [entry("kasan", "tcp_ack", 1)]);
 }
 
 #[test]
-fn an_allocation_that_fails_is_told_by_who_asked() {
+fn the_top_of_a_failed_allocation_is_its_caller() {
     let log = "\
 nginx: page allocation failure: order:4, mode:0x40dc0(GFP_KERNEL|__GFP_COMP|__GFP_ZERO), nodemask=(null)
 CPU: 0 UID: 0 PID: 812 Comm: nginx Not tainted 6.12.107+deb13-amd64
@@ -373,24 +382,27 @@ Call Trace:
  alloc_fdtable+0x4f/0x110
  </TASK>
 ";
-    assert_eq!(told(log), [of("page-allocation", "alloc_fdtable", 1)]);
+    assert_eq!(
+        reported(log),
+        [entry("page-allocation", "alloc_fdtable", 1)]
+    );
 }
 
 #[test]
-fn a_defect_of_one_line_within_a_report_is_its_own() {
+fn a_single_line_defect_within_a_report_is_a_separate_defect() {
     let mut lines: Vec<_> = OOPS.lines().collect();
     lines.insert(12, "EXT4-fs error (device vda): ext4_find_entry:1455: inode #2: comm sh: reading directory lblock 0");
     assert_eq!(
-        told(&lines.join("\n")),
+        reported(&lines.join("\n")),
         [
-            of("oops", "tcp_sendmsg_locked", 1),
-            of("ext4", "ext4_find_entry", 1)
+            entry("oops", "tcp_sendmsg_locked", 1),
+            entry("ext4", "ext4_find_entry", 1)
         ]
     );
 }
 
 #[test]
-fn a_message_of_somebody_else_is_no_text_of_a_warning() {
+fn an_unrelated_message_is_no_text_of_a_warning() {
     let log = "\
 ------------[ cut here ]------------
 TCP: request_sock_TCP: Possible SYN flooding on port 0.0.0.0:80. Sending cookies.
@@ -398,7 +410,10 @@ WARNING: net/ipv4/tcp.c:2650 at tcp_cleanup_rbuf+0x5d/0x70, CPU#3: nginx/1234
 ---[ end trace 0000000000000000 ]---
 ";
     assert_eq!(
-        told(log),
-        [of("warning", "tcp_cleanup_rbuf", 1), of("syn-flood", "", 1)]
+        reported(log),
+        [
+            entry("warning", "tcp_cleanup_rbuf", 1),
+            entry("syn-flood", "", 1)
+        ]
     );
 }

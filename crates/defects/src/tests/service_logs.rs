@@ -1,4 +1,4 @@
-//! Lines of services at error level.
+//! Error lines of services.
 
 use std::time::Duration;
 
@@ -10,12 +10,19 @@ fn check(format: LogFormat, log: &str, want: &[(Kind, Severity, &str, u64)]) {
     let mut reader = ServiceLog::new("s", format);
     reader.feed(log.as_bytes());
     reader.feed(b"\n");
-    let found = reader.defects();
-    let told: Vec<_> = found
+    let defects = reader.defects();
+    let rows: Vec<_> = defects
         .iter()
-        .map(|d| (d.kind, d.severity, d.top.as_str(), d.count))
+        .map(|defect| {
+            (
+                defect.kind,
+                defect.severity,
+                defect.top.as_str(),
+                defect.count,
+            )
+        })
         .collect();
-    assert_eq!(told, want, "{log}");
+    assert_eq!(rows, want, "{log}");
 }
 
 #[test]
@@ -138,14 +145,14 @@ fn a_log_is_read_in_pieces_and_bounded() {
             reader.feed(piece);
         }
     }
-    let found = reader.defects();
-    assert_eq!(found.len(), LIMIT_PER_KIND + 1);
-    assert_eq!(found.iter().map(|defect| defect.count).sum::<u64>(), 1000);
-    assert_eq!(found[0].first.clock, Some(Duration::from_secs(7)));
+    let defects = reader.defects();
+    assert_eq!(defects.len(), LIMIT_PER_KIND + 1);
+    assert_eq!(defects.iter().map(|defect| defect.count).sum::<u64>(), 1000);
+    assert_eq!(defects[0].first.clock, Some(Duration::from_secs(7)));
 }
 
 #[test]
-fn what_is_no_log_of_this_format_tells_nothing() {
+fn a_log_of_another_format_has_no_defects() {
     let formats = [
         LogFormat::Apache,
         LogFormat::Nginx,
@@ -175,7 +182,7 @@ fn what_is_no_log_of_this_format_tells_nothing() {
 }
 
 #[test]
-fn a_worker_that_was_killed_on_purpose_is_no_crash() {
+fn a_worker_killed_on_purpose_is_no_crash() {
     let logs = [
         (
             LogFormat::Apache,
@@ -194,16 +201,18 @@ fn a_worker_that_was_killed_on_purpose_is_no_crash() {
         let mut reader = ServiceLog::new("s", format);
         let crashes = |reader: &ServiceLog| {
             let defects = reader.defects().into_iter();
-            defects.map(|one| (one.top, one.count)).collect::<Vec<_>>()
+            defects
+                .map(|defect| (defect.top, defect.count))
+                .collect::<Vec<_>>()
         };
         reader.ask_end(813);
         reader.feed(line.as_bytes());
-        let told = [("s: SIGKILL".to_string(), 1)];
-        assert_eq!(crashes(&reader), told, "{format:?}");
+        let one_crash = [("s: SIGKILL".to_string(), 1)];
+        assert_eq!(crashes(&reader), one_crash, "{format:?}");
         reader.ask_end(812);
         reader.feed(line.as_bytes());
-        assert_eq!(crashes(&reader), told, "{format:?}");
-        // Another of that number, later, is none that was asked for; nor is another signal.
+        assert_eq!(crashes(&reader), one_crash, "{format:?}");
+        // A later process with the same PID was not announced, and neither was another signal.
         reader.feed(line.as_bytes());
         assert_eq!(crashes(&reader)[0].1, 2, "{format:?}");
         reader.ask_end(812);
@@ -238,9 +247,9 @@ fn a_start_within_the_window_is_a_restart() {
         assert_eq!(reader.defects(), [], "{format:?}");
         reader.set_clock(Duration::from_secs(7));
         reader.feed(line.as_bytes());
-        let found = reader.defects();
+        let defects = reader.defects();
         assert_eq!(
-            (found[0].kind, &*found[0].top),
+            (defects[0].kind, &*defects[0].top),
             (Kind::ServiceRestart, "s"),
             "{format:?}"
         );

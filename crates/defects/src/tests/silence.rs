@@ -1,8 +1,8 @@
-//! Nothing is found where nothing is wrong.
+//! Logs without defects.
 
-use super::{read, told};
+use super::{read, reported};
 
-/// Shortened boot logs of guests, and lines of other boots that look like defects and are none.
+/// Shortened boot logs of guests, and lines of other boots that only look like defects.
 const LOGS: [(&str, &str); 4] = [
     ("6.1", include_str!("boot/6.1.log")),
     ("6.12", include_str!("boot/6.12.log")),
@@ -11,7 +11,7 @@ const LOGS: [(&str, &str); 4] = [
 ];
 
 #[test]
-fn boots_of_debian_kernels_tell_of_no_defect() {
+fn boots_of_debian_kernels_have_no_defects() {
     for (name, log) in LOGS {
         assert!(log.lines().count() > 100, "{name}");
         let stamped: Vec<_> = log
@@ -20,26 +20,26 @@ fn boots_of_debian_kernels_tell_of_no_defect() {
             .collect();
         let stamped = stamped.join("\n");
         for log in [log, &stamped] {
-            let found: Vec<_> = read(log)
+            let defects: Vec<_> = read(log)
                 .into_iter()
                 .map(|defect| (defect.kind, defect.lines))
                 .collect();
-            assert!(found.is_empty(), "{name}: {found:?}");
+            assert!(defects.is_empty(), "{name}: {defects:?}");
         }
     }
 }
 
 #[test]
-fn a_defect_among_them_is_found() {
+fn a_defect_among_other_lines_is_found() {
     for (name, log) in LOGS {
         let log =
             format!("{log}BUG: kernel NULL pointer dereference, address: 0000000000000018\n{log}");
-        assert_eq!(told(&log), [("oops", String::new(), 1)], "{name}");
+        assert_eq!(reported(&log), [("oops", String::new(), 1)], "{name}");
     }
 }
 
 #[test]
-fn messages_that_are_quoted_within_a_line_are_none() {
+fn messages_quoted_within_a_line_are_no_defects() {
     let quotes = [
         "nginx: client said \"BUG: kernel NULL pointer dereference, address: 0\"",
         "echo: WARNING: CPU: 3 PID: 1234 at net/ipv4/tcp.c:2650 tcp_cleanup_rbuf+0x5d/0x70",
@@ -49,6 +49,6 @@ fn messages_that_are_quoted_within_a_line_are_none() {
         "nginx[x]: segfault at 0 ip 0 sp 0 error 4",
     ];
     for quote in quotes {
-        assert_eq!(told(&format!("{quote}\n")), [], "{quote}");
+        assert_eq!(reported(&format!("{quote}\n")), [], "{quote}");
     }
 }

@@ -1,13 +1,13 @@
-//! Logs as they come: in pieces, interleaved, damaged, without end.
+//! Logs as they arrive: in pieces, interleaved, damaged, endless.
 
 use std::time::Duration;
 
-use super::told;
+use super::reported;
 use crate::defect_set::{LIMIT_PER_KIND, LINE_BYTES, LINES, OTHERS};
 use crate::kind::Kind;
 use crate::reader::Reader;
 
-/// A warning of one CPU, each line as that CPU's task prints it.
+/// A warning of one CPU, each line with the prefix `stamp`.
 fn warning(function: &str, cpu: u32, stamp: &str) -> Vec<String> {
     let lines = [
         "------------[ cut here ]------------".to_string(),
@@ -21,40 +21,42 @@ fn warning(function: &str, cpu: u32, stamp: &str) -> Vec<String> {
     lines.map(|line| format!("{stamp}{line}\n")).to_vec()
 }
 
-fn interleaved(one: &[String], other: &[String]) -> String {
-    one.iter()
-        .zip(other)
-        .flat_map(|(one, other)| [one.as_str(), other])
+fn interleaved(first: &[String], second: &[String]) -> String {
+    first
+        .iter()
+        .zip(second)
+        .flat_map(|(first, second)| [first.as_str(), second])
         .collect()
 }
 
 const BOTH: [(&str, &str, u64); 2] = [("warning", "one_work", 1), ("warning", "other_work", 1)];
 
-fn short<'a>(told: &'a [(&'static str, String, u64)]) -> Vec<(&'static str, &'a str, u64)> {
-    told.iter()
+fn short<'a>(reported: &'a [(&'static str, String, u64)]) -> Vec<(&'static str, &'a str, u64)> {
+    reported
+        .iter()
         .map(|(kind, top, count)| (*kind, top.as_str(), *count))
         .collect()
 }
 
 #[test]
-fn reports_of_two_cpus_are_told_apart_by_who_printed_them() {
-    let one = warning("one_work", 0, "[    5.000000][   T12] ");
-    let other = warning("other_work", 1, "[    5.000001][   T34] ");
-    assert_eq!(short(&told(&interleaved(&one, &other))), BOTH);
+fn reports_of_two_cpus_are_distinguished_by_their_callers() {
+    let first = warning("one_work", 0, "[    5.000000][   T12] ");
+    let second = warning("other_work", 1, "[    5.000001][   T34] ");
+    assert_eq!(short(&reported(&interleaved(&first, &second))), BOTH);
 }
 
 #[test]
-fn without_a_caller_the_cpu_in_the_warning_tells_them_apart() {
-    let one = warning("one_work", 0, "[    5.000000] ");
-    let other = warning("other_work", 1, "[    5.000001] ");
-    assert_eq!(short(&told(&interleaved(&one, &other))), BOTH);
+fn without_a_caller_reports_are_distinguished_by_the_cpu_in_the_warning() {
+    let first = warning("one_work", 0, "[    5.000000] ");
+    let second = warning("other_work", 1, "[    5.000001] ");
+    assert_eq!(short(&reported(&interleaved(&first, &second))), BOTH);
 }
 
 #[test]
 fn a_gap_in_time_ends_a_report_that_lost_its_end() {
-    let one: String = warning("one_work", 0, "[    5.000000] ")[..5].concat();
-    let other = warning("other_work", 0, "[    9.000000] ").concat();
-    assert_eq!(short(&told(&format!("{one}{other}"))), BOTH);
+    let first: String = warning("one_work", 0, "[    5.000000] ")[..5].concat();
+    let second = warning("other_work", 0, "[    9.000000] ").concat();
+    assert_eq!(short(&reported(&format!("{first}{second}"))), BOTH);
 }
 
 #[test]
@@ -67,29 +69,29 @@ fn pieces_may_end_anywhere() {
         for piece in log.as_bytes().chunks(size) {
             reader.feed(piece);
         }
-        let found = reader.defects();
-        assert_eq!(found.len(), 1, "{size}");
+        let defects = reader.defects();
+        assert_eq!(defects.len(), 1, "{size}");
         assert_eq!(
-            (found[0].kind, found[0].top.as_str()),
+            (defects[0].kind, defects[0].top.as_str()),
             (Kind::Warning, "one_work")
         );
     }
 }
 
 #[test]
-fn a_reader_can_be_asked_while_a_report_goes_on() {
+fn a_reader_can_be_queried_during_a_report() {
     let mut reader = Reader::new();
-    let asked = reader.changes();
+    let before_report = reader.changes();
     reader.set_clock(Duration::from_secs(3600));
     reader.feed(
         b"noise\n[    5.000000] watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [nginx:812]\n",
     );
-    let found = reader.defects();
-    assert_eq!((found[0].top.as_str(), found[0].count), ("nginx", 1));
-    assert_eq!(found[0].first.line, 2);
-    assert_eq!(found[0].first.since_boot, Some(Duration::from_secs(5)));
-    assert_eq!(found[0].first.clock, Some(Duration::from_secs(3600)));
-    assert!(reader.changes() > asked);
+    let defects = reader.defects();
+    assert_eq!((defects[0].top.as_str(), defects[0].count), ("nginx", 1));
+    assert_eq!(defects[0].first.line, 2);
+    assert_eq!(defects[0].first.since_boot, Some(Duration::from_secs(5)));
+    assert_eq!(defects[0].first.clock, Some(Duration::from_secs(3600)));
+    assert!(reader.changes() > before_report);
     reader.feed(b"[    5.000001] RIP: 0010:tcp_ack+0x1/0x2\n");
     assert_eq!(reader.defects()[0].top, "tcp_ack");
     let before = reader.changes();
@@ -103,22 +105,22 @@ fn a_reader_can_be_asked_while_a_report_goes_on() {
 }
 
 #[test]
-fn a_line_that_somebody_else_began_and_a_cut_one_are_read() {
+fn a_line_after_other_output_and_a_truncated_line_are_read() {
     let lost = "login: [    5.000000] Kernel panic - not syncing: Fatal exception\n";
-    assert_eq!(short(&told(lost)), [("panic", "Fatal exception", 1)]);
+    assert_eq!(short(&reported(lost)), [("panic", "Fatal exception", 1)]);
     let cut = "[    5.000000] Kernel panic - not sync";
-    assert_eq!(told(cut), []);
-    // The last line of a guest that died before it could end it.
+    assert_eq!(reported(cut), []);
+    // The last line of a guest that died before the newline.
     let unended = "[    5.000000] Kernel panic - not syncing: Fatal exc";
-    assert_eq!(short(&told(unended)), [("panic", "Fatal exc", 1)]);
+    assert_eq!(short(&reported(unended)), [("panic", "Fatal exc", 1)]);
 }
 
 #[test]
-fn memory_is_bounded_and_what_has_no_room_is_counted() {
+fn memory_is_limited_and_excess_defects_are_counted() {
     let mut reader = Reader::new();
     let names = 10 * LIMIT_PER_KIND;
     for number in 0..names {
-        // Letters, because numbers do not make two.
+        // Letters, because names that differ only in numbers are equal.
         let name: String = number
             .to_string()
             .bytes()
@@ -130,16 +132,16 @@ fn memory_is_bounded_and_what_has_no_room_is_counted() {
         );
         reader.feed(line.as_bytes());
     }
-    let found = reader.defects();
-    assert_eq!(found.len(), LIMIT_PER_KIND + 1);
+    let defects = reader.defects();
+    assert_eq!(defects.len(), LIMIT_PER_KIND + 1);
     assert_eq!(
-        found.iter().map(|defect| defect.count).sum::<u64>(),
+        defects.iter().map(|defect| defect.count).sum::<u64>(),
         names as u64
     );
-    let others = found.iter().find(|defect| defect.top == OTHERS).unwrap();
+    let others = defects.iter().find(|defect| defect.top == OTHERS).unwrap();
     assert_eq!(others.count, (names - LIMIT_PER_KIND) as u64);
     assert!(
-        found
+        defects
             .iter()
             .all(|defect| defect.lines[0].len() <= LINE_BYTES)
     );
@@ -152,9 +154,9 @@ fn a_report_without_end_ends() {
     for _ in 0..100_000 {
         reader.feed(b" stack_frame+0x1/0x2\n");
     }
-    let found = reader.defects();
+    let defects = reader.defects();
     assert_eq!(
-        (found.len(), found[0].count, found[0].lines.len()),
+        (defects.len(), defects[0].count, defects[0].lines.len()),
         (1, 1, LINES)
     );
     // An endless line, too.

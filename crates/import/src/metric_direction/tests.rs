@@ -1,6 +1,6 @@
 use super::*;
 
-/// `+` more is better, `-` less is better, `!` name and unit contradict each other, `?` not known.
+/// `+` more is better, `-` less is better, `!` name and unit contradict each other, `?` unknown.
 fn sign(metric: &str, unit: &str) -> char {
     match guess(metric, unit) {
         Guess::Known((Direction::Higher, _)) => '+',
@@ -16,7 +16,7 @@ fn check(metric: &str, unit: &str, want: char) {
 }
 
 #[test]
-fn a_unit_tells_where_the_name_does_not_contradict_it() {
+fn a_unit_decides_unless_the_name_contradicts_it() {
     check("anything", "MB/s", '+');
     check("anything", "µs", '-');
     check("cpu", "bogo ops/s", '+');
@@ -26,7 +26,7 @@ fn a_unit_tells_where_the_name_does_not_contradict_it() {
 }
 
 #[test]
-fn a_name_tells_where_there_is_no_unit() {
+fn a_name_decides_without_a_unit() {
     check("latency-p99", "", '-');
     check("p99", "", '-');
     check("error rate", "", '-');
@@ -66,7 +66,7 @@ fn a_name_against_its_unit_is_not_guessed() {
     }
 }
 
-/// Names as tools print them: fio, sysbench, wrk, oha, k6, pgbench and so on.
+/// Metric names of real tools: fio, sysbench, wrk, oha, k6, pgbench and so on.
 const REAL_NAMES: &str = "\
     fio          | read bandwidth            | KiB/s       | +
     fio          | write bw_bytes            | B/s         | +

@@ -1,13 +1,13 @@
-//! What a tool itself calls failed is judged, or left out with its reason, and always told.
+//! Work that a tool itself reports as failed is judged, or left out with its reason, and always reported.
 
 use std::fmt::Write;
 
 use expect_test::expect;
 
-use super::{Files, check, judge, read_all, refuse, remarks, told};
+use super::{Files, check, judge, read_all, refuse, remarks, rendered};
 use crate::compare::ImportOptions;
 
-/// Ten files of each arm, by a text for the arm and the number of the file.
+/// Ten files of each arm; `text` gets whether the arm is new, and the number of the file.
 fn ten(text: impl Fn(bool, u32) -> String) -> Vec<(String, String)> {
     let file = |number: u32| {
         let is_new = number % 2 == 1;
@@ -24,12 +24,13 @@ fn borrowed(files: &[(String, String)]) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The metric of failures with its figures, if it is judged.
+/// The figures of a failure metric, if it is judged.
 #[track_caller]
 fn failed(files: &[(String, String)], metric: &str) -> Option<String> {
     let figures = read_all(&borrowed(files), &["old", "new"]);
-    let told = told(&figures);
-    told.lines()
+    let rendered = rendered(&figures);
+    rendered
+        .lines()
         .find(|line| line.starts_with(metric))
         .map(String::from)
 }
@@ -45,7 +46,7 @@ fn oha(number: u32, successes: f64, statuses: &str, errors: &str) -> String {
 }
 
 #[test]
-fn oha_takes_any_response_for_a_success_and_its_statuses_do_not() {
+fn failures_of_oha_are_counted_by_status() {
     // hatoo/oha#212
     let files = ten(|is_new, number| {
         if is_new {
@@ -55,9 +56,9 @@ fn oha_takes_any_response_for_a_success_and_its_statuses_do_not() {
         }
     });
     let figures = read_all(&borrowed(&files), &["old", "new"]);
-    let told = told(&figures);
+    let rendered = rendered(&figures);
     let want = format!("failed [share] - new: runs {:?} {:?}", [0.0; 10], [0.4; 10]);
-    assert!(told.lines().any(|line| line == want), "{told}");
+    assert!(rendered.lines().any(|line| line == want), "{rendered}");
     remarks(
         &figures,
         &["work failed in 10 of 10 runs of new: failed, at most 40 %"],
@@ -90,7 +91,7 @@ fn every_kind_of_failed_request_of_oha_counts() {
 }
 
 #[test]
-fn a_run_of_oha_without_a_response_leaves_its_latencies_out() {
+fn latencies_of_an_oha_run_without_a_response_are_left_out() {
     let files = ten(|is_new, number| {
         let text = oha(number, if is_new { 0.0 } else { 1.0 }, "", "");
         if is_new {
@@ -101,12 +102,12 @@ fn a_run_of_oha_without_a_response_leaves_its_latencies_out() {
         }
     });
     let figures = read_all(&borrowed(&files), &["old", "new"]);
-    let told = told(&figures);
+    let rendered = rendered(&figures);
     assert!(
-        told.contains("failed [share]") && told.contains("latency p99"),
-        "{told}"
+        rendered.contains("failed [share]") && rendered.contains("latency p99"),
+        "{rendered}"
     );
-    assert!(!told.contains("latency p50"), "{told}");
+    assert!(!rendered.contains("latency p50"), "{rendered}");
     remarks(
         &figures,
         &[
@@ -123,7 +124,7 @@ fn no_failures_anywhere_are_not_judged() {
 }
 
 #[test]
-fn failures_are_lower_is_better_whatever_is_said_of_the_others() {
+fn failures_are_always_lower_is_better() {
     let files = ten(|is_new, number| {
         if is_new {
             oha(number, 1.0, r#""200": 5, "500": 5"#, "")
@@ -137,9 +138,9 @@ fn failures_are_lower_is_better_whatever_is_said_of_the_others() {
     };
     let figures = judge(&borrowed(&files), &["old", "new"], &options).unwrap();
     assert!(
-        told(&figures).contains("failed [share] - new"),
+        rendered(&figures).contains("failed [share] - new"),
         "{}",
-        told(&figures)
+        rendered(&figures)
     );
     let options = ImportOptions {
         metrics: vec!["requests".into()],
@@ -161,7 +162,7 @@ fn k6(number: u32, more: &str) -> String {
 }
 
 #[test]
-fn k6_has_four_words_for_failure() {
+fn k6_reports_four_kinds_of_failure() {
     for (metric, old, new, want) in [
         (
             "http_req_failed rate",
@@ -181,7 +182,7 @@ fn k6_has_four_words_for_failure() {
             r#""checks": {"value": 0.75, "passes": 60, "fails": 20}"#,
             [0.0, 0.25],
         ),
-        // k6 writes this metric only where iterations were dropped.
+        // k6 writes this metric only if iterations were dropped.
         (
             "iterations dropped",
             r#""vus": {"value": 1, "min": 1, "max": 1}"#,
@@ -226,12 +227,12 @@ fn a_threshold_that_failed_is_named() {
 
 // ---- Go and hyperfine: a run that failed is left out alone ----
 
-/// Three processes of one package, the last lines of the last one left out.
+/// Three processes of one package, without the last lines of the last one.
 const GOOD: &str = "pkg: p\nBenchmarkA-2 100 12.4 ns/op\nBenchmarkB-2 100 13.4 ns/op\nok p 1s\n\
                     pkg: p\nBenchmarkA-2 100 12.5 ns/op\nBenchmarkB-2 100 13.5 ns/op\nok p 1s\n\
                     pkg: p\nBenchmarkA-2 100 12.6 ns/op\n";
 
-/// What is judged where the last process of the new arm goes on so, and a remark of it.
+/// The comparisons if the last process of the new arm continues with `end`; one remark must contain `words`.
 #[track_caller]
 fn go(end: &str, words: &[&str]) -> String {
     let old = GOOD
@@ -247,10 +248,10 @@ fn go(end: &str, words: &[&str]) -> String {
     } else {
         remarks(&figures, words);
     }
-    told(&figures)
+    rendered(&figures)
 }
 
-/// What is told of A and B with these figures of the new arm.
+/// The comparisons of A and B with these figures of the new arm.
 fn judged(a: &str, b: &str) -> String {
     format!(
         "A ns/op [ns/op] - new: runs [12.1, 12.2, 12.3] [{a}]\n\
@@ -286,7 +287,7 @@ fn a_benchmark_of_go_that_failed_is_left_out_alone() {
 }
 
 #[test]
-fn figures_of_a_benchmark_of_go_are_left_out_where_it_failed_after_them() {
+fn figures_of_a_go_benchmark_that_fails_afterwards_are_left_out() {
     for end in [
         "BenchmarkB-2 100 13.6 ns/op\n--- FAIL: BenchmarkB-2\n    b_test.go:9: wrong answer\nFAIL\nFAIL p 1s",
         "BenchmarkB-2 100 13.6 ns/op\nBenchmarkB-2 100 13.7 ns/op\n--- FAIL: BenchmarkB\nFAIL\nexit status 1\nFAIL p 1s",
@@ -311,8 +312,8 @@ fn a_process_of_go_that_failed_without_a_name_is_left_out_whole() {
             "new.txt:",
             "names no benchmark, so its 2 figures are left out",
         ];
-        let told = go(&format!("BenchmarkB-2 100 13.6 ns/op\n{end}"), &words);
-        assert_eq!(told, judged("12.4, 12.5", "13.4, 13.5"), "{end}");
+        let rendered = go(&format!("BenchmarkB-2 100 13.6 ns/op\n{end}"), &words);
+        assert_eq!(rendered, judged("12.4, 12.5", "13.4, 13.5"), "{end}");
     }
 }
 
@@ -345,7 +346,7 @@ fn a_file_of_go_of_which_nothing_is_left_is_refused() {
     }
 }
 
-/// An export of two commands; `b` ended so.
+/// An export of two commands; `b` has these exit codes.
 fn hyperfine(codes: &str) -> String {
     format!(
         r#"{{"results": [{{"command": "a", "times": [1.5, 1.6, 1.4], "exit_codes": [0, 0, 0]}},
@@ -374,9 +375,9 @@ fn a_run_of_hyperfine_that_failed_is_left_out_alone() {
     ] {
         let text = hyperfine(codes);
         let figures = read_all(&[("h.json", &text)], &["h.json"]);
-        let told = told(&figures);
+        let rendered = rendered(&figures);
         let want = format!("time [s] - b: runs [1.5, 1.6, 1.4] {times}\n");
-        assert!(told.starts_with(&want), "{told}");
+        assert!(rendered.starts_with(&want), "{rendered}");
         remarks(&figures, &[remark, "left out"]);
         remarks(
             &figures,
@@ -391,10 +392,10 @@ fn a_command_of_hyperfine_that_always_failed_is_left_out_and_the_others_are_judg
     let text = hyperfine("1, 1, 1").replace("]}]}", &format!("]}}{third}"));
     let figures = read_all(&[("h.json", &text)], &["h.json"]);
     remarks(&figures, &["3 of 3 runs of \"b\" failed (exit status 1)"]);
-    let told = told(&figures);
+    let rendered = rendered(&figures);
     assert!(
-        told.starts_with("time [s] - c: runs [1.5, 1.6, 1.4] [1.2, 1.3]\n"),
-        "{told}"
+        rendered.starts_with("time [s] - c: runs [1.5, 1.6, 1.4] [1.2, 1.3]\n"),
+        "{rendered}"
     );
     let text = hyperfine("null, 0, 2").replace("]}]}", &format!("]}}{third}"));
     let figures = read_all(&[("h.json", &text)], &["h.json"]);
@@ -406,11 +407,11 @@ fn a_command_of_hyperfine_that_always_failed_is_left_out_and_the_others_are_judg
         &figures,
         &["left out, because one run only of b did not fail: time"],
     );
-    assert_eq!(self::told(&figures), told);
-    // Of which run a time is cannot be told.
+    assert_eq!(self::rendered(&figures), rendered);
+    // Without an exit code per time, a time cannot be matched with its run.
     let text = hyperfine("0, 1").replace("]}]}", &format!("]}}{third}"));
     let figures = read_all(&[("h.json", &text)], &["h.json"]);
-    assert!(!self::told(&figures).contains("- b: runs"));
+    assert!(!self::rendered(&figures).contains("- b: runs"));
 }
 
 #[test]
@@ -425,10 +426,10 @@ fn a_block_of_hyperfine_in_which_a_command_failed_is_left_out_alone() {
     let exports: Vec<_> = (1..=3).map(export).collect();
     let figures = read_all(&borrowed(&exports), &["1.json", "2.json", "3.json"]);
     remarks(&figures, &["2.json is left out, because b failed in it"]);
-    let told = told(&figures);
+    let rendered = rendered(&figures);
     assert!(
-        told.starts_with("time [s] - b: blocks [1.5, 3.5] [1.8, 3.8]\n"),
-        "{told}"
+        rendered.starts_with("time [s] - b: blocks [1.5, 3.5] [1.8, 3.8]\n"),
+        "{rendered}"
     );
 }
 
@@ -447,9 +448,9 @@ fn an_export_of_hyperfine_of_which_nothing_is_left_is_refused() {
 
 // ---- google-benchmark ----
 
-/// Eleven keys as the library writes them.
+/// One benchmark as the library writes it, with further keys.
 fn google(number: u32, more: &str) -> String {
-    let one = |name: &str, time: f64| {
+    let benchmark = |name: &str, time: f64| {
         format!(
             "{{\"name\": \"{name}\", \"run_name\": \"{name}\", \"run_type\": \"iteration\", \"threads\": 1,\n\
              \"iterations\": 1000, \"real_time\": {time}, \"cpu_time\": {time}, \"time_unit\": \"ns\"{more}}}"
@@ -458,7 +459,7 @@ fn google(number: u32, more: &str) -> String {
     let time = 10.125 + f64::from(number);
     format!(
         "{{\"context\": {{}}, \"benchmarks\": [\n{}\n]}}",
-        one("BM_Good", time)
+        benchmark("BM_Good", time)
     )
 }
 
@@ -502,16 +503,16 @@ fn a_benchmark_that_failed_or_was_skipped_is_left_out_alone() {
         });
         let figures = read_all(&borrowed(&files), &["old", "new"]);
         remarks(&figures, &words);
-        let told = told(&figures);
+        let rendered = rendered(&figures);
         assert!(
-            told.contains("BM_Good real time") && !told.contains("BM_Bad"),
-            "{told}"
+            rendered.contains("BM_Good real time") && !rendered.contains("BM_Bad"),
+            "{rendered}"
         );
         let is_failure = entry.contains("error");
         assert_eq!(
-            told.contains("benchmarks failed [share] - new"),
+            rendered.contains("benchmarks failed [share] - new"),
             is_failure,
-            "{told}"
+            "{rendered}"
         );
     }
 }
@@ -529,7 +530,10 @@ fn counters_that_are_no_numbers_are_left_out_alone() {
                 "BM_Good ratio",
             ],
         );
-        assert!(told(&figures).starts_with("BM_Good real time"), "{value}");
+        assert!(
+            rendered(&figures).starts_with("BM_Good real time"),
+            "{value}"
+        );
         remarks(&figures, &["only when asked for", "BM_Good hits"]);
     }
     let files = ten(|_, number| {
@@ -581,12 +585,12 @@ fn phoronix(second: &str) -> String {
 #[test]
 fn results_of_phoronix_that_are_no_figures_are_left_out_alone() {
     let entries = |value: &str, runs: &str| {
-        let one = |system: &str| {
+        let entry = |system: &str| {
             format!(
                 "<Entry><Identifier>{system}</Identifier><Value>{value}</Value><RawString>{runs}</RawString></Entry>"
             )
         };
-        format!("<Data>{}{}</Data>", one("6.1"), one("7.2"))
+        format!("<Data>{}{}</Data>", entry("6.1"), entry("7.2"))
     };
     let line = "45.1,46.2,47.3,48.4";
     for (second, words) in [
@@ -635,7 +639,7 @@ fn results_of_phoronix_that_are_no_figures_are_left_out_alone() {
         let text = phoronix(&second);
         let figures = read_all(&[("c.xml", &text)], &["c.xml"]);
         assert_eq!(
-            told(&figures),
+            rendered(&figures),
             "Good [MB/s] + 7.2: runs [10.0, 11.0, 12.0] [20.0, 21.0, 22.0]\n"
         );
         remarks(&figures, &words);

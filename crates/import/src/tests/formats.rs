@@ -1,8 +1,8 @@
-//! Forms of files that are read, and mistakes that are named for what they are.
+//! Formats that are accepted, and precise messages for mistakes.
 
 use expect_test::expect;
 
-use super::{Files, check, judge, read_all, refuse, remarks, told};
+use super::{Files, check, judge, read_all, refuse, remarks, rendered};
 use crate::compare::ImportOptions;
 
 // ---- k6's machine-readable summary ----
@@ -91,7 +91,7 @@ fn go(unit: &str, head: &str, figures: [u32; 3]) -> String {
     head.to_string() + &lines.concat()
 }
 
-/// `+`, `-`, or nothing where the metric is left out.
+/// `+`, `-`, or `None` if the metric is left out.
 fn direction(unit: &str, old: &str, new: &str) -> Option<char> {
     let (old, new) = (go(unit, old, [5, 6, 7]), go(unit, new, [6, 7, 8]));
     let options = ImportOptions::default();
@@ -102,11 +102,11 @@ fn direction(unit: &str, old: &str, new: &str) -> Option<char> {
     );
     let figures = figures.ok()?;
     assert_eq!(figures.comparisons.len(), 1);
-    told(&figures).split("] ").nth(1)?.chars().next()
+    rendered(&figures).split("] ").nth(1)?.chars().next()
 }
 
 #[test]
-fn the_word_of_a_go_file_goes_before_any_guess() {
+fn the_direction_in_a_go_file_overrides_a_guess() {
     // golang/go#43744
     for (unit, head, want) in [
         ("ns/op", "", Some('-')),
@@ -133,7 +133,7 @@ fn the_word_of_a_go_file_goes_before_any_guess() {
         ("hits", "Unit hits better=lower\n", Some('-')),
     ] {
         assert_eq!(direction(unit, head, head), want, "{unit} {head}");
-        // One file may say it for both, and at any place.
+        // One file may declare it for both, anywhere.
         assert_eq!(direction(unit, head, ""), want, "{unit} {head}");
         assert_eq!(
             direction(unit, "", &format!("goos: linux\n{head}")),
@@ -147,11 +147,11 @@ fn the_word_of_a_go_file_goes_before_any_guess() {
         &[("old.txt", &old), ("new.txt", &new)],
         &["old.txt", "new.txt"],
     );
-    assert!(told(&figures).starts_with("A hits [hits] - new"));
+    assert!(rendered(&figures).starts_with("A hits [hits] - new"));
 }
 
 #[test]
-fn a_unit_line_that_cannot_be_followed_is_refused() {
+fn an_invalid_unit_line_is_refused() {
     let good = go("ns/op", "", [5, 6, 7]);
     for (head, why) in [
         (
@@ -182,7 +182,7 @@ fn a_unit_line_that_cannot_be_followed_is_refused() {
 }
 
 #[test]
-fn an_exact_unit_that_scatters_is_told() {
+fn an_exact_unit_that_varies_gives_a_remark() {
     let head = "Unit B better=lower assume=exact\n";
     let (old, new) = (go("B", head, [5, 5, 5]), go("B", head, [6, 7, 8]));
     let figures = read_all(
@@ -201,7 +201,7 @@ fn an_exact_unit_that_scatters_is_told() {
 // ---- directions ----
 
 #[test]
-fn a_metric_whose_name_and_unit_disagree_waits_for_the_user() {
+fn a_metric_whose_name_and_unit_disagree_needs_the_users_choice() {
     let csv = "arm,block,metric,value,unit\nold,1,failed,5,requests/s\nnew,1,failed,9,requests/s\n\
                old,2,failed,6,requests/s\nnew,2,failed,9,requests/s\n";
     refuse(
@@ -231,7 +231,7 @@ fn a_metric_whose_name_and_unit_disagree_waits_for_the_user() {
 }
 
 #[test]
-fn the_name_of_a_benchmark_says_nothing_of_its_direction() {
+fn the_name_of_a_benchmark_does_not_give_its_direction() {
     let of = |time: u32| {
         format!(
             "pkg: p\nBenchmarkErrorThroughput 1 {time} ns/op\npkg: p\nBenchmarkErrorThroughput 1 9{time} ns/op\n"
@@ -241,7 +241,7 @@ fn the_name_of_a_benchmark_says_nothing_of_its_direction() {
         &[("old.txt", &of(5)), ("new.txt", &of(6))],
         &["old.txt", "new.txt"],
     );
-    assert!(told(&figures).starts_with("ErrorThroughput ns/op [ns/op] -"));
+    assert!(rendered(&figures).starts_with("ErrorThroughput ns/op [ns/op] -"));
 }
 
 #[test]
@@ -249,7 +249,7 @@ fn only_the_measured_part_of_a_name_has_a_direction() {
     let csv = "arm,block,benchmark,metric,value,unit\nold,1,errors,speed,5,MB/s\nnew,1,errors,speed,9,MB/s\n\
                old,2,errors,speed,6,MB/s\nnew,2,errors,speed,9,MB/s\n";
     let figures = read_all(&[("d.csv", csv)], &["d.csv"]);
-    assert!(told(&figures).starts_with("errors speed [MB/s] +"));
+    assert!(rendered(&figures).starts_with("errors speed [MB/s] +"));
 }
 
 // ---- memory of hyperfine ----
@@ -260,7 +260,10 @@ fn memory_of_hyperfine_is_judged_when_asked_for() {
         {"command": "a", "times": [1.5, 1.6], "memory_usage_byte": [4096, 8192], "exit_codes": [0, 0]},
         {"command": "b", "times": [1.7, 1.8], "memory_usage_byte": [4096, 4096], "exit_codes": [0, 0]}]}"#;
     let figures = read_all(&[("h.json", text)], &["h.json"]);
-    assert_eq!(told(&figures), "time [s] - b: runs [1.5, 1.6] [1.7, 1.8]\n");
+    assert_eq!(
+        rendered(&figures),
+        "time [s] - b: runs [1.5, 1.6] [1.7, 1.8]\n"
+    );
     remarks(&figures, &["only when asked for", "memory"]);
     let options = ImportOptions {
         metrics: vec!["memory".into()],
@@ -268,7 +271,7 @@ fn memory_of_hyperfine_is_judged_when_asked_for() {
     };
     let figures = judge(&[("h.json", text)], &["h.json"], &options).unwrap();
     assert_eq!(
-        told(&figures),
+        rendered(&figures),
         "memory [B] - b: runs [4096.0, 8192.0] [4096.0, 4096.0]\n"
     );
 }
@@ -276,7 +279,7 @@ fn memory_of_hyperfine_is_judged_when_asked_for() {
 // ---- copies ----
 
 #[test]
-fn copies_of_one_run_are_no_runs() {
+fn copies_of_one_run_are_refused() {
     let oha = |rate: f64| {
         format!(
             r#"{{"summary": {{"successRate": 1.0, "average": 8e-05, "requestsPerSec": {rate}}},
@@ -306,9 +309,13 @@ fn copies_of_one_run_are_no_runs() {
     let plain = |time: f64| format!("{time}\n101\n102\n");
     let formats: [&dyn Fn(f64) -> String; 7] = [&oha, &k6, &hyperfine, &google, &go, &rows, &plain];
     for text in formats {
-        let (one, other) = (text(48_854.937), text(47_000.125));
-        let copied = one.replace('\n', "\r\n") + "\n";
-        let files: Files<'_> = &[("a/1.x", &one), ("a/2.x", &other), ("b/1.x", &copied)];
+        let (first_run, second_run) = (text(48_854.937), text(47_000.125));
+        let copied = first_run.replace('\n', "\r\n") + "\n";
+        let files: Files<'_> = &[
+            ("a/1.x", &first_run),
+            ("a/2.x", &second_run),
+            ("b/1.x", &copied),
+        ];
         refuse(
             files,
             &["a", "b"],
@@ -324,7 +331,7 @@ fn copies_of_one_run_are_no_runs() {
 }
 
 #[test]
-fn figures_without_chance_may_repeat() {
+fn figures_without_noise_may_repeat() {
     let sizes = "Unit B better=lower assume=exact\npkg: p\nBenchmarkA 1 104857601 B 7 allocs/op\n";
     let two = sizes.repeat(2);
     let figures = read_all(

@@ -1,10 +1,10 @@
-//! Files that are small and would take all time or memory: each took a minute or more.
+//! Small files that could take unlimited time or memory; without limits each took a minute or more.
 
 use base::skip::limits;
 
 use super::*;
 
-/// A file in a directory of its own.
+/// A file in a temporary directory.
 struct OneFile {
     _dir: tempfile::TempDir,
     path: String,
@@ -25,7 +25,7 @@ impl OneFile {
     }
 }
 
-/// So many elements of a list, with commas between them.
+/// A list of `count` elements, separated by commas.
 fn list(count: usize, element: impl Fn(usize) -> String) -> String {
     let all: Vec<String> = (0..count).map(element).collect();
     all.join(",")
@@ -49,8 +49,8 @@ fn a_table_of_very_many_columns() {
 
 #[test]
 fn rows_of_a_key_each() {
-    let text = lines(20_000, |n| {
-        format!("{{\"arm\":\"a\",\"block\":{n},\"m{n}\":1.5}}")
+    let text = lines(20_000, |number| {
+        format!("{{\"arm\":\"a\",\"block\":{number},\"m{number}\":1.5}}")
     });
     let file = OneFile::new(&text);
     let why = limits::refusal(|| file.read());
@@ -62,8 +62,8 @@ fn rows_of_a_key_each() {
 
 #[test]
 fn very_many_commands_of_hyperfine() {
-    let commands = list(20_000, |n| {
-        format!("{{\"command\":\"c{n}\",\"times\":[1.5,1.7]}}")
+    let commands = list(20_000, |number| {
+        format!("{{\"command\":\"c{number}\",\"times\":[1.5,1.7]}}")
     });
     let file = OneFile::new(&format!("{{\"results\":[{commands}]}}"));
     let why = limits::refusal(|| file.read());
@@ -74,10 +74,10 @@ fn very_many_commands_of_hyperfine() {
 }
 
 #[test]
-fn very_many_benchmarks_of_googles() {
-    let all = list(30_000, |n| {
+fn very_many_google_benchmarks() {
+    let all = list(30_000, |number| {
         format!(
-            "{{\"name\":\"BM_{n}\",\"run_type\":\"iteration\",\"real_time\":5.5,\"cpu_time\":4.2}}"
+            "{{\"name\":\"BM_{number}\",\"run_type\":\"iteration\",\"real_time\":5.5,\"cpu_time\":4.2}}"
         )
     });
     let file = OneFile::new(&format!("{{\"context\":{{}},\"benchmarks\":[{all}]}}"));
@@ -87,9 +87,9 @@ fn very_many_benchmarks_of_googles() {
 
 #[test]
 fn very_many_results_of_phoronix() {
-    let results: String = lines(10_000, |n| {
+    let results: String = lines(10_000, |number| {
         format!(
-            "<Result><Title>T{n}</Title><Scale>s</Scale><Data><Entry><Identifier>a</Identifier><RawString>8:7</RawString></Entry>\
+            "<Result><Title>T{number}</Title><Scale>s</Scale><Data><Entry><Identifier>a</Identifier><RawString>8:7</RawString></Entry>\
              <Entry><Identifier>b</Identifier><RawString>9:7</RawString></Entry></Data></Result>"
         )
     });
@@ -116,8 +116,8 @@ fn xml_that_grows_by_its_entities() {
 }
 
 #[test]
-fn xml_whose_attributes_take_the_square_of_their_number() {
-    let attributes: String = lines(100_000, |n| format!("a{n}=\"1\""));
+fn xml_whose_attributes_take_quadratic_time() {
+    let attributes: String = lines(100_000, |number| format!("a{number}=\"1\""));
     let file = OneFile::new(&format!(
         "<?xml version=\"1.0\"?>\n<PhoronixTestSuite>\n<a {attributes}/></PhoronixTestSuite>"
     ));
@@ -129,8 +129,8 @@ fn xml_whose_attributes_take_the_square_of_their_number() {
 }
 
 #[test]
-fn xml_whose_namespaces_are_looked_at_for_each_element() {
-    let names: String = lines(50, |n| format!("xmlns:x{n}=\"u\""));
+fn xml_whose_namespaces_are_searched_for_each_element() {
+    let names: String = lines(50, |number| format!("xmlns:x{number}=\"u\""));
     let nested = format!("<b {names}>").repeat(2);
     let children = "<c xmlns:z=\"1\"/>".repeat(300_000);
     let file = OneFile::new(&format!(
@@ -145,8 +145,8 @@ fn xml_whose_namespaces_are_looked_at_for_each_element() {
 
 #[test]
 fn go_benchmarks_that_all_fail_after_their_figures() {
-    let text: String = lines(20_000, |n| {
-        format!("BenchmarkA{n}-8 100 {n}.5 ns/op\n--- FAIL: BenchmarkA{n}-8")
+    let text: String = lines(20_000, |number| {
+        format!("BenchmarkA{number}-8 100 {number}.5 ns/op\n--- FAIL: BenchmarkA{number}-8")
     });
     let file = OneFile::new(&format!("pkg: p\n{text}\nFAIL\nFAIL p 1s\n"));
     let why = limits::refusal(|| file.read());
@@ -155,8 +155,8 @@ fn go_benchmarks_that_all_fail_after_their_figures() {
 
 #[test]
 fn very_many_metrics_of_k6() {
-    let metrics = list(20_000, |n| {
-        format!("\"m{n}\":{{\"count\":5,\"rate\":14.5}}")
+    let metrics = list(20_000, |number| {
+        format!("\"m{number}\":{{\"count\":5,\"rate\":14.5}}")
     });
     let file = OneFile::new(&format!(
         "{{\"root_group\":{{}},\"metrics\":{{{metrics}}}}}"
@@ -181,7 +181,12 @@ fn a_figure_of_every_request() {
 #[test]
 fn a_long_name_that_all_figures_have() {
     let head = format!("pkg: {}\n", "x".repeat(1 << 20));
-    let file = OneFile::new(&(head + &lines(5000, |n| format!("BenchmarkA{n}-2 1 {n} ns/op"))));
+    let file = OneFile::new(
+        &(head
+            + &lines(5000, |number| {
+                format!("BenchmarkA{number}-2 1 {number} ns/op")
+            })),
+    );
     let why = limits::refusal(|| file.read());
     assert!(
         why.contains("names longer than 32.0 MiB together ("),

@@ -1,10 +1,10 @@
-//! What a file tells apart is never pooled.
+//! Figures that a file distinguishes are never pooled.
 
 use std::fmt::Write;
 
 use expect_test::expect;
 
-use super::{Files, check, read_all, refuse, remarks, told};
+use super::{Files, check, read_all, refuse, remarks, rendered};
 
 // ---- Go ----
 
@@ -48,7 +48,7 @@ fn metrics(old: &[(&str, u32)], new: &[(&str, u32)]) -> (Vec<String>, bool) {
     let metrics = figures
         .comparisons
         .iter()
-        .map(|one| one.metric.clone())
+        .map(|comparison| comparison.metric.clone())
         .collect();
     (
         metrics,
@@ -60,7 +60,7 @@ fn metrics(old: &[(&str, u32)], new: &[(&str, u32)]) -> (Vec<String>, bool) {
 }
 
 #[test]
-fn a_suffix_that_all_names_have_is_taken_off() {
+fn a_suffix_that_all_names_have_is_removed() {
     let (names, is_told) = metrics(&[("A-8", 1), ("B/k=v-8", 2)], &[("A-8", 3), ("B/k=v-8", 4)]);
     assert_eq!(
         (names.join(", "), is_told),
@@ -69,7 +69,7 @@ fn a_suffix_that_all_names_have_is_taken_off() {
 }
 
 #[test]
-fn arms_with_suffixes_of_their_own_are_compared_and_told() {
+fn arms_with_different_suffixes_are_compared_with_a_remark() {
     for (old, new) in [("A-8", "A-16"), ("A", "A-16"), ("A-2", "A")] {
         let (names, is_told) = metrics(&[(old, 1)], &[(new, 3)]);
         assert_eq!(
@@ -100,7 +100,7 @@ fn sizes_are_no_processors() {
         (names.join(", "), is_told),
         ("X/size-10 ns/op, Y ns/op".into(), true)
     );
-    // 10 and 20 may be sizes or processors: nothing is taken for the same.
+    // 10 and 20 may be sizes or processors, so nothing is matched.
     let (old, new) = (go(&[("X/size-10", 1)]), go(&[("X/size-20", 4)]));
     refuse(
         &[("old.txt", &old), ("new.txt", &new)],
@@ -153,7 +153,7 @@ fn packages_stay_apart_even_between_files() {
 }
 
 #[test]
-fn systems_of_one_arm_stay_apart_and_those_of_two_arms_are_told() {
+fn systems_of_one_arm_stay_apart_and_those_of_two_arms_give_a_remark() {
     let on = |cpu: &str, figure| go(&[("A-2", figure)]).replace("cpu: any", &format!("cpu: {cpu}"));
     let (old, new) = (
         on("Xeon", 10) + &on("Epyc", 30),
@@ -182,19 +182,19 @@ fn systems_of_one_arm_stay_apart_and_those_of_two_arms_are_told() {
 // ---- hyperfine ----
 
 fn export(results: &[(&str, &str, &str)]) -> String {
-    let one = |(command, parameters, times): &(&str, &str, &str)| {
+    let result = |(command, parameters, times): &(&str, &str, &str)| {
         let parameters = match *parameters {
             "" => String::new(),
             some => format!(r#", "parameters": {{{some}}}"#),
         };
         format!(r#"{{"command": "{command}", "times": [{times}], "exit_codes": [0]{parameters}}}"#)
     };
-    let results: Vec<String> = results.iter().map(one).collect();
+    let results: Vec<String> = results.iter().map(result).collect();
     format!("{{\"results\": [\n{}\n]}}", results.join(",\n"))
 }
 
 #[test]
-fn commands_with_parameters_outside_of_their_text_are_arms_of_their_own() {
+fn commands_with_parameters_outside_of_their_text_are_separate_arms() {
     // sharkdp/hyperfine#700
     let text = export(&[
         ("make", r#""j": "1""#, "4.1, 4.2, 4.3"),
@@ -216,7 +216,7 @@ fn commands_with_parameters_outside_of_their_text_are_arms_of_their_own() {
     let arms: Vec<&str> = figures
         .comparisons
         .iter()
-        .map(|one| one.arm.as_str())
+        .map(|comparison| comparison.arm.as_str())
         .collect();
     assert_eq!(arms, ["run [a=1 b=y]", "run [a=2 b=x]"]);
 }
@@ -237,7 +237,7 @@ fn parameters_in_separate_exports_stay_apart_too() {
 }
 
 #[test]
-fn commands_that_are_known_without_their_parameters_keep_their_names() {
+fn unambiguous_commands_keep_their_names_without_parameters() {
     let text = export(&[
         ("sleep 1", r#""n": "1""#, "1.1, 1.2"),
         ("sleep 2", r#""n": "2""#, "2.1, 2.2"),
@@ -253,7 +253,7 @@ fn commands_that_are_known_without_their_parameters_keep_their_names() {
 }
 
 #[test]
-fn equal_commands_that_nothing_tells_apart_are_refused() {
+fn indistinguishable_commands_are_refused() {
     for parameters in ["", r#""j": "1""#] {
         let text = export(&[
             ("make", parameters, "4.1, 4.2"),
@@ -299,7 +299,7 @@ fn counters_that_differ_in_a_blank_stay_apart() {
         BM_A cache_hits [] - b: runs [3.0, 3.0] [3.0, 3.0]
         BM_A real time [ns] - b: runs [11.5, 12.5] [13.5, 14.5]
     "#]]
-    .assert_eq(&told(&figures));
+    .assert_eq(&rendered(&figures));
 }
 
 #[test]
@@ -351,7 +351,7 @@ fn composite(results: &[String]) -> String {
 
 #[test]
 fn results_of_one_title_stay_apart() {
-    let (one, two) = (
+    let (first_entries, second_entries) = (
         &[("6.1", "10:11:12"), ("7.2", "20:21:22")],
         &[("6.1", "1:2:3"), ("7.2", "5:6:7")],
     );
@@ -372,16 +372,16 @@ fn results_of_one_title_stay_apart() {
             "FIO - Read (1), FIO - Read (2)",
         ),
     ] {
-        let text = composite(&[result(first, one), result(second, two)]);
+        let text = composite(&[result(first, first_entries), result(second, second_entries)]);
         let figures = read_all(&[("c.xml", &text)], &["c.xml"]);
-        let found: Vec<&str> = figures
+        let metrics: Vec<&str> = figures
             .comparisons
             .iter()
-            .map(|one| one.metric.as_str())
+            .map(|comparison| comparison.metric.as_str())
             .collect();
-        assert_eq!(found.join(", "), names);
+        assert_eq!(metrics.join(", "), names);
     }
-    let text = composite(&[result("", one), result("", two)]);
+    let text = composite(&[result("", first_entries), result("", second_entries)]);
     refuse(
         &[("c.xml", &text)],
         &["c.xml"],
@@ -424,7 +424,7 @@ fn columns_of_one_metric_and_two_units_stay_apart() {
 }
 
 #[test]
-fn what_rows_tell_apart_in_unknown_columns_is_no_sample() {
+fn rows_that_differ_in_unknown_columns_are_no_samples() {
     let csv = "arm,threads,metric,value\nold,1,time,1\nold,4,time,5\nold,1,time,2\nold,4,time,6\n\
                new,1,time,3\nnew,4,time,7\nnew,1,time,4\nnew,4,time,8\n";
     refuse(
@@ -464,7 +464,7 @@ fn what_rows_tell_apart_in_unknown_columns_is_no_sample() {
             "differ in column \"status\": \"ok\" and \"failed\"",
         ],
     );
-    // What numbers repetitions, and what is measured beside them, tells nothing apart.
+    // Numbers of repetitions and further measured quantities do not distinguish rows.
     for column in ["run", "Iteration", "timestamp", "stddev"] {
         let values = if column == "stddev" {
             "0.1 0.2 0.3 0.4"
@@ -519,14 +519,14 @@ fn names_that_differ_in_blanks_are_refused() {
         &["d.jsonl"],
         &["d.jsonl:2", "\" time\""],
     );
-    // Columns that are filled up with blanks, each name in one way.
+    // Columns padded with blanks, with each name always written the same way.
     let csv =
         "arm , metric, value\nold , time,  1\nold , time,  2\nnew , time,  3\nnew , time,  4\n";
     read_all(&[("d.csv", csv)], &["d.csv"]);
 }
 
 #[test]
-fn keys_that_stand_twice_in_an_object_are_refused() {
+fn duplicate_keys_of_an_object_are_refused() {
     let json = "{\"arm\":\"old\",\"time\":1,\"time\":5}\n{\"arm\":\"new\",\"time\":2}\n";
     refuse(
         &[("d.jsonl", json)],

@@ -35,8 +35,8 @@ pub struct Defect {
     pub kind: Kind,
     /// The highest severity of all reports.
     pub severity: Severity,
-    /// Distinguishes it from others of its kind, identically in two arms: the top frame (a function) if there is a
-    /// stack, else the device, program or sentence concerned; empty if the kind says it all.
+    /// Distinguishes it from others of its kind, and is the same in two arms. It is the top frame (a function) if there
+    /// is a stack, else a device, program or sentence; empty if the kind suffices.
     pub top: String,
     /// Number of reports.
     pub count: u64,

@@ -328,8 +328,8 @@ pub extern "C" fn qemu_plugin_install(
 fn install(arguments: &[String], version: c_int) -> Result<Plugin, String> {
     let value = |key: &str| {
         let mut pairs = arguments.iter().filter_map(|text| text.split_once('='));
-        let found = pairs.find_map(|(name, value)| (name == key).then_some(value));
-        found.ok_or_else(|| format!("argument missing: {key}"))
+        let value = pairs.find_map(|(name, value)| (name == key).then_some(value));
+        value.ok_or_else(|| format!("argument missing: {key}"))
     };
     let path = value("setup")?;
     let setup = std::fs::read(path).map_err(|why| format!("cannot read {path}: {why}"))?;

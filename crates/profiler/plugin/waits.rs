@@ -6,9 +6,9 @@
 //!            leaves the CPU                           gets it
 //! ```
 //! Under counted instructions the guest's time is the number of instructions, plus the time while the CPU idles. The plugin
-//! knows the number at each switch. The kernel's `sched_info` uses the run queue's clock, which lags at a switch: if a waking
-//! task preempts another one, the kernel does not read the time again, so the preempted task would seem to wait while it
-//! still runs. The kernel's clock is therefore used only for what is not known otherwise: wake-ups and idle time.
+//! knows the number at each switch. The kernel's `sched_info` uses the run queue's clock, which lags at a switch. If a waking
+//! task preempts another one, the kernel does not read the time again, and the preempted task seems to wait while it still
+//! runs. The kernel's clock is therefore used only for wake-ups and idle time, which are not known otherwise.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -151,9 +151,10 @@ fn window(marks: &[(u8, Counts, Groups)]) -> Result<Counted> {
 
 fn counts<'w>(words: impl Iterator<Item = &'w str>) -> Result<Counts> {
     let numbers: Vec<u64> = words.map(str::parse).collect::<Result<_, _>>()?;
-    let [executed, s1, s2, s4, s8, r1, r2, r4, r8, unknown] =
-        <[u64; NUMBERS]>::try_from(numbers)
-            .map_err(|found| anyhow::anyhow!("{} numbers in place of {NUMBERS}", found.len()))?;
+    let [executed, s1, s2, s4, s8, r1, r2, r4, r8, unknown] = <[u64; NUMBERS]>::try_from(numbers)
+        .map_err(|numbers| {
+        anyhow::anyhow!("{} numbers in place of {NUMBERS}", numbers.len())
+    })?;
     Ok(Counts {
         executed,
         starts: [s1, s2, s4, s8],

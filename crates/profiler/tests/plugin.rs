@@ -229,10 +229,10 @@ impl Guest {
     fn waits(&self, name: &str) -> [(u64, u64); 2] {
         let waits = self.engine.waits();
         [&waits.queued, &waits.asleep].map(|sums| {
-            let own = sums
+            let task_sums = sums
                 .iter()
                 .filter(|((node, _), _)| self.task_of(*node as usize) == name);
-            own.fold((0, 0), |(count, ns), (_, sum)| {
+            task_sums.fold((0, 0), |(count, ns), (_, sum)| {
                 (count + sum.count, ns + sum.ns)
             })
         })

@@ -55,18 +55,18 @@ impl Boundary {
 
     /// Ends the `quota` largest paths; equal ones end together or not at all.
     fn spend(&mut self, paths: &[f64], quota: usize) {
-        let mut left: Vec<f64> = paths
+        let mut remaining: Vec<f64> = paths
             .iter()
             .zip(&self.alive)
             .filter_map(|(path, alive)| alive.then_some(*path))
             .collect();
-        if left.len() <= quota {
-            self.used += left.len();
+        if remaining.len() <= quota {
+            self.used += remaining.len();
             self.alive.fill(false);
             return;
         }
         let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
-        let (_, first_inside, _) = left.select_nth_unstable_by(quota, largest_first);
+        let (_, first_inside, _) = remaining.select_nth_unstable_by(quota, largest_first);
         let limit = *first_inside + tolerance(*first_inside);
         for (path, alive) in paths.iter().zip(&mut self.alive) {
             if *alive && *path > limit {

@@ -5,10 +5,10 @@
 //! p = the share of orders of the same figures with as large a K
 //! ```
 //! Without a change, figures are assumed independent and identically distributed, like the ratios of separate nights. All orders are
-//! then equally likely, so the p-value is exact for few figures too. Pettitt's formula is conservative there: for 12 figures, six and six
-//! apart, it gives 0.031, although only 2 of 924 orders are as extreme. (Series within a trial are long and autocorrelated; those use
-//! his formula with a correction.) The parts before and after a change are searched in the same way; a level that rises and returns
-//! may be missed.
+//! then equally likely, so the p-value is exact for few figures too. Pettitt's formula is conservative there. For 12 figures, six and
+//! six apart, it gives 0.031, although only 2 of 924 orders are as extreme. Series within a trial are long and autocorrelated; they
+//! use his formula with a correction. The parts before and after a change are searched in the same way. A level that rises and
+//! returns may be missed.
 //!
 //! In a series without a change, a change is found with at most the probability of the error rate.
 

@@ -92,8 +92,8 @@ pub struct Rejections {
 /// Bets on the rate of rejections, as fractions of the way from the error rate to 1.
 const RATES: [f64; 3] = [0.05, 0.2, 0.5];
 
-/// Judges runs, each given as whether it rejected and its error rate. Bets of equal stake on a rate `q` above the error rate `a`:
-/// a run that rejects multiplies the stake by `q / a`, any other by `(1 - q) / (1 - a)`; on a sound machine the mean is at most 1.
+/// Judges runs, each given as whether it rejected and its error rate `a`. Each bet is on a rate `q` above `a`. A run that
+/// rejects multiplies its stake by `q / a`, any other by `(1 - q) / (1 - a)`. On a sound machine the mean factor is at most 1.
 pub fn rejections(runs: &[(bool, f64)]) -> Rejections {
     let mut stakes = RATES.map(|_| 1.0 / RATES.len() as f64);
     let mut evidence = Rejections {

@@ -470,8 +470,8 @@ mod tests {
     #[test]
     fn intervals_exclude_the_truth_as_rarely_as_promised() {
         // 10 of 1000 are expected at most, with a standard deviation of 3.
-        let of_runs = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
-        let blocks = misses(|base, arm| {
+        let run_misses = misses(|base, arm| unpaired(base, arm, Direction::Higher, TERMS));
+        let block_misses = misses(|base, arm| {
             let pair = |(baseline, arm): (&f64, &f64)| Pair {
                 block: 1,
                 baseline: *baseline,
@@ -482,8 +482,8 @@ mod tests {
             paired(&pairs, false, Direction::Higher, TERMS)
         });
         assert!(
-            (1..=22).contains(&of_runs) && (1..=22).contains(&blocks),
-            "{of_runs} {blocks}"
+            (1..=22).contains(&run_misses) && (1..=22).contains(&block_misses),
+            "{run_misses} {block_misses}"
         );
     }
 

@@ -144,8 +144,8 @@ pub fn shown(scale: f64, blocks: u32, error_rate: f64) -> f64 {
     scale * (factor(error_rate) / f64::from(blocks)).sqrt()
 }
 
-/// Mean number of blocks to a verdict if the truth is `effect`, at an error rate of 1 %: 12.5 (s / effect)^2 for a
-/// difference, 15 (s / slack)^2 for equivalence, where the slack is the distance of the effect from the margin.
+/// Mean number of blocks to a verdict if the truth is `effect`. At an error rate of 1 %: 12.5 (s / effect)^2 for a
+/// difference, 15 (s / slack)^2 for equivalence. The slack is the distance of the effect from the margin.
 pub fn expected(scale: f64, effect: f64, margin: f64, error_rate: f64) -> u32 {
     let slack = margin - effect.abs();
     let for_difference = 12.5 * (scale / effect).powi(2);

@@ -94,9 +94,12 @@ mod tests {
 
     #[test]
     fn a_run_lasts_until_its_last_arm_is_decided() {
-        let (one, both) = (ends(&[-0.2], 40), ends(&[-0.2, 0.0], 40));
+        let (first_arm, both_arms) = (ends(&[-0.2], 40), ends(&[-0.2, 0.0], 40));
         let mean = |ends: &[Ending]| ends.iter().map(|end| f64::from(end.blocks)).sum::<f64>();
-        assert!(mean(&one) < mean(&both), "{one:?} {both:?}");
+        assert!(
+            mean(&first_arm) < mean(&both_arms),
+            "{first_arm:?} {both_arms:?}"
+        );
     }
 
     #[test]

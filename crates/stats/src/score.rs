@@ -71,9 +71,9 @@ pub fn biweight(u: f64) -> f64 {
 
 /// Values without the order effect, and that effect; `second[i]` is 1 if the arm ran second, else -1.
 ///
-/// No effect is removed if the contrasts of the order repeat in size but not in sign: then the arms differ, and the
-/// trimmed mean of a few such contrasts would count most of the difference as an order effect. The same applies if the
-/// arm ran in one place of all blocks, because the whole difference would count as an order effect.
+/// No effect is removed if the contrasts of the order repeat in size but not in sign, because then the arms differ. The
+/// trimmed mean of a few such contrasts would count most of that difference as an order effect. The same applies if the
+/// arm ran in one place of all blocks, where the whole difference would count as one.
 pub fn centred(x: &[f64], second: &[f64]) -> (Vec<f64>, f64) {
     let contrasts: Vec<f64> = x.iter().zip(second).map(|(x, sign)| x * sign).collect();
     let effect = if can_estimate_order(second) && !is_arm_difference(&contrasts) {
@@ -98,10 +98,9 @@ pub struct Typical {
     pub rest: Vec<f64>,
 }
 
-/// The shift that the test of no difference would reject last: without it, the scores of the residuals sum to zero,
-/// as the estimate of a test is defined (Hodges and Lehmann 1963). The order effect is estimated from the residuals,
-/// because that of the raw contrasts would contain part of the arm's effect if the arm ran second more or less often
-/// than first.
+/// The shift that the test of no difference would reject last: without it, the scores of the residuals sum to zero
+/// (the estimate of a test by Hodges and Lehmann 1963). The order effect is estimated from the residuals. In the raw
+/// contrasts it would include part of the arm's effect, unless the arm ran second as often as first.
 pub fn typical(x: &[f64], second: &[f64]) -> Typical {
     let middle = hodges_lehmann(x);
     let residuals = |shift: f64| centred(&less(x, shift), second);
@@ -368,8 +367,8 @@ pub(crate) mod tests {
 
     #[test]
     fn what_is_typical_is_found_beside_an_order_effect_of_many_scales() {
-        // Made of 3 % more, 5 % less in the second trial, and a scatter of 0.5 %: a shift of -1.2 % has scores that add up to
-        // nothing too, but leaves far more.
+        // An effect of 3 %, -5 % in the second trial, and noise of 0.5 %. At a shift of -1.2 % the scores sum to
+        // zero too, but leaves far larger residuals.
         let x = [
             0.0729, -0.0292, -0.0196, -0.0203, 0.0777, 0.0794, -0.0176, -0.0210, -0.0248, -0.0190,
             -0.0203, -0.0219,
@@ -391,7 +390,7 @@ pub(crate) mod tests {
                 let second: Vec<f64> = (0..8)
                     .map(|block| if order >> block & 1 == 1 { 1.0 } else { -1.0 })
                     .collect();
-                // Noise is of either sign alike, or its own typical value would be part of the truth.
+                // Noise has both signs equally often, or its typical value would be part of the truth.
                 for side in [1.0, -1.0] {
                     let each = second.iter().zip(noise);
                     let x: Vec<f64> = each

@@ -223,12 +223,12 @@ fn commands_with_parameters_outside_of_their_text_are_separate_arms() {
 
 #[test]
 fn parameters_in_separate_exports_stay_apart_too() {
-    let (one, four) = (
+    let (single, four) = (
         export(&[("make", r#""j": "1""#, "4.1, 4.2")]),
         export(&[("make", r#""j": "4""#, "2.1, 2.2")]),
     );
     check(
-        &[("1.json", &one), ("4.json", &four)],
+        &[("1.json", &single), ("4.json", &four)],
         &["1.json", "4.json"],
         &expect![[r#"
             time [s] - make [j=4]: runs [4.1, 4.2] [2.1, 2.2]

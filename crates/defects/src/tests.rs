@@ -19,7 +19,7 @@ fn read(log: &str) -> Vec<Defect> {
 }
 
 /// Kind, top and count of all defects of a log.
-fn reported(log: &str) -> Vec<(&'static str, String, u64)> {
+fn summary(log: &str) -> Vec<(&'static str, String, u64)> {
     let defects = read(log).into_iter();
     defects
         .map(|defect| (defect.kind.name(), defect.top, defect.count))

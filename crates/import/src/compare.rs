@@ -105,7 +105,7 @@ impl Notes {
         }
     }
 
-    fn wrong(&mut self, (file, line): (&str, usize), what: String, remedy: &str) {
+    fn wrong(&mut self, file: &str, line: usize, what: String, remedy: &str) {
         let (file, remedy) = (file.into(), remedy.into());
         self.problems.push(Problem {
             file,
@@ -113,6 +113,10 @@ impl Notes {
             what,
             remedy,
         });
+    }
+
+    fn wrong_at(&mut self, figure: &Observation, what: String, remedy: &str) {
+        self.wrong(&figure.file, figure.line, what, remedy);
     }
 }
 
@@ -155,7 +159,7 @@ pub(crate) fn compare(
             arms.len()
         );
         let remedy = "give two arms, or some: metrics of one arm belong into its metric column";
-        notes.wrong((&first_file, 0), what, remedy);
+        notes.wrong(&first_file, 0, what, remedy);
         return Err(notes.problems);
     }
     let work = arms.len() * observations.len();
@@ -165,7 +169,7 @@ pub(crate) fn compare(
             observations.len(),
             arms.len()
         );
-        notes.wrong((&first_file, 0), what, "give fewer arms at a time");
+        notes.wrong(&first_file, 0, what, "give fewer arms at a time");
         return Err(notes.problems);
     }
     let (baseline, baseline_why) = baseline(&arms, options, &first_file, &mut notes);
@@ -203,20 +207,18 @@ pub(crate) fn compare(
         } else {
             "repair what failed, and measure again"
         };
-        notes.wrong((&first_file, 0), what, remedy);
+        notes.wrong(&first_file, 0, what, remedy);
     }
     if !notes.problems.is_empty() {
         return Err(notes.problems);
     }
-    let remarks = notes.remarks.into_iter().collect();
-    let failing = notes.failing;
     Ok(Figures {
         files: Vec::new(),
-        remarks,
+        remarks: notes.remarks.into_iter().collect(),
         baseline,
         baseline_why,
         comparisons,
-        failing,
+        failing: notes.failing,
     })
 }
 
@@ -232,7 +234,7 @@ fn too_few_arms(arms: &[String], file: &str, mut notes: Notes) -> Vec<Problem> {
         .filter(|remark| remark.starts_with(LEFT_OUT));
     let what = left_out.fold(what, |what, remark| format!("{what}; {remark}"));
     let remedy = "give the figures of another arm too: two files, or a column arm";
-    notes.wrong((file, 0), what, remedy);
+    notes.wrong(file, 0, what, remedy);
     notes.problems
 }
 
@@ -265,7 +267,7 @@ fn remark_failures(observations: &[Observation], notes: &mut Notes) {
 fn take_samples_for_runs(observations: &mut [Observation], file: &str, notes: &mut Notes) {
     if observations.iter().all(|figure| figure.run == Run::Own) {
         let what = "--samples-are-runs does not apply: each figure is a run of its own".into();
-        notes.wrong((file, 0), what, "leave it out");
+        notes.wrong(file, 0, what, "leave it out");
     }
     let remark = "each sample is taken as a run of its own, on your word";
     notes.remarks.insert(remark.into());
@@ -294,7 +296,7 @@ fn baseline(
         if !arms.contains(typed) {
             let known: Vec<&str> = arms.iter().map(String::as_str).collect();
             let what = format!("--baseline is no arm: {typed:?}");
-            notes.wrong((file, 0), what, &remedy_among(typed, &known));
+            notes.wrong(file, 0, what, &remedy_among(typed, &known));
         }
         return (typed.clone(), String::new());
     }
@@ -360,7 +362,7 @@ fn metrics(
             if matching.is_empty() {
                 let known: Vec<&str> = all.iter().map(String::as_str).take(20).collect();
                 let what = format!("--metric is in no file: {typed:?}");
-                notes.wrong((file, 0), what, &remedy_among(typed, &known));
+                notes.wrong(file, 0, what, &remedy_among(typed, &known));
             }
             chosen.extend(matching);
         }
@@ -372,7 +374,7 @@ fn metrics(
         );
         let remedy = "choose with --metric NAME, a part of a name will do; metrics share the error \
                       rate, so each one more makes every verdict harder";
-        notes.wrong((file, 0), what, remedy);
+        notes.wrong(file, 0, what, remedy);
         chosen.clear();
     }
     chosen
@@ -404,8 +406,7 @@ fn direction(
             "the other direction than in line {}: {}",
             by_file.line, other.metric
         );
-        let place = (other.file.as_str(), other.line);
-        notes.wrong(place, what, "one metric has one direction");
+        notes.wrong_at(other, what, "one metric has one direction");
     }
     if let Some(direction) = options.direction {
         return Some((direction, "as you say".into()));
@@ -433,11 +434,7 @@ fn check_units(figures: &[&Observation], notes: &mut Notes) {
             "another unit for {} than {:?} of {}:{}: {:?}",
             first.metric, first.unit, first.file, first.line, other.unit
         );
-        notes.wrong(
-            (&other.file, other.line),
-            what,
-            "convert all figures of a metric to one unit",
-        );
+        notes.wrong_at(other, what, "convert all figures of a metric to one unit");
     }
 }
 
@@ -453,7 +450,7 @@ fn check_signs(figures: &[&Observation], direction: Direction, notes: &mut Notes
             Direction::Higher | Direction::Lower => continue,
         };
         let what = format!("{what} {}: {}", figure.metric, figure.value);
-        notes.wrong((&figure.file, figure.line), what, remedy);
+        notes.wrong_at(figure, what, remedy);
     }
 }
 
@@ -479,7 +476,7 @@ fn layout(
             base[0].metric
         );
         let remedy = "give one figure per run, not one per request";
-        notes.wrong((&base[0].file, base[0].line), what, remedy);
+        notes.wrong_at(base[0], what, remedy);
         return None;
     }
     let both = || base.iter().chain(&other);
@@ -491,11 +488,7 @@ fn layout(
             "no block, where other figures of {} have one",
             figure.metric
         );
-        notes.wrong(
-            (&figure.file, figure.line),
-            what,
-            "write its block, or take the column out",
-        );
+        notes.wrong_at(figure, what, "write its block, or take the column out");
     }
     Some(blocks(&base, baseline, &other, arm, notes))
 }
@@ -509,12 +502,7 @@ fn unpaired(base: &[&Observation], other: &[&Observation], notes: &mut Notes) ->
             "one run of an arm has no noise to judge by",
             &base[0].metric,
         );
-        let largest = |figures: &[&Observation]| {
-            figures
-                .iter()
-                .map(|figure| figure.value)
-                .fold(0.0, f64::max)
-        };
+        let largest = |figures: &[&Observation]| values(figures).into_iter().fold(0.0, f64::max);
         if largest(other) > largest(base) {
             notes.failing.insert(other[0].arm.clone());
         }
@@ -528,16 +516,15 @@ fn unpaired(base: &[&Observation], other: &[&Observation], notes: &mut Notes) ->
                 return None;
             }
             let what = format!("one run only of {}: {}", figures[0].arm, figures[0].metric);
-            notes.wrong(
-                (&figures[0].file, figures[0].line),
+            notes.wrong_at(
+                figures[0],
                 what,
                 "one run has no noise to judge by; add more",
             );
         }
     }
     if has_samples && is_one_run {
-        let values = |figures: &[&Observation]| figures.iter().map(|figure| figure.value).collect();
-        let (baseline, arm): (Vec<f64>, Vec<f64>) = (values(base), values(other));
+        let (baseline, arm) = (values(base), values(other));
         return Some(Layout::OneRun { baseline, arm });
     }
     if has_samples {
@@ -549,6 +536,10 @@ fn unpaired(base: &[&Observation], other: &[&Observation], notes: &mut Notes) ->
         baseline: medians(base_runs),
         arm: medians(other_runs),
     })
+}
+
+fn values(figures: &[&Observation]) -> Vec<f64> {
+    figures.iter().map(|figure| figure.value).collect()
 }
 
 /// The samples of each run, with runs in the order of the file.
@@ -602,11 +593,7 @@ fn blocks(
             let present = in_base.or(in_other);
             let there = present.expect("a block is named by a figure")[0];
             let what = format!("no {} of {lacking} in block {name}", there.metric);
-            notes.wrong(
-                (&there.file, there.line),
-                what,
-                "add it, or take the block out",
-            );
+            notes.wrong_at(there, what, "add it, or take the block out");
             continue;
         };
         if base.len() > 1 || other.len() > 1 {
@@ -618,21 +605,19 @@ fn blocks(
         if is_known && first.slot == second.slot {
             let what = format!("both arms at one place of block {name}");
             let remedy = "the arm that ran first has the smaller slot";
-            notes.wrong((&second.file, second.line), what, remedy);
+            notes.wrong_at(second, what, remedy);
         }
-        let value =
-            |figures: &[&Observation]| median(figures.iter().map(|figure| figure.value).collect());
         pairs.push(Pair {
             block: index as u32 + 1,
-            baseline: value(base),
-            arm: value(other),
+            baseline: median(values(base)),
+            arm: median(values(other)),
             arm_first: second.slot < first.slot,
         });
     }
     if let [name] = &names[..] {
         let what = format!("one block only: {name}");
         let remedy = "one block has no noise to judge by; add more";
-        notes.wrong((&base[0].file, base[0].line), what, remedy);
+        notes.wrong_at(base[0], what, remedy);
     }
     let order = if is_known {
         ArmOrder::of(&pairs)

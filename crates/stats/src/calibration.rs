@@ -45,7 +45,7 @@ pub struct Tally {
     /// Blocks of all simulations until the primary metric was decided, or could not be any more.
     pub blocks: u32,
     /// Simulations in which the primary metric was better or worse.
-    pub told: u32,
+    pub different: u32,
     /// Sum of the changes reported by those, as shares.
     pub changes: f64,
 }
@@ -298,7 +298,7 @@ mod tests {
             let end = |design: &Design, seed| {
                 simulate(terms(REFERENCE, -0.04, design), seed).decisions[0]
             };
-            let (mut kept, mut decided_later) = (0, 0);
+            let (mut kept, mut later) = (0, 0);
             for seed in 0..25 {
                 let more = end(&longer, seed);
                 match end(&planned, seed) {
@@ -307,15 +307,11 @@ mod tests {
                         kept += 1;
                     }
                     None => {
-                        decided_later +=
-                            u32::from(more.is_some_and(|made| made.at_block as u32 > blocks));
+                        later += u32::from(more.is_some_and(|made| made.at_block as u32 > blocks));
                     }
                 }
             }
-            assert!(
-                kept > 0 && decided_later > 0,
-                "{blocks}: {kept} {decided_later}"
-            );
+            assert!(kept > 0 && later > 0, "{blocks}: {kept} {later}");
         }
     }
 

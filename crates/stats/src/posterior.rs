@@ -73,20 +73,16 @@ pub struct Posterior {
 impl Posterior {
     /// The posterior of a version series with `steps` steps.
     pub fn of(steps: usize, answers: &[Answer]) -> Self {
-        let rising = answers
-            .iter()
-            .filter(|answer| answer.rises == Some(true))
-            .count();
-        let ends = answers
-            .iter()
-            .filter(|answer| answer.rises.is_some())
-            .count();
-        let informative = answers
-            .iter()
-            .filter(|answer| answer.above.is_some())
-            .count();
-        // Answers that each step contradicts if the series rises; if it falls, it contradicts the others.
-        let wrong = contradicted(steps, answers);
+        let count = |has: fn(&&Answer) -> bool| answers.iter().filter(has).count();
+        let rising = count(|answer| answer.rises == Some(true));
+        let ends = count(|answer| answer.rises.is_some());
+        let informative = count(|answer| answer.above.is_some());
+        let contradicted = contradicted(steps, answers);
+        // In a falling series a step contradicts the answers that it does not contradict in a rising one.
+        let wrong = |step: usize, rises: bool| match rises {
+            true => contradicted[step],
+            false => informative - contradicted[step],
+        };
         let marginals = marginals(informative);
         let prior = ((1.0 - PRIOR_NO_DIFFERENCE) / (2.0 * steps as f64)).ln();
         let end_weights = [true, false].map(|rises| {
@@ -94,23 +90,15 @@ impl Posterior {
             prior + ln_marginal(wrong, ends - wrong)
         });
         let weight = |step: usize, rises: bool| {
-            let wrong = if rises {
-                wrong[step]
-            } else {
-                informative - wrong[step]
-            };
-            end_weights[usize::from(!rises)] + marginals[wrong]
+            end_weights[usize::from(!rises)] + marginals[wrong(step, rises)]
         };
         let no_difference =
             PRIOR_NO_DIFFERENCE.ln() - (ends + informative) as f64 * std::f64::consts::LN_2;
         let weights: Vec<[f64; 2]> = (0..steps)
             .map(|step| [weight(step, true), weight(step, false)])
             .collect();
-        let largest = weights
-            .iter()
-            .flatten()
-            .copied()
-            .fold(no_difference, f64::max);
+        let all_weights = weights.iter().flatten().copied();
+        let largest = all_weights.fold(no_difference, f64::max);
         let share = |weight: f64| (weight - largest).exp();
         let [up, down] = [0, 1].map(|way| {
             let shares = weights.iter().map(|both| share(both[way]));
@@ -122,11 +110,7 @@ impl Posterior {
         let steps_posterior: Vec<f64> = weights.iter().map(|both| share(both[way]) / all).collect();
         let best = (0..steps).max_by(|a, b| steps_posterior[*a].total_cmp(&steps_posterior[*b]));
         let best = best.expect("a line has a step");
-        let least = if way == 0 {
-            wrong[best]
-        } else {
-            informative - wrong[best]
-        };
+        let least = wrong(best, way == 0);
         Self {
             no_difference: share(no_difference) / all,
             steps: steps_posterior,

@@ -77,17 +77,13 @@ fn collect_card(system: &System, card: &str, facts: &mut Facts) {
     add("bond-mode", read("bonding/mode"));
     add("bond-cards", read("bonding/slaves"));
     let queues = system.names(&format!("{place}/queues"));
-    let count = |prefix: &str| {
-        queues
-            .iter()
-            .filter(|name| name.starts_with(prefix))
-            .count()
-    };
+    let queues_of =
+        |prefix: &'static str| queues.iter().filter(move |name| name.starts_with(prefix));
     if !queues.is_empty() {
-        let text = format!("{} receive {} send", count("rx-"), count("tx-"));
-        add("queues", Some(text));
+        let (receive, send) = (queues_of("rx-").count(), queues_of("tx-").count());
+        add("queues", Some(format!("{receive} receive {send} send")));
     }
-    let receive = queues.iter().filter(|name| name.starts_with("rx-"));
+    let receive = queues_of("rx-");
     let masks = receive.filter_map(|name| read(&format!("queues/{name}/rps_cpus")));
     let masks: BTreeSet<String> = masks.collect();
     add("rps-cpus", joined(masks));

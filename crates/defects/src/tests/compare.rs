@@ -1,7 +1,7 @@
 //! Comparison of two arms.
 
 use super::read;
-use crate::compare::{Side, new_in};
+use crate::compare::{Compared, Side, new_in};
 use crate::defect_set::{Defect, Moment, OTHERS};
 use crate::kind::{Kind, Severity};
 
@@ -31,25 +31,23 @@ fn new_defects_come_first_by_falling_severity() {
         defect(Kind::SynFlood, Severity::Notice, "", 4),
     ];
     let compared = new_in(&arm, &baseline);
-    let rows: Vec<_> = compared
-        .iter()
-        .map(|defect| {
-            (
-                defect.side(),
-                defect.kind,
-                defect.top.as_str(),
-                defect.in_arm,
-                defect.in_baseline,
-            )
-        })
-        .collect();
+    let row = |row: &Compared| {
+        let counts = (row.in_arm, row.in_baseline);
+        (row.side(), row.kind, row.top.clone(), counts)
+    };
+    let rows: Vec<_> = compared.iter().map(row).collect();
     assert_eq!(
         rows,
         [
-            (Side::OnlyArm, Kind::HungTask, "mnt_want_write", 1, 0),
-            (Side::OnlyArm, Kind::BlockIo, "vda", 3, 0),
-            (Side::Both, Kind::Warning, "tcp_ack", 7, 1),
-            (Side::OnlyBaseline, Kind::SynFlood, "", 0, 4),
+            (
+                Side::OnlyArm,
+                Kind::HungTask,
+                "mnt_want_write".into(),
+                (1, 0)
+            ),
+            (Side::OnlyArm, Kind::BlockIo, "vda".into(), (3, 0)),
+            (Side::Both, Kind::Warning, "tcp_ack".into(), (7, 1)),
+            (Side::OnlyBaseline, Kind::SynFlood, String::new(), (0, 4)),
         ]
     );
     assert!(compared.iter().all(|defect| defect.is_certain));
@@ -61,11 +59,8 @@ fn an_arm_against_itself_has_nothing_new() {
         "BUG: KASAN: slab-use-after-free in tcp_ack+0x12/0x340\nVFS: file-max limit 7 reached\n";
     let (first, second) = (read(log), read(log));
     assert_eq!(first.len(), 2);
-    assert!(
-        new_in(&first, &second)
-            .iter()
-            .all(|defect| defect.side() == Side::Both)
-    );
+    let compared = new_in(&first, &second);
+    assert!(compared.iter().all(|row| row.side() == Side::Both));
     assert_eq!(new_in(&[], &[]), []);
 }
 

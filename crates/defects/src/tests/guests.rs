@@ -4,17 +4,17 @@
 //! a page, triggered a dump of all stacks, exhausted memory, and ran with real-time priority for 2.5 s. Then it ran for 14 s
 //! without the real-time limit and with stalls reported after 3 s, and made the kernel panic.
 
-use super::reported;
+use super::summary;
 
 fn check(log: &str, want: &[(&str, &str, u64)]) {
-    let defects = reported(log);
+    let defects = summary(log);
     let defects: Vec<_> = defects
         .iter()
         .map(|(kind, top, count)| (*kind, top.as_str(), *count))
         .collect();
     assert_eq!(defects, want);
     // Serial consoles use other line ends.
-    assert_eq!(reported(&log.replace('\n', "\r\r\n")).len(), want.len());
+    assert_eq!(summary(&log.replace('\n', "\r\r\n")).len(), want.len());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Reports of several lines: each is one defect, with the relevant frame as top.
 
-use super::{read, reported};
+use super::{read, summary};
 
 const OOPS: &str = "\
 BUG: kernel NULL pointer dereference, address: 0000000000000018
@@ -37,7 +37,7 @@ fn entry(kind: &'static str, top: &str, count: u64) -> (&'static str, String, u6
 
 #[test]
 fn a_warning_within_an_oops_is_not_a_second_defect() {
-    assert_eq!(reported(OOPS), [entry("oops", "tcp_sendmsg_locked", 1)]);
+    assert_eq!(summary(OOPS), [entry("oops", "tcp_sendmsg_locked", 1)]);
     let lines = read(OOPS).remove(0).lines;
     assert_eq!(lines.first().unwrap(), OOPS.lines().next().unwrap());
     assert_eq!(
@@ -54,12 +54,12 @@ fn addresses_and_processes_do_not_distinguish_defects() {
         .replace("CPU: 1", "CPU: 0")
         .replace("nginx", "php");
     assert_eq!(
-        reported(&format!("{OOPS}{other}")),
+        summary(&format!("{OOPS}{other}")),
         [entry("oops", "tcp_sendmsg_locked", 2)]
     );
     let elsewhere = OOPS.replace("tcp_sendmsg_locked", "udp_sendmsg");
     assert_eq!(
-        reported(&format!("{OOPS}{elsewhere}")),
+        summary(&format!("{OOPS}{elsewhere}")),
         [
             entry("oops", "tcp_sendmsg_locked", 1),
             entry("oops", "udp_sendmsg", 1)
@@ -73,7 +73,7 @@ fn a_panic_after_an_oops_is_a_second_defect() {
         "{OOPS}Kernel panic - not syncing: Fatal exception\nKernel Offset: disabled\n---[ end Kernel panic - not syncing: Fatal exception ]---\n"
     );
     assert_eq!(
-        reported(&log),
+        summary(&log),
         [
             entry("panic", "Fatal exception", 1),
             entry("oops", "tcp_sendmsg_locked", 1)
@@ -96,7 +96,7 @@ Call Trace:
 ";
     // The instruction has no name, but the caller has one.
     assert_eq!(
-        reported(log),
+        summary(log),
         [entry("general-protection-fault", "process_one_work", 1)]
     );
 }
@@ -117,12 +117,12 @@ Call Trace:
  </TASK>
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(reported(log), [entry("refcount", "sk_free", 1)]);
+    assert_eq!(summary(log), [entry("refcount", "sk_free", 1)]);
     let newer = log.replace(
         "WARNING: CPU: 1 PID: 344 at lib/refcount.c:28 refcount_warn_saturate+0xba/0x110",
         "WARNING: lib/refcount.c:28 at refcount_warn_saturate+0xba/0x110, CPU#1: nginx/344",
     );
-    assert_eq!(reported(&newer), [entry("refcount", "sk_free", 1)]);
+    assert_eq!(summary(&newer), [entry("refcount", "sk_free", 1)]);
     let watchdog = "\
 ------------[ cut here ]------------
 NETDEV WATCHDOG: eth0 (e1000): transmit queue 0 timed out
@@ -130,7 +130,7 @@ WARNING: CPU: 0 PID: 0 at net/sched/sch_generic.c:467 dev_watchdog+0x24f/0x260
 RIP: 0010:dev_watchdog+0x24f/0x260
 ---[ end trace 1234567890abcdef ]---
 ";
-    assert_eq!(reported(watchdog), [entry("netdev-watchdog", "eth0", 1)]);
+    assert_eq!(summary(watchdog), [entry("netdev-watchdog", "eth0", 1)]);
 }
 
 #[test]
@@ -144,20 +144,17 @@ Call Trace:
  kobject_put+0x7a/0xb0
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(reported(log), [entry("warning", "device_release", 1)]);
+    assert_eq!(summary(log), [entry("warning", "device_release", 1)]);
     // Its WARNING line was lost.
     let cut: Vec<_> = log
         .lines()
         .filter(|line| !line.starts_with("WARNING"))
         .collect();
     assert_eq!(
-        reported(&cut.join("\n")),
+        summary(&cut.join("\n")),
         [entry("warning", "device_release", 1)]
     );
-    assert_eq!(
-        reported("------------[ cut here ]------------\nhello\n"),
-        []
-    );
+    assert_eq!(summary("------------[ cut here ]------------\nhello\n"), []);
 }
 
 #[test]
@@ -174,7 +171,7 @@ Call Trace:
  clear_page_erms+0x7/0x10
 ---[ end trace 0000000000000000 ]---
 ";
-    assert_eq!(reported(log), [entry("warning", "rcu_sched_clock_irq", 1)]);
+    assert_eq!(summary(log), [entry("warning", "rcu_sched_clock_irq", 1)]);
 }
 
 #[test]
@@ -193,7 +190,7 @@ Call Trace:
 ---[ end trace 0000000000000000 ]---
 ";
     assert_eq!(
-        reported(log),
+        summary(log),
         [entry("list-corruption", "netif_napi_del", 1)]
     );
 }
@@ -220,7 +217,7 @@ Call Trace:
         )
     };
     let log = format!("{}{}", task("mariadbd:812"), task("rsyslogd:300"));
-    assert_eq!(reported(&log), [entry("hung-task", "mnt_want_write", 2)]);
+    assert_eq!(summary(&log), [entry("hung-task", "mnt_want_write", 2)]);
 }
 
 #[test]
@@ -240,7 +237,7 @@ Call Trace:
  </TASK>
 ";
     assert_eq!(
-        reported(log),
+        summary(log),
         [entry("soft-lockup", "inet_csk_reqsk_queue_add", 1)]
     );
 }
@@ -258,7 +255,7 @@ RIP: 0010:fib_table_lookup+0x1d/0x6a0
 rcu: rcu_preempt kthread starved for 5250 jiffies! g1234 f0x0 RCU_GP_WAIT_FQS(5) ->state=0x0 ->cpu=1
 rcu: \tUnless rcu_preempt kthread gets sufficient CPU time, OOM is now expected behavior.
 ";
-    assert_eq!(reported(log), [entry("rcu-stall", "fib_table_lookup", 1)]);
+    assert_eq!(summary(log), [entry("rcu-stall", "fib_table_lookup", 1)]);
 }
 
 #[test]
@@ -277,10 +274,10 @@ active_anon:100 inactive_anon:200000 isolated_anon:0
 oom-kill:constraint=CONSTRAINT_NONE,nodemask=(null),cpuset=/,mems_allowed=0,global_oom,task_memcg=/,task=mariadbd,pid=812,uid=101
 Out of memory: Killed process 812 (mariadbd) total-vm:2097152kB, anon-rss:1048576kB, file-rss:0kB, shmem-rss:0kB, UID:101 pgtables:2200kB oom_score_adj:0
 ";
-    assert_eq!(reported(log), [entry("oom-kill", "mariadbd", 1)]);
+    assert_eq!(summary(log), [entry("oom-kill", "mariadbd", 1)]);
     // A console that shows only errors has only the last line.
     let last = log.lines().next_back().unwrap();
-    assert_eq!(reported(last), [entry("oom-kill", "mariadbd", 1)]);
+    assert_eq!(summary(last), [entry("oom-kill", "mariadbd", 1)]);
 }
 
 #[test]
@@ -317,7 +314,7 @@ Call Trace:
  foo_write+0x3a/0x90
  </TASK>
 ";
-    assert_eq!(reported(log), [entry("lockdep", "foo_write", 1)]);
+    assert_eq!(summary(log), [entry("lockdep", "foo_write", 1)]);
     let suspicious = "\
 =============================
 WARNING: suspicious RCU usage
@@ -330,7 +327,7 @@ Call Trace:
  lockdep_rcu_suspicious+0x4f/0x1b0
  fib_lookup+0x1a2/0x1c0
 ";
-    assert_eq!(reported(suspicious), [entry("lockdep", "fib_lookup", 1)]);
+    assert_eq!(summary(suspicious), [entry("lockdep", "fib_lookup", 1)]);
 }
 
 #[test]
@@ -361,7 +358,7 @@ The buggy address belongs to the object at ffff888100000000
 ==================================================================
 Disabling lock debugging due to kernel taint
 ";
-    assert_eq!(reported(log), [entry("kasan", "tcp_ack", 1)]);
+    assert_eq!(summary(log), [entry("kasan", "tcp_ack", 1)]);
 }
 
 #[test]
@@ -382,10 +379,7 @@ Call Trace:
  alloc_fdtable+0x4f/0x110
  </TASK>
 ";
-    assert_eq!(
-        reported(log),
-        [entry("page-allocation", "alloc_fdtable", 1)]
-    );
+    assert_eq!(summary(log), [entry("page-allocation", "alloc_fdtable", 1)]);
 }
 
 #[test]
@@ -393,7 +387,7 @@ fn a_single_line_defect_within_a_report_is_a_separate_defect() {
     let mut lines: Vec<_> = OOPS.lines().collect();
     lines.insert(12, "EXT4-fs error (device vda): ext4_find_entry:1455: inode #2: comm sh: reading directory lblock 0");
     assert_eq!(
-        reported(&lines.join("\n")),
+        summary(&lines.join("\n")),
         [
             entry("oops", "tcp_sendmsg_locked", 1),
             entry("ext4", "ext4_find_entry", 1)
@@ -410,7 +404,7 @@ WARNING: net/ipv4/tcp.c:2650 at tcp_cleanup_rbuf+0x5d/0x70, CPU#3: nginx/1234
 ---[ end trace 0000000000000000 ]---
 ";
     assert_eq!(
-        reported(log),
+        summary(log),
         [
             entry("warning", "tcp_cleanup_rbuf", 1),
             entry("syn-flood", "", 1)

@@ -11,17 +11,11 @@ fn check(format: LogFormat, log: &str, want: &[(Kind, Severity, &str, u64)]) {
     reader.feed(log.as_bytes());
     reader.feed(b"\n");
     let defects = reader.defects();
-    let rows: Vec<_> = defects
-        .iter()
-        .map(|defect| {
-            (
-                defect.kind,
-                defect.severity,
-                defect.top.as_str(),
-                defect.count,
-            )
-        })
-        .collect();
+    let rows = defects.iter().map(|defect| {
+        let top = defect.top.as_str();
+        (defect.kind, defect.severity, top, defect.count)
+    });
+    let rows: Vec<_> = rows.collect();
     assert_eq!(rows, want, "{log}");
 }
 

@@ -1,6 +1,6 @@
 //! Logs without defects.
 
-use super::{read, reported};
+use super::{read, summary};
 
 /// Shortened boot logs of guests, and lines of other boots that only look like defects.
 const LOGS: [(&str, &str); 4] = [
@@ -34,7 +34,7 @@ fn a_defect_among_other_lines_is_found() {
     for (name, log) in LOGS {
         let log =
             format!("{log}BUG: kernel NULL pointer dereference, address: 0000000000000018\n{log}");
-        assert_eq!(reported(&log), [("oops", String::new(), 1)], "{name}");
+        assert_eq!(summary(&log), [("oops", String::new(), 1)], "{name}");
     }
 }
 
@@ -49,6 +49,6 @@ fn messages_quoted_within_a_line_are_no_defects() {
         "nginx[x]: segfault at 0 ip 0 sp 0 error 4",
     ];
     for quote in quotes {
-        assert_eq!(reported(&format!("{quote}\n")), [], "{quote}");
+        assert_eq!(summary(&format!("{quote}\n")), [], "{quote}");
     }
 }

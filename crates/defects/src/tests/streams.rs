@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reported;
+use super::summary;
 use crate::defect_set::{LIMIT_PER_KIND, LINE_BYTES, LINES, OTHERS};
 use crate::kind::Kind;
 use crate::reader::Reader;
@@ -31,9 +31,8 @@ fn interleaved(first: &[String], second: &[String]) -> String {
 
 const BOTH: [(&str, &str, u64); 2] = [("warning", "one_work", 1), ("warning", "other_work", 1)];
 
-fn short<'a>(reported: &'a [(&'static str, String, u64)]) -> Vec<(&'static str, &'a str, u64)> {
-    reported
-        .iter()
+fn short<'a>(rows: &'a [(&'static str, String, u64)]) -> Vec<(&'static str, &'a str, u64)> {
+    rows.iter()
         .map(|(kind, top, count)| (*kind, top.as_str(), *count))
         .collect()
 }
@@ -42,21 +41,21 @@ fn short<'a>(reported: &'a [(&'static str, String, u64)]) -> Vec<(&'static str, 
 fn reports_of_two_cpus_are_distinguished_by_their_callers() {
     let first = warning("one_work", 0, "[    5.000000][   T12] ");
     let second = warning("other_work", 1, "[    5.000001][   T34] ");
-    assert_eq!(short(&reported(&interleaved(&first, &second))), BOTH);
+    assert_eq!(short(&summary(&interleaved(&first, &second))), BOTH);
 }
 
 #[test]
 fn without_a_caller_reports_are_distinguished_by_the_cpu_in_the_warning() {
     let first = warning("one_work", 0, "[    5.000000] ");
     let second = warning("other_work", 1, "[    5.000001] ");
-    assert_eq!(short(&reported(&interleaved(&first, &second))), BOTH);
+    assert_eq!(short(&summary(&interleaved(&first, &second))), BOTH);
 }
 
 #[test]
 fn a_gap_in_time_ends_a_report_that_lost_its_end() {
     let first: String = warning("one_work", 0, "[    5.000000] ")[..5].concat();
     let second = warning("other_work", 0, "[    9.000000] ").concat();
-    assert_eq!(short(&reported(&format!("{first}{second}"))), BOTH);
+    assert_eq!(short(&summary(&format!("{first}{second}"))), BOTH);
 }
 
 #[test]
@@ -107,12 +106,12 @@ fn a_reader_can_be_queried_during_a_report() {
 #[test]
 fn a_line_after_other_output_and_a_truncated_line_are_read() {
     let lost = "login: [    5.000000] Kernel panic - not syncing: Fatal exception\n";
-    assert_eq!(short(&reported(lost)), [("panic", "Fatal exception", 1)]);
+    assert_eq!(short(&summary(lost)), [("panic", "Fatal exception", 1)]);
     let cut = "[    5.000000] Kernel panic - not sync";
-    assert_eq!(reported(cut), []);
+    assert_eq!(summary(cut), []);
     // The last line of a guest that died before the newline.
     let unended = "[    5.000000] Kernel panic - not syncing: Fatal exc";
-    assert_eq!(short(&reported(unended)), [("panic", "Fatal exc", 1)]);
+    assert_eq!(short(&summary(unended)), [("panic", "Fatal exc", 1)]);
 }
 
 #[test]

@@ -16,20 +16,14 @@ fn check(row: &Row, message: &str, top: &str) -> Option<String> {
         let mut reader = Reader::new();
         reader.feed(format!("{before}{message}\r\n").as_bytes());
         let defects = reader.defects();
-        let reported: Vec<_> = defects
-            .iter()
-            .map(|defect| {
-                (
-                    defect.kind,
-                    defect.severity,
-                    defect.top.as_str(),
-                    defect.count,
-                )
-            })
-            .collect();
-        if reported != [(row.kind, row.severity, top, 1)] {
+        let found = defects.iter().map(|defect| {
+            let top = defect.top.as_str();
+            (defect.kind, defect.severity, top, defect.count)
+        });
+        let found: Vec<_> = found.collect();
+        if found != [(row.kind, row.severity, top, 1)] {
             return Some(format!(
-                "{message}\n  want {:?} {top:?}\n  have {reported:?}",
+                "{message}\n  want {:?} {top:?}\n  have {found:?}",
                 row.kind
             ));
         }

@@ -147,12 +147,8 @@ mod tests {
     #[test]
     fn an_order_that_contradicts_the_estimate_gives_no_verdict() {
         let design = design(12);
-        let estimates = estimates(terms(&design, Some(2)), 58_726..58_727);
-        assert_eq!(
-            (estimates.all, estimates.contradicted),
-            (1, 0),
-            "{estimates:?}"
-        );
+        let sums = estimates(terms(&design, Some(2)), 58_726..58_727);
+        assert_eq!((sums.all, sums.contradicted), (1, 0), "{sums:?}");
     }
 
     /// An estimate that counted part of the difference as an order effect would be too low by about a block's noise.
@@ -160,19 +156,12 @@ mod tests {
     fn the_order_effect_is_no_part_of_an_estimate() {
         let design = design(6);
         for (arm_second, seeds) in [(None, 60), (Some(1), 600)] {
-            let estimates = estimates(terms(&design, arm_second), 0..seeds);
-            assert!(estimates.all >= 30, "{estimates:?}");
+            let sums = estimates(terms(&design, arm_second), 0..seeds);
+            assert!(sums.all >= 30, "{sums:?}");
             // Four standard errors of a mean of 30 of six blocks.
-            assert!(estimates.mean_error().abs() < 0.4, "{estimates:?}");
-            assert_eq!(
-                (estimates.contradicted, estimates.outside),
-                (0, 0),
-                "{estimates:?}"
-            );
-            assert!(
-                estimates.holding * 10 >= estimates.with_interval * 8,
-                "{estimates:?}"
-            );
+            assert!(sums.mean_error().abs() < 0.4, "{sums:?}");
+            assert_eq!((sums.contradicted, sums.outside), (0, 0), "{sums:?}");
+            assert!(sums.holding * 10 >= sums.with_interval * 8, "{sums:?}");
         }
         assert_eq!(estimates(terms(&design, Some(7)), 0..20).all, 0);
     }

@@ -17,7 +17,7 @@ struct Sample<'t> {
 }
 
 /// Reads `sample.json` of one arm and benchmark.
-pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), file: &mut FileFigures) {
+pub(crate) fn read(text: &str, arm: &str, benchmark: &str, file: &mut FileFigures) {
     let Some(sample) = json::whole::<Sample<'_>>(file, text) else {
         return;
     };
@@ -35,12 +35,14 @@ pub(crate) fn read(text: &str, (arm, benchmark): (&str, &str), file: &mut FileFi
         let line = lines.of(time.get());
         let count = json::number(file, lines, count, " in iters");
         let time = json::number(file, lines, time, " in times");
-        push((arm, benchmark, "ns"), (time, count), line, file);
+        if let (Some(time), Some(count)) = (time, count) {
+            push(arm, benchmark, "ns", time, count, line, file);
+        }
     }
 }
 
 /// Reads `raw.csv`, which criterion's feature `csv_output` writes.
-pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), file: &mut FileFigures) {
+pub(crate) fn read_csv(text: &str, arm: &str, benchmark: &str, file: &mut FileFigures) {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let names = reader.headers().cloned().unwrap_or_default();
     let at = |name: &str| names.iter().position(|column| column == name);
@@ -60,37 +62,33 @@ pub(crate) fn read_csv(text: &str, (arm, benchmark): (&str, &str), file: &mut Fi
     for record in reader.records().flatten() {
         let line = record.position().map_or(0, |at| at.line() as usize);
         let cell = |column: usize| record.get(column).unwrap_or_default().to_string();
-        let figures = (
-            file.number(&cell(time), line, " in column \"sample_measured_value\""),
-            file.number(&cell(count), line, " in column \"iteration_count\""),
-        );
-        push((arm, benchmark, &cell(unit)), figures, line, file);
+        let time = file.number(&cell(time), line, " in column \"sample_measured_value\"");
+        let count = file.number(&cell(count), line, " in column \"iteration_count\"");
+        if let (Some(time), Some(count)) = (time, count) {
+            push(arm, benchmark, &cell(unit), time, count, line, file);
+        }
     }
 }
 
 fn push(
-    (arm, benchmark, unit): (&str, &str, &str),
-    (time, count): (Option<f64>, Option<f64>),
+    arm: &str,
+    benchmark: &str,
+    unit: &str,
+    time: f64,
+    count: f64,
     line: usize,
     file: &mut FileFigures,
 ) {
-    let (Some(time), Some(count)) = (time, count) else {
-        return;
-    };
     if count < 1.0 {
-        file.wrong(
-            line,
-            format!("no iterations in a sample: {count}"),
-            "run the benchmark again",
-        );
+        let what = format!("no iterations in a sample: {count}");
+        file.wrong(line, what, "run the benchmark again");
         return;
     }
-    let observation = file.observation(benchmark, &format!("{unit}/iteration"), time / count, line);
-    let run = Run::Within("process".into());
+    let unit = format!("{unit}/iteration");
     file.add(Observation {
         arm: arm.into(),
         quantity: Some(String::new()),
-        run,
-        ..observation
+        run: Run::Within("process".into()),
+        ..file.observation(benchmark, &unit, time / count, line)
     });
 }

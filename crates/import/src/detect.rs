@@ -133,7 +133,7 @@ fn read_as(format: Format, source: &Source, text: &str, file: &mut FileFigures) 
             } else {
                 criterion::read
             };
-            read(text, (&arm, &benchmark), file);
+            read(text, &arm, &benchmark, file);
         }
         Format::Phoronix => phoronix::read(text, file),
         Format::K6 => k6::read(text, file),

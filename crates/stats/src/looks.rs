@@ -110,9 +110,9 @@ pub fn last_look(design: &Design, wanted: u32) -> u32 {
 /// a p-value, or too few of them are drawn. `None` if even the run's most blocks are too few.
 pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
     let first = design.min_blocks.max(1);
-    let limits = (design.max_blocks as usize, design.most_blocks() as usize);
+    let (planned, most) = (design.max_blocks as usize, design.most_blocks() as usize);
     (first..=design.most_blocks()).find(|blocks| {
-        least_p_value(*blocks as usize, limits, error_rate)
+        least_p_value(*blocks as usize, planned, most, error_rate)
             <= error_rate * design.drawn_share() * spent(*blocks, design)
     })
 }
@@ -120,7 +120,7 @@ pub fn smallest(error_rate: f64, design: &Design) -> Option<u32> {
 /// The fewest blocks that can show a difference in a single test; fewer have too few sign flips for so small a p-value.
 pub fn fewest_blocks(error_rate: f64) -> usize {
     let is_enough =
-        |blocks: &usize| least_p_value(*blocks, (*blocks, *blocks), error_rate) <= error_rate;
+        |blocks: &usize| least_p_value(*blocks, *blocks, *blocks, error_rate) <= error_rate;
     let most = MOST_BLOCKS as usize;
     (1..=most).find(is_enough).unwrap_or(most)
 }

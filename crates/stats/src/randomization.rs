@@ -175,7 +175,7 @@ pub struct SignFlips {
 impl SignFlips {
     /// Sign flips of `blocks` blocks, fixed by `key`, enough to resolve `error_rate`.
     pub fn draw(key: &str, blocks: usize, error_rate: f64) -> Self {
-        Self::draw_extended(key, blocks, (blocks, blocks), error_rate)
+        Self::draw_extended(key, blocks, blocks, blocks, error_rate)
     }
 
     /// Like `draw` for a run that was planned with `planned` blocks and may have `most`. Its first `planned` columns are
@@ -183,7 +183,8 @@ impl SignFlips {
     pub fn draw_extended(
         key: &str,
         blocks: usize,
-        (planned, most): (usize, usize),
+        planned: usize,
+        most: usize,
         error_rate: f64,
     ) -> Self {
         // A run directory may hold more blocks than allowed; no look uses them.
@@ -295,7 +296,7 @@ pub fn resampled(bytes: usize, error_rate: f64) -> usize {
 }
 
 /// The smallest expected p-value of this many blocks, when all signs agree.
-pub fn least_p_value(blocks: usize, (planned, most): (usize, usize), error_rate: f64) -> f64 {
+pub fn least_p_value(blocks: usize, planned: usize, most: usize, error_rate: f64) -> f64 {
     let agreeing = (1.0 - blocks as f64).exp2();
     if blocks <= enumerated(planned) {
         agreeing
@@ -337,7 +338,7 @@ mod tests {
         let scores = [1.0, 2.0, 4.0, 8.0];
         let (few, more) = (
             SignFlips::draw("any", 4, 0.05),
-            SignFlips::draw_extended("any", 9, (4, 30), 0.05),
+            SignFlips::draw_extended("any", 9, 4, 30, 0.05),
         );
         assert_eq!((few.rows(), more.rows()), (16, 20_000));
         let count = |flips: &SignFlips, sum: f64| {
@@ -360,8 +361,8 @@ mod tests {
     fn a_longer_run_of_resampled_flips_begins_with_the_same_ones() {
         let scores: Vec<f64> = (0..16).map(f64::from).collect();
         let (few, more) = (
-            SignFlips::draw_extended("k", 16, (20, 20), 0.05),
-            SignFlips::draw_extended("k", 16, (20, 60), 0.05),
+            SignFlips::draw_extended("k", 16, 20, 20, 0.05),
+            SignFlips::draw_extended("k", 16, 20, 60, 0.05),
         );
         assert_eq!(few.sums(&scores), more.sums(&scores));
     }
@@ -369,7 +370,7 @@ mod tests {
     #[test]
     fn later_looks_see_the_same_flips() {
         let scores: Vec<f64> = (0..40).map(f64::from).collect();
-        let draw = |key, blocks| SignFlips::draw_extended(key, blocks, (40, 40), 0.05);
+        let draw = |key, blocks| SignFlips::draw_extended(key, blocks, 40, 40, 0.05);
         let (early, late) = (draw("k", 9), draw("k", 40));
         assert_eq!(early.sums(&scores[..9]), late.sums(&scores[..9]));
         assert_ne!(late.sums(&scores), draw("l", 40).sums(&scores));

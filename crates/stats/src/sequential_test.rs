@@ -59,7 +59,8 @@ impl TestSetup {
         SignFlips::draw_extended(
             &format!("signs\n{}\n{key}", design.seed),
             blocks,
-            (design.max_blocks as usize, design.most_blocks() as usize),
+            design.max_blocks as usize,
+            design.most_blocks() as usize,
             // With secondary metrics, both halves of the family have half of the rate.
             design.error_rate / 2.0,
         )

@@ -9,9 +9,9 @@ use record::metric::Direction;
 use record::verdict::Pair;
 
 use super::Figures;
-use crate::figure::{FileFigures, LeftOut, Observation, Role, Run};
 use crate::layout::{ArmOrder, Layout};
 use crate::metric_direction::{self, Guess, Known};
+use crate::observation::{FileFigures, LeftOut, Observation, Role, Run};
 
 /// Most metrics judged together. They share the error rate, so each further metric weakens all verdicts.
 const MAX_METRICS: usize = 100;

@@ -95,7 +95,7 @@ fn content(source: &Source, file: &mut FileFigures) -> Option<String> {
             let marks = text.len() - text.trim_start_matches('\u{feff}').len();
             text.drain(..marks);
             if values(&text) > MAX_VALUES {
-                file.wrong(0, format!("more than {MOST_VALUES} values"), FEWER);
+                file.wrong(0, format!("more than {MAX_VALUES} values"), FEWER);
                 return None;
             }
             if !text.trim().is_empty() {

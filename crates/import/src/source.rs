@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::input::problem::Problem;
 
-use crate::figure::{FileFigures, Run};
+use crate::observation::{FileFigures, Run};
 
 /// Most files of one command; more mean a mistake in the path.
 const MAX_FILES: usize = 10_000;
@@ -60,7 +60,7 @@ pub(crate) fn find(paths: &[String], problems: &mut Vec<Problem>) -> Vec<Source>
         sources.extend(files);
     }
     if sources.len() > MAX_FILES {
-        let what = format!("too many files, more than {FILES}: {}", sources.len());
+        let what = format!("too many files, more than {MAX_FILES}: {}", sources.len());
         problems.push(problem(
             Path::new(&paths[0]),
             what,
@@ -155,7 +155,7 @@ fn in_directory(dir: &Path, arm: Option<&str>) -> Result<Vec<Source>, Problem> {
     let mut folders_left = MAX_FOLDERS;
     let criterion = criterion_files(dir, dir, arm, &mut folders_left);
     if folders_left == 0 {
-        let what = format!("more than {FOLDERS} folders in it");
+        let what = format!("more than {MAX_FOLDERS} folders in it");
         return Err(problem(dir, what, "give a directory with results only"));
     }
     let criterion = without_copies(criterion);

@@ -282,7 +282,9 @@ impl Tree {
             let row = |[node, value]: &[u64; 2]| [*node, 0, *value, 0];
             rows.iter().map(row).collect()
         };
-        let sums = since(&widen(now), &widen(before), |[node, ..]| self.of_raw(node));
+        let sums = since(&widen(now), &widen(before), |[node, ..]| {
+            self.resolved_node(node)
+        });
         let pairs = sums.into_iter().map(|(node, [value, _])| (node, value));
         pairs.filter(|(_, value)| *value > 0).collect()
     }

@@ -31,7 +31,7 @@ pub fn p_values(rows: &[&[f64]], draws: &impl Draws) -> Vec<f64> {
     let all = (draws.rows() + observed) as f64;
     let statistics: Vec<f64> = rows
         .iter()
-        .map(|row| draws.statistics(row).abs() / root(row))
+        .map(|row| draws.seen(row).abs() / root(row))
         .collect();
     let mut order: Vec<usize> = (0..rows.len()).collect();
     order.sort_by(|a, b| statistics[*a].total_cmp(&statistics[*b]));

@@ -345,30 +345,34 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_typical_is_no_slots_however_uneven_the_order() {
+    fn the_order_effect_is_no_part_of_the_estimate_however_uneven_the_order() {
         // Pages of a shop under two kernels, 1 to 3 % more in each block; the arm ran second in one of the six.
         let x = [0.0213, 0.0318, 0.0211, 0.0318, 0.0213, 0.0106];
         let second = [-1.0, -1.0, 1.0, -1.0, -1.0, -1.0];
-        let typical = typical(&x, &second);
-        assert!((0.019..0.025).contains(&typical.shift), "{}", typical.shift);
+        let estimate = typical(&x, &second);
         assert!(
-            typical.order_effect.abs() < 0.003,
+            (0.019..0.025).contains(&estimate.shift),
             "{}",
-            typical.order_effect
+            estimate.shift
+        );
+        assert!(
+            estimate.order_effect.abs() < 0.003,
+            "{}",
+            estimate.order_effect
         );
         // What came second was slower by 5 %, and the arms are alike but for 1 %.
         let second = [-1.0, 1.0, 1.0, -1.0, -1.0, 1.0];
         let slot: Vec<f64> = second.iter().map(|sign| 0.01 - 0.05 * sign).collect();
-        let typical = typical(&slot, &second);
-        close(typical.shift, 0.01, 6);
-        close(typical.order_effect, -0.05, 6);
-        assert!(typical.rest.iter().all(|rest| rest.abs() < 1e-6));
+        let estimate = typical(&slot, &second);
+        close(estimate.shift, 0.01, 6);
+        close(estimate.order_effect, -0.05, 6);
+        assert!(estimate.rest.iter().all(|rest| rest.abs() < 1e-6));
     }
 
     #[test]
-    fn what_is_typical_is_found_beside_an_order_effect_of_many_scales() {
+    fn the_estimate_is_right_beside_an_order_effect_of_many_scales() {
         // An effect of 3 %, -5 % in the second trial, and noise of 0.5 %. At a shift of -1.2 % the scores sum to
-        // zero too, but leaves far larger residuals.
+        // zero too, but the residuals are far larger.
         let x = [
             0.0729, -0.0292, -0.0196, -0.0203, 0.0777, 0.0794, -0.0176, -0.0210, -0.0248, -0.0190,
             -0.0203, -0.0219,

@@ -120,7 +120,7 @@ fn refuse_special(path: &Path) -> Result<()> {
 }
 
 /// The name of a file type; `None` for a regular file.
-pub(crate) fn kind(of: FileType) -> Option<&'static str> {
+pub(crate) fn kind(file_type: FileType) -> Option<&'static str> {
     if file_type.is_file() {
         None
     } else if file_type.is_dir() {

@@ -19,7 +19,7 @@ struct Type {
     has_sizes: bool,
     count: u32,
     /// Size, or the type that it refers to.
-    size_or_type: u32,
+    size_or_id: u32,
     /// Start of its members in the body.
     members_at: usize,
 }
@@ -65,7 +65,7 @@ impl<'b> Btf<'b> {
         let mut at = 0;
         while at < body.len() {
             let header = |index: usize| word(body, at + index * 4).context(cut);
-            let (name, info, size_or_type) = (header(0)?, header(1)?, header(2)?);
+            let (name, info, size_or_id) = (header(0)?, header(1)?, header(2)?);
             let (kind, count) = ((info >> 24 & 0x1f) as u8, info & 0xffff);
             let Some((fixed, each)) = extra(kind) else {
                 bail!("BTF with an unknown kind of type: {kind}");
@@ -76,7 +76,7 @@ impl<'b> Btf<'b> {
                 kind,
                 has_sizes,
                 count,
-                size_or_type,
+                size_or_id,
                 members_at: at + 12,
             });
             at += 12 + fixed + each * count as usize;
@@ -142,7 +142,7 @@ impl<'b> Btf<'b> {
         for _ in 0..16 {
             let resolved = *self.types.get((id as usize).checked_sub(1)?)?;
             match resolved.kind {
-                8..=11 | 18 => id = resolved.size_or_type,
+                8..=11 | 18 => id = resolved.size_or_id,
                 _ => return Some(resolved),
             }
         }

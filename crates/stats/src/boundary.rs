@@ -43,12 +43,12 @@ impl Boundary {
         if quota == 0 {
             return vec![false; observed.len()];
         }
-        let crosses = |value: &f64| {
+        let is_beyond = |value: &f64| {
             let least = value - tolerance(*value);
             let alive = paths.iter().zip(&self.alive).filter(|(_, alive)| **alive);
             uncounted + alive.filter(|(path, _)| **path >= least).count() <= quota
         };
-        let crossed = observed.iter().map(crosses).collect();
+        let crossed = observed.iter().map(is_beyond).collect();
         self.spend(paths, quota);
         crossed
     }

@@ -79,9 +79,12 @@ impl Posterior {
         let informative = count(|answer| answer.above.is_some());
         let contradicted = contradicted(steps, answers);
         // In a falling series a step contradicts the answers that it does not contradict in a rising one.
-        let wrong = |step: usize, rises: bool| match rises {
-            true => contradicted[step],
-            false => informative - contradicted[step],
+        let wrong = |step: usize, rises: bool| {
+            if rises {
+                contradicted[step]
+            } else {
+                informative - contradicted[step]
+            }
         };
         let marginals = marginals(informative);
         let prior = ((1.0 - PRIOR_NO_DIFFERENCE) / (2.0 * steps as f64)).ln();

@@ -229,7 +229,11 @@ impl Waits {
             if !off.is_ready {
                 let woke = match queued_since(*address) {
                     0 => None,
-                    at_ns => Some(self.clock.from_kernel(at_ns).clamp(off.since_ns, now)),
+                    at_ns => Some(
+                        self.clock
+                            .convert_kernel_time(at_ns)
+                            .clamp(off.since_ns, now),
+                    ),
                 };
                 // A sleep from one mark to the next is not recorded.
                 if woke.is_some() || off.since_ns > self.marked_ns {
@@ -314,7 +318,7 @@ impl Clock {
     }
 
     /// Converts a time of the kernel's clock to this one.
-    fn from_kernel(&self, at_ns: u64) -> u64 {
+    fn convert_kernel_time(&self, at_ns: u64) -> u64 {
         let at_ns = at_ns.cast_signed() - self.max_lead().unwrap_or(0);
         at_ns.max(0).cast_unsigned()
     }

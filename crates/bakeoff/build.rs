@@ -1,15 +1,14 @@
-//! Names the build by the content of its sources, so that host and agent know each other.
+//! Makes the build id from the content of the sources, so that host and agent can check that they match.
 //!
-//! A hash of the finished binary would say the same, but the agent would have to read itself to know it,
-//! which costs an emulated guest seconds of every boot. Tests are no part of the build: whoever edits one keeps the
-//! binary, and with it every initramfs in the cache.
+//! A hash of the binary would also do, but the agent would have to read its own binary, which takes seconds of each boot in
+//! an emulated guest. Tests are excluded: after a change of a test, the binary and every initramfs in the cache stay valid.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// Directories and files that are in no binary.
+/// Directories and files that are not part of the binary.
 const NOT_BUILT: [&str; 4] = ["tests", "tests.rs", "benches", "examples"];
 
 fn main() {
@@ -20,18 +19,18 @@ fn main() {
     for file in &files {
         println!("cargo::rerun-if-changed={}", file.display());
         hash.update(file.as_os_str().as_encoded_bytes());
-        // A source tree without a lock file (an unpacked package) is still a build.
+        // Without the lock file, as in an unpacked package, hash only the path.
         hash.update(fs::read(file).unwrap_or_default());
     }
     let digest = hash.finalize();
-    let name = digest
+    let build_id = digest
         .iter()
         .take(6)
-        .fold(0u64, |name, byte| name << 8 | u64::from(*byte));
-    println!("cargo::rustc-env=BAKEOFF_BUILD={name:012x}");
+        .fold(0u64, |id, byte| id << 8 | u64::from(*byte));
+    println!("cargo::rustc-env=BAKEOFF_BUILD={build_id:012x}");
 }
 
-/// Adds the sources below a directory. One that is new is named in another that has changed for it.
+/// Adds the sources below a directory. Cargo notices a new source because another one must change to name it.
 fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
     let Ok(entries) = fs::read_dir(dir) else {
         return;
@@ -42,10 +41,10 @@ fn sources(dir: &Path, files: &mut Vec<PathBuf>) {
         }
         if path.is_dir() {
             sources(&path, files);
-        } else if path.extension().is_some_and(|ending| {
+        } else if path.extension().is_some_and(|extension| {
             ["rs", "toml", "c", "h"]
                 .iter()
-                .any(|known| ending == *known)
+                .any(|source| extension == *source)
         }) {
             files.push(path);
         }

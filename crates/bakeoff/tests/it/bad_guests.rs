@@ -1,5 +1,5 @@
-//! The real lab and the real line, and in QEMU's place a program that does what no guest should: the trial is void
-//! with the reason, the record can be read, and neither memory nor disk of the host fills up.
+//! The real lab with a script in QEMU's place that misbehaves like a hostile guest. The trial is
+//! void with the reason, the record can be read, and neither memory nor disk of the host fills up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,8 +17,8 @@ use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use machine::clock::HostClock;
 use machine::emulator::{LEAST, Launch, Program};
 use machine::qemu::{BootFiles, Hardware, Qemu};
+use plan::Clock;
 use plan::cpu::{CpuModel, NEEDED_FEATURES, fact_key};
-use plan::{Checks, Clock};
 use record::evidence::{Facts, Sample};
 use record::hash;
 use record::journal;
@@ -32,9 +32,10 @@ use record::rundir::RunDir;
 use record::trial::{JobResult, Measurement, Outcome, Phase, Void, VoidReason};
 use serde_json::{Value, json};
 
-use crate::simulated_lab::PLAN;
+use crate::program::{bakeoff, refusal, write_script};
+use crate::simulated_lab::{PLAN, load_run, read_plan};
 
-/// A guest is ended for what it does, not for how long a busy host takes to run it.
+/// Long limits: a guest ends for what it sends, not because the host is busy.
 fn plan_text() -> String {
     let text = PLAN.replace("boot_timeout = \"60s\"", "boot_timeout = \"5min\"");
     text.replace(
@@ -50,24 +51,24 @@ fn greeting() -> Greeting {
     }
 }
 
-fn said(messages: &[FromAgent]) -> Vec<u8> {
-    let mut line = Vec::new();
+fn encoded(messages: &[FromAgent]) -> Vec<u8> {
+    let mut bytes = Vec::new();
     for message in messages {
-        record::protocol::send(&mut line, message).unwrap();
+        record::protocol::send(&mut bytes, message).unwrap();
     }
-    line
+    bytes
 }
 
-/// A message of this text, which need not be one.
-fn framed(body: &str) -> Vec<u8> {
-    let mut line = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
-    line.extend(body.as_bytes());
-    line
+/// A frame with this body, which need not be a valid message.
+fn frame(body: &str) -> Vec<u8> {
+    let mut bytes = u32::try_from(body.len()).unwrap().to_le_bytes().to_vec();
+    bytes.extend(body.as_bytes());
+    bytes
 }
 
-/// What a good agent says before its result.
-fn begun() -> Vec<u8> {
-    said(&[
+/// What a correct agent sends before its result.
+fn session_start() -> Vec<u8> {
+    encoded(&[
         FromAgent::Hello(greeting()),
         FromAgent::Phase(Phase::Measuring),
     ])
@@ -96,7 +97,7 @@ fn result() -> JobResult {
     }
 }
 
-/// A guest whose figures may stand under counted instructions.
+/// Facts that a guest needs before the lab accepts counted instructions.
 fn facts() -> Facts {
     let mut facts = Facts::default();
     for feature in NEEDED_FEATURES {
@@ -105,30 +106,31 @@ fn facts() -> Facts {
     facts
 }
 
-/// A whole conversation whose result was changed as JSON.
+/// A whole session, after `change` has edited the result's JSON.
 fn with_result(change: impl FnOnce(String) -> String) -> Vec<u8> {
     let done = FromAgent::Done(Box::new(result()));
-    let mut line = begun();
-    line.extend(said(&[FromAgent::Facts(Box::new(facts()))]));
-    line.extend(framed(&change(serde_json::to_string(&done).unwrap())));
-    line
+    let mut bytes = session_start();
+    bytes.extend(encoded(&[FromAgent::Facts(Box::new(facts()))]));
+    bytes.extend(frame(&change(serde_json::to_string(&done).unwrap())));
+    bytes
 }
 
 fn with_sample(pointer: &str, value: Value) -> Vec<u8> {
     let mut message = serde_json::to_value(FromAgent::Sample(Box::default())).unwrap();
     *message.pointer_mut(pointer).unwrap() = value;
-    let mut line = begun();
-    line.extend(framed(&message.to_string()));
-    line
+    let mut bytes = session_start();
+    bytes.extend(frame(&message.to_string()));
+    bytes
 }
 
-/// Boots one guest that runs this shell script: `$line` is a file to say, `$console` the descriptor of its console.
-fn ending(script: &str, line: &[u8]) -> (Void, u64) {
+/// Boots one guest that runs this shell script. `$line` is a file with what it sends, `$console` is
+/// the file descriptor of its console. Returns why the trial is void, and the bytes of its console
+/// log.
+fn void_trial(script: &str, bytes: &[u8]) -> (Void, u64) {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
-    boot(dir.path(), &run, script, line);
-    let loaded = rundir::load(&run, &workload::check).unwrap();
-    // Whatever it was, there is something to say of it.
+    boot(dir.path(), &run, script, bytes);
+    let loaded = load_run(&run);
     let judgement = judge::judge(&loaded);
     judge::report::terminal(&loaded, &judgement, &[], 80);
     let console = run.join("trials/001/console.log").metadata().unwrap().len();
@@ -138,22 +140,16 @@ fn ending(script: &str, line: &[u8]) -> (Void, u64) {
     }
 }
 
-fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
-    let [qemu, kernel, said] = ["qemu", "kernel", "line"].map(|name| dir.join(name));
+fn boot(dir: &Path, run: &Path, script: &str, bytes: &[u8]) {
+    let [qemu, kernel, sent] = ["qemu", "kernel", "line"].map(|name| dir.join(name));
     fs::write(&kernel, "").unwrap();
-    fs::write(&said, line).unwrap();
+    fs::write(&sent, bytes).unwrap();
     let text = format!(
         "#!/bin/bash\nline={}\nfor word; do case $word in fd=*,set=2) console=${{word//[!0-9]/ }};; esac; done\n\
          console=(${{console}})\n{script}\n",
-        said.display()
+        sent.display()
     );
-    // Written by another process: one that tests start beside us would else hold it open, and it could not be run.
-    let written = Command::new("/bin/sh")
-        .args(["-c", r#"printf %s "$1" > "$0" && chmod 755 "$0""#])
-        .arg(&qemu)
-        .arg(text)
-        .status();
-    assert!(written.unwrap().success());
+    write_script(&qemu, &text);
     let files = BootFiles {
         kernel: kernel.clone(),
         initramfs: kernel,
@@ -185,11 +181,10 @@ fn boot(dir: &Path, run: &Path, script: &str, line: &[u8]) {
     run_lab(run, &machine);
 }
 
-/// Runs until one attempt has ended.
+/// Runs until the first attempt has ended.
 fn run_lab(run: &Path, machine: &Qemu) {
-    let checks = Checks::of_the_past(&workload::check);
     let text = plan_text();
-    let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    let plan = read_plan(&text);
     let interrupted = AtomicBool::new(false);
     let show = |event: LabEvent<'_>| {
         if let LabEvent::Record(_) = event {
@@ -222,36 +217,36 @@ fn run_lab(run: &Path, machine: &Qemu) {
     lab::run(&lab, opening).unwrap();
 }
 
-/// A guest that says `line` and waits is void for this reason.
+/// The trial of a guest that sends `bytes` and waits must be void for this reason.
 #[track_caller]
-fn refused(line: &[u8], why: &str) {
-    check("cat \"$line\" >&0; sleep 600", line, why);
+fn check_sent(bytes: &[u8], why: &str) {
+    check("cat \"$line\" >&0; sleep 600", bytes, why);
 }
 
 #[track_caller]
-fn check(script: &str, line: &[u8], why: &str) {
-    let (void, _) = ending(script, line);
+fn check(script: &str, bytes: &[u8], why: &str) {
+    let (void, _) = void_trial(script, bytes);
     assert_eq!(void.reason, VoidReason::AgentFailed, "{void}");
     assert!(void.detail.contains(why), "{void}");
 }
 
 #[test]
-fn who_announces_a_gibibyte_is_not_waited_for() {
-    refused(
+fn a_message_of_a_gibibyte_is_refused_at_once() {
+    check_sent(
         &(1_u32 << 30).to_le_bytes(),
         "message longer than 1048576 bytes: 1073741824",
     );
 }
 
 #[test]
-fn noise_is_no_message() {
-    refused(b"\x05\0\0\0\xff\x00\x80\xfe\x01", "garbled: not a message");
-    refused(b"GET / HTTP/1.1\r\n\r\n", "message longer than");
-    refused(&framed("{\"phase\":\"dancing\"}"), "not a message");
+fn noise_is_not_a_message() {
+    check_sent(b"\x05\0\0\0\xff\x00\x80\xfe\x01", "garbled: not a message");
+    check_sent(b"GET / HTTP/1.1\r\n\r\n", "message longer than");
+    check_sent(&frame("{\"phase\":\"dancing\"}"), "not a message");
 }
 
 #[test]
-fn a_stream_of_zeros_ends_at_once() {
+fn a_stream_of_zeros_is_refused_at_once() {
     check("exec cat /dev/zero >&0", b"", "not a message: EOF");
 }
 
@@ -261,42 +256,42 @@ fn another_protocol_is_named() {
         protocol: PROTOCOL - 1,
         ..greeting()
     };
-    refused(
-        &said(&[FromAgent::Hello(older)]),
+    check_sent(
+        &encoded(&[FromAgent::Hello(older)]),
         "not of one build: host protocol 13 build test, agent protocol 12",
     );
 }
 
 #[test]
-fn who_speaks_out_of_turn_is_refused() {
+fn a_result_before_the_greeting_is_refused() {
     let done = FromAgent::Done(Box::new(result()));
-    refused(
-        &said(&[done]),
+    check_sent(
+        &encoded(&[done]),
         "unexpected message: result before it greeted",
     );
 }
 
 #[test]
-fn figures_that_are_none_are_refused() {
+fn invalid_figures_are_refused() {
     let value = |text: &'static str| with_result(move |done| done.replace("12.5", text));
-    refused(&value("1e999"), "not a message: number out of range");
-    refused(&value("NaN"), "not a message: expected value");
-    refused(&value("-12.5"), "figure below zero: throughput -12.5");
-    refused(&value("1e200"), "figure beyond all measure: throughput");
+    check_sent(&value("1e999"), "not a message: number out of range");
+    check_sent(&value("NaN"), "not a message: expected value");
+    check_sent(&value("-12.5"), "figure below zero: throughput -12.5");
+    check_sent(&value("1e200"), "figure beyond all measure: throughput");
 }
 
 #[test]
-fn times_below_zero_and_numbers_beyond_all_measure_are_refused() {
+fn negative_times_and_numbers_out_of_range_are_refused() {
     let interval = with_sample("/sample/interval_ms", json!(-1));
-    refused(&interval, "not a message: invalid value: integer `-1`");
+    check_sent(&interval, "not a message: invalid value: integer `-1`");
     let memory = with_sample("/sample/memory/total_bytes", json!(u64::MAX));
-    refused(&memory, "number beyond all measure: total_bytes");
-    let mut back = with_sample("/sample/at_ms", json!(2000));
-    back.extend(said(&[FromAgent::Sample(Box::<Sample>::default())]));
-    refused(&back, "samples go back: 0 ms after 2000 ms");
+    check_sent(&memory, "number beyond all measure: total_bytes");
+    let mut earlier = with_sample("/sample/at_ms", json!(2000));
+    earlier.extend(encoded(&[FromAgent::Sample(Box::<Sample>::default())]));
+    check_sent(&earlier, "samples go back: 0 ms after 2000 ms");
 }
 
-/// A histogram with bounds of its own, as text.
+/// A histogram whose bounds differ from bakeoff's, in base64.
 fn foreign_histogram() -> String {
     let mut histogram = Histogram::<u64>::new_with_bounds(1, 1 << 50, 3).unwrap();
     histogram.record(1 << 49).unwrap();
@@ -306,21 +301,21 @@ fn foreign_histogram() -> String {
     STANDARD.encode(bytes)
 }
 
-/// The record's latency, and that histogram in its place.
+/// Replaces each latency of the record with that histogram.
 fn poisoned(text: &str) -> String {
     let mut record: Value = serde_json::from_str(text).unwrap();
-    let mut places = vec![&mut record];
-    while let Some(place) = places.pop() {
-        match place {
+    let mut values = vec![&mut record];
+    while let Some(value) = values.pop() {
+        match value {
             Value::Object(fields) => {
-                for (name, value) in fields {
-                    if name == "latency" && value.is_string() {
-                        *value = json!(foreign_histogram());
+                for (name, field) in fields {
+                    if name == "latency" && field.is_string() {
+                        *field = json!(foreign_histogram());
                     }
-                    places.push(value);
+                    values.push(field);
                 }
             }
-            Value::Array(items) => places.extend(items),
+            Value::Array(items) => values.extend(items),
             _ => {}
         }
     }
@@ -328,53 +323,53 @@ fn poisoned(text: &str) -> String {
 }
 
 #[test]
-fn a_histogram_with_bounds_of_its_own_is_refused() {
-    refused(
+fn a_histogram_with_other_bounds_is_refused() {
+    check_sent(
         &with_result(|done| poisoned(&done)),
         "not an HdrHistogram of bakeoff: bounds",
     );
 }
 
 #[test]
-fn a_release_is_no_path() {
-    refused(
+fn a_path_as_the_release_of_a_kernel_is_refused() {
+    check_sent(
         &with_result(|done| done.replace("6.1.0-40-cloud-amd64", "../../etc")),
         "not a kernel's release: \"../../etc\"",
     );
 }
 
 #[test]
-fn what_a_terminal_would_obey_is_not_shown() {
+fn escape_sequences_are_removed() {
     let detail = "\u{1b}]0;owned\u{7}\u{1b}[2Jdied".to_string();
     let reason = VoidReason::ServiceFailed;
-    let line = said(&[FromAgent::Failed { reason, detail }]);
-    let (void, _) = ending(
+    let bytes = encoded(&[FromAgent::Failed { reason, detail }]);
+    let (void, _) = void_trial(
         "printf '\\033[2Jlast words\\n' >&$console; cat \"$line\" >&0; sleep 600",
-        &line,
+        &bytes,
     );
     assert_eq!((void.reason, void.detail.as_str()), (reason, "died"));
     assert_eq!(void.console, ["last words"]);
 }
 
 #[test]
-fn a_console_has_an_end() {
-    let (void, bytes) = ending("yes >&$console; sleep 600", b"");
+fn a_console_flood_ends_the_trial() {
+    let (void, bytes) = void_trial("yes >&$console; sleep 600", b"");
     assert_eq!(void.reason, VoidReason::AgentFailed);
     assert_eq!(void.detail, "console longer than 64.0 MiB");
-    // However late the flood is seen, the kernel stops it here.
+    // The file size limit stops the flood here, however late the lab sees it.
     assert!(bytes <= 128 << 20, "{bytes} bytes");
 }
 
 #[test]
-fn so_has_an_error_output() {
-    let (void, _) = ending("yes >&2; sleep 600", b"");
+fn a_flood_of_error_output_ends_the_trial() {
+    let (void, _) = void_trial("yes >&2; sleep 600", b"");
     assert_eq!(void.detail, "error output of QEMU longer than 16.0 MiB");
 }
 
-/// Set in the process that is measured.
+/// Set in the process whose memory is measured.
 const MEASURED: &str = "BAKEOFF_TEST_MEASURED";
 
-/// In a process of its own: memory is the whole process's, and other tests run in this one.
+/// Runs in a separate process, because other tests use memory in this one.
 #[test]
 fn a_guest_that_never_stops_talking_fills_no_memory() {
     if std::env::var_os(MEASURED).is_some() {
@@ -394,10 +389,10 @@ fn a_guest_that_never_stops_talking_fills_no_memory() {
     );
 }
 
-/// A gibibyte of right messages, of the kind that is kept.
+/// Sends a gibibyte of valid messages of a kind that the lab keeps.
 fn talk_without_end() {
     let second = Second::default();
-    let frame = said(&[FromAgent::Tick(Tick {
+    let frame = encoded(&[FromAgent::Tick(Tick {
         second: 1,
         ok: 1,
         ended: vec![second; 15_000],
@@ -408,20 +403,20 @@ fn talk_without_end() {
         "cat \"$line\" >&0; n=0; while [ $n -lt 1600 ]; do tail -c {} \"$line\" >&0; n=$((n + 1)); done; sleep 600",
         frame.len()
     );
-    let (void, _) = ending(&script, &[begun(), frame].concat());
+    let (void, _) = void_trial(&script, &[session_start(), frame].concat());
     assert!(
         void.detail.contains("more said than a trial can have"),
         "{void}"
     );
     let peak_mib = peak_bytes("self").unwrap() >> 20;
     println!("peak {peak_mib} MiB");
-    // 70 MiB were said, and what they tell of one second is one second.
+    // The lab accepted 70 MiB; all of it is about one second, so it keeps one.
     assert!(peak_mib < 100, "{peak_mib} MiB");
 }
 
-/// A directory that somebody else wrote may hold what today would not be written.
+/// A run directory from elsewhere may hold records that this program would not write.
 #[test]
-fn a_poisoned_directory_is_an_error_and_no_panic() {
+fn a_poisoned_directory_is_an_error_not_a_panic() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     boot(
@@ -435,19 +430,16 @@ fn a_poisoned_directory_is_an_error_and_no_panic() {
     fs::write(&record, poisoned(&text)).unwrap();
     name_anew(&run, &record);
     for verb in ["judge", "report"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let output = command.arg(verb).arg(&run).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("damaged record"), "{said}");
-        assert!(said.contains("not an HdrHistogram of bakeoff"), "{said}");
+        let error = refusal(&bakeoff(dir.path(), &[verb, "run"]));
+        assert!(error.contains("damaged record"), "{error}");
+        assert!(error.contains("not an HdrHistogram of bakeoff"), "{error}");
     }
-    // As `run` does before it goes on.
+    // `run` loads the directory the same way before it resumes.
     let why = rundir::load(&run, &workload::check).unwrap_err();
     assert!(format!("{why:#}").contains("damaged record"), "{why:#}");
 }
 
-/// Has the journal name the record as it is now.
+/// Updates the record's hash in the journal.
 fn name_anew(run: &Path, record: &Path) {
     let path = run.join("journal.jsonl");
     let text = fs::read_to_string(&path).unwrap();

@@ -1,15 +1,16 @@
-//! What a user can get wrong: one clear message with place, value and remedy, and exit status 2.
+//! Mistakes of users: each gives one clear message with place, value and remedy, and exit status 2.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use expect_test::{Expect, expect};
 
 use crate::program::bakeoff_with_new_cache as bakeoff;
+use crate::program::{all_output, command, refusal, stdout};
 use crate::simulated_lab::{PLAN, World};
 
-/// Edits the plan, runs `bakeoff VERB plan.toml`, compares what is said; the status must be 2.
+/// Edits the plan, runs `bakeoff VERB plan.toml` and compares standard error. The status must be 2.
 fn check(verb: &str, edits: &[(&str, &str)], want: &Expect) {
     let dir = tempfile::tempdir().unwrap();
     let mut text = PLAN.to_string();
@@ -18,10 +19,25 @@ fn check(verb: &str, edits: &[(&str, &str)], want: &Expect) {
         text = text.replacen(from, to, 1);
     }
     std::fs::write(dir.path().join("plan.toml"), text).unwrap();
-    let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    want.assert_eq(&said.replace(&*dir.path().to_string_lossy(), "DIR"));
+    let error = refusal(&bakeoff(dir.path(), &[verb, "plan.toml"]));
+    want.assert_eq(&error.replace(&*dir.path().to_string_lossy(), "DIR"));
+}
+
+/// A new directory with this plan as `plan.toml`.
+fn dir_with(plan: &str) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    dir
+}
+
+/// Runs the program where none of the programs that it needs is in the PATH.
+fn without_programs(dir: &Path, args: &[&str]) -> Output {
+    command(dir, args)
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .env("PATH", "/nowhere")
+        .env_remove("BAKEOFF_QEMU")
+        .output()
+        .unwrap()
 }
 
 #[test]
@@ -46,14 +62,12 @@ fn several_mistakes_in_a_plan_are_listed_together() {
 #[test]
 fn a_plan_that_its_machine_cannot_run_is_refused_by_check_and_run_alike() {
     let refused = |verb: &str, plan: &str| {
-        let dir = tempfile::tempdir().unwrap();
-        std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
-        let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
-        assert_eq!(output.status.code(), Some(2));
+        let dir = dir_with(plan);
+        let error = refusal(&bakeoff(dir.path(), &[verb, "plan.toml"]));
         let left = std::fs::read_dir(dir.path()).unwrap().flatten();
-        let left = left.filter(|one| one.file_name() != "cache");
+        let left = left.filter(|file| file.file_name() != "cache");
         assert_eq!(left.count(), 1, "{verb} leaves the plan alone");
-        String::from_utf8(output.stderr).unwrap()
+        error
     };
     let local = "title = \"unfit\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\n[arm.a]\n[arm.b]\ncpus = 1\n[[workload]]\n";
     let io_mix = format!("{local}kind = \"io-mix\"\n");
@@ -121,16 +135,14 @@ fn zero_connections_are_refused() {
 }
 
 #[test]
-fn a_plan_that_is_not_there_is_named() {
+fn a_missing_plan_is_named() {
     let dir = tempfile::tempdir().unwrap();
-    let output = bakeoff(dir.path(), &["run", "nowhere.toml"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("cannot read plan: nowhere.toml"), "{said}");
+    let error = refusal(&bakeoff(dir.path(), &["run", "nowhere.toml"]));
+    assert!(error.contains("cannot read plan: nowhere.toml"), "{error}");
 }
 
 #[test]
-fn a_kernel_file_that_is_not_there_is_named() {
+fn a_missing_kernel_file_is_named() {
     check(
         "run",
         &[("debian:bookworm/6.1", "file:no-such-vmlinuz")],
@@ -141,7 +153,7 @@ fn a_kernel_file_that_is_not_there_is_named() {
 }
 
 #[test]
-fn what_no_guest_can_boot_is_told_before_anything_is_fetched() {
+fn what_no_guest_can_boot_is_refused_before_anything_is_fetched() {
     for verb in ["check", "run"] {
         check(
             verb,
@@ -160,23 +172,20 @@ fn what_no_guest_can_boot_is_told_before_anything_is_fetched() {
 }
 
 #[test]
-fn a_model_to_repeat_on_that_is_none_is_refused_before_anything_is_fetched() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+fn an_invalid_cpu_model_to_repeat_on_is_refused_before_anything_is_fetched() {
+    let dir = dir_with(PLAN);
     for model in ["486", "host", "max,-erms"] {
         let option = format!("--models={model}");
-        let output = bakeoff(dir.path(), &["run", "plan.toml", &option]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let error = refusal(&bakeoff(dir.path(), &["run", "plan.toml", &option]));
         let start = format!("bakeoff: {option}: CPU model ");
-        assert!(said.starts_with(&start), "{said}");
+        assert!(error.starts_with(&start), "{error}");
     }
     assert!(!dir.path().join("cache/bakeoff/kernels").exists());
     assert!(!dir.path().join("runs").exists());
 }
 
 #[test]
-fn a_program_of_a_service_that_nothing_starts_is_refused() {
+fn a_program_of_an_unused_service_is_refused() {
     check(
         "check",
         &[(
@@ -191,33 +200,27 @@ fn a_program_of_a_service_that_nothing_starts_is_refused() {
 
 #[test]
 fn more_memory_than_the_host_has_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
     let plan = PLAN.replacen("[machine]\n", "[machine]\nmemory = \"1TiB\"\n", 1);
-    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let dir = dir_with(&plan);
     for verb in ["check", "run"] {
-        let output = bakeoff(dir.path(), &[verb, "plan.toml"]);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
+        let error = refusal(&bakeoff(dir.path(), &[verb, "plan.toml"]));
         let start = "bakeoff: plan.toml:5: memory beyond what this host has: 1.00 TiB of ";
-        assert!(said.starts_with(start), "{said}");
+        assert!(error.starts_with(start), "{error}");
     }
     assert!(!dir.path().join("cache/bakeoff/kernels").exists());
 }
 
 #[test]
-fn a_qemu_that_is_none_is_refused_without_a_cpu_model_too() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+fn a_program_that_is_not_qemu_is_refused() {
+    let dir = dir_with(PLAN);
     for (qemu, why) in [
         ("/bin/true", "not a QEMU: /bin/true"),
         ("/etc/passwd", "cannot use this QEMU: /etc/passwd"),
         ("nowhere/qemu", "cannot use this QEMU: nowhere/qemu"),
     ] {
         for verb in ["check", "run"] {
-            let output = bakeoff(dir.path(), &[verb, "plan.toml", "--qemu", qemu]);
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{qemu}: {said}");
-            assert!(said.contains(why), "{said}");
+            let error = refusal(&bakeoff(dir.path(), &[verb, "plan.toml", "--qemu", qemu]));
+            assert!(error.contains(why), "{qemu}: {error}");
         }
     }
     assert!(!dir.path().join("cache/bakeoff/kernels").exists());
@@ -225,14 +228,13 @@ fn a_qemu_that_is_none_is_refused_without_a_cpu_model_too() {
 }
 
 #[test]
-fn a_qemu_without_plugins_is_warned_of_where_instructions_are_counted() {
-    let dir = tempfile::tempdir().unwrap();
+fn check_warns_of_a_qemu_without_plugins_if_instructions_are_counted() {
     let plan = PLAN.replacen(
         "[machine]\n",
         "[why]\n[machine]\nclock = \"instructions\"\n",
         1,
     );
-    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let dir = dir_with(&plan);
     let qemu = dir.path().join("qemu");
     let script = "#!/bin/sh\ncase \"$*\" in\n\
         --version) echo 'QEMU emulator version 10.0.13' ;;\n\
@@ -240,53 +242,49 @@ fn a_qemu_without_plugins_is_warned_of_where_instructions_are_counted() {
     std::fs::write(&qemu, script).unwrap();
     std::fs::set_permissions(&qemu, std::fs::Permissions::from_mode(0o755)).unwrap();
     let output = bakeoff(dir.path(), &["check", "plan.toml", "--qemu", "./qemu"]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(output.status.success(), "{said}");
+    let report = stdout(&output);
+    assert!(output.status.success(), "{report}");
     assert!(
-        said.contains("no profiles: QEMU 10.0.13 does not load the profiler's plugin: ")
-            && said.contains("-plugin: invalid option (name another QEMU with --qemu PATH"),
-        "{said}"
+        report.contains("no profiles: QEMU 10.0.13 does not load the profiler's plugin: ")
+            && report.contains("-plugin: invalid option (name another QEMU with --qemu PATH"),
+        "{report}"
     );
     let counts = "no instructions can be counted: QEMU 10.0.13 does not load the plugin that counts string instructions: ";
-    assert!(said.contains(counts), "{said}");
+    assert!(report.contains(counts), "{report}");
 }
 
 #[test]
 fn an_explanation_in_two_formats_at_once_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    for words in [
+    for args in [
         &["why", "run", "--folded", "1", "--json"][..],
         &["why", "run", "--json", "--markdown"],
     ] {
-        let output = bakeoff(dir.path(), words);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert!(said.contains("cannot be used with"), "{said}");
+        let error = refusal(&bakeoff(dir.path(), args));
+        assert!(error.contains("cannot be used with"), "{error}");
     }
 }
 
 #[test]
-fn a_qemu_for_a_plan_that_emulates_nothing_is_refused() {
-    let dir = tempfile::tempdir().unwrap();
+fn the_option_qemu_is_refused_if_nothing_is_emulated() {
     let plan = "title = \"t\"\nbaseline = \"one\"\n[machine]\nkind = \"local\"\n[arm.one]\n[arm.two]\n\
                 [[workload]]\nkind = \"web-static\"\nserver = \"nginx\"\nconnections = 4\nwindow = \"1s\"\n";
-    std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
+    let dir = dir_with(plan);
     for verb in ["check", "run"] {
         let output = bakeoff(dir.path(), &[verb, "plan.toml", "--qemu", "/usr/bin/qemu"]);
-        assert_eq!(output.status.code(), Some(2));
         assert_eq!(
-            String::from_utf8(output.stderr).unwrap(),
+            refusal(&output),
             "bakeoff: --qemu does not apply to a machine of kind \"local\": nothing is emulated (leave it out)\n"
         );
     }
-    // The variable holds for every plan.
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.args(["check", "plan.toml"]).current_dir(dir.path());
-    let status = command.env("BAKEOFF_QEMU", "/bin/true").output().unwrap();
-    assert_eq!(status.status.code(), Some(0));
+    // The environment variable is for every plan, so it is not refused.
+    let mut check = command(dir.path(), &["check", "plan.toml"]);
+    let output = check.env("BAKEOFF_QEMU", "/bin/true").output().unwrap();
+    assert_eq!(output.status.code(), Some(0));
 }
 
-/// Runs a shell command; one that waits for whom nobody writes to is ended.
+/// Runs a shell command; after a minute it is ended, because it may wait for a FIFO without a
+/// writer.
 fn shell(dir: &Path, command: &str) -> (Option<i32>, String) {
     let output = Command::new("timeout")
         .args(["60", "bash", "-c", command])
@@ -295,17 +293,15 @@ fn shell(dir: &Path, command: &str) -> (Option<i32>, String) {
         .env("XDG_CACHE_HOME", dir.join("cache"))
         .output()
         .unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    (output.status.code(), said)
+    (output.status.code(), all_output(&output))
 }
 
 #[test]
-fn only_regular_files_are_read_in_the_place_of_files() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    let setting = "mkdir -p run night/begun/trials/001 other dir && cp plan.toml run && cp plan.toml night/begun && \
+fn fifos_devices_and_directories_are_refused_as_files() {
+    let dir = dir_with(PLAN);
+    let setup = "mkdir -p run night/begun/trials/001 other dir && cp plan.toml run && cp plan.toml night/begun && \
                    mkfifo fifo run/journal.jsonl night/begun/journal.jsonl other/plan.toml";
-    assert_eq!(shell(dir.path(), setting).0, Some(0));
+    assert_eq!(shell(dir.path(), setup).0, Some(0));
     for (command, why) in [
         (
             "check fifo",
@@ -327,7 +323,7 @@ fn only_regular_files_are_read_in_the_place_of_files() {
             "judge night/begun",
             "cannot read journal: night/begun/journal.jsonl: not a regular file: it is a FIFO",
         ),
-        // The second one looks whether the first one's summary still holds.
+        // The second `index` checks whether the summary of the first one is still valid.
         (
             "index night > /dev/null && \"$BAKEOFF\" index night --fail-on worse",
             "begun: damaged: cannot read journal: ",
@@ -349,71 +345,69 @@ fn only_regular_files_are_read_in_the_place_of_files() {
             "--script: cannot read fifo: not a regular file: it is a FIFO",
         ),
     ] {
-        let (status, said) = shell(dir.path(), &format!("\"$BAKEOFF\" {command}"));
-        assert_eq!(status, Some(2), "{command}: {said}");
-        assert!(said.contains(why), "{command}: {said}");
+        let (status, output) = shell(dir.path(), &format!("\"$BAKEOFF\" {command}"));
+        assert_eq!(status, Some(2), "{command}: {output}");
+        assert!(output.contains(why), "{command}: {output}");
     }
-    // A lock that is none is held by nobody.
-    let setting = "mkdir -p runs/idle && cp plan.toml runs/idle && mkfifo runs/idle/lock";
-    let command = format!("{setting} && \"$BAKEOFF\" list");
-    let (status, said) = shell(dir.path(), &command);
-    assert_eq!(status, Some(0), "{said}");
-    assert!(said.contains("runs/idle"), "{said}");
+    // A FIFO as the lock counts as not locked.
+    let setup = "mkdir -p runs/idle && cp plan.toml runs/idle && mkfifo runs/idle/lock";
+    let command = format!("{setup} && \"$BAKEOFF\" list");
+    let (status, output) = shell(dir.path(), &command);
+    assert_eq!(status, Some(0), "{output}");
+    assert!(output.contains("runs/idle"), "{output}");
     let command = "mkfifo dir/night.lock && cp plan.toml other.toml && \"$BAKEOFF\" run plan.toml other.toml --out dir";
-    let (status, said) = shell(dir.path(), command);
-    assert_eq!(status, Some(2), "{said}");
+    let (status, output) = shell(dir.path(), command);
+    assert_eq!(status, Some(2), "{output}");
     let why = "cannot create dir/night.lock: not a regular file: it is a FIFO";
-    assert!(said.contains(why), "{said}");
+    assert!(output.contains(why), "{output}");
 }
 
 #[test]
-fn a_plan_and_figures_may_come_through_a_pipe() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+fn plans_and_figures_may_come_through_a_pipe() {
+    let dir = dir_with(PLAN);
     for command in [
         "cat plan.toml | \"$BAKEOFF\" check /dev/stdin",
         "\"$BAKEOFF\" check /dev/stdin < plan.toml",
         "\"$BAKEOFF\" check <(cat plan.toml)",
     ] {
-        let (status, said) = shell(dir.path(), command);
-        assert_eq!(status, Some(0), "{command}: {said}");
-        assert!(said.contains("a simulated comparison"), "{said}");
+        let (status, output) = shell(dir.path(), command);
+        assert_eq!(status, Some(0), "{command}: {output}");
+        assert!(output.contains("a simulated comparison"), "{output}");
     }
     let figures = "\"$BAKEOFF\" judge --lower-is-better old=<(seq 100 109) new=<(seq 200 209)";
-    let (status, said) = shell(dir.path(), figures);
-    assert_eq!(status, Some(0), "{said}");
+    let (status, output) = shell(dir.path(), figures);
+    assert_eq!(status, Some(0), "{output}");
 }
 
 #[test]
-fn help_names_the_variable_without_stray_signs() {
+fn help_names_the_environment_variable_without_stray_backticks() {
     let dir = tempfile::tempdir().unwrap();
     for verb in ["check", "run", "doctor"] {
-        let said = String::from_utf8(bakeoff(dir.path(), &[verb, "--help"]).stdout).unwrap();
+        let help = stdout(&bakeoff(dir.path(), &[verb, "--help"]));
         assert!(
-            said.contains("BAKEOFF_QEMU") && !said.contains("$`"),
-            "{said}"
+            help.contains("BAKEOFF_QEMU") && !help.contains("$`"),
+            "{help}"
         );
     }
 }
 
 #[test]
-fn one_qemu_by_two_names_is_listed_once() {
+fn a_qemu_with_two_names_is_listed_once() {
     let dir = tempfile::tempdir().unwrap();
     let qemu = "#!/bin/sh\ncase $1 in\n--version) echo 'QEMU emulator version 10.0.1';;\n\
                 *) echo 'Available CPUs:\n  max  all\n\nRecognized CPUID flags:\n  erms';;\nesac\n";
-    let setting = format!(
+    let setup = format!(
         "mkdir bin && printf '%s' \"$0\" > bin/qemu-system-x86_64 && chmod 755 bin/* && ln -s bin link; \
          PATH=$PWD/bin:$PATH; for name in qemu-system-x86_64 bin/qemu-system-x86_64 link/qemu-system-x86_64; do \
          {} qemu list --qemu $name; done",
         env!("CARGO_BIN_EXE_bakeoff")
     );
-    let mut command = Command::new("bash");
-    let command = command.args(["-c", &setting, qemu]).current_dir(dir.path());
-    let output = command.env("XDG_CACHE_HOME", dir.path().join("cache"));
-    let output = output.output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(said.matches("QEMU 10.0.1").count(), 3, "{said}");
-    assert_eq!(said.matches("used").count(), 3, "{said}");
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &setup, qemu]).current_dir(dir.path());
+    bash.env("XDG_CACHE_HOME", dir.path().join("cache"));
+    let list = all_output(&bash.output().unwrap());
+    assert_eq!(list.matches("QEMU 10.0.1").count(), 3, "{list}");
+    assert_eq!(list.matches("used").count(), 3, "{list}");
 }
 
 #[test]
@@ -439,7 +433,7 @@ fn an_unknown_recipe_is_named_with_the_known_ones() {
 }
 
 #[test]
-fn a_suite_that_no_image_can_be_made_of_is_named() {
+fn an_unknown_suite_of_an_image_is_named() {
     check(
         "check",
         &[("recipe = \"web\"", "recipe = \"web\"\nsuite = \"trixy\"")],
@@ -450,74 +444,63 @@ fn a_suite_that_no_image_can_be_made_of_is_named() {
 }
 
 #[test]
-fn all_that_a_host_lacks_is_told_before_anything_is_fetched() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    for verb in [&["run", "plan.toml"][..], &["doctor"]] {
-        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(verb)
-            .current_dir(dir.path())
-            .env("XDG_CACHE_HOME", dir.path().join("cache"))
-            .env("PATH", "/nowhere")
-            .env_remove("BAKEOFF_QEMU")
-            .output()
-            .unwrap();
-        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        // Not QEMU: a run fetches one.
-        for lack in ["mmdebstrap", "apt-get", "unshare"] {
-            assert!(said.contains(lack), "{lack} in {said}");
+fn all_missing_programs_are_reported_before_anything_is_fetched() {
+    let dir = dir_with(PLAN);
+    for args in [&["run", "plan.toml"][..], &["doctor"]] {
+        let output = without_programs(dir.path(), args);
+        let text = all_output(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        // QEMU is not among them, because a run fetches one.
+        for missing in ["mmdebstrap", "apt-get", "unshare"] {
+            assert!(text.contains(missing), "{missing} in {text}");
         }
-        // No apt-get, so it is not what is advised.
+        // Without apt-get, the remedy cannot be an apt-get command.
         let remedy = "on Debian the package mmdebstrap does";
-        assert!(said.contains(remedy), "{said}");
+        assert!(text.contains(remedy), "{text}");
     }
     assert!(!dir.path().join("cache/bakeoff/kernels").exists());
 }
 
 #[test]
-fn a_directory_that_is_no_run_is_refused() {
+fn a_directory_without_a_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     for verb in ["judge", "report"] {
-        let output = bakeoff(dir.path(), &[verb, "."]);
-        assert_eq!(output.status.code(), Some(2));
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert!(said.contains("not a run directory"), "{said}");
+        let error = refusal(&bakeoff(dir.path(), &[verb, "."]));
+        assert!(error.contains("not a run directory"), "{error}");
     }
 }
 
 #[test]
 fn a_run_directory_that_holds_other_things_is_left_alone() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let dir = dir_with(PLAN);
     std::fs::create_dir(dir.path().join("thesis")).unwrap();
     std::fs::write(dir.path().join("thesis/chapter1"), "words").unwrap();
     let output = bakeoff(dir.path(), &["run", "plan.toml", "--out", "thesis"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("something other than a run"), "{said}");
+    let error = refusal(&output);
+    assert!(error.contains("something other than a run"), "{error}");
     assert_eq!(dir.path().join("thesis").read_dir().unwrap().count(), 1);
 }
 
 #[test]
-fn a_cache_limit_that_is_no_size_is_refused_and_an_empty_cache_is_told() {
+fn an_invalid_cache_limit_is_refused_and_an_empty_cache_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let output = bakeoff(dir.path(), &["cache", "prune", "--to", "lots"]);
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("not a size: \"lots\""), "{said}");
+    let error = refusal(&output);
+    assert!(error.contains("not a size: \"lots\""), "{error}");
     let output = bakeoff(dir.path(), &["cache", "list", "--json"]);
     assert_eq!(output.status.code(), Some(0));
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["entries"], serde_json::json!([]));
-    assert!(told["limit_bytes"].as_u64().unwrap() > 0);
-    let output = bakeoff(dir.path(), &["kernel", "list"]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.starts_with("no kernels in the cache ("), "{told}");
+    let cache: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(cache["entries"], serde_json::json!([]));
+    assert!(cache["limit_bytes"].as_u64().unwrap() > 0);
+    let kernels = stdout(&bakeoff(dir.path(), &["kernel", "list"]));
+    assert!(
+        kernels.starts_with("no kernels in the cache ("),
+        "{kernels}"
+    );
 }
 
 #[test]
-fn a_setting_that_no_plan_can_have_is_refused_and_leaves_nothing() {
+fn an_invalid_setting_to_confirm_is_refused_and_leaves_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let run = dir.path().join("run");
     World::new(1.1, 0.001, &[]).run(&run, |_| false).unwrap();
@@ -525,20 +508,18 @@ fn a_setting_that_no_plan_can_have_is_refused_and_leaves_nothing() {
         dir.path(),
         &["why", "run", "--confirm", "debugfs:/etc/passwd=1"],
     );
-    assert_eq!(output.status.code(), Some(2));
-    let said = String::from_utf8(output.stderr).unwrap();
     expect![[r#"
         bakeoff: --confirm debugfs:/etc/passwd=1: not a path below debugfs: "/etc/passwd" (write it as "sched/features")
     "#]]
-    .assert_eq(&said);
-    let left = dir.path().read_dir().unwrap();
-    let left = left.map(|file| file.unwrap().file_name());
-    let left: Vec<_> = left.filter(|name| name != "cache").collect();
+    .assert_eq(&refusal(&output));
+    let files = dir.path().read_dir().unwrap();
+    let names = files.map(|file| file.unwrap().file_name());
+    let left: Vec<_> = names.filter(|name| name != "cache").collect();
     assert_eq!(left, ["run"]);
 }
 
 #[test]
-fn what_a_file_says_gives_a_terminal_nothing_to_obey() {
+fn control_characters_from_files_are_escaped() {
     const OBEYED: &str = "\u{1b}]0;owned\u{7}\u{1b}[2J";
     let dir = tempfile::tempdir().unwrap();
     let plan = PLAN.replacen("title = \"", r#"title = "\u001b]0;owned\u0007\u001b[2J"#, 1);
@@ -551,95 +532,88 @@ fn what_a_file_says_gives_a_terminal_nothing_to_obey() {
     World::new(1.1, 0.001, &[]).run(&run, |_| false).unwrap();
     let journal = run.join("journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();
-    let wrong = text.replacen("\"fake\"", r#""\u001b]0;owned\u0007\u001b[2J""#, 1);
-    assert_ne!(wrong, text);
-    std::fs::write(&journal, wrong).unwrap();
-    for (words, status) in [
+    let hostile = text.replacen("\"fake\"", r#""\u001b]0;owned\u0007\u001b[2J""#, 1);
+    assert_ne!(hostile, text);
+    std::fs::write(&journal, hostile).unwrap();
+    for (args, status) in [
         ("judge run", 2),
         ("list .", 0),
         ("check titled.toml", 0),
         ("judge figures.csv --higher-is-better", 0),
     ] {
-        let (ended, said) = shell(dir.path(), &format!("\"$BAKEOFF\" {words}"));
-        assert_eq!(ended, Some(status), "{words}: {said}");
-        assert!(said.contains(r"\u{1b}]0;owned\u{7}\u{1b}[2J"), "{said}");
-        let is_bare = |letter: char| letter.is_control() && letter != '\n';
-        assert!(!said.contains(is_bare), "{said:?}");
+        let (code, output) = shell(dir.path(), &format!("\"$BAKEOFF\" {args}"));
+        assert_eq!(code, Some(status), "{args}: {output}");
+        assert!(output.contains(r"\u{1b}]0;owned\u{7}\u{1b}[2J"), "{output}");
+        let is_control = |letter: char| letter.is_control() && letter != '\n';
+        assert!(!output.contains(is_control), "{output:?}");
     }
 }
 
 #[test]
-fn a_cache_limit_of_the_environment_that_is_no_size_is_refused_before_anything_is_done() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    let limited = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        command
-            .args(words)
-            .current_dir(dir.path())
+fn an_invalid_cache_limit_in_the_environment_is_refused_before_anything_is_done() {
+    let dir = dir_with(PLAN);
+    let limited = |args: &[&str]| {
+        command(dir.path(), args)
             .env("XDG_CACHE_HOME", dir.path().join("cache"))
-            .env("BAKEOFF_CACHE_LIMIT", "abc");
-        command.output().unwrap()
+            .env("BAKEOFF_CACHE_LIMIT", "abc")
+            .output()
+            .unwrap()
     };
     let output = limited(&["run", "plan.toml"]);
-    assert_eq!(output.status.code(), Some(2));
     expect![[r#"
         bakeoff: BAKEOFF_CACHE_LIMIT is no size: "abc" (write one such as 20GiB, or unset it)
     "#]]
-    .assert_eq(&String::from_utf8(output.stderr).unwrap());
+    .assert_eq(&refusal(&output));
     assert!(!dir.path().join("runs").exists());
     let output = limited(&["doctor"]);
     assert_eq!(output.status.code(), Some(2));
-    let told = String::from_utf8(output.stdout).unwrap();
+    let report = stdout(&output);
     let line =
         "BAKEOFF_CACHE_LIMIT is no size: \"abc\"\n         write one such as 20GiB, or unset it\n";
-    assert!(told.contains(line), "{told}");
+    assert!(report.contains(line), "{report}");
 }
 
-/// No index that apt would take can be made without Debian's keys; what is asked here is which mirror it is of.
+/// A valid index cannot be made without Debian's keys, so this test only checks which mirror is
+/// used.
 #[test]
-fn a_refresh_that_fails_leaves_the_index_of_the_mirror_that_it_is_of() {
+fn a_failed_refresh_keeps_the_index_and_its_mirror() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("cache/bakeoff/apt/bookworm");
     std::fs::create_dir_all(&root).unwrap();
     std::fs::write(root.join("fetched"), "http://mirror.invalid/debian").unwrap();
     let list = |mirror: &str, refresh: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        command
-            .args(["kernel", "list", "debian:bookworm"])
-            .args(refresh)
+        let mut list = command(dir.path(), &["kernel", "list", "debian:bookworm"]);
+        list.args(refresh)
             .env("XDG_CACHE_HOME", dir.path().join("cache"))
             .env("BAKEOFF_DEBIAN_MIRROR", mirror);
-        let output = command.output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
+        refusal(&list.output().unwrap())
     };
     expect![[r#"
         bakeoff: BAKEOFF_DEBIAN_MIRROR is no URI: "nonsense" (write one such as http://HOST/debian, or unset it)
     "#]]
     .assert_eq(&list("nonsense", &["--refresh"]));
     assert!(!root.join("sources.list").exists());
-    let said = list("file:/nowhere/debian", &["--refresh"]);
+    let error = list("file:/nowhere/debian", &["--refresh"]);
     assert!(
-        said.contains("cannot fetch the index of bookworm from file:/nowhere/debian"),
-        "{said}"
+        error.contains("cannot fetch the index of bookworm from file:/nowhere/debian"),
+        "{error}"
     );
-    let source = || std::fs::read_to_string(root.join("sources.list")).unwrap();
-    assert!(source().contains("file:/nowhere/debian"), "{}", source());
-    let said = list("", &[]);
+    let sources = || std::fs::read_to_string(root.join("sources.list")).unwrap();
+    assert!(sources().contains("file:/nowhere/debian"), "{}", sources());
+    let error = list("", &[]);
     assert!(
-        said.contains("no packages in the index of bookworm: "),
-        "{said}"
+        error.contains("no packages in the index of bookworm: "),
+        "{error}"
     );
     assert!(
-        source().contains(" http://mirror.invalid/debian bookworm"),
+        sources().contains(" http://mirror.invalid/debian bookworm"),
         "{}",
-        source()
+        sources()
     );
 }
 
 #[test]
-fn output_to_a_full_device_is_told_with_status_2() {
+fn output_to_a_full_device_ends_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
     for command in [
         "--help",
@@ -648,76 +622,61 @@ fn output_to_a_full_device_is_told_with_status_2() {
         "fairness --list",
         "new",
     ] {
-        let (status, told) = shell(dir.path(), &format!("\"$BAKEOFF\" {command} > /dev/full"));
-        assert_eq!(status, Some(2), "{command}: {told}");
+        let (status, output) = shell(dir.path(), &format!("\"$BAKEOFF\" {command} > /dev/full"));
+        assert_eq!(status, Some(2), "{command}: {output}");
         let why = "bakeoff: cannot write to standard output: No space left on device";
-        assert!(told.contains(why), "{command}: {told}");
+        assert!(output.contains(why), "{command}: {output}");
     }
-    let (status, told) = shell(dir.path(), "\"$BAKEOFF\" --help");
+    let (status, output) = shell(dir.path(), "\"$BAKEOFF\" --help");
     assert_eq!(status, Some(0));
-    assert!(told.contains("Usage: bakeoff"), "{told}");
-    let (status, told) = shell(dir.path(), "\"$BAKEOFF\" rnu > /dev/full");
+    assert!(output.contains("Usage: bakeoff"), "{output}");
+    let (status, output) = shell(dir.path(), "\"$BAKEOFF\" rnu > /dev/full");
     assert_eq!(status, Some(2));
-    assert!(told.contains("unrecognized subcommand 'rnu'"), "{told}");
+    assert!(output.contains("unrecognized subcommand 'rnu'"), "{output}");
 }
 
-/// A link to itself cannot be read by anybody, root included.
+/// Even root cannot read a link to itself.
 #[test]
 fn a_cache_that_cannot_be_read_is_not_an_empty_one() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::create_dir(dir.path().join("cache")).unwrap();
     std::os::unix::fs::symlink("bakeoff", dir.path().join("cache/bakeoff")).unwrap();
-    for words in [
+    for args in [
         &["cache", "list"][..],
         &["cache", "prune"],
         &["kernel", "list"],
     ] {
-        let output = bakeoff(dir.path(), words);
-        let told = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {told}");
-        assert!(
-            told.contains("cannot read the cache: "),
-            "{words:?}: {told}"
-        );
+        let output = bakeoff(dir.path(), args);
+        let text = all_output(&output);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {text}");
+        assert!(text.contains("cannot read the cache: "), "{args:?}: {text}");
     }
-    let output = bakeoff(dir.path(), &["doctor"]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("cannot be read"), "{told}");
+    let doctor = stdout(&bakeoff(dir.path(), &["doctor"]));
+    assert!(doctor.contains("cannot be read"), "{doctor}");
 }
 
 #[test]
-fn check_says_which_kernels_it_could_not_look_up() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+fn check_names_the_kernels_that_it_could_not_look_up() {
+    let dir = dir_with(PLAN);
     let output = bakeoff(dir.path(), &["check", "plan.toml"]);
-    let told = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{told}");
+    let report = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{report}");
     let line = "unchecked  arm old: whether bookworm has a kernel \"6.1\": no list of packages in the cache";
-    assert!(told.contains(line), "{told}");
+    assert!(report.contains(line), "{report}");
 }
 
 #[test]
 fn a_run_that_is_refused_before_it_begins_leaves_nothing() {
-    let dir = tempfile::tempdir().unwrap();
-    std::fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
+    let dir = dir_with(PLAN);
     let compare = [
         "compare",
         "debian:bookworm/6.1",
         "debian:trixie-backports/7.2",
     ];
-    for words in [&["run", "plan.toml"][..], &compare] {
-        let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(words)
-            .current_dir(dir.path())
-            .env("XDG_CACHE_HOME", dir.path().join("cache"))
-            .env("PATH", "/nowhere")
-            .env_remove("BAKEOFF_QEMU")
-            .output()
-            .unwrap();
-        let told = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{told}");
+    for args in [&["run", "plan.toml"][..], &compare] {
+        let error = refusal(&without_programs(dir.path(), args));
         let runs = dir.path().join("runs").read_dir();
         let left: Vec<_> = runs.into_iter().flatten().flatten().collect();
-        assert!(left.is_empty(), "{words:?} left {left:?}: {told}");
+        assert!(left.is_empty(), "{args:?} left {left:?}: {error}");
     }
 }

@@ -1,4 +1,4 @@
-//! Bisections: on fake machines with a known truth, and what a user can get wrong.
+//! Bisections on fake machines with a known truth, and mistakes of users.
 
 use std::cell::Cell;
 use std::fs;
@@ -11,14 +11,16 @@ use bakeoff::bisect::{Bisect, Measured};
 use bakeoff::lab::Finish;
 use judge::topics::bisect::find::{OfRun, of_run, walk};
 use machine::fake::{Behaviour, FakeArm};
-use plan::{Checks, Design, KernelArm, OfKernels, of_kernels};
+use plan::{Design, KernelArm, OfKernels, of_kernels};
 use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
 use record::rundir;
 use record::trial::Outcome;
 use workload::metric_names;
 
+use crate::golden::golden;
 use crate::program::bakeoff_with_new_cache as bakeoff;
-use crate::simulated_lab::{PLAN, World};
+use crate::program::{refusal, stderr};
+use crate::simulated_lab::{PLAN, World, load_run, read_plan};
 
 const DESIGN: Design = Design {
     margin: 0.02,
@@ -34,13 +36,13 @@ fn name(place: usize) -> String {
     format!("6.{place}")
 }
 
-/// A world with these versions; one that serves nothing does not boot.
+/// A world with these versions as arms. A version with rate zero does not boot.
 fn world(text: &str, places: &[usize], rates_per_s: &[f64], seed: u64) -> World {
     let mut world = World::new(1.0, 0.003, &[]);
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", text, Path::new(""), checks).unwrap();
+    world.plan = read_plan(text);
     world.machine.seed = seed;
-    let arm = |place: &usize| {
+    world.machine.arms.clear();
+    for place in places {
         let arm = FakeArm {
             rate_per_s: rates_per_s[*place].max(1.0),
             noise: 0.003,
@@ -51,9 +53,8 @@ fn world(text: &str, places: &[usize], rates_per_s: &[f64], seed: u64) -> World 
                 vec![Behaviour::Panics; 8]
             },
         };
-        (name(*place), arm)
-    };
-    world.machine.arms = places.iter().map(arm).collect();
+        world.machine.arms.insert(name(*place), arm);
+    }
     world
 }
 
@@ -66,40 +67,44 @@ fn arms(places: &[usize]) -> Vec<KernelArm> {
     places.iter().map(arm).collect()
 }
 
-/// One block on the real lab.
+/// Measures one block with the real lab.
 fn measure(dir: &Path, rates_per_s: &[f64], number: u32, candidate: usize) -> Result<Measured> {
     let last = rates_per_s.len() - 1;
     let places = [0, candidate, last];
-    let asked = OfKernels {
+    let kernels = OfKernels {
         arms: &arms(&places),
         blocks: 1,
         seed: i64::from(number),
         error_rate: None,
         why: false,
     };
-    let text = of_kernels(PLAN, asked)?;
-    let place = dir.join(format!("blocks/{number:03}"));
+    let text = of_kernels(PLAN, kernels)?;
+    let block_dir = dir.join(format!("blocks/{number:03}"));
     let world = world(&text, &places, rates_per_s, u64::from(number));
-    world.run_text(&place, &text, |_| false)?;
-    let run = rundir::load(&place, &workload::check)?;
-    let [from, own, to] = places.map(name);
-    Ok(match of_run(&run, (&from, (&own, candidate), &to), None) {
-        OfRun::Measured(spec, block) => Measured::Block(spec, block),
-        OfRun::Lacks(lacks) if lacks == [own.clone()] => Measured::NoCandidate("panic".into()),
-        OfRun::Lacks(lacks) => Measured::NoEnd(lacks.join(", ")),
-        OfRun::NoSuchMetric(known) => bail!("{known:?}"),
-    })
+    world.run_text(&block_dir, &text, |_| false)?;
+    let run = rundir::load(&block_dir, &workload::check)?;
+    let [from, middle, to] = places.map(name);
+    Ok(
+        match of_run(&run, (&from, (&middle, candidate), &to), None) {
+            OfRun::Measured(spec, block) => Measured::Block(spec, block),
+            OfRun::Lacks(lacks) if lacks == [middle.clone()] => {
+                Measured::NoCandidate("panic".into())
+            }
+            OfRun::Lacks(lacks) => Measured::NoEnd(lacks.join(", ")),
+            OfRun::NoSuchMetric(known) => bail!("{known:?}"),
+        },
+    )
 }
 
-fn bisected(
+fn run_bisection(
     dir: &Path,
     versions: usize,
     measure: &dyn Fn(u32, usize) -> Result<Measured>,
 ) -> Result<(Bisection, Finish)> {
-    bisected_with(dir, versions, None, measure)
+    run_bisection_with(dir, versions, None, measure)
 }
 
-fn bisected_with(
+fn run_bisection_with(
     dir: &Path,
     versions: usize,
     config: Option<&KernelConfig>,
@@ -129,16 +134,16 @@ fn bisected_with(
     })
 }
 
-/// A line of twelve that is slower from the eighth on.
+/// Rates of a series of twelve versions that are slower from version 8 on.
 fn rates() -> Vec<f64> {
     let rate = |place| if place < 8 { 1000.0 } else { 950.0 };
     (0..12).map(rate).collect()
 }
 
-fn step(found: &Bisection) -> (usize, usize) {
-    match found.conclusion {
+fn step(bisection: &Bisection) -> (usize, usize) {
+    match bisection.conclusion {
         Conclusion::Found { before, after, .. } => (before, after),
-        _ => panic!("{:?}", found.conclusion),
+        _ => panic!("{:?}", bisection.conclusion),
     }
 }
 
@@ -146,11 +151,11 @@ fn step(found: &Bisection) -> (usize, usize) {
 fn the_version_that_is_slower_is_found() {
     let dir = tempfile::tempdir().unwrap();
     let rates = rates();
-    let ask = |number, candidate| measure(dir.path(), &rates, number, candidate);
-    let (found, finish) = bisected(dir.path(), 12, &ask).unwrap();
-    assert_eq!((step(&found), finish), ((7, 8), Finish::Complete));
-    assert_eq!(found.metric.unwrap().name, "throughput");
-    assert!(found.blocks < 30, "{}", found.blocks);
+    let measure_block = |number, candidate| measure(dir.path(), &rates, number, candidate);
+    let (bisection, finish) = run_bisection(dir.path(), 12, &measure_block).unwrap();
+    assert_eq!((step(&bisection), finish), ((7, 8), Finish::Complete));
+    assert_eq!(bisection.metric.unwrap().name, "throughput");
+    assert!(bisection.blocks < 30, "{}", bisection.blocks);
 }
 
 #[test]
@@ -158,62 +163,70 @@ fn a_version_that_does_not_boot_is_left_out() {
     let dir = tempfile::tempdir().unwrap();
     let mut rates = rates();
     rates[7] = 0.0;
-    let ask = |number, candidate| measure(dir.path(), &rates, number, candidate);
-    let (found, _) = bisected(dir.path(), 12, &ask).unwrap();
-    assert_eq!(step(&found), (6, 8));
-    let skipped = found.evidence.iter().find(|one| one.candidate == 7);
+    let measure_block = |number, candidate| measure(dir.path(), &rates, number, candidate);
+    let (bisection, _) = run_bisection(dir.path(), 12, &measure_block).unwrap();
+    assert_eq!(step(&bisection), (6, 8));
+    let skipped = bisection
+        .evidence
+        .iter()
+        .find(|evidence| evidence.candidate == 7);
     assert_eq!(skipped.unwrap().skipped.as_deref(), Some("panic"));
 }
 
 #[test]
-fn an_end_that_does_not_boot_ends_it() {
+fn an_end_of_the_series_that_does_not_boot_ends_the_bisection() {
     let dir = tempfile::tempdir().unwrap();
     let mut rates = rates();
     rates[11] = 0.0;
-    let ask = |number, candidate| measure(dir.path(), &rates, number, candidate);
-    let why = bisected(dir.path(), 12, &ask).unwrap_err().to_string();
+    let measure_block = |number, candidate| measure(dir.path(), &rates, number, candidate);
+    let why = run_bisection(dir.path(), 12, &measure_block)
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("without a figure of an end: 6.11"), "{why}");
 }
 
-/// Interrupted before each of its blocks, and with a torn last line, it asks the same and finds the same.
+/// The bisection is interrupted before each block, and its journal gets a torn last line. The
+/// result must be the same.
 #[test]
-fn a_bisection_that_is_interrupted_goes_on_as_if_it_had_not_been() {
+fn an_interrupted_bisection_resumes_with_the_same_result() {
     let (whole, torn) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let rates = rates();
-    let ask = |number, candidate| measure(whole.path(), &rates, number, candidate);
-    let (expected, _) = bisected(whole.path(), 12, &ask).unwrap();
-    let found = loop {
-        let asked = Cell::new(false);
-        let ask_once = |number, candidate| {
-            if asked.replace(true) {
+    let measure_block = |number, candidate| measure(whole.path(), &rates, number, candidate);
+    let (expected, _) = run_bisection(whole.path(), 12, &measure_block).unwrap();
+    let bisection = loop {
+        let has_measured = Cell::new(false);
+        let measure_one_block = |number, candidate| {
+            if has_measured.replace(true) {
                 return Ok(Measured::Interrupted);
             }
             measure(torn.path(), &rates, number, candidate)
         };
-        let (found, finish) = bisected(torn.path(), 12, &ask_once).unwrap();
+        let (bisection, finish) = run_bisection(torn.path(), 12, &measure_one_block).unwrap();
         if finish == Finish::Complete {
-            break found;
+            break bisection;
         }
         let journal = torn.path().join(JOURNAL);
         let mut text = fs::read(&journal).unwrap();
         text.extend(b"{\"measured\": {\"num");
         fs::write(&journal, text).unwrap();
     };
-    assert_eq!(found.line, expected.line);
-    assert_eq!(found.evidence, expected.evidence);
-    assert_eq!(found.steps, expected.steps);
+    assert_eq!(bisection.line, expected.line);
+    assert_eq!(bisection.evidence, expected.evidence);
+    assert_eq!(bisection.steps, expected.steps);
 }
 
 #[test]
-fn another_line_in_the_same_directory_is_refused() {
+fn another_series_in_the_same_directory_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let stop = |_, _| Ok(Measured::Interrupted);
-    bisected(dir.path(), 12, &stop).unwrap();
-    let why = bisected(dir.path(), 11, &stop).unwrap_err().to_string();
+    run_bisection(dir.path(), 12, &stop).unwrap();
+    let why = run_bisection(dir.path(), 11, &stop)
+        .unwrap_err()
+        .to_string();
     assert!(why.contains("the line had 12 versions, has 11"), "{why}");
 }
 
-/// One that has ended too: it would answer for kernels that were never built.
+/// Also if that bisection is complete: its result would be about kernels that were never built.
 #[test]
 fn another_configuration_in_the_same_directory_is_refused() {
     let config = |name: Option<&str>, sha256: &str| KernelConfig {
@@ -221,90 +234,86 @@ fn another_configuration_in_the_same_directory_is_refused() {
         sha256: sha256.into(),
     };
     let mine = config(Some("mine.config"), "11112222333344");
-    let (edited, moved) = (
-        config(Some("mine.config"), "5555"),
-        config(Some("moved"), &mine.sha256),
-    );
-    let own = config(None, "7777");
+    let edited = config(Some("mine.config"), "5555");
+    let moved = config(Some("moved"), &mine.sha256);
+    let bakeoffs = config(None, "7777");
     let dir = tempfile::tempdir().unwrap();
     let rates = rates();
-    let ask = |number, candidate| measure(dir.path(), &rates, number, candidate);
+    let measure_block = |number, candidate| measure(dir.path(), &rates, number, candidate);
     let refused = |config: &KernelConfig| {
-        let why = bisected_with(dir.path(), 12, Some(config), &ask);
+        let why = run_bisection_with(dir.path(), 12, Some(config), &measure_block);
         why.unwrap_err().to_string()
     };
-    let (expected, _) = bisected_with(dir.path(), 12, Some(&mine), &ask).unwrap();
+    let (expected, _) = run_bisection_with(dir.path(), 12, Some(&mine), &measure_block).unwrap();
     let why = refused(&edited);
     assert!(
         why.contains("the configuration was mine.config (111122223333), is mine.config (5555)"),
         "{why}"
     );
-    assert!(refused(&own).contains("is bakeoff's own (7777)"));
-    let (found, _) = bisected_with(dir.path(), 12, Some(&moved), &ask).unwrap();
-    assert_eq!(found, expected);
+    assert!(refused(&bakeoffs).contains("is bakeoff's own (7777)"));
+    let (bisection, _) = run_bisection_with(dir.path(), 12, Some(&moved), &measure_block).unwrap();
+    assert_eq!(bisection, expected);
 }
 
 #[test]
-fn a_walk_tells_all_steps_of_a_line() {
+fn a_walk_finds_all_steps_of_a_series() {
     let dir = tempfile::tempdir().unwrap();
     let rates = [1000.0, 1000.0, 1060.0, 1060.0, 1000.0, 1100.0];
     let places: Vec<usize> = (0..rates.len()).collect();
-    let asked = OfKernels {
+    let kernels = OfKernels {
         arms: &arms(&places),
         blocks: walk::fewest_blocks(rates.len() - 1, 0.05),
         seed: 0,
         error_rate: Some(0.05),
         why: false,
     };
-    let text = of_kernels(PLAN, asked).unwrap();
+    let text = of_kernels(PLAN, kernels).unwrap();
     let world = world(&text, &places, &rates, 5);
     world.run_text(dir.path(), &text, |_| false).unwrap();
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let run = load_run(dir.path());
     let names: Vec<String> = places.iter().map(|place| name(*place)).collect();
-    let found = walk::walk(&run, &names);
-    let steps = found.metrics[0].steps.iter();
+    let walk = walk::walk(&run, &names);
+    let steps = walk.metrics[0].steps.iter();
     let significant: Vec<usize> = steps
         .filter(|step| step.verdict.word() == "better" || step.verdict.word() == "worse")
         .map(|step| step.after)
         .collect();
     assert_eq!(significant, [2, 4, 5]);
-    assert_eq!(found.metrics[0].shape, record::bisect::Shape::Mixed);
+    assert_eq!(walk.metrics[0].shape, record::bisect::Shape::Mixed);
 }
 
 #[test]
-fn a_metric_that_the_workload_cannot_have_is_refused_at_once() {
+fn a_metric_that_the_workload_cannot_have_is_refused_before_anything_is_fetched() {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
-    let words = ["bisect", "plan.toml", "--from", "6.1", "--to", "7.2"];
-    let output = bakeoff(dir.path(), &[&words[..], &["--metric", "nothere"]].concat());
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{told}");
+    let args = ["bisect", "plan.toml", "--from", "6.1", "--to", "7.2"];
+    let output = bakeoff(dir.path(), &[&args[..], &["--metric", "nothere"]].concat());
+    let error = refusal(&output);
     let want = "has no metric \"nothere\" (name one of capacity, throughput, latency-mean,";
-    assert!(told.contains(want), "{told}");
-    // Not even a list of packages was asked for.
+    assert!(error.contains(want), "{error}");
+    // Not even a list of packages was fetched.
     assert!(!dir.path().join("cache/bakeoff/apt").exists());
     assert!(!dir.path().join("runs").exists());
 }
 
 #[test]
-fn metrics_of_stored_runs_are_among_those_that_their_workloads_can_have() {
+fn metrics_of_stored_runs_are_known_for_their_workloads() {
+    let golden = ["workloads", "failed", "real", "worse", "undecided"].map(golden);
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let golden = ["workloads", "failed", "real", "worse", "undecided"]
-        .map(|name| root.join("tests/golden").join(name));
     let samples = root.join("../../docs/samples/web-static");
     let mut checked = 0;
     for dir in golden.iter().chain([&samples]) {
-        let run = rundir::load(dir, &workload::check).unwrap();
+        let run = load_run(dir);
         for attempt in &run.attempts {
             let Outcome::Measured(measurement) = &attempt.outcome else {
                 continue;
             };
             let mut workloads = run.plan.workloads.iter();
-            let own = workloads.find(|one| one.id == attempt.trial.workload);
+            let workload = workloads.find(|workload| workload.id == attempt.trial.workload);
             for figure in &measurement.figures {
                 let name = &figure.spec.name;
                 assert!(
-                    metric_names::has(own.unwrap(), name),
+                    metric_names::has(workload.unwrap(), name),
                     "{name} in {}",
                     dir.display()
                 );
@@ -315,16 +324,17 @@ fn metrics_of_stored_runs_are_among_those_that_their_workloads_can_have() {
     assert!(checked > 100, "{checked} figures");
 }
 
-fn git(dir: &Path, words: &[&str]) {
+fn git(dir: &Path, args: &[&str]) {
     let mut git = Command::new("git");
     git.arg("-C").arg(dir);
     git.args(["-c", "user.name=A", "-c", "user.email=a@example.org"]);
-    let done = git.args(words).output().expect("git runs");
-    assert!(done.status.success(), "{done:?}");
+    let output = git.args(args).output().expect("git runs");
+    assert!(output.status.success(), "{output:?}");
 }
 
-/// What is said of a bisection over the commits of a small repository that has a merge, and after `change`.
-fn refused(words: &[&str], change: impl Fn(&Path)) -> String {
+/// Runs a command on a small git repository with a merge, after `change`. The command must end with
+/// status 2; returns standard error.
+fn refused(args: &[&str], change: impl Fn(&Path)) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("plan.toml"), PLAN).unwrap();
     let tree = dir.path().join("tree");
@@ -342,89 +352,95 @@ fn refused(words: &[&str], change: impl Fn(&Path)) -> String {
     git(&tree, &["checkout", "-q", "main"]);
     git(&tree, &["merge", "-q", "--no-edit", "side"]);
     change(&tree);
-    let output = bakeoff(dir.path(), words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    said.replace(&*dir.path().to_string_lossy(), "DIR")
+    let error = refusal(&bakeoff(dir.path(), args));
+    error.replace(&*dir.path().to_string_lossy(), "DIR")
 }
 
-const BISECT: [&str; 4] = ["bisect", "plan.toml", "--tree", "tree"];
+fn bisect_args(commits: &str) -> [&str; 6] {
+    [
+        "bisect",
+        "plan.toml",
+        "--tree",
+        "tree",
+        "--commits",
+        commits,
+    ]
+}
 
-fn of_commits(commits: &str) -> String {
-    let words: Vec<&str> = BISECT.into_iter().chain(["--commits", commits]).collect();
-    refused(&words, |_| {})
+fn refused_commits(commits: &str) -> String {
+    refused(&bisect_args(commits), |_| {})
 }
 
 #[test]
-fn ranges_that_are_none_are_refused() {
-    let said = of_commits("v1");
+fn invalid_ranges_of_commits_are_refused() {
+    let error = refused_commits("v1");
     assert!(
-        said.contains("not a range of commits: v1 (write GOOD..BAD"),
-        "{said}"
+        error.contains("not a range of commits: v1 (write GOOD..BAD"),
+        "{error}"
     );
-    let said = of_commits("v1..v9");
-    assert!(said.contains("no such commit: v9"), "{said}");
-    let said = of_commits("v3..v1");
-    assert!(said.contains("no commit in v3..v1"), "{said}");
-    let said = of_commits("side-1..main");
-    assert!(said.contains("not on the line of first parents"), "{said}");
-    let said = of_commits("v2..v3");
-    assert!(said.contains("nothing lies between"), "{said}");
-}
-
-#[test]
-fn merges_and_files_that_were_changed_are_told() {
-    let words: Vec<&str> = BISECT
-        .into_iter()
-        .chain(["--commits", "v1..main"])
-        .collect();
-    let said = refused(&words, |tree| fs::write(tree.join("file"), "mine").unwrap());
-    assert!(said.contains("note: 1 of 3 commits are merges"), "{said}");
+    let error = refused_commits("v1..v9");
+    assert!(error.contains("no such commit: v9"), "{error}");
+    let error = refused_commits("v3..v1");
+    assert!(error.contains("no commit in v3..v1"), "{error}");
+    let error = refused_commits("side-1..main");
     assert!(
-        said.contains("note: a file was changed in tree since its last commit, file: it is in"),
-        "{said}"
+        error.contains("not on the line of first parents"),
+        "{error}"
+    );
+    let error = refused_commits("v2..v3");
+    assert!(error.contains("nothing lies between"), "{error}");
+}
+
+#[test]
+fn merges_and_changed_files_are_reported() {
+    let error = refused(&bisect_args("v1..main"), |tree| {
+        fs::write(tree.join("file"), "mine").unwrap()
+    });
+    assert!(error.contains("note: 1 of 3 commits are merges"), "{error}");
+    assert!(
+        error.contains("note: a file was changed in tree since its last commit, file: it is in"),
+        "{error}"
     );
 }
 
 #[test]
-fn a_configuration_that_is_not_there_or_another_one_is_refused() {
-    let words: Vec<&str> = BISECT
-        .into_iter()
-        .chain(["--commits", "v1..main"])
-        .collect();
-    let with: Vec<&str> = words.iter().copied().chain(["--config", "mine"]).collect();
-    // It begins, and ends because this is no kernel's tree.
+fn a_missing_or_changed_configuration_is_refused() {
+    let args = bisect_args("v1..main");
+    let with_config = [&args[..], &["--config", "mine"]].concat();
+    // The bisection begins, and ends because this is not a kernel tree.
     let begin = |tree: &Path| {
         let dir = tree.parent().unwrap();
-        let output = bakeoff(dir, &words);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(said.contains("not a kernel tree"), "{said}");
+        let error = stderr(&bakeoff(dir, &args));
+        assert!(error.contains("not a kernel tree"), "{error}");
     };
-    let said = refused(&with, begin);
-    assert!(said.contains("cannot read configuration mine: "), "{said}");
-    let said = refused(&with, |tree| {
+    let error = refused(&with_config, begin);
+    assert!(
+        error.contains("cannot read configuration mine: "),
+        "{error}"
+    );
+    let error = refused(&with_config, |tree| {
         begin(tree);
         fs::write(tree.with_file_name("mine"), "CONFIG_SMP=y\n").unwrap();
     });
     assert!(
-        said.contains("the configuration was bakeoff's own (") && said.contains("is mine ("),
-        "{said}"
+        error.contains("the configuration was bakeoff's own (") && error.contains("is mine ("),
+        "{error}"
     );
 }
 
 #[test]
 fn trees_that_cannot_be_built_are_refused() {
     let dirty = |tree: &Path| fs::write(tree.join("file"), "mine").unwrap();
-    let said = refused(&["kernel", "build", "tree"], dirty);
+    let error = refused(&["kernel", "build", "tree"], dirty);
     assert!(
-        said.contains("files were changed since the last commit: file"),
-        "{said}"
+        error.contains("files were changed since the last commit: file"),
+        "{error}"
     );
-    let said = refused(&["kernel", "build", "tree"], |_| {});
-    assert!(said.contains("not a kernel tree"), "{said}");
-    let said = refused(&["kernel", "build", "none"], |_| {});
-    assert!(said.contains("no such directory: none"), "{said}");
-    let words = ["kernel", "build", "tree", "--config", "plan.toml"];
-    let said = refused(&words, |_| {});
-    assert!(said.contains("not a kernel configuration"), "{said}");
+    let error = refused(&["kernel", "build", "tree"], |_| {});
+    assert!(error.contains("not a kernel tree"), "{error}");
+    let error = refused(&["kernel", "build", "none"], |_| {});
+    assert!(error.contains("no such directory: none"), "{error}");
+    let args = ["kernel", "build", "tree", "--config", "plan.toml"];
+    let error = refused(&args, |_| {});
+    assert!(error.contains("not a kernel configuration"), "{error}");
 }

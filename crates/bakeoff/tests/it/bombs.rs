@@ -1,25 +1,25 @@
-//! Small files that once took all memory or time: each command ends within limits, with one message.
+//! Small files that once took all memory or time. Each command must end within limits, with one
+//! message.
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
 
 use base::skip::limits;
 
 use crate::profiled_runs::profiled_by;
+use crate::program::{command, stderr};
 use crate::simulated_lab::{PLAN, World};
 
-/// What a command says of a run on standard error, and its status.
-fn said(words: &[&str], dir: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.args(words).arg(dir);
+/// The status and standard error of a command on a run.
+fn limited(args: &[&str], dir: &Path) -> (Option<i32>, String) {
+    let mut command = command(dir, args);
+    command.arg(dir);
     let output = limits::run(&command);
-    let error = String::from_utf8(output.stderr).unwrap();
-    let place = dir.display().to_string();
-    (output.status.code(), error.replace(&place, "DIR"))
+    let path = dir.display().to_string();
+    (output.status.code(), stderr(&output).replace(&path, "DIR"))
 }
 
-/// A text of a megabyte that 20,000 nodes have for a name: 20 GiB, in some hundred bytes.
+/// 20,000 nodes share a name of one megabyte: 20 GiB, packed into some hundred bytes.
 fn profile_bomb() -> Vec<u8> {
     let number = |out: &mut Vec<u8>, mut value: u64| {
         while value >= 0x80 {
@@ -51,25 +51,25 @@ fn a_run_with_a_hostile_profile_is_judged_without_it_and_not_explained() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled_by(dir, PLAN, |_| profile_bomb());
-    let (status, error) = said(&["why"], dir);
+    let (status, error) = limited(&["why"], dir);
     assert_eq!(status, Some(2), "{error}");
     assert!(
         error.contains("profile damaged: text too long at byte "),
         "{error}"
     );
-    for words in [&["judge"][..], &["report"]] {
-        let (status, error) = said(words, dir);
+    for args in [&["judge"][..], &["report"]] {
+        let (status, error) = limited(args, dir);
         assert_eq!(status, Some(0), "{error}");
         assert!(error.contains("text too long"), "{error}");
     }
 }
 
 #[test]
-fn a_run_with_a_sparse_file_of_20_gb_is_refused_with_its_name() {
+fn a_sparse_file_of_20_gb_is_refused_by_name() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     World::new(1.02, 0.005, &[]).run(dir, |_| false).unwrap();
-    for (file, place) in [
+    for (file, message) in [
         (
             "trials/003/trial.json",
             "lost record: DIR/trials/003/trial.json (",
@@ -82,10 +82,10 @@ fn a_run_with_a_sparse_file_of_20_gb_is_refused_with_its_name() {
         let sparse = File::options().write(true).open(dir.join(file)).unwrap();
         let before = fs::read(dir.join(file)).unwrap();
         sparse.set_len(20 << 30).unwrap();
-        for words in [&["judge"][..], &["report"], &["fairness"]] {
-            let (status, error) = said(words, dir);
+        for args in [&["judge"][..], &["report"], &["fairness"]] {
+            let (status, error) = limited(args, dir);
             assert_eq!(status, Some(2), "{error}");
-            assert!(error.contains(place), "{error}");
+            assert!(error.contains(message), "{error}");
         }
         fs::write(dir.join(file), before).unwrap();
     }

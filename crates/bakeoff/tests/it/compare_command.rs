@@ -1,4 +1,4 @@
-//! `compare`, `new` and `list`: a first question without a plan file.
+//! `compare`, `new` and `list`: comparisons without a plan file.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,25 +17,25 @@ use serde_json::Value;
 use crate::program::bakeoff_with_new_cache as bakeoff;
 use crate::simulated_lab::{World, undecided};
 
-fn said(bytes: &[u8], dir: &Path) -> String {
+fn without_dir(bytes: &[u8], dir: &Path) -> String {
     String::from_utf8_lossy(bytes).replace(&*dir.to_string_lossy(), "DIR")
 }
 
-/// What is said of a mistake; the status must be 2, and nothing may be written.
-fn check(words: &[&str], want: &Expect) {
+/// Runs `compare` with a mistake. The status must be 2, and nothing may be written.
+fn check(args: &[&str], want: &Expect) {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("data"), "").unwrap();
-    let output = bakeoff(dir.path(), &[&["compare"], words].concat());
-    let told = said(&output.stderr, dir.path());
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(!dir.path().join("runs").exists(), "{words:?}");
-    want.assert_eq(&told);
+    let output = bakeoff(dir.path(), &[&["compare"], args].concat());
+    let error = without_dir(&output.stderr, dir.path());
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(!dir.path().join("runs").exists(), "{args:?}");
+    want.assert_eq(&error);
 }
 
-const TWO: [&str; 2] = ["debian:bookworm/6.1", "debian:trixie-backports/7.2"];
+const KERNELS: [&str; 2] = ["debian:bookworm/6.1", "debian:trixie-backports/7.2"];
 
 #[test]
-fn kernels_that_cannot_be_compared_are_told_with_a_remedy() {
+fn kernels_that_cannot_be_compared_are_refused_with_a_remedy() {
     check(
         &[],
         &expect![[r#"
@@ -43,31 +43,31 @@ fn kernels_that_cannot_be_compared_are_told_with_a_remedy() {
     "#]],
     );
     check(
-        &TWO[..1],
+        &KERNELS[..1],
         &expect![[r#"
         bakeoff: one kernel only: debian:bookworm/6.1 (name a second one; to see what this machine can show, add --a-a)
     "#]],
     );
     check(
-        &[TWO[0], TWO[0]],
+        &[KERNELS[0], KERNELS[0]],
         &expect![[r#"
         bakeoff: two equal kernels: debian:bookworm/6.1 (name another; to see what this machine can show, add --a-a)
     "#]],
     );
     check(
-        &[TWO[0], "./bzImage"],
+        &[KERNELS[0], "./bzImage"],
         &expect![[r#"
         bakeoff: no kernel: "./bzImage" is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)
     "#]],
     );
     check(
-        &[TWO[0], "./data"],
+        &[KERNELS[0], "./data"],
         &expect![[r#"
         bakeoff: kernel ./data: not a bootable x86 kernel: DIR/data (name a bzImage or vmlinuz)
     "#]],
     );
     check(
-        &[TWO[0], "debian:trixi/7.2"],
+        &[KERNELS[0], "debian:trixi/7.2"],
         &expect![[r#"
         bakeoff: kernel debian:trixi/7.2: unknown Debian suite: "trixi" (did you mean "trixie"?)
     "#]],
@@ -75,33 +75,33 @@ fn kernels_that_cannot_be_compared_are_told_with_a_remedy() {
 }
 
 #[test]
-fn loads_and_values_that_do_not_fit_are_told_with_a_remedy() {
+fn invalid_workloads_and_values_are_refused_with_a_remedy() {
     check(
-        &[TWO[0], TWO[1], "-w", "web-sttic"],
+        &[KERNELS[0], KERNELS[1], "-w", "web-sttic"],
         &expect![[r#"
         bakeoff: unknown kind of workload: "web-sttic" (did you mean "web-static"?)
     "#]],
     );
     check(
-        &[TWO[0], TWO[1], "-w", "smb,smb"],
+        &[KERNELS[0], KERNELS[1], "-w", "smb,smb"],
         &expect![[r#"
         bakeoff: workload given twice: smb (leave one out; a plan may have both under two names)
     "#]],
     );
     check(
-        &[TWO[0], TWO[1], "-w", "command"],
+        &[KERNELS[0], KERNELS[1], "-w", "command"],
         &expect![[r#"
         bakeoff: workload command without a program (write it at the end: -- ./my-benchmark ARGUMENTS)
     "#]],
     );
     check(
-        &[TWO[0], TWO[1], "--", "./no-such-program"],
+        &[KERNELS[0], KERNELS[1], "--", "./no-such-program"],
         &expect![[r#"
             bakeoff: no such program: ./no-such-program (paths begin in the working directory)
         "#]],
     );
     check(
-        &[TWO[0], TWO[1], "--", "./data"],
+        &[KERNELS[0], KERNELS[1], "--", "./data"],
         &expect![[r#"
         bakeoff: not executable: ./data (chmod +x ./data)
     "#]],
@@ -119,7 +119,7 @@ fn loads_and_values_that_do_not_fit_are_told_with_a_remedy() {
     "#]],
     );
     check(
-        &["--kernel", TWO[0]],
+        &["--kernel", KERNELS[0]],
         &expect![[r#"
         bakeoff: --kernel without what is compared on it: debian:bookworm/6.1 (add --sysctl NAME=VALUE,VALUE or --cmdline '' TEXT)
     "#]],
@@ -127,24 +127,24 @@ fn loads_and_values_that_do_not_fit_are_told_with_a_remedy() {
 }
 
 #[test]
-fn a_plan_that_is_only_printed_is_written_nowhere() {
+fn a_dry_run_writes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    let words = [
+    let args = [
         "compare",
-        TWO[0],
-        TWO[1],
+        KERNELS[0],
+        KERNELS[1],
         "-w",
         "web-static,smb",
         "--dry-run",
         "--seed",
         "1",
     ];
-    let output = bakeoff(dir.path(), &words);
+    let output = bakeoff(dir.path(), &args);
     assert_eq!(
         output.status.code(),
         Some(0),
         "{}",
-        said(&output.stderr, dir.path())
+        without_dir(&output.stderr, dir.path())
     );
     assert!(!dir.path().join("runs").exists());
     expect![[r##"
@@ -190,26 +190,26 @@ fn a_plan_that_is_only_printed_is_written_nowhere() {
         min_blocks = 4              # a block is one trial of each arm; the first test comes after these
         max_blocks = 12             # what is undecided then stays so
         seed = 1                    # of order, data and schedules
-    "##]].assert_eq(&said(&output.stdout, dir.path()));
+    "##]].assert_eq(&without_dir(&output.stdout, dir.path()));
 }
 
 #[test]
-fn a_seed_is_drawn_once_and_written_down() {
+fn a_seed_is_drawn_once_and_kept_in_the_plan() {
     let dir = tempfile::tempdir().unwrap();
     let seed = |more: &[&str]| {
-        let words = [&["compare", TWO[0], TWO[1], "--plan-only"], more].concat();
-        let output = bakeoff(dir.path(), &words);
+        let args = [&["compare", KERNELS[0], KERNELS[1], "--plan-only"], more].concat();
+        let output = bakeoff(dir.path(), &args);
         assert_eq!(output.status.code(), Some(0));
-        let newest = plans(dir.path()).len();
-        let name = match newest {
+        let count = plans(dir.path()).len();
+        let name = match count {
             1 => "compare-6.1-7.2.toml".to_string(),
             number => format!("compare-6.1-7.2-{number}.toml"),
         };
         let text = fs::read_to_string(dir.path().join("runs").join(name)).unwrap();
-        (newest, plan::seed_of(&text).unwrap())
+        (count, plan::seed_of(&text).unwrap())
     };
     let (_, drawn) = seed(&[]);
-    // Seconds since 1970.
+    // The seed is the time in seconds since 1970.
     assert!(drawn > 1_700_000_000, "{drawn}");
     assert_eq!(seed(&[]), (1, drawn));
     assert_eq!(seed(&["--seed", &drawn.to_string()]), (1, drawn));
@@ -228,18 +228,21 @@ fn plans(dir: &Path) -> Vec<String> {
 }
 
 #[test]
-fn a_plan_never_takes_the_place_of_another() {
+fn a_plan_never_replaces_an_edited_one() {
     let dir = tempfile::tempdir().unwrap();
-    let write = |more: &[&str]| {
-        let words = [&["compare", TWO[0], TWO[1], "--plan-only"], more].concat();
-        let output = bakeoff(dir.path(), &words);
-        (output.status.code(), said(&output.stderr, dir.path()))
+    let write_plan = |more: &[&str]| {
+        let args = [&["compare", KERNELS[0], KERNELS[1], "--plan-only"], more].concat();
+        let output = bakeoff(dir.path(), &args);
+        (
+            output.status.code(),
+            without_dir(&output.stderr, dir.path()),
+        )
     };
     for _ in 0..2 {
-        assert_eq!(write(&[]), (Some(0), String::new()));
+        assert_eq!(write_plan(&[]), (Some(0), String::new()));
         assert_eq!(plans(dir.path()), ["compare-6.1-7.2.toml"]);
     }
-    write(&["--margin", "5%"]);
+    write_plan(&["--margin", "5%"]);
     assert_eq!(
         plans(dir.path()),
         ["compare-6.1-7.2-2.toml", "compare-6.1-7.2.toml"]
@@ -247,29 +250,35 @@ fn a_plan_never_takes_the_place_of_another() {
     let path = dir.path().join("runs/compare-6.1-7.2.toml");
     let edited = fs::read_to_string(&path).unwrap().replace("2%", "3%");
     fs::write(&path, &edited).unwrap();
-    write(&[]);
+    write_plan(&[]);
     assert_eq!(plans(dir.path()).len(), 3);
     assert_eq!(fs::read_to_string(&path).unwrap(), edited);
 
-    assert_eq!(write(&["--out", "runs/mine"]), (Some(0), String::new()));
-    let (status, told) = write(&["--out", "runs/mine", "--max-blocks", "8"]);
+    assert_eq!(
+        write_plan(&["--out", "runs/mine"]),
+        (Some(0), String::new())
+    );
+    let (status, error) = write_plan(&["--out", "runs/mine", "--max-blocks", "8"]);
     assert_eq!(status, Some(2));
     expect![[r#"
         bakeoff: another plan is there: runs/mine.toml (name another --out, or run that one: bakeoff run runs/mine.toml --out runs/mine)
-    "#]].assert_eq(&told);
+    "#]].assert_eq(&error);
 }
 
 #[test]
-fn another_content_of_the_program_is_another_question() {
+fn another_content_of_a_file_is_another_comparison() {
     let dir = tempfile::tempdir().unwrap();
-    own_program(dir.path());
-    let ask = |more: &[&str]| {
-        let words = ["compare", TWO[0], TWO[1], "--plan-only"];
-        let words = [&words, more, &["--", "./mine", "./input"]].concat();
-        let output = bakeoff(dir.path(), &words);
-        (output.status.code(), said(&output.stderr, dir.path()))
+    write_program(dir.path());
+    let compare = |more: &[&str]| {
+        let args = ["compare", KERNELS[0], KERNELS[1], "--plan-only"];
+        let args = [&args, more, &["--", "./mine", "./input"]].concat();
+        let output = bakeoff(dir.path(), &args);
+        (
+            output.status.code(),
+            without_dir(&output.stderr, dir.path()),
+        )
     };
-    let begin = |name: &str, input: &[u8]| {
+    let begin_run = |name: &str, input: &[u8]| {
         let run = dir.path().join("runs").join(name);
         fs::create_dir(&run).unwrap();
         let event = Event::Opened(Opening {
@@ -295,75 +304,75 @@ fn another_content_of_the_program_is_another_question() {
         let line = serde_json::to_string(&entry).unwrap();
         fs::write(run.join("journal.jsonl"), line + "\n").unwrap();
     };
-    assert_eq!(ask(&[]), (Some(0), String::new()));
-    begin("compare-6.1-7.2", b"some words\n");
-    assert_eq!(ask(&[]), (Some(0), String::new()));
+    assert_eq!(compare(&[]), (Some(0), String::new()));
+    begin_run("compare-6.1-7.2", b"some words\n");
+    assert_eq!(compare(&[]), (Some(0), String::new()));
     assert_eq!(
         plans(dir.path()),
         ["compare-6.1-7.2", "compare-6.1-7.2.toml"]
     );
 
     fs::write(dir.path().join("input"), "other words\n").unwrap();
-    assert_eq!(ask(&[]), (Some(0), String::new()));
+    assert_eq!(compare(&[]), (Some(0), String::new()));
     assert!(dir.path().join("runs/compare-6.1-7.2-2.toml").exists());
-    // That one has not begun: it is taken over.
+    // The plan of a run that has not begun is replaced.
     fs::write(dir.path().join("input"), "still other words\n").unwrap();
-    ask(&[]);
+    compare(&[]);
     assert!(!dir.path().join("runs/compare-6.1-7.2-3.toml").exists());
 
-    assert_eq!(ask(&["--out", "runs/mine"]), (Some(0), String::new()));
-    begin("mine", b"some words\n");
-    let (status, told) = ask(&["--out", "runs/mine"]);
+    assert_eq!(compare(&["--out", "runs/mine"]), (Some(0), String::new()));
+    begin_run("mine", b"some words\n");
+    let (status, error) = compare(&["--out", "runs/mine"]);
     assert_eq!(status, Some(2));
     expect![[r#"
         bakeoff: a run with another content of file input is there: runs/mine (name another --out)
     "#]]
-    .assert_eq(&told);
+    .assert_eq(&error);
 }
 
 #[test]
-fn the_command_that_is_told_is_the_whole_one() {
+fn the_command_to_run_the_plan_is_printed_with_all_options() {
     let dir = tempfile::tempdir().unwrap();
-    let told = |more: &[&str]| {
-        let words = [&["compare", TWO[0], TWO[1]], more].concat();
-        said(&bakeoff(dir.path(), &words).stdout, dir.path())
+    let printed = |more: &[&str]| {
+        let args = [&["compare", KERNELS[0], KERNELS[1]], more].concat();
+        without_dir(&bakeoff(dir.path(), &args).stdout, dir.path())
     };
     expect![[r#"
         plan: my runs/first.toml (edit it as you like, then: bakeoff run 'my runs/first.toml' --out 'my runs/first')
     "#]]
-    .assert_eq(&told(&["--plan-only", "--out", "my runs/first"]));
+    .assert_eq(&printed(&["--plan-only", "--out", "my runs/first"]));
     expect![[r#"
         plan: runs/compare-6.1-7.2.toml (edit it as you like, then: bakeoff run runs/compare-6.1-7.2.toml --a-a)
     "#]]
-    .assert_eq(&told(&["--plan-only", "--a-a"]));
-    // An emulator that is none ends it before anything is fetched.
+    .assert_eq(&printed(&["--plan-only", "--a-a"]));
+    // The missing emulator ends the command before anything is fetched.
     expect![[r#"
         plan: runs/mine.toml (the same again or after an interruption: bakeoff run runs/mine.toml --qemu ./none --out runs/mine; to ask more, edit a copy of it)
     "#]]
-    .assert_eq(&told(&["--out", "runs/mine", "--qemu", "./none"]));
+    .assert_eq(&printed(&["--out", "runs/mine", "--qemu", "./none"]));
 }
 
 #[test]
 fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
     let dir = tempfile::tempdir().unwrap();
-    let listed = bakeoff(dir.path(), &["new", "--json"]);
-    let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-    let listed = listed.as_array().unwrap();
-    assert!(listed.len() > 15, "{}", listed.len());
-    for kind in listed {
+    let output = bakeoff(dir.path(), &["new", "--json"]);
+    let kinds: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let kinds = kinds.as_array().unwrap();
+    assert!(kinds.len() > 15, "{}", kinds.len());
+    for kind in kinds {
         let kind = kind["kind"].as_str().unwrap();
         let file = format!("{kind}.toml");
         let made = bakeoff(dir.path(), &["new", kind, "--out", &file]);
         assert_eq!(made.status.code(), Some(0), "{kind}");
         let checked = bakeoff(dir.path(), &["check", &file, "--json"]);
-        let told: Value = serde_json::from_slice(&checked.stdout).unwrap();
-        assert_eq!(checked.status.code(), Some(0), "{told}");
-        assert_eq!(told["warnings"], serde_json::json!([]), "{kind}");
+        let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
+        assert_eq!(checked.status.code(), Some(0), "{report}");
+        assert_eq!(report["warnings"], serde_json::json!([]), "{kind}");
     }
     let again = bakeoff(dir.path(), &["new", "smb", "--out", "smb.toml"]);
     assert_eq!(again.status.code(), Some(2));
     assert_eq!(
-        said(&again.stderr, dir.path()),
+        without_dir(&again.stderr, dir.path()),
         "bakeoff: file exists: smb.toml (remove it, or name another one)\n"
     );
 }
@@ -371,39 +380,38 @@ fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
 #[test]
 fn compare_warns_as_check_does() {
     let dir = tempfile::tempdir().unwrap();
-    let words = [
+    let args = [
         "compare",
-        TWO[0],
-        TWO[1],
+        KERNELS[0],
+        KERNELS[1],
         "--max-blocks",
         "2",
         "--plan-only",
     ];
-    let output = bakeoff(dir.path(), &words);
+    let output = bakeoff(dir.path(), &args);
     assert_eq!(output.status.code(), Some(0));
-    let told = said(&output.stderr, dir.path());
+    let error = without_dir(&output.stderr, dir.path());
     let checked = bakeoff(
         dir.path(),
         &["check", "runs/compare-6.1-7.2.toml", "--json"],
     );
     let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
-    let warnings = checked["warnings"].as_array().unwrap().iter();
-    let same: Vec<String> = warnings
-        .map(|one| format!("warning: {}\n", one.as_str().unwrap()))
-        .collect();
-    let same = same.concat();
-    assert_eq!(told, same);
+    let mut warnings = String::new();
+    for warning in checked["warnings"].as_array().unwrap() {
+        warnings += &format!("warning: {}\n", warning.as_str().unwrap());
+    }
+    assert_eq!(error, warnings);
     assert_eq!(
-        told.matches("no difference can be told").count(),
+        error.matches("no difference can be told").count(),
         1,
-        "{told}"
+        "{error}"
     );
 }
 
 #[test]
-fn files_that_cannot_travel_are_refused_by_check() {
+fn files_that_are_too_large_are_refused_by_check() {
     let dir = tempfile::tempdir().unwrap();
-    own_program(dir.path());
+    write_program(dir.path());
     let large = fs::File::create(dir.path().join("large")).unwrap();
     large.set_len(300 << 20).unwrap();
     let text = "title = \"t\"\nbaseline = \"a\"\n[machine]\nkind = \"local\"\n[arm.a]\ncpus = 1\n[arm.b]\ncpus = 1\n\
@@ -414,65 +422,66 @@ fn files_that_cannot_travel_are_refused_by_check() {
     assert_eq!(output.status.code(), Some(2));
     expect![[r#"
         bakeoff: plan.toml:13: files of workloads too large: 300 MiB, of these large 300 MiB (at most 256 MiB together; larger ones belong in an image, with [[copy]] in its recipe)
-    "#]].assert_eq(&said(&output.stderr, dir.path()));
+    "#]].assert_eq(&without_dir(&output.stderr, dir.path()));
 }
 
 #[test]
-fn a_plan_that_cannot_be_written_whole_leaves_nothing() {
+fn a_plan_that_cannot_be_written_completely_leaves_no_file() {
     let dir = tempfile::tempdir().unwrap();
-    let written = |words: &str| {
-        // A file may have no byte here: a full disk for those who have none to fill.
-        let limit = format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" {words}");
+    let written = |args: &str| {
+        // A file size limit of zero has the effect of a full disk.
+        let limit = format!("trap '' XFSZ; ulimit -f 0; exec \"$0\" {args}");
         let output = Command::new("sh")
             .args(["-c", &limit, env!("CARGO_BIN_EXE_bakeoff")])
             .current_dir(dir.path())
             .env("XDG_CACHE_HOME", dir.path().join("cache"))
             .output()
             .unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words}");
-        said(&output.stderr, dir.path())
+        assert_eq!(output.status.code(), Some(2), "{args}");
+        without_dir(&output.stderr, dir.path())
     };
     expect!["bakeoff: cannot write plan.toml: File too large (os error 27)\n"]
         .assert_eq(&written("new smb --out plan.toml"));
     assert!(!dir.path().join("plan.toml").exists());
-    let words = format!("compare {} {} --plan-only", TWO[0], TWO[1]);
+    let args = format!("compare {} {} --plan-only", KERNELS[0], KERNELS[1]);
     expect!["bakeoff: cannot write runs/compare-6.1-7.2.toml: File too large (os error 27)\n"]
-        .assert_eq(&written(&words));
+        .assert_eq(&written(&args));
     assert_eq!(plans(dir.path()), Vec::<String>::new());
 }
 
 #[test]
 fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     let dir = tempfile::tempdir().unwrap();
-    let at = |name: &str| dir.path().join("runs").join(name);
+    let run_dir = |name: &str| dir.path().join("runs").join(name);
     let world = |ratio| World::new(ratio, 0.001, &[]);
-    world(1.1).run(&at("better"), |_| false).unwrap();
+    world(1.1).run(&run_dir("better"), |_| false).unwrap();
     world(1.1)
-        .run(&at("stopped"), |entries| entries == 5)
+        .run(&run_dir("stopped"), |entries| entries == 5)
         .unwrap();
-    drop(undecided(&at("open")));
+    drop(undecided(&run_dir("open")));
     let panics = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
-    panics.run(&at("panics"), |_| false).unwrap();
-    world(1.0).run(&at("torn"), |_| false).unwrap();
-    fs::write(at("torn").join("journal.jsonl"), "{}\n{}\n").unwrap();
-    fs::create_dir(at("no-run")).unwrap();
-    let plan = fs::read(at("better").join("plan.toml")).unwrap();
+    panics.run(&run_dir("panics"), |_| false).unwrap();
+    world(1.0).run(&run_dir("torn"), |_| false).unwrap();
+    fs::write(run_dir("torn").join("journal.jsonl"), "{}\n{}\n").unwrap();
+    fs::create_dir(run_dir("no-run")).unwrap();
+    let plan = fs::read(run_dir("better").join("plan.toml")).unwrap();
     for name in ["planned", "planned-empty", "robbed"] {
-        fs::create_dir_all(at(name).join("trials")).unwrap();
-        fs::write(at(name).join("plan.toml"), &plan).unwrap();
+        fs::create_dir_all(run_dir(name).join("trials")).unwrap();
+        fs::write(run_dir(name).join("plan.toml"), &plan).unwrap();
     }
-    fs::write(at("planned-empty").join("journal.jsonl"), "").unwrap();
-    fs::create_dir(at("robbed").join("trials/001")).unwrap();
+    fs::write(run_dir("planned-empty").join("journal.jsonl"), "").unwrap();
+    fs::create_dir(run_dir("robbed").join("trials/001")).unwrap();
     let output = bakeoff(dir.path(), &["list", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let told = listed["runs"].as_array().unwrap().iter().map(|run| {
+    let mut lines = String::new();
+    for run in listed["runs"].as_array().unwrap() {
         let verdict = &run["run"]["verdicts"][0];
-        format!(
+        lines += &format!(
             "{} {} {} {}\n",
             run["dir"], run["state"], verdict["arm"], verdict["verdict"]
-        )
-    });
+        );
+    }
     expect![[r#"
         "runs/better" "complete" "new" "better"
         "runs/open" "undecided" "new" "undecided"
@@ -483,10 +492,10 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
         "runs/stopped" "interrupted" "new" "undecided"
         "runs/torn" "damaged" null null
     "#]]
-    .assert_eq(&told.collect::<String>());
+    .assert_eq(&lines);
     let output = bakeoff(dir.path(), &["list"]);
     assert_eq!(output.status.code(), Some(0));
-    let text = said(&output.stdout, dir.path());
+    let text = without_dir(&output.stdout, dir.path());
     assert!(text.contains("new better +9.98 %"), "{text}");
     assert!(text.contains("runs/planned  not begun\n"), "{text}");
     let output = bakeoff(dir.path(), &["list", "nowhere"]);
@@ -494,11 +503,11 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     expect![[r#"
         bakeoff: no such directory: nowhere (name the directory that holds them)
     "#]]
-    .assert_eq(&said(&output.stderr, dir.path()));
+    .assert_eq(&without_dir(&output.stderr, dir.path()));
 }
 
-/// A program of the user's own and a file that it reads, where the working directory is.
-pub(crate) fn own_program(dir: &Path) {
+/// Writes a program and a file that it reads from the working directory.
+pub(crate) fn write_program(dir: &Path) {
     let script = "#!/bin/sh\nread words < input || exit 3\n[ \"$1\" = \"$PWD/input\" ] || exit 4\necho \"$words\"\n";
     fs::write(dir.join("mine"), script).unwrap();
     fs::set_permissions(dir.join("mine"), fs::Permissions::from_mode(0o755)).unwrap();

@@ -1,10 +1,9 @@
-//! Run directories that something damaged, or that somebody edited: judged, or refused in words, never a panic.
+//! Damaged or edited run directories. Each is judged or refused with a message, and nothing panics.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use bakeoff::lab::Finish;
 use expect_test::expect;
@@ -15,13 +14,16 @@ use record::rundir;
 use record::verdict::Verdict;
 use serde_json::{Value, json};
 
+use crate::golden::golden;
+use crate::program::{self, all_output};
 use crate::simulated_lab::{World, judged};
 
-/// Cases of `make test-all`, and a quarter of them; each changes one or two things of a whole run.
+/// Number of cases in `make test-all` and in ordinary tests. Each case changes one or two things in
+/// a complete run.
 const ALL_CASES: u64 = 640;
 const CASES: u64 = 160;
 
-/// What stands where a number stood.
+/// Values that replace numbers.
 const ODD: [&str; 16] = [
     "0",
     "-0.0",
@@ -41,10 +43,10 @@ const ODD: [&str; 16] = [
     "{}",
 ];
 
-/// A run directory in memory: path within it, content.
+/// A run directory in memory: contents by relative path.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// The same cases every time.
+/// Random choices, which are the same for the same seed.
 struct Dice(SplitMix64);
 
 impl Dice {
@@ -52,8 +54,8 @@ impl Dice {
         (self.0.bits() % bound.max(1) as u64) as usize
     }
 
-    fn one_of<T: Clone>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len())].clone()
+    fn pick<T: Clone>(&mut self, items: &[T]) -> T {
+        items[self.below(items.len())].clone()
     }
 }
 
@@ -76,22 +78,21 @@ fn write(dir: &Path, files: &Files) {
     }
 }
 
-/// A run of two arms that has ended.
-fn golden() -> Files {
-    let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
+/// The stored run `worse`, a complete run of two arms.
+fn golden_files() -> Files {
     let mut files = Files::new();
-    read(&golden, Path::new(""), &mut files);
+    read(&golden("worse"), Path::new(""), &mut files);
     files
 }
 
-/// Puts the journal's hashes right, so that what was changed in a record is believed.
+/// Updates the hashes in the journal, so that changes in records are accepted.
 fn rehash(files: &mut Files) {
     let journal = Path::new("journal.jsonl");
     let Some(text) = files.get(journal).cloned() else {
         return;
     };
     let plan = files.get(Path::new("plan.toml")).map(|text| sha256(text));
-    let line = |line: &[u8]| -> Vec<u8> {
+    let rehashed = |line: &[u8]| -> Vec<u8> {
         let Ok(mut entry) = serde_json::from_slice::<Value>(line) else {
             return line.to_vec();
         };
@@ -111,13 +112,14 @@ fn rehash(files: &mut Files) {
         }
         serde_json::to_vec(&entry).unwrap()
     };
-    let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(line).collect();
+    let lines: Vec<Vec<u8>> = text.split(|byte| *byte == b'\n').map(rehashed).collect();
     files.insert(journal.into(), lines.join(&b'\n'));
 }
 
-/// What is said of a copy of the golden run `worse`, a block of which was run again, after its files were changed.
-fn said_of(change: impl Fn(&mut Files)) -> String {
-    let mut files = golden();
+/// The error of loading a changed copy of the stored run `worse`, in which one block ran again;
+/// "whole" if there is none.
+fn load_error(change: impl Fn(&mut Files)) -> String {
+    let mut files = golden_files();
     change(&mut files);
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &files);
@@ -134,20 +136,20 @@ fn change_journal(files: &mut Files, change: impl Fn(&[&str]) -> Vec<String>) {
     files.insert("journal.jsonl".into(), changed.into_bytes());
 }
 
-fn without(files: &mut Files, mark: &str) {
+fn remove_journal_lines(files: &mut Files, part: &str) {
     change_journal(files, |lines| {
-        let kept = lines.iter().filter(|line| !line.contains(mark));
+        let kept = lines.iter().filter(|line| !line.contains(part));
         kept.map(|line| (*line).to_owned()).collect()
     });
 }
 
 #[test]
-fn lines_that_are_gone_from_the_journal_or_stand_there_twice_are_missed() {
-    assert_eq!(said_of(|_| ()), "whole");
+fn missing_and_repeated_lines_of_the_journal_are_found() {
+    assert_eq!(load_error(|_| ()), "whole");
     expect!["damaged journal: DIR/journal.jsonl: the end of trial 003 (arm new, web-static, block 2), attempt 1 is missing before line 15 (restore it from a copy, or begin a new run with --out DIR)"]
-        .assert_eq(&said_of(|files| without(files, "\"ended\":{\"trial\":{\"number\":3,")));
+        .assert_eq(&load_error(|files| remove_journal_lines(files, "\"ended\":{\"trial\":{\"number\":3,")));
     expect!["damaged journal: DIR/journal.jsonl: trial 005 (arm old, web-static, block 2) was measured as trial 004 already, and no line says that that one does not count: line 12 (restore it from a copy, or begin a new run with --out DIR)"]
-        .assert_eq(&said_of(|files| without(files, "\"invalidated\"")));
+        .assert_eq(&load_error(|files| remove_journal_lines(files, "\"invalidated\"")));
     let twice = |files: &mut Files| {
         change_journal(files, |lines| {
             [lines, lines]
@@ -158,22 +160,22 @@ fn lines_that_are_gone_from_the_journal_or_stand_there_twice_are_missed() {
         });
     };
     expect!["damaged journal: DIR/journal.jsonl: opened twice: line 43 (restore it from a copy, or begin a new run with --out DIR)"]
-        .assert_eq(&said_of(twice));
+        .assert_eq(&load_error(twice));
 }
 
 #[test]
 fn a_plan_that_was_changed_after_the_run_is_refused() {
-    let wider = |files: &mut Files| {
+    let change_plan = |files: &mut Files| {
         let plan = text_of(files, Path::new("plan.toml")).replace("margin", "# margin");
         files.insert("plan.toml".into(), plan.into_bytes());
     };
-    expect!["the plan was changed after the run began: DIR/plan.toml (its SHA-256 was bd505f7d7383, is 5c9f7b33a772: put it back, or run the changed plan with --out DIR)"].assert_eq(&said_of(wider));
+    expect!["the plan was changed after the run began: DIR/plan.toml (its SHA-256 was bd505f7d7383, is 5c9f7b33a772: put it back, or run the changed plan with --out DIR)"].assert_eq(&load_error(change_plan));
 }
 
 #[test]
-fn a_record_that_no_trial_can_have_written_is_refused_though_the_journal_names_it() {
-    let said = |pointer: &str, value: Value| {
-        said_of(|files| {
+fn an_impossible_record_is_refused_even_if_its_hash_is_right() {
+    let changed = |pointer: &str, value: Value| {
+        load_error(|files| {
             let path = PathBuf::from("trials/003/trial.json");
             let mut record: Value = serde_json::from_slice(&files[&path]).unwrap();
             *record.pointer_mut(pointer).unwrap() = value.clone();
@@ -182,7 +184,7 @@ fn a_record_that_no_trial_can_have_written_is_refused_though_the_journal_names_i
         })
     };
     let measured = |place: &str| format!("/outcome/measured/{place}");
-    assert_eq!(said(&measured("boot_ms"), 7.into()), "whole");
+    assert_eq!(changed(&measured("boot_ms"), 7.into()), "whole");
     for (place, value, why) in [
         (
             "figures/0/value",
@@ -221,16 +223,16 @@ fn a_record_that_no_trial_can_have_written_is_refused_though_the_journal_names_i
             "not a kernel's release: \"../../etc\"",
         ),
     ] {
-        let said = said(&measured(place), value);
+        let error = changed(&measured(place), value);
         let start = "damaged record: DIR/trials/003/trial.json (put it back from a copy, or begin a new run with --out DIR): ";
-        assert!(said.starts_with(start) && said.contains(why), "{said}");
+        assert!(error.starts_with(start) && error.contains(why), "{error}");
     }
-    expect!["record of trial 003 (arm old, web-static, block 2), attempt 1, where the journal has trial 003 (arm new, web-static, block 2), attempt 1: DIR/trials/003/trial.json (put it back from a copy, or begin a new run with --out DIR)"].assert_eq(&said("/trial/arm", "old".into()));
+    expect!["record of trial 003 (arm old, web-static, block 2), attempt 1, where the journal has trial 003 (arm new, web-static, block 2), attempt 1: DIR/trials/003/trial.json (put it back from a copy, or begin a new run with --out DIR)"].assert_eq(&changed("/trial/arm", "old".into()));
 }
 
 #[test]
-fn a_journal_has_trials_of_its_plan_and_each_ends_as_it_began() {
-    let stranger = |files: &mut Files| {
+fn trials_that_are_not_in_the_plan_or_changed_between_start_and_end_are_refused() {
+    let rename_arm = |files: &mut Files| {
         change_journal(files, |lines| {
             let renamed = lines
                 .iter()
@@ -238,34 +240,34 @@ fn a_journal_has_trials_of_its_plan_and_each_ends_as_it_began() {
             renamed.collect()
         });
     };
-    expect!["damaged journal: DIR/journal.jsonl: trial 002 (arm zzz, web-static, block 1) is none of the plan's: line 4 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&said_of(stranger));
-    let begun_as_another = |files: &mut Files| {
+    expect!["damaged journal: DIR/journal.jsonl: trial 002 (arm zzz, web-static, block 1) is none of the plan's: line 4 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&load_error(rename_arm));
+    let change_start = |files: &mut Files| {
         change_journal(files, |lines| {
-            let of_third = "\"started\":{\"trial\":{\"number\":3,";
-            let moved = |line: &&str| {
-                if line.contains(of_third) {
-                    line.replace("\"block\":2", "\"block\":3")
+            let mut changed = Vec::new();
+            for line in lines {
+                if line.contains("\"started\":{\"trial\":{\"number\":3,") {
+                    changed.push(line.replace("\"block\":2", "\"block\":3"));
                 } else {
-                    (*line).to_owned()
+                    changed.push((*line).to_owned());
                 }
-            };
-            lines.iter().map(moved).collect()
+            }
+            changed
         });
     };
-    expect!["damaged journal: DIR/journal.jsonl: trial 003 (arm new, web-static, block 2) had begun as trial 003 (arm new, web-static, block 3): line 8 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&said_of(begun_as_another));
+    expect!["damaged journal: DIR/journal.jsonl: trial 003 (arm new, web-static, block 2) had begun as trial 003 (arm new, web-static, block 3): line 8 (restore it from a copy, or begin a new run with --out DIR)"].assert_eq(&load_error(change_start));
 }
 
 #[test]
-fn a_run_whose_journal_is_lost_is_not_begun_anew() {
-    let files = golden();
+fn a_run_whose_journal_is_lost_is_refused() {
+    let files = golden_files();
     let dir = tempfile::tempdir().unwrap();
     write(dir.path(), &files);
     let journal = dir.path().join("journal.jsonl");
     let refused = || {
         let why = rundir::RunDir::open(dir.path(), "another plan").unwrap_err();
-        // Who only reads it is told the same.
-        let of_readers = rundir::load(dir.path(), &workload::check).unwrap_err();
-        assert_eq!(format!("{of_readers:#}"), format!("{why:#}"));
+        // Readers get the same error.
+        let read_error = rundir::load(dir.path(), &workload::check).unwrap_err();
+        assert_eq!(format!("{read_error:#}"), format!("{why:#}"));
         format!("{why:#}").replace(&dir.path().display().to_string(), "DIR")
     };
     fs::write(&journal, "").unwrap();
@@ -281,38 +283,38 @@ fn a_run_whose_journal_is_lost_is_not_begun_anew() {
     assert_eq!(plan, files[Path::new("plan.toml")], "the plan is as it was");
 }
 
-/// Where numbers and texts stand in JSON or TOML: after a colon, an equals sign, a comma or a bracket.
+/// Ranges of values in JSON or TOML: after a colon, an equals sign, a comma or a bracket.
 fn values(text: &str) -> Vec<(usize, usize)> {
-    let mut found = Vec::new();
+    let mut ranges = Vec::new();
     let mut begin = None;
     for (at, letter) in text.char_indices() {
         match (letter, begin) {
             (':' | '=' | ',' | '[', _) => begin = Some(at + 1),
             ('}' | ']' | '\n', Some(from)) => {
-                found.push((from, at));
+                ranges.push((from, at));
                 begin = None;
             }
             _ => {}
         }
     }
-    found.retain(|(from, to)| from < to && !text[*from..*to].trim().is_empty());
-    found
+    ranges.retain(|(from, to)| from < to && !text[*from..*to].trim().is_empty());
+    ranges
 }
 
 fn text_of(files: &Files, path: &Path) -> String {
     String::from_utf8_lossy(&files[path]).into_owned()
 }
 
-/// One change of one kind.
+/// Makes one random change.
 fn damage(files: &mut Files, dice: &mut Dice) {
     let all: Vec<PathBuf> = files.keys().cloned().collect();
     let is_record = |path: &&PathBuf| path.ends_with("trial.json");
     let records: Vec<PathBuf> = all.iter().filter(is_record).cloned().collect();
     let kind = dice.below(14);
     let path = match kind {
-        0..=2 => dice.one_of(&all),
-        3 | 4 => dice.one_of(&["plan.toml", "journal.jsonl"].map(PathBuf::from)),
-        _ => dice.one_of(&records),
+        0..=2 => dice.pick(&all),
+        3 | 4 => dice.pick(&["plan.toml", "journal.jsonl"].map(PathBuf::from)),
+        _ => dice.pick(&records),
     };
     let Some(body) = files.get_mut(&path) else {
         return;
@@ -332,67 +334,66 @@ fn damage(files: &mut Files, dice: &mut Dice) {
         }
         3 => lines(body, dice),
         5 => {
-            let (mine, other) = (body.clone(), dice.one_of(&records));
-            if let Some(its) = files.insert(other, mine) {
-                files.insert(path, its);
+            let (body, other) = (body.clone(), dice.pick(&records));
+            if let Some(other_body) = files.insert(other, body) {
+                files.insert(path, other_body);
             }
         }
         6 => swap(files, &path, dice),
         7 => remove(files, &path, dice),
         8..=10 => figures(files, &records, dice),
-        // 4 too: in the plan or the journal.
+        // Including 4: in the plan or the journal.
         _ => replace(files, &path, dice),
     }
 }
 
-/// A line twice, gone, or in another place.
+/// Duplicates, removes or moves a line.
 fn lines(body: &mut Vec<u8>, dice: &mut Dice) {
     let mut lines: Vec<Vec<u8>> = body
         .split(|byte| *byte == b'\n')
         .map(<[u8]>::to_vec)
         .collect();
-    let (one, other) = (dice.below(lines.len()), dice.below(lines.len()));
+    let (first, second) = (dice.below(lines.len()), dice.below(lines.len()));
     match dice.below(3) {
-        0 => lines.insert(one, lines[other].clone()),
+        0 => lines.insert(first, lines[second].clone()),
         1 => {
-            lines.remove(one);
+            lines.remove(first);
         }
-        _ => lines.swap(one, other),
+        _ => lines.swap(first, second),
     }
     *body = lines.join(&b'\n');
 }
 
-/// An odd value in the place of another.
+/// Replaces a value with an odd one.
 fn replace(files: &mut Files, path: &Path, dice: &mut Dice) {
     let mut text = text_of(files, path);
-    let places = values(&text);
-    if !places.is_empty() {
-        let (from, to) = dice.one_of(&places);
-        text.replace_range(from..to, dice.one_of(&ODD));
+    let ranges = values(&text);
+    if !ranges.is_empty() {
+        let (from, to) = dice.pick(&ranges);
+        text.replace_range(from..to, dice.pick(&ODD));
     }
     files.insert(path.into(), text.into_bytes());
 }
 
-/// Two values in each other's place.
+/// Swaps two values.
 fn swap(files: &mut Files, path: &Path, dice: &mut Dice) {
     let mut text = text_of(files, path);
-    let places = values(&text);
-    if places.len() > 1 {
-        let (one, other) = (dice.one_of(&places), dice.one_of(&places));
-        let (first, second) = (one.min(other), one.max(other));
+    let ranges = values(&text);
+    if ranges.len() > 1 {
+        let mut pair = [dice.pick(&ranges), dice.pick(&ranges)];
+        pair.sort_unstable();
+        let [first, second] = pair;
         if first.1 <= second.0 {
-            let (early, late) = (
-                text[first.0..first.1].to_owned(),
-                text[second.0..second.1].to_owned(),
-            );
-            text.replace_range(second.0..second.1, &early);
-            text.replace_range(first.0..first.1, &late);
+            let first_value = text[first.0..first.1].to_owned();
+            let second_value = text[second.0..second.1].to_owned();
+            text.replace_range(second.0..second.1, &first_value);
+            text.replace_range(first.0..first.1, &second_value);
         }
     }
     files.insert(path.into(), text.into_bytes());
 }
 
-/// A key of a record, or an element of a list, is gone.
+/// Removes a key of a record or an element of a list.
 fn remove(files: &mut Files, path: &Path, dice: &mut Dice) {
     let Ok(mut record) = serde_json::from_slice::<Value>(&files[path]) else {
         return;
@@ -403,7 +404,7 @@ fn remove(files: &mut Files, path: &Path, dice: &mut Dice) {
         let next = match value {
             Value::Object(map) => {
                 let keys: Vec<String> = map.keys().cloned().collect();
-                let Some(key) = (!keys.is_empty()).then(|| dice.one_of(&keys)) else {
+                let Some(key) = (!keys.is_empty()).then(|| dice.pick(&keys)) else {
                     break;
                 };
                 if is_leaf(&map[&key]) {
@@ -427,10 +428,10 @@ fn remove(files: &mut Files, path: &Path, dice: &mut Dice) {
     files.insert(path.into(), serde_json::to_vec(&record).unwrap());
 }
 
-/// Figures of many records at once: the same odd value, or none at all.
+/// Sets one figure of many records to the same odd value, or removes all their figures.
 fn figures(files: &mut Files, records: &[PathBuf], dice: &mut Dice) {
     let odd = [0.0, -1.0, 1e308, -1e308, 5e-324, 1e-300, 7.0];
-    let (value, rest, at) = (dice.one_of(&odd), dice.below(3), dice.below(4));
+    let (value, rest, at) = (dice.pick(&odd), dice.below(3), dice.below(4));
     for path in records.iter().skip(rest).step_by(1 + rest) {
         let Ok(mut record) = serde_json::from_slice::<Value>(&files[path]) else {
             continue;
@@ -446,20 +447,24 @@ fn figures(files: &mut Files, records: &[PathBuf], dice: &mut Dice) {
     }
 }
 
-/// Judges and reports, as the commands do.
-fn drive(dir: &Path) -> Result<(), String> {
+/// Judges and reports, like the commands.
+fn judge_and_report(dir: &Path) -> Result<(), String> {
     let run = rundir::load(dir, &workload::check).map_err(|why| format!("{why:#}"))?;
     let judgement = judge::judge(&run);
     for workload in &run.plan.workloads {
-        let trials: Vec<u32> = run.attempts.iter().map(|one| one.trial.number).collect();
+        let trials: Vec<u32> = run
+            .attempts
+            .iter()
+            .map(|attempt| attempt.trial.number)
+            .collect();
         judge::disturbance(&run, &workload.id, &trials);
     }
-    let said = [
+    let reports = [
         judge::report::terminal(&run, &judgement, &[], 80),
         judge::report::markdown(&run, &judgement, &[]),
         judge::report::html(&run, &judgement, &[]),
     ];
-    assert!(said.iter().all(|text| !text.is_empty()));
+    assert!(reports.iter().all(|text| !text.is_empty()));
     serde_json::to_vec(&judgement).map_err(|why| why.to_string())?;
     Ok(())
 }
@@ -472,7 +477,7 @@ fn a_damaged_run_is_judged_or_refused_and_nothing_panics() {
 #[test]
 #[ignore = "four times the cases, another seed each time: make test-all"]
 fn many_damaged_runs_are_judged_or_refused() {
-    // Of seven seeds 94 to 115 of 640 were judged.
+    // With seven seeds, 94 to 115 of 640 cases were judged.
     damaged_runs(base::skip::seed(0), ALL_CASES, ALL_CASES / 10);
 }
 
@@ -482,7 +487,7 @@ fn damaged_runs(seed: u64, cases: u64, least: u64) {
     world.run(whole.path(), |_| false).unwrap();
     let mut files = Files::new();
     read(whole.path(), Path::new(""), &mut files);
-    assert_eq!(drive(whole.path()), Ok(()));
+    assert_eq!(judge_and_report(whole.path()), Ok(()));
 
     let dir = tempfile::tempdir().unwrap();
     let (mut judged, mut refused, mut panicked) = (0, 0, Vec::new());
@@ -492,19 +497,19 @@ fn damaged_runs(seed: u64, cases: u64, least: u64) {
         for _ in 0..=dice.below(2) {
             damage(&mut damaged, &mut dice);
         }
-        // One in eight keeps its wrong hashes.
+        // One case in eight keeps its wrong hashes.
         if dice.below(8) > 0 {
             rehash(&mut damaged);
         }
         fs::remove_dir_all(dir.path()).unwrap();
         fs::create_dir_all(dir.path()).unwrap();
         write(dir.path(), &damaged);
-        match panic::catch_unwind(AssertUnwindSafe(|| drive(dir.path()))) {
+        match panic::catch_unwind(AssertUnwindSafe(|| judge_and_report(dir.path()))) {
             Ok(Ok(())) => judged += 1,
             Ok(Err(why)) => {
                 assert!(
                     !why.trim().is_empty(),
-                    "case {case} is refused without a word"
+                    "case {case} is refused without a message"
                 );
                 refused += 1;
             }
@@ -512,20 +517,19 @@ fn damaged_runs(seed: u64, cases: u64, least: u64) {
         }
     }
     assert_eq!(panicked, Vec::<u64>::new(), "cases that panicked");
-    // A test that refuses everything at the door shows nothing.
+    // If all cases were refused, the test would show nothing.
     assert!(
         judged > least && refused > cases / 6,
         "judged {judged}, refused {refused}"
     );
 }
 
-/// Runs `bakeoff VERB DIR` and returns all that it printed; the status must be 0.
-fn bakeoff(dir: &Path, words: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let output = command.args(words).arg(dir).output().unwrap();
-    let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    said
+/// Runs `bakeoff ARGS DIR` and returns all output. The status must be 0.
+fn bakeoff(dir: &Path, args: &[&str]) -> String {
+    let output = program::command(dir, args).arg(dir).output().unwrap();
+    let text = all_output(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    text
 }
 
 /// Cuts the last byte off a file.
@@ -535,7 +539,7 @@ fn cut(path: &Path) {
 }
 
 #[test]
-fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
+fn lost_and_damaged_evidence_is_reported_once_and_keeps_the_verdict() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[]);
     world.run(dir.path(), |_| false).unwrap();
@@ -545,7 +549,7 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
     fs::remove_file(trials.join("003/facts.json")).unwrap();
     fs::remove_file(trials.join("005/facts.json")).unwrap();
     cut(&trials.join("006/facts.json"));
-    // An edit that leaves a whole file is found by the hash that the journal has of it.
+    // An edit that leaves a valid file is found by its hash in the journal.
     let path = trials.join("001/facts.json");
     let mut edited: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
     edited["values"]["/proc/cmdline"] = "quiet".into();
@@ -560,19 +564,16 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
                 is not checked for those trials)";
     let after = judged(dir.path());
     assert_eq!(after.comparisons, before.comparisons);
-    let warnings = judge::report::warnings(&after);
-    let told: Vec<_> = warnings
-        .iter()
-        .filter(|one| one.contains("evidence"))
-        .collect();
-    assert_eq!(told, [want]);
-    for words in [
+    let mut warnings = judge::report::warnings(&after);
+    warnings.retain(|warning| warning.contains("evidence"));
+    assert_eq!(warnings, [want]);
+    for args in [
         &["judge"][..],
         &["judge", "--json"],
         &["judge", "--markdown"],
     ] {
-        let said = bakeoff(dir.path(), words);
-        assert_eq!(said.matches("evidence is missing").count(), 1, "{said}");
+        let text = bakeoff(dir.path(), args);
+        assert_eq!(text.matches("evidence is missing").count(), 1, "{text}");
     }
     bakeoff(dir.path(), &["report"]);
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
@@ -580,7 +581,7 @@ fn lost_and_damaged_evidence_is_told_once_and_the_verdict_stays() {
 }
 
 #[test]
-fn a_run_goes_on_without_the_evidence_of_earlier_trials() {
+fn a_run_resumes_without_the_evidence_of_earlier_trials() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[]);
     world.run(dir.path(), |entry| entry >= 12).unwrap();
@@ -591,9 +592,7 @@ fn a_run_goes_on_without_the_evidence_of_earlier_trials() {
     assert_eq!(finish, Finish::Complete);
     let judgement = judged(dir.path());
     assert_eq!(judgement.comparisons[0].verdict, Verdict::Better);
-    let warnings = judge::report::warnings(&judgement);
-    let told = warnings
-        .iter()
-        .filter(|one| one.contains("evidence is missing"));
-    assert_eq!(told.count(), 1);
+    let mut warnings = judge::report::warnings(&judgement);
+    warnings.retain(|warning| warning.contains("evidence is missing"));
+    assert_eq!(warnings.len(), 1);
 }

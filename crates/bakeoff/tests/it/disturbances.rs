@@ -1,4 +1,5 @@
-//! Disturbances of a plan: in a simulated lab with a known recovery, and all kinds of them in a real guest.
+//! Planned disturbances: in a simulated lab with a known recovery, and of every kind in real
+//! guests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,18 +8,18 @@ use std::time::Duration;
 use bakeoff::lab::Finish;
 use base::input::tree::Tree;
 use machine::fake::soak::Soak;
-use plan::{Checks, Plan};
 use record::defect::Kind;
 use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, read_begun};
 use record::rundir;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome};
+use record::verdict::Judgement;
 use record::verdict::fairness::violations;
 
 use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
-use crate::simulated_lab::{World, judged};
+use crate::simulated_lab::{World, load_run, read_plan};
 
-/// A window of two minutes, in which the link goes twice and packets are lost once.
+/// A window of two minutes, in which the link goes down twice and packets are lost once.
 const SIMULATED: &str = r#"
 title = "a simulated soak with disturbances"
 baseline = "old"
@@ -49,22 +50,19 @@ max_blocks = 3
 seed = 11
 "#;
 
-fn read(text: &str) -> Plan {
-    let checks = Checks::of_the_past(&workload::check);
-    plan::read("plan.toml", text, Path::new(""), checks).unwrap()
-}
-
-/// What was measured, of each arm at least once. An attempt that the machine spoilt (an emulator may abort) was tried again.
+/// The measurements with their arms, at least one of each arm. An attempt that failed, because an
+/// emulator may abort, was repeated.
 fn measurements(run: &Run) -> Vec<(&str, &Measurement)> {
-    let measured = run
-        .attempts
-        .iter()
-        .filter_map(|record| match &record.outcome {
-            Outcome::Measured(measurement) => Some((record.trial.arm.as_str(), &**measurement)),
-            Outcome::Void(_) => None,
-            other @ Outcome::Skipped(_) => panic!("{}: {other:?}", record.trial),
-        });
-    let measurements: Vec<_> = measured.collect();
+    let mut measurements = Vec::new();
+    for record in &run.attempts {
+        match &record.outcome {
+            Outcome::Measured(measurement) => {
+                measurements.push((record.trial.arm.as_str(), &**measurement));
+            }
+            Outcome::Void(_) => {}
+            Outcome::Skipped(_) => panic!("{}: {:?}", record.trial, record.outcome),
+        }
+    }
     for arm in &run.plan.arms {
         let has_any = measurements.iter().any(|(name, _)| *name == arm.name);
         assert!(has_any, "{}: {:?}", arm.name, run.attempts);
@@ -72,7 +70,14 @@ fn measurements(run: &Run) -> Vec<(&str, &Measurement)> {
     measurements
 }
 
-/// Runs the simulated soak; guests of `old` recover after two seconds, those of `new` after so many.
+/// The fairness checks that are violated.
+fn violated(judgement: &Judgement) -> Vec<&str> {
+    let violations = violations(&judgement.fairness);
+    violations.map(|finding| &*finding.id).collect()
+}
+
+/// Runs the simulated soak. Guests of `old` recover after two seconds, guests of `new` after
+/// `new_recovers_after_s`.
 fn simulated(dir: &Path, new_recovers_after_s: u64) {
     let window = Duration::from_secs(120);
     let soak = |seconds| Soak {
@@ -80,7 +85,7 @@ fn simulated(dir: &Path, new_recovers_after_s: u64) {
         ..Soak::calm(window)
     };
     let mut world = World::new(1.0, 0.0, &[]);
-    world.plan = read(SIMULATED);
+    world.plan = read_plan(SIMULATED);
     world.machine.soaks = BTreeMap::from([
         ("old".to_string(), soak(2)),
         ("new".to_string(), soak(new_recovers_after_s)),
@@ -90,34 +95,31 @@ fn simulated(dir: &Path, new_recovers_after_s: u64) {
 }
 
 #[test]
-fn a_recovery_that_is_known_is_found() {
+fn a_known_recovery_is_found() {
     let dir = tempfile::tempdir().unwrap();
     simulated(dir.path(), 8);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let judgement = judged(dir.path());
-    for one in &judgement.planned {
-        let recovery = one.recovery_s.unwrap();
-        let (wanted, failed) = match one.arm.as_str() {
-            "old" => (2.0, 5 + 2),
-            _ => (8.0, 5 + 8),
-        };
-        assert_eq!((recovery.lowest, recovery.highest), (wanted, wanted));
-        let (before, during) = (one.before_per_s.unwrap(), one.during_per_s.unwrap());
-        assert_eq!((before.typical, during.typical), (1000.0, 250.0));
-        assert_eq!((one.took, one.not_recovered), (one.times, 0));
-        // Each second of the disturbance has five failures, each second after it one.
-        let seconds = if one.name == "loss" { 10 } else { 5 };
-        let each = 5 * seconds + failed - 5;
-        assert_eq!(one.failed, each * u64::from(one.times), "{one:?}");
+    let run = load_run(dir.path());
+    let judgement = judge::judge(&run);
+    for planned in &judgement.planned {
+        let recovery = planned.recovery_s.unwrap();
+        let recovery_s: u32 = if planned.arm == "old" { 2 } else { 8 };
+        let expected = f64::from(recovery_s);
+        assert_eq!((recovery.lowest, recovery.highest), (expected, expected));
+        let before = planned.before_per_s.unwrap().typical;
+        let during = planned.during_per_s.unwrap().typical;
+        assert_eq!((before, during), (1000.0, 250.0));
+        assert_eq!((planned.took, planned.not_recovered), (planned.times, 0));
+        // Each second of the disturbance has five failed requests, each second of the recovery one.
+        let seconds = if planned.name == "loss" { 10 } else { 5 };
+        let failed = (5 * seconds + recovery_s) * planned.times;
+        assert_eq!(planned.failed, u64::from(failed), "{planned:?}");
     }
     assert_eq!(judgement.planned.len(), 4);
-    // What was planned is no violation, and no surprise.
+    // Planned failures are neither violations nor unplanned failures.
     for (_, measurement) in measurements(&run) {
         assert_eq!(measurement.unplanned_failures(), 0);
     }
-    let violated: Vec<_> = violations(&judgement.fairness)
-        .map(|one| &*one.id)
-        .collect();
+    let violated = violated(&judgement);
     assert!(!violated.contains(&"failed-requests"), "{violated:?}");
     assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
     let recovery = judgement.comparison("web-soak", "new", "loss-recovery");
@@ -127,7 +129,8 @@ fn a_recovery_that_is_known_is_found() {
     assert!(!text.contains("failed requests on arm"), "{text}");
 }
 
-/// The same over five minutes and one block, in which no guest answers for some seconds; from some second on that of `new` falls silent.
+/// Runs one block of five minutes. No guest responds during the outage, and the guest of `new`
+/// falls silent at `silent_from_s`.
 fn silent(dir: &Path, outage_s: (u64, u64), silent_from_s: Option<u64>) -> Run {
     let text = SIMULATED.replace("\"2m\"", "\"5m\"");
     let text = text.replace("min_blocks = 2\nmax_blocks = 3", "max_blocks = 1");
@@ -141,16 +144,16 @@ fn silent(dir: &Path, outage_s: (u64, u64), silent_from_s: Option<u64>) -> Run {
         ..soak.clone()
     };
     let mut world = World::new(1.0, 0.0, &[]);
-    world.plan = read(&text);
+    world.plan = read_plan(&text);
     world.machine.soaks =
         BTreeMap::from([("old".to_string(), soak), ("new".to_string(), falls_silent)]);
     world.run_text(dir, &text, |_| false).unwrap();
-    rundir::load(dir, &workload::check).unwrap()
+    load_run(dir)
 }
 
 #[test]
-fn an_outage_that_a_disturbance_makes_trips_no_gate() {
-    // The link is down from 60 s on for five seconds, and service is back after two more.
+fn a_planned_outage_trips_no_gate() {
+    // The link goes down at 60 s for five seconds, and service returns two seconds later.
     for (outage_s, is_planned) in [((60, 7), true), ((150, 7), false)] {
         let dir = tempfile::tempdir().unwrap();
         let run = silent(dir.path(), outage_s, None);
@@ -160,9 +163,9 @@ fn an_outage_that_a_disturbance_makes_trips_no_gate() {
         };
         assert_eq!(judge::report::failures(soak, "old").is_empty(), is_planned);
         for arm in &soak.arms {
-            let unplanned = arm.outage.map(|one| (one.at_ms, one.length_ms));
+            let unplanned = arm.outage.map(|outage| (outage.at_ms, outage.length_ms));
             let planned = arm.planned_outage.as_ref();
-            let planned = planned.map(|one| (&*one.name, one.at_ms, one.length_ms));
+            let planned = planned.map(|outage| (&*outage.name, outage.at_ms, outage.length_ms));
             if is_planned {
                 assert_eq!(
                     (unplanned, planned),
@@ -173,10 +176,10 @@ fn an_outage_that_a_disturbance_makes_trips_no_gate() {
             }
         }
         let text = judge::report::terminal(&run, &judgement, &[], 200);
-        let said =
+        let sentence =
             "no right answer for 7s while disturbed as planned (link-down), from 1m of trial";
-        assert_eq!(text.contains(said), is_planned, "{text}");
-        // One block: no advice that no block follows, and no plural of one.
+        assert_eq!(text.contains(sentence), is_planned, "{text}");
+        // With one block there is no advice for further blocks, and no plural.
         for wrong in ["write another seed", "1 blocks", "1 trials"] {
             assert!(!text.contains(wrong), "{wrong}: {text}");
         }
@@ -188,7 +191,7 @@ fn an_outage_that_a_disturbance_makes_trips_no_gate() {
 }
 
 #[test]
-fn a_trial_that_is_cut_off_keeps_what_had_been_done_to_it() {
+fn a_trial_that_is_cut_short_keeps_its_disturbances() {
     let begun = |begin_s: u64, end_s: Option<u64>| BegunDisturbance {
         name: "link-down".into(),
         begin_ms: begin_s * 1000,
@@ -202,22 +205,22 @@ fn a_trial_that_is_cut_off_keeps_what_had_been_done_to_it() {
         let trial = Tree::at(dir.path())
             .below("trials")
             .below(record.attempt_name());
-        // The record of a trial that came to its end has them.
+        // For a complete trial, they are in the record instead.
         let is_void = matches!(record.outcome, Outcome::Void(_));
         assert_eq!(trial.has(rundir::DISTURBANCES), is_void, "{}", record.trial);
         if is_void {
             assert_eq!(record.trial.arm, "new");
             assert_eq!(read_begun(&trial, rundir::DISTURBANCES).unwrap(), known);
-            let mut long = run.long.iter();
-            let long = long.find(|one| one.trial == record.trial).unwrap();
-            assert_eq!(long.disturbances, known);
+            let mut long_trials = run.long.iter();
+            let long = long_trials.find(|long| long.trial == record.trial);
+            assert_eq!(long.unwrap().disturbances, known);
             ended_early += 1;
         }
     }
     assert!(ended_early > 0);
 }
 
-/// A window in which every kind of disturbance comes once, none beside another.
+/// Every kind of disturbance once, one after the other.
 fn all_kinds() -> String {
     let kinds = [
         ("loss", "share = \"5%\"\n"),
@@ -234,14 +237,15 @@ fn all_kinds() -> String {
         ("slow-clients", "connections = 8\n"),
         ("descriptors", ""),
     ];
-    let one = |(place, (kind, keys)): (usize, (&str, &str))| {
-        let at = 1 + 2 * place;
-        format!("[[disturb]]\nkind = \"{kind}\"\n{keys}at = \"{at}s\"\nfor = \"1s\"\n")
-    };
-    kinds.into_iter().enumerate().map(one).collect()
+    let mut text = String::new();
+    for (index, (kind, keys)) in kinds.iter().enumerate() {
+        let at = 1 + 2 * index;
+        text += &format!("[[disturb]]\nkind = \"{kind}\"\n{keys}at = \"{at}s\"\nfor = \"1s\"\n");
+    }
+    text
 }
 
-/// A plan of two kernels, at a rate that leaves a guest idle for most of the time, and its host too.
+/// A plan of two kernels, at a rate that leaves guest and host mostly idle.
 fn real(machine: &str, window: &str, disturb: &str) -> String {
     format!(
         "title = \"disturbed\"\nbaseline = \"one\"\n[machine]\nmemory = \"768MiB\"\n{machine}boot_timeout = \"10m\"\nsilence = \"10m\"\n\
@@ -251,48 +255,49 @@ fn real(machine: &str, window: &str, disturb: &str) -> String {
     )
 }
 
-fn felt(record: &DisturbanceRecord) -> &BTreeMap<String, u64> {
+fn effect_counts(record: &DisturbanceRecord) -> &BTreeMap<String, u64> {
     match &record.effect {
         Effect::Took { counts } => counts,
-        other => panic!("{}: {other:?}", record.name),
+        effect => panic!("{}: {effect:?}", record.name),
     }
 }
 
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
-fn every_kind_is_felt_in_a_real_guest_and_undone() {
+fn every_kind_has_an_effect_in_a_real_guest_and_is_undone() {
     if !can_boot() {
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let plan = real("clock = \"instructions\"\n", "29s", &all_kinds());
     let run = run_to_end(dir.path(), &plan);
-    let kinds: BTreeSet<_> = run.plan.disturbances.iter().map(|one| &*one.name).collect();
+    let planned = run.plan.disturbances.iter();
+    let kinds: BTreeSet<_> = planned.map(|disturbance| &*disturbance.name).collect();
     for (arm, measurement) in measurements(&run) {
         let records = &measurement.disturbances;
-        let names: BTreeSet<_> = records.iter().map(|one| &*one.name).collect();
+        let names: BTreeSet<_> = records.iter().map(|record| &*record.name).collect();
         assert_eq!(names, kinds, "{arm}");
         for record in records {
-            let counts = felt(record);
+            let counts = effect_counts(record);
             assert!(counts.values().any(|count| *count > 0), "{arm}: {record:?}");
             assert!(record.begin_ms < record.end_ms, "{arm}: {record:?}");
         }
-        // All was undone: the last seconds are as the first.
+        // All disturbances were undone: the last seconds are like the first.
         let timeline = &measurement.load.as_ref().unwrap().timeline;
         let (first, last) = (&timeline[0], &timeline[28]);
         assert!(last.ok * 2 > first.ok, "{arm}: {first:?} {last:?}");
         assert_eq!(last.faults, 0, "{arm}");
     }
-    // A worker that was killed on purpose did not crash.
+    // A worker that the disturbance killed does not count as a crash.
     for record in &run.attempts {
-        let found = &record.defects.as_ref().unwrap().found;
-        let mut crashes = found.iter().filter(|one| one.kind == Kind::ServiceCrash);
+        let defects = &record.defects.as_ref().unwrap().found;
+        let mut crashes = defects
+            .iter()
+            .filter(|defect| defect.kind == Kind::ServiceCrash);
         assert_eq!(crashes.next(), None);
     }
     let judgement = judge::judge(&run);
-    let violated: Vec<_> = violations(&judgement.fairness)
-        .map(|one| &*one.id)
-        .collect();
+    let violated = violated(&judgement);
     assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
 }
 
@@ -311,6 +316,6 @@ fn a_cpu_goes_and_comes_back_in_a_real_guest() {
         let [record] = &measurement.disturbances[..] else {
             panic!("{:?}", measurement.disturbances);
         };
-        assert_eq!(felt(record), &[("cpus-off".to_string(), 1)].into());
+        assert_eq!(effect_counts(record), &[("cpus-off".to_string(), 1)].into());
     }
 }

@@ -1,24 +1,26 @@
 //! Samples in the docs are what the program prints.
 //!
-//! `<!-- sample: judge hf.json -->` stands before a block of code: the block holds what `bakeoff judge hf.json` prints in the folder
-//! `docs/samples`. Lines that begin with `$` are not looked at; `...` stands for any lines. `UPDATE_EXPECT=1 cargo test --workspace
-//! docs_samples` writes blocks without `...` anew.
+//! A marker such as `<!-- sample: judge hf.json -->` precedes a code block. The block must hold what `bakeoff judge hf.json`
+//! prints in the directory `docs/samples`. Lines that begin with `$` are ignored; `...` stands for any lines.
+//! `UPDATE_EXPECT=1 cargo test --workspace docs_samples` rewrites blocks without `...`.
 
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
+
+use crate::program::{all_output, command};
 
 const MARK: &str = "<!-- sample: ";
 
-/// Fewer samples than this are none that anybody would trust.
-const FEWEST: usize = 6;
+/// Fewer samples mean that markers were lost.
+const MIN_SAMPLES: usize = 6;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A marked block: the arguments of its command, and where its lines stand in the page.
+/// A marked block: the arguments of its command, and the range of its lines in the page.
 struct Sample {
     arguments: Vec<String>,
     lines: Range<usize>,
@@ -42,29 +44,24 @@ fn samples(page: &[&str]) -> Vec<Sample> {
     samples
 }
 
-/// What the command prints, to either stream.
+/// The lines that the command prints: standard output, then standard error.
 fn print(arguments: &[String]) -> Vec<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(arguments)
-        .current_dir(root().join("docs/samples"))
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
-    let text = [output.stdout, output.stderr].concat();
-    let text = String::from_utf8(text).unwrap();
+    let mut command = command(&root().join("docs/samples"), &[]);
+    let output = command.args(arguments).stdin(Stdio::null()).output();
+    let text = all_output(&output.unwrap());
     text.lines().map(String::from).collect()
 }
 
-/// Whether these lines are in the output, in their order; `...` leaves lines out.
-fn agrees(block: &[&str], printed: &[String]) -> bool {
+/// Whether the block is the output; `...` in the block stands for any lines.
+fn matches_output(block: &[&str], printed: &[String]) -> bool {
     let parts: Vec<&[&str]> = block.split(|line| *line == "...").collect();
     let mut at = 0;
     for (number, part) in parts.iter().enumerate() {
-        let found = (at..=printed.len()).find(|from| {
+        let start = (at..=printed.len()).find(|from| {
             let rest = &printed[*from..];
             rest.len() >= part.len() && part.iter().zip(rest).all(|(want, have)| want == have)
         });
-        match found {
+        match start {
             Some(from) if number > 0 || from == 0 => at = from + part.len(),
             _ => return false,
         }
@@ -84,7 +81,7 @@ fn check(path: &Path) -> usize {
             .filter(|line| !line.starts_with("$ "))
             .collect();
         let printed = print(&sample.arguments);
-        if agrees(&block, &printed) {
+        if matches_output(&block, &printed) {
             continue;
         }
         assert!(
@@ -114,19 +111,19 @@ fn check(path: &Path) -> usize {
 }
 
 #[test]
-fn marked_samples_are_what_is_printed() {
-    let docs = root().join("docs").read_dir().unwrap();
-    let pages = docs.map(|entry| entry.unwrap().path());
-    let pages = pages.filter(|path| path.extension().is_some_and(|ending| ending == "md"));
-    let count: usize = pages
-        .chain([root().join("README.md")])
-        .map(|page| check(&page))
-        .sum();
-    assert!(count >= FEWEST, "markers were lost: {count} left");
+fn marked_samples_are_what_the_program_prints() {
+    let mut count = check(&root().join("README.md"));
+    for entry in root().join("docs").read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            count += check(&path);
+        }
+    }
+    assert!(count >= MIN_SAMPLES, "markers were lost: {count} left");
 }
 
 #[test]
-fn lines_left_out_are_any_and_others_are_exact() {
+fn an_ellipsis_matches_any_lines_and_others_match_exactly() {
     let printed = ["a", "b", "c", "d"].map(String::from);
     for (block, want) in [
         (&["a", "b", "c", "d"][..], true),
@@ -138,6 +135,6 @@ fn lines_left_out_are_any_and_others_are_exact() {
         (&["a", "...", "b", "d"], false),
         (&["a", "x", "c", "d"], false),
     ] {
-        assert_eq!(agrees(block, &printed), want, "{block:?}");
+        assert_eq!(matches_output(block, &printed), want, "{block:?}");
     }
 }

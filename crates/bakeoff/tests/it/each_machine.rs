@@ -1,4 +1,4 @@
-//! One short test of real guests for each kind of machine: `.ci/run` asks for this module, and `make test-all` for more.
+//! One short test with real guests for each kind of machine. `.ci/run` runs this module.
 
 mod clients_apart;
 mod kvm;

@@ -1,11 +1,11 @@
-//! A box by ssh, emulated: sshd and kexec-tools, an e1000e, an AHCI disk, a watchdog, and a management controller.
+//! An emulated box that is reached by ssh: sshd and kexec-tools, an e1000e, an AHCI disk, a watchdog, a management controller.
 //!
 //! ```text
-//! bakeoff run --ssh--> own operating system (image box.toml, own-init.sh) --kexec--> arm --restart--> own operating system
-//!             --ipmitool--> ipmi_sim --chassis.py--> QMP of the QEMU that is the box
-//! act.sh in each trial asks this test what is to befall it
+//! bakeoff run --ssh--> host system (image box.toml, own-init.sh) --kexec--> arm --restart--> host system
+//!             --ipmitool--> ipmi_sim --chassis.py--> QMP of the QEMU that emulates the box
+//! act.sh in each trial asks this test for the fault to inject
 //! ```
-//! The box knows nothing of being emulated: no virtio, no line of QEMU's. `each_machine` has a short test of it.
+//! The box has no virtio and no other channel to QEMU. `each_machine` has a short test of it.
 
 pub(crate) mod boxed;
 mod lab;
@@ -20,8 +20,8 @@ use serde_json::Value;
 use self::boxed::{EmulatedBox, Fault};
 use crate::real_guests::wall_clock_lane;
 
-/// What befalls the trials of each kernel, in their order: each is tried once more. The netconsole of 7.2 is silent in a panic that
-/// restarts, and firmware alone has kept it.
+/// Faults in the trials of each kernel, in this order; each failed trial is repeated once. When 7.2
+/// restarts after a panic, its netconsole is silent, and only the firmware keeps the panic.
 const FAULTS: [(&str, Fault); 6] = [
     ("6.1.", Fault::PanicAndPowerOff),
     ("6.1.", Fault::None),
@@ -33,7 +33,7 @@ const FAULTS: [(&str, Fault); 6] = [
 
 #[test]
 #[ignore = "boots 20 guests: make test-all"]
-fn two_kernels_are_compared_on_a_box_and_planted_faults_end_at_home() {
+fn a_box_returns_to_its_host_system_after_each_fault_and_compares_kernels() {
     if !boxed::can_start() {
         return;
     }
@@ -48,32 +48,32 @@ fn two_kernels_are_compared_on_a_box_and_planted_faults_end_at_home() {
 }
 
 fn check_doctor(emulated: &EmulatedBox) {
-    let (status, said) = emulated.bakeoff(&["doctor", "ssh:box", "--ssh-config", "ssh_config"]);
-    println!("{said}");
-    assert_eq!(status, Some(0), "{said}");
-    for words in [
+    let (status, text) = emulated.bakeoff(&["doctor", "ssh:box", "--ssh-config", "ssh_config"]);
+    println!("{text}");
+    assert_eq!(status, Some(0), "{text}");
+    for part in [
         "eth0, driver e1000e, 10.0.2.15/24",
         "i6300ESB timer",
         "kexec",
         "erst",
     ] {
-        assert!(said.contains(words), "{said}");
+        assert!(text.contains(part), "{text}");
     }
 }
 
-/// What is refused before anything is loaded: each leaves the box in the boot that it was in.
+/// Refusals before a kernel is loaded. The box must not restart.
 fn check_refusals(emulated: &EmulatedBox) {
     let before = emulated.boot_id();
     let plan = fs::read_to_string(emulated.dir.join("plan.toml")).unwrap();
-    let refused = |name: &str, edit: (&str, &str), words: &[&str]| {
-        assert!(plan.contains(edit.0), "{}", edit.0);
+    let refused = |name: &str, (from, to): (&str, &str), parts: &[&str]| {
+        assert!(plan.contains(from), "{from}");
         let file = format!("{name}.toml");
-        fs::write(emulated.dir.join(&file), plan.replace(edit.0, edit.1)).unwrap();
-        let (status, said) = emulated.bakeoff(&["run", &file]);
-        println!("{said}");
-        assert_eq!(status, Some(2), "{name}: {said}");
-        for words in words {
-            assert!(said.contains(words), "{name}: {said}");
+        fs::write(emulated.dir.join(&file), plan.replace(from, to)).unwrap();
+        let (status, text) = emulated.bakeoff(&["run", &file]);
+        println!("{text}");
+        assert_eq!(status, Some(2), "{name}: {text}");
+        for part in parts {
+            assert!(text.contains(part), "{name}: {text}");
         }
     };
     refused(
@@ -107,22 +107,22 @@ fn check_refusals(emulated: &EmulatedBox) {
     assert_eq!(emulated.boot_id(), before);
 }
 
-/// Where a program might leave something.
-const PLACES: &str = "ls -A /var/cache /boot /etc /root /usr/sbin";
+/// Lists directories in which a program could leave files.
+const LIST_FILES: &str = "ls -A /var/cache /boot /etc /root /usr/sbin";
 
 fn check_run(emulated: &EmulatedBox) {
-    let before = emulated.ssh(PLACES);
-    // All faults, and a block with a figure of each arm; Ctrl-C ends the run then, in the middle of a trial.
-    let (status, said) = emulated.run_through("plan.toml", &FAULTS);
-    println!("{said}");
-    assert_eq!(status, Some(2), "{said}");
+    let before = emulated.ssh(LIST_FILES);
+    // Ctrl-C ends the run in a trial after all faults and one complete block.
+    let (status, text) = emulated.run_through("plan.toml", &FAULTS);
+    println!("{text}");
+    assert_eq!(status, Some(2), "{text}");
     assert!(
-        said.contains("interrupted; what has ended is kept"),
-        "{said}"
+        text.contains("interrupted; what has ended is kept"),
+        "{text}"
     );
-    // At home, and as it was but for its cache directory.
+    // The box runs its host system, which is unchanged except for the cache directory.
     emulated.check_home();
-    let after = emulated.ssh(PLACES);
+    let after = emulated.ssh(LIST_FILES);
     let rest: Vec<&str> = after.lines().filter(|line| *line != "bakeoff").collect();
     assert_eq!(rest, before.lines().collect::<Vec<_>>());
     let (status, judged) = emulated.bakeoff(&["judge", "runs/plan", "--json"]);
@@ -131,19 +131,19 @@ fn check_run(emulated: &EmulatedBox) {
     let verdict = fs::read_to_string(emulated.dir.join("runs/plan/verdict.json")).unwrap();
     let verdict: Value = serde_json::from_str(&verdict).unwrap();
     let comparisons = verdict["comparisons"].as_array().unwrap();
-    let is_judged = |one: &Value| one["arm"] == "7.2" && one["ratio"].is_number();
+    let is_judged = |row: &Value| row["arm"] == "7.2" && row["ratio"].is_number();
     assert!(comparisons.iter().any(is_judged), "{verdict}");
     let power = fs::read_to_string(emulated.dir.join("power.log")).unwrap();
     assert!(power.contains("set reset"), "{power}");
 }
 
-/// What a kernel says last that was told to panic.
-const PLANTED: &str = "sysrq triggered crash";
+/// In the log of a kernel whose panic this test caused.
+const CAUSED_PANIC: &str = "sysrq triggered crash";
 
-/// Each fault has ended an attempt in the way that it should, and both kernels were measured.
+/// Each fault ended an attempt as expected, and both kernels were measured.
 fn check_attempts(trials: &Path) {
-    let (mut kernels, mut panics, mut others) = (BTreeSet::new(), 0, 0);
-    let mut by_network = 0;
+    let mut kernels = BTreeSet::new();
+    let (mut panics, mut panics_by_network, mut exits) = (0, 0, 0);
     let mut outcomes = Vec::new();
     for entry in fs::read_dir(trials).unwrap() {
         let dir = entry.unwrap().path();
@@ -163,32 +163,32 @@ fn check_attempts(trials: &Path) {
             "panic" => {
                 let text = fs::read_to_string(dir.join("pstore.log")).unwrap();
                 assert!(text.contains("Kernel panic - not syncing"), "{text}");
-                // An old emulator has a kernel panic of its own accord now and then.
-                if !text.contains(PLANTED) {
+                // With an old emulator, kernels panic now and then for other reasons.
+                if !text.contains(CAUSED_PANIC) {
                     println!("not planted: {text}");
                     continue;
                 }
                 panics += 1;
                 let text = fs::read_to_string(dir.join("console.log")).unwrap();
-                by_network += u32::from(text.contains("Kernel panic - not syncing"));
-                // Whichever of the two has it.
+                panics_by_network += u32::from(text.contains("Kernel panic - not syncing"));
+                // The panic is a defect, from either log.
                 let defects = fs::read_to_string(dir.join("defects.jsonl")).unwrap();
                 assert!(defects.contains("panic"), "{defects}");
             }
-            // By asking the box, or because the connection broke.
+            // The lab asked the box, or the connection broke.
             "machine-exit" => {
-                others += 1;
+                exits += 1;
                 let is_home = detail.contains("own operating system again");
                 assert!(
                     is_home || detail.contains("the line to the box ended"),
                     "{record}"
                 );
             }
-            other => panic!("{other}: {record}"),
+            reason => panic!("{reason}: {record}"),
         }
     }
-    assert_eq!((panics, by_network), (2, 1), "{outcomes:#?}");
-    // An emulator whose host has no time for it may lose a boot more.
-    assert!(others >= 2, "{outcomes:#?}");
+    assert_eq!((panics, panics_by_network), (2, 1), "{outcomes:#?}");
+    // On a busy host the emulator may lose another boot.
+    assert!(exits >= 2, "{outcomes:#?}");
     assert_eq!(kernels.len(), 2, "{kernels:?}");
 }

@@ -1,4 +1,5 @@
-//! A run whose blocks nodes run, without a cluster: nodes are calls, and end in an order that no run on one host has.
+//! A run whose blocks run on nodes, without a cluster. Function calls stand for nodes; blocks end
+//! in another order than on one host.
 
 use std::cell::RefCell;
 use std::fs;
@@ -14,13 +15,12 @@ use record::fleet::{BlockLock, Fleet, block_dir, failures};
 use record::journal;
 use record::journal::{Entry, Event, Opening};
 use record::node::Node;
-use record::rundir;
 use record::rundir::RunDir;
 use record::verdict::Verdict;
 
-use crate::simulated_lab::{PLAN, World, judged};
+use crate::simulated_lab::{PLAN, World, judged, load_run};
 
-/// The build of all jobs here.
+/// The build id of all jobs here.
 const BUILD: &str = "test";
 
 fn node(block: u32) -> Node {
@@ -33,7 +33,7 @@ fn node(block: u32) -> Node {
     }
 }
 
-/// Runs a block as a job does.
+/// Runs a block like a job.
 fn run_block(world: &World, run: &Path, block: u32, opening: &Opening) -> anyhow::Result<JobEnd> {
     fleet::run_job(run, block, (&node(block), BUILD), |dir| {
         let interrupted = AtomicBool::new(false);
@@ -58,11 +58,11 @@ fn lab_in<'l>(world: &'l World, dir: &'l RunDir, interrupted: &'l AtomicBool) ->
     }
 }
 
-/// Nodes that run later blocks before the one that is waited for.
+/// Nodes that run later blocks before the block that is waited for.
 struct Nodes<'w> {
     world: &'w World,
     run: PathBuf,
-    /// What jobs open a block with.
+    /// The opening that a job writes for a block.
     opening: &'w dyn Fn(u32) -> Opening,
     waited_for: RefCell<Vec<u32>>,
 }
@@ -70,16 +70,16 @@ struct Nodes<'w> {
 impl Scheduler for Nodes<'_> {
     fn wait(&mut self, block: u32, most: u32) -> anyhow::Result<Waited> {
         self.waited_for.borrow_mut().push(block);
-        for one in (block..=most.min(block + 3)).rev() {
-            let opening = (self.opening)(one);
-            let ended = run_block(self.world, &self.run, one, &opening)?;
-            assert_eq!(ended, JobEnd::Done, "block {one}");
+        for later in (block..=most.min(block + 3)).rev() {
+            let opening = (self.opening)(later);
+            let end = run_block(self.world, &self.run, later, &opening)?;
+            assert_eq!(end, JobEnd::Done, "block {later}");
         }
         Ok(Waited::Ended)
     }
 }
 
-/// The program of the jobs: any file will do.
+/// Begins a fleet. Any file serves as the program of the jobs.
 fn begin(path: &Path) -> anyhow::Result<Fleet> {
     fleet::begin(path, BUILD, &std::env::current_exe()?)
 }
@@ -110,7 +110,7 @@ fn finished(world: &World) -> tempfile::TempDir {
     dir
 }
 
-/// What is said of a run, but for its nodes.
+/// The judgement of a run without its nodes, as JSON.
 fn verdict(dir: &Path) -> String {
     let mut judgement = judged(dir);
     judgement.nodes.clear();
@@ -123,12 +123,13 @@ fn entries(dir: &Path) -> Vec<Entry> {
 
 fn looks(dir: &Path) -> Vec<Event> {
     let events = entries(dir).into_iter().map(|entry| entry.event);
-    let said = |event: &Event| matches!(event, Event::Looked { .. } | Event::Closed { .. });
-    events.filter(said).collect()
+    events
+        .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
+        .collect()
 }
 
 #[test]
-fn nodes_that_end_in_any_order_find_what_one_host_finds_at_the_same_block() {
+fn nodes_that_end_in_any_order_find_the_same_as_one_host() {
     for (ratio, noise) in [(1.10, 0.002), (1.03, 0.01), (1.0, 0.001), (1.02, 0.2)] {
         let world = World::new(ratio, noise, &[]);
         let alone = tempfile::tempdir().unwrap();
@@ -137,29 +138,31 @@ fn nodes_that_end_in_any_order_find_what_one_host_finds_at_the_same_block() {
         assert_eq!(verdict(fleet.path()), verdict(alone.path()), "{ratio}");
         assert_eq!(looks(fleet.path()), looks(alone.path()), "{ratio}");
         let nodes = judged(fleet.path()).nodes;
-        let names: Vec<&str> = nodes.iter().map(|one| one.node.name.as_str()).collect();
+        let names: Vec<&str> = nodes.iter().map(|row| row.node.name.as_str()).collect();
         assert_eq!(names, ["n1", "n2"]);
     }
 }
 
 #[test]
-fn blocks_that_were_run_when_all_was_decided_are_kept_and_not_looked_at() {
+fn blocks_after_the_decision_are_kept_but_not_judged() {
     let dir = finished(&World::new(1.10, 0.002, &[]));
     let last = looks(dir.path()).len() as u32 - 1;
     assert!((6..8).contains(&last), "decided after {last} blocks");
     assert!(record::fleet::ended(dir.path(), 8).unwrap().is_some());
-    let of_eight = |entry: &Entry| matches!(entry.event, Event::Merged { block: 8, .. });
-    assert!(!entries(dir.path()).iter().any(of_eight));
+    for entry in entries(dir.path()) {
+        assert!(!matches!(entry.event, Event::Merged { block: 8, .. }));
+    }
 }
 
 #[test]
-fn a_run_that_is_cut_off_after_any_entry_ends_as_if_it_had_not_been() {
+fn a_run_that_is_killed_after_any_entry_resumes_with_the_same_result() {
     let whole = finished(&World::new(1.03, 0.01, &[]));
     let text = fs::read_to_string(whole.path().join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // The opening is on disk before the first trial.
     for keep in 1..lines.len() {
-        // As a submitter leaves it that is killed: blocks as they are, trials at least as far as the journal.
+        // As a killed submitter leaves it: complete blocks, and trials at least as far as the
+        // journal.
         let mut journal = lines[..keep].join("\n");
         journal.push('\n');
         fs::write(whole.path().join("journal.jsonl"), journal).unwrap();
@@ -175,37 +178,39 @@ fn a_run_that_is_cut_off_after_any_entry_ends_as_if_it_had_not_been() {
             .map(|line| serde_json::from_str::<Entry>(line).unwrap().event)
             .collect();
         assert_eq!(now, then, "cut after {keep}");
-        rundir::load(whole.path(), &workload::check).unwrap();
+        load_run(whole.path());
     }
 }
 
 #[test]
-fn a_block_that_its_node_ran_again_moves_the_numbers_of_later_trials() {
+fn a_block_that_ran_again_shifts_the_numbers_of_later_trials() {
     let mut world = World::new(1.10, 0.002, &[]);
     world.machine.robbed = ["004".to_string()].into();
     let dir = finished(&world);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let struck: Vec<u32> = run.struck.iter().map(|one| one.trial.number).collect();
-    assert_eq!(struck, [3, 4]);
-    let numbers: Vec<u32> = run.attempts.iter().map(|one| one.trial.number).collect();
+    let run = load_run(dir.path());
+    let invalidated = run.struck.iter().map(|attempt| attempt.trial.number);
+    assert_eq!(invalidated.collect::<Vec<_>>(), [3, 4]);
+    let attempts = run.attempts.iter();
+    let numbers: Vec<u32> = attempts.map(|attempt| attempt.trial.number).collect();
     let mut sorted = numbers.clone();
     sorted.sort_unstable();
     sorted.dedup();
     assert_eq!(sorted.len(), numbers.len(), "{numbers:?}");
-    let of_third = run.attempts.iter().find(|one| one.trial.block == 3);
-    assert_eq!(of_third.unwrap().trial.number, 7);
+    let mut attempts = run.attempts.iter();
+    let of_block_3 = attempts.find(|attempt| attempt.trial.block == 3);
+    assert_eq!(of_block_3.unwrap().trial.number, 7);
     assert_eq!(judged(dir.path()).comparisons[0].verdict, Verdict::Better);
 }
 
 #[test]
-fn a_job_of_another_build_is_refused_with_both_and_the_submitter_can_read_it() {
+fn a_job_of_another_build_is_refused_and_the_refusal_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let ended = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
+    let end = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
         panic!("nothing is run")
     });
-    let JobEnd::Refused(message) = ended.unwrap() else {
+    let JobEnd::Refused(message) = end.unwrap() else {
         panic!("it is not refused")
     };
     assert!(
@@ -217,7 +222,7 @@ fn a_job_of_another_build_is_refused_with_both_and_the_submitter_can_read_it() {
 }
 
 #[test]
-fn a_run_goes_on_with_the_program_that_it_began_with() {
+fn a_run_resumes_only_with_the_program_that_it_began_with() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     let program = |name: &str, body: &str| {
@@ -238,7 +243,7 @@ fn a_run_goes_on_with_the_program_that_it_began_with() {
 }
 
 #[test]
-fn of_two_jobs_for_one_block_one_works_and_a_done_block_is_left_alone() {
+fn two_jobs_do_not_run_one_block_at_a_time_and_a_complete_block_stays() {
     let world = World::new(1.0, 0.001, &[]);
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
@@ -255,9 +260,9 @@ fn of_two_jobs_for_one_block_one_works_and_a_done_block_is_left_alone() {
 }
 
 #[test]
-fn a_block_of_another_system_is_refused_by_name() {
+fn a_block_from_another_system_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let other = |block: u32| {
+    let changed_opening = |block: u32| {
         let mut opening = plain(block);
         let kernel = if block == 2 { "b" } else { "a" };
         opening
@@ -265,7 +270,7 @@ fn a_block_of_another_system_is_refused_by_name() {
             .insert("kernel of arm new".into(), kernel.repeat(64));
         opening
     };
-    let why = run(&World::new(1.0, 0.001, &[]), dir.path(), &other).unwrap_err();
+    let why = run(&World::new(1.0, 0.001, &[]), dir.path(), &changed_opening).unwrap_err();
     let why = why.to_string();
     assert!(
         why.starts_with(
@@ -276,15 +281,15 @@ fn a_block_of_another_system_is_refused_by_name() {
 }
 
 #[test]
-fn what_a_job_could_not_do_is_noted_with_its_node() {
+fn the_failure_of_a_job_is_recorded_with_its_node() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let ended = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
+    let end = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
         anyhow::bail!("no space left on device")
     });
     assert_eq!(
-        ended.unwrap(),
+        end.unwrap(),
         JobEnd::Failed("no space left on device".into())
     );
     let noted = failures(dir.path(), 3);

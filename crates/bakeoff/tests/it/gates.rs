@@ -1,40 +1,36 @@
-//! What `judge` and `report` do with run directories: gates, options that do not apply, readers that go away.
+//! `judge` and `report` on run directories: gates, options that do not apply, closed pipes.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 
 use expect_test::expect;
 use machine::fake::Behaviour;
-use plan::Checks;
 use serde_json::Value;
 
-use crate::program::bakeoff;
-use crate::simulated_lab::{PLAN, World};
+use crate::golden::golden;
+use crate::program::{bakeoff, command, refusal, stderr, stdout};
+use crate::simulated_lab::{PLAN, World, read_plan};
 
-/// A run of a world in a directory of its own, up to so many entries of the journal.
+/// Runs a world in a new directory, until the journal has this many entries.
 fn run(world: &World, entries: u32) -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
-    // A run that stops by itself has an error, and that is what is asked about.
+    // A run that stops by itself returns an error, which some tests want.
     let _ = world.run(dir.path(), |entry| entry >= entries);
     dir
 }
 
-/// The status of `judge . --fail-on GATE`, and what is said on standard error.
+/// Status and standard error of `judge . --fail-on GATE`.
 fn gate(dir: &Path, gate: &str) -> (Option<i32>, String) {
     let output = bakeoff(dir, &["judge", ".", "--fail-on", gate]);
-    (
-        output.status.code(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
+    (output.status.code(), stderr(&output))
 }
 
 #[track_caller]
 fn check(world: &World, entries: u32, want: [(&str, i32, &str); 3]) {
     let dir = run(world, entries);
-    for (name, status, says) in want {
-        let (code, said) = gate(dir.path(), name);
-        assert_eq!(code, Some(status), "{name}: {said}");
-        assert!(said.contains(says), "{name}: {said}");
+    for (name, status, message) in want {
+        let (code, error) = gate(dir.path(), name);
+        assert_eq!(code, Some(status), "{name}: {error}");
+        assert!(error.contains(message), "{name}: {error}");
     }
     assert_eq!(bakeoff(dir.path(), &["judge", "."]).status.code(), Some(0));
 }
@@ -61,26 +57,25 @@ fn a_loss_trips_every_gate_and_an_equivalent_arm_none() {
 }
 
 #[test]
-fn logs_without_a_defect_trip_nothing_and_logs_that_nobody_read_are_no_answer() {
+fn the_gate_for_defects_needs_logs_that_were_read() {
     let healthy = run(&World::new(0.90, 0.002, &[]), ALL);
-    let (code, said) = gate(healthy.path(), "defect");
-    assert_eq!(code, Some(0), "{said}");
-    // An arm that panics where the baseline does not has a defect of its own.
+    let (code, error) = gate(healthy.path(), "defect");
+    assert_eq!(code, Some(0), "{error}");
+    // A panic in only one arm is a defect of that arm.
     let panics = [Behaviour::Measures, Behaviour::Panics, Behaviour::Panics];
-    let (code, said) = gate(run(&World::new(1.0, 0.002, &panics), ALL).path(), "defect");
-    assert_eq!(code, Some(1), "{said}");
+    let (code, error) = gate(run(&World::new(1.0, 0.002, &panics), ALL).path(), "defect");
+    assert_eq!(code, Some(1), "{error}");
     assert!(
-        said.contains("new in new: 2 kernel panics (fake)"),
-        "{said}"
+        error.contains("new in new: 2 kernel panics (fake)"),
+        "{error}"
     );
-    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/worse");
-    let (code, said) = gate(&old, "defect");
-    assert_eq!(code, Some(2), "{said}");
-    assert!(said.contains("was read in no trial"), "{said}");
+    let (code, error) = gate(&golden("worse"), "defect");
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.contains("was read in no trial"), "{error}");
 }
 
 #[test]
-fn noise_trips_only_the_gate_that_asks_for_it() {
+fn noise_trips_only_the_gate_for_undecided_metrics() {
     check(
         &World::new(1.02, 0.20, &[]),
         ALL,
@@ -93,7 +88,7 @@ fn noise_trips_only_the_gate_that_asks_for_it() {
 }
 
 #[test]
-fn a_run_that_is_not_finished_never_passes() {
+fn an_unfinished_run_never_passes_a_gate() {
     let open = "the run is not finished";
     let want = [
         ("worse", 2, open),
@@ -106,37 +101,36 @@ fn a_run_that_is_not_finished_never_passes() {
 }
 
 #[test]
-fn a_plan_of_too_few_blocks_never_passes() {
+fn too_few_blocks_never_pass_a_gate() {
     let text = PLAN
         .replace("min_blocks = 6", "min_blocks = 3")
         .replace("max_blocks = 8", "max_blocks = 3");
     let mut world = World::new(1.10, 0.002, &[]);
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    world.plan = read_plan(&text);
     let dir = tempfile::tempdir().unwrap();
     world.run_text(dir.path(), &text, |_| false).unwrap();
     for name in ["worse", "any-worse", "undecided"] {
-        let (code, said) = gate(dir.path(), name);
-        assert_eq!(code, Some(2), "{name}: {said}");
-        assert!(said.contains("throughput of new: too few blocks"), "{said}");
+        let (code, text) = gate(dir.path(), name);
+        assert_eq!(code, Some(2), "{name}: {text}");
+        assert!(text.contains("throughput of new: too few blocks"), "{text}");
     }
     let output = bakeoff(dir.path(), &["judge", "."]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    let state = said.lines().nth(1).unwrap();
+    let text = stdout(&output);
+    let state = text.lines().nth(1).unwrap();
     expect!["fake machine, simulated time; finished after 3 blocks, the most that the plan allows: undecided"]
         .assert_eq(state);
     assert!(
-        said.contains("(in round brackets: the lowest and the highest block"),
-        "{said}"
+        text.contains("(in round brackets: the lowest and the highest block"),
+        "{text}"
     );
 }
 
 #[test]
-fn figures_too_few_to_judge_never_pass() {
+fn too_few_figures_never_pass_a_gate() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("a.txt"), "1.0\n1.1\n").unwrap();
     std::fs::write(dir.path().join("b.txt"), "2.0\n2.1\n").unwrap();
-    let words = [
+    let args = [
         "judge",
         "a.txt",
         "b.txt",
@@ -144,10 +138,8 @@ fn figures_too_few_to_judge_never_pass() {
         "--fail-on",
         "worse",
     ];
-    let output = bakeoff(dir.path(), &words);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("too few for any verdict"), "{said}");
+    let error = refusal(&bakeoff(dir.path(), &args));
+    assert!(error.contains("too few for any verdict"), "{error}");
 }
 
 #[test]
@@ -161,7 +153,7 @@ fn an_arm_that_never_boots_trips_every_gate_and_a_baseline_none() {
     ];
     check(&world, ALL, want);
     let mut world = World::new(1.0, 0.001, &[]);
-    world.fail("old", &[Behaviour::Panics; 100]);
+    world.set_boots("old", &[Behaviour::Panics; 100]);
     let failed = "the baseline gave no figure";
     let want = [
         ("worse", 2, failed),
@@ -174,9 +166,8 @@ fn an_arm_that_never_boots_trips_every_gate_and_a_baseline_none() {
 #[test]
 fn an_arm_that_never_boots_is_failed_in_the_headline() {
     let dir = run(&World::new(1.0, 0.001, &[Behaviour::Panics; 100]), ALL);
-    let output = bakeoff(dir.path(), &["judge", "."]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    let (_, last) = said.trim_end().rsplit_once("\n\n").unwrap();
+    let text = stdout(&bakeoff(dir.path(), &["judge", "."]));
+    let (_, last) = text.trim_end().rsplit_once("\n\n").unwrap();
     expect![[r#"
         new failed: 3 of 3 trials (6 attempts), kernel panic
             Kernel panic - not syncing
@@ -207,46 +198,39 @@ fn options_that_do_not_apply_to_a_run_are_refused() {
         &["--samples-are-runs"],
     ] {
         let output = bakeoff(dir.path(), &[&["judge", "."], option].concat());
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(
-            (output.status.code(), output.stdout.len()),
-            (Some(2), 0),
-            "{said}"
-        );
-        assert!(said.contains(option[0]), "{said}");
+        let error = refusal(&output);
+        assert_eq!(output.stdout, b"", "{error}");
+        assert!(error.contains(option[0]), "{error}");
     }
     let output = bakeoff(dir.path(), &["judge", ".", "--margin", "1%"]);
     expect![[r#"
         bakeoff: a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no error rate: --margin with . (leave it out, or run a plan that says so)
-    "#]].assert_eq(&String::from_utf8(output.stderr).unwrap());
+    "#]].assert_eq(&refusal(&output));
 }
 
-/// Runs with standard output and standard error closed by their reader before anything is written.
-fn unread(dir: &Path, words: &[&str]) -> std::process::ExitStatus {
+/// Runs the program with a standard output whose reading end is closed.
+fn with_closed_stdout(dir: &Path, args: &[&str]) -> std::process::ExitStatus {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command = command
-        .args(words)
-        .current_dir(dir)
+    let output = command(dir, args)
         .stdout(writer)
-        .stderr(Stdio::piped())
-        .env("XDG_CACHE_HOME", dir.join("cache"));
-    let output = command.output().expect("the binary under test runs");
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(!said.contains("panicked"), "{words:?}: {said}");
+        .env("XDG_CACHE_HOME", dir.join("cache"))
+        .output()
+        .expect("the binary under test runs");
+    let error = stderr(&output);
+    assert!(!error.contains("panicked"), "{args:?}: {error}");
     output.status
 }
 
 #[test]
-fn a_reader_that_goes_away_ends_every_verb_as_it_ends_any_filter() {
+fn a_closed_pipe_ends_every_command_with_sigpipe() {
     use std::os::unix::process::ExitStatusExt;
 
     const SIGPIPE: i32 = 13;
     let dir = run(&World::new(1.10, 0.002, &[]), ALL);
     std::fs::write(dir.path().join("a.txt"), "1\n2\n3\n4\n5\n6\n7\n8\n9\n").unwrap();
     std::fs::write(dir.path().join("b.txt"), "2\n3\n4\n5\n6\n7\n8\n9\n1.5\n").unwrap();
-    for words in [
+    for args in [
         &["judge", ".", "--json"][..],
         &["judge", "."],
         &["judge", ".", "--markdown"],
@@ -264,10 +248,7 @@ fn a_reader_that_goes_away_ends_every_verb_as_it_ends_any_filter() {
         &["judge", "--help"],
         &["--version"],
     ] {
-        assert_eq!(
-            unread(dir.path(), words).signal(),
-            Some(SIGPIPE),
-            "{words:?}"
-        );
+        let status = with_closed_stdout(dir.path(), args);
+        assert_eq!(status.signal(), Some(SIGPIPE), "{args:?}");
     }
 }

@@ -1,43 +1,43 @@
-//! Stored run directories, judged as they were judged before: the same terminal text, Markdown and JSON.
+//! Golden tests: `judge` prints the same terminal text, Markdown and JSON of stored runs as before.
 //!
-//! Each folder of `tests/golden` holds a run (plan, journal, records, facts) and beside it, in `expected`, what `judge` says of
-//! it. `UPDATE_EXPECT=1 cargo test --workspace golden` writes what is said now; the difference is then looked at. It
-//! also makes a simulated run that is missing; runs that are there are not made anew. `real` is a run of two kernels. Most facts and second-by-second figures were taken out of all.
+//! Each directory in `tests/golden` holds a run (plan, journal, records, facts) and, in `expected`, what `judge` prints of it.
+//! `UPDATE_EXPECT=1 cargo test --workspace golden` rewrites `expected`; review the difference. It also makes simulated runs
+//! that are missing, and keeps those that exist. `real` is a run of two kernels. Most facts and per-second figures were removed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use expect_test::expect_file;
 use machine::fake::Behaviour;
-use plan::Checks;
 use record::hash::sha256;
-use record::rundir;
 use record::rundir::TrialRecord;
 use serde_json::Value;
 
-use crate::simulated_lab::{PLAN, World, robbed};
+use crate::simulated_lab::{PLAN, World, disturbed_world, load_run, read_plan};
 
 /// Columns of the terminal text.
 const WIDTH: usize = 100;
 
-/// Digits of numbers in JSON: fewer than differ between CPUs, whose C libraries round logarithms in different ways.
+/// Digits of numbers in JSON. More would differ between CPUs, whose C libraries round logarithms
+/// differently.
 const DIGITS: u32 = 9;
 
-fn golden(name: &str) -> PathBuf {
+/// The directory of a stored run.
+pub(crate) fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests/golden")
         .join(name)
 }
 
-/// Judges the stored run `name` and compares; `make` made it.
+/// Judges the stored run `name` and compares the texts. `make` makes the run if it is missing.
 #[track_caller]
 fn check(name: &str, make: impl Fn(&Path)) {
     let dir = golden(name);
     if !dir.exists() && std::env::var_os("UPDATE_EXPECT").is_some() {
         make(&dir);
-        keep_what_is_judged(&dir);
+        compact_run(&dir);
     }
-    let run = rundir::load(&dir, &workload::check).unwrap();
+    let run = load_run(&dir);
     let judgement = judge::judge(&run);
     let sentences = sentences(&serde_json::to_value(&judgement).unwrap(), "");
     assert_eq!(sentences, Vec::<String>::new(), "only `report` makes them");
@@ -61,19 +61,18 @@ fn check(name: &str, make: impl Fn(&Path)) {
         &judgement,
         &[],
     ));
-    stands_alone(&judge::report::html(&run, &judgement, &[]));
+    check_page_is_self_contained(&judge::report::html(&run, &judgement, &[]));
 }
 
-/// The page is small, and holds all that it shows.
+/// The page is small and loads nothing.
 #[track_caller]
-fn stands_alone(page: &str) {
+fn check_page_is_self_contained(page: &str) {
     const MOST_BYTES: usize = 300_000;
     assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
-    let fetched = [
+    for part in [
         "<script", "<link", "<img", "<iframe", "src=", "url(", "@import",
-    ];
-    for one in fetched {
-        assert!(!page.contains(one), "{one}");
+    ] {
+        assert!(!page.contains(part), "{part}");
     }
     let mut links = page.split(" href=\"").skip(1);
     assert!(
@@ -82,24 +81,27 @@ fn stands_alone(page: &str) {
     );
 }
 
-/// Texts of others in a judgement: what a guest or a server said.
+/// Fields of a judgement that quote a guest or a server.
 const QUOTED: [&str; 6] = ["fact", "values", "kernel", "server", "last", "value"];
 
-/// Strings of more than one word in the data of a judgement, but for those that it quotes.
+/// Strings with several words in a judgement, except quoted ones.
 fn sentences(value: &Value, key: &str) -> Vec<String> {
     match value {
         _ if QUOTED.contains(&key) => Vec::new(),
         Value::String(text) if text.contains(' ') => vec![format!("{key}: {text}")],
-        Value::Array(values) => values.iter().flat_map(|one| sentences(one, key)).collect(),
+        Value::Array(values) => values
+            .iter()
+            .flat_map(|value| sentences(value, key))
+            .collect(),
         Value::Object(fields) => fields
             .iter()
-            .flat_map(|(key, one)| sentences(one, key))
+            .flat_map(|(key, value)| sentences(value, key))
             .collect(),
         Value::String(_) | Value::Null | Value::Bool(_) | Value::Number(_) => Vec::new(),
     }
 }
 
-/// Rounds all numbers that are not whole.
+/// Rounds all floating-point numbers.
 fn round(value: &mut Value) {
     match value {
         Value::Number(number) => {
@@ -114,8 +116,8 @@ fn round(value: &mut Value) {
     }
 }
 
-/// Takes out of a run what neither `judge` nor `report` reads, and blanks that only people read.
-fn keep_what_is_judged(dir: &Path) {
+/// Removes files that neither `judge` nor `report` reads, and white space in records.
+fn compact_run(dir: &Path) {
     fs::remove_file(dir.join("lock")).unwrap();
     let journal = dir.join("journal.jsonl");
     let mut entries = fs::read_to_string(&journal).unwrap();
@@ -128,37 +130,38 @@ fn keep_what_is_judged(dir: &Path) {
             }
         }
         let record = fs::read(trial.join("trial.json")).unwrap();
-        let short = serde_json::to_vec(&serde_json::from_slice::<TrialRecord>(&record).unwrap());
-        let short = short.unwrap();
-        fs::write(trial.join("trial.json"), &short).unwrap();
-        entries = entries.replace(&sha256(&record), &sha256(&short));
+        let parsed: TrialRecord = serde_json::from_slice(&record).unwrap();
+        let compact = serde_json::to_vec(&parsed).unwrap();
+        fs::write(trial.join("trial.json"), &compact).unwrap();
+        entries = entries.replace(&sha256(&record), &sha256(&compact));
     }
     fs::write(journal, entries).unwrap();
 }
 
-/// Makes a run of another plan than the usual one.
+/// Makes a simulated run of a plan.
 fn run(dir: &Path, text: &str, mut world: World) {
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", text, Path::new(""), checks).unwrap();
+    world.plan = read_plan(text);
     world.run_text(dir, text, |_| false).unwrap();
 }
 
 #[test]
 fn a_loss_with_a_disturbed_block() {
-    check("worse", |dir| run(dir, PLAN, robbed(&[4])));
+    check("worse", |dir| run(dir, PLAN, disturbed_world(&[4])));
 }
 
 #[test]
-fn noise_that_leaves_all_open() {
-    let noisy = || World::new(1.02, 0.20, &[]);
-    check("undecided", |dir| run(dir, PLAN, noisy()));
+fn noise_that_leaves_the_verdict_undecided() {
+    check("undecided", |dir| {
+        run(dir, PLAN, World::new(1.02, 0.20, &[]));
+    });
 }
 
 #[test]
 fn an_arm_that_never_boots() {
-    let dead = [Behaviour::Panics; 100];
-    let dying = || World::new(1.0, 0.001, &dead);
-    check("failed", |dir| run(dir, PLAN, dying()));
+    check("failed", |dir| {
+        let boots = [Behaviour::Panics; 100];
+        run(dir, PLAN, World::new(1.0, 0.001, &boots));
+    });
 }
 
 #[test]
@@ -174,6 +177,6 @@ fn two_workloads_and_a_service_that_fails_once() {
 }
 
 #[test]
-fn two_kernels_measured_in_earnest() {
+fn two_real_kernels() {
     check("real", |_| panic!("a real run is not made by a test"));
 }

@@ -1,12 +1,12 @@
-//! Guests of a real kernel that do what a guest must not do: each of their trials is void with its reason, the host's memory
-//! stays small, and the trials between them are measured.
+//! Hostile guests with a real kernel: each of their trials is void with its reason, the memory of the host stays small, and the
+//! trials of honest guests are measured.
 //!
 //! ```text
-//! log       floods the kernel's log with escape sequences and reports of faults that never were
-//! marks     tells the emulator's plugins that the window begins and ends, again and again
+//! log       floods the kernel's log with escape sequences and false reports of faults
+//! marks     signals begin and end of the window to the emulator's plugins, again and again
 //! code      makes code, call paths and names of tasks without end, to fill the profile
-//! port      takes the agent's port to the host from the agent, and floods it
-//! all       all of it at once, and the same lines to the console, past the kernel's driver
+//! port      takes over the agent's port to the host, and floods it
+//! all       all of these at once, and a flood of the console past the kernel's driver
 //! ```
 //! The attacker is this binary, which the guest runs as root.
 
@@ -19,12 +19,13 @@ use std::thread;
 use std::time::Duration;
 
 use base::skip::limits::peak_bytes;
-use record::rundir;
 use record::trial::Outcome;
 
 use crate::real_guests::{can_boot, processes, strip, stripped, wait_for_the_end_of_all};
+use crate::simulated_lab::load_run;
 
-/// Each attack with words of the reason for which its trial is void; without words it harms nothing, and the trial is measured.
+/// Each attack with a part of the reason why its trial is void. `None`: the attack is harmless, and
+/// the trial is measured.
 const ATTACKS: [(&str, Option<&str>); 5] = [
     ("log", None),
     ("marks", Some("marks")),
@@ -33,7 +34,7 @@ const ATTACKS: [(&str, Option<&str>); 5] = [
     ("all", Some("")),
 ];
 
-const MOST_MIB: u64 = 300;
+const MAX_MIB: u64 = 300;
 
 fn plan() -> String {
     let honest = r#"
@@ -74,27 +75,27 @@ fn hostile_guests_are_void_and_honest_ones_are_measured() {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
-    // Free of symbolic links, as /proc shows it.
+    // Without symbolic links, as /proc shows paths.
     let dir = temp.path().canonicalize().unwrap();
     strip(&std::env::current_exe().unwrap(), &dir.join("attacker"));
     fs::write(dir.join("plan.toml"), plan()).unwrap();
-    // A development build has six times the bytes, and its functions are read for the profile.
+    // The unstripped program is six times as large, and the profiler reads its symbols.
     let mut run = Command::new(stripped(&dir));
     run.args(["run", "plan.toml", "--jobs", "1"])
         .current_dir(&dir);
     let mut run = run.stderr(Stdio::piped()).spawn().unwrap();
     let error = BufReader::new(run.stderr.take().unwrap());
-    // Seen where the test fails, or with --nocapture.
-    let said = thread::spawn(|| {
+    // Shown if the test fails, or with --nocapture.
+    let printer = thread::spawn(|| {
         for line in error.lines() {
             eprintln!("{}", line.unwrap());
         }
     });
     let peak_mib = peak_until_end(&mut run, &dir);
-    said.join().unwrap();
+    printer.join().unwrap();
     println!("peak {peak_mib} MiB");
     wait_for_the_end_of_all(&dir);
-    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let run = load_run(&dir.join("runs/plan"));
     let mut endings: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for attempt in &run.attempts {
         let ending = match &attempt.outcome {
@@ -119,18 +120,18 @@ fn hostile_guests_are_void_and_honest_ones_are_measured() {
             None => assert_eq!(ending, "measured", "{attack}"),
         }
     }
-    assert!(peak_mib < MOST_MIB, "{peak_mib} MiB");
+    assert!(peak_mib < MAX_MIB, "{peak_mib} MiB");
 }
 
-/// The most memory that a process has had from its first guest until it ended, in MiB: packing a development build's initramfs
-/// takes more than any guest.
+/// The peak memory of a run from its first guest until its end, in MiB. Packing the initramfs
+/// before takes more than any guest.
 fn peak_until_end(run: &mut Child, dir: &Path) -> u64 {
     let mut peak = 0;
     let mut has_guest = false;
     while run.try_wait().unwrap().is_none() {
         if !has_guest && !processes(dir, "-accel").is_empty() {
             has_guest = true;
-            // 5 sets the peak back to what there is now.
+            // 5 resets the peak to the current memory.
             fs::write(format!("/proc/{}/clear_refs", run.id()), "5").unwrap();
         }
         peak = peak_bytes(&run.id().to_string()).unwrap_or(peak);
@@ -139,13 +140,13 @@ fn peak_until_end(run: &mut Child, dir: &Path) -> u64 {
     peak >> 20
 }
 
-/// A role of this binary, no test: a guest runs it, and a sysctl of the arm says what it does.
+/// Not a test, but the attacker that a guest runs. A sysctl of the arm chooses the attack.
 #[test]
 #[ignore = "a role of the test of hostile guests"]
 fn as_attacker() {
     let name = fs::read_to_string("/proc/sys/kernel/domainname").unwrap();
     let attack = name.trim().strip_prefix("attack-");
-    // No host has such a name.
+    // No ordinary host has such a domain name.
     match attack {
         Some("log") => flood_the_log(),
         Some("marks") => lie_about_marks(),
@@ -162,20 +163,20 @@ fn as_attacker() {
     }
 }
 
-/// Lines that a terminal would obey, and that report faults.
+/// Lines with escape sequences and false reports of faults.
 fn lines() -> Vec<u8> {
     "\u{1b}]0;taken\u{7}\u{1b}[2J\u{1b}[31mBUG: unable to handle page fault\u{202e}\n"
         .repeat(12)
         .into_bytes()
 }
 
-/// Half a gibibyte to the port of the console, which a kernel need not wait for.
+/// Writes half a gibibyte to the console's I/O port.
 #[expect(unsafe_code, reason = "what a kernel does to a port")]
 fn flood_the_console() {
     const PORT: u16 = 0x3f8;
     const IOPERM: usize = 173;
     let lines = lines();
-    // SAFETY: asks for the right to one port.
+    // SAFETY: ioperm only permits access to one I/O port.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -185,7 +186,7 @@ fn flood_the_console() {
         );
     }
     for _ in 0..(512 << 20) / lines.len() {
-        // SAFETY: reads the lines, and writes to a port of which the kernel has its own driver.
+        // SAFETY: reads the lines, and writes to the I/O port of the console.
         unsafe {
             std::arch::asm!(
                 "rep outsb",
@@ -195,7 +196,7 @@ fn flood_the_console() {
     }
 }
 
-/// The same to the kernel's log.
+/// Writes half a gibibyte to the kernel's log.
 fn flood_the_log() {
     let _ = fs::write("/proc/sys/kernel/printk_devkmsg", "on");
     let mut log = File::options().write(true).open("/dev/kmsg").unwrap();
@@ -205,7 +206,7 @@ fn flood_the_log() {
     }
 }
 
-/// Marks of windows, as the agent executes them, more than any trial has.
+/// Executes the agent's marks of windows, more often than any trial has windows.
 #[expect(unsafe_code, reason = "instructions that do nothing")]
 fn lie_about_marks() {
     for _ in 0..100_000 {
@@ -221,7 +222,7 @@ fn lie_about_marks() {
     }
 }
 
-/// New code at each address, and tasks with new names that make system calls.
+/// Executes new code at each address, and tasks with new names.
 #[expect(
     unsafe_code,
     reason = "code that is made while it runs is what a profile fears"
@@ -230,7 +231,7 @@ fn fill_the_profile() {
     use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
     const BYTES: usize = 128 << 20;
     let all = ProtFlags::READ | ProtFlags::WRITE | ProtFlags::EXEC;
-    // SAFETY: a new mapping of which nobody else knows.
+    // SAFETY: a new private mapping.
     let code = unsafe { mmap_anonymous(std::ptr::null_mut(), BYTES, all, MapFlags::PRIVATE) };
     let code = code.unwrap().cast::<u8>();
     for turn in 0..u8::MAX {
@@ -241,9 +242,9 @@ fn fill_the_profile() {
             }
         });
         for at in (0..BYTES - 8).step_by(8) {
-            // mov $turn, %al; ret: another block at each address, and another one at each turn.
+            // mov $turn, %al; ret: a different block at each address and in each turn.
             let block = [0xb0, turn, 0xc3, 0x90, 0x90, 0x90, 0x90, 0x90];
-            // SAFETY: within the mapping, which holds whole functions alone.
+            // SAFETY: within the mapping, which holds only complete functions.
             unsafe {
                 let place = code.add(at);
                 place.cast::<[u8; 8]>().write(block);
@@ -254,12 +255,12 @@ fn fill_the_profile() {
     }
 }
 
-/// The agent's own descriptor of its port to the host, and a flood of what no agent says.
+/// Takes the agent's file descriptor of its port to the host, and floods it.
 fn take_the_port() {
     use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
     let number = |path: &Path| path.file_name()?.to_str()?.parse::<i32>().ok();
     let processes = fs::read_dir("/proc").unwrap().flatten();
-    let open = processes.flat_map(|process| {
+    let open_files = processes.flat_map(|process| {
         let files = fs::read_dir(process.path().join("fd"))
             .into_iter()
             .flatten();
@@ -267,7 +268,7 @@ fn take_the_port() {
             .flatten()
             .map(move |file| (process.path(), file.path()))
     });
-    for (process, file) in open {
+    for (process, file) in open_files {
         let target = fs::read_link(&file).unwrap_or_default();
         if !target.to_string_lossy().contains("vport") {
             continue;

@@ -1,9 +1,8 @@
-//! docs/json.md against what is printed: every key that comes out stands there.
+//! Every key that is printed as JSON is documented in docs/json.md.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
@@ -15,22 +14,22 @@ use record::load_path::{Ceiling, CeilingOutcome, ClientUnit, OneFewer, OneFewerO
 use record::metric::{Direction, MetricSpec, Role};
 use record::models::{Finding, ModelRow, Models, Standing};
 use record::node::Node;
-use record::rundir;
 use record::trial::Trial;
 use record::verdict::defects::{ArmDefect, FirstReport, Side, Sides};
 use record::verdict::{Judgement, Verdict};
 use serde_json::{Value, json};
 
+use crate::fairness_command::one_sided_plan;
 use crate::profiled_lab;
 use crate::program::bakeoff;
-use crate::simulated_lab::{PLAN, World, judged, robbed, undecided};
+use crate::simulated_lab::{World, disturbed_world, judged, load_run, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
 const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
 const INDEX: &str = "## `bakeoff index --json`";
 const LIST: &str = "## `bakeoff list --json`";
 const CHECKS: &str = "## `bakeoff fairness --list --json`";
-const FOUND: &str = "## `bakeoff fairness DIR --json`";
+const FINDINGS: &str = "## `bakeoff fairness DIR --json`";
 const BISECTION: &str = "## `bakeoff bisect --json`";
 const WALK: &str = "## `bakeoff bisect --walk --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
@@ -47,49 +46,50 @@ fn documented(section: &str) -> BTreeSet<String> {
     keys
 }
 
-/// Whether a documented key is that of a value: `*` stands for a name, and at the end for all below it.
+/// Whether a documented key covers the path of a value: `*` stands for any name, and at the end for
+/// everything below.
 fn covers(key: &str, path: &[String]) -> bool {
     let key: Vec<&str> = key.split('.').collect();
     let is_same = key
         .iter()
         .zip(path)
-        .all(|(one, other)| *one == "*" || one == other);
+        .all(|(part, name)| *part == "*" || part == name);
     let is_open = key.last() == Some(&"*") && key.len() <= path.len();
     is_same && (key.len() == path.len() || is_open)
 }
 
-/// The paths of all values: names, `[]` for elements.
-fn paths(value: &Value, path: &[String], found: &mut BTreeSet<Vec<String>>) {
+/// Collects the paths of all values: names, with `[]` for elements of arrays.
+fn collect_paths(value: &Value, path: &[String], found: &mut BTreeSet<Vec<String>>) {
     match value {
         Value::Object(object) => {
             for (name, value) in object {
-                paths(value, &[path, std::slice::from_ref(name)].concat(), found);
+                collect_paths(value, &[path, std::slice::from_ref(name)].concat(), found);
             }
         }
         Value::Array(elements) => {
             let mut path = path.to_vec();
             path.last_mut().unwrap().push_str("[]");
             for element in elements {
-                paths(element, &path, found);
+                collect_paths(element, &path, found);
             }
         }
         _ => drop(found.insert(path.to_vec())),
     }
 }
 
-/// All keys of a value must stand in a section of the page; those of `seen` are noted.
+/// Checks that all keys of a value are in a section of the page, and adds them to `seen`.
 fn check(value: &Value, section: &str, seen: &mut BTreeSet<String>) {
     let keys = documented(section);
-    let mut found = BTreeSet::new();
-    paths(value, &[], &mut found);
-    for path in found {
-        let mut its = keys.iter().filter(|key| covers(key, &path)).peekable();
+    let mut paths = BTreeSet::new();
+    collect_paths(value, &[], &mut paths);
+    for path in paths {
+        let mut covering = keys.iter().filter(|key| covers(key, &path)).peekable();
         assert!(
-            its.peek().is_some(),
+            covering.peek().is_some(),
             "not in docs/json.md under {section}: {}",
             path.join(".")
         );
-        seen.extend(its.cloned());
+        seen.extend(covering.cloned());
     }
 }
 
@@ -105,25 +105,30 @@ pub(crate) fn check_line(line: &Value, seen: &mut BTreeSet<String>) -> String {
     line["kind"].as_str().unwrap().into()
 }
 
-/// The runs of a lab in which everything happens that a journal can tell.
-fn eventful() -> Vec<tempfile::TempDir> {
-    let dir = || tempfile::tempdir().unwrap();
-    let (extended, disturbed, failed, broken) = (dir(), dir(), dir(), dir());
-    let profiled = dir();
-    profiled_lab::run(&profiled_lab::asking(1.1, &[]), profiled.path(), |_| false);
+/// Runs of simulated labs that together have nearly every event of a journal.
+fn runs_with_all_events() -> Vec<tempfile::TempDir> {
+    let dirs = [(); 5].map(|()| tempfile::tempdir().unwrap());
+    let [extended, disturbed, failed, broken, profiled] = &dirs;
+    profiled_lab::run(
+        &profiled_lab::world_with_why(1.1, &[]),
+        profiled.path(),
+        |_| false,
+    );
     undecided(extended.path())
         .run(extended.path(), |_| false)
         .unwrap();
-    robbed(&[4]).run(disturbed.path(), |_| false).unwrap();
+    disturbed_world(&[4])
+        .run(disturbed.path(), |_| false)
+        .unwrap();
     let world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
     world.run(failed.path(), |_| false).unwrap();
     let world = World::new(1.1, 0.002, &[]);
     world.run(broken.path(), |entries| entries == 5).unwrap();
     world.run(broken.path(), |_| false).unwrap();
-    vec![extended, disturbed, failed, broken, profiled]
+    dirs.into()
 }
 
-/// Simulated machines have no null server.
+/// Simulated machines have no null server, so no journal here has a ceiling.
 fn ceiling() -> Entry {
     let outcome = CeilingOutcome::Measured(Ceiling {
         requests_per_s: 1.0,
@@ -163,7 +168,7 @@ fn one_fewer() -> Entry {
     }
 }
 
-/// A block that was begun on one node and ended on another.
+/// A block that started on one node and ended on another.
 fn merged() -> Entry {
     let node = Node {
         name: "n2".into(),
@@ -182,9 +187,9 @@ fn merged() -> Entry {
 }
 
 #[test]
-fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
+fn every_key_of_an_event_is_documented_and_every_documented_key_is_printed() {
     let mut seen = BTreeSet::new();
-    for dir in eventful() {
+    for dir in runs_with_all_events() {
         let entries = journal::read(dir.path()).unwrap();
         for entry in entries
             .into_iter()
@@ -206,22 +211,16 @@ fn every_key_of_an_event_is_documented_and_every_documented_event_happens() {
 #[test]
 fn every_key_of_violations_and_of_checks_is_documented() {
     let dir = tempfile::tempdir().unwrap();
-    unfair(&dir.path().join("run"));
-    let found = judged(&dir.path().join("run")).fairness;
-    let found: Vec<_> = record::verdict::fairness::violations(&found)
+    run_unfair_plan(&dir.path().join("run"));
+    let findings = judged(&dir.path().join("run")).fairness;
+    let violations: Vec<_> = record::verdict::fairness::violations(&findings)
         .cloned()
         .collect();
-    assert_ne!(found, []);
-    let line = json_lines::violations((1, 4), &found, None);
+    assert_ne!(violations, []);
+    let line = json_lines::violations((1, 4), &violations, None);
     assert_eq!(check_line(&line, &mut BTreeSet::new()), "violations");
-    let printed = |words: &[&str]| -> Value {
-        let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let output = bakeoff
-            .args(words)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
+    let printed = |args: &[&str]| -> Value {
+        serde_json::from_slice(&bakeoff(dir.path(), args).stdout).unwrap()
     };
     let mut seen = BTreeSet::new();
     let list = printed(&["fairness", "--list", "--json"]);
@@ -233,12 +232,12 @@ fn every_key_of_violations_and_of_checks_is_documented() {
     );
     check(
         &printed(&["fairness", "run", "--json"]),
-        FOUND,
+        FINDINGS,
         &mut BTreeSet::new(),
     );
 }
 
-/// A hung task, as a guest tells it.
+/// A hung task as a guest reports it.
 fn hung_task() -> FoundDefect {
     let when = When {
         window_ms: Some(12_300),
@@ -274,23 +273,21 @@ fn every_key_of_a_defect_is_documented() {
     );
 }
 
-/// A finished run of a plan that tunes one arm.
-fn unfair(dir: &Path) {
-    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
-    let plan = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
+/// Makes a finished run of a plan that tunes only one arm.
+fn run_unfair_plan(dir: &Path) {
     let world = World::new(1.1, 0.002, &[]);
-    world.run_text(dir, &plan, |_| false).unwrap();
+    world.run_text(dir, &one_sided_plan(), |_| false).unwrap();
 }
 
-/// A judgement with what no healthy kernel has.
+/// Adds a defect to a judgement.
 fn with_defect(mut judgement: Judgement) -> Judgement {
-    let found = hung_task();
+    let defect = hung_task();
     judgement.defects.found.push(ArmDefect {
         arm: "new".into(),
         side: Side::OnlyArm,
-        kind: found.kind,
-        severity: found.severity,
-        top: found.top,
+        kind: defect.kind,
+        severity: defect.severity,
+        top: defect.top,
         reports: Sides {
             arm: 1,
             baseline: 0,
@@ -303,9 +300,9 @@ fn with_defect(mut judgement: Judgement) -> Judgement {
         workloads: vec!["web".into()],
         first: FirstReport {
             attempt: "007".into(),
-            at: found.first,
-            ok_per_s: found.ok_per_s,
-            lines: found.lines,
+            at: defect.first,
+            ok_per_s: defect.ok_per_s,
+            lines: defect.lines,
         },
     });
     judgement
@@ -339,9 +336,9 @@ fn models() -> Models {
 #[test]
 fn every_key_of_a_verdict_is_documented() {
     let models = models();
-    for dir in eventful() {
+    for dir in runs_with_all_events() {
         let judgement = with_defect(judged(dir.path()));
-        let run = rundir::load(dir.path(), &workload::check).unwrap();
+        let run = load_run(dir.path());
         let page = Path::new("runs/x/report.html");
         for models in [None, Some(&models)] {
             let line = json_lines::verdict((&run, &judgement), models, page);
@@ -350,18 +347,10 @@ fn every_key_of_a_verdict_is_documented() {
     }
 }
 
-/// What `judge --json` prints.
-fn judge(dir: &Path, words: &[&str]) -> Value {
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .arg("judge")
-        .args(words)
-        .arg("--json")
-        .current_dir(dir)
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    serde_json::from_str(&said)
-        .unwrap_or_else(|why| panic!("{why}: {said} {}", String::from_utf8_lossy(&output.stderr)))
+/// The JSON that `judge --json` prints.
+fn judge(dir: &Path, args: &[&str]) -> Value {
+    let output = bakeoff(dir, &[&["judge", "--json"], args].concat());
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|why| panic!("{why}: {output:?}"))
 }
 
 #[test]
@@ -375,18 +364,18 @@ fn every_key_of_judged_figures_is_documented() {
         let world = World::new(ratio, 0.002, &[]);
         world.run(&dir.path().join(name), |_| false).unwrap();
     }
-    unfair(&dir.path().join("unfair"));
-    unfair(&dir.path().join("unfair-too"));
+    run_unfair_plan(&dir.path().join("unfair"));
+    run_unfair_plan(&dir.path().join("unfair-too"));
     let mut seen = BTreeSet::new();
-    let questions: [&[&str]; 5] = [
+    let commands: [&[&str]; 5] = [
         &["unfair", "unfair-too"],
         &["pairs.csv", "--lower-is-better"],
         &["old.txt", "new.txt", "--lower-is-better"],
         &["before", "after"],
         &["none.csv"],
     ];
-    for words in questions {
-        let judged = judge(dir.path(), words);
+    for args in commands {
+        let judged = judge(dir.path(), args);
         assert_eq!(judged["version"], json!(2));
         check(&judged, FIGURES, &mut seen);
     }
@@ -415,7 +404,7 @@ fn every_key_of_an_index_is_documented() {
         Path::new("index.html"),
     );
     assert_eq!(check_line(&line, &mut BTreeSet::new()), "night");
-    // A fake machine boots no line of versions, and its arms always work.
+    // A fake machine boots no series of versions, and its arms always work.
     index["plans"][0]["run"]["walk"] = json!({ "version": 1 });
     index["plans"][0]["run"]["failures"] = json!(["web: arm new fails"]);
     index["plans"][0]["run"]["unanswered"] = json!(["the run is not finished"]);
@@ -442,7 +431,7 @@ fn every_key_of_a_list_of_runs_is_documented() {
     assert_eq!(seen, documented(LIST), "documented, and never printed");
 }
 
-/// Fake machines boot no line of versions.
+/// Fake machines boot no series of versions.
 #[test]
 fn every_key_of_a_bisection_is_documented() {
     let version = |files: &[&str]| Version {
@@ -465,7 +454,7 @@ fn every_key_of_a_bisection_is_documented() {
         direction: Direction::Higher,
         role: Role::Primary,
     };
-    let found = Conclusion::Found {
+    let conclusion = Conclusion::Found {
         before: 0,
         after: 1,
         probability: 0.99,
@@ -473,7 +462,7 @@ fn every_key_of_a_bisection_is_documented() {
     };
     let mut seen = BTreeSet::new();
     for (conclusion, metric) in [
-        (found, Some(spec)),
+        (conclusion, Some(spec)),
         (Conclusion::Open { next: 1 }, None),
         (Conclusion::Undecided, None),
     ] {
@@ -507,7 +496,7 @@ fn every_key_of_a_walk_is_documented() {
     assert_eq!(walk["version"], json!(record::bisect::VERSION));
     let mut seen = BTreeSet::new();
     check(&walk, WALK, &mut seen);
-    // With too few blocks there is no interval.
+    // With too few blocks, the interval is null.
     let mut walk: Walk = serde_json::from_value(walk).unwrap();
     walk.metrics[0].steps[0].interval = None;
     check(&json!(walk), WALK, &mut seen);

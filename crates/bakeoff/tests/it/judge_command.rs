@@ -1,78 +1,81 @@
-//! `bakeoff judge` on figures of other tools: what it reads, what it concludes, what it refuses.
+//! `bakeoff judge` on figures of other tools: formats, verdicts and refusals.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::Output;
 
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
-use crate::simulated_lab::{PLAN, World};
+use crate::fairness_command::one_sided_plan;
+use crate::program::{bakeoff, refusal, stderr, stdout};
+use crate::simulated_lab::World;
 
 type Files<'f> = &'f [(&'f str, &'f str)];
 
-fn judge(dir: &Path, files: Files<'_>, words: &[&str]) -> Output {
+fn judge(dir: &Path, files: Files<'_>, args: &[&str]) -> Output {
     for (name, text) in files {
         let path = dir.join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(path, text).unwrap();
     }
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command = command.arg("judge").args(words).current_dir(dir);
-    command.output().expect("the binary under test runs")
+    bakeoff(dir, &[&["judge"], args].concat())
 }
 
-/// What is printed; the status must be 0.
+/// Standard output of `judge`. The status must be 0.
 #[track_caller]
-fn said(files: Files<'_>, words: &[&str]) -> String {
+fn judged(files: Files<'_>, args: &[&str]) -> String {
     let dir = tempfile::tempdir().unwrap();
-    let output = judge(dir.path(), files, words);
-    let why = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{why}");
-    String::from_utf8(output.stdout).unwrap()
+    let output = judge(dir.path(), files, args);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    stdout(&output)
 }
 
-fn check(files: Files<'_>, words: &[&str], want: &Expect) {
-    want.assert_eq(&said(files, words));
+fn check(files: Files<'_>, args: &[&str], want: &Expect) {
+    want.assert_eq(&judged(files, args));
 }
 
-/// What is refused; the status must be 2, and nothing may be concluded.
-fn refuse(files: Files<'_>, words: &[&str], want: &Expect) {
+fn judged_json(files: Files<'_>, args: &[&str]) -> Value {
+    serde_json::from_str(&judged(files, &[args, &["--json"]].concat())).unwrap()
+}
+
+/// Checks the error of `judge`. The status must be 2, and standard output empty.
+fn check_refused(files: Files<'_>, args: &[&str], want: &Expect) {
     let dir = tempfile::tempdir().unwrap();
-    let output = judge(dir.path(), files, words);
-    assert_eq!(output.status.code(), Some(2));
-    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
-    want.assert_eq(&String::from_utf8(output.stderr).unwrap());
+    let output = judge(dir.path(), files, args);
+    assert_eq!(stdout(&output), "");
+    want.assert_eq(&refusal(&output));
 }
 
-/// The comparisons in one line each: metric, arm, verdict, design, figures.
-fn short(files: Files<'_>, words: &[&str], want: &Expect) {
-    let judged: Value = serde_json::from_str(&said(files, &[words, &["--json"]].concat())).unwrap();
+/// Checks the comparisons, one line each: metric, arm, verdict, design, figures.
+fn check_comparisons(files: Files<'_>, args: &[&str], want: &Expect) {
     let mut lines = String::new();
-    for one in judged["comparisons"].as_array().unwrap() {
-        let word = |key: &str| one[key].as_str().unwrap().to_string();
-        let (of_baseline, of_arm) = (&one["figures_of_baseline"], &one["figures_of_arm"]);
-        let change = one["change"].as_f64().unwrap();
+    for comparison in judged_json(files, args)["comparisons"].as_array().unwrap() {
+        let text = |key: &str| comparison[key].as_str().unwrap().to_string();
         writeln!(
             lines,
-            "{} [{}] {} {}: {}, {change:.4}, {} {of_baseline}+{of_arm}",
-            word("metric"),
-            word("unit"),
-            word("direction"),
-            word("arm"),
-            word("verdict"),
-            word("design"),
+            "{} [{}] {} {}: {}, {:.4}, {} {}+{}",
+            text("metric"),
+            text("unit"),
+            text("direction"),
+            text("arm"),
+            text("verdict"),
+            comparison["change"].as_f64().unwrap(),
+            text("design"),
+            comparison["figures_of_baseline"],
+            comparison["figures_of_arm"],
         )
         .unwrap();
     }
     want.assert_eq(&lines);
 }
 
-/// Spreadsheets and some editors put one before a text.
+/// Spreadsheets and some editors put it before a text.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 #[test]
-fn a_byte_order_mark_before_figures_is_passed_over() {
+fn a_byte_order_mark_before_figures_is_ignored() {
     let csv = "arm,block,metric,value\nold,1,s,10\nnew,1,s,11\nold,2,s,10.5\nnew,2,s,11.5\n";
     let json = "{\"arm\":\"old\",\"block\":1,\"metric\":\"s\",\"value\":10}\n\
                 {\"arm\":\"new\",\"block\":1,\"metric\":\"s\",\"value\":11}\n\
@@ -81,11 +84,11 @@ fn a_byte_order_mark_before_figures_is_passed_over() {
     let hyperfine = "{\"results\":[{\"command\":\"old\",\"times\":[1.0,1.1]},\
                      {\"command\":\"new\",\"times\":[1.2,1.3]}]}";
     for (name, text) in [("a.csv", csv), ("a.jsonl", json), ("a.json", hyperfine)] {
-        let words = [name, "--lower-is-better", "--json"];
-        let plain = said(&[(name, text)], &words);
+        let args = [name, "--lower-is-better", "--json"];
+        let plain = judged(&[(name, text)], &args);
         for marks in 1..=2 {
             let marked = BYTE_ORDER_MARK.repeat(marks) + text;
-            assert_eq!(said(&[(name, &marked)], &words), plain, "{name}");
+            assert_eq!(judged(&[(name, &marked)], &args), plain, "{name}");
         }
     }
 }
@@ -95,18 +98,18 @@ fn a_file_of_nothing_but_a_byte_order_mark_is_empty() {
     for text in ["\u{feff}", "\u{feff}\n", "\u{feff}\u{feff}", "\u{feff} \n"] {
         let dir = tempfile::tempdir().unwrap();
         let output = judge(dir.path(), &[("a.csv", text)], &["a.csv"]);
-        let why = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{why}");
+        let why = refusal(&output);
         assert!(why.contains("a.csv: the file is empty"), "{why}");
     }
 }
 
 // ---- the reference ----
 //
-// Figures below were drawn by `trials` of the simulation that accompanies the rule's design, and judged by its
-// functions (`center`, `psi_tukey`, `MCBound`; 20,000 rows, one look at the last block, error rate 1 %, margin 2 %);
-// the interval is the bisection of `MCBound.look` over shifts, the estimate that of the sum of `psi_tukey` after
-// `center`. Its rows of coins are not ours, so the ends of intervals agree to what 20,000 rows can tell.
+// The figures below were drawn by `trials` in the simulation for the rule's design, and judged by
+// its functions `center`, `psi_tukey` and `MCBound`: 20,000 sign flips, one test after the last
+// block, error rate 1 %, margin 2 %. The interval is the bisection of `MCBound.look` over shifts.
+// The estimate is that of the sum of `psi_tukey` after `center`. Its sign flips differ from ours,
+// so the ends of intervals agree only to the precision of 20,000 sign flips.
 
 /// 40 blocks, the arm slower by 2 %; `old<new` where old ran first, `old>new` where new did.
 const SLOWER: &str = "\
@@ -134,7 +137,7 @@ const FASTER: &str = "\
     1057>1225 1062>1161 1043>1196 918<1100 1039<1106 1041<1142";
 
 /// 24 blocks, slower by 10 %.
-const FAR: &str = "\
+const FAR_SLOWER: &str = "\
     992>883 992>898 1000<882 976>871 976<872 939>865 946>873 687>857 964>851 965<850 953>860 \
     951<854 936>862 971<842 968>850 950<863 964<874 966>851 973>843 960<861 946<860 958<863 \
     952>532 956>858";
@@ -162,32 +165,39 @@ fn csv(blocks: &str, with_order: bool) -> String {
     text
 }
 
-/// Verdict and estimate must be the reference's, the interval's ends within 3 % of its length of it.
+/// Verdict and estimate must be those of the reference. The ends of the interval may differ by 3 %
+/// of its length.
 #[track_caller]
-fn agree(files: Files<'_>, words: &[&str], verdict: &str, [ratio, low, high]: [f64; 3]) {
-    let text = said(files, &[words, &["--json"]].concat());
-    let judged: Value = serde_json::from_str(&text).unwrap();
-    let one = &judged["comparisons"][0];
-    assert_eq!(one["verdict"], verdict, "{one}");
-    let close = |key: &str, want: f64, within: f64| {
-        let got = one[key].as_f64().unwrap();
-        assert!((got - want).abs() <= within, "{key} is {got}, not {want}");
+fn check_against_reference(
+    files: Files<'_>,
+    args: &[&str],
+    verdict: &str,
+    [ratio, low, high]: [f64; 3],
+) {
+    let comparison = &judged_json(files, args)["comparisons"][0];
+    assert_eq!(comparison["verdict"], verdict, "{comparison}");
+    let check_close = |key: &str, want: f64, tolerance: f64| {
+        let got = comparison[key].as_f64().unwrap();
+        assert!(
+            (got - want).abs() <= tolerance,
+            "{key} is {got}, not {want}"
+        );
     };
-    close("change", ratio, 1e-6);
-    close("low", low, 0.03 * (high - low));
-    close("high", high, 0.03 * (high - low));
+    check_close("change", ratio, 1e-6);
+    check_close("low", low, 0.03 * (high - low));
+    check_close("high", high, 0.03 * (high - low));
 }
 
 #[test]
 fn a_csv_is_judged_as_the_reference_judges_it() {
     for (blocks, verdict, figures) in [
         (SLOWER, "worse", [0.977_823, 0.9715, 0.9838]),
-        // The interval of that claim, at twice its error rate of 1 %.
+        // For equivalence, the interval has twice the error rate of 1 %.
         (ALIKE, "equivalent", [0.997_227, 0.9920, 1.0024]),
         (NOISY, "undecided", [1.004_168, 0.9718, 1.0579]),
         (FASTER, "better", [1.138_119, 1.0965, 1.1852]),
     ] {
-        agree(
+        check_against_reference(
             &[("data.csv", &csv(blocks, true))],
             &["data.csv"],
             verdict,
@@ -197,61 +207,62 @@ fn a_csv_is_judged_as_the_reference_judges_it() {
 }
 
 #[test]
-fn a_chance_that_no_resampling_can_tell_is_refused() {
+fn an_error_rate_out_of_range_is_refused() {
     let refused = |share: &str| {
         let dir = tempfile::tempdir().unwrap();
         let files = [("figures.csv", &*csv(FASTER, true))];
-        let output = judge(dir.path(), &files, &["figures.csv", "--error-rate", share]);
-        assert_eq!(output.status.code(), Some(2));
-        String::from_utf8(output.stderr).unwrap()
+        refusal(&judge(
+            dir.path(),
+            &files,
+            &["figures.csv", "--error-rate", share],
+        ))
     };
     for share in ["0", "1e-320", "0.00001", "21%"] {
         let why = format!("out of range: {share:?}, write above 0.001 % to 20 %");
-        let said = refused(share);
-        assert!(said.contains(&why), "{said}");
+        let error = refused(share);
+        assert!(error.contains(&why), "{error}");
     }
 }
 
 #[test]
-fn without_a_known_order_less_is_concluded_from_the_same_figures() {
-    let text = csv(FAR, false);
-    agree(
+fn without_a_known_order_fewer_verdicts_are_possible() {
+    let text = csv(FAR_SLOWER, false);
+    check_against_reference(
         &[("d.csv", &text)],
         &["d.csv"],
         "worse",
         [0.895_135, 0.8856, 0.9055],
     );
-    let judged = |blocks| {
-        let text = said(&[("d.csv", &csv(blocks, false))], &["d.csv", "--json"]);
-        serde_json::from_str::<Value>(&text).unwrap()["comparisons"][0]["verdict"].clone()
-    };
-    assert_eq!([judged(SLOWER), judged(ALIKE)], ["undecided", "undecided"]);
+    for blocks in [SLOWER, ALIKE] {
+        let judged = judged_json(&[("d.csv", &csv(blocks, false))], &["d.csv"]);
+        assert_eq!(judged["comparisons"][0]["verdict"], "undecided");
+    }
 }
 
 #[test]
 fn runs_without_blocks_are_judged_by_ranks_as_the_reference_judges_them() {
-    // Differences of logarithms each with each; how many lie outside follows from the exact distribution of U,
-    // whose Mann-Whitney p is 0.0000823 here (scipy 1.17.1).
+    // The interval is of all pairwise differences of logarithms; the exact distribution of U gives
+    // the number outside. The Mann-Whitney p-value is 0.0000823 here (scipy 1.17.1).
     let old = "992 987 998 1004 1011 1001 994 992";
     let new = "947 955 943 928 931 955 942 924 939";
     let files = [("old.txt", old), ("new.txt", new)];
-    let words = ["old.txt", "new.txt", "--higher-is-better"];
-    agree(&files, &words, "worse", [0.943_575, 0.928_783, 0.956_914]);
+    let args = ["old.txt", "new.txt", "--higher-is-better"];
+    check_against_reference(&files, &args, "worse", [0.943_575, 0.928_783, 0.956_914]);
     let old = "988 994 995 993 1006 999 994";
     let new = "1004 1008 984 997 990 998 987";
     let files = [("old.txt", old), ("new.txt", new)];
-    agree(
+    check_against_reference(
         &files,
-        &words,
+        &args,
         "undecided",
         [0.998_999, 0.987_988, 1.014_085],
     );
 }
 
-// ---- what is said ----
+// ---- output ----
 
 #[test]
-fn a_verdict_comes_with_the_design_and_every_guess() {
+fn a_verdict_is_printed_with_the_design_and_every_guess() {
     check(
         &[("data.csv", &csv(SLOWER, true))],
         &["data.csv"],
@@ -276,9 +287,9 @@ fn a_verdict_comes_with_the_design_and_every_guess() {
 }
 
 #[test]
-fn a_pull_request_gets_a_table_and_the_words() {
+fn markdown_has_a_table_and_sentences() {
     check(
-        &[("data.csv", &csv(FAR, false))],
+        &[("data.csv", &csv(FAR_SLOWER, false))],
         &["data.csv", "--markdown"],
         &expect![[r#"
             | metric | arm | verdict | change | 99 % interval | from |
@@ -331,7 +342,7 @@ fn rows(head: &str, base: &str, new: &str, blocks: u32) -> String {
 }
 
 #[test]
-fn rows_that_say_that_they_failed_are_refused() {
+fn rows_of_failed_runs_are_refused() {
     for (head, base, new) in [
         (",exit_code", ",0", ",1"),
         (",status", ",ok", ",FAILED"),
@@ -340,27 +351,23 @@ fn rows_that_say_that_they_failed_are_refused() {
         (",Passed", ",1", ",0"),
     ] {
         let text = rows(head, base, new, 10);
-        let output = judge_in_place(&text, &["--fail-on", "worse"]);
-        let error = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{head}: {error}");
+        let error = refusal(&judge_csv(&text, &["--fail-on", "worse"]));
         assert!(
             error.contains("d.csv:3: rows that say that they failed: 10 of 20"),
-            "{error}"
+            "{head}: {error}"
         );
-        let sound = judge_in_place(&rows(head, base, base, 10), &[]);
+        let sound = judge_csv(&rows(head, base, base, 10), &[]);
         assert_eq!(sound.status.code(), Some(0), "{head}");
     }
 }
 
 #[test]
-fn a_column_that_tells_blocks_apart_is_refused() {
+fn blocks_that_differ_in_another_column_are_refused() {
     let some = rows(",threads", ",1", ",1", 10);
     let more = rows(",threads", ",4", ",4", 20);
-    // Blocks 11 to 20.
+    // Keep blocks 11 to 20.
     let more = more.lines().skip(21).collect::<Vec<_>>().join("\n");
-    let output = judge_in_place(&(some + &more), &[]);
-    let error = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{error}");
+    let error = refusal(&judge_csv(&(some + &more), &[]));
     assert!(
         error.contains("that differ in column \"threads\": \"1\" and \"4\""),
         "{error}"
@@ -368,7 +375,7 @@ fn a_column_that_tells_blocks_apart_is_refused() {
 }
 
 #[test]
-fn a_gate_has_no_answer_from_too_few_figures() {
+fn a_gate_with_too_few_figures_ends_with_status_2() {
     let rows = |arm: &str, from: u32, count: u32| -> String {
         let rows = (from..from + count).map(|value| format!("{arm},{value}\n"));
         rows.collect::<Vec<_>>().concat()
@@ -380,7 +387,7 @@ fn a_gate_has_no_answer_from_too_few_figures() {
             rows("new", 300, new)
         );
         for gate in ["worse", "undecided"] {
-            let output = judge_in_place(&text, &["--fail-on", gate]);
+            let output = judge_csv(&text, &["--fail-on", gate]);
             assert_eq!(output.status.code(), Some(2), "{old} and {new}, {gate}");
         }
     }
@@ -388,80 +395,60 @@ fn a_gate_has_no_answer_from_too_few_figures() {
 
 #[test]
 fn an_arm_that_fails_more_does_not_pass_a_gate_by_being_faster() {
-    let times = |time: f64, count: usize| {
-        let times: Vec<String> = (0..count)
-            .map(|at| (time + at as f64 / 1000.0).to_string())
-            .collect();
-        times.join(",")
-    };
     let command = |name: &str, time: f64, failed: usize| {
+        let times = (0..20).map(|run| (time + f64::from(run) / 1000.0).to_string());
+        let times = times.collect::<Vec<_>>().join(",");
         let codes = [vec!["1"; failed], vec!["0"; 20 - failed]]
             .concat()
             .join(",");
-        format!(
-            r#"{{"command":"{name}","mean":{time},"times":[{}],"exit_codes":[{codes}]}}"#,
-            times(time, 20)
-        )
+        format!(r#"{{"command":"{name}","mean":{time},"times":[{times}],"exit_codes":[{codes}]}}"#)
     };
-    let export = |failed| {
-        format!(
-            r#"{{"results":[{},{}]}}"#,
-            command("a", 1.0, 0),
-            command("b", 0.5, failed)
-        )
-    };
-    let status = |failed| {
-        let file = export(failed);
+    for (failed, status) in [(0, 0), (5, 1)] {
+        let (a, b) = (command("a", 1.0, 0), command("b", 0.5, failed));
+        let export = format!(r#"{{"results":[{a},{b}]}}"#);
         let dir = tempfile::tempdir().unwrap();
-        let words = ["h.json", "--fail-on", "worse"];
-        judge(dir.path(), &[("h.json", &file)], &words)
-            .status
-            .code()
-    };
-    assert_eq!(status(0), Some(0));
-    assert_eq!(status(5), Some(1));
+        let args = ["h.json", "--fail-on", "worse"];
+        let output = judge(dir.path(), &[("h.json", &export)], &args);
+        assert_eq!(output.status.code(), Some(status));
+    }
 }
 
-fn judge_in_place(text: &str, words: &[&str]) -> Output {
+fn judge_csv(text: &str, args: &[&str]) -> Output {
     let dir = tempfile::tempdir().unwrap();
-    judge(
-        dir.path(),
-        &[("d.csv", text)],
-        &[&["d.csv"], words].concat(),
-    )
+    judge(dir.path(), &[("d.csv", text)], &[&["d.csv"], args].concat())
 }
 
 #[test]
-fn too_few_blocks_are_told_with_the_least() {
+fn too_few_blocks_are_reported_with_the_minimum() {
     let few: Vec<&str> = FASTER.split(' ').take(5).collect();
-    let text = said(&[("d.csv", &csv(&few.join(" "), true))], &["d.csv"]);
+    let text = judged(&[("d.csv", &csv(&few.join(" "), true))], &["d.csv"]);
     let why = "too few for any verdict at this error rate: 5 blocks (at least 8;";
     assert!(text.contains(why), "{text}");
 }
 
 #[test]
-fn orders_that_no_coin_gives_are_said_and_trusted_less() {
-    let judged = |blocks: &str| said(&[("d.csv", &csv(blocks, true))], &["d.csv"]);
-    let fixed = judged(&FAR.replace('>', "<"));
+fn orders_that_are_not_random_are_reported() {
+    let report = |blocks: &str| judged(&[("d.csv", &csv(blocks, true))], &["d.csv"]);
+    let fixed = report(&FAR_SLOWER.replace('>', "<"));
     assert!(
         fixed.contains("paired: 24 blocks, the same arm first in every block"),
         "{fixed}"
     );
-    let turns: Vec<String> = FAR
+    let alternating: Vec<String> = FAR_SLOWER
         .split(' ')
         .enumerate()
         .map(|(index, block)| block.replace(['<', '>'], if index % 2 == 0 { "<" } else { ">" }))
         .collect();
-    let turns = judged(&turns.join(" "));
+    let alternating = report(&alternating.join(" "));
     assert!(
-        turns.contains("paired: 24 blocks, the arms first by turns"),
-        "{turns}"
+        alternating.contains("paired: 24 blocks, the arms first by turns"),
+        "{alternating}"
     );
 }
 
 // ---- formats ----
 
-/// Twelve times of two commands in hyperfine's form.
+/// Twelve times of two commands in hyperfine's format.
 fn hyperfine(faster: f64) -> String {
     let times = |scale: f64| -> String {
         let times: Vec<String> = [1.21, 1.19, 1.24, 1.2, 1.22, 1.18]
@@ -482,7 +469,7 @@ fn hyperfine(faster: f64) -> String {
 #[test]
 fn hyperfine_has_commands_for_arms_and_no_blocks() {
     let text = hyperfine(0.5);
-    short(
+    check_comparisons(
         &[("h.json", &text)],
         &["h.json"],
         &expect![[r#"
@@ -499,7 +486,7 @@ fn several_exports_of_hyperfine_are_blocks() {
         ("2.json", &two),
         ("3.json", &three),
     ];
-    short(
+    check_comparisons(
         &files,
         &["1.json", "2.json", "3.json"],
         &expect![[r#"
@@ -525,7 +512,7 @@ ok      example.org/text        1.204s
 fn one_go_process_per_arm_concludes_nothing() {
     let new = GO_OLD.replace("625.6", "425.6");
     let files = [("old.txt", GO_OLD), ("new.txt", &new)];
-    short(
+    check_comparisons(
         &files,
         &["old.txt", "new.txt"],
         &expect![[r#"
@@ -539,7 +526,7 @@ fn one_go_process_per_arm_concludes_nothing() {
 }
 
 #[test]
-fn processes_of_go_are_told_apart_by_their_heads() {
+fn processes_of_go_are_separated_by_their_headers() {
     let many = |scale: f64| -> String {
         let process =
             |n: i32| GO_OLD.replace("625.6", &format!("{:.1}", (600.0 + f64::from(n)) * scale));
@@ -547,7 +534,7 @@ fn processes_of_go_are_told_apart_by_their_heads() {
     };
     let (old, new) = (many(1.0), many(0.7));
     let files = [("old.txt", old.as_str()), ("new.txt", &new)];
-    short(
+    check_comparisons(
         &files,
         &["old.txt", "new.txt", "--metric", "Join ns/op"],
         &expect![[r#"
@@ -556,7 +543,7 @@ fn processes_of_go_are_told_apart_by_their_heads() {
     );
 }
 
-/// One process of google-benchmark.
+/// Output of one process of google-benchmark.
 fn google(time: f64) -> String {
     format!(
         r#"{{"context": {{"num_cpus": 2}}, "benchmarks": [
@@ -585,14 +572,14 @@ fn google_benchmark_has_one_process_per_file() {
         .map(String::as_str)
         .zip(texts.iter().map(String::as_str))
         .collect();
-    short(
+    check_comparisons(
         &files,
         &["a", "b"],
         &expect![[r#"
         BM_Copy/64 real time [ns] lower b: undecided, 1.0000, unpaired 6+6
     "#]],
     );
-    short(
+    check_comparisons(
         &files,
         &["old=a/0.json", "new=b/1.json"],
         &expect![[r#"
@@ -623,7 +610,7 @@ fn criterion_has_directories_for_arms() {
         ("criterion/sum/fold/10/change/estimates.json", "{}"),
         ("criterion/report/index.html", "<html></html>"),
     ];
-    short(
+    check_comparisons(
         &files,
         &["criterion"],
         &expect![[r#"
@@ -641,7 +628,7 @@ fn criterion_copies_are_not_compared_with_themselves() {
         "criterion/sum/base/sample.json",
         "criterion/sum/new/sample.json",
     );
-    refuse(
+    check_refused(
         &[(base, sample), (new, sample)],
         &["criterion"],
         &expect![[r#"
@@ -654,10 +641,10 @@ fn criterion_copies_are_not_compared_with_themselves() {
         (base, &later),
         (new, &later),
     ];
-    let words = ["criterion", "--baseline", "before"];
-    short(
+    let args = ["criterion", "--baseline", "before"];
+    check_comparisons(
         &files,
-        &words,
+        &args,
         &expect![[r#"
         sum [ns/iteration] lower after: undecided, 1.0000, one run of each arm 3+3
     "#]],
@@ -683,8 +670,8 @@ const PHORONIX: &str = r#"<?xml version="1.0"?>
 "#;
 
 #[test]
-fn phoronix_has_systems_for_arms_and_says_which_way_is_better() {
-    short(
+fn phoronix_has_systems_for_arms_and_a_direction() {
+    check_comparisons(
         &[("composite.xml", PHORONIX)],
         &["composite.xml"],
         &expect![[r#"
@@ -717,7 +704,7 @@ fn k6_has_one_run_per_file_in_both_forms() {
         ("b/1.json", handled),
         ("b/2.json", &three),
     ];
-    short(
+    check_comparisons(
         &files,
         &["a", "b"],
         &expect![[r#"
@@ -744,7 +731,7 @@ fn oha_has_one_run_per_file_and_arms_by_directory() {
         ("runs/b/1.json", &runs[2]),
         ("runs/b/2.json", &runs[3]),
     ];
-    short(
+    check_comparisons(
         &files,
         &["runs"],
         &expect![[r#"
@@ -761,7 +748,7 @@ fn rows_may_be_json_lines_or_wide() {
                  {\"arm\": \"b\", \"block\": 1, \"metric\": \"p99\", \"value\": 1.4, \"unit\": \"ms\"}\n\
                  {\"arm\": \"a\", \"block\": 2, \"metric\": \"p99\", \"value\": 1.6, \"unit\": \"ms\"}\n\
                  {\"arm\": \"b\", \"block\": 2, \"metric\": \"p99\", \"value\": 1.5, \"unit\": \"ms\"}\n";
-    short(
+    check_comparisons(
         &[("d.jsonl", lines)],
         &["d.jsonl"],
         &expect![[r#"
@@ -769,7 +756,7 @@ fn rows_may_be_json_lines_or_wide() {
     "#]],
     );
     let list = format!("[{}]", lines.trim_end().replace('\n', ",\n"));
-    short(
+    check_comparisons(
         &[("d.json", &list)],
         &["d.json"],
         &expect![[r#"
@@ -778,7 +765,7 @@ fn rows_may_be_json_lines_or_wide() {
     );
     let metrics = "arm\tblock\tthroughput (req/s)\tp99 (ms)\na\t1\t100\t1.5\nb\t1\t90\t1.4\n\
                    a\t2\t101\t1.6\nb\t2\t91\t1.5\n";
-    short(
+    check_comparisons(
         &[("m.tsv", metrics)],
         &["m.tsv"],
         &expect![[r#"
@@ -787,7 +774,7 @@ fn rows_may_be_json_lines_or_wide() {
     "#]],
     );
     let arms = "block;old;new;metric\n1;100;90;throughput\n2;101;91;throughput\n";
-    short(
+    check_comparisons(
         &[("a.csv", arms)],
         &["a.csv"],
         &expect![[r#"
@@ -796,7 +783,7 @@ fn rows_may_be_json_lines_or_wide() {
     );
 }
 
-/// Ten runs of oha of each arm, by the statuses of the newer one.
+/// Ten runs of oha of each arm; arm `new` has these statuses.
 fn oha_runs(statuses: &str) -> Vec<(String, String)> {
     let run = |number: u32| {
         let (arm, statuses) = [("old", "\"200\": 50000"), ("new", statuses)][number as usize % 2];
@@ -814,45 +801,31 @@ fn oha_runs(statuses: &str) -> Vec<(String, String)> {
 #[test]
 fn failures_are_judged_beside_the_throughput_that_they_raise() {
     // hatoo/oha#212
-    let verdicts = |statuses: &str, gate: &[&str]| {
+    let check = |statuses: &str, failed: Option<&str>, status: i32| {
         let dir = tempfile::tempdir().unwrap();
         let runs = oha_runs(statuses);
         let files: Vec<(&str, &str)> = runs.iter().map(|(name, text)| (&**name, &**text)).collect();
-        let output = judge(
-            dir.path(),
-            &files,
-            &[&["old", "new", "--json"], gate].concat(),
-        );
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        let verdict = |metric: &str| {
-            let all = told["comparisons"].as_array().unwrap();
-            let found = all.iter().find(|one| one["metric"] == metric);
-            found.map(|one| one["verdict"].as_str().unwrap().to_string())
-        };
-        let warned = told["remarks"]
-            .to_string()
-            .contains("work failed in 10 of 10 runs of new");
-        (
-            verdict("requests"),
-            verdict("failed"),
-            warned,
-            output.status.code(),
-        )
+        let args = ["old", "new", "--json", "--fail-on", "worse"];
+        let output = judge(dir.path(), &files, &args);
+        let judged: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let mut verdicts = BTreeMap::new();
+        for comparison in judged["comparisons"].as_array().unwrap() {
+            let text = |key: &str| comparison[key].as_str().unwrap().to_string();
+            verdicts.insert(text("metric"), text("verdict"));
+        }
+        assert_eq!(verdicts["requests"], "better");
+        assert_eq!(verdicts.get("failed").map(String::as_str), failed);
+        let warning = "work failed in 10 of 10 runs of new";
+        let has_warning = judged["remarks"].to_string().contains(warning);
+        assert_eq!(has_warning, failed.is_some());
+        assert_eq!(output.status.code(), Some(status));
     };
-    let word = |text: &str| Some(text.to_string());
-    let failing = r#""200": 60000, "503": 40000"#;
-    assert_eq!(
-        verdicts(failing, &["--fail-on", "worse"]),
-        (word("better"), word("worse"), true, Some(1))
-    );
-    assert_eq!(
-        verdicts(r#""200": 90000, "302": 10000"#, &["--fail-on", "worse"]),
-        (word("better"), None, false, Some(0))
-    );
+    check(r#""200": 60000, "503": 40000"#, Some("worse"), 1);
+    check(r#""200": 90000, "302": 10000"#, None, 0);
 }
 
 #[test]
-fn benchmarks_on_several_processors_have_verdicts_of_their_own() {
+fn benchmarks_with_several_numbers_of_processors_have_separate_verdicts() {
     // golang/go#30056
     let runs = |four: u32| -> String {
         let run = format!(
@@ -861,7 +834,7 @@ fn benchmarks_on_several_processors_have_verdicts_of_their_own() {
         );
         run.repeat(8)
     };
-    short(
+    check_comparisons(
         &[("old.txt", &runs(1)), ("new.txt", &runs(9))],
         &["old.txt", "new.txt"],
         &expect![[r#"
@@ -873,7 +846,7 @@ fn benchmarks_on_several_processors_have_verdicts_of_their_own() {
 }
 
 #[test]
-fn a_metric_against_its_unit_passes_no_gate() {
+fn a_metric_whose_name_contradicts_its_unit_is_refused() {
     let mut csv = "arm,block,slot,metric,value,unit\n".to_string();
     for block in 0..8 {
         let (old, new) = (1000 + block, 2010 + block);
@@ -881,14 +854,14 @@ fn a_metric_against_its_unit_passes_no_gate() {
         writeln!(csv, "old,{block},{first},failed,{old},requests/s").unwrap();
         writeln!(csv, "new,{block},{second},failed,{new},requests/s").unwrap();
     }
-    refuse(
+    check_refused(
         &[("d.csv", &csv)],
         &["d.csv", "--fail-on", "worse"],
         &expect![[r#"
             bakeoff: d.csv: nothing to judge: left out, because its name and its unit say different things about which way is better: failed (add --higher-is-better or --lower-is-better, or choose with --metric NAME)
         "#]],
     );
-    short(
+    check_comparisons(
         &[("d.csv", &csv)],
         &["d.csv", "--lower-is-better"],
         &expect![[r#"
@@ -900,12 +873,12 @@ fn a_metric_against_its_unit_passes_no_gate() {
 // ---- bad input ----
 
 #[test]
-fn all_mistakes_of_all_files_are_told_at_once() {
+fn all_mistakes_in_all_files_are_listed_together() {
     let csv = "arm,block,metric,value,unit\n\
                old,1,throughput,100,req/s\nnew,1,throughput,fast,req/s\n\
                old,2,throughput,nan,req/s\nnew,2,throughput,,req/s\n\
                ,3,throughput,99,req/s\nnew,3,throughput,12,5,req/s\n";
-    refuse(
+    check_refused(
         &[("d.csv", csv), ("empty.txt", " \n"), ("odd.xml", "<html/>")],
         &["d.csv", "empty.txt", "odd.xml", "nowhere.csv"],
         &expect![[r#"
@@ -922,19 +895,19 @@ fn all_mistakes_of_all_files_are_told_at_once() {
 }
 
 #[test]
-fn machines_hear_of_mistakes_in_json() {
+fn mistakes_are_reported_in_json_too() {
     let dir = tempfile::tempdir().unwrap();
     let files = [("d.csv", "arm,block,value\nold,1,x\n")];
     let output = judge(dir.path(), &files, &["d.csv", "--json"]);
     assert_eq!(output.status.code(), Some(2));
-    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["problems"][0]["line"], 2);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["problems"][0]["line"], 2);
 }
 
 #[test]
 fn a_text_among_the_times_of_an_export_has_its_line() {
     let text = hyperfine(0.5).replacen("1.190", "\"fast\"", 1);
-    refuse(
+    check_refused(
         &[("h.json", &text)],
         &["h.json"],
         &expect![[r#"
@@ -949,7 +922,7 @@ fn figures_that_do_not_fit_together_are_refused() {
                old,1,throughput,100,req/s,1\nnew,1,throughput,-3,req/s,1\n\
                old,2,throughput,100,req/s,2\nnew,2,throughput,0,kreq/s,1\n\
                old,3,throughput,100,req/s,1\n";
-    refuse(
+    check_refused(
         &[("d.csv", csv)],
         &["d.csv"],
         &expect![[r#"
@@ -965,7 +938,7 @@ fn figures_that_do_not_fit_together_are_refused() {
 #[test]
 fn one_block_one_arm_or_one_run_are_refused() {
     let one_block = "arm,block,metric,value\nold,1,time,100\nnew,1,time,90\n";
-    refuse(
+    check_refused(
         &[("d.csv", one_block)],
         &["d.csv"],
         &expect![[r#"
@@ -973,7 +946,7 @@ fn one_block_one_arm_or_one_run_are_refused() {
     "#]],
     );
     let one_arm = "arm,block,metric,value\nold,1,time,100\nold,2,time,90\n";
-    refuse(
+    check_refused(
         &[("d.csv", one_arm)],
         &["d.csv"],
         &expect![[r#"
@@ -981,7 +954,7 @@ fn one_block_one_arm_or_one_run_are_refused() {
     "#]],
     );
     let files = [("a.txt", "1\n2\n"), ("b.txt", "3\n")];
-    refuse(
+    check_refused(
         &files,
         &["a.txt", "b.txt", "--lower-is-better"],
         &expect![[r#"
@@ -1000,7 +973,7 @@ fn many_figures_of_many_arms_are_refused_with_the_product() {
         "arm,block,metric,value\n{}",
         rows.collect::<Vec<_>>().concat()
     );
-    refuse(
+    check_refused(
         &[("d.csv", &text)],
         &["d.csv"],
         &expect![[r#"
@@ -1017,14 +990,14 @@ fn thousands_of_metrics_are_refused_with_the_remedy() {
             writeln!(text, "{arm},{block},time {metric},{}", metric + block).unwrap();
         }
     }
-    refuse(
+    check_refused(
         &[("d.csv", &text)],
         &["d.csv"],
         &expect![[r#"
         bakeoff: d.csv: too many metrics to judge together, more than 100: 3000 (choose with --metric NAME, a part of a name will do; metrics share the error rate, so each one more makes every verdict harder)
     "#]],
     );
-    short(
+    check_comparisons(
         &[("d.csv", &text)],
         &["d.csv", "--metric", "time 2999"],
         &expect![[r#"
@@ -1034,8 +1007,8 @@ fn thousands_of_metrics_are_refused_with_the_remedy() {
 }
 
 #[test]
-fn what_is_no_format_or_two_formats_is_refused() {
-    refuse(
+fn unknown_and_mixed_formats_are_refused() {
+    check_refused(
         &[("n.txt", "hello there\nfriend\n")],
         &["n.txt"],
         &expect![[r#"
@@ -1043,7 +1016,7 @@ fn what_is_no_format_or_two_formats_is_refused() {
         "#]],
     );
     let both = r#"{"results": [], "benchmarks": []}"#;
-    refuse(
+    check_refused(
         &[("b.json", both)],
         &["b.json"],
         &expect![[r#"
@@ -1051,7 +1024,7 @@ fn what_is_no_format_or_two_formats_is_refused() {
     "#]],
     );
     let both = format!("arm,block,value\n{GO_OLD}");
-    refuse(
+    check_refused(
         &[("b.txt", &both)],
         &["b.txt"],
         &expect![[r#"
@@ -1059,7 +1032,7 @@ fn what_is_no_format_or_two_formats_is_refused() {
     "#]],
     );
     let twice = "arm,metric,value, value\nold,m,1,2\nnew,m,3,4\n";
-    refuse(
+    check_refused(
         &[("twice.csv", twice)],
         &["twice.csv"],
         &expect![[r#"
@@ -1067,14 +1040,14 @@ fn what_is_no_format_or_two_formats_is_refused() {
     "#]],
     );
     let unclear = "old,new\n1,2\n3,4\n";
-    refuse(
+    check_refused(
         &[("u.csv", unclear)],
         &["u.csv"],
         &expect![[r#"
         bakeoff: u.csv:1: columns that could mean several things: old, new (accepted: arm,block,metric,value with slot, unit and direction if known; arm,block and a column per metric; block and a column per arm)
     "#]],
     );
-    refuse(
+    check_refused(
         &[(
             "t.json",
             "{\"results\": [\n{\"command\": \"a\", \"times\": [1, \"x\"]}, \n",
@@ -1087,23 +1060,23 @@ fn what_is_no_format_or_two_formats_is_refused() {
 }
 
 #[test]
-fn what_cannot_be_known_is_asked_for() {
+fn missing_information_is_asked_for() {
     let files = [("a.txt", "1\n2\n"), ("b.txt", "3\n4\n")];
-    refuse(
+    check_refused(
         &files,
         &["a.txt", "b.txt"],
         &expect![[r#"
         bakeoff: a.txt: nothing to judge: each plain number is taken as the figure of a run of its own; left out, because which way is better is not known: value (add --higher-is-better or --lower-is-better, or choose with --metric NAME)
     "#]],
     );
-    refuse(
+    check_refused(
         &files,
         &["a.txt", "a.txt", "--lower-is-better"],
         &expect![[r#"
             bakeoff: a.txt: given twice (each file is of one arm)
         "#]],
     );
-    let words = [
+    let args = [
         "a.txt",
         "b.txt",
         "--lower-is-better",
@@ -1112,16 +1085,16 @@ fn what_cannot_be_known_is_asked_for() {
         "--metric",
         "vlaue",
     ];
-    refuse(
+    check_refused(
         &files,
-        &words,
+        &args,
         &expect![[r#"
         bakeoff: a.txt: --baseline is no arm: "c" (did you mean "a"?)
         a.txt: --metric is in no file: "vlaue" (did you mean "value"?)
     "#]],
     );
     let k6 = r#"{"metrics": {"http_reqs": {"count": 5, "rate": 14.5}}}"#;
-    refuse(
+    check_refused(
         &[("one.json", k6), ("two.json", k6)],
         &["one.json", "two.json"],
         &expect![[r#"
@@ -1132,8 +1105,8 @@ fn what_cannot_be_known_is_asked_for() {
 }
 
 #[test]
-fn a_run_directory_has_its_own_terms() {
-    refuse(
+fn options_for_figures_do_not_apply_to_a_run_directory() {
+    check_refused(
         &[("run/plan.toml", "")],
         &["run", "--metric", "throughput"],
         &expect![[r#"
@@ -1144,23 +1117,21 @@ fn a_run_directory_has_its_own_terms() {
 
 // ---- run directories ----
 
-/// Runs of the same two arms, `new` faster by one ratio before and by another after.
-fn two_runs(dir: &Path, change: impl FnOnce(&mut World)) {
-    let before = World::new(1.0, 0.002, &[]);
-    before.run(&dir.join("runs/a"), |_| false).unwrap();
-    let mut after = World::new(1.2, 0.002, &[]);
-    change(&mut after);
-    after.run(&dir.join("runs/b"), |_| false).unwrap();
+/// Makes two runs of the same two arms. `new` is 20 % faster only in the second run.
+fn two_runs(dir: &Path) {
+    for (name, ratio) in [("a", 1.0), ("b", 1.2)] {
+        let world = World::new(ratio, 0.002, &[]);
+        world.run(&dir.join("runs").join(name), |_| false).unwrap();
+    }
 }
 
 #[test]
-fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
+fn two_run_directories_are_compared_arm_by_arm() {
     let dir = tempfile::tempdir().unwrap();
-    two_runs(dir.path(), |_| {});
+    two_runs(dir.path());
     let output = judge(dir.path(), &[], &["before=runs/a", "after=runs/b"]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    let why = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{why}");
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     for line in [
         "measured trials: 7 of old, 7 of new",
         "baseline: before (by its name; --baseline chooses another)",
@@ -1169,7 +1140,7 @@ fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
         "better: after than before in web-static throughput of new",
         "undecided: after against before in web-static throughput of old",
     ] {
-        assert!(said.contains(line), "{line}\n{said}");
+        assert!(text.contains(line), "{line}\n{text}");
     }
     let json = judge(
         dir.path(),
@@ -1208,10 +1179,9 @@ fn two_run_directories_are_compared_arm_by_arm_and_told_apart_from_pairs() {
 }
 
 #[test]
-fn what_is_not_fair_in_a_run_is_told_where_it_is_compared_with_another() {
+fn violations_of_fairness_are_reported_when_runs_are_compared() {
     let dir = tempfile::tempdir().unwrap();
-    let kernel = "kernel = \"debian:trixie-backports/7.2\"";
-    let text = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet\""));
+    let text = one_sided_plan();
     for (name, entries) in [("a", u32::MAX), ("b", 15)] {
         let world = World::new(1.0, 0.002, &[]);
         let run = dir.path().join("runs").join(name);
@@ -1220,7 +1190,7 @@ fn what_is_not_fair_in_a_run_is_told_where_it_is_compared_with_another() {
             .unwrap();
     }
     let output = judge(dir.path(), &[], &["a=runs/a", "b=runs/b"]);
-    let said = String::from_utf8(output.stdout).unwrap();
+    let report = stdout(&output);
     for line in [
         "runs/a: run of bakeoff begun ",
         "- fairness of a: one-sided-tuning: settings of its own for new, none for old",
@@ -1228,7 +1198,7 @@ fn what_is_not_fair_in_a_run_is_told_where_it_is_compared_with_another() {
         "- a withholds its own headline of new on web-static: it is not fair",
         "too few for any verdict at this error rate: 6 of a and 3 of b (at least ",
     ] {
-        assert!(said.contains(line), "{line}\n{said}");
+        assert!(report.contains(line), "{line}\n{report}");
     }
     let json = judge(dir.path(), &[], &["a=runs/a", "b=runs/b", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
@@ -1249,26 +1219,23 @@ fn what_is_not_fair_in_a_run_is_told_where_it_is_compared_with_another() {
             &[],
             &["a=runs/a", "b=runs/b", "--fail-on", gate],
         );
-        let told = String::from_utf8(gated.stderr).unwrap();
-        assert_eq!(gated.status.code(), Some(status), "{told}");
-        assert!(told.contains(why), "{told}");
+        let error = stderr(&gated);
+        assert_eq!(gated.status.code(), Some(status), "{error}");
+        assert!(error.contains(why), "{error}");
     }
 }
 
 #[test]
-fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
+fn runs_that_cannot_be_compared_are_refused() {
     let dir = tempfile::tempdir().unwrap();
-    two_runs(dir.path(), |_| {});
+    two_runs(dir.path());
     let journal = dir.path().join("runs/b/journal.jsonl");
     let text = std::fs::read_to_string(&journal).unwrap();
     std::fs::write(&journal, text.replacen("\"fake\"", "\"another\"", 1)).unwrap();
-    let refused = |words: &[&str]| {
-        let output = judge(dir.path(), &[], words);
-        assert_eq!(
-            (output.status.code(), &output.stdout[..]),
-            (Some(2), &b""[..])
-        );
-        String::from_utf8(output.stderr).unwrap()
+    let refused = |args: &[&str]| {
+        let output = judge(dir.path(), &[], args);
+        assert_eq!(stdout(&output), "");
+        refusal(&output)
     };
     expect![[r#"
         bakeoff: damaged journal: runs/b/journal.jsonl line 1: unknown variant `another`, expected one of `qemu`, `local`, `ssh`, `url`, `fake` at line 1 column 189
@@ -1286,24 +1253,24 @@ fn runs_that_do_not_measure_the_same_are_refused_in_one_line() {
         bakeoff: one run named twice: ./runs/a (name two runs, or judge it alone: its arms are compared with one another)
     "#]]
     .assert_eq(&refused(&["before=runs/a", "after=./runs/a"]));
-    let said = refused(&["runs/a", "runs/b", "--margin", "5%"]);
+    let error = refused(&["runs/a", "runs/b", "--margin", "5%"]);
     assert!(
-        said.contains("--margin with runs/a runs/b (leave it out"),
-        "{said}"
+        error.contains("--margin with runs/a runs/b (leave it out"),
+        "{error}"
     );
 }
 
 #[test]
-fn a_folder_of_runs_and_a_run_that_is_nowhere_are_named() {
+fn a_directory_of_runs_and_a_missing_run_are_named() {
     let run = |name: &'static str| [(name, "title = \"x\"\n")];
-    refuse(
+    check_refused(
         &run("runs/monday/plan.toml"),
         &["runs"],
         &expect![[r#"
         bakeoff: runs: run directories in it: monday (name one of them, or two)
     "#]],
     );
-    refuse(
+    check_refused(
         &run("monday/plan.toml"),
         &["before=monday", "after=tuesday"],
         &expect![[r#"

@@ -1,4 +1,4 @@
-//! How far a kernel goes: a few of each kind in real guests, and a file system past 2 TiB.
+//! Limits of kernels in real guests: small numbers of each kind, and a file system beyond 2 TiB.
 
 use record::trial::Outcome;
 
@@ -34,10 +34,11 @@ margin = "2%"
 max_blocks = 1
 "#;
 
-/// Of processes there are fewer than are wanted, because the plan sets the limit: that is a figure, and the others are whole.
+/// The plan limits the number of processes, so that figure is lower than asked for. The other
+/// figures are complete.
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
-fn kernels_are_asked_how_far_they_go() {
+fn limits_of_kernels_are_measured() {
     if !can_boot() {
         return;
     }
@@ -51,34 +52,33 @@ fn kernels_are_asked_how_far_they_go() {
         };
         let figure = |name: &str| {
             let mut figures = trial.figures.iter();
-            figures.find(|one| one.spec.name == name).unwrap().value
+            figures
+                .find(|figure| figure.spec.name == name)
+                .unwrap()
+                .value
         };
         let processes = figure("processes");
         assert!((300.0..500.0).contains(&processes), "{processes}");
-        let told = |name: &str| facts.values[&format!("limits:{name}")].as_str();
-        assert!(
-            told("processes-refused").contains("os error 11"),
-            "{}",
-            told("processes-refused")
-        );
+        let fact = |name: &str| facts.values[&format!("limits:{name}")].as_str();
+        let refused = fact("processes-refused");
+        assert!(refused.contains("os error 11"), "{refused}");
         let kinds = ["threads", "files", "sockets", "devices", "file-system"];
         let counts = kinds.map(|kind| figure(kind).to_string());
         assert_eq!(counts, ["50", "1000", "100", "12", "3"]);
-        let tebibytes = |name: &str| -> f64 {
-            let told = told(name).trim_end_matches(" TiB");
-            told.parse().unwrap()
-        };
+        let tebibytes =
+            |name: &str| -> f64 { fact(name).trim_end_matches(" TiB").parse().unwrap() };
         let file = tebibytes("file-system-highest-file-read-back");
-        // Rounded, the last of its blocks lie at 3 TiB.
+        // The last block is at 3 TiB after rounding.
         assert!((2.0..=3.0).contains(&file), "{file}");
         let highest = tebibytes("file-system-highest-directory-read-back");
-        // 7.2 puts the blocks of new directories together, wherever their inodes are.
+        // 7.2 keeps the blocks of new directories together, wherever the inodes are.
         let is_spread = trial.kernel.starts_with("6.1.");
         assert!(
             (0.0..=3.0).contains(&highest) && (2.0 <= highest || !is_spread),
             "{highest}"
         );
-        // Hundreds of processes take megabytes. What a few devices take is lost in what the system frees meanwhile.
+        // Hundreds of processes use megabytes. The memory of a few devices is not checked: the
+        // system frees more meanwhile.
         assert!(figure("processes-memory") > 8.0 && figure("files-time") > 0.0);
         measured += 1;
     }

@@ -1,5 +1,5 @@
-//! What set the figures is named: clients, network and server are each made the limit here, by something that holds however
-//! busy the machine is.
+//! The limit behind the figures is named. Each test makes clients, network or server the limit, by
+//! means that work on a busy machine too.
 //!
 //! ```text
 //! namespace "client": bakeoff, its clients  --veth-->  namespace "server": two servers, a null server
@@ -8,8 +8,7 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::fs::MetadataExt as _;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
@@ -18,44 +17,46 @@ use expect_test::expect;
 use guest::netns::{NetnsPair, SERVER};
 use load::null_server::{NullServer, Settings};
 use record::journal::Event;
-use record::rundir;
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitSign};
 
-/// Both ends of the network, with a null server in the server's.
+use crate::program::{KillOnDrop, all_output, bakeoff, command, is_root, refusal};
+use crate::simulated_lab::load_run;
+
+/// Both network namespaces, with a null server in the server's.
 struct Lab {
     netns: NetnsPair,
     null_server: NullServer,
 }
 
-/// What a run came to.
-struct Told {
+/// The result of a run.
+struct Report {
     run: Run,
     judgement: Judgement,
     text: String,
     markdown: String,
 }
 
-impl Told {
+impl Report {
     /// The limits of both arms.
     fn limits(&self) -> Vec<&ArmLimit> {
         let summaries = self.judgement.arm_summaries.iter();
-        let limits = summaries.map(|own| own.limit.as_ref().expect("it was looked at"));
+        let limits = summaries.map(|summary| summary.limit.as_ref().expect("known limits"));
         limits.collect()
     }
 
     #[track_caller]
     fn check(&self, limit: Limit) {
-        for own in self.limits() {
-            assert_eq!(own.limit, Some(limit), "{own:?}\n{}", self.text);
+        for arm in self.limits() {
+            assert_eq!(arm.limit, Some(limit), "{arm:?}\n{}", self.text);
         }
     }
 }
 
 impl Lab {
     fn new() -> Option<Self> {
-        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        if !is_root() {
             base::skip::skip("no trials on this host: they need root");
             return None;
         }
@@ -64,44 +65,41 @@ impl Lab {
         Some(Self { netns, null_server })
     }
 
-    /// Runs two arms that are the same server, asked for `path`.
-    fn run(&self, server: SocketAddr, workload: &str, around: &[&str]) -> Told {
-        self.run_below(self.null_server.address(), server, (workload, around))
+    /// Runs two arms that are the same server. `wrapper` is a command that starts bakeoff.
+    fn run(&self, server: SocketAddr, workload: &str, wrapper: &[&str]) -> Report {
+        self.run_with_ceiling(self.null_server.address(), server, workload, wrapper)
     }
 
-    /// The same with a ceiling of one's own.
-    fn run_below(
+    /// Like `run`, with this null server for the ceiling.
+    fn run_with_ceiling(
         &self,
         ceiling: SocketAddr,
         server: SocketAddr,
-        (workload, around): (&str, &[&str]),
-    ) -> Told {
+        workload: &str,
+        wrapper: &[&str],
+    ) -> Report {
         let dir = tempfile::tempdir().unwrap();
         let text = plan(ceiling, server, workload);
         fs::write(dir.path().join("plan.toml"), text).unwrap();
-        let mut words = around.to_vec();
-        words.extend([
-            env!("CARGO_BIN_EXE_bakeoff"),
-            "run",
-            "plan.toml",
-            "--out",
-            "run",
-        ]);
-        let mut bakeoff = Command::new(words[0]);
-        bakeoff.args(&words[1..]).current_dir(dir.path());
+        let mut bakeoff = Command::new(wrapper[0]);
+        bakeoff
+            .args(&wrapper[1..])
+            .arg(env!("CARGO_BIN_EXE_bakeoff"))
+            .args(["run", "plan.toml", "--out", "run"])
+            .current_dir(dir.path());
         let output = self
             .netns
             .client
             .within(|| bakeoff.output())
             .unwrap()
             .unwrap();
-        let text = String::from_utf8([&output.stdout[..], &output.stderr[..]].concat()).unwrap();
+        let text = all_output(&output);
         assert!(output.status.success(), "{text}");
-        let run = rundir::load(&dir.path().join("run"), &workload::check).unwrap();
-        let ceilings = run.entries.iter();
-        let ceilings = ceilings.filter(|one| matches!(one.event, Event::Ceiling { .. }));
+        let run = load_run(&dir.path().join("run"));
+        let entries = run.entries.iter();
+        let ceilings = entries.filter(|entry| matches!(entry.event, Event::Ceiling { .. }));
         assert_eq!(ceilings.count(), 1, "one for both arms");
-        Told {
+        Report {
             judgement: judge::judge(&run),
             run,
             text,
@@ -109,9 +107,9 @@ impl Lab {
         }
     }
 
-    /// Has tc(8) do something at the server's end.
-    fn tc(&self, words: &str) -> bool {
-        let tc = || Command::new("tc").args(words.split(' ')).output();
+    /// Runs tc(8) in the server's namespace; whether it succeeded.
+    fn tc(&self, args: &str) -> bool {
+        let tc = || Command::new("tc").args(args.split(' ')).output();
         let output = self.netns.server.within(tc).unwrap();
         output.is_ok_and(|output| output.status.success())
     }
@@ -149,7 +147,8 @@ fn null_server(netns: &NetnsPair) -> NullServer {
     netns.server.within(start).unwrap().unwrap()
 }
 
-/// The same with threads that no other program holds up, where this process may have such: whatever is slow then are its clients.
+/// A null server with real-time threads, if this process may have them: other programs cannot slow
+/// it down, so only its clients are slow.
 fn prompt_null_server(netns: &NetnsPair) -> NullServer {
     let start = || {
         let thread = fs::read_link("/proc/thread-self").unwrap();
@@ -157,13 +156,13 @@ fn prompt_null_server(netns: &NetnsPair) -> NullServer {
         chrt.args(["--rr", "--pid", "1"]);
         chrt.arg(thread.file_name().unwrap());
         chrt.output().unwrap();
-        // Its threads inherit the policy.
+        // The server's threads inherit the policy.
         NullServer::start((SERVER, 0).into(), &Settings::default())
     };
     netns.server.within(start).unwrap().unwrap()
 }
 
-/// A server that takes its time, for one request after the other where `in_turn`.
+/// A server that sleeps before each response; with `in_turn`, it serves one request at a time.
 fn sleeping_server(netns: &NetnsPair, time: Duration, in_turn: bool) -> SocketAddr {
     let listener = netns.server.within(|| TcpListener::bind((SERVER, 0)));
     let listener = listener.unwrap().unwrap();
@@ -172,58 +171,40 @@ fn sleeping_server(netns: &NetnsPair, time: Duration, in_turn: bool) -> SocketAd
     thread::spawn(move || {
         for stream in listener.incoming() {
             let turn = Arc::clone(&turn);
-            thread::spawn(move || answer_slowly(&stream.unwrap(), time, in_turn.then_some(&turn)));
+            thread::spawn(move || respond_slowly(&stream.unwrap(), time, in_turn.then_some(&turn)));
         }
     });
     address
 }
 
-fn answer_slowly(stream: &TcpStream, time: Duration, turn: Option<&Mutex<()>>) {
+pub(crate) fn respond_slowly(stream: &TcpStream, time: Duration, turn: Option<&Mutex<()>>) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let mut writer = stream;
     while lines.by_ref().take_while(|line| !line.is_empty()).count() > 0 {
         let held = turn.map(|turn| turn.lock().unwrap());
         thread::sleep(time);
         drop(held);
-        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-        if writer.write_all(answer).is_err() {
+        let response = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+        if writer.write_all(response).is_err() {
             return;
         }
     }
 }
 
-/// Programs that each want all of one CPU, until they are dropped: nine, each in a session of its own, because a kernel may share
-/// a CPU by session (autogroup), whatever is nice.
-struct Hogs(Vec<Child>);
-
-impl Hogs {
-    fn on(cpu: &str) -> Self {
-        let hog = |_| {
-            let mut hog = Command::new("setsid");
-            hog.args([
-                "taskset",
-                "--cpu-list",
-                cpu,
-                "sh",
-                "-c",
-                "while :; do :; done",
-            ]);
-            hog.stdin(Stdio::null()).spawn().unwrap()
-        };
-        Self((0..9).map(hog).collect())
+/// Nine endless loops on one CPU, until they are dropped. Each has a separate session, because
+/// autogroup shares a CPU among sessions, regardless of nice values.
+fn start_endless_loops(cpu: &str) -> Vec<KillOnDrop> {
+    let mut loops = Vec::new();
+    for _ in 0..9 {
+        let mut command = Command::new("setsid");
+        command.args(["taskset", "--cpu-list", cpu]);
+        command.args(["sh", "-c", "while :; do :; done"]);
+        loops.push(KillOnDrop(command.stdin(Stdio::null()).spawn().unwrap()));
     }
+    loops
 }
 
-impl Drop for Hogs {
-    fn drop(&mut self) {
-        for hog in &mut self.0 {
-            let _ = hog.kill();
-            let _ = hog.wait();
-        }
-    }
-}
-
-/// The last of the CPUs that this process may use.
+/// The last CPU that this process may use.
 fn last_cpu() -> String {
     let status = fs::read_to_string("/proc/self/status").unwrap();
     let list = status
@@ -235,52 +216,59 @@ fn last_cpu() -> String {
 
 const CLOSED: &str = "connections = 4\nwindow = \"1s\"\npaths = [\"/bytes/2000\"]";
 
-/// The decision alone, without a busy CPU: `judge::topics::limits::find::tests::clients_without_cpu_time_are_named`.
+/// `judge::topics::limits::find::tests::clients_without_cpu_time_are_named` checks only the
+/// decision, without a busy CPU.
 #[test]
 #[ignore = "nine endless loops take 150 s of CPU time: make test-all"]
 fn clients_with_a_slow_cpu_are_named() {
     let Some(lab) = Lab::new() else { return };
     let server = prompt_null_server(&lab.netns);
     let cpu = last_cpu();
-    let _hogs = Hogs::on(&cpu);
-    // Beside programs that want all of the CPU, and have at least as much right to it each.
-    let around = ["taskset", "--cpu-list", &cpu, "nice", "-n", "10"];
-    let told = lab.run(server.address(), CLOSED, &around);
-    told.check(Limit::Clients);
-    for own in told.limits() {
-        let sign = &own.signs[0];
+    let _loops = start_endless_loops(&cpu);
+    // The clients share the CPU with the endless loops, and have a lower priority.
+    let wrapper = ["taskset", "--cpu-list", &cpu, "nice", "-n", "10"];
+    let report = lab.run(server.address(), CLOSED, &wrapper);
+    report.check(Limit::Clients);
+    for arm in report.limits() {
+        let sign = &arm.signs[0];
         assert!(matches!(sign, LimitSign::BusyThread { .. }), "{sign:?}");
     }
     assert!(
-        told.text
+        report
+            .text
             .contains("client-limited: one (the busiest client thread"),
         "{}",
-        told.text
+        report.text
     );
     assert!(
-        told.markdown
+        report
+            .markdown
             .contains("client-limited: one (the busiest client thread")
     );
-    assert_eq!(told.judgement.headlines[0].limits.len(), 2);
+    assert_eq!(report.judgement.headlines[0].limits.len(), 2);
 }
 
 #[test]
-fn a_slow_line_is_named() {
+fn a_slow_network_is_named() {
     let Some(lab) = Lab::new() else { return };
     let server = null_server(&lab.netns);
     let slow = "qdisc add dev server root tbf rate 8mbit burst 32kb latency 400ms";
     assert!(lab.tc(slow), "tbf is in every kernel with traffic control");
     let workload = "connections = 4\nwindow = \"1s\"\npaths = [\"/bytes/20000\"]";
-    let told = lab.run(server.address(), workload, &["env"]);
-    told.check(Limit::Network);
-    assert!(told.text.contains("network-bound: one ("), "{}", told.text);
-    for own in told.limits() {
-        // 8 Mbit/s are 50 answers of 20 kB.
-        let CeilingUse::Known { requests_per_s, .. } = own.ceiling else {
-            panic!("{own:?}")
+    let report = lab.run(server.address(), workload, &["env"]);
+    report.check(Limit::Network);
+    assert!(
+        report.text.contains("network-bound: one ("),
+        "{}",
+        report.text
+    );
+    for arm in report.limits() {
+        // 8 Mbit/s are 50 responses of 20 kB.
+        let CeilingUse::Known { requests_per_s, .. } = arm.ceiling else {
+            panic!("{arm:?}")
         };
         assert!(requests_per_s < 60.0, "{requests_per_s}");
-        let near = |sign: &LimitSign| {
+        let near_ceiling = |sign: &LimitSign| {
             matches!(
                 sign,
                 LimitSign::NearCeiling {
@@ -289,7 +277,7 @@ fn a_slow_line_is_named() {
                 }
             )
         };
-        assert!(own.signs.iter().any(near), "{own:?}");
+        assert!(arm.signs.iter().any(near_ceiling), "{arm:?}");
     }
 }
 
@@ -297,7 +285,7 @@ fn a_slow_line_is_named() {
 fn lost_packets_are_named() {
     let Some(lab) = Lab::new() else { return };
     let server = null_server(&lab.netns);
-    // One packet in ten that come to the server is lost: by netem, or where the kernel has none by a program of BPF.
+    // Drops one in ten packets to the server, by a BPF filter, or by netem if the kernel lacks it.
     let random = "filter add dev server ingress bpf da bytecode 4,32 0 0 4294963256,53 1 0 429496729,6 0 0 2,6 0 0 0";
     let by_bpf = || lab.tc("qdisc add dev server clsact") && lab.tc(random);
     let by_netem = || lab.tc("qdisc add dev server root netem loss 10%");
@@ -305,77 +293,85 @@ fn lost_packets_are_named() {
         base::skip::skip("no tc filter of BPF and no netem here");
         return;
     }
-    let told = lab.run(server.address(), CLOSED, &["env"]);
-    told.check(Limit::Network);
+    let report = lab.run(server.address(), CLOSED, &["env"]);
+    report.check(Limit::Network);
     assert!(
-        told.text.contains("of the TCP segments again"),
+        report.text.contains("of the TCP segments again"),
         "{}",
-        told.text
+        report.text
     );
     assert!(
-        told.limits()
+        report
+            .limits()
             .iter()
-            .all(|own| own.retransmitted > Some(0.01))
+            .all(|arm| arm.retransmitted > Some(0.01))
     );
 }
 
 #[test]
-fn a_server_that_is_its_own_limit_is_named() {
+fn a_slow_server_is_named() {
     let Some(lab) = Lab::new() else { return };
     let server = sleeping_server(&lab.netns, Duration::from_millis(40), true);
-    let told = lab.run(server, "connections = 4\nwindow = \"1s\"", &["env"]);
-    told.check(Limit::Server);
-    assert!(told.text.contains("server-limited"), "{}", told.text);
+    let report = lab.run(server, "connections = 4\nwindow = \"1s\"", &["env"]);
+    report.check(Limit::Server);
+    assert!(report.text.contains("server-limited"), "{}", report.text);
     assert!(
-        told.judgement
+        report
+            .judgement
             .headlines
             .iter()
-            .all(|one| one.limits.is_empty())
+            .all(|headline| headline.limits.is_empty())
     );
-    assert!(told.limits().iter().all(|own| own.signs.is_empty()));
+    assert!(report.limits().iter().all(|arm| arm.signs.is_empty()));
 }
 
 #[test]
 #[ignore = "40 s of waiting: make test-all"]
-fn a_server_with_time_to_spare_is_named() {
+fn an_idle_server_is_named() {
     let Some(lab) = Lab::new() else { return };
-    // It takes so long that no send delay of a busy machine shows in it.
+    // It sleeps so long that the send delay of a busy machine is negligible.
     let server = sleeping_server(&lab.netns, Duration::from_secs(1), false);
-    let told = lab.run(
+    let report = lab.run(
         server,
         "connections = 64\nrate = 10\nwindow = \"3s\"\ndeadline = \"30s\"",
         &["env"],
     );
-    told.check(Limit::NotSaturated);
-    assert!(told.text.contains("server not saturated"), "{}", told.text);
-    // What is measured is a wait: then this is as it should be.
+    report.check(Limit::NotSaturated);
     assert!(
-        told.judgement
+        report.text.contains("server not saturated"),
+        "{}",
+        report.text
+    );
+    // At a fixed rate, the latency is measured, so this limit is intended.
+    assert!(
+        report
+            .judgement
             .headlines
             .iter()
-            .all(|one| one.limits.is_empty())
+            .all(|headline| headline.limits.is_empty())
     );
 }
 
 #[test]
-fn a_null_server_that_is_not_there_costs_the_ceiling_alone() {
+fn a_run_with_a_missing_null_server_lacks_only_the_ceiling() {
     let Some(lab) = Lab::new() else { return };
     let server = sleeping_server(&lab.netns, Duration::from_millis(20), true);
-    // Nothing listens there once it has ended.
+    // Nothing listens at its address after it has ended.
     let gone = null_server(&lab.netns).address();
-    let told = lab.run_below(gone, server, ("connections = 4\nwindow = \"1s\"", &["env"]));
+    let workload = "connections = 4\nwindow = \"1s\"";
+    let report = lab.run_with_ceiling(gone, server, workload, &["env"]);
     assert!(
-        told.text.contains("ceiling  http: not known, "),
+        report.text.contains("ceiling  http: not known, "),
         "{}",
-        told.text
+        report.text
     );
-    assert!(told.text.contains("ceiling not known"), "{}", told.text);
-    told.check(Limit::Server);
-    assert!(told.run.attempts.len() >= 4);
+    assert!(report.text.contains("ceiling not known"), "{}", report.text);
+    report.check(Limit::Server);
+    assert!(report.run.attempts.len() >= 4);
 }
 
 #[test]
-fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
+fn the_ceiling_of_a_complete_run_is_measured_again_on_demand() {
     let Some(lab) = Lab::new() else { return };
     let server = sleeping_server(&lab.netns, Duration::from_millis(20), true);
     let dir = tempfile::tempdir().unwrap();
@@ -386,15 +382,12 @@ fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
     )
     .unwrap();
     let run = |option: &[&str]| {
-        let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        bakeoff
-            .args(["run", "plan.toml", "--out", "run"])
-            .args(option);
-        bakeoff.current_dir(dir.path());
+        let mut bakeoff = command(dir.path(), &["run", "plan.toml", "--out", "run"]);
+        bakeoff.args(option);
         let output = lab.netns.client.within(|| bakeoff.output());
         let output = output.unwrap().unwrap();
         assert!(output.status.success(), "{output:?}");
-        let run = rundir::load(&dir.path().join("run"), &workload::check).unwrap();
+        let run = load_run(&dir.path().join("run"));
         (judge::judge(&run), run)
     };
     let (judgement, first) = run(&[]);
@@ -403,14 +396,14 @@ fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
         limit(&judgement).ceiling,
         CeilingUse::Failed { .. }
     ));
-    // It is started where it was missing.
+    // Start the null server at the address where it was missing.
     let listen = || NullServer::start(gone, &Settings::default());
-    let _there = lab.netns.server.within(listen).unwrap().unwrap();
+    let _null_server = lab.netns.server.within(listen).unwrap().unwrap();
     assert_eq!(run(&[]).1.entries, first.entries);
     let (judgement, again) = run(&["--ceiling"]);
-    let own = limit(&judgement);
-    assert!(matches!(own.ceiling, CeilingUse::Known { .. }), "{own:?}");
-    // Nothing else has been measured, and the run is as ended as it was.
+    let arm = limit(&judgement);
+    assert!(matches!(arm.ceiling, CeilingUse::Known { .. }), "{arm:?}");
+    // Nothing else was measured, and the run is still complete.
     let [entries @ .., last] = &again.entries[..] else {
         panic!("no entry")
     };
@@ -420,7 +413,7 @@ fn the_ceiling_of_a_run_that_has_ended_is_measured_again_on_demand() {
     assert!(again.closed().is_some());
 }
 
-/// What `check` says of a plan with such a ceiling.
+/// The error of `check` for a plan with this ceiling.
 fn refused(kind: &str, ceiling: &str, arm: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let workload = if kind == "url" { "http" } else { "web-static" };
@@ -434,15 +427,11 @@ fn refused(kind: &str, ceiling: &str, arm: &str) -> String {
          [[workload]]\nkind = \"{workload}\"\nconnections = 4\nwindow = \"1s\"\n{server}\n"
     );
     fs::write(dir.path().join("plan.toml"), plan).unwrap();
-    let mut check = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let output = check.args(["check", "plan.toml"]).current_dir(dir.path());
-    let output = output.output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    String::from_utf8(output.stderr).unwrap()
+    refusal(&bakeoff(dir.path(), &["check", "plan.toml"]))
 }
 
 #[test]
-fn a_ceiling_that_cannot_be_is_refused() {
+fn an_invalid_ceiling_is_refused() {
     let arm = "url = \"http://127.0.0.1:1\"";
     expect![[r#"
         bakeoff: plan.toml:5: ceiling over https beside arm a over http (start the null server without --cert and --key, and write http://)

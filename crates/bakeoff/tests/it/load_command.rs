@@ -1,4 +1,4 @@
-//! `bakeoff load` against small servers of the test's own: what it prints, what it writes, what it refuses.
+//! `bakeoff load` against small servers in the test: output, files and refusals.
 
 use std::fmt::Write as _;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -11,93 +11,93 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use expect_test::{Expect, expect};
 use serde_json::Value;
 
-/// What no message holds.
+use crate::program::{self, bakeoff, command, refusal, stderr, stdout};
+
+/// Occurs in no message, so nothing is hidden.
 const NOTHING: &str = "\0";
 
-/// Questions before the load: each path is asked for twice.
-const QUESTIONS: u32 = 2;
+/// Requests before the load, which learn the expected response: two for each path.
+const LEARNING_REQUESTS: u32 = 2;
 
-/// A server that answers until the test ends; its URL without a path.
+/// Starts a server that runs until the test ends; returns its URL without a path.
 pub(crate) fn server() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
-    let asked = Arc::new(AtomicU32::new(0));
+    let requests = Arc::new(AtomicU32::new(0));
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let asked = Arc::clone(&asked);
-            std::thread::spawn(move || serve(stream, &asked));
+            let requests = Arc::clone(&requests);
+            std::thread::spawn(move || serve(stream, &requests));
         }
     });
     url
 }
 
-fn serve(stream: TcpStream, asked: &AtomicU32) {
-    let (mut inward, mut outward) = (BufReader::new(stream.try_clone().unwrap()), stream);
+fn serve(stream: TcpStream, requests: &AtomicU32) {
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    let mut writer = stream;
     loop {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
-            if inward.read_line(&mut head).unwrap_or(0) == 0 {
+            if reader.read_line(&mut head).unwrap_or(0) == 0 {
                 return;
             }
         }
-        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let number = requests.fetch_add(1, Ordering::Relaxed);
         let path = head.split(' ').nth(1).unwrap_or_default();
         let (status, body) = match path {
             "/gone" => (404, "none".into()),
             "/clock" => (200, format!("{number:05}")),
-            // Right while it is looked at, wrong afterwards.
-            "/liar" if number >= QUESTIONS => (200, "jello".into()),
+            // The right body while the response is learnt, a wrong one in the load.
+            "/liar" if number >= LEARNING_REQUESTS => (200, "jello".into()),
             _ => (200, "hello".to_string()),
         };
         let length = body.len();
-        let answer = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n\r\n{body}");
-        if outward.write_all(answer.as_bytes()).is_err() || head.contains("Connection: close") {
+        let response = format!("HTTP/1.1 {status} Word\r\nContent-Length: {length}\r\n\r\n{body}");
+        if writer.write_all(response.as_bytes()).is_err() || head.contains("Connection: close") {
             return;
         }
     }
 }
 
-pub(crate) fn load(words: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.arg("load").args(words);
-    command.output().expect("the binary under test runs")
+pub(crate) fn load(args: &[&str]) -> Output {
+    bakeoff(Path::new("."), &[&["load"], args].concat())
 }
 
-/// What a run that succeeds prints on standard output.
-pub(crate) fn said(words: &[&str]) -> String {
-    let output = load(words);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{words:?}: {errors}");
-    String::from_utf8(output.stdout).unwrap()
+/// Standard output of a load that must succeed.
+pub(crate) fn summary(args: &[&str]) -> String {
+    let output = load(args);
+    let errors = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {errors}");
+    stdout(&output)
 }
 
-pub(crate) fn json(words: &[&str]) -> Value {
-    let words = [words, &["--json"]].concat();
-    serde_json::from_str(&said(&words)).unwrap()
+pub(crate) fn json(args: &[&str]) -> Value {
+    let args = [args, &["--json"]].concat();
+    serde_json::from_str(&summary(&args)).unwrap()
 }
 
-/// The line of the summary that begins with a word.
-pub(crate) fn line<'t>(text: &'t str, word: &str) -> &'t str {
-    let found = text.lines().find(|line| line.starts_with(word));
-    found.unwrap_or_else(|| panic!("no line {word} in:\n{text}"))
+/// The line of the summary that begins with this text; it must exist.
+pub(crate) fn line<'t>(text: &'t str, start: &str) -> &'t str {
+    let line = text.lines().find(|line| line.starts_with(start));
+    line.unwrap_or_else(|| panic!("no line {start} in:\n{text}"))
 }
 
-/// Runs that are refused: their messages, one below the other, without what differs between machines.
+/// Checks the errors of loads that must end with status 2. `hide` differs between machines and is
+/// replaced.
 pub(crate) fn check_refused(cases: &[&[&str]], hide: &str, want: &Expect) {
-    let mut all = String::new();
-    for words in cases {
-        let output = load(words);
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}: {said}");
-        assert!(output.stdout.is_empty(), "{words:?}");
-        _ = writeln!(all, "{}", said.trim_end());
+    let mut errors = String::new();
+    for args in cases {
+        let output = load(args);
+        assert!(output.stdout.is_empty(), "{args:?}");
+        _ = writeln!(errors, "{}", refusal(&output).trim_end());
     }
-    want.assert_eq(&all.replace(hide, "HIDDEN"));
+    want.assert_eq(&errors.replace(hide, "HIDDEN"));
 }
 
 #[test]
-fn a_counted_run_adds_up_in_text() {
-    let text = said(&[&server(), "-n", "40", "-c", "4", "--think", "1ms to 3ms"]);
+fn counts_add_up_in_text() {
+    let text = summary(&[&server(), "-n", "40", "-c", "4", "--think", "1ms to 3ms"]);
     assert_eq!(
         line(&text, "requests"),
         "requests     40 planned = 40 ok + 0 unsent"
@@ -115,7 +115,7 @@ fn a_counted_run_adds_up_in_text() {
 }
 
 #[test]
-fn a_counted_run_adds_up_in_json_and_in_files() {
+fn counts_add_up_in_json_and_in_files() {
     let dir = tempfile::tempdir().unwrap();
     let (hdr, csv) = (dir.path().join("a.hdr"), dir.path().join("a.csv"));
     let files = [
@@ -125,8 +125,8 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
         csv.to_str().unwrap(),
     ];
     let url = server();
-    let words = [&[&*url, "-n", "40", "-c", "4"][..], &files].concat();
-    let json = json(&words);
+    let args = [&[&*url, "-n", "40", "-c", "4"][..], &files].concat();
+    let json = json(&args);
     assert_eq!(
         (&json["format"], &json["ended_early"]),
         (&3.into(), &false.into())
@@ -136,7 +136,7 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
     assert_eq!(run["result"]["ok"], 40);
     assert_eq!(run["latency_ns"]["count"], 40);
     assert_eq!(run["connections"], 4);
-    assert_eq!(logged(&hdr), 40);
+    assert_eq!(count_in_log(&hdr), 40);
     let csv = std::fs::read_to_string(&csv).unwrap();
     let mut lines = csv.lines();
     let head = "run,connections,rate_per_s,at_ms,ok,faults,body_bytes,p50_ns,p99_ns,max_ns";
@@ -145,8 +145,8 @@ fn a_counted_run_adds_up_in_json_and_in_files() {
     assert_eq!(lines.map(column).sum::<u64>(), 40);
 }
 
-/// Latencies in a log, read by the usual library.
-fn logged(path: &Path) -> u64 {
+/// The number of latencies in a log, read by the hdrhistogram library.
+fn count_in_log(path: &Path) -> u64 {
     use hdrhistogram::serialization::Deserializer;
     use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
     let text = std::fs::read(path).unwrap();
@@ -166,21 +166,20 @@ fn logged(path: &Path) -> u64 {
     count
 }
 
-/// What a run prints of which no request succeeded: it ends with a word and a status of failure.
-pub(crate) fn said_in_vain(words: &[&str]) -> String {
-    let output = load(words);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{words:?}: {errors}");
+/// Standard output of a load in which no request succeeds. It must end with a message and status 2.
+pub(crate) fn failed_summary(args: &[&str]) -> String {
+    let output = load(args);
+    let errors = refusal(&output);
     let expected = "bakeoff: no request succeeded (the result above says how they failed)";
     assert_eq!(errors.lines().last(), Some(expected), "{errors}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = stdout(&output);
     line(&text, "WARNING: no request succeeded: ");
     text
 }
 
 #[test]
-fn answers_that_become_wrong_are_faults() {
-    let text = said_in_vain(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
+fn responses_that_become_wrong_are_faults() {
+    let text = failed_summary(&[&format!("{}/liar", server()), "-n", "20", "-c", "2"]);
     assert_eq!(
         line(&text, "requests"),
         "requests     20 planned = 0 ok + 20 wrong content + 0 unsent"
@@ -188,18 +187,18 @@ fn answers_that_become_wrong_are_faults() {
     line(&text, "no successful request");
 }
 
-/// A server that answers every request on its connection with the same bytes; its URL without a path.
-fn raw_server(answer: String) -> String {
+/// Starts a server that answers every request with the same bytes; returns its URL without a path.
+fn raw_server(response: String) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            let answer = answer.clone();
+            let response = response.clone();
             std::thread::spawn(move || {
                 let mut stream = stream;
                 let mut buffer = [0; 4096];
                 while stream.read(&mut buffer).is_ok_and(|length| length > 0) {
-                    if stream.write_all(answer.as_bytes()).is_err() {
+                    if stream.write_all(response.as_bytes()).is_err() {
                         return;
                     }
                 }
@@ -209,7 +208,7 @@ fn raw_server(answer: String) -> String {
     url
 }
 
-/// An answer whose head has so many lines of so many bytes.
+/// A response with this many header lines of this many bytes.
 fn long_head(lines: usize, line_bytes: usize) -> String {
     let line = format!("X-Y: {}\r\n", "z".repeat(line_bytes));
     let fields = line.repeat(lines);
@@ -217,11 +216,11 @@ fn long_head(lines: usize, line_bytes: usize) -> String {
 }
 
 #[test]
-fn the_first_look_and_the_load_take_the_same_heads() {
+fn the_first_request_and_the_load_have_the_same_limits_for_headers() {
     for (lines, line_bytes) in [(97, 5), (128, 5), (1, 200_000), (20, 8000)] {
         let url = raw_server(long_head(lines, line_bytes));
         for engine in ["auto", "epoll"] {
-            let text = said(&[&url, "-n", "8", "-c", "2", "--engine", engine]);
+            let text = summary(&[&url, "-n", "8", "-c", "2", "--engine", engine]);
             line(&text, "requests     8 planned = 8 ok + 0 unsent");
         }
     }
@@ -232,15 +231,10 @@ fn the_first_look_and_the_load_take_the_same_heads() {
         (&many, "more than 256 header fields"),
         (&long, "a head of more than 256 KiB"),
     ] {
-        let output = load(&[url, "-n", "8"]);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{errors}");
-        assert_eq!(
-            errors,
-            format!("{place}: {limit} (have the server send less)\n")
-        );
-        // Where nothing is learnt the load finds out by itself.
-        let text = said_in_vain(&[url, "-n", "8", "--no-check-content"]);
+        let want = format!("{place}: {limit} (have the server send less)\n");
+        assert_eq!(refusal(&load(&[url, "-n", "8"])), want);
+        // Without a first response, the load itself finds the fault.
+        let text = failed_summary(&[url, "-n", "8", "--no-check-content"]);
         line(
             &text,
             "requests     8 planned = 0 ok + 8 not HTTP + 0 unsent",
@@ -249,7 +243,7 @@ fn the_first_look_and_the_load_take_the_same_heads() {
 }
 
 #[test]
-fn a_run_in_vain_is_told_in_json_too() {
+fn a_load_without_a_successful_request_is_reported_in_json_too() {
     let url = raw_server("SSH-2.0-OpenSSH_9.2\r\n".into());
     let output = load(&[&url, "-n", "8", "--no-check-content", "--json"]);
     assert_eq!(output.status.code(), Some(2));
@@ -264,12 +258,12 @@ fn a_run_in_vain_is_told_in_json_too() {
 }
 
 #[test]
-fn a_switch_to_another_protocol_is_told_at_once() {
+fn a_switch_to_another_protocol_is_refused_before_the_load() {
     let url = raw_server("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n".into());
-    let errors = String::from_utf8(load(&[&url, "-n", "8"]).stderr).unwrap();
+    let errors = stderr(&load(&[&url, "-n", "8"]));
     let expected = "bakeoff: wrong first response to GET /: status is not 200: 101 (if that is right, say --expect-status 101)\n";
     assert_eq!(errors, expected);
-    let text = said_in_vain(&[&url, "-n", "8", "--no-check-content"]);
+    let text = failed_summary(&[&url, "-n", "8", "--no-check-content"]);
     line(
         &text,
         "requests     8 planned = 0 ok + 8 wrong status + 0 unsent",
@@ -277,27 +271,33 @@ fn a_switch_to_another_protocol_is_told_at_once() {
 }
 
 #[test]
-fn folded_fields_are_taken() {
+fn folded_header_fields_are_accepted() {
     let url = raw_server("HTTP/1.1 200 OK\r\nX: a,\r\n b\r\nContent-Length: 2\r\n\r\nhi".into());
-    let text = said(&[&url, "-n", "8", "-c", "2"]);
+    let text = summary(&[&url, "-n", "8", "-c", "2"]);
     line(&text, "requests     8 planned = 8 ok + 0 unsent");
 }
 
 #[test]
-fn header_fields_that_contradict_the_body_are_refused_before_anything_is_contacted() {
+fn header_fields_that_contradict_the_body_are_refused_before_any_request() {
     let cases: [&[&str]; 6] = [
         &[
-            NOBODY,
+            UNUSED_URL,
             "-H",
             "Transfer-Encoding: chunked",
             "--body",
             "hello",
         ],
-        &[NOBODY, "-H", "content-length: 4", "--body", "hello"],
-        &[NOBODY, "-H", "Content-Length: 5"],
-        &[NOBODY, "-H", "Host: a.org", "-H", "host: b.org"],
-        &[NOBODY, "--http2", "-H", "Transfer-Encoding: gzip"],
-        &[NOBODY, "-H", "Content-Length: 0", "-H", "Content-Length: 0"],
+        &[UNUSED_URL, "-H", "content-length: 4", "--body", "hello"],
+        &[UNUSED_URL, "-H", "Content-Length: 5"],
+        &[UNUSED_URL, "-H", "Host: a.org", "-H", "host: b.org"],
+        &[UNUSED_URL, "--http2", "-H", "Transfer-Encoding: gzip"],
+        &[
+            UNUSED_URL,
+            "-H",
+            "Content-Length: 0",
+            "-H",
+            "Content-Length: 0",
+        ],
     ];
     check_refused(
         &cases,
@@ -311,9 +311,9 @@ fn header_fields_that_contradict_the_body_are_refused_before_anything_is_contact
             bakeoff: --header: header field Content-Length more than once: 0 and 0 (give it once)
         "#]],
     );
-    // What agrees with the body, or is given once, is sent.
+    // Fields that agree with the body, or are given once, are sent.
     for field in ["Content-Length: 5", "Host: a.org"] {
-        said(&[
+        summary(&[
             &server(),
             "-n",
             "4",
@@ -327,24 +327,24 @@ fn header_fields_that_contradict_the_body_are_refused_before_anything_is_contact
 }
 
 #[test]
-fn a_list_and_a_script_may_hold_blanks() {
+fn lists_and_scripts_may_contain_blanks() {
     let dir = tempfile::tempdir().unwrap();
     let (script, list) = (dir.path().join("script"), dir.path().join("list"));
     std::fs::write(&script, "  visit /my page.html  # one\r\nfetch /a b /c\r\n").unwrap();
     std::fs::write(&list, "  /my page.html \n 2 /a  b # two\n").unwrap();
     let [script, list] = [&script, &list].map(|path| path.to_str().unwrap());
-    let text = said(&[&server(), "-n", "12", "--url-list", list]);
+    let text = summary(&[&server(), "-n", "12", "--url-list", list]);
     line(&text, "checked: GET /my%20page.html: status 200");
     assert!(
         text.contains("\nchecked: GET /a%20%20b: status 200"),
         "{text}"
     );
-    let text = said(&[&server(), "-n", "12", "--script", script]);
+    let text = summary(&[&server(), "-n", "12", "--script", script]);
     line(&text, "requests     12 planned = 12 ok + 0 unsent");
 }
 
 #[test]
-fn a_zone_reaches_an_address_of_a_link_and_stays_out_of_the_request() {
+fn a_link_local_address_with_a_zone_is_reached_and_the_zone_is_not_sent() {
     let Some((listener, zone)) = listen_on_a_link() else {
         eprintln!("skipped: no interface with an address of its link");
         return;
@@ -366,7 +366,7 @@ fn a_zone_reaches_an_address_of_a_link_and_stays_out_of_the_request() {
     let (address, port) = (place.ip(), place.port());
     for mark in ["%25", "%"] {
         let url = format!("http://[{address}{mark}{zone}]:{port}/");
-        said(&[&url, "-n", "4", "-c", "1"]);
+        summary(&[&url, "-n", "4", "-c", "1"]);
         let head = heads.recv().unwrap();
         assert!(
             head.contains(&format!("\r\nHost: [{address}]:{port}\r\n")),
@@ -375,7 +375,7 @@ fn a_zone_reaches_an_address_of_a_link_and_stays_out_of_the_request() {
     }
 }
 
-/// A listener on a link-local address, and the interface that has it.
+/// A listener on a link-local address, and the name of its interface.
 fn listen_on_a_link() -> Option<(TcpListener, String)> {
     let table = std::fs::read_to_string("/proc/net/if_inet6").ok()?;
     let lines = table.lines().filter(|line| line.starts_with("fe80"));
@@ -400,7 +400,7 @@ fn a_server_that_leaves_connections_open_is_not_waited_for() {
         let closed = json(&[
             &url, "-c", "2", "-d", "500ms", "--warmup", "0s", "--engine", engine,
         ]);
-        // Waiting for 100 ms each two connections would have 10 in half a second.
+        // If each took 100 ms, two connections would have 10 responses in half a second.
         let ok = &closed["runs"][0]["result"]["ok"];
         assert!(ok.as_u64().unwrap() > 50, "{closed}");
         let open = [
@@ -415,41 +415,32 @@ fn a_server_that_leaves_connections_open_is_not_waited_for() {
     }
 }
 
-/// Runs a load, and stops the client itself for a second in the middle of it.
-fn stopped_amid(words: &[&str]) -> Value {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command
-        .arg("load")
-        .args(words)
-        .args(["-d", "3s", "--warmup", "0s", "--json"]);
-    let child = command
+/// Runs a load, and stops the client for a second in the middle.
+fn load_with_stopped_client(args: &[&str]) -> Value {
+    let child = command(Path::new("."), &["load", "--json"])
+        .args(args)
+        .args(["-d", "3s", "--warmup", "0s"])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let signal = |name: &str| {
-        let status = Command::new("kill")
-            .args([name, &child.id().to_string()])
-            .status();
-        assert!(status.unwrap().success());
-    };
     std::thread::sleep(std::time::Duration::from_millis(1500));
-    signal("-STOP");
+    program::signal("STOP", child.id());
     std::thread::sleep(std::time::Duration::from_secs(1));
-    signal("-CONT");
+    program::signal("CONT", child.id());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
 #[test]
-fn a_client_that_was_stopped_says_that_latencies_are_its_own() {
+fn a_client_that_was_stopped_reports_that_it_was_held_up() {
     let url = server();
-    for words in [
+    for args in [
         &["-c", "4", "-r", "500"][..],
         &["-c", "4", "--engine", "epoll"],
     ] {
-        let json = stopped_amid(&[&[&*url][..], words].concat());
+        let json = load_with_stopped_client(&[&[&*url][..], args].concat());
         let run = &json["runs"][0];
         let incidents = &run["result"]["incidents"];
         let longest_ns = incidents["longest_stall_ns"].as_u64().unwrap();
@@ -460,10 +451,11 @@ fn a_client_that_was_stopped_says_that_latencies_are_its_own() {
             text.starts_with("the client itself was held up, ")
         });
         assert_eq!(held_up.count(), 1, "{warnings:?}");
-        let blames_server =
-            |warning: &Value| warning.as_str().unwrap().contains("does not keep up");
-        assert!(!warnings.iter().any(blames_server), "{warnings:?}");
-        if words.contains(&"-r") {
+        for warning in warnings {
+            let warning = warning.as_str().unwrap();
+            assert!(!warning.contains("does not keep up"), "{warning}");
+        }
+        if args.contains(&"-r") {
             assert_eq!(run["result"]["ok"], 1500);
             assert!(
                 run["lateness_ns"]["p99"].as_u64() > Some(800_000_000),
@@ -480,14 +472,14 @@ fn a_client_that_was_stopped_says_that_latencies_are_its_own() {
 #[test]
 fn a_page_that_changes_can_be_checked_by_its_status() {
     let url = format!("{}/clock", server());
-    let text = said(&[&url, "-n", "20", "--no-check-content"]);
+    let text = summary(&[&url, "-n", "20", "--no-check-content"]);
     line(&text, "checked: GET /clock: status 200 alone");
     line(&text, "requests     20 planned = 20 ok");
 }
 
 #[test]
 fn a_ramp_has_a_run_for_each_step() {
-    let words = [
+    let args = [
         "--ramp",
         "connections=1..4/x2",
         "-d",
@@ -495,7 +487,7 @@ fn a_ramp_has_a_run_for_each_step() {
         "--warmup",
         "0s",
     ];
-    let json = json(&[&[&*server()][..], &words].concat());
+    let json = json(&[&[&*server()][..], &args].concat());
     let runs = json["runs"].as_array().unwrap();
     let connections: Vec<_> = runs
         .iter()
@@ -510,8 +502,8 @@ fn a_ramp_has_a_run_for_each_step() {
 }
 
 #[test]
-fn a_server_that_keeps_no_limit_has_no_capacity() {
-    let words = [
+fn a_server_that_never_meets_the_limit_has_no_capacity() {
+    let args = [
         "--capacity",
         "p50<1us",
         "-r",
@@ -521,7 +513,7 @@ fn a_server_that_keeps_no_limit_has_no_capacity() {
         "--warmup",
         "0s",
     ];
-    let text = said(&[&[&*server()][..], &words].concat());
+    let text = summary(&[&[&*server()][..], &args].concat());
     assert_eq!(
         line(&text, "capacity"),
         "capacity: not even 1 request/s keeps p50<1us"
@@ -529,28 +521,23 @@ fn a_server_that_keeps_no_limit_has_no_capacity() {
 }
 
 #[test]
-fn a_soft_limit_of_descriptors_is_raised() {
+fn the_soft_limit_of_descriptors_is_raised() {
     let script = "ulimit -Sn 64 && exec \"$0\" load \"$1\" -c 100 -n 200";
     let binary = env!("CARGO_BIN_EXE_bakeoff");
     let output = Command::new("sh")
         .args(["-c", script, binary, &server()])
         .output()
         .unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(
-        output.status.code(),
-        Some(0),
-        "{}",
-        String::from_utf8_lossy(&output.stderr)
-    );
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
     line(&text, "requests     200 planned = 200 ok");
 }
 
-/// What a load prints that gets a signal after its first second.
-fn signalled(signal: &str, words: &[&str]) -> String {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["load", &server(), "-d", "60s", "--warmup", "0s"])
-        .args(words)
+/// Standard output of a load that gets a signal after its first second.
+fn signalled(signal: &str, args: &[&str]) -> String {
+    let mut child = command(Path::new("."), &["load", &server()])
+        .args(["-d", "60s", "--warmup", "0s"])
+        .args(args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -558,19 +545,16 @@ fn signalled(signal: &str, words: &[&str]) -> String {
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
     let first = lines.next().unwrap().unwrap();
     assert!(first.starts_with("  1 s"), "{first}");
-    let status = Command::new("kill")
-        .args([signal, &child.id().to_string()])
-        .status();
-    assert!(status.unwrap().success());
+    program::signal(signal, child.id());
     let output = child.wait_with_output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     text
 }
 
 #[test]
-fn a_run_that_is_interrupted_has_a_result() {
-    let text = signalled("-INT", &["--think", "1ms"]);
+fn an_interrupted_load_has_a_result() {
+    let text = signalled("INT", &["--think", "1ms"]);
     line(
         &text,
         "ended early: the figures are those of the time until then",
@@ -582,21 +566,21 @@ fn a_run_that_is_interrupted_has_a_result() {
 
 #[test]
 fn the_first_signal_ends_a_flood() {
-    let text = signalled("-TERM", &["-r", "1M", "-c", "4"]);
+    let text = signalled("TERM", &["-r", "1M", "-c", "4"]);
     line(&text, "ended early");
     let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
     assert!(measured.parse::<f64>().unwrap() < 60.0, "{text}");
-    // Nothing that was due is forgotten, and the server is said not to keep up.
+    // Requests that were due are counted as unsent, and the server is reported not to keep up.
     assert!(line(&text, "requests").contains(" unsent"), "{text}");
     line(&text, "WARNING: the server does not keep up");
 }
 
 #[test]
-fn servers_that_are_not_there_or_not_right_are_refused() {
+fn missing_and_wrong_servers_are_refused() {
     let url = server();
     let place = url.strip_prefix("http://").unwrap();
     let [gone, clock] = ["/gone", "/clock"].map(|path| format!("{url}{path}"));
-    // A port that nobody has used for decades.
+    // A port that is unused.
     let closed = "127.0.0.1:1";
     check_refused(
         &[&[&gone], &[&clock], &[place]],
@@ -636,11 +620,11 @@ fn servers_that_are_not_there_or_not_right_are_refused() {
 
 #[test]
 fn several_mistakes_in_options_are_listed_together() {
-    let words = [
+    let args = [
         "a.org", "--slow", "fast", "--source", "here", "--ramp", "up", "-H", "none",
     ];
     check_refused(
-        &[&words],
+        &[&args],
         NOTHING,
         &expect![[r#"
             bakeoff: URL: no scheme in the URL: a.org (write http://a.org)
@@ -653,9 +637,9 @@ fn several_mistakes_in_options_are_listed_together() {
 }
 
 #[test]
-fn a_rest_that_ends_before_it_begins_is_refused() {
+fn a_think_time_with_the_longer_time_first_is_refused() {
     check_refused(
-        &[&[NOBODY, "--think", "3s to 1s"]],
+        &[&[UNUSED_URL, "--think", "3s to 1s"]],
         NOTHING,
         &expect![[r#"
             error: invalid value '3s to 1s' for '--think <TIME>': the shorter time comes first: "3s to 1s", write it like "100ms to 300ms"
@@ -665,13 +649,13 @@ fn a_rest_that_ends_before_it_begins_is_refused() {
     );
 }
 
-/// Nobody listens there: whatever contacts the server would say so instead.
-const NOBODY: &str = "http://127.0.0.1:1/";
+/// Nothing listens there. A load that contacted the server would fail with another message.
+const UNUSED_URL: &str = "http://127.0.0.1:1/";
 
 #[test]
-fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
-    let words = [
-        NOBODY,
+fn zero_amounts_are_refused_together_before_any_request() {
+    let args = [
+        UNUSED_URL,
         "-c",
         "0",
         "-t",
@@ -687,7 +671,7 @@ fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
         "0",
     ];
     check_refused(
-        &[&words, &[NOBODY, "-n", "0"]],
+        &[&args, &[UNUSED_URL, "-n", "0"]],
         NOTHING,
         &expect![[r#"
         bakeoff: -c: too few connections: 0 (ask for at least 1)
@@ -702,7 +686,7 @@ fn amounts_of_nothing_are_refused_together_before_anything_is_contacted() {
 }
 
 #[test]
-fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
+fn invalid_requests_and_files_are_refused_before_any_request() {
     let dir = tempfile::tempdir().unwrap();
     let place = dir.path().to_str().unwrap();
     let missing = format!("{place}/none/x");
@@ -712,9 +696,9 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
         dir.path().file_name().unwrap().display()
     );
     let cases: [&[&str]; 4] = [
-        &[NOBODY, "-r", "1e12", "-d", "1s"],
-        &[NOBODY, "--timeline", &missing, "--hdr", place],
-        &[NOBODY, "--timeline", &once, "--hdr", &again],
+        &[UNUSED_URL, "-r", "1e12", "-d", "1s"],
+        &[UNUSED_URL, "--timeline", &missing, "--hdr", place],
+        &[UNUSED_URL, "--timeline", &once, "--hdr", &again],
         &["http://a b/", "-X", "GE T", "-H", "A B: c"],
     ];
     check_refused(
@@ -731,7 +715,7 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
     );
     assert!(!dir.path().join("once").exists());
     check_refused(
-        &[&[NOBODY, "-X", "GE T"]],
+        &[&[UNUSED_URL, "-X", "GE T"]],
         NOTHING,
         &expect![[r#"
             bakeoff: -X: not a method: "GE T" (write it like GET or POST)
@@ -740,13 +724,13 @@ fn what_cannot_be_sent_or_written_is_refused_before_anything_is_contacted() {
 }
 
 #[test]
-fn loads_that_would_never_end_or_show_nothing_are_refused() {
+fn loads_that_would_never_end_or_send_nothing_are_refused() {
     let cases: [&[&str]; 5] = [
-        &[NOBODY, "-n", "10", "-r", "1e-9"],
-        &[NOBODY, "-r", "-5"],
-        &[NOBODY, "-r", "0.001", "-d", "1s"],
-        &[NOBODY, "--ramp", "rate=0.5..8/x2", "-d", "500ms"],
-        &[NOBODY, "-d", "721h", "--warmup", "1000h"],
+        &[UNUSED_URL, "-n", "10", "-r", "1e-9"],
+        &[UNUSED_URL, "-r", "-5"],
+        &[UNUSED_URL, "-r", "0.001", "-d", "1s"],
+        &[UNUSED_URL, "--ramp", "rate=0.5..8/x2", "-d", "500ms"],
+        &[UNUSED_URL, "-d", "721h", "--warmup", "1000h"],
     ];
     check_refused(
         &cases,
@@ -768,25 +752,25 @@ fn a_load_that_fails_leaves_files_as_they_were() {
     let (old, new) = (dir.path().join("old"), dir.path().join("new"));
     std::fs::write(&old, "of yesterday").unwrap();
     let [old_name, new_name] = [&old, &new].map(|path| path.to_str().unwrap());
-    let output = load(&[NOBODY, "--hdr", old_name, "--timeline", new_name]);
+    let output = load(&[UNUSED_URL, "--hdr", old_name, "--timeline", new_name]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(std::fs::read_to_string(&old).unwrap(), "of yesterday");
     assert!(!new.exists());
-    // A shorter text leaves nothing of a longer one.
+    // A shorter text replaces a longer one completely.
     std::fs::write(&old, "z".repeat(1 << 20)).unwrap();
-    said(&[&server(), "-n", "4", "--timeline", old_name]);
+    summary(&[&server(), "-n", "4", "--timeline", old_name]);
     let text = std::fs::read_to_string(&old).unwrap();
     assert!(text.starts_with("run,") && !text.contains('z'), "{text}");
 }
 
 #[test]
-fn a_path_of_other_letters_goes_out_encoded() {
-    let text = said(&[&format!("{}/ü b", server()), "-n", "4"]);
+fn a_path_with_other_letters_is_sent_encoded() {
+    let text = summary(&[&format!("{}/ü b", server()), "-n", "4"]);
     line(&text, "checked: GET /%C3%BC%20b: status 200");
 }
 
 #[test]
-fn visitors_come_at_a_rate() {
+fn visitors_arrive_at_a_rate() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
     std::fs::write(&script, "visit /\nfetch /a /b\n").unwrap();
@@ -796,13 +780,13 @@ fn visitors_come_at_a_rate() {
     let run = &json["runs"][0];
     assert_eq!(run["rate_per_s"], 50.0);
     let (planned, ok) = (&run["result"]["planned"], &run["result"]["ok"]);
-    // Fifty visitors of three requests each; the last ones may go on after the window.
+    // Fifty visitors with three requests each; the last ones may continue after the window.
     assert!((50..=150).contains(&planned.as_u64().unwrap()), "{json}");
     assert_eq!(planned, ok);
     let begun = run["result"]["sessions_begun"].as_u64().unwrap();
     assert!((1..=50).contains(&begun), "{json}");
     let ramp = ["--ramp", "rate=20..40/x2", "-d", "200ms", "-t", "1000"];
-    let text = said(&[&[&*server()][..], &script, &ramp].concat());
+    let text = summary(&[&[&*server()][..], &script, &ramp].concat());
     for words in [
         "\n       20 visitors/s ",
         "\n       40 visitors/s ",
@@ -814,11 +798,11 @@ fn visitors_come_at_a_rate() {
 }
 
 #[test]
-fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
+fn options_that_exclude_each_other_are_refused_before_any_request() {
     let cases: [&[&str]; 5] = [
-        &[NOBODY, "--secret-file", "/nonexistent"],
+        &[UNUSED_URL, "--secret-file", "/nonexistent"],
         &[
-            NOBODY,
+            UNUSED_URL,
             "--http2",
             "--no-keepalive",
             "--slow",
@@ -826,10 +810,10 @@ fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
             "--insecure",
             "--no-resume",
         ],
-        &[NOBODY, "--poisson"],
-        &[NOBODY, "--ramp", "rate=1..2/1", "--think", "1s"],
+        &[UNUSED_URL, "--poisson"],
+        &[UNUSED_URL, "--ramp", "rate=1..2/1", "--think", "1s"],
         &[
-            NOBODY,
+            UNUSED_URL,
             "--no-keepalive",
             "-r",
             "1e9",
@@ -857,7 +841,7 @@ fn options_that_do_not_go_together_are_refused_before_anything_is_contacted() {
 }
 
 #[test]
-fn mistakes_in_files_are_told_with_their_place() {
+fn mistakes_in_files_are_reported_with_their_place() {
     let dir = tempfile::tempdir().unwrap();
     let (script, list) = (dir.path().join("script"), dir.path().join("list"));
     std::fs::write(&script, "visit /\nthink long\nmaybe 200% x\n").unwrap();
@@ -882,7 +866,7 @@ fn mistakes_in_files_are_told_with_their_place() {
 }
 
 #[test]
-fn what_ports_and_descriptors_do_not_allow_is_refused() {
+fn more_connections_than_ports_or_descriptors_are_refused() {
     let url = server();
     let range = std::fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap();
     let ends: Vec<u64> = range
@@ -891,13 +875,13 @@ fn what_ports_and_descriptors_do_not_allow_is_refused() {
         .collect();
     let each = (ends[1] + 1 - ends[0]).to_string();
     let many = load(&[&url, "-c", "70000"]);
-    let errors = String::from_utf8(many.stderr).unwrap();
+    let errors = stderr(&many);
     let expected = format!(
         "bakeoff: -c: more connections than ports (1 source addresses with {each} ports): 70000 (name more \
          addresses with --source)"
     );
     assert!(errors.starts_with(&expected), "{errors}");
-    let words = [
+    let args = [
         "--no-keepalive",
         "-r",
         "200000",
@@ -905,7 +889,7 @@ fn what_ports_and_descriptors_do_not_allow_is_refused() {
         "127.0.0.1-127.0.0.2",
     ];
     check_refused(
-        &[&[&[&*url][..], &words].concat()],
+        &[&[&[&*url][..], &args].concat()],
         &each,
         &expect![[r#"
         bakeoff: --rate: more new connections per second than ports (2 source addresses with HIDDEN ports): 200000 (name more addresses with --source, or keep connections alive)
@@ -918,16 +902,15 @@ fn what_ports_and_descriptors_do_not_allow_is_refused() {
             bakeoff: --source: not an address of this machine: 192.0.2.1: Cannot assign requested address (os error 99) (add it with: ip address add)
         "#]],
     );
-    // More than any system has descriptors.
+    // More than the limit of descriptors on any system.
     let many = load(&[&url, "-c", "1500000000", "--source", "127.1.0.0/16"]);
-    let said = String::from_utf8(many.stderr).unwrap();
-    assert_eq!(many.status.code(), Some(2), "{said}");
+    let error = refusal(&many);
     assert!(
-        said.contains("hard limit of descriptors too low for 1500000000 connections: "),
-        "{said}"
+        error.contains("hard limit of descriptors too low for 1500000000 connections: "),
+        "{error}"
     );
     assert!(
-        said.contains("as root raise it with ulimit -n 1500000064, or ask for fewer connections"),
-        "{said}"
+        error.contains("as root raise it with ulimit -n 1500000064, or ask for fewer connections"),
+        "{error}"
     );
 }

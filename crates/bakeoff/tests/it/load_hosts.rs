@@ -1,38 +1,40 @@
-//! One load from several client hosts: processes on loopback, each with its part.
+//! One load from several client hosts, which are processes on the loopback.
 
 use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
 
 use base64::Engine as _;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::Deserializer;
 use serde_json::Value;
 
-use super::load_command::{check_refused, line, server};
 use expect_test::expect;
 
-/// A file that nobody else can read.
+use crate::load_command::{check_refused, line, load, server};
+use crate::program::{command, refusal, signal, stderr, stdout};
+
+/// Writes a file that other users cannot read.
 pub(crate) fn write_secret(path: &Path, text: &str) {
     std::fs::write(path, text).unwrap();
     std::fs::set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
-/// A process that waits for a coordinator; killed when the test lets go of it.
+/// A process that waits for a coordinator; it is killed when this is dropped.
 struct Worker {
     process: Child,
     address: String,
-    /// Kept open, or the worker could not speak.
+    /// Kept open so that the worker can write to it.
     _errors: BufReader<ChildStderr>,
 }
 
 impl Worker {
     fn start(secret: &Path) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-            .args(["load", "--worker", "127.0.0.1:0", "--secret-file"])
+        let args = ["load", "--worker", "127.0.0.1:0", "--secret-file"];
+        let mut process = command(Path::new("."), &args)
             .arg(secret)
             .stderr(Stdio::piped())
             .spawn()
@@ -50,7 +52,7 @@ impl Worker {
     }
 
     fn kill(&mut self) {
-        // It may be gone already.
+        // It may have ended already.
         let _ = self.process.kill();
         self.process.wait().unwrap();
     }
@@ -62,7 +64,7 @@ impl Drop for Worker {
     }
 }
 
-/// Two workers and what all three know.
+/// Two workers, and the directory with the secret.
 struct Hosts {
     workers: [Worker; 2],
     dir: tempfile::TempDir,
@@ -80,27 +82,22 @@ impl Hosts {
     }
 
     /// A coordinator of both.
-    fn coordinator(&self, words: &[&str]) -> Command {
-        let addresses = self.workers.each_ref().map(|each| each.address.clone());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    fn coordinator(&self, args: &[&str]) -> Command {
+        let addresses = self.workers.each_ref().map(|worker| &*worker.address);
+        let mut command = command(Path::new("."), &["load"]);
         command
-            .args(["load", "--coordinate", &addresses.join(",")])
+            .args(["--coordinate", &addresses.join(",")])
             .arg("--secret-file")
             .arg(self.dir.path().join("secret"))
-            .args(words);
+            .args(args);
         command
     }
 
-    fn json(&self, words: &[&str]) -> Value {
-        let output = self.coordinator(words).arg("--json").output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(0), "{errors}");
+    fn json(&self, args: &[&str]) -> Value {
+        let output = self.coordinator(args).arg("--json").output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         serde_json::from_slice(&output.stdout).unwrap()
     }
-}
-
-fn text(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
 }
 
 fn histogram(result: &Value) -> Histogram<u64> {
@@ -113,21 +110,21 @@ fn histogram(result: &Value) -> Histogram<u64> {
 fn counts_add_up_and_percentiles_are_those_of_merged_histograms() {
     let hosts = Hosts::start();
     // Workers serve one coordinator after the other.
-    for (words, planned) in [
+    for (args, planned) in [
         (&["-n", "301", "-c", "6"][..], Some(301)),
         (&["-r", "300", "-d", "1s", "--warmup", "200ms"], Some(300)),
         (&["-r", "300", "--poisson", "-d", "1s", "-t", "2"], None),
     ] {
-        let json = hosts.json(&[&[&*server()][..], words].concat());
-        let all = &json["runs"][0]["result"];
+        let json = hosts.json(&[&[&*server()][..], args].concat());
+        let total = &json["runs"][0]["result"];
         let parts: Vec<&Value> = [0, 1].map(|host| &json["hosts"][host]["result"]).into();
         for field in ["planned", "ok", "unsent", "connections_asked", "body_bytes"] {
             let sum: u64 = parts.iter().map(|part| part[field].as_u64().unwrap()).sum();
-            assert_eq!(all[field], sum, "{field}: {json}");
+            assert_eq!(total[field], sum, "{field}: {json}");
         }
-        assert_eq!(all["planned"], all["ok"]);
+        assert_eq!(total["planned"], total["ok"]);
         assert!(
-            planned.is_none_or(|planned| all["planned"] == planned),
+            planned.is_none_or(|planned| total["planned"] == planned),
             "{json}"
         );
         assert!(
@@ -136,24 +133,24 @@ fn counts_add_up_and_percentiles_are_those_of_merged_histograms() {
         );
         let mut merged = histogram(parts[0]);
         merged.add(histogram(parts[1])).unwrap();
-        let told = &json["runs"][0]["latency_ns"];
-        assert_eq!(told["count"], merged.len());
-        assert_eq!(told["max"], merged.max());
+        let latency = &json["runs"][0]["latency_ns"];
+        assert_eq!(latency["count"], merged.len());
+        assert_eq!(latency["max"], merged.max());
         for percent in [50.0, 90.0, 99.0, 99.9] {
-            let own = merged.value_at_quantile(percent / 100.0);
-            assert_eq!(told[format!("p{percent}")], own, "p{percent}");
+            let value = merged.value_at_quantile(percent / 100.0);
+            assert_eq!(latency[format!("p{percent}")], value, "p{percent}");
         }
         let error_ns = json["hosts"][1]["start_error_ns"].as_u64().unwrap();
         assert!(0 < error_ns, "{error_ns}");
     }
 }
 
-/// Starts a coordinator of an endless load and waits for its first second.
-fn endless(hosts: &Hosts) -> (Child, BufReader<ChildStderr>) {
+/// Starts a coordinator of a long load, and waits until its first second has passed.
+fn start_long_load(hosts: &Hosts) -> (Child, BufReader<ChildStderr>) {
     let url = server();
-    let words = [&*url, "-r", "200", "-d", "60s", "--warmup", "0s", "-c", "4"];
+    let args = [&*url, "-r", "200", "-d", "60s", "--warmup", "0s", "-c", "4"];
     let mut coordinator = hosts
-        .coordinator(&words)
+        .coordinator(&args)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -166,33 +163,30 @@ fn endless(hosts: &Hosts) -> (Child, BufReader<ChildStderr>) {
 }
 
 #[test]
-fn a_worker_that_is_lost_ends_the_load_and_is_told_first() {
+fn a_lost_worker_ends_the_load_and_is_reported_first() {
     let mut hosts = Hosts::start();
-    let (coordinator, _errors) = endless(&hosts);
+    let (coordinator, _errors) = start_long_load(&hosts);
     hosts.workers[1].kill();
     let output = coordinator.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2));
-    let text = text(&output);
+    let text = stdout(&output);
     let lost = &hosts.workers[1].address;
     let first = format!("WARNING: worker lost: {lost}: gone");
     assert!(text.starts_with(&first), "{text}");
     assert!(line(&text, &format!("host         {lost}")).contains("LOST"));
     let requests = line(&text, "requests");
     let planned: u64 = requests.split_whitespace().nth(1).unwrap().parse().unwrap();
-    // The half that is left, until the loss was noticed: more than the first second of it.
+    // Half of the load until the loss was noticed: more than its first second.
     assert!((100..6000).contains(&planned), "{text}");
 }
 
 #[test]
-fn the_coordinator_ends_all_early_with_a_right_result() {
+fn an_interrupted_coordinator_ends_all_hosts_with_a_right_result() {
     let hosts = Hosts::start();
-    let (coordinator, _errors) = endless(&hosts);
-    let kill = Command::new("kill")
-        .args(["-INT", &coordinator.id().to_string()])
-        .status();
-    assert!(kill.unwrap().success());
+    let (coordinator, _errors) = start_long_load(&hosts);
+    signal("INT", coordinator.id());
     let output = coordinator.wait_with_output().unwrap();
-    let text = text(&output);
+    let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{text}");
     line(&text, "ended early");
     let measured = line(&text, "measured").split_whitespace().nth(1).unwrap();
@@ -208,11 +202,11 @@ fn the_coordinator_ends_all_early_with_a_right_result() {
     let [planned, ok, unsent] = numbers[..] else {
         panic!("{requests}")
     };
-    // What was due at the very end may not have found a free connection any more.
+    // At the very end, a request that was due may have found no free connection.
     assert!(planned == ok + unsent && ok > 0, "{requests}");
     assert_eq!(text.matches("start within").count(), 2);
-    // A coordinator that vanishes ends the load as well, and the workers are free again.
-    let (mut coordinator, _errors) = endless(&hosts);
+    // After a kill of the coordinator, the load ends too, and the workers accept another one.
+    let (mut coordinator, _errors) = start_long_load(&hosts);
     coordinator.kill().unwrap();
     coordinator.wait().unwrap();
     let json = hosts.json(&[&server(), "-n", "10", "-c", "2"]);
@@ -220,9 +214,9 @@ fn the_coordinator_ends_all_early_with_a_right_result() {
 }
 
 #[test]
-fn silent_peers_of_a_worker_hold_no_coordinator() {
+fn silent_connections_to_a_worker_do_not_block_a_coordinator() {
     let hosts = Hosts::start();
-    // Each is accepted before the coordinator's connection, and none says a word.
+    // The workers accept these connections before the coordinator's, and nothing is sent on them.
     let mut silent = Vec::new();
     for worker in &hosts.workers {
         for _ in 0..20 {
@@ -231,7 +225,7 @@ fn silent_peers_of_a_worker_hold_no_coordinator() {
     }
     let json = hosts.json(&[&server(), "-n", "10"]);
     assert_eq!(json["runs"][0]["result"]["ok"], 10);
-    // They were not let go for it.
+    // The workers did not close the silent connections.
     for mut peer in silent {
         let mut hello = [0; 1];
         peer.read_exact(&mut hello).unwrap();
@@ -250,8 +244,7 @@ fn a_coordinator_with_another_secret_is_refused() {
         .coordinator(&[&server(), "-n", "10"])
         .output()
         .unwrap();
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    let errors = refusal(&output);
     assert!(
         errors.contains("coordinator knows another secret"),
         "{errors}"
@@ -259,14 +252,14 @@ fn a_coordinator_with_another_secret_is_refused() {
 }
 
 #[test]
-fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
+fn invalid_options_for_several_hosts_are_refused_before_any_request() {
     let dir = tempfile::tempdir().unwrap();
     let secret = dir.path().join("secret");
     write_secret(&secret, "short");
     let secret = secret.to_str().unwrap();
-    let nobody = "http://127.0.0.1:1/";
-    let words = [
-        nobody,
+    let url = "http://127.0.0.1:1/";
+    let args = [
+        url,
         "--coordinate",
         "a:1,b:1,a:1",
         "--secret-file",
@@ -277,7 +270,7 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         "1",
     ];
     check_refused(
-        &[&words],
+        &[&args],
         dir.path().to_str().unwrap(),
         &expect![[r#"
         bakeoff: --secret-file: secret too short: 5 characters in HIDDEN/secret (make one of 16 or more: openssl rand -hex 24)
@@ -286,10 +279,10 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         -n: fewer requests than hosts: 1 (ask for 3 or more)
     "#]],
     );
-    for words in [
-        &["--coordinate", "a:1", nobody][..],
+    for args in [
+        &["--coordinate", "a:1", url][..],
         &["--worker", "127.0.0.1:0"],
-        &["--worker", "127.0.0.1:0", "--secret-file", secret, nobody],
+        &["--worker", "127.0.0.1:0", "--secret-file", secret, url],
         &[
             "--worker",
             "127.0.0.1:0",
@@ -299,7 +292,7 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
             "3",
         ],
         &[
-            nobody,
+            url,
             "--coordinate",
             "a:1",
             "--secret-file",
@@ -309,9 +302,7 @@ fn what_hosts_have_no_part_in_is_refused_before_anything_is_contacted() {
         ],
         &[],
     ] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let output = command.arg("load").args(words).output().unwrap();
-        assert_eq!(output.status.code(), Some(2), "{words:?}");
+        assert_eq!(load(args).status.code(), Some(2), "{args:?}");
     }
     let worker = ["--worker", "127.0.0.1:0", "--secret-file", secret];
     check_refused(

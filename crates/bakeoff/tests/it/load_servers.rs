@@ -1,20 +1,21 @@
-//! `bakeoff load` against real Apache and nginx, each count beside the server's own.
+//! `bakeoff load` against real Apache and nginx; counts are compared with the server's.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
-use super::load_command::{json, line, load, said, said_in_vain};
-use super::servers::{LARGE_BYTES, PAGE, SECURE, Server};
+use crate::load_command::{failed_summary, json, line, load, summary};
+use crate::program::{command, refusal};
+use crate::servers::{LARGE_BYTES, PAGE, SECURE, Server};
 
-/// Questions before the load: each path is asked for twice, each time on a connection of its own, and one
-/// connection sees whether anybody listens.
-const QUESTIONS: u64 = 2;
+/// Requests before the load, which learn the expected response: two for each path, each on a new
+/// connection. One more connection checks that the server listens.
+const LEARNING_REQUESTS: u64 = 2;
 
-/// Sum of all outcomes of a result, which is also what was planned.
-fn accounted(result: &Value) -> u64 {
+/// Sum of all outcomes of a result, which must be the number of planned requests.
+fn sum_of_outcomes(result: &Value) -> u64 {
     let faults = result["faults"].as_object().unwrap();
     let sum =
         count(&result["ok"]) + count(&result["unsent"]) + faults.values().map(count).sum::<u64>();
@@ -28,71 +29,71 @@ fn count(value: &Value) -> u64 {
         .unwrap_or_else(|| panic!("not a count: {value}"))
 }
 
-/// What nginx itself has counted: connections accepted, and requests, without those of this question.
-fn nginx_counted(server: &Server) -> (u64, u64) {
-    let answer = ask(server, "/status");
-    let mut lines = answer.lines().skip_while(|line| !line.contains("accepts"));
+/// The requests that nginx has counted, without this status request.
+fn nginx_requests(server: &Server) -> u64 {
+    let status = get(server, "/status");
+    let mut lines = status.lines().skip_while(|line| !line.contains("accepts"));
     let figures = lines.nth(1).unwrap().split_whitespace();
-    let [accepted, _, requests] = figures
+    let [_, _, requests] = figures
         .map(|figure| figure.parse::<u64>().unwrap())
         .collect::<Vec<_>>()[..]
     else {
-        panic!("not a status of nginx: {answer}");
+        panic!("not a status of nginx: {status}");
     };
-    (accepted - 1, requests - 1)
+    requests - 1
 }
 
-/// A whole answer as it came, head and all.
-fn ask(server: &Server, path: &str) -> String {
+/// A complete response with its head.
+fn get(server: &Server, path: &str) -> String {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!("GET {path} HTTP/1.1\r\nHost: bake.test\r\nConnection: close\r\n\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    answer
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    response
 }
 
 #[test]
-fn nginx_has_counted_what_was_sent() {
+fn nginx_counts_the_same_requests() {
     let Some(server) = Server::nginx("", "", "") else {
         return;
     };
-    let (_, before) = nginx_counted(&server);
+    let before = nginx_requests(&server);
     let json = json(&[&server.url("/page.html"), "-n", "400", "-c", "8"]);
     let result = &json["runs"][0]["result"];
-    assert_eq!((accounted(result), count(&result["ok"])), (400, 400));
+    assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (400, 400));
     assert_eq!(count(&result["body_bytes"]), 400 * PAGE.len() as u64);
     let held = count(&result["connections_held"]);
     assert!((1..=8).contains(&held), "{result}");
-    let (_, after) = nginx_counted(&server);
-    // The status itself is a request too.
-    assert_eq!(after - before - 1, 400 + QUESTIONS);
+    let after = nginx_requests(&server);
+    // Subtract one for the first status request.
+    assert_eq!(after - before - 1, 400 + LEARNING_REQUESTS);
 }
 
 #[test]
-fn apache_has_logged_what_was_sent() {
+fn apache_logs_the_same_requests() {
     let Some(server) = Server::apache("") else {
         return;
     };
-    let text = said(&[&server.url("/page.html"), "-n", "300", "-c", "6"]);
+    let text = summary(&[&server.url("/page.html"), "-n", "300", "-c", "6"]);
     assert_eq!(
         line(&text, "requests"),
         "requests     300 planned = 300 ok + 0 unsent"
     );
-    let log = server.logged(300 + QUESTIONS);
+    let log = server.logged(300 + LEARNING_REQUESTS);
     let right = log.lines().filter(|line| line.ends_with(" 200 /page.html"));
-    assert_eq!(right.count() as u64, 300 + QUESTIONS);
-    // The first word is the number of the request on its connection.
+    assert_eq!(right.count() as u64, 300 + LEARNING_REQUESTS);
+    // The first column is the number of the request on its connection.
     assert!(log.lines().any(|line| !line.starts_with("0 ")), "{log}");
 }
 
 #[test]
-fn each_request_has_a_connection_of_its_own_if_asked() {
+fn without_keep_alive_each_request_has_a_new_connection() {
     for server in [Server::nginx("", "", ""), Server::apache("")] {
         let Some(server) = server else {
             continue;
         };
-        let words = [
+        let args = [
             &*server.url("/page.html"),
             "-n",
             "120",
@@ -100,73 +101,58 @@ fn each_request_has_a_connection_of_its_own_if_asked() {
             "4",
             "--no-keepalive",
         ];
-        let json = json(&words);
+        let json = json(&args);
         let result = &json["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (120, 120));
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (120, 120));
         assert_eq!(count(&result["connections_opened"]), 120);
     }
 }
 
 #[test]
-fn an_open_loop_plans_what_its_rate_says() {
+fn an_open_loop_plans_requests_by_its_rate() {
     for server in [Server::nginx("", "", ""), Server::apache("")] {
         let Some(server) = server else {
             continue;
         };
         let url = server.url("/page.html");
-        let words = [&*url, "-r", "200", "-d", "1s", "--warmup", "100ms"];
-        let json = json(&words);
+        let args = [&*url, "-r", "200", "-d", "1s", "--warmup", "100ms"];
+        let json = json(&args);
         let result = &json["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (200, 200));
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (200, 200));
         assert_eq!(json["runs"][0]["lateness_ns"]["count"], 200);
     }
 }
 
 #[test]
-fn a_real_answer_that_is_not_the_expected_one_is_found() {
+fn an_unexpected_response_is_found() {
     let Some(server) = Server::nginx("", "", "") else {
         return;
     };
     let url = server.url("/page.html");
     let output = load(&[&url, "--expect-length", "5"]);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    let errors = refusal(&output);
     assert!(errors.contains("length is not 5 bytes: 25"), "{errors}");
-    // With length and hash given, nothing is asked before, and the load itself finds out.
+    // With length and hash given, there is no first request, and the load finds the difference.
     let (hash, length) = ("0".repeat(64), PAGE.len().to_string());
     let common = [&*url, "-n", "50", "--expect-sha256", &hash];
-    let text = said_in_vain(&[&common[..], &["--expect-length", &length]].concat());
+    let text = failed_summary(&[&common[..], &["--expect-length", &length]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong content + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
-    let text = said_in_vain(&[&common[..], &["--expect-length", "9"]].concat());
+    let text = failed_summary(&[&common[..], &["--expect-length", "9"]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong length + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
     let missing = server.url("/missing.html");
-    let text = said_in_vain(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
+    let text =
+        failed_summary(&[&[&*missing][..], &common[1..], &["--expect-length", "9"]].concat());
     let expected = "requests     50 planned = 0 ok + 50 wrong status + 0 unsent";
     assert_eq!(line(&text, "requests"), expected);
 }
 
 /// Runs a load of 400 requests at 200 per second and kills the server after the first second.
-fn kill_amid_load(mut server: Server) -> Value {
-    let url = server.url("/page.html");
-    let words = [
-        "-r",
-        "200",
-        "-d",
-        "2s",
-        "--warmup",
-        "0s",
-        "--deadline",
-        "1s",
-    ];
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["load", &url])
-        .args(words)
-        .args([
-            "--timeline",
-            server.dir.path().join("csv").to_str().unwrap(),
-        ])
+fn kill_during_load(mut server: Server) -> Value {
+    let mut child = command(server.dir.path(), &["load", &server.url("/page.html")])
+        .args(["-r", "200", "-d", "2s", "--warmup", "0s"])
+        .args(["--deadline", "1s", "--timeline", "csv"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
@@ -191,12 +177,12 @@ fn kill_amid_load(mut server: Server) -> Value {
 }
 
 #[test]
-fn a_server_that_dies_amid_the_load_leaves_exact_counts() {
+fn a_server_that_dies_during_the_load_leaves_exact_counts() {
     for server in [Server::nginx("", "", ""), Server::apache("")] {
         let Some(server) = server else {
             continue;
         };
-        let all = kill_amid_load(server);
+        let all = kill_during_load(server);
         let outcomes = all.as_object().unwrap();
         let sum: u64 = outcomes
             .iter()
@@ -204,14 +190,14 @@ fn a_server_that_dies_amid_the_load_leaves_exact_counts() {
             .map(|(_, figure)| count(figure))
             .sum();
         assert_eq!((count(&all["planned"]), sum), (400, 400), "{all}");
-        // How many came before the server died depends on how soon that was: it was asked for amid the load.
+        // The number of responses before the server died depends on the moment.
         assert!(count(&all["ok"]) > 0, "{all}");
     }
 }
 
 #[test]
-fn https_sessions_are_taken_up_only_if_asked() {
-    // nginx notes `r` for a session that was taken up, and `.` for a new one.
+fn https_sessions_are_resumed_unless_disabled() {
+    // nginx logs `r` for a resumed session, and `.` for a new one.
     let log = "log_format reuse \"$ssl_session_reused $uri\";";
     let lines = format!("{SECURE} access_log DIR/access.log reuse; ssl_session_cache shared:s:1m;");
     let server = || Server::nginx("ssl", log, &lines);
@@ -220,8 +206,8 @@ fn https_sessions_are_taken_up_only_if_asked() {
             return;
         };
         let url = server.url("/page.html").replace("http:", "https:");
-        let authority = server.authority();
-        let words = [
+        let ca_file = server.ca_file();
+        let args = [
             &*url,
             "-n",
             "40",
@@ -229,29 +215,28 @@ fn https_sessions_are_taken_up_only_if_asked() {
             "2",
             "--no-keepalive",
             "--ca",
-            &authority,
+            &ca_file,
         ];
-        let json = json(&[&words[..], flags].concat());
+        let json = json(&[&args[..], flags].concat());
         let result = &json["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (40, 40));
-        let log = server.logged(40 + QUESTIONS);
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (40, 40));
+        let log = server.logged(40 + LEARNING_REQUESTS);
         let seen = log.lines().filter(|line| line.starts_with("r ")).count();
-        assert_eq!(log.lines().count() as u64, 40 + QUESTIONS);
+        assert_eq!(log.lines().count() as u64, 40 + LEARNING_REQUESTS);
         assert_eq!(seen, reused, "{flags:?}: {log}");
     }
 }
 
 #[test]
-fn a_certificate_of_nobody_is_refused() {
+fn a_self_signed_certificate_is_refused() {
     let Some(server) = Server::nginx("ssl", "", SECURE) else {
         return;
     };
     let url = server.url("/page.html").replace("http:", "https:");
     let output = load(&[&url, "-n", "1"]);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2));
+    let errors = refusal(&output);
     assert!(errors.contains("no https with this server"), "{errors}");
-    let text = said(&[&url, "-n", "10", "--insecure"]);
+    let text = summary(&[&url, "-n", "10", "--insecure"]);
     line(&text, "requests     10 planned = 10 ok");
 }
 
@@ -266,7 +251,7 @@ fn chunks_of_real_servers_are_joined() {
         let Some(server) = server else {
             continue;
         };
-        let raw = ask(&server, "/large.txt").to_ascii_lowercase();
+        let raw = get(&server, "/large.txt").to_ascii_lowercase();
         assert!(
             raw.contains("transfer-encoding: chunked"),
             "{}",
@@ -274,13 +259,13 @@ fn chunks_of_real_servers_are_joined() {
         );
         let json = json(&[&server.url("/large.txt"), "-n", "60", "-c", "3"]);
         let result = &json["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (60, 60));
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (60, 60));
         assert_eq!(count(&result["body_bytes"]), 60 * LARGE_BYTES as u64);
     }
 }
 
 #[test]
-fn http2_goes_over_tls_and_without() {
+fn http2_works_with_and_without_tls() {
     let plain = || Server::nginx("http2", "", "");
     let secure = || Server::nginx("ssl http2", "", SECURE);
     for (server, scheme) in [(plain(), "http:"), (secure(), "https:")] {
@@ -288,31 +273,34 @@ fn http2_goes_over_tls_and_without() {
             return;
         };
         let url = server.url("/page.html").replace("http:", scheme);
-        let authority = server.authority();
-        let words = [&*url, "--http2", "--ca", &authority, "-c", "3", "-t", "2"];
-        let counted = json(&[&words[..], &["-n", "300", "--streams", "5"]].concat());
+        let ca_file = server.ca_file();
+        let args = [&*url, "--http2", "--ca", &ca_file, "-c", "3", "-t", "2"];
+        let counted = json(&[&args[..], &["-n", "300", "--streams", "5"]].concat());
         let result = &counted["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (300, 300));
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (300, 300));
         assert_eq!(count(&result["connections_opened"]), 3);
         assert_eq!(counted["load"]["http2_streams"], 5);
         assert_eq!(count(&result["body_bytes"]), 300 * PAGE.len() as u64);
         let open = ["-r", "200", "-d", "1s", "--warmup", "0s"];
-        let planned = json(&[&words[..], &open].concat());
+        let planned = json(&[&args[..], &open].concat());
         let result = &planned["runs"][0]["result"];
-        assert_eq!((accounted(result), count(&result["ok"])), (200, 200));
+        assert_eq!((sum_of_outcomes(result), count(&result["ok"])), (200, 200));
     }
 }
 
 #[test]
-fn http2_outlives_the_end_of_a_connection() {
-    // After a hundred requests nginx says goodbye and closes.
+fn http2_continues_after_the_end_of_a_connection() {
+    // nginx closes each connection after a hundred requests.
     let Some(server) = Server::nginx("http2", "", "keepalive_requests 100;") else {
         return;
     };
-    let words = ["--http2", "-n", "1000", "-c", "2", "--streams", "8"];
-    let json = json(&[&[&*server.url("/large.txt")][..], &words].concat());
+    let args = ["--http2", "-n", "1000", "-c", "2", "--streams", "8"];
+    let json = json(&[&[&*server.url("/large.txt")][..], &args].concat());
     let result = &json["runs"][0]["result"];
-    assert_eq!((accounted(result), count(&result["ok"])), (1000, 1000));
+    assert_eq!(
+        (sum_of_outcomes(result), count(&result["ok"])),
+        (1000, 1000)
+    );
     assert!(count(&result["connections_opened"]) >= 9, "{result}");
 }
 
@@ -331,9 +319,8 @@ fn http2_that_a_server_does_not_speak_is_refused() {
             return;
         };
         let url = server.url("/page.html").replace("http:", scheme);
-        let output = load(&[&url, "--http2", "-n", "1", "--ca", &server.authority()]);
-        let errors = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{errors}");
+        let output = load(&[&url, "--http2", "-n", "1", "--ca", &server.ca_file()]);
+        let errors = refusal(&output);
         assert!(errors.contains(why), "{errors}");
     }
 }

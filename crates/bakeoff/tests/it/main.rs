@@ -1,4 +1,4 @@
-//! The one integration test binary: the whole program, from the plan to the report.
+//! The integration tests, in one binary: the whole program, from the plan to the report.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,21 +1,22 @@
-//! KVM, proven: an emulated guest that has it is the host of other guests.
+//! KVM in tests: an emulated guest with KVM is the host of inner guests.
 //!
 //! ```text
 //! this host --TCG--> outer guest (outer.toml; image "kvm") --KVM--> inner guests (inner.toml; image "web")
-//!                    inside.sh runs bakeoff and plants faults; what it finds comes back by the console
+//!                    inside.sh runs bakeoff and injects faults; its results come back through the console
 //! ```
-//! It shows that things work, never how fast. `each_machine` has a short test of it: smoke.sh boots one inner guest.
+//! This shows that KVM works, but not how fast it is. `each_machine` has a short test: smoke.sh boots one inner guest.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use serde_json::Value;
 
+use crate::program::{KillOnDrop, command};
 use crate::real_guests::{can_boot, stripped, wall_clock_lane};
 
 pub(crate) const FILES: [(&str, &str); 4] = [
@@ -27,7 +28,7 @@ pub(crate) const FILES: [(&str, &str); 4] = [
 
 #[test]
 #[ignore = "boots 5 guests: make test-all"]
-fn two_kernels_are_compared_under_kvm_and_planted_faults_are_told() {
+fn two_kernels_are_compared_under_kvm_and_injected_faults_are_reported() {
     if !can_boot() {
         return;
     }
@@ -39,42 +40,44 @@ fn two_kernels_are_compared_under_kvm_and_planted_faults_are_told() {
     }
     let kernels = ["debian:bookworm/6.1", "debian:trixie-backports/7.2"];
     pack(&kernels, &dir);
-    // A trial of each arm is enough.
+    // One trial of each arm is enough.
     run_until_measured(2, &dir);
-    let found = [shown(&dir, "001"), shown(&dir, "002")].concat();
-    let found: BTreeMap<String, String> = found.into_iter().collect();
-    // Seen where the test fails, or with --nocapture: as docs/machines.md has it, and why a trial was void.
+    let files = [shown_files(&dir, "001"), shown_files(&dir, "002")].concat();
+    let files: BTreeMap<String, String> = files.into_iter().collect();
+    // Shown if the test fails, or with --nocapture: the output for docs/machines.md, and why a
+    // trial was void.
     for name in ["check", "run", "void"] {
-        println!("{}", found.get(name).map_or("", String::as_str));
+        println!("{}", files.get(name).map_or("", String::as_str));
     }
-    check_faults(&found);
-    check_host(&found);
-    check_run(&found);
-    check_facts(&found);
+    check_faults(&files);
+    check_host(&files);
+    check_run(&files);
+    check_facts(&files);
 }
 
-fn bakeoff(words: &[&str]) -> Value {
-    let done = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(words)
-        .arg("--json")
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    assert!(done.status.success(), "{words:?}");
-    serde_json::from_slice(&done.stdout).unwrap()
+fn bakeoff_json(args: &[&str]) -> Value {
+    let mut command = command(Path::new("."), args);
+    let output = command.arg("--json").stderr(Stdio::inherit()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{args:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Bakeoff without its symbols, and what the inner plan takes from the cache, so that it needs no network: its kernels, its image,
-/// and their names.
+/// Packs bakeoff without its symbols, and the inner plan's kernels and image from the cache, so
+/// that the guest needs no network.
 pub(crate) fn pack(kernels: &[&str], dir: &Path) {
     stripped(dir);
-    let home = |file: &Value| {
+    let cache_entry = |file: &Value| {
         let file = PathBuf::from(file.as_str().unwrap());
         file.parent().unwrap().to_owned()
     };
-    let of_kernel = |name: &&str| home(&bakeoff(&["kernel", "fetch", name])["vmlinuz"]);
-    let mut entries: Vec<PathBuf> = kernels.iter().map(of_kernel).collect();
-    entries.push(home(&bakeoff(&["image", "build", "web"])["path"]));
+    let mut entries = Vec::new();
+    for kernel in kernels {
+        let fetched = bakeoff_json(&["kernel", "fetch", kernel]);
+        entries.push(cache_entry(&fetched["vmlinuz"]));
+    }
+    let image = bakeoff_json(&["image", "build", "web"]);
+    entries.push(cache_entry(&image["path"]));
     let root = entries[0].ancestors().nth(2).unwrap();
     let mut tar = Command::new("tar");
     tar.arg("--create")
@@ -91,10 +94,10 @@ pub(crate) fn pack(kernels: &[&str], dir: &Path) {
     assert!(tar.status().unwrap().success());
 }
 
-/// Runs the outer plan, and ends it once so many trials were measured.
+/// Runs the outer plan, and kills it once this many trials were measured.
 pub(crate) fn run_until_measured(trials: usize, dir: &Path) {
     let mut run = Command::new(dir.join("bakeoff"));
-    let mut run = Ended(
+    let mut run = KillOnDrop(
         run.args(["run", "outer.toml"])
             .current_dir(dir)
             .spawn()
@@ -115,19 +118,9 @@ pub(crate) fn run_until_measured(trials: usize, dir: &Path) {
     }
 }
 
-/// A run that is ended, its guests with it, whatever becomes of the test.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// The files that a trial's guest showed on its console, by their names.
-pub(crate) fn shown(dir: &Path, trial: &str) -> Vec<(String, String)> {
-    // An emulator fails now and then: then the second attempt is the one that was measured.
+/// The files that a trial's guest printed on its console, with their names.
+pub(crate) fn shown_files(dir: &Path, trial: &str) -> Vec<(String, String)> {
+    // An emulated guest fails now and then; then the second attempt was measured.
     let trials = dir.join("runs/outer/trials");
     let second = trials.join(format!("{trial}.2"));
     let last = if second.exists() {
@@ -137,17 +130,17 @@ pub(crate) fn shown(dir: &Path, trial: &str) -> Vec<(String, String)> {
     };
     let console = last.join("console.log");
     let console = fs::read_to_string(&console).unwrap().replace('\r', "");
-    let parts = console.split("=== begin ").skip(1);
-    let read = |part: &str| {
+    let mut files = Vec::new();
+    for part in console.split("=== begin ").skip(1) {
         let (name, rest) = part.split_once('\n').unwrap();
         let (lines, _) = rest.split_once(&format!("=== end {name}")).unwrap();
         let bytes = BASE64_STANDARD.decode(lines.replace('\n', "")).unwrap();
-        (name.to_string(), String::from_utf8(bytes).unwrap())
-    };
-    parts.map(read).collect()
+        files.push((name.to_string(), String::from_utf8(bytes).unwrap()));
+    }
+    files
 }
 
-fn check_faults(found: &BTreeMap<String, String>) {
+fn check_faults(files: &BTreeMap<String, String>) {
     let faults = [
         (
             "doctor-no-device",
@@ -167,20 +160,20 @@ fn check_faults(found: &BTreeMap<String, String>) {
         ),
     ];
     for (name, words) in faults {
-        assert!(found[name].contains(words), "{name}: {}", found[name]);
+        assert!(files[name].contains(words), "{name}: {}", files[name]);
     }
     for name in ["doctor-no-device", "doctor-no-permission", "doctor-no-svm"] {
         assert!(
-            found[name].contains("guests are emulated: figures count instructions"),
+            files[name].contains("guests are emulated: figures count instructions"),
             "{}",
-            found[name]
+            files[name]
         );
     }
 }
 
-/// What the outer guest lacks as a host.
-fn check_host(found: &BTreeMap<String, String>) {
-    let doctor = &found["doctor"];
+/// The outer guest's shortcomings as a host are reported.
+fn check_host(files: &BTreeMap<String, String>) {
+    let doctor = &files["doctor"];
     assert!(
         doctor.contains("/dev/kvm is there, not yet tried"),
         "{doctor}"
@@ -189,7 +182,7 @@ fn check_host(found: &BTreeMap<String, String>) {
         doctor.contains("itself a guest: its CPUs may be taken away"),
         "{doctor}"
     );
-    let check = &found["check"];
+    let check = &files["check"];
     for words in [
         "under KVM, the host: itself a guest",
         "under KVM, virtual CPUs: no host CPU is left for the emulator and for bakeoff itself (lower cpus by one",
@@ -198,18 +191,18 @@ fn check_host(found: &BTreeMap<String, String>) {
     }
 }
 
-fn check_run(found: &BTreeMap<String, String>) {
-    assert!(found["run"].ends_with("status 0\n"), "{}", found["run"]);
+fn check_run(files: &BTreeMap<String, String>) {
+    assert!(files["run"].ends_with("status 0\n"), "{}", files["run"]);
     let machine = "KVM, clock wall, CPUs 1, 2 by arm (host), memory 512 MiB, virtual CPUs on host CPUs 0-1, below one cache, reserved huge pages";
-    assert!(found["run"].contains(machine), "{}", found["run"]);
-    let journal = &found["journal.jsonl"];
+    assert!(files["run"].contains(machine), "{}", files["run"]);
+    let journal = &files["journal.jsonl"];
     let opening: Value = serde_json::from_str(journal.lines().next().unwrap()).unwrap();
     let described = &opening["event"]["opened"]["machine"];
     assert_eq!(described["acceleration"], "kvm", "{described}");
-    let verdict: Value = serde_json::from_str(&found["verdict.json"]).unwrap();
+    let verdict: Value = serde_json::from_str(&files["verdict.json"]).unwrap();
     let comparisons = verdict["comparisons"].as_array().unwrap();
     for arm in ["6.1-two", "7.2"] {
-        let comparison = comparisons.iter().find(|one| one["arm"] == arm).unwrap();
+        let comparison = comparisons.iter().find(|row| row["arm"] == arm).unwrap();
         assert_eq!(comparison["blocks"], 1, "{comparison}");
         assert!(comparison["ratio"].is_number(), "{comparison}");
     }
@@ -224,16 +217,17 @@ fn check_run(found: &BTreeMap<String, String>) {
         verdict["details"]["scaling"]
     );
     assert!(
-        found["report.md"].contains("KVM, clock wall"),
+        files["report.md"].contains("KVM, clock wall"),
         "{}",
-        found["report.md"]
+        files["report.md"]
     );
 }
 
-/// Both kernels ran under KVM with their own number of virtual CPUs, each of which was kept to a host CPU of its own.
-fn check_facts(found: &BTreeMap<String, String>) {
+/// Both kernels ran under KVM with their number of virtual CPUs, each pinned to a separate host
+/// CPU.
+fn check_facts(files: &BTreeMap<String, String>) {
     let mut seen = BTreeSet::new();
-    for (trial, text) in found.iter().filter(|(name, _)| name.starts_with("facts ")) {
+    for (trial, text) in files.iter().filter(|(name, _)| name.starts_with("facts ")) {
         let facts: Value = serde_json::from_str(text).unwrap();
         let fact = |key: &str| {
             facts["values"][key]
@@ -249,7 +243,7 @@ fn check_facts(found: &BTreeMap<String, String>) {
         let pinning = match cpus.as_str() {
             "1" => "vCPU 0 on 0, others on 0-1",
             "2" => "vCPU 0 on 0, vCPU 1 on 1, others on 0-1",
-            other => panic!("{other} CPUs in {trial}"),
+            count => panic!("{count} CPUs in {trial}"),
         };
         assert_eq!(fact("host:pinning"), pinning, "{trial}");
         assert_eq!(fact("host:memory"), "reserved huge pages");

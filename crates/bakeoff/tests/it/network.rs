@@ -1,11 +1,11 @@
-//! Systems on the network: servers that bakeoff did not start, with and without word of themselves.
+//! Systems on the network: servers that bakeoff did not start, with and without sources of facts.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -14,12 +14,15 @@ use std::time::Duration;
 use guest::netns::{NetnsPair, SERVER};
 use plan::EvidenceSource;
 use record::journal::{Entry, Event};
-use record::rundir;
-use record::rundir::Run;
 use record::trial::Outcome;
 use record::verdict::fairness::Outcome as FairnessOutcome;
 
-/// A page, and what `windows_exporter` says; all that some systems have.
+use crate::program::{
+    TerminateOnDrop, all_output, are_installed, command, is_root, refusal, signal, stderr,
+};
+use crate::simulated_lab::load_run;
+
+/// Responses by path: a page, a redirect, and the metrics of `windows_exporter`.
 const PAGES: [(&str, &str); 3] = [
     (
         "/",
@@ -37,7 +40,7 @@ const PAGES: [(&str, &str); 3] = [
     ),
 ];
 
-/// Serves until the test's process ends.
+/// Starts a server that runs until the test's process ends.
 fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -57,10 +60,10 @@ fn respond(stream: &TcpStream) {
         }
         let path = first.split(' ').nth(1).unwrap_or_default();
         let path = path.split('?').next().unwrap_or_default();
-        let page = PAGES.iter().find(|(own, _)| *own == path);
+        let page = PAGES.iter().find(|(name, _)| *name == path);
         let page = page.map_or("404 None\r\nContent-Length: 0\r\n\r\n", |(_, page)| page);
         let mut writer = stream;
-        // Without a pause, clients and server would take all CPU time of the window.
+        // Without a pause, clients and server would use all CPU time.
         thread::sleep(Duration::from_millis(2));
         let sent = writer.write_all(format!("HTTP/1.1 {page}").as_bytes());
         if sent.is_err() || page.contains("Connection: close") {
@@ -69,8 +72,7 @@ fn respond(stream: &TcpStream) {
     }
 }
 
-fn plan([old, new]: [&str; 2], more: [&str; 2], workload: &str) -> String {
-    let [machine, arm] = more;
+fn plan([old, new]: [&str; 2], [machine, arm]: [&str; 2], workload: &str) -> String {
     format!(
         r#"
 title = "two systems"
@@ -101,27 +103,16 @@ seed = 1
 
 fn bakeoff(dir: &Path, plan: &str) -> Command {
     fs::write(dir.join("plan.toml"), plan).unwrap();
-    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
+    let mut bakeoff = command(dir, &["run", "plan.toml", "--out", "run"]);
     bakeoff
-        .args(["run", "plan.toml", "--out", "run"])
-        .current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     bakeoff
 }
 
-fn said(output: &Output) -> String {
-    let text = [&output.stdout[..], &output.stderr[..]].concat();
-    String::from_utf8(text).unwrap()
-}
-
-fn read(dir: &Path) -> Run {
-    rundir::load(&dir.join("run"), &workload::check).unwrap()
-}
-
 #[test]
-fn two_systems_are_asked_in_turn_and_nothing_is_said_of_what_is_not_known() {
+fn two_systems_are_measured_in_turn_with_the_facts_that_are_known() {
     let dir = tempfile::tempdir().unwrap();
     let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
     let exporter = format!("exporter = \"{old}/metrics\"\nbefore = [\"./before.sh\"]");
@@ -129,23 +120,18 @@ fn two_systems_are_asked_in_turn_and_nothing_is_said_of_what_is_not_known() {
         &dir.path().join("before.sh"),
         "echo \"$BAKEOFF_ARM $BAKEOFF_URL\" >> before",
     );
-    let text = plan([&old, &new], ["", &exporter], "paths = [\"/\"]");
-    let output = bakeoff(dir.path(), &text).output().unwrap();
-    let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    assert!(said.contains("nothing at all of new"), "{said}");
-    let run = read(dir.path());
+    let plan = plan([&old, &new], ["", &exporter], "paths = [\"/\"]");
+    let output = bakeoff(dir.path(), &plan).output().unwrap();
+    let text = all_output(&output);
+    assert!(output.status.success(), "{text}");
+    assert!(text.contains("nothing at all of new"), "{text}");
+    let run = load_run(&dir.path().join("run"));
     assert!(run.attempts.len() >= 4);
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
         let Outcome::Measured(measurement) = &record.outcome else {
             panic!("{record:?}")
         };
-        let names: Vec<_> = measurement
-            .figures
-            .iter()
-            .map(|one| one.spec.name.as_str())
-            .collect();
-        assert_eq!(names[0], "throughput");
+        assert_eq!(measurement.figures[0].spec.name, "throughput");
         assert!(measurement.load.as_ref().unwrap().ok > 0);
         assert_eq!(measurement.server, "test");
         let values = &facts.as_ref().unwrap().values;
@@ -166,10 +152,11 @@ fn two_systems_are_asked_in_turn_and_nothing_is_said_of_what_is_not_known() {
         assert_eq!(measurement.kernel, kernel);
     }
     let before = fs::read_to_string(dir.path().join("before")).unwrap();
-    // Once for each trial of its arm, those of blocks that are run again because the host was busy among them.
+    // The command runs once for each trial of its arm, also in blocks that ran again because the
+    // host was busy.
     let line = format!("old {old}");
     assert!(
-        before.lines().count() >= 2 && before.lines().all(|own| own == line),
+        before.lines().count() >= 2 && before.lines().all(|logged| logged == line),
         "{before}"
     );
 }
@@ -184,30 +171,30 @@ fn systems_are_exchanged_from_block_to_block() {
     let output = bakeoff(dir.path(), &plan([&old, &new], swap, "threads = 2"))
         .output()
         .unwrap();
-    let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    // Each system had the address with the exporter in one block.
-    let told = "of old, new only what was told in trials at the address that has an exporter";
-    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(words(&said).contains(told), "{said}");
-    assert!(!said.contains("nothing at all"), "{said}");
-    let row = said.lines().find(|line| line.starts_with("kernel "));
+    let text = all_output(&output);
+    assert!(output.status.success(), "{text}");
+    // Each system was at the address with the exporter in one block.
+    let note = "of old, new only what was told in trials at the address that has an exporter";
+    let words: Vec<&str> = text.split_whitespace().collect();
+    assert!(words.join(" ").contains(note), "{text}");
+    assert!(!text.contains("nothing at all"), "{text}");
+    let row = text.lines().find(|line| line.starts_with("kernel "));
     let row = row.unwrap_or_default();
-    assert_eq!(row.matches("Windows Server 10.0").count(), 2, "{said}");
-    // A block that something outside disturbed is run again, in the same place.
+    assert_eq!(row.matches("Windows Server 10.0").count(), 2, "{text}");
+    // A disturbed block runs again with the same assignment of addresses.
     let swapped = fs::read_to_string(dir.path().join("swapped")).unwrap();
     assert!(swapped.starts_with("straight\nswapped\n"), "{swapped}");
     assert!(swapped.ends_with("swapped\nstraight\n"), "{swapped}");
-    let run = read(dir.path());
+    let run = load_run(&dir.path().join("run"));
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let is_own = (record.trial.arm == "old") == (record.trial.block == 1);
-        let url = if is_own { &old } else { &new };
+        let is_at_old = (record.trial.arm == "old") == (record.trial.block == 1);
+        let url = if is_at_old { &old } else { &new };
         assert_eq!(&facts.as_ref().unwrap().values["remote:url"], url);
     }
 }
 
 #[test]
-fn exchanged_systems_end_as_they_are_named_and_one_client_fewer_is_measured_there() {
+fn exchanged_systems_are_restored_at_the_end_and_for_one_client_fewer() {
     let dir = tempfile::tempdir().unwrap();
     let [old, new] = [serve(), serve()].map(|address| format!("http://{address}"));
     script(&dir.path().join("swap.sh"), "echo \"$1\" >> swapped");
@@ -218,12 +205,12 @@ fn exchanged_systems_end_as_they_are_named_and_one_client_fewer_is_measured_ther
         let text = plan([&old, &new], [&machine, ""], "threads = 2");
         let text = text.replace("_blocks = 2", &format!("_blocks = {blocks}"));
         let output = bakeoff(dir.path(), &text).output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", all_output(&output));
         fs::read_to_string(dir.path().join("swapped")).unwrap()
     };
-    // Block 2 would have been exchanged.
+    // Only block 2 would be exchanged.
     assert_eq!(run("", "1"), "straight\n");
-    let entries = read(dir.path()).entries;
+    let entries = load_run(&dir.path().join("run")).entries;
     let is_one_fewer = |entry: &&Entry| matches!(entry.event, Event::OneFewer { .. });
     assert_eq!(entries.iter().filter(is_one_fewer).count(), 2);
     let swapped = run("one_client_fewer = false", "2");
@@ -231,69 +218,67 @@ fn exchanged_systems_end_as_they_are_named_and_one_client_fewer_is_measured_ther
 }
 
 #[test]
-fn what_is_wrong_with_a_system_is_said() {
+fn faults_of_a_system_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://{}", serve());
-    let say = |urls: [&str; 2], more, workload| {
+    let refused = |urls: [&str; 2], settings, workload| {
         let _ = fs::remove_dir_all(dir.path().join("run"));
-        let output = bakeoff(dir.path(), &plan(urls, more, workload))
-            .output()
-            .unwrap();
-        (output.status.code(), said(&output))
+        refusal(
+            &bakeoff(dir.path(), &plan(urls, settings, workload))
+                .output()
+                .unwrap(),
+        )
     };
     let plain = ["", ""];
-    let (status, said) = say([&url, &url], plain, "paths = [\"/old\"]");
+    let error = refused([&url, &url], plain, "paths = [\"/old\"]");
     assert!(
-        said.contains("GET /old is redirected: 302 to http://192.0.2.1/"),
-        "{said}"
+        error.contains("GET /old is redirected: 302 to http://192.0.2.1/"),
+        "{error}"
     );
-    assert_eq!(status, Some(2));
-    let (_, said) = say([&url, &url], plain, "paths = [\"/none\"]");
+    let error = refused([&url, &url], plain, "paths = [\"/none\"]");
     assert!(
-        said.contains("status is not 200: 404 (if that is right, say status = 404)"),
-        "{said}"
+        error.contains("status is not 200: 404 (if that is right, say status = 404)"),
+        "{error}"
     );
-    let (_, said) = say([&url, &url], ["", "before = [\"./none.sh\"]"], "");
-    assert!(said.contains("plan.toml:9: no such program: "), "{said}");
-    let (status, said) = say([&url, "http://user:secret@192.0.2.1"], plain, "");
+    let error = refused([&url, &url], ["", "before = [\"./none.sh\"]"], "");
+    assert!(error.contains("plan.toml:9: no such program: "), "{error}");
+    let error = refused([&url, "http://user:secret@192.0.2.1"], plain, "");
     let want = "plan.toml:11: url with a name or password before @192.0.2.1 (take it out: clients of a plan do not log in)";
-    assert!(said.contains(want) && !said.contains("secret"), "{said}");
-    assert_eq!(status, Some(2));
-    // Nothing listens there once it is closed.
+    assert!(error.contains(want) && !error.contains("secret"), "{error}");
+    // Nothing listens at this address, because the listener is closed.
     let closed = TcpListener::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
-    let (status, said) = say([&url, &format!("http://{closed}")], plain, "");
-    assert_eq!(status, Some(2), "{said}");
+    let error = refused([&url, &format!("http://{closed}")], plain, "");
     assert!(
-        said.contains("plan.toml:11: arm new: server not reachable"),
-        "{said}"
+        error.contains("plan.toml:11: arm new: server not reachable"),
+        "{error}"
     );
 }
 
 #[test]
-fn what_does_not_tell_of_a_system_is_found_before_the_first_trial() {
+fn useless_sources_of_facts_are_refused_before_the_first_trial() {
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://{}", serve());
-    // Its port is nobody's once it is dropped.
+    // Nothing answers at this port, because the socket is dropped.
     let silent = UdpSocket::bind("127.0.0.1:0")
         .unwrap()
         .local_addr()
         .unwrap();
     let snmp = format!("snmp = \"{silent}\"\ncommunity = \"wrong\"");
-    let text = plan([&url, &url], ["", &format!("exporter = \"{url}/\"")], "");
-    let text = text.replace("[arm.new]", &format!("[arm.new]\n{snmp}"));
-    let output = bakeoff(dir.path(), &text).output().unwrap();
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    // Both in one message, and no word of the community.
-    let lines: Vec<&str> = said
+    let plan = plan([&url, &url], ["", &format!("exporter = \"{url}/\"")], "");
+    let plan = plan.replace("[arm.new]", &format!("[arm.new]\n{snmp}"));
+    let output = bakeoff(dir.path(), &plan).output().unwrap();
+    let text = all_output(&output);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    // Both errors come together, without the community string.
+    let lines: Vec<&str> = text
         .lines()
         .filter(|line| line.contains("plan.toml:"))
         .collect();
     let [old, new] = lines[..] else {
-        panic!("{said}")
+        panic!("{text}")
     };
     let want = [
         "plan.toml:8: arm old: exporter that does not tell of the system: no exporter that is known: ",
@@ -308,8 +293,8 @@ fn what_does_not_tell_of_a_system_is_found_before_the_first_trial() {
     ];
     assert!(want.iter().all(|words| new.contains(words)), "{new}");
     assert!(
-        !said.contains("wrong") && !said.contains("trial 001"),
-        "{said}"
+        !text.contains("wrong") && !text.contains("trial 001"),
+        "{text}"
     );
     let trials = fs::read_dir(dir.path().join("run/trials"));
     assert_eq!(trials.map_or(0, Iterator::count), 0);
@@ -318,25 +303,28 @@ fn what_does_not_tell_of_a_system_is_found_before_the_first_trial() {
 #[test]
 fn runs_that_share_a_system_take_turns() {
     let dir = tempfile::tempdir().unwrap();
-    let [one, two, three] = [serve(), serve(), serve()];
+    let [shared, first, second] = [serve(), serve(), serve()];
     script(&dir.path().join("before.sh"), "pwd >> ../before");
     let spawn = |name: &str, arms: [SocketAddr; 2]| {
-        let own = dir.path().join(name);
-        fs::create_dir(&own).unwrap();
-        fs::copy(dir.path().join("before.sh"), own.join("before.sh")).unwrap();
+        let run_dir = dir.path().join(name);
+        fs::create_dir(&run_dir).unwrap();
+        fs::copy(dir.path().join("before.sh"), run_dir.join("before.sh")).unwrap();
         let [old, new] = arms.map(|address| format!("http://{address}"));
         let text = plan(
             [&old, &new],
             ["one_client_fewer = false", "before = [\"./before.sh\"]"],
             "",
         );
-        bakeoff(&own, &text).spawn().unwrap()
+        bakeoff(&run_dir, &text).spawn().unwrap()
     };
-    // One arm of each is the same system, under whatever name.
-    let runs = [spawn("first", [one, two]), spawn("second", [three, one])];
+    // Both runs have one system in common, under different names.
+    let runs = [
+        spawn("first", [shared, first]),
+        spawn("second", [second, shared]),
+    ];
     for run in runs {
         let output = run.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", said(&output));
+        assert!(output.status.success(), "{}", all_output(&output));
     }
     let order = fs::read_to_string(dir.path().join("before")).unwrap();
     let mut order: Vec<&str> = order.lines().collect();
@@ -354,7 +342,7 @@ fn a_command_before_a_trial_ends_with_the_run() {
         "echo $$ > new && mv new pid && exec sleep 600",
     );
     let text = plan([&url, &url], ["", "before = [\"./before.sh\"]"], "");
-    for signal in ["INT", "KILL"] {
+    for name in ["INT", "KILL"] {
         let _ = fs::remove_dir_all(dir.path().join("run"));
         let pid = dir.path().join("pid");
         let _ = fs::remove_file(&pid);
@@ -362,34 +350,34 @@ fn a_command_before_a_trial_ends_with_the_run() {
         while !pid.exists() {
             thread::yield_now();
         }
-        let id = child.id().to_string();
-        let sent = Command::new("kill").args(["-s", signal, &id]).status();
-        assert!(sent.unwrap().success());
+        signal(name, child.id());
         let output = child.wait_with_output().unwrap();
         let pid: i32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-        // Whoever inherits it may not have reaped it yet.
+        // Its new parent may not have reaped it yet.
         let state = || fs::read_to_string(format!("/proc/{pid}/stat"));
         while state().is_ok_and(|text| !text.contains(") Z ")) {
             thread::yield_now();
         }
-        if signal == "INT" {
-            assert!(said(&output).contains("interrupted"), "{}", said(&output));
+        if name == "INT" {
+            let error = stderr(&output);
+            assert!(error.contains("interrupted"), "{error}");
         }
     }
 }
 
-/// A port on which each of these addresses of the loopback answers, and counts the requests for the page.
+/// Starts a server at each of these loopback addresses. Returns their port, and the numbers of
+/// requests for the page.
 fn serve_on(addresses: [&str; 3]) -> (u16, [Arc<AtomicU64>; 3]) {
     let mut port = 0;
     let counts = addresses.map(|address| {
         let listener = TcpListener::bind((address, port)).unwrap();
         port = listener.local_addr().unwrap().port();
         let count = Arc::new(AtomicU64::new(0));
-        let own = Arc::clone(&count);
+        let of_server = Arc::clone(&count);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let own = Arc::clone(&own);
-                thread::spawn(move || answer_and_count(&stream.unwrap(), &own));
+                let count = Arc::clone(&of_server);
+                thread::spawn(move || respond_and_count(&stream.unwrap(), &count));
             }
         });
         count
@@ -397,7 +385,7 @@ fn serve_on(addresses: [&str; 3]) -> (u16, [Arc<AtomicU64>; 3]) {
     (port, counts)
 }
 
-fn answer_and_count(stream: &TcpStream, count: &AtomicU64) {
+fn respond_and_count(stream: &TcpStream, count: &AtomicU64) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
     let mut writer = stream;
     while let Some(first) = lines.next() {
@@ -405,30 +393,30 @@ fn answer_and_count(stream: &TcpStream, count: &AtomicU64) {
         if first.starts_with("GET /page ") {
             count.fetch_add(1, Ordering::Relaxed);
         }
-        let answer = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
-        if writer.write_all(answer).is_err() {
+        let response = b"HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
+        if writer.write_all(response).is_err() {
             return;
         }
     }
 }
 
 #[test]
-fn several_addresses_of_a_system_are_served_at_once() {
+fn several_addresses_of_a_system_share_the_load() {
     let addresses = ["127.0.0.1", "127.0.0.2", "127.0.0.3"];
     let (port, counts) = serve_on(addresses);
     let dir = tempfile::tempdir().unwrap();
     let url = format!("http://127.0.0.1:{port}");
     let line = format!("addresses = {addresses:?}");
-    // Seven connections for three addresses, at a rate: what is asked for is then known.
+    // Seven connections for three addresses. At a rate, the number of requests is known.
     let workload = "paths = [\"/page\"]\nrate = 300";
-    let text = plan([&url, &url], ["one_client_fewer = false", &line], workload);
-    let text = text.replace("connections = 2", "connections = 7");
-    let output = bakeoff(dir.path(), &text).output().unwrap();
-    let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    let run = read(dir.path());
+    let plan = plan([&url, &url], ["one_client_fewer = false", &line], workload);
+    let plan = plan.replace("connections = 2", "connections = 7");
+    let output = bakeoff(dir.path(), &plan).output().unwrap();
+    let text = all_output(&output);
+    assert!(output.status.success(), "{text}");
+    let run = load_run(&dir.path().join("run"));
     let (mut answered, mut trials, mut others) = ([0; 3], 0, 0);
-    // Blocks that were run again because the host was busy are asked for as well.
+    // Blocks that ran again because the host was busy have requests too.
     for record in run.attempts.iter().chain(&run.struck) {
         let Outcome::Measured(measurement) = &record.outcome else {
             panic!("{record:?}")
@@ -436,25 +424,26 @@ fn several_addresses_of_a_system_are_served_at_once() {
         let load = measurement.load.as_ref().unwrap();
         trials += 1;
         if record.trial.arm == "new" {
-            // It has one address.
+            // This arm has one address.
             assert!(load.ok_by_address.is_empty());
             others += load.planned;
             continue;
         }
         assert_eq!(load.ok_by_address.values().sum::<u64>(), load.ok);
-        for (all, address) in answered.iter_mut().zip(addresses) {
-            let own = load.ok_by_address[&format!("{address}:{port}")];
-            assert!(own > 0, "{address}");
-            *all += own;
+        for (sum, address) in answered.iter_mut().zip(addresses) {
+            let ok = load.ok_by_address[&format!("{address}:{port}")];
+            assert!(ok > 0, "{address}");
+            *sum += ok;
         }
     }
-    let of_old = run.attempts.iter().zip(&run.facts);
-    let mut of_old = of_old.filter(|(record, _)| record.trial.arm == "old");
-    assert!(of_old.all(|(_, facts)| {
-        facts.as_ref().unwrap().values["remote:addresses"] == addresses.join(" ")
-    }));
-    // What each server counted is what the clients say of its address: beyond that are the two requests before each load, and
-    // what was asked outside the window.
+    for (record, facts) in run.attempts.iter().zip(&run.facts) {
+        if record.trial.arm == "old" {
+            let values = &facts.as_ref().unwrap().values;
+            assert_eq!(values["remote:addresses"], addresses.join(" "));
+        }
+    }
+    // Each server counted the requests of the clients to its address, the two requests before each
+    // load, and requests outside the window.
     for (place, answered) in answered.into_iter().enumerate() {
         let counted = counts[place].load(Ordering::Relaxed);
         let most = answered + trials * (2 + 7) + if place == 0 { others + trials * 9 } else { 0 };
@@ -463,21 +452,19 @@ fn several_addresses_of_a_system_are_served_at_once() {
             "{place}: {answered} {counted} {most}"
         );
     }
-    assert!(said.contains("served by address"), "{said}");
+    assert!(text.contains("served by address"), "{text}");
     let judgement = judge::judge(&run);
     let finding = judgement
         .fairness
         .iter()
-        .find(|one| one.id == "addresses-share");
+        .find(|finding| finding.id == "addresses-share");
     assert_eq!(finding.unwrap().outcome, FairnessOutcome::Pass);
-    // Nobody listens on the fourth; and three connections do not reach four addresses.
+    // Nothing listens at the fourth address, and three connections are too few for four addresses.
     let refused = |text: &str| {
         let _ = fs::remove_dir_all(dir.path().join("run"));
-        let output = bakeoff(dir.path(), text).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        self::said(&output)
+        refusal(&bakeoff(dir.path(), text).output().unwrap())
     };
-    let four = text.replace("\"127.0.0.3\"", "\"127.0.0.3\", \"127.0.0.4\"");
+    let four = plan.replace("\"127.0.0.3\"", "\"127.0.0.3\", \"127.0.0.4\"");
     let why = refused(&four);
     assert!(
         why.contains("plan.toml:8: arm old: address that takes no connection: 127.0.0.4 (is it an address of this system"),
@@ -490,31 +477,30 @@ fn several_addresses_of_a_system_are_served_at_once() {
     );
 }
 
-/// Real servers in a network of their own: two of nginx that are set up differently, Debian's SNMP agent and its
-/// `node_exporter`.
+/// Real servers in a network namespace: two nginx with different settings, Debian's SNMP agent and
+/// its `node_exporter`.
 #[test]
-fn real_systems_tell_of_themselves() {
+fn facts_of_real_systems_come_from_snmp_and_an_exporter() {
     let programs = [
         "/usr/sbin/nginx",
         "/usr/sbin/snmpd",
         "/usr/bin/prometheus-node-exporter",
     ];
-    if let Some(missing) = programs.iter().find(|program| !Path::new(program).exists()) {
-        base::skip::skip(&format!("program not installed: {missing}"));
+    if !are_installed(&programs) {
         return;
     }
-    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+    if !is_root() {
         base::skip::skip("no trials on this host: they need root");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let netns = NetnsPair::create().unwrap();
     let servers = real_servers(dir.path());
-    let _running: Vec<Running> = servers
+    let _running: Vec<TerminateOnDrop> = servers
         .iter()
-        .map(|words| Running::start(words, dir.path(), &netns))
+        .map(|args| start(args, dir.path(), &netns))
         .collect();
-    let text = plan(
+    let plan = plan(
         [
             &format!("http://{SERVER}:8081"),
             &format!("http://{SERVER}:8082"),
@@ -523,24 +509,25 @@ fn real_systems_tell_of_themselves() {
         "",
     );
     let snmp = format!("[arm.new]\nsnmp = \"{SERVER}\"\ncommunity = \"secret\"");
-    let text = text.replace("[arm.new]", &snmp);
-    let wait = |port: u16| while TcpStream::connect((SERVER, port)).is_err() {};
+    let plan = plan.replace("[arm.new]", &snmp);
     let source = EvidenceSource::Snmp {
         address: SERVER.to_string(),
         community: "secret".into(),
     };
     let run = || {
-        [8081, 8082, 9100].into_iter().for_each(wait);
+        for port in [8081, 8082, 9100] {
+            while TcpStream::connect((SERVER, port)).is_err() {}
+        }
         while guest::try_source(&source).is_err() {}
-        bakeoff(dir.path(), &text).output().unwrap()
+        bakeoff(dir.path(), &plan).output().unwrap()
     };
     let output = netns.client.within(run).unwrap();
-    let said = said(&output);
-    assert!(output.status.success(), "{said}");
-    let mut memory = Vec::new();
-    for record in &read(dir.path()).attempts {
+    let text = all_output(&output);
+    assert!(output.status.success(), "{text}");
+    let mut memory_mib = Vec::new();
+    for record in &load_run(&dir.path().join("run")).attempts {
         let Outcome::Measured(measurement) = &record.outcome else {
-            panic!("{record:?} {said}")
+            panic!("{record:?} {text}")
         };
         assert!(
             measurement.server.starts_with("nginx/"),
@@ -553,19 +540,21 @@ fn real_systems_tell_of_themselves() {
             measurement.kernel
         );
         let figure = |name: &str| {
-            let found = measurement.figures.iter().find(|one| one.spec.name == name);
-            found.map(|one| one.value)
+            let mut figures = measurement.figures.iter();
+            let figure = figures.find(|figure| figure.spec.name == name);
+            figure.unwrap().value
         };
-        memory.push(figure("system-memory").unwrap());
-        // The SNMP agent looks at the CPUs every few seconds only.
+        memory_mib.push(figure("system-memory"));
+        // The SNMP agent samples the CPUs only every few seconds.
         if record.trial.arm == "old" {
-            assert!(figure("system-cpu").unwrap() > 0.0);
+            assert!(figure("system-cpu") > 0.0);
         }
     }
-    assert!(memory.iter().all(|own| *own > 10.0), "{memory:?} MiB");
+    assert!(memory_mib.iter().all(|mib| *mib > 10.0), "{memory_mib:?}");
 }
 
-/// The commands of two of nginx, `snmpd` and `node_exporter` at the server's address, their files written.
+/// Writes the configurations of two nginx, `snmpd` and `node_exporter` at the server's address;
+/// returns their commands.
 fn real_servers(dir: &Path) -> Vec<Vec<String>> {
     let place = dir.to_str().unwrap();
     fs::write(dir.join("index.html"), vec![b'x'; 10_000]).unwrap();
@@ -596,31 +585,19 @@ fn real_servers(dir: &Path) -> Vec<Vec<String>> {
     servers
 }
 
-/// A server in the server's namespace, until it is dropped.
-struct Running(Child);
-
-impl Running {
-    fn start(words: &[String], place: &Path, netns: &NetnsPair) -> Self {
-        let spawn = || {
-            Command::new(&words[0])
-                .args(&words[1..])
-                // snmpd would keep its state in /var/lib/snmp.
-                .env("SNMP_PERSISTENT_DIR", place)
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn()
-        };
-        Self(netns.server.within(spawn).unwrap().unwrap())
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // nginx and snmpd end their own children when they are asked to.
-        let _ = Command::new("kill").arg(self.0.id().to_string()).status();
-        let _ = self.0.wait();
-    }
+/// Starts a server in the server's namespace.
+fn start(args: &[String], dir: &Path, netns: &NetnsPair) -> TerminateOnDrop {
+    let spawn = || {
+        Command::new(&args[0])
+            .args(&args[1..])
+            // Otherwise snmpd would keep its state in /var/lib/snmp.
+            .env("SNMP_PERSISTENT_DIR", dir)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+    };
+    TerminateOnDrop(netns.server.within(spawn).unwrap().unwrap())
 }
 
 fn script(path: &Path, line: &str) {

@@ -1,22 +1,18 @@
-//! Several plans in one command, and the index of what they come to.
+//! Nightly runs: several plans in one command, and the index of their results.
 //!
-//! Runs on this host need root and cgroup2; where one is missing they say that they were skipped. All else is of fake machines.
+//! Tests that run on this host need root and cgroup2; otherwise they are reported as skipped. The
+//! others use fake machines.
 
 use std::fs;
 use std::path::Path;
-use std::process::Output;
 
 use serde_json::Value;
 
 use crate::local_machine;
-use crate::program::bakeoff;
+use crate::program::{bakeoff, refusal, stderr, stdout};
 use crate::simulated_lab::World;
 
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-/// A plan of this host whose trials take no time: an arm's figure is what its environment says.
+/// A plan for this host with instant trials: the figure of an arm is in its environment.
 fn plan(title: &str, arm: &str) -> String {
     format!(
         r#"
@@ -48,7 +44,7 @@ seed = 3
     )
 }
 
-/// Plan files of these names and texts.
+/// Writes plan files with these names and texts.
 fn write(dir: &Path, plans: &[(&str, &str)]) {
     for (name, text) in plans {
         fs::write(dir.join(name), text).unwrap();
@@ -56,17 +52,15 @@ fn write(dir: &Path, plans: &[(&str, &str)]) {
 }
 
 #[track_caller]
-fn check_refused(dir: &Path, words: &[&str], says: &[&str]) {
-    let output = bakeoff(dir, words);
-    let said = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    for part in says {
-        assert!(said.contains(part), "{part:?} is not in {said:?}");
+fn check_refused(dir: &Path, args: &[&str], parts: &[&str]) {
+    let error = refusal(&bakeoff(dir, args));
+    for part in parts {
+        assert!(error.contains(part), "{part:?} is not in {error:?}");
     }
 }
 
 #[test]
-fn what_is_wrong_with_any_plan_is_told_before_one_begins() {
+fn mistakes_in_any_plan_are_reported_before_the_first_run() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     let good = plan("good", "100");
@@ -103,7 +97,7 @@ fn what_is_wrong_with_any_plan_is_told_before_one_begins() {
     check_refused(dir, &["index", "none"], &["none"]);
 }
 
-/// Options that do not go with these plans.
+/// Options that do not apply to these plans.
 fn check_refused_options(dir: &Path) {
     let few = [
         "run",
@@ -148,9 +142,9 @@ fn check_refused_options(dir: &Path) {
     );
 }
 
-/// On a busy host blocks are run again and comparisons are withheld, so that nothing is asked of verdicts here.
+/// Verdicts are not checked, because on a busy host blocks run again and comparisons are withheld.
 #[test]
-fn a_night_on_this_host_runs_all_plans_and_goes_on() {
+fn a_night_on_this_host_runs_all_plans_and_resumes() {
     if !local_machine::can_run() {
         return;
     }
@@ -166,13 +160,12 @@ fn a_night_on_this_host_runs_all_plans_and_goes_on() {
     );
     let night = ["run", "broken.toml", "good.toml", "--out", "night"];
     let output = bakeoff(dir, &night);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let told = said(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}\n{text}");
-    assert!(told.contains("1 of 2 plans failed: broken"), "{told}");
+    let text = stdout(&output);
+    let log = refusal(&output);
+    assert!(log.contains("1 of 2 plans failed: broken"), "{log}");
     assert!(
-        told.contains("broken: failed: ") && text.contains("2 plans, 2 comparisons"),
-        "{told}"
+        log.contains("broken: failed: ") && text.contains("2 plans, 2 comparisons"),
+        "{log}\n{text}"
     );
     let index = read(&dir.join("night"));
     let plans = index["plans"].as_array().unwrap();
@@ -180,30 +173,25 @@ fn a_night_on_this_host_runs_all_plans_and_goes_on() {
     let is_over = ["complete", "undecided"].contains(&plans[1]["state"].as_str().unwrap());
     assert!(is_over, "{}", plans[1]["state"]);
     let blocks = &plans[1]["run"]["comparisons"][0]["blocks"];
-    assert_eq!(blocks, 2, "{told}");
+    assert_eq!(blocks, 2, "{log}");
     let page = fs::read_to_string(dir.join("night/index.html")).unwrap();
     assert!(
         page.contains("href=\"good/report.html\"") && page.contains("&lt;b&gt;two arms&lt;/b&gt;")
     );
     assert!(!page.contains("<script") && dir.join("night/good/report.html").exists());
-    // What is over is not run again, and what failed is.
+    // A complete run is not repeated; a failed one is.
     let journal = || fs::read(dir.join("night/good/journal.jsonl")).unwrap();
     let before = journal();
-    let again = bakeoff(dir, &night);
-    let told = said(&again);
-    assert_eq!(
-        (again.status.code(), journal()),
-        (Some(2), before),
-        "{told}"
-    );
+    let log = refusal(&bakeoff(dir, &night));
+    assert_eq!(journal(), before, "{log}");
     assert!(
-        told.contains("good: plan 2 of 2: is over") && told.contains("broken: failed: "),
-        "{told}"
+        log.contains("good: plan 2 of 2: is over") && log.contains("broken: failed: "),
+        "{log}"
     );
 }
 
 #[test]
-fn the_gate_of_a_night_holds_one_rate_for_all_of_its_runs() {
+fn the_gate_of_a_night_has_one_error_rate_for_all_runs() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     for (name, ratio) in [("same", 1.0), ("worse", 0.9)] {
@@ -212,7 +200,7 @@ fn the_gate_of_a_night_holds_one_rate_for_all_of_its_runs() {
         World::new(ratio, 0.002, &[]).run(&run, |_| false).unwrap();
     }
     let gate = |rate: &str| {
-        let words = [
+        let args = [
             "index",
             "night",
             "--fail-on",
@@ -221,16 +209,16 @@ fn the_gate_of_a_night_holds_one_rate_for_all_of_its_runs() {
             "--error-rate",
             rate,
         ];
-        let output = bakeoff(dir, &words);
-        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
-        assert_eq!(told, read(&dir.join("night")));
-        (output.status.code(), said(&output), told)
+        let output = bakeoff(dir, &args);
+        let index: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(index, read(&dir.join("night")));
+        (output.status.code(), stderr(&output), index)
     };
-    let (status, told, index) = gate("5%");
-    assert_eq!(status, Some(1), "{told}");
+    let (status, error, index) = gate("5%");
+    assert_eq!(status, Some(1), "{error}");
     assert!(
-        told.contains("worse: web-static: throughput of new is worse"),
-        "{told}"
+        error.contains("worse: web-static: throughput of new is worse"),
+        "{error}"
     );
     assert_eq!(index["family"], 2);
     let worse = &index["plans"][1]["run"]["comparisons"][0];
@@ -238,22 +226,22 @@ fn the_gate_of_a_night_holds_one_rate_for_all_of_its_runs() {
         (&worse["verdict"], &worse["night"]["trips_gate"]),
         (&"worse".into(), &true.into())
     );
-    // Of so few blocks no p-value is so small.
-    let (status, told, _) = gate("0.1%");
-    assert_eq!(status, Some(0), "{told}");
+    // With so few blocks, no p-value is this small.
+    let (status, error, _) = gate("0.1%");
+    assert_eq!(status, Some(0), "{error}");
     fs::create_dir(dir.join("night/begun")).unwrap();
     fs::write(dir.join("night/begun/plan.toml"), plan("begun", "1")).unwrap();
-    let (status, told, _) = gate("0.1%");
-    assert_eq!(status, Some(2), "{told}");
-    assert!(told.contains("no answer: begun: not begun"), "{told}");
+    let (status, error, _) = gate("0.1%");
+    assert_eq!(status, Some(2), "{error}");
+    assert!(error.contains("no answer: begun: not begun"), "{error}");
 }
 
-/// The index in a directory.
+/// Reads the index in a directory.
 fn read(dir: &Path) -> Value {
     serde_json::from_slice(&fs::read(dir.join("index.json")).unwrap()).unwrap()
 }
 
-/// Nights of a fake machine whose arm gets slower with the ninth.
+/// Makes sixteen nights of a fake machine whose arm is slower from the ninth night on.
 pub(crate) fn nights(dir: &Path) {
     for night in 1..=16 {
         let ratio = if night < 9 { 1.0 } else { 0.95 };
@@ -266,12 +254,12 @@ pub(crate) fn nights(dir: &Path) {
 }
 
 #[test]
-fn nights_have_trends_and_a_change_is_found() {
+fn a_change_is_found_in_the_trends_of_nights() {
     let temp = tempfile::tempdir().unwrap();
     nights(temp.path());
     let output = bakeoff(temp.path(), &["index", "nights"]);
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let index = read(&temp.path().join("nights"));
     assert_eq!(index["night"], "2026-11-16");
     assert_eq!(index["plans"][0]["dir"], "2026-11-16/web-static");
@@ -289,17 +277,11 @@ fn nights_have_trends_and_a_change_is_found() {
         (&7.into(), &8.into())
     );
     assert!(text.contains("worse by 5"), "{text}");
-    // Summaries of nights that have an index of their own are taken from it.
-    for night in ["nights/2026-11-01", "nights/2026-11-09"] {
-        assert_eq!(
-            bakeoff(temp.path(), &["index", night]).status.code(),
-            Some(0)
-        );
+    // The second index reuses the summaries in the indexes of single nights.
+    for dir in ["nights/2026-11-01", "nights/2026-11-09", "nights"] {
+        let output = bakeoff(temp.path(), &["index", dir]);
+        assert_eq!(output.status.code(), Some(0));
     }
-    assert_eq!(
-        bakeoff(temp.path(), &["index", "nights"]).status.code(),
-        Some(0)
-    );
     assert_eq!(read(&temp.path().join("nights")), index);
     let some = [
         "index",

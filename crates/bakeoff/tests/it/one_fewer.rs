@@ -1,17 +1,17 @@
-//! One client fewer, on a fake machine whose arms are known to hang on their clients or not; in simulated time.
+//! One client fewer, on a fake machine, in simulated time. It is known which arms depend on their
+//! clients.
 
 use std::path::Path;
 
 use bakeoff::lab::Finish;
-use plan::Checks;
 use record::journal;
 use record::journal::Event;
 use record::load_path::{ClientUnit, OneFewerOutcome};
 use record::verdict::limit::{Limit, LimitSign};
 
-use crate::simulated_lab::{World, judged};
+use crate::simulated_lab::{World, judged, read_plan};
 
-/// Two systems on the network, with clients on so many hosts.
+/// Two systems on the network, with clients on this many hosts.
 fn plan_text(hosts: u32, line: &str) -> String {
     let hosts: Vec<String> = (1..=hosts)
         .map(|host| format!("ssh:client{host}"))
@@ -41,48 +41,39 @@ seed = 11
     )
 }
 
-/// Arms of which this is left with one client fewer.
+/// A world whose arms keep this share of their rate with one client fewer.
 fn world([old, new]: [f64; 2], text: &str) -> World {
     let mut world = World::new(1.2, 0.002, &[]);
-    world.plan = plan::read(
-        "plan.toml",
-        text,
-        Path::new(""),
-        Checks::of_the_past(&workload::check),
-    )
-    .unwrap();
-    world.hang_on_clients("old", old);
-    world.hang_on_clients("new", new);
+    world.plan = read_plan(text);
+    world.depend_on_clients("old", old);
+    world.depend_on_clients("new", new);
     world
 }
 
-/// Arms that were measured so, with the client that was left out and how many were left.
+/// The arms that were measured with one client fewer: name, unit of clients, number of units left.
 fn measured(dir: &Path) -> Vec<(String, ClientUnit, u32)> {
     let entries = journal::read(dir).unwrap();
-    let of = |event: Event| match event {
+    let measured = entries.into_iter().filter_map(|entry| match entry.event {
         Event::OneFewer {
             arm,
-            outcome: OneFewerOutcome::Measured(own),
+            outcome: OneFewerOutcome::Measured(one_fewer),
             ..
-        } => Some((arm, own.unit, own.left)),
+        } => Some((arm, one_fewer.unit, one_fewer.left)),
         _ => None,
-    };
-    entries
-        .into_iter()
-        .filter_map(|entry| of(entry.event))
-        .collect()
+    });
+    measured.collect()
 }
 
 fn limits(dir: &Path) -> Vec<Option<Limit>> {
     let judgement = judged(dir);
     let summaries = judgement.arm_summaries.iter();
     summaries
-        .map(|own| own.limit.as_ref().unwrap().limit)
+        .map(|summary| summary.limit.as_ref().unwrap().limit)
         .collect()
 }
 
 #[test]
-fn an_arm_that_hangs_on_its_clients_is_named() {
+fn an_arm_that_depends_on_its_clients_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let text = plan_text(3, "");
     world([1.0, 0.7], &text)
@@ -95,20 +86,20 @@ fn an_arm_that_hangs_on_its_clients_is_named() {
         [Some(Limit::Server), Some(Limit::Clients)]
     );
     let judgement = judged(dir.path());
-    let own = judgement.arm_summaries[1].limit.as_ref().unwrap();
-    let [LimitSign::OneClientFewer { change, .. }] = own.signs[..] else {
-        panic!("{own:?}")
+    let limit = judgement.arm_summaries[1].limit.as_ref().unwrap();
+    let [LimitSign::OneClientFewer { change, .. }] = limit.signs[..] else {
+        panic!("{limit:?}")
     };
     assert!((-0.32..-0.28).contains(&change), "{change}");
-    let said = &judgement.headlines[0].limits;
-    assert_eq!((said.len(), said[0].arm.as_str()), (1, "new"));
-    // The trial with a client fewer leaves no record, and none of those that are judged counts it.
+    let limited = &judgement.headlines[0].limits;
+    assert_eq!((limited.len(), limited[0].arm.as_str()), (1, "new"));
+    // The trial with one client fewer leaves no record and is not judged.
     assert!(!dir.path().join("one-fewer").exists());
     assert_eq!(judgement.arm_summaries[1].measured, 4);
 }
 
 #[test]
-fn it_costs_nothing_where_it_is_turned_off_or_no_client_can_be_missed() {
+fn nothing_is_measured_if_disabled_or_with_a_single_client_host() {
     for text in [plan_text(3, "one_client_fewer = false"), plan_text(1, "")] {
         let dir = tempfile::tempdir().unwrap();
         world([1.0, 0.7], &text)
@@ -120,7 +111,7 @@ fn it_costs_nothing_where_it_is_turned_off_or_no_client_can_be_missed() {
 }
 
 #[test]
-fn a_run_that_is_stopped_anywhere_measures_it_once() {
+fn a_run_that_is_interrupted_anywhere_measures_one_client_fewer_once() {
     let text = plan_text(2, "");
     let whole = tempfile::tempdir().unwrap();
     world([1.0; 2], &text)

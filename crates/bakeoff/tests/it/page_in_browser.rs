@@ -1,9 +1,9 @@
-//! A live page in a real browser while a real run goes on: the curve grows and the verdict appears without the page being loaded again, the
-//! console stays quiet, nothing is asked of anybody else, and the page fits a phone.
+//! A live page of a real run in a real browser. The curve grows and the verdict appears without a
+//! reload. The console has no messages, the page contacts no other server, and it fits a phone.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -12,64 +12,63 @@ use std::time::Duration;
 use bakeoff::watch::web::{Guard, Patience};
 use serde_json::{Value, json};
 
+use crate::limits::respond_slowly;
+use crate::program::{KillOnDrop, command};
 use crate::served_pages::serve;
 
 /// Names under which Debian and others install Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Nothing of a person's browser, and nothing that leaves this machine.
+/// No state of the user's browser, and no connection beyond this machine.
 const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
     --disable-component-update --disable-sync --disable-extensions --remote-debugging-pipe \
     '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1'";
 
-/// Questions to a page that waits for something, at most.
-const QUESTIONS: u32 = 1200;
+/// Maximum number of polls.
+const MAX_POLLS: u32 = 1200;
 
-/// Between two of them.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Time between two polls.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 fn browser() -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let places: Vec<PathBuf> = std::env::split_paths(&path).collect();
-    let found = BROWSERS.iter().find_map(|name| {
-        let files = places.iter().map(|dir| dir.join(name));
-        files.into_iter().find(|file| file.is_file())
+    let dirs: Vec<PathBuf> = std::env::split_paths(&path).collect();
+    let browser = BROWSERS.iter().find_map(|name| {
+        let mut files = dirs.iter().map(|dir| dir.join(name));
+        files.find(|file| file.is_file())
     });
-    if found.is_none() {
+    if browser.is_none() {
         base::skip::skip("no browser to open the report in: apt install chromium");
     }
-    found
+    browser
 }
 
-/// A browser that is told what to do over two pipes (the `DevTools` protocol): each message ends with a zero byte.
+/// A browser that is controlled through two pipes by the `DevTools` protocol; each message ends
+/// with a zero byte.
 struct Browser {
     child: Child,
     to: File,
     from: BufReader<File>,
     number: u64,
     session: Option<String>,
-    /// What came beside answers: console messages, requests.
-    told: Vec<Value>,
+    /// Events that arrived: console messages, requests.
+    events: Vec<Value>,
 }
 
 impl Browser {
     fn start(program: &Path, dir: &Path) -> Self {
         let pipes = ["to", "from"].map(|name| dir.join(name));
-        assert!(
-            Command::new("mkfifo")
-                .args(&pipes)
-                .status()
-                .unwrap()
-                .success()
-        );
-        // The browser has descriptors 3 and 4; a FIFO that is open for both waits for nobody.
+        let mkfifo = Command::new("mkfifo").args(&pipes).status();
+        assert!(mkfifo.unwrap().success());
+        // The browser reads descriptor 3 and writes 4. Opening a FIFO for both directions does not
+        // block.
         let script = format!(
             "exec \"$0\" {FLAGS} --user-data-dir=\"$1/profile\" about:blank 3<>\"$1/to\" 4<>\"$1/from\""
         );
         let child = Command::new("sh")
             .args(["-c", &script])
             .args([program, dir])
-            // What it leaves there goes with the directory.
+            // Its temporary files are removed with the directory.
             .env("TMPDIR", dir)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -89,7 +88,7 @@ impl Browser {
             from: BufReader::new(open(&pipes[1])),
             number: 0,
             session: None,
-            told: Vec::new(),
+            events: Vec::new(),
         };
         let page = browser.ask("Target.createTarget", &json!({ "url": "about:blank" }));
         let attach = json!({ "targetId": page["targetId"], "flatten": true });
@@ -119,7 +118,7 @@ impl Browser {
                 assert!(answer["error"].is_null(), "{method}: {answer}");
                 return answer["result"].clone();
             }
-            self.told.push(answer);
+            self.events.push(answer);
         }
     }
 
@@ -127,10 +126,10 @@ impl Browser {
         self.ask("Page.navigate", &json!({ "url": address }));
     }
 
-    /// The value of an expression in the page.
+    /// Evaluates an expression in the page.
     fn value(&mut self, expression: &str) -> Value {
-        let asked = json!({ "expression": expression, "returnByValue": true });
-        let answer = self.ask("Runtime.evaluate", &asked);
+        let params = json!({ "expression": expression, "returnByValue": true });
+        let answer = self.ask("Runtime.evaluate", &params);
         assert!(
             answer["exceptionDetails"].is_null(),
             "{expression}: {answer}"
@@ -138,17 +137,17 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Asks until something is so.
+    /// Polls until an expression is true.
     #[track_caller]
     fn wait(&mut self, expression: &str) {
-        for _ in 0..QUESTIONS {
+        for _ in 0..MAX_POLLS {
             if self.value(expression) == json!(true) {
                 return;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_INTERVAL);
         }
         let text = self.value("document.body.innerText");
-        panic!("never so: {expression}\n{text}");
+        panic!("never true: {expression}\n{text}");
     }
 
     fn set_width(&mut self, width: u32) {
@@ -156,75 +155,70 @@ impl Browser {
         self.ask("Emulation.setDeviceMetricsOverride", &size);
     }
 
-    /// What of the page is wider than the window.
+    /// Elements of the page that are wider than the window.
     fn too_wide(&mut self) -> Value {
         self.value(
             "[document.documentElement, ...document.querySelectorAll('main, main > div, section, dl, .drawing')]
-                .filter(one => one.scrollWidth > document.documentElement.clientWidth)
-                .map(one => `${one.tagName} ${one.id} ${one.scrollWidth}`).join()",
+                .filter(element => element.scrollWidth > document.documentElement.clientWidth)
+                .map(element => `${element.tagName} ${element.id} ${element.scrollWidth}`).join()",
         )
     }
 
-    /// Errors of the console, and addresses that were asked for beyond the server.
+    /// Console messages, and requests to other servers.
     fn complaints(&self, server: SocketAddr) -> Vec<String> {
-        let own = format!("http://{server}/");
-        let complaint = |one: &Value| match one["method"].as_str()? {
-            "Runtime.exceptionThrown" | "Log.entryAdded" | "Runtime.consoleAPICalled" => {
-                Some(one.to_string())
+        let root = format!("http://{server}/");
+        let mut complaints = Vec::new();
+        for event in &self.events {
+            match event["method"].as_str().unwrap_or_default() {
+                "Runtime.exceptionThrown" | "Log.entryAdded" | "Runtime.consoleAPICalled" => {
+                    complaints.push(event.to_string());
+                }
+                "Network.requestWillBeSent" => {
+                    let url = event["params"]["request"]["url"].as_str().unwrap();
+                    let is_local =
+                        url.starts_with(&root) || url.starts_with("data:") || url == "about:blank";
+                    if !is_local {
+                        complaints.push(url.to_owned());
+                    }
+                }
+                _ => {}
             }
-            "Network.requestWillBeSent" => {
-                let url = one["params"]["request"]["url"].as_str()?;
-                let is_own =
-                    url.starts_with(&own) || url.starts_with("data:") || url == "about:blank";
-                (!is_own).then(|| url.to_owned())
-            }
-            _ => None,
-        };
-        self.told.iter().filter_map(complaint).collect()
+        }
+        complaints
     }
 }
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended by itself. One that is killed leaves processes which still write into the directory as it is removed.
+        // Ask it to close: after a kill, its processes could still write into the directory while
+        // it is removed.
         let _ = self
             .to
             .write_all(b"{\"id\":0,\"method\":\"Browser.close\"}\0");
-        for _ in 0..QUESTIONS {
+        for _ in 0..MAX_POLLS {
             if !matches!(self.child.try_wait(), Ok(None)) {
                 return;
             }
-            thread::sleep(PAUSE);
+            thread::sleep(POLL_INTERVAL);
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A server that takes so long for each answer; it serves until the test's process ends.
+/// Starts a server with this pause before each response; it runs until the test's process ends.
 fn slow_server(pause: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
-    let answer = move |stream: TcpStream| {
-        let mut lines = BufReader::new(&stream).lines().map_while(Result::ok);
-        while let Some(_first) = lines.next() {
-            lines.by_ref().take_while(|line| !line.is_empty()).count();
-            thread::sleep(pause);
-            let text = "HTTP/1.1 200 OK\r\nServer: test\r\nContent-Length: 5\r\n\r\nhello";
-            if (&stream).write_all(text.as_bytes()).is_err() {
-                return;
-            }
-        }
-    };
     thread::spawn(move || {
         for stream in listener.incoming() {
-            thread::spawn(move || answer(stream.unwrap()));
+            thread::spawn(move || respond_slowly(&stream.unwrap(), pause, None));
         }
     });
     address
 }
 
-/// Two systems, one of which takes three times as long for each answer.
+/// A plan of two systems, one three times as slow as the other.
 fn plan() -> String {
     let [fast, slow] = [5, 15].map(|ms| slow_server(Duration::from_millis(ms)));
     format!(
@@ -232,17 +226,6 @@ fn plan() -> String {
          [arm.slow]\nurl = \"http://{slow}\"\n[[workload]]\nkind = \"http\"\nconnections = 2\nwarmup = \"1s\"\nwindow = \"5s\"\n\
          paths = [\"/\"]\n[design]\nerror_rate = 0.2\nmin_blocks = 2\nmax_blocks = 2\ndisturbed_blocks = \"keep\"\nseed = 1\n"
     )
-}
-
-/// Ends the run with the test.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -261,20 +244,19 @@ fn a_page_follows_a_real_run() {
     browser.wait("document.body?.innerText.includes('No run is here yet') === true");
     browser.value("window.mark = 'the page as it was loaded'");
     fs::write(dir.path().join("plan.toml"), plan()).unwrap();
-    let run = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["run", "plan.toml", "--out", "runs/systems"])
-        .current_dir(dir.path())
+    let args = ["run", "plan.toml", "--out", "runs/systems"];
+    let run = command(dir.path(), &args)
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn();
-    let _running = Running(run.unwrap());
+    let _run = KillOnDrop(run.unwrap());
     browser.wait("document.querySelector('#runs .run')?.innerText.includes('running') === true");
     assert_eq!(browser.value("window.mark"), "the page as it was loaded");
     browser.go_to(&format!("http://{server}/run/systems/"));
     browser.wait("document.querySelector('#curves path.line') !== null");
     browser.value("window.mark = 'the page of the run'");
-    // Both arms' curves together: which arm comes first is chance.
+    // The total of both arms' curves, because the order of the arms is random.
     browser.value(
         "window.drawn = () => [...document.querySelectorAll('#curves path.line')]
             .map(path => path.getAttribute('d').length).reduce((sum, length) => sum + length, 0);
@@ -298,9 +280,9 @@ fn a_page_follows_a_real_run() {
     assert_eq!(browser.complaints(server), Vec::<String>::new());
 }
 
-/// What the test above relies on must be seen to notice.
+/// Checks the checks of the test above.
 #[test]
-fn a_page_that_complains_or_asks_elsewhere_is_noticed() {
+fn console_messages_and_requests_to_other_servers_are_noticed() {
     let Some(program) = browser() else { return };
     let dir = tempfile::tempdir().unwrap();
     let mut browser = Browser::start(&program, dir.path());

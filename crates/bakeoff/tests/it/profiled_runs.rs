@@ -1,19 +1,20 @@
-//! Runs whose trials were profiled: verdict and report say why, and lose nothing but that where profiles are damaged.
+//! Runs with profiles: verdict and report explain the difference. If profiles are damaged, only the
+//! explanation is lost.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 use profiler::profile::{Count, Kind, Node, Profile, Window};
 use record::hash::sha256;
-use record::rundir;
 use record::rundir::{PROFILE, ProfileNote, TrialRecord, WHY};
 use serde_json::Value;
 
 use crate::fairness_command::one_sided_plan;
-use crate::simulated_lab::{PLAN, World};
+use crate::program::{command, stderr, stdout};
+use crate::simulated_lab::{PLAN, World, load_run};
 
-/// What a trial of an arm executed, much simplified: the new one copies less.
+/// A simplified profile of a trial: arm `new` copies less.
 fn profile(arm: &str, trial: u32) -> Profile {
     let node = |parent, kind, name: &str| Node {
         parent,
@@ -51,12 +52,12 @@ fn profile(arm: &str, trial: u32) -> Profile {
     }
 }
 
-/// A simulated run, its trials with profiles.
+/// Makes a simulated run with profiles.
 fn profiled(dir: &Path) {
     profiled_by(dir, PLAN, profiler::format::write);
 }
 
-/// A simulated run of a plan, whose profiles are written so.
+/// Makes a simulated run of a plan, with profiles in the format of `write`.
 pub(crate) fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>) {
     let world = World::new(1.2, 0.002, &[]);
     world.run_text(dir, plan, |_| false).unwrap();
@@ -79,46 +80,41 @@ pub(crate) fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>
         entries = entries.replace(&sha256(&before), &sha256(&after));
     }
     fs::write(journal, entries).unwrap();
-    rundir::load(dir, &workload::check).unwrap();
+    load_run(dir);
 }
 
-/// What a command says of the run: standard output, standard error.
-fn said(words: &[&str], dir: &Path) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(words)
-        .arg(dir)
-        .output()
-        .unwrap();
-    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    let error = text(output.stderr);
+/// Standard output and standard error of a command on the run. The status must be 0.
+fn bakeoff(args: &[&str], dir: &Path) -> (String, String) {
+    let output = command(dir, args).arg(".").output().unwrap();
+    let error = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{error}");
-    (text(output.stdout), error)
+    (stdout(&output), error)
 }
 
 fn page(dir: &Path) -> String {
     fs::read_to_string(dir.join("report.html")).unwrap()
 }
 
-/// Ends of lines and spaces make no difference.
+/// The text on one line, with single spaces.
 fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]
-fn verdict_and_report_say_why() {
+fn verdict_and_report_explain_the_difference() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled(dir);
-    let (text, error) = said(&["judge"], dir);
+    let (text, error) = bakeoff(&["judge"], dir);
     assert_eq!(error, "");
     let cause = "why: copying saves";
     assert!(flat(&text).contains(cause), "{text}");
     assert!(!dir.join(WHY).exists(), "judging changes nothing");
-    let (text, _) = said(&["judge", "--markdown"], dir);
+    let (text, _) = bakeoff(&["judge", "--markdown"], dir);
     assert!(text.contains("\n**why** - copying saves"), "{text}");
-    said(&["report"], dir);
+    bakeoff(&["report"], dir);
     let kept: Value = serde_json::from_slice(&fs::read(dir.join(WHY)).unwrap()).unwrap();
-    let (json, _) = said(&["why", "--json"], dir);
+    let (json, _) = bakeoff(&["why", "--json"], dir);
     assert_eq!(kept, serde_json::from_str::<Value>(&json).unwrap());
     assert_eq!(kept[0]["tree"]["nodes"][1]["name"], "tcp_sendmsg");
     let page = page(dir);
@@ -126,14 +122,14 @@ fn verdict_and_report_say_why() {
 }
 
 #[test]
-fn a_damaged_profile_costs_the_sentence_at_most() {
+fn a_damaged_profile_removes_only_the_explanation() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled(dir);
-    let (whole, _) = said(&["judge"], dir);
+    let (whole, _) = bakeoff(&["judge"], dir);
     let file = |number: u32| dir.join(format!("trials/{number:03}")).join(PROFILE);
     fs::write(file(1), "no profile").unwrap();
-    let (_, error) = said(&["judge"], dir);
+    let (_, error) = bakeoff(&["judge"], dir);
     assert!(
         error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
         "{error}"
@@ -141,33 +137,25 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
     let record = fs::read(dir.join("trials/001/trial.json")).unwrap();
     let record: TrialRecord = serde_json::from_slice(&record).unwrap();
     for arm in ["old", "new"] {
-        let (_, error) = said(&["why", "--within", arm], dir);
-        let is_told = error.contains("(trial 001)");
-        assert_eq!(is_told, arm == record.trial.arm, "{arm}: {error}");
+        let (_, error) = bakeoff(&["why", "--within", arm], dir);
+        let is_reported = error.contains("(trial 001)");
+        assert_eq!(is_reported, arm == record.trial.arm, "{arm}: {error}");
     }
     fs::remove_file(file(2)).unwrap();
-    let (json, _) = said(&["why", "--json"], dir);
+    let (json, _) = bakeoff(&["why", "--json"], dir);
     let explained: Value = serde_json::from_str(&json).unwrap();
-    let lost = explained[0]["lost"].as_array().unwrap().iter();
-    let lost: Vec<(u64, &str)> = lost
-        .map(|one| {
-            (
-                one["trial"].as_u64().unwrap(),
-                one["reason"].as_str().unwrap(),
-            )
-        })
-        .collect();
-    assert!(
-        lost.contains(&(1, "damaged")) && lost.contains(&(2, "gone")),
-        "{lost:?}"
-    );
+    let mut lost = BTreeMap::new();
+    for profile in explained[0]["lost"].as_array().unwrap() {
+        lost.insert(profile["trial"].as_u64().unwrap(), &profile["reason"]);
+    }
+    assert_eq!((lost[&1], lost[&2]), (&"damaged".into(), &"gone".into()));
     let mut number = 3;
     while file(number).exists() {
         fs::remove_file(file(number)).unwrap();
         number += 1;
     }
     assert!(number > 10, "all trials have a profile");
-    let (text, error) = said(&["judge"], dir);
+    let (text, error) = bakeoff(&["judge"], dir);
     assert!(
         error.contains("cannot read") && error.contains("put the trials' files back from a copy"),
         "{error}"
@@ -177,37 +165,37 @@ fn a_damaged_profile_costs_the_sentence_at_most() {
         text.starts_with(before) && !text.contains("why: "),
         "{text}"
     );
-    said(&["report"], dir);
+    bakeoff(&["report"], dir);
     assert_eq!(fs::read(dir.join(WHY)).unwrap(), b"[]");
     assert!(!page(dir).contains("<script"));
 }
 
 #[test]
-fn an_explanation_says_that_the_headline_is_withheld() {
+fn an_explanation_reports_a_withheld_headline() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled_by(dir, &one_sided_plan(), profiler::format::write);
-    let (text, _) = said(&["why"], dir);
+    let (text, _) = bakeoff(&["why"], dir);
     let note = "the headline of this run is withheld, because the comparison is not fair: one-sided-tuning";
     assert!(flat(&text).contains(note), "{text}");
-    let (json, _) = said(&["why", "--json"], dir);
+    let (json, _) = bakeoff(&["why", "--json"], dir);
     let explained: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(explained[0]["violations"][0], "one-sided-tuning");
     let accepted = ["fairness", "--accept", "one-sided-tuning=a test"];
-    said(&accepted, dir);
-    let (text, _) = said(&["why"], dir);
+    bakeoff(&accepted, dir);
+    let (text, _) = bakeoff(&["why"], dir);
     assert!(!text.contains("withheld"), "{text}");
 }
 
 #[test]
-fn profiles_of_a_newer_bakeoff_are_told_with_the_remedy() {
+fn profiles_of_a_newer_bakeoff_are_reported_with_a_remedy() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled_by(dir, PLAN, |_| {
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         ruzstd::encoding::compress_to_vec(b"bkprofil\x09".as_slice(), level)
     });
-    let (text, error) = said(&["judge"], dir);
+    let (text, error) = bakeoff(&["judge"], dir);
     assert!(
         error.contains("profile of a newer bakeoff: version 9, and this one reads 2"),
         "{error}"

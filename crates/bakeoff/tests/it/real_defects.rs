@@ -1,22 +1,24 @@
-//! Defects planted in real guests: a hung task, a server's worker that is killed, a panic; each is told of its arm only.
+//! Defects that are caused in real guests: a hung task, the crash of a server's worker, and a
+//! panic. Each is reported only for its arm.
 //!
-//! What plants them is a workload's own program, which looks at a sysctl that the arms set differently. Debian's kernels have nothing
-//! that makes them oops or warn on request (`CONFIG_LKDTM` is off), so no oops is planted here; docs/defects.md has one of another kernel.
+//! The program of the workload causes them, depending on a sysctl that the arms set differently.
+//! Debian's kernels cannot oops or warn on request (`CONFIG_LKDTM` is off), so no oops is caused
+//! here; docs/defects.md has one from another kernel.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
 use record::defect::{DefectSource, KernelLog, Kind};
-use record::rundir;
 use record::rundir::Run;
 use record::trial::{Outcome, VoidReason};
 use record::verdict::defects::Side;
 
-use crate::program::bakeoff;
+use crate::program::{bakeoff, stderr, stdout};
 use crate::real_guests::can_boot;
+use crate::simulated_lab::load_run;
 
-/// Plants nothing, a hung task and a crash, or a panic.
+/// Causes nothing, a hung task and a crash, or a panic.
 const PROGRAM: &str = r#"#!/bin/sh
 set -eu
 case "$(cat /proc/sys/kernel/hung_task_timeout_secs)" in
@@ -91,7 +93,7 @@ const NGINX: &str = "user root;\nworker_processes 1;\npid nginx.pid;\nerror_log 
 
 #[test]
 #[ignore = "boots 6 guests: make test-all"]
-fn planted_defects_of_real_guests_are_told_of_their_arm() {
+fn defects_in_real_guests_are_reported_for_their_arm() {
     if !can_boot() {
         return;
     }
@@ -99,11 +101,13 @@ fn planted_defects_of_real_guests_are_told_of_their_arm() {
     let dir = temp.path().canonicalize().unwrap();
     write_files(&dir);
     let output = bakeoff(&dir, &["run", "plan.toml", "--json"]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(0), "{said}");
-    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(shown.contains("\"kind\":\"defect\""), "{said}");
-    let run = rundir::load(&dir.join("runs/plan"), &workload::check).unwrap();
+    let progress = stderr(&output);
+    assert_eq!(output.status.code(), Some(0), "{progress}");
+    assert!(
+        stdout(&output).contains("\"kind\":\"defect\""),
+        "{progress}"
+    );
+    let run = load_run(&dir.join("runs/plan"));
     check_logs(&run);
     check_arms(&run);
 }
@@ -121,7 +125,7 @@ fn write_files(dir: &Path) {
     assert!(image.success());
 }
 
-/// Every kernel's log was read; nothing of it was lost.
+/// The log of every kernel was read completely.
 fn check_logs(run: &Run) {
     for attempt in &run.attempts {
         let Some(log) = &attempt.defects else {
@@ -134,12 +138,12 @@ fn check_logs(run: &Run) {
 
 fn check_arms(run: &Run) {
     let judgement = judge::judge(run);
-    let of_arm = |arm: &str| {
-        let its = judgement.defects.found.iter().filter(|one| one.arm == arm);
-        let its = its.map(|one| (one.kind, one.side));
-        its.collect::<Vec<_>>()
-    };
     let all = &judgement.defects.found;
+    let of_arm = |arm: &str| {
+        let defects = all.iter().filter(|defect| defect.arm == arm);
+        let kinds = defects.map(|defect| (defect.kind, defect.side));
+        kinds.collect::<Vec<_>>()
+    };
     let planted = of_arm("planted");
     assert_eq!(planted.len(), 2, "{all:#?}");
     assert!(
@@ -152,14 +156,11 @@ fn check_arms(run: &Run) {
     );
     assert_eq!(of_arm("panics"), [(Kind::Panic, Side::OnlyArm)], "{all:#?}");
     for attempt in &run.attempts {
-        match &attempt.outcome {
-            Outcome::Void(void) => {
-                assert_eq!(attempt.trial.arm, "panics", "{void}");
-                assert_eq!(void.reason, VoidReason::Panic);
-                let found = &attempt.defects.as_ref().unwrap().found;
-                assert_eq!(found[0].source, DefectSource::Console);
-            }
-            Outcome::Measured(_) | Outcome::Skipped(_) => {}
+        if let Outcome::Void(void) = &attempt.outcome {
+            assert_eq!(attempt.trial.arm, "panics", "{void}");
+            assert_eq!(void.reason, VoidReason::Panic);
+            let defects = &attempt.defects.as_ref().unwrap().found;
+            assert_eq!(defects[0].source, DefectSource::Console);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! Real kernels, a real server, real guests: what no simulation can vouch for.
+//! Real kernels and a real server in real guests: what a simulation cannot show.
 //!
-//! Needs QEMU, mmdebstrap and, with an empty cache, the network. Without QEMU it says that it was skipped;
-//! under CI that is a failure. One test here is in `make test`; `each_machine` has those of CI.
+//! Needs QEMU, mmdebstrap and, with an empty cache, the network. Without QEMU, tests are reported
+//! as skipped, which is a failure in CI. One test here is part of `make test`; `each_machine` has
+//! those of CI.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,11 +19,12 @@ use record::rundir;
 use record::rundir::{ProfileNote, Run};
 use record::trial::Outcome;
 use record::verdict::Verdict;
-use record::verdict::soak::{Growth, GrowthPlace};
+use record::verdict::soak::GrowthPlace;
 
-use crate::program::bakeoff;
+use crate::program::{are_installed, bakeoff, command, stderr, stdout};
+use crate::simulated_lab::load_run;
 
-/// Two kernels, one short trial each. No trial may fail because the host is busy.
+/// Two kernels, one short trial each, and long limits for a busy host.
 pub(crate) const PLAN: &str = r#"
 title = "a short real comparison"
 baseline = "6.1"
@@ -48,32 +50,34 @@ margin = "2%"
 max_blocks = 1
 "#;
 
-/// Emulators by the clock on the wall distort each other: one at a time. The others count instructions and may run beside.
+/// Held by tests with guests on the wall clock, which would slow each other down. Guests that count
+/// instructions may run at the same time.
 pub(crate) fn wall_clock_lane() -> MutexGuard<'static, ()> {
     static LANE: Mutex<()> = Mutex::new(());
     LANE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 pub(crate) fn can_boot() -> bool {
-    let found = Command::new("qemu-system-x86_64")
+    let status = Command::new("qemu-system-x86_64")
         .arg("--version")
         .stdout(Stdio::null())
         .status();
-    let can = found.is_ok_and(|status| status.success());
-    if !can {
+    let has_qemu = status.is_ok_and(|status| status.success());
+    if !has_qemu {
         base::skip::skip("program not installed: qemu-system-x86_64");
     }
-    can
+    has_qemu
 }
 
-/// The program without its symbols, in a directory: where it travels to emulated machines, each megabyte counts.
+/// Copies the program without its symbols to a directory: it is sent to emulated machines, where
+/// each megabyte takes time.
 pub(crate) fn stripped(dir: &Path) -> PathBuf {
-    let own = dir.join("bakeoff");
-    strip(Path::new(env!("CARGO_BIN_EXE_bakeoff")), &own);
-    own
+    let program = dir.join("bakeoff");
+    strip(Path::new(env!("CARGO_BIN_EXE_bakeoff")), &program);
+    program
 }
 
-/// A copy of a program without its symbols.
+/// Copies a program without its symbols.
 pub(crate) fn strip(program: &Path, to: &Path) {
     let mut strip = Command::new("strip");
     strip.arg("-o").arg(to).arg(program);
@@ -84,28 +88,23 @@ pub(crate) fn run_plan(dir: &Path, plan: &str) -> Child {
     run_plan_with(&[], dir, plan)
 }
 
-/// The same with these options.
-pub(crate) fn run_plan_with(words: &[&str], dir: &Path, plan: &str) -> Child {
+pub(crate) fn run_plan_with(options: &[&str], dir: &Path, plan: &str) -> Child {
     fs::write(dir.join("plan.toml"), plan).unwrap();
-    let mut bakeoff = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    bakeoff
-        .args(["run", "plan.toml"])
-        .args(words)
-        .current_dir(dir)
-        .stderr(Stdio::piped())
-        .stdout(Stdio::piped());
-    bakeoff.spawn().unwrap()
+    let mut run = command(dir, &["run", "plan.toml"]);
+    run.args(options);
+    run.stdout(Stdio::piped()).stderr(Stdio::piped());
+    run.spawn().unwrap()
 }
 
-/// Runs a plan to its end, and loads what it left.
+/// Runs a plan to its end, and loads the run.
 pub(crate) fn run_to_end(dir: &Path, plan: &str) -> Run {
-    let end = run_plan(dir, plan).wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&end.stderr);
-    assert_eq!(end.status.code(), Some(0), "{said}");
-    rundir::load(&dir.join("runs/plan"), &workload::check).unwrap()
+    let output = run_plan(dir, plan).wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    load_run(&dir.join("runs/plan"))
 }
 
-/// Waits until so many trials of a run were measured, and its next guest has begun; its own end before that is a failure.
+/// Waits until this many trials of a run were measured and its next guest has started. The run must
+/// not end before.
 pub(crate) fn wait_for_measured(run: &mut Child, trials: usize, dir: &Path) {
     let journal = dir.join("runs/plan/journal.jsonl");
     loop {
@@ -115,31 +114,34 @@ pub(crate) fn wait_for_measured(run: &mut Child, trials: usize, dir: &Path) {
             return;
         }
         let ended = run.try_wait().unwrap();
-        assert!(ended.is_none(), "ended early: {}", said(run));
+        assert!(ended.is_none(), "ended early: {}", rest_of_stderr(run));
         thread::sleep(Duration::from_millis(50));
     }
 }
 
-/// Processes of a run, by a word of their command lines: they work in its directory.
+/// Processes with this working directory and this word in their command lines.
 pub(crate) fn processes(dir: &Path, word: &str) -> Vec<PathBuf> {
-    let is_one = |process: &PathBuf| {
+    let mut processes = Vec::new();
+    for process in Path::new("/proc").read_dir().unwrap().flatten() {
+        let process = process.path();
         let line = fs::read(process.join("cmdline")).unwrap_or_default();
-        let mut words = line.split(|byte| *byte == 0);
-        fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd == dir)
-            && words.any(|own| String::from_utf8_lossy(own).contains(word))
-    };
-    let all = Path::new("/proc").read_dir().unwrap().flatten();
-    all.map(|entry| entry.path()).filter(is_one).collect()
+        let cwd = fs::read_link(process.join("cwd"));
+        if cwd.is_ok_and(|cwd| cwd == dir) && String::from_utf8_lossy(&line).contains(word) {
+            processes.push(process);
+        }
+    }
+    processes
 }
 
-/// Waits until everything of a run has ended: who is killed has no time to wait for what the kernel ends after it.
+/// Waits until all processes of a run have ended. A killed run does not wait for processes that the
+/// kernel kills after it.
 pub(crate) fn wait_for_the_end_of_all(dir: &Path) {
     while !processes(dir, "-accel").is_empty() || !processes(dir, "--queues").is_empty() {
         thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// From two boots to the verdict, by the program that people run.
+/// From two boots to the verdict, with the program that users run.
 #[test]
 fn two_kernels_are_compared() {
     if !can_boot() {
@@ -150,21 +152,15 @@ fn two_kernels_are_compared() {
     check_run(&temp.path().join("runs/plan"), 1);
 }
 
-/// What `bakeoff why` says of a run, and its errors.
-fn why(dir: &Path, words: &[&str]) -> (String, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .arg("why")
-        .arg(dir)
-        .args(words)
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let error = String::from_utf8(output.stderr).unwrap();
+/// Standard output and standard error of `bakeoff why`.
+fn why(dir: &Path, args: &[&str]) -> (String, String) {
+    let output = bakeoff(dir, &[&["why", "."], args].concat());
+    let error = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{error}");
-    (said, error)
+    (stdout(&output), error)
 }
 
-/// The command explains the run, and its account closes.
+/// Checks that `why` explains the run, and that its breakdown adds up.
 pub(crate) fn check_explanation(dir: &Path) {
     let (text, _) = why(dir, &[]);
     assert!(
@@ -173,18 +169,19 @@ pub(crate) fn check_explanation(dir: &Path) {
     );
     let (json, _) = why(dir, &["--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    let [one] = &json.as_array().unwrap()[..] else {
+    let [why_row] = &json.as_array().unwrap()[..] else {
         panic!("one arm, one workload: {json}")
     };
-    let number = |key: &str| one[key].as_f64().unwrap();
-    let whole = one["account"]["baseline"].as_f64().unwrap();
-    assert!(number("remainder").abs() < 0.005 * whole, "{one}");
-    let mechanisms = one["mechanisms"].as_array().unwrap();
+    let account = |key: &str| why_row["account"][key].as_f64().unwrap();
+    let baseline = account("baseline");
+    let remainder = why_row["remainder"].as_f64().unwrap();
+    assert!(remainder.abs() < 0.005 * baseline, "{why_row}");
+    let mechanisms = why_row["mechanisms"].as_array().unwrap();
     let sum: f64 = mechanisms
         .iter()
         .map(|row| row["difference"].as_f64().unwrap())
         .sum();
-    assert!((sum - one["account"]["difference"].as_f64().unwrap()).abs() < 1e-3 * whole);
+    assert!((sum - account("difference")).abs() < 1e-3 * baseline);
     let (folded, _) = why(dir, &["--folded", "1"]);
     assert!(
         folded
@@ -194,7 +191,7 @@ pub(crate) fn check_explanation(dir: &Path) {
     );
 }
 
-/// What the loss of one of several blocks costs is told.
+/// Damages a profile, which `why` must report.
 fn check_damage(dir: &Path) {
     let profile = dir.join("trials/001").join(rundir::PROFILE);
     let mut bytes = fs::read(&profile).unwrap();
@@ -208,15 +205,12 @@ fn check_damage(dir: &Path) {
     );
 }
 
-/// A kernel that was built in a tree, and one with modules that zstd packed: made of a Debian kernel's own files.
+/// A kernel as built in a tree, and a kernel with zstd modules, both made from the files of a
+/// Debian kernel.
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
-fn kernels_of_a_tree_and_of_files_boot() {
-    if !Path::new("/usr/bin/zstd").exists() {
-        base::skip::skip("program not installed: zstd");
-        return;
-    }
-    if !can_boot() {
+fn kernels_from_a_tree_and_from_files_boot() {
+    if !are_installed(&["/usr/bin/zstd"]) || !can_boot() {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
@@ -242,14 +236,15 @@ fn kernels_of_a_tree_and_of_files_boot() {
         }
     }
     assert_eq!(rates.len(), 2);
-    // It is one kernel.
+    // Both are the same kernel.
     let (low, high) = rates.iter().fold((f64::MAX, 0.0f64), |(low, high), rate| {
         (low.min(*rate), high.max(*rate))
     });
     assert!(high / low < 1.05, "{rates:?}");
 }
 
-/// One kernel twice; a log of one arm's server opens a file for each request and closes none.
+/// The same kernel twice. In one arm, a log program of the server opens a file for each request and
+/// never closes it.
 const LEAK: &str = r#"
 title = "a leak of descriptors"
 baseline = "kept"
@@ -283,7 +278,7 @@ max_blocks = 1
 
 #[test]
 #[ignore = "boots 2 guests: make test-all"]
-fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
+fn a_leak_in_one_arm_is_found_in_that_arm() {
     if !can_boot() {
         return;
     }
@@ -291,43 +286,29 @@ fn a_leak_in_one_arm_of_real_guests_is_found_in_that_arm() {
     let dir = temp.path().canonicalize().unwrap();
     let run = run_to_end(&dir, LEAK);
     let soak = judge::judge(&run).soaks.remove(0);
-    let leaks = |name: &str| {
-        let mut grown = soak.growth.iter();
-        let one = grown.find(|one| one.counter == name);
-        one.map(|one| one.against[0].place)
-    };
-    // Each open file is a descriptor of the service and an object of the kernel.
+    // Each open file is a file descriptor of the service and an object of the kernel.
     for counter in ["service-files:apache2", "slab:filp"] {
-        assert_eq!(
-            leaks(counter),
-            Some(GrowthPlace::ArmOnly),
-            "{:?}",
-            soak.growth
-        );
+        let mut growth = soak.growth.iter();
+        let leak = growth.find(|growth| growth.counter == counter);
+        let place = leak.map(|growth| growth.against[0].place);
+        assert_eq!(place, Some(GrowthPlace::ArmOnly), "{:?}", soak.growth);
     }
-    // What a server still takes in its first minutes, it takes in both.
-    let is_of_baseline = |one: &&Growth| {
-        let place = one.against[0].place;
-        matches!(
-            place,
+    // Memory that a server takes in its first minutes grows in both arms.
+    for growth in &soak.growth {
+        let is_of_baseline = matches!(
+            growth.against[0].place,
             GrowthPlace::BaselineOnly | GrowthPlace::BaselineAtLeast
-        )
-    };
-    let of_baseline = soak.growth.iter().filter(is_of_baseline);
-    assert_eq!(of_baseline.count(), 0, "{:?}", soak.growth);
+        );
+        assert!(!is_of_baseline, "{growth:?}");
+    }
 }
 
-/// `linux`, as after `make bzImage modules`; `vmlinuz`; and `modules` with nothing but `.ko.zst`.
+/// Makes `linux`, like a tree after `make bzImage modules`, and `vmlinuz` with `modules`, which are
+/// all `.ko.zst`.
 fn make_kernels(dir: &Path) {
-    let mut fetch = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    fetch.args(["kernel", "fetch", "debian:bookworm/6.1", "--json"]);
-    let told = fetch.output().unwrap();
-    assert!(
-        told.status.success(),
-        "{}",
-        String::from_utf8_lossy(&told.stderr)
-    );
-    let kernel: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+    let fetched = bakeoff(dir, &["kernel", "fetch", "debian:bookworm/6.1", "--json"]);
+    assert!(fetched.status.success(), "{}", stderr(&fetched));
+    let kernel: serde_json::Value = serde_json::from_slice(&fetched.stdout).unwrap();
     let script = r#"
         mkdir -p linux/arch/x86/boot modules
         cp "$0" linux/arch/x86/boot/bzImage
@@ -346,19 +327,19 @@ fn make_kernels(dir: &Path) {
     assert!(make.status().unwrap().success());
 }
 
-/// Each QEMU at hand, by its path and whether a run would rather take another.
+/// The path of each installed QEMU, and whether it has a known fault.
 fn emulators() -> Vec<(String, bool)> {
-    let list = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(["qemu", "list", "--json"])
+    let list = command(Path::new("."), &["qemu", "list", "--json"])
         .env_remove("BAKEOFF_QEMU")
         .output()
         .unwrap();
     let list: Vec<serde_json::Value> = serde_json::from_slice(&list.stdout).unwrap();
-    let of = |one: &serde_json::Value| {
-        let path = one["path"].as_str().unwrap().to_string();
-        (path, !one["fault"].is_null())
-    };
-    list.iter().map(of).collect()
+    let mut emulators = Vec::new();
+    for qemu in list {
+        let path = qemu["path"].as_str().unwrap().to_string();
+        emulators.push((path, !qemu["fault"].is_null()));
+    }
+    emulators
 }
 
 #[test]
@@ -371,11 +352,11 @@ fn counted_instructions_repeat_on_each_qemu() {
         let temp = tempfile::tempdir().unwrap();
         let plan = PLAN.replace("max_blocks = 1", "min_blocks = 2\nmax_blocks = 2");
         fs::write(temp.path().join("plan.toml"), plan).unwrap();
-        let done = bakeoff(temp.path(), &["run", "plan.toml", "--why", "--qemu", &path]);
-        let said = String::from_utf8_lossy(&done.stderr);
-        assert_eq!(done.status.code(), Some(0), "{path}: {said}");
-        let is_told = said.contains("all the same: emulated cmpxchg16b");
-        assert_eq!(is_told, is_faulty, "{path}: {said}");
+        let output = bakeoff(temp.path(), &["run", "plan.toml", "--why", "--qemu", &path]);
+        let error = stderr(&output);
+        assert_eq!(output.status.code(), Some(0), "{path}: {error}");
+        let has_warning = error.contains("all the same: emulated cmpxchg16b");
+        assert_eq!(has_warning, is_faulty, "{path}: {error}");
         let run = temp.path().join("runs/plan");
         check_run(&run, 2);
         check_profiles(&run, 4);
@@ -383,9 +364,10 @@ fn counted_instructions_repeat_on_each_qemu() {
     }
 }
 
-/// Each measured trial has a profile that adds up to the trial's own figure, and knows its way.
+/// Checks that each measured trial has a profile with its call tree, and that it adds up to the
+/// trial's figure.
 pub(crate) fn check_profiles(dir: &Path, trials: u32) {
-    let run = rundir::load(dir, &workload::check).unwrap();
+    let run = load_run(dir);
     let mut profiles = 0;
     for attempt in &run.attempts {
         let Outcome::Measured(measurement) = &attempt.outcome else {
@@ -398,15 +380,12 @@ pub(crate) fn check_profiles(dir: &Path, trials: u32) {
         else {
             panic!("{}: {:?}", attempt.trial, attempt.profile);
         };
-        let name = match attempt.attempt {
-            1 => format!("{:03}", attempt.trial.number),
-            more => format!("{:03}.{more}", attempt.trial.number),
-        };
-        let bytes = fs::read(dir.join("trials").join(name).join(rundir::PROFILE)).unwrap();
+        let trial = dir.join("trials").join(attempt.attempt_name());
+        let bytes = fs::read(trial.join(rundir::PROFILE)).unwrap();
         assert_eq!(hash::sha256(&bytes), *sha256);
         let profile = profiler::format::read(&bytes).unwrap();
         assert_eq!(profile.busy_instructions(), *busy_instructions);
-        // By the guest's clock, which counts each iteration of a string instruction.
+        // The guest's clock counts each iteration of a string instruction, and so does this figure.
         let counted = measurement.instructions.as_ref().unwrap();
         let mut figures = counted.figures.iter();
         let figure = figures.find(|figure| figure.spec.name == "instructions");
@@ -424,35 +403,27 @@ fn check_profile(profile: &Profile) {
     let [window] = profile.windows.as_slice() else {
         panic!("{} windows", profile.windows.len());
     };
-    // Per mille would already be a call tree with holes.
+    // If a thousandth were lost, the call tree would have holes.
     assert!(
         window.health.lost * 10_000 < window.instructions / 1000,
         "{:?}",
         window.health
     );
     let calls = |wanted: &str| {
-        let nodes = profile
-            .nodes
-            .iter()
-            .map(|node| node.name == wanted)
-            .collect::<Vec<_>>();
-        let counts = window
-            .counts
-            .iter()
-            .filter(|count| nodes[count.node as usize]);
+        let counts = window.counts.iter();
+        let counts = counts.filter(|count| profile.nodes[count.node as usize].name == wanted);
         counts.map(|count| count.calls).sum::<u64>()
     };
     assert!(calls("tcp_sendmsg_locked") > 100 && calls("__schedule") > 10);
-    let code = |kind, image: &str| {
-        profile
-            .nodes
-            .iter()
-            .any(|node| node.kind == kind && node.image == image)
-    };
-    assert!(
-        code(Kind::User, "nginx") && code(Kind::User, "libc.so.6") && code(Kind::Module, "veth")
-    );
-    // A path from a task to a function deep below it.
+    for (kind, image) in [
+        (Kind::User, "nginx"),
+        (Kind::User, "libc.so.6"),
+        (Kind::Module, "veth"),
+    ] {
+        let mut nodes = profile.nodes.iter();
+        assert!(nodes.any(|node| node.kind == kind && node.image == image));
+    }
+    // A function deep in the call tree belongs to a task.
     let deepest = profile
         .nodes
         .iter()
@@ -463,37 +434,32 @@ fn check_profile(profile: &Profile) {
     assert!(window.health.switches > 10 && !window.queued.is_empty() && !window.ran.is_empty());
 }
 
-/// The guests saw the CPU that was asked for.
+/// Checks that the guests had the CPU of the plan.
 fn check_cpu(run: &Run) {
     let machine = &judge::report::machine(&run.opening.machine);
     assert!(machine.contains("(max,+erms,+fsrm"), "{machine}");
     assert_eq!(run.opening.string_price, Some(StringPrice::USUAL));
     for facts in run.facts.iter().flatten() {
-        let asked = &facts.values["machine:cpu"];
-        assert!(machine.contains(asked), "{asked}");
+        let cpu = &facts.values["machine:cpu"];
+        assert!(machine.contains(cpu), "{cpu}");
         for feature in FAST_STRING_FEATURES {
             assert_eq!(facts.values[&fact_key(feature)], "present", "{feature}");
         }
     }
 }
 
-pub(crate) fn said(child: &mut Child) -> String {
-    let mut said = String::new();
-    let stderr = child
-        .stderr
-        .as_mut()
-        .expect("the child's standard error is a pipe");
-    std::io::Read::read_to_string(stderr, &mut said).unwrap();
-    said
+/// Reads the rest of a child's standard error, which must be a pipe.
+pub(crate) fn rest_of_stderr(child: &mut Child) -> String {
+    std::io::read_to_string(child.stderr.as_mut().unwrap()).unwrap()
 }
 
 pub(crate) fn check_run(dir: &Path, blocks: u32) {
-    let run = rundir::load(dir, &workload::check).unwrap();
+    let run = load_run(dir);
     let judgement = judge::judge(&run);
     check_cpu(&run);
     let mut rates = Vec::new();
     for attempt in &run.attempts {
-        // An emulator may fail a boot now and then; what was measured must be whole.
+        // An emulated boot fails now and then; trials that were measured must be complete.
         let Outcome::Measured(measurement) = &attempt.outcome else {
             continue;
         };
@@ -515,15 +481,12 @@ pub(crate) fn check_run(dir: &Path, blocks: u32) {
     }
     assert_eq!(rates.len(), 2 * blocks as usize, "{rates:?}");
     for arm in ["6.1", "7.2"] {
-        let mine: Vec<f64> = rates
-            .iter()
-            .filter(|(name, _)| name == arm)
-            .map(|(_, rate)| *rate)
-            .collect();
-        // Counted instructions repeat: two boots of one kernel mostly agree within a percent, and by the clock on the
-        // wall would scatter by half. 7.2 was once seen to differ by 3 % in a window as short as this one.
-        for rate in &mine {
-            assert!((mine[0] / rate - 1.0).abs() < 0.05, "arm {arm}: {mine:?}");
+        let of_arm = rates.iter().filter(|(name, _)| name == arm);
+        let rates: Vec<f64> = of_arm.map(|(_, rate)| *rate).collect();
+        // With counted instructions, two boots of a kernel mostly agree within one percent; by the
+        // wall clock they scatter by half. Once, 7.2 differed by 3 % in such a short window.
+        for rate in &rates {
+            assert!((rates[0] / rate - 1.0).abs() < 0.05, "arm {arm}: {rates:?}");
         }
     }
     let primary = &judgement.comparisons[0];
@@ -533,11 +496,8 @@ pub(crate) fn check_run(dir: &Path, blocks: u32) {
         Verdict::Equivalent,
         "these kernels differ by far more than 2 %"
     );
-    let differs = |fact: &str| judgement.differences.iter().any(|one| one.fact == fact);
-    assert!(
-        differs("/proc/version"),
-        "the kernels' difference is recorded"
-    );
+    let mut differences = judgement.differences.iter();
+    assert!(differences.any(|difference| difference.fact == "/proc/version"));
     for file in ["report.html", "report.md", "verdict.json"] {
         assert!(dir.join(file).exists(), "{file}");
     }

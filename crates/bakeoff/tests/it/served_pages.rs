@@ -1,4 +1,5 @@
-//! `bakeoff serve` over real sockets: who is answered what, and what comes by itself. By counts and order, never by time.
+//! `bakeoff serve` over real sockets: responses and events. Tests check counts and order, not
+//! times.
 
 use std::cell::Cell;
 use std::fs;
@@ -6,7 +7,6 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
@@ -17,20 +17,21 @@ use record::night::{NIGHT, Night, NightPlan, VERSION};
 use serde_json::Value;
 
 use crate::load_hosts::write_secret;
+use crate::program::{bakeoff, refusal, stdout};
 use crate::simulated_lab::World;
 use crate::watched_runs::{append, copy, cut_journal, eyes, journal, last_block};
 
-/// Long enough that only what never comes is not waited for.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// So long that only a response that never comes runs into it.
+const TIME_LIMIT: Duration = Duration::from_secs(120);
 
 fn patience() -> Patience {
     Patience {
-        request: PATIENCE,
-        answer: PATIENCE,
+        request: TIME_LIMIT,
+        answer: TIME_LIMIT,
     }
 }
 
-/// Serves until the test's process ends.
+/// Starts a server that runs until the test's process ends.
 pub(crate) fn serve(dir: &Path, guard: Guard, patience: Patience) -> SocketAddr {
     let any = "127.0.0.1:0".parse().unwrap();
     let server = Server::listen(dir, any, guard, eyes(), patience).unwrap();
@@ -39,12 +40,11 @@ pub(crate) fn serve(dir: &Path, guard: Guard, patience: Patience) -> SocketAddr 
     address
 }
 
-fn open(dir: &Path) -> SocketAddr {
+fn serve_openly(dir: &Path) -> SocketAddr {
     serve(dir, Guard::new(None, &[]).unwrap(), patience())
 }
 
-/// An answer: status, head, body.
-struct Answer {
+struct Response {
     status: u16,
     head: String,
     body: String,
@@ -52,11 +52,11 @@ struct Answer {
 
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TIME_LIMIT)).unwrap();
     stream
 }
 
-fn send(address: SocketAddr, request: &str) -> Answer {
+fn send(address: SocketAddr, request: &str) -> Response {
     let mut stream = connect(address);
     stream.write_all(request.as_bytes()).unwrap();
     let mut bytes = Vec::new();
@@ -65,31 +65,31 @@ fn send(address: SocketAddr, request: &str) -> Answer {
     let (head, body) = text
         .split_once("\r\n\r\n")
         .unwrap_or_else(|| panic!("no head: {text:?}"));
-    Answer {
+    Response {
         status: head.split(' ').nth(1).unwrap().parse().unwrap(),
         head: head.into(),
         body: body.into(),
     }
 }
 
-fn get_with(address: SocketAddr, path: &str, fields: &str) -> Answer {
+fn get_with(address: SocketAddr, path: &str, fields: &str) -> Response {
     send(
         address,
         &format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n{fields}\r\n"),
     )
 }
 
-fn get(address: SocketAddr, path: &str) -> Answer {
+fn get(address: SocketAddr, path: &str) -> Response {
     get_with(address, path, "")
 }
 
 #[test]
-fn runs_have_a_list_and_a_page_each() {
+fn runs_have_a_list_and_pages() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["real", "failed"] {
         copy(name, &dir.path().join(name));
     }
-    let address = open(dir.path());
+    let address = serve_openly(dir.path());
     let list = get(address, "/");
     assert_eq!(list.status, 200);
     for part in [
@@ -117,12 +117,13 @@ fn runs_have_a_list_and_a_page_each() {
         page.body
             .contains("7.2 can serve 3.48\u{a0}% fewer requests/s than 6.1")
     );
-    let folder = get(address, "/run/real");
-    assert_eq!(folder.status, 308);
-    assert!(folder.head.contains("Location: /run/real/"));
+    let redirect = get(address, "/run/real");
+    assert_eq!(redirect.status, 308);
+    assert!(redirect.head.contains("Location: /run/real/"));
 }
 
-/// A directory with the list of a night of three plans, of which one has run and one failed before it began.
+/// A directory of a night with three plans: one not begun, one complete, one failed before it
+/// began.
 fn night() -> tempfile::TempDir {
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
@@ -146,9 +147,9 @@ fn night() -> tempfile::TempDir {
 }
 
 #[test]
-fn a_night_lists_its_plans_with_their_state_and_leads_to_its_index() {
+fn a_night_lists_its_plans_with_their_state_and_serves_its_index() {
     let dir = night();
-    let address = open(dir.path());
+    let address = serve_openly(dir.path());
     let list = get(address, "/").body;
     let plans = [
         "3 plans",
@@ -174,45 +175,35 @@ fn a_night_lists_its_plans_with_their_state_and_leads_to_its_index() {
         report.head
     );
     assert_eq!(get(address, "/later/report.html").status, 404);
-    // Without the list it is a directory as any other.
+    // Without the night's file, it is a directory like any other.
     fs::remove_file(dir.path().join(NIGHT)).unwrap();
     assert_eq!(get(address, "/index.html").status, 404);
 }
 
 #[test]
-fn watch_tells_how_the_plans_of_a_night_stand() {
+fn watch_prints_the_state_of_the_plans_of_a_night() {
     let dir = night();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .arg("watch")
-        .arg(dir.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stdout).unwrap();
-    let lines: Vec<&str> = said.lines().collect();
-    assert!(output.status.success(), "{said}");
-    assert_eq!(lines.len(), 3, "{said}");
+    let output = bakeoff(dir.path(), &["watch", "."]);
+    let text = stdout(&output);
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(output.status.success(), "{text}");
+    assert_eq!(lines.len(), 3, "{text}");
     assert_eq!(lines[0], "later: not begun");
     assert!(lines[1].starts_with("real: ") && lines[1].contains(" of at most "));
     assert_eq!(lines[2], "lost: failed: no such kernel: <b>");
     fs::write(dir.path().join(NIGHT), "{").unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .arg("watch")
-        .arg(dir.path())
-        .output()
-        .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(said.contains("damaged: "), "{said}");
+    let error = refusal(&bakeoff(dir.path(), &["watch", "."]));
+    assert!(error.contains("damaged: "), "{error}");
 }
 
 #[test]
-fn no_address_leads_to_a_file() {
+fn no_other_files_are_served() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["real", "failed"] {
         copy(name, &dir.path().join(name));
     }
     fs::write(dir.path().join("secret"), "nobody's").unwrap();
-    let address = open(dir.path());
+    let address = serve_openly(dir.path());
     for path in [
         "/run/none/",
         "/run/none/events",
@@ -228,9 +219,9 @@ fn no_address_leads_to_a_file() {
         "/run//",
         "//",
     ] {
-        let answer = get(address, path);
-        assert_eq!(answer.status, 404, "{path}");
-        assert!(!answer.body.contains("nobody's"), "{path}");
+        let response = get(address, path);
+        assert_eq!(response.status, 404, "{path}");
+        assert!(!response.body.contains("nobody's"), "{path}");
     }
     symlink(
         dir.path().join("secret"),
@@ -254,10 +245,10 @@ fn no_address_leads_to_a_file() {
 }
 
 #[test]
-fn what_is_no_question_to_this_server_is_refused() {
+fn invalid_requests_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
-    let address = open(dir.path());
+    let address = serve_openly(dir.path());
     let head = send(
         address,
         &format!("HEAD / HTTP/1.1\r\nHost: {address}\r\n\r\n"),
@@ -298,7 +289,7 @@ fn what_is_no_question_to_this_server_is_refused() {
 }
 
 #[test]
-fn text_that_would_like_to_be_markup_stays_text() {
+fn markup_in_names_is_escaped() {
     let dir = tempfile::tempdir().unwrap();
     let name = "<b>&\"'%41";
     let run = dir.path().join(name);
@@ -311,12 +302,9 @@ fn text_that_would_like_to_be_markup_stays_text() {
     );
     fs::write(run.join("plan.toml"), plan.replace(title, &hostile)).unwrap();
     append(&run.join("journal.jsonl"), "<script>alert(2)</script>\n");
-    let address = open(dir.path());
-    let pages = [
-        get(address, "/"),
-        get(address, "/run/%3Cb%3E%26%22%27%2541/"),
-    ];
-    for page in pages {
+    let address = serve_openly(dir.path());
+    for path in ["/", "/run/%3Cb%3E%26%22%27%2541/"] {
+        let page = get(address, path);
         assert_eq!(page.status, 200);
         assert!(
             page.body.contains("&lt;script&gt;alert(1)&lt;/script&gt;"),
@@ -330,7 +318,7 @@ fn text_that_would_like_to_be_markup_stays_text() {
 }
 
 #[test]
-fn beyond_this_host_a_token_is_asked_for_and_stands_in_no_link() {
+fn a_token_is_required_and_is_in_no_page() {
     const TOKEN: &str = "a-token-of-two-dozen-letters";
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
@@ -344,10 +332,10 @@ fn beyond_this_host_a_token_is_asked_for_and_stands_in_no_link() {
         "/?token=wrong",
         "/?token=",
     ] {
-        let answer = get(address, path);
-        assert_eq!(answer.status, 401, "{path}");
-        assert!(answer.head.contains("WWW-Authenticate: Bearer"));
-        assert!(!answer.body.contains("Static web"));
+        let response = get(address, path);
+        assert_eq!(response.status, 401, "{path}");
+        assert!(response.head.contains("WWW-Authenticate: Bearer"));
+        assert!(!response.body.contains("Static web"));
     }
     let welcome = get(address, &format!("/run/real/?token={TOKEN}"));
     assert_eq!(welcome.status, 303);
@@ -372,7 +360,7 @@ fn beyond_this_host_a_token_is_asked_for_and_stands_in_no_link() {
     assert_eq!(send(address, &named).status, 200);
 }
 
-/// Reads events of a page until one has a part with a text; returns how many it took.
+/// Reads events of a page until a part contains a text; returns the number of events.
 fn wait_for(events: &mut impl Iterator<Item = String>, part: &str, text: &str) -> usize {
     let mut count = 0;
     for line in events {
@@ -389,7 +377,7 @@ fn wait_for(events: &mut impl Iterator<Item = String>, part: &str, text: &str) -
 }
 
 #[test]
-fn what_changes_comes_by_itself_and_a_run_that_vanishes_ends_nothing() {
+fn changes_are_sent_as_events_and_a_run_may_disappear() {
     let dir = tempfile::tempdir().unwrap();
     for name in ["real", "failed"] {
         copy(name, &dir.path().join(name));
@@ -398,7 +386,7 @@ fn what_changes_comes_by_itself_and_a_run_that_vanishes_ends_nothing() {
     let lines = journal(&path);
     let begun = last_block(&lines);
     cut_journal(&path, &lines[..begun]);
-    let address = open(dir.path());
+    let address = serve_openly(dir.path());
     let mut stream = connect(address);
     write!(
         stream,
@@ -425,7 +413,7 @@ fn what_changes_comes_by_itself_and_a_run_that_vanishes_ends_nothing() {
     wait_for(&mut events, "top", "gone");
     assert_eq!(get(address, "/run/failed/").status, 200);
     assert!(!get(address, "/").body.contains("run/real/"));
-    // Whoever watches the list is told too.
+    // Observers of the list get events too.
     let mut stream = connect(address);
     write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
     let mut events = BufReader::new(stream).lines().map_while(Result::ok);
@@ -441,19 +429,19 @@ fn a_client_that_never_finishes_is_cut_off() {
     let dir = tempfile::tempdir().unwrap();
     let patience = Patience {
         request: Duration::from_millis(200),
-        answer: PATIENCE,
+        answer: TIME_LIMIT,
     };
     let address = serve(dir.path(), Guard::new(None, &[]).unwrap(), patience);
     let mut stream = connect(address);
     stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    // What it gets is the end, and no answer.
+    // The connection ends without a response.
     let mut rest = Vec::new();
     let read = stream.read_to_end(&mut rest);
     assert!(read.is_err() || rest.is_empty());
 }
 
 #[test]
-fn who_has_not_shown_the_token_keeps_nobody_out() {
+fn connections_without_the_token_do_not_block_others() {
     const TOKEN: &str = "a-token-of-two-dozen-letters";
     let dir = tempfile::tempdir().unwrap();
     let address = serve(
@@ -462,23 +450,24 @@ fn who_has_not_shown_the_token_keeps_nobody_out() {
         patience(),
     );
     let mut waiting: Vec<TcpStream> = (0..64).map(|_| connect(address)).collect();
-    // They are taken in their order, so that this one comes last. It is answered, and the first of the others is closed for it.
+    // Connections are accepted in order, so this is the last one. It gets a response, and the first
+    // of the others is closed for it.
     let bearer = get_with(address, "/", &format!("Authorization: Bearer {TOKEN}\r\n"));
     assert_eq!(bearer.status, 200);
     let mut rest = Vec::new();
     let read = waiting.remove(0).read_to_end(&mut rest);
     assert!(read.is_err() || rest.is_empty());
-    // The others may still ask.
+    // The others may still send requests.
     for stream in &mut waiting {
         write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
-        let mut said = String::new();
-        stream.read_to_string(&mut said).unwrap();
-        assert!(said.starts_with("HTTP/1.1 401 "), "{said}");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).unwrap();
+        assert!(response.starts_with("HTTP/1.1 401 "), "{response}");
     }
 }
 
 #[test]
-fn a_token_leads_to_no_other_host_and_a_report_runs_in_a_sandbox() {
+fn a_token_redirects_to_no_other_host_and_reports_are_sandboxed() {
     const TOKEN: &str = "a-token-of-two-dozen-letters";
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
@@ -505,38 +494,30 @@ fn a_token_leads_to_no_other_host_and_a_report_runs_in_a_sandbox() {
         "{}",
         report.head
     );
-    // Where scripts may run, a browser follows such a refresh too.
+    // With `allow-scripts`, a browser would also follow the refresh.
     assert!(!report.head.contains("allow-scripts"));
 }
 
 #[test]
-fn what_cannot_be_served_is_one_message_and_status_2() {
+fn invalid_options_of_serve_end_with_one_message_and_status_2() {
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir(dir.path().join("runs")).unwrap();
     fs::write(dir.path().join("file"), "0123456789abcdef0").unwrap();
     write_secret(&dir.path().join("short"), "0123");
     write_secret(&dir.path().join("blank"), "0123456789 abcdef");
     fs::write(dir.path().join("open"), "0123456789abcdef").unwrap();
-    let all = fs::Permissions::from_mode(0o666);
-    fs::set_permissions(dir.path().join("open"), all).unwrap();
+    let mode = fs::Permissions::from_mode(0o666);
+    fs::set_permissions(dir.path().join("open"), mode).unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().to_string();
-    let serve = |words: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let output = command
-            .arg("serve")
-            .args(words)
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{said}");
-        assert_eq!(output.stdout, b"", "{words:?}");
-        said
+    let refused = |args: &[&str]| {
+        let output = bakeoff(dir.path(), &[&["serve"], args].concat());
+        assert_eq!(stdout(&output), "", "{args:?}");
+        refusal(&output)
     };
-    let check = |words: &[&str], want: &str| {
-        let said = serve(words);
-        assert!(said.starts_with(&format!("bakeoff: {want}")), "{said}");
+    let check = |args: &[&str], want: &str| {
+        let error = refused(args);
+        assert!(error.starts_with(&format!("bakeoff: {want}")), "{error}");
     };
     check(
         &["--listen", &port],
@@ -566,34 +547,37 @@ fn what_cannot_be_served_is_one_message_and_status_2() {
         &["--token-file", "open"],
         "--token-file: secret that others can read or write: open has mode 0666 (make a new one, and chmod 600 open)",
     );
-    assert!(serve(&["--listen", "somewhere"]).contains("invalid value 'somewhere' for '--listen"));
+    assert!(
+        refused(&["--listen", "somewhere"]).contains("invalid value 'somewhere' for '--listen")
+    );
 }
 
 #[test]
-fn a_run_beside_its_pages_is_the_run_that_it_is_alone() {
+fn serving_pages_does_not_change_a_run() {
     let dir = tempfile::tempdir().unwrap();
     let journals = ["alone", "served"].map(|name| {
         let world = World::new(1.02, 0.005, &[]);
         let path = dir.path().join(name);
-        let address = (name == "served").then(|| open(dir.path()));
-        // The pages are asked for while the run goes on, after each of its entries, and by an observer that stays.
+        let address = (name == "served").then(|| serve_openly(dir.path()));
+        // The page is requested after each entry of the running run, and an observer stays
+        // connected.
         let observer = address.map(|address| {
             let mut stream = connect(address);
             write!(stream, "GET /events HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
             stream
         });
-        let asked = Cell::new(0);
-        let ask = |_| {
+        let requests = Cell::new(0);
+        let request_page = |_| {
             if let Some(address) = address {
                 let page = get(address, &format!("/run/{name}/"));
                 assert_eq!(page.status, 200);
-                asked.set(asked.get() + 1);
+                requests.set(requests.get() + 1);
             }
             false
         };
-        let finish = world.run(&path, ask).unwrap();
+        let finish = world.run(&path, request_page).unwrap();
         assert_eq!(finish, Finish::Complete);
-        assert_eq!(address.is_some(), asked.get() > 8, "{}", asked.get());
+        assert_eq!(address.is_some(), requests.get() > 8, "{}", requests.get());
         drop(observer);
         journal(&path)
     });

@@ -1,32 +1,33 @@
-//! Real servers for tests: each one process on a port of its own, with all its files in a directory that goes
-//! with it. The system's own service is never touched.
+//! Real servers for tests. Each is one process on a free port, with all its files in a temporary
+//! directory. The system's services are not touched.
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-/// How long a server may take to listen.
-const PATIENCE: Duration = Duration::from_secs(600);
+use crate::program::are_installed;
 
-/// A port that was free may be taken a moment later; another is tried so often.
+/// Limit of the time until a server listens.
+const START_LIMIT: Duration = Duration::from_secs(600);
+
+/// Number of ports to try, because another process may take a free port first.
 const TRIES: u32 = 5;
 
-/// Lines for an nginx that serves https; the files are those of `site`.
+/// Configuration of nginx for https, with the files of `site`.
 pub(crate) const SECURE: &str =
     "ssl_certificate DIR/site/cert.pem; ssl_certificate_key DIR/site/key.pem;";
 
-/// What every server serves at `/page.html`.
+/// Content of `/page.html` on every server.
 pub(crate) const PAGE: &str = "hello from a real server\n";
 
-/// Bytes of `/large.txt`, which does not come at once.
+/// Size of `/large.txt`, which needs more than one read.
 pub(crate) const LARGE_BYTES: usize = 300_000;
 
-/// A server that runs; it is killed when the test lets go of it.
+/// A running server; it is killed when this is dropped.
 pub(crate) struct Server {
     process: Child,
     pub(crate) dir: TempDir,
@@ -34,10 +35,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// nginx with these lines in its `http` and `server` blocks, its port followed by `words`, such as `ssl`.
+    /// Starts nginx with these lines in its `http` and `server` blocks. `words`, such as `ssl`,
+    /// follow the port.
     pub(crate) fn nginx(words: &str, http: &str, server: &str) -> Option<Self> {
         start("/usr/sbin/nginx", &["-c"], |dir, address| {
-            // One process, so that none is left when it is killed.
+            // A single process, so that none is left when it is killed.
             format!(
                 "daemon off;
                 master_process off;
@@ -66,7 +68,7 @@ impl Server {
         })
     }
 
-    /// Apache with these lines at the end of its configuration.
+    /// Starts Apache with these lines at the end of its configuration.
     pub(crate) fn apache(lines: &str) -> Option<Self> {
         const MODULES: &str = "/usr/lib/apache2/modules";
         start("/usr/sbin/apache2", &["-X", "-f"], |dir, address| {
@@ -99,13 +101,14 @@ impl Server {
         format!("http://{}{path}", self.address)
     }
 
-    /// The authority to trust for https.
-    pub(crate) fn authority(&self) -> String {
+    /// The CA bundle for https.
+    pub(crate) fn ca_file(&self) -> String {
         let path = self.dir.path().join("site/cert.pem");
         path.to_str().unwrap().into()
     }
 
-    /// The access log when it has so many lines: a server may write one after its answer was read.
+    /// The access log, once it has this many lines. A server may write a line after the client has
+    /// read the response.
     pub(crate) fn logged(&self, lines: u64) -> String {
         let start = Instant::now();
         loop {
@@ -113,12 +116,15 @@ impl Server {
             if lines <= log.lines().count() as u64 {
                 return log;
             }
-            assert!(start.elapsed() < PATIENCE, "less than {lines} lines: {log}");
+            assert!(
+                start.elapsed() < START_LIMIT,
+                "less than {lines} lines: {log}"
+            );
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 
-    /// Ends the server as a power failure would.
+    /// Kills the server, like a power failure.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
@@ -127,20 +133,20 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already, and a destructor has nobody to tell.
+        // It may have ended already.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// Starts a program whose last argument is its configuration; says so and gives nothing if it is missing.
+/// Starts a program whose last argument is its configuration. If it is missing, reports that the
+/// test is skipped.
 fn start(
     program: &str,
     words: &[&str],
     configure: impl Fn(&str, SocketAddr) -> String,
 ) -> Option<Server> {
-    if !Path::new(program).exists() {
-        base::skip::skip(&format!("program not installed: {program}"));
+    if !are_installed(&[program]) {
         return None;
     }
     let mut last = String::new();
@@ -172,10 +178,10 @@ fn start(
     panic!("{program} does not start:\n{last}");
 }
 
-/// Whether the process listens before it ends; it does not outlive the answer `false`.
+/// Whether the process listens. If it does not, it is killed.
 fn listens(process: &mut Child, address: SocketAddr) -> bool {
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE && process.try_wait().unwrap().is_none() {
+    while begun.elapsed() < START_LIMIT && process.try_wait().unwrap().is_none() {
         if TcpStream::connect(address).is_ok() {
             return true;
         }
@@ -186,7 +192,7 @@ fn listens(process: &mut Child, address: SocketAddr) -> bool {
     false
 }
 
-/// A directory with files to serve, for a server that gives up its privileges too.
+/// A directory with files to serve, readable for servers that drop privileges.
 fn site() -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let open = fs::Permissions::from_mode(0o755);
@@ -209,7 +215,7 @@ fn free_address() -> SocketAddr {
     listener.local_addr().unwrap()
 }
 
-/// A certificate for 127.0.0.1 of its own making, and its key, both in PEM.
+/// A self-signed certificate for 127.0.0.1 and its key, both in PEM.
 fn certificate() -> (String, String) {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = made.signing_key.serialize_der();

@@ -1,12 +1,14 @@
-//! Schedulers of earlier kernels on a guest with two CPUs. Under emulation its figures mean nothing, and none is looked at.
+//! Schedulers of earlier kernels in an emulated guest with two CPUs. Emulation distorts its
+//! figures, so none is checked.
 
 use record::rundir::Run;
 use record::trial::Outcome;
 
 use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
 
-/// Tasks that compute, and one that wakes beside them. A guest with two CPUs was seen to hang in its boot on a busy host, before its
-/// clock was calibrated; it is tried again. Waiting for the host's CPUs does not count for these limits.
+/// Tasks that compute, and one that wakes up meanwhile. On a busy host, a guest with two CPUs may
+/// hang in its boot; then the trial is repeated. Time in which the guest waits for the host's CPUs
+/// does not count for these limits.
 const PLAN: &str = r#"
 title = "schedulers on two CPUs"
 baseline = "fifo"
@@ -37,7 +39,7 @@ margin = "2%"
 max_blocks = 1
 "#;
 
-/// A trial counts only if the kernel ran its scheduler from beginning to end.
+/// A trial is measured only if the kernel ran the scheduler from begin to end.
 #[test]
 #[ignore = "boots 3 guests: make test-all"]
 fn schedulers_of_earlier_kernels_run_on_two_cpus() {
@@ -50,10 +52,10 @@ fn schedulers_of_earlier_kernels_run_on_two_cpus() {
     let run = run_to_end(&dir, PLAN);
     for scheduler in ["fifo", "goodness", "o1"] {
         let trials = counted(&run, scheduler);
-        // More than one where the host was busy beside the block.
+        // More than one if the host was busy and the block ran again.
         assert!(!trials.is_empty(), "{scheduler}: {:?}", run.attempts);
         for count in trials {
-            // A task that migrates has run on both.
+            // A task that migrates has run on both CPUs.
             assert!(count("migrations") > 0, "{scheduler}");
             assert_eq!(count("locks") > 0, scheduler != "fifo", "{scheduler}");
             assert!(count("contended") <= count("locks"), "{scheduler}");
@@ -62,7 +64,7 @@ fn schedulers_of_earlier_kernels_run_on_two_cpus() {
     }
 }
 
-/// What a scheduler has counted in each of its trials that were measured.
+/// The counters of a scheduler in each of its measured trials.
 fn counted<'a>(run: &'a Run, scheduler: &str) -> Vec<impl Fn(&str) -> u64 + 'a> {
     let mut counted = Vec::new();
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {

@@ -1,4 +1,4 @@
-//! Trials that run at a time give what they give one after the other.
+//! Trials that run at the same time give the same results as one after the other.
 
 use std::fs;
 use std::path::Path;
@@ -6,13 +6,11 @@ use std::path::Path;
 use bakeoff::lab::Finish;
 use record::hash;
 use record::journal::{Ending, Event};
-use record::rundir;
-use record::rundir::Run;
 use record::verdict::Verdict;
 
-use crate::simulated_lab::{World, judged};
+use crate::simulated_lab::{World, judged, load_run};
 
-/// A world whose verdict takes several looks.
+/// A world whose verdict needs several interim checks.
 fn world(jobs: usize) -> World {
     let mut world = World::new(1.03, 0.01, &[]);
     world.jobs = jobs;
@@ -26,22 +24,18 @@ fn finished(jobs: usize) -> tempfile::TempDir {
     dir
 }
 
-fn load(dir: &Path) -> Run {
-    rundir::load(dir, &workload::check).unwrap()
-}
-
 /// The measured trials in the order of their numbers.
 fn trials(dir: &Path) -> Vec<String> {
-    let mut records = load(dir).attempts;
+    let mut records = load_run(dir).attempts;
     records.sort_by_key(|record| record.trial.number);
-    let texts = records
+    records
         .iter()
-        .map(|one| serde_json::to_string(one).unwrap());
-    texts.collect()
+        .map(|record| serde_json::to_string(record).unwrap())
+        .collect()
 }
 
 fn looks(dir: &Path) -> Vec<Event> {
-    let entries = load(dir).entries.into_iter().map(|entry| entry.event);
+    let entries = load_run(dir).entries.into_iter().map(|entry| entry.event);
     entries
         .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
         .collect()
@@ -59,7 +53,7 @@ fn any_number_of_jobs_gives_the_same_trials_looks_and_verdict() {
 }
 
 #[test]
-fn a_run_of_several_jobs_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
+fn an_interrupted_run_of_several_jobs_resumes_with_the_same_result() {
     let whole = finished(1);
     for stop in 1..30 {
         let dir = tempfile::tempdir().unwrap();
@@ -80,27 +74,26 @@ fn a_run_of_several_jobs_that_is_interrupted_anywhere_ends_as_if_it_had_not_been
 }
 
 #[test]
-fn a_trial_that_ended_before_its_turn_does_not_count() {
+fn a_trial_beyond_the_decision_does_not_count() {
     let dir = finished(1);
     let before = judged(dir.path());
     assert_ne!(before.comparisons[0].verdict, Verdict::Undecided);
-    let run = load(dir.path());
+    let run = load_run(dir.path());
     let last_look = run
         .entries
         .iter()
         .rposition(|entry| matches!(entry.event, Event::Looked { .. }));
     let last_look = last_look.unwrap();
 
-    // A trial of the block after the one that decided, noted before that look.
+    // Record a trial of the block after the decision, before the last interim check.
     let mut record = run.attempts[0].clone();
     record.trial.number = run.attempts.len() as u32 + 1;
     record.trial.block = run.attempts.last().unwrap().trial.block + 1;
     let body = serde_json::to_vec_pretty(&record).unwrap();
-    let home = dir
-        .path()
-        .join(format!("trials/{:03}", record.trial.number));
-    fs::create_dir(&home).unwrap();
-    fs::write(home.join("trial.json"), &body).unwrap();
+    let trial_dir = format!("trials/{:03}", record.trial.number);
+    let trial_dir = dir.path().join(trial_dir);
+    fs::create_dir(&trial_dir).unwrap();
+    fs::write(trial_dir.join("trial.json"), &body).unwrap();
     let mut early = run.entries[last_look].clone();
     early.event = Event::Ended {
         trial: record.trial,
@@ -113,10 +106,10 @@ fn a_trial_that_ended_before_its_turn_does_not_count() {
     entries.insert(last_look, early);
     let lines = entries
         .iter()
-        .map(|one| serde_json::to_string(one).unwrap() + "\n");
+        .map(|entry| serde_json::to_string(entry).unwrap() + "\n");
     fs::write(dir.path().join("journal.jsonl"), lines.collect::<String>()).unwrap();
 
-    assert_eq!(load(dir.path()).entries.len(), run.entries.len() + 1);
-    assert_eq!(load(dir.path()).attempts, run.attempts);
+    assert_eq!(load_run(dir.path()).entries.len(), run.entries.len() + 1);
+    assert_eq!(load_run(dir.path()).attempts, run.attempts);
     assert_eq!(judged(dir.path()), before);
 }

@@ -1,10 +1,11 @@
-//! `bakeoff simulate`: what a plan would find, before a night is spent on it.
+//! `bakeoff simulate`: what a plan could find, before it runs for hours.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Output, Stdio};
 
 use expect_test::expect;
+
+use crate::program::{command, refusal, stdout, wait_for};
 
 const PLAN: &str = r#"title = "three kernels"
 baseline = "old"
@@ -33,25 +34,22 @@ max_blocks = 8
 seed = 7
 "#;
 
-fn simulate(dir: &Path, plan: &str, words: &[&str]) -> Command {
+fn simulate(dir: &Path, plan: &str, args: &[&str]) -> Command {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    command.args(["simulate", "plan.toml"]).args(words);
-    command.current_dir(dir);
-    command
+    command(dir, &[&["simulate", "plan.toml"], args].concat())
 }
 
 #[test]
-fn a_plan_says_what_it_would_find_and_says_the_same_again() {
+fn a_simulation_prints_its_table_and_repeats_exactly() {
     let dir = tempfile::tempdir().unwrap();
-    let once = || {
+    let simulated = || {
         let output = simulate(dir.path(), PLAN, &["--runs", "40", "--jobs", "1"])
             .output()
             .unwrap();
         assert_eq!(output.status.code(), Some(0));
-        String::from_utf8(output.stdout).unwrap()
+        stdout(&output)
     };
-    let said = once();
+    let text = simulated();
     expect![[r#"
         three kernels
           plan       3 arms, margin 1.0 %, error rate 0.05, 4 to 8 blocks, seed 7
@@ -67,56 +65,44 @@ fn a_plan_says_what_it_would_find_and_says_the_same_again() {
 
         times are of one trial at a time and of load alone, boots not counted (--from RUN knows them)
     "#]]
-    .assert_eq(&said);
-    assert_eq!(once(), said);
+    .assert_eq(&text);
+    assert_eq!(simulated(), text);
 }
 
 #[test]
-fn what_machines_read_adds_up() {
+fn json_adds_up() {
     let dir = tempfile::tempdir().unwrap();
-    let words = ["--noise", "0.5%", "--runs", "20", "--jobs", "1", "--json"];
-    let output = simulate(dir.path(), PLAN, &words).output().unwrap();
-    let said: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let lines = said["scenes"][0]["lines"].as_array().unwrap();
+    let args = ["--noise", "0.5%", "--runs", "20", "--jobs", "1", "--json"];
+    let output = simulate(dir.path(), PLAN, &args).output().unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = json["scenes"][0]["lines"].as_array().unwrap();
     assert_eq!(lines.len(), 5);
     for line in lines {
-        let share = |key: &str| line[key].as_f64().unwrap();
-        let sum = share("better") + share("worse") + share("equivalent") + share("undecided");
+        let number = |key: &str| line[key].as_f64().unwrap();
+        let sum = number("better") + number("worse") + number("equivalent") + number("undecided");
         assert!((sum - 1.0).abs() < 1e-9, "{line}");
-        assert!(4.0 <= share("blocks") && share("blocks") <= 8.0, "{line}");
-        // Three arms, a minute each.
+        assert!(4.0 <= number("blocks") && number("blocks") <= 8.0, "{line}");
+        // Three arms, one minute each.
         assert!(
-            (share("hours") - share("blocks") * 3.0 / 60.0).abs() < 1e-9,
+            (number("hours") - number("blocks") * 3.0 / 60.0).abs() < 1e-9,
             "{line}"
         );
     }
-    assert_eq!(said["jobs"], 1);
+    assert_eq!(json["jobs"], 1);
     assert!(lines[4]["worse"].as_f64() > lines[0]["worse"].as_f64());
 }
 
 #[test]
-fn noise_that_nobody_knows_is_refused() {
+fn unknown_noise_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let output = simulate(dir.path(), PLAN, &["--noise", "qiet"])
         .output()
         .unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let why = String::from_utf8(output.stderr).unwrap();
-    assert!(why.contains("did you mean \"quiet\"?"), "{why}");
+    let error = refusal(&output);
+    assert!(error.contains("did you mean \"quiet\"?"), "{error}");
 }
 
-fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(
-            began.elapsed() < Duration::from_secs(600),
-            "waited until {what}"
-        );
-        std::thread::sleep(Duration::from_millis(10));
-    }
-}
-
-/// Whether a process has a handler for SIGINT: bit 1 of its mask, as `/proc` shows it.
+/// Whether a process has a handler for SIGINT, which is bit 1 of its mask in `/proc`.
 fn catches_interrupts(pid: u32) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let mut lines = status.lines();
@@ -124,51 +110,35 @@ fn catches_interrupts(pid: u32) -> bool {
     u64::from_str_radix(mask.trim(), 16).unwrap() & 0b10 != 0
 }
 
-#[test]
-fn ctrl_c_ends_a_long_simulation_at_once_with_what_it_has() {
+/// Interrupts a simulation that would take many minutes, by this many signals at once.
+fn interrupted(signals: usize) -> Output {
     let dir = tempfile::tempdir().unwrap();
     let plan = PLAN.replace("max_blocks = 8", "max_blocks = 500");
     let mut command = simulate(dir.path(), &plan, &["--noise", "loud"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    wait_until("it listens to signals", || catches_interrupts(child.id()));
-    let pid = child.id().to_string();
+    let pid = child.id();
+    wait_for("a handler of signals", || catches_interrupts(pid));
+    let pids = vec![pid.to_string(); signals];
+    let kill = Command::new("kill").arg("-INT").args(pids).status();
+    assert!(kill.unwrap().success());
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn ctrl_c_ends_a_long_simulation_and_prints_the_results_so_far() {
+    let output = interrupted(1);
+    let error = refusal(&output);
+    assert!(stdout(&output).contains("each arm is"));
     assert!(
-        Command::new("kill")
-            .args(["-INT", &pid])
-            .status()
-            .unwrap()
-            .success()
-    );
-    // The whole simulation would take many minutes: that it ends at all is what is asked of it.
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    assert!(
-        String::from_utf8(output.stdout)
-            .unwrap()
-            .contains("each arm is")
-    );
-    let why = String::from_utf8(output.stderr).unwrap();
-    assert!(
-        why.contains("interrupted: the table counts what was simulated so far"),
-        "{why}"
+        error.contains("interrupted: the table counts what was simulated so far"),
+        "{error}"
     );
 }
 
-/// `timeout` sends a signal to a program and then to its group.
+/// `timeout` sends a signal to a program and again to its group.
 #[test]
-fn a_signal_that_comes_twice_at_once_ends_no_command_without_a_word() {
-    let dir = tempfile::tempdir().unwrap();
-    let plan = PLAN.replace("max_blocks = 8", "max_blocks = 500");
-    let mut command = simulate(dir.path(), &plan, &["--noise", "loud"]);
-    let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let child = command.spawn().unwrap();
-    wait_until("it listens to signals", || catches_interrupts(child.id()));
-    let pid = child.id().to_string();
-    let twice = Command::new("kill").args(["-INT", &pid, &pid]).status();
-    assert!(twice.unwrap().success());
-    let output = child.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-    let why = String::from_utf8(output.stderr).unwrap();
-    assert!(why.contains("bakeoff: interrupted"), "{why}");
+fn two_signals_at_once_end_a_command_with_a_message() {
+    let error = refusal(&interrupted(2));
+    assert!(error.contains("bakeoff: interrupted"), "{error}");
 }

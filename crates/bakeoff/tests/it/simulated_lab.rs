@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, DirEntry};
 use std::io;
 use std::path::Path;
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,10 +21,12 @@ use record::journal::{Ending, Entry, Event, Opening};
 use record::machine::MachineDescription;
 use record::protocol::{Greeting, PROTOCOL};
 use record::rundir;
-use record::rundir::RunDir;
+use record::rundir::{Run, RunDir};
 use record::trial::{Outcome, VoidReason};
 use record::verdict::{Conclusion, Judgement, Verdict};
 use serde_json::Value;
+
+use crate::program::bakeoff;
 
 pub(crate) const PLAN: &str = r#"
 title = "a simulated comparison"
@@ -52,20 +53,21 @@ max_blocks = 8
 seed = 11
 "#;
 
-/// A world to run the plan in.
+/// A plan and a fake machine to run it on.
 pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) machine: FakeMachine,
-    /// Trials at a time.
+    /// Number of trials at the same time.
     pub(crate) jobs: usize,
-    /// More blocks for the run in the directory.
+    /// The option `--more-blocks`.
     pub(crate) more_blocks: Option<u32>,
-    /// Violations that were told: after how many blocks, and of which checks.
-    told: Mutex<Vec<(u32, Vec<String>)>>,
+    /// Reported violations: the number of blocks, and the ids of the checks.
+    violations: Mutex<Vec<(u32, Vec<String>)>>,
 }
 
 impl World {
-    /// `new` serves `ratio` times what `old` does; `boots` is what the boots of `new` do.
+    /// Arm `new` serves `ratio` times the requests of `old`, and its boots behave like `boots`, one
+    /// after the other.
     pub(crate) fn new(ratio: f64, noise: f64, boots: &[Behaviour]) -> Self {
         let greeting = Greeting {
             protocol: PROTOCOL,
@@ -81,7 +83,6 @@ impl World {
             ("old".to_string(), arm(1000.0, &[])),
             ("new".to_string(), arm(1000.0 * ratio, boots)),
         ]);
-        let booted = Mutex::default();
         let machine = FakeMachine {
             robbed: BTreeSet::new(),
             counters: BTreeMap::new(),
@@ -90,26 +91,19 @@ impl World {
             clock: FakeClock::default(),
             greeting,
             seed: 3,
-            booted,
+            booted: Mutex::default(),
         };
-        let plan = plan::read(
-            "plan.toml",
-            PLAN,
-            Path::new(""),
-            Checks::of_the_past(&workload::check),
-        )
-        .unwrap();
         Self {
-            plan,
+            plan: read_plan(PLAN),
             machine,
             jobs: 1,
             more_blocks: None,
-            told: Mutex::default(),
+            violations: Mutex::default(),
         }
     }
 
-    /// With one client fewer this is left of an arm's figure.
-    pub(crate) fn hang_on_clients(&mut self, arm: &str, left: f64) {
+    /// Makes an arm keep only this share of its rate with one client fewer.
+    pub(crate) fn depend_on_clients(&mut self, arm: &str, left: f64) {
         self.machine.arms.get_mut(arm).unwrap().one_fewer = left;
     }
 
@@ -126,12 +120,13 @@ impl World {
         }
     }
 
-    /// The boots of one arm end so, one after the other.
-    pub(crate) fn fail(&mut self, arm: &str, boots: &[Behaviour]) {
+    /// Sets the behaviour of the boots of an arm, one after the other.
+    pub(crate) fn set_boots(&mut self, arm: &str, boots: &[Behaviour]) {
         self.machine.arms.get_mut(arm).unwrap().boots = boots.into();
     }
 
-    /// Runs in `dir`; `interrupt` is asked after each journal entry whether to stop.
+    /// Runs in `dir`. After each journal entry, `interrupt` decides whether to stop; its argument
+    /// is the number of entries.
     pub(crate) fn run(
         &self,
         dir: &Path,
@@ -140,7 +135,7 @@ impl World {
         self.run_text(dir, PLAN, interrupt)
     }
 
-    /// The same with another text of the plan.
+    /// Like `run`, with another text of the plan.
     pub(crate) fn run_text(
         &self,
         dir: &Path,
@@ -150,16 +145,16 @@ impl World {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |event: LabEvent<'_>| {
-            if let LabEvent::Violated((blocks, _), found) = event {
-                let ids = found.iter().map(|one| one.id.clone()).collect();
-                self.told.lock().unwrap().push((blocks, ids));
+            if let LabEvent::Violated((blocks, _), findings) = event {
+                let ids = findings.iter().map(|finding| finding.id.clone()).collect();
+                self.violations.lock().unwrap().push((blocks, ids));
             }
-            let new = match event {
+            let new_entries = match event {
                 LabEvent::Before(entries) => entries.len() as u32,
                 LabEvent::Entry(_) => 1,
                 LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::Violated(..) => 0,
             };
-            for _ in 0..new {
+            for _ in 0..new_entries {
                 entries.set(entries.get() + 1);
                 interrupted.fetch_or(interrupt(entries.get()), Ordering::Relaxed);
             }
@@ -185,11 +180,20 @@ impl World {
     }
 }
 
-pub(crate) fn judged(dir: &Path) -> Judgement {
-    judge::judge(&rundir::load(dir, &workload::check).unwrap())
+pub(crate) fn read_plan(text: &str) -> Plan {
+    let checks = Checks::of_the_past(&workload::check);
+    plan::read("plan.toml", text, Path::new(""), checks).unwrap()
 }
 
-/// The verdict on the primary metric.
+pub(crate) fn load_run(dir: &Path) -> Run {
+    rundir::load(dir, &workload::check).unwrap()
+}
+
+pub(crate) fn judged(dir: &Path) -> Judgement {
+    judge::judge(&load_run(dir))
+}
+
+/// Verdict and ratio of the primary metric.
 fn primary(dir: &Path) -> (Verdict, f64) {
     let judgement = judged(dir);
     let first = &judgement.comparisons[0];
@@ -198,15 +202,13 @@ fn primary(dir: &Path) -> (Verdict, f64) {
 }
 
 fn voids(dir: &Path) -> Vec<VoidReason> {
-    let run = rundir::load(dir, &workload::check).unwrap();
-    let reason = |outcome: &Outcome| match outcome {
-        Outcome::Void(void) => Some(void.reason),
-        Outcome::Measured(_) | Outcome::Skipped(_) => None,
-    };
-    run.attempts
-        .iter()
-        .filter_map(|attempt| reason(&attempt.outcome))
-        .collect()
+    let mut reasons = Vec::new();
+    for attempt in load_run(dir).attempts {
+        if let Outcome::Void(void) = attempt.outcome {
+            reasons.push(void.reason);
+        }
+    }
+    reasons
 }
 
 fn check(ratio: f64, noise: f64, want: Verdict) {
@@ -215,11 +217,11 @@ fn check(ratio: f64, noise: f64, want: Verdict) {
         .run(dir.path(), |_| false)
         .unwrap();
     assert_eq!(finish, Finish::Complete);
-    let (verdict, found) = primary(dir.path());
-    assert_eq!(verdict, want, "found ratio {found}");
+    let (verdict, measured) = primary(dir.path());
+    assert_eq!(verdict, want, "measured ratio {measured}");
     assert!(
-        (found / ratio - 1.0).abs() < 3.0 * noise + 1e-6,
-        "found {found}, planted {ratio}"
+        (measured / ratio - 1.0).abs() < 3.0 * noise + 1e-6,
+        "measured {measured}, true {ratio}"
     );
 }
 
@@ -229,20 +231,21 @@ fn the_same_arm_twice_is_equivalent() {
 }
 
 #[test]
-fn a_planted_gain_is_found() {
+fn a_gain_is_found() {
     check(1.10, 0.002, Verdict::Better);
 }
 
 #[test]
-fn a_planted_loss_is_found() {
+fn a_loss_is_found() {
     check(0.90, 0.002, Verdict::Worse);
 }
 
-/// Counters with a known truth: each reading is a second after the one before it.
+/// Counters with known values; each reading is one second after the previous one.
 #[derive(Debug)]
 struct KnownCounters {
     seconds: u64,
-    /// Events of a second by scope: instructions, cycles, branch misses, misses of the last-level cache.
+    /// Events per second by scope: instructions, cycles, branch misses, misses of the last-level
+    /// cache.
     events: [(Scope, [u64; 4]); 2],
 }
 
@@ -259,7 +262,8 @@ impl CounterSource for KnownCounters {
     }
 }
 
-/// What an agent tells of a second in which a server answers 1000 requests, and clients beside it execute as much as it does.
+/// The counters of a second in which a server answers 1000 requests with these instructions and
+/// cycles each. The clients execute as much.
 fn counters(instructions: u64, cycles: u64) -> HardwareCounters {
     let events = [
         instructions,
@@ -267,11 +271,11 @@ fn counters(instructions: u64, cycles: u64) -> HardwareCounters {
         instructions / 100,
         instructions / 1000,
     ];
-    let server = events.map(|each| each * 1000);
+    let server = events.map(|count| count * 1000);
     let source = KnownCounters {
         seconds: 0,
         events: [
-            (Scope::System, server.map(|each| each * 2)),
+            (Scope::System, server.map(|count| count * 2)),
             (Scope::Service("nginx".into()), server),
         ],
     };
@@ -281,21 +285,21 @@ fn counters(instructions: u64, cycles: u64) -> HardwareCounters {
     counting.finish()
 }
 
-/// Runs a plan in which the counters of both arms say this.
-fn run_counted(old: HardwareCounters, new: HardwareCounters) -> (rundir::Run, Judgement) {
+/// Runs a plan with these counters of both arms.
+fn run_counted(old: HardwareCounters, new: HardwareCounters) -> (Run, Judgement) {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::new(1.10, 0.001, &[]);
     world.machine.counters = [("old".to_string(), old), ("new".to_string(), new)].into();
     world.run(dir.path(), |_| false).unwrap();
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let run = load_run(dir.path());
     let judgement = judge::judge(&run);
     (run, judgement)
 }
 
 #[test]
-fn path_length_and_cpi_come_from_the_counters_to_verdict_and_page() {
+fn instructions_and_cpi_come_from_the_counters_to_verdict_and_page() {
     let (run, judgement) = run_counted(counters(40_000, 60_000), counters(30_000, 57_000));
-    let of = |metric: &str| judgement.comparison("web-static", "new", metric).unwrap();
+    let comparison = |metric: &str| judgement.comparison("web-static", "new", metric).unwrap();
     for (metric, verdict, ratio) in [
         ("server-instructions", Verdict::Better, 0.75),
         ("server-cpi", Verdict::Worse, 1.9 / 1.5),
@@ -304,55 +308,47 @@ fn path_length_and_cpi_come_from_the_counters_to_verdict_and_page() {
         ("instructions", Verdict::Better, 0.75),
         ("cpi", Verdict::Worse, 1.9 / 1.5),
     ] {
-        let comparison = of(metric);
-        assert_eq!(comparison.verdict, verdict, "{metric}");
-        let found = comparison.ratio.unwrap();
-        assert!((found - ratio).abs() < 1e-9, "{metric}: {found}");
+        assert_eq!(comparison(metric).verdict, verdict, "{metric}");
+        let measured = comparison(metric).ratio.unwrap();
+        assert!((measured - ratio).abs() < 1e-9, "{metric}: {measured}");
     }
-    // By server and by system, of the first block.
-    let first = |metric: &str| of(metric).pairs[0].baseline;
+    // Figures of the server and of the whole system in the first block.
+    let first = |metric: &str| comparison(metric).pairs[0].baseline;
     assert!((first("server-instructions") - 40_000.0).abs() < 1e-6);
     assert!((first("instructions") - 80_000.0).abs() < 1e-6);
     assert!((first("server-cpi") - 1.5).abs() < 1e-9);
     assert!((first("server-branch-misses") - 10.0).abs() < 1e-9);
-    // More cycles for each of fewer instructions are no trade-off.
+    // More cycles per instruction with fewer instructions are not a trade-off.
     assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
-    let told = judge::report::warnings(&judgement);
-    assert!(
-        told.iter().all(|one| !one.contains("not counted")),
-        "{told:?}"
-    );
+    for warning in judge::report::warnings(&judgement) {
+        assert!(!warning.contains("not counted"), "{warning}");
+    }
     let page = judge::report::html(&run, &judgement, &[]);
     let terminal = judge::report::terminal(&run, &judgement, &[], 100);
-    for shown in [page, terminal] {
+    for text in [page, terminal] {
         for metric in ["server-instructions", "server-cpi", "server-llc-misses"] {
-            assert!(shown.contains(metric), "{metric}");
+            assert!(text.contains(metric), "{metric}");
         }
     }
 }
 
 #[test]
-fn why_nothing_was_counted_is_told_once_a_run_and_changes_nothing_else() {
+fn missing_counters_are_reported_once_and_change_nothing_else() {
     let none = || HardwareCounters::Missing(NoCounters::NoUnit);
     let (_, judgement) = run_counted(none(), none());
-    let (_, usual) = {
-        let dir = tempfile::tempdir().unwrap();
-        World::new(1.10, 0.001, &[])
-            .run(dir.path(), |_| false)
-            .unwrap();
-        let run = rundir::load(dir.path(), &workload::check).unwrap();
-        let judgement = judge::judge(&run);
-        (run, judgement)
-    };
+    let dir = tempfile::tempdir().unwrap();
+    let world = World::new(1.10, 0.001, &[]);
+    world.run(dir.path(), |_| false).unwrap();
+    let usual = judged(dir.path());
     assert_eq!(judgement.comparisons, usual.comparisons);
-    let counts = |one: &&String| one.contains("were not counted");
-    let told = judge::report::warnings(&judgement);
-    assert_eq!(told.iter().filter(counts).count(), 1, "{told:?}");
-    assert_eq!(told.len(), judge::report::warnings(&usual).len() + 1);
+    let mut warnings = judge::report::warnings(&judgement);
+    assert_eq!(warnings.len(), judge::report::warnings(&usual).len() + 1);
+    warnings.retain(|warning| warning.contains("were not counted"));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
 }
 
 #[test]
-fn an_arm_without_counters_is_not_compared_by_them_and_that_is_told_once() {
+fn an_arm_without_counters_is_not_compared_by_them_and_reported_once() {
     let none = HardwareCounters::Missing(NoCounters::NoUnit);
     let (run, judgement) = run_counted(counters(40_000, 60_000), none);
     for metric in ["server-instructions", "server-cpi", "cpi"] {
@@ -363,11 +359,10 @@ fn an_arm_without_counters_is_not_compared_by_them_and_that_is_told_once() {
         );
     }
     assert_eq!(judgement.headlines[0].conclusion, Conclusion::Better);
-    let told = judge::report::warnings(&judgement);
-    let of_counters = |one: &&String| one.contains("not counted") || one.contains("not compared");
-    let told: Vec<_> = told.iter().filter(of_counters).collect();
-    assert_eq!(told.len(), 1, "{told:?}");
-    assert!(told[0].contains("arm new"), "{told:?}");
+    let mut warnings = judge::report::warnings(&judgement);
+    warnings.retain(|text| text.contains("not counted") || text.contains("not compared"));
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    assert!(warnings[0].contains("arm new"), "{warnings:?}");
     assert!(judge::report::html(&run, &judgement, &[]).contains("performance monitoring unit"));
 }
 
@@ -377,7 +372,7 @@ fn noise_above_the_difference_is_undecided() {
 }
 
 #[test]
-fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
+fn every_failed_boot_is_void_with_its_reason_and_repeated_once() {
     let cases = [
         (Behaviour::StartFails, VoidReason::StartFailed),
         (Behaviour::NeverSpeaks, VoidReason::BootTimeout),
@@ -400,40 +395,41 @@ fn every_failed_boot_is_void_with_its_reason_and_tried_once_more() {
         );
         assert_eq!(voids(dir.path()), [reason], "{behaviour:?}");
         assert_eq!(primary(dir.path()).0, Verdict::Better, "{behaviour:?}");
-        let retried = dir.path().join("trials").read_dir().unwrap().flatten();
-        let retried = retried
-            .filter(|entry| entry.path().extension().is_some())
-            .count();
-        assert_eq!(retried, 1, "{behaviour:?}: one second attempt");
+        assert_eq!(second_attempts(dir.path()), 1, "{behaviour:?}");
     }
 }
 
 #[test]
-fn a_setting_that_the_kernel_refuses_is_not_tried_again() {
+fn a_setting_that_the_kernel_refuses_is_not_repeated() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::RefusesSetting; 2]);
     world.run(dir.path(), |_| false).unwrap();
     assert_eq!(voids(dir.path()), [VoidReason::SettingRefused; 2]);
-    let trials = dir.path().join("trials").read_dir().unwrap().flatten();
+    assert_eq!(second_attempts(dir.path()), 0);
+}
+
+/// The number of directories of second attempts, such as `007.2`.
+fn second_attempts(dir: &Path) -> usize {
+    let trials = dir.join("trials").read_dir().unwrap().flatten();
     let again = trials.filter(|entry| entry.path().extension().is_some());
-    assert_eq!(again.count(), 0);
+    again.count()
 }
 
 #[test]
-fn a_machine_that_is_lost_ends_the_run_without_a_void_trial_and_it_goes_on_later() {
+fn a_lost_machine_ends_the_run_without_a_void_trial_and_the_run_resumes() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Measures, Behaviour::IsLost]);
     let why = world.run(dir.path(), |_| false).unwrap_err();
     assert_eq!(why.to_string(), "the fake machine is lost");
     assert!(voids(dir.path()).is_empty());
-    // Somebody has looked after it.
+    // The machine works again.
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
     assert!(voids(dir.path()).is_empty());
     assert_eq!(primary(dir.path()).0, Verdict::Better);
 }
 
 #[test]
-fn a_guest_that_waits_for_a_busy_host_is_not_taken_for_silent() {
+fn a_guest_that_waits_for_a_busy_host_is_not_silent() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Starves]);
     world.run(dir.path(), |_| false).unwrap();
@@ -442,7 +438,7 @@ fn a_guest_that_waits_for_a_busy_host_is_not_taken_for_silent() {
 }
 
 #[test]
-fn a_guest_that_dies_under_load_leaves_its_samples() {
+fn a_guest_that_dies_under_load_keeps_its_samples() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::Exits]);
     world.run(dir.path(), |_| false).unwrap();
@@ -458,7 +454,7 @@ fn a_guest_that_dies_under_load_leaves_its_samples() {
 }
 
 #[test]
-fn an_arm_that_never_boots_is_given_up_and_said_so() {
+fn a_run_ends_early_if_its_arm_never_boots() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.0, 0.001, &[Behaviour::Panics; 100]);
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
@@ -472,63 +468,61 @@ fn an_arm_that_never_boots_is_given_up_and_said_so() {
         panic!("the run did not close");
     };
     assert_eq!(*reason, CloseReason::NoArm { trials: 3 });
-    assert!(
-        judged(dir.path())
-            .comparisons
-            .iter()
-            .all(|one| one.verdict == Verdict::Undecided)
-    );
+    for comparison in judged(dir.path()).comparisons {
+        assert_eq!(comparison.verdict, Verdict::Undecided);
+    }
 }
 
-/// Each trial under it is void, the kernel's reason is in its record, and the arm has no verdict.
+/// Each trial with that scheduler is void, its record has the kernel's reason, and the arm has no
+/// verdict.
 #[test]
-fn a_scheduler_that_the_kernel_ejects_is_given_up_with_the_kernels_reason() {
+fn an_arm_whose_scheduler_is_ejected_ends_the_run_with_the_kernels_reason() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[Behaviour::EjectsScheduler; 100]);
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
     assert_eq!(voids(dir.path()), [VoidReason::SchedulerFailed; 6]);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let told = run.attempts.iter().filter_map(|one| match &one.outcome {
-        Outcome::Void(void) => Some(void.to_string()),
-        Outcome::Measured(_) | Outcome::Skipped(_) => None,
-    });
-    assert!(told.clone().count() > 0);
-    for told in told {
-        assert_eq!(told, format!("scheduler failed: {EJECTED}"));
+    for attempt in load_run(dir.path()).attempts {
+        if let Outcome::Void(void) = attempt.outcome {
+            assert_eq!(void.to_string(), format!("scheduler failed: {EJECTED}"));
+        }
     }
-    let judgement = judged(dir.path());
-    let mut verdicts = judgement.comparisons.iter().map(|one| one.verdict);
-    assert!(verdicts.all(|verdict| verdict == Verdict::Undecided));
+    for comparison in judged(dir.path()).comparisons {
+        assert_eq!(comparison.verdict, Verdict::Undecided);
+    }
 }
 
-/// A world whose first 8 blocks do not suffice: the least noise of some that hides its difference.
+/// A world that is undecided after 8 blocks, with a finished run in `dir`: the least of some levels
+/// of noise that hides the difference.
 pub(crate) fn undecided(dir: &Path) -> World {
-    for (place, noise) in [0.06, 0.09, 0.13, 0.2].into_iter().enumerate() {
-        let (mut world, trial) = (World::new(1.05, noise, &[]), dir.join(format!("{place}")));
-        assert_eq!(world.run(&trial, |_| false).unwrap(), Finish::Complete);
-        if primary(&trial).0 == Verdict::Undecided {
+    for noise in [0.06, 0.09, 0.13, 0.2] {
+        let (mut world, run) = (World::new(1.05, noise, &[]), dir.join("run"));
+        assert_eq!(world.run(&run, |_| false).unwrap(), Finish::Complete);
+        if primary(&run).0 == Verdict::Undecided {
             for name in ["plan.toml", "journal.jsonl", "trials", "lock"] {
-                fs::rename(trial.join(name), dir.join(name)).unwrap();
+                fs::rename(run.join(name), dir.join(name)).unwrap();
             }
-            fs::remove_dir_all(&trial).unwrap();
+            fs::remove_dir_all(&run).unwrap();
             world.more_blocks = Some(12);
             return world;
         }
-        fs::remove_dir_all(&trial).unwrap();
+        fs::remove_dir_all(&run).unwrap();
     }
-    panic!("each noise was too little");
+    panic!("all levels of noise were too low");
 }
 
 #[test]
-fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
+fn an_undecided_run_continues_with_more_blocks_and_reports_the_price() {
     let dir = tempfile::tempdir().unwrap();
     let world = undecided(dir.path());
     let before = judged(dir.path());
-    let said = judge::report::reason(&before.comparisons[0]);
-    assert!(said.contains("bakeoff run PLAN --more-blocks "), "{said}");
+    let reason = judge::report::reason(&before.comparisons[0]);
+    assert!(
+        reason.contains("bakeoff run PLAN --more-blocks "),
+        "{reason}"
+    );
     assert_eq!(world.run(dir.path(), |_| false).unwrap(), Finish::Complete);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
-    let given = run.entries.iter().find_map(|entry| match &entry.event {
+    let run = load_run(dir.path());
+    let extension = run.entries.iter().find_map(|entry| match &entry.event {
         Event::Extended {
             from,
             to,
@@ -540,41 +534,36 @@ fn a_run_that_ended_undecided_goes_on_with_more_blocks_and_says_the_price() {
     });
     // 0.05 (2 - 8 / 20)
     let want = (8, 20, vec!["web-static".to_string()], 80_000.0);
-    assert_eq!(given, Some(want));
+    assert_eq!(extension, Some(want));
     let after = judge::judge(&run);
-    let (first, then) = (&before.comparisons[0], &after.comparisons[0]);
+    let (short, long) = (&before.comparisons[0], &after.comparisons[0]);
     assert!(
-        8 < then.blocks && then.decided_at.is_none_or(|at| 8 < at),
-        "{then:?}"
+        8 < long.blocks && long.decided_at.is_none_or(|block| 8 < block),
+        "{long:?}"
     );
-    let end = match then.decided_at {
+    let end = match long.decided_at {
         Some(blocks) => CloseReason::Decided { blocks },
         None => CloseReason::BlocksGiven { blocks: 20 },
     };
     assert_eq!(run.closed(), Some(&end));
-    assert_eq!(then.pairs[..8], first.pairs, "what was measured stays");
-    let priced = |one: &String| {
-        one.contains(
-            "20 where the plan has 8 (a wrong verdict has a probability of at most 8.0 %, where",
-        )
-    };
-    assert!(
-        judge::report::warnings(&after).iter().any(priced),
-        "{after:?}"
-    );
+    assert_eq!(long.pairs[..8], short.pairs, "measured pairs stay");
+    let price =
+        "20 where the plan has 8 (a wrong verdict has a probability of at most 8.0 %, where";
+    let warnings = judge::report::warnings(&after).join("\n");
+    assert!(warnings.contains(price), "{warnings}");
     assert!((after.any_false - 0.08).abs() < 1e-6);
 }
 
 #[test]
-fn more_blocks_that_were_interrupted_go_on_without_being_asked_for_again() {
+fn interrupted_more_blocks_resume_without_the_option() {
     let (whole, broken) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     undecided(whole.path())
         .run(whole.path(), |_| false)
         .unwrap();
     let mut world = undecided(broken.path());
-    let told = journal::read(broken.path()).unwrap().len() as u32;
+    let before = journal::read(broken.path()).unwrap().len() as u32;
     let finish = world
-        .run(broken.path(), |entries| entries == told + 8)
+        .run(broken.path(), |entries| entries == before + 8)
         .unwrap();
     assert_eq!(finish, Finish::Interrupted);
     let why = world.run(broken.path(), |_| false).unwrap_err().to_string();
@@ -589,7 +578,7 @@ fn more_blocks_that_were_interrupted_go_on_without_being_asked_for_again() {
 }
 
 #[test]
-fn a_run_that_needs_no_more_blocks_gets_none() {
+fn more_blocks_are_refused_if_they_are_not_needed() {
     let dir = tempfile::tempdir().unwrap();
     let mut world = World::new(1.10, 0.002, &[]);
     world.run(dir.path(), |_| false).unwrap();
@@ -618,30 +607,32 @@ fn a_run_that_needs_no_more_blocks_gets_none() {
     );
 }
 
-/// A world in which the hypervisor steals from some trials.
-pub(crate) fn robbed(trials: &[u32]) -> World {
+/// A world in which the hypervisor steals CPU time from these trials.
+pub(crate) fn disturbed_world(trials: &[u32]) -> World {
     let mut world = World::new(0.95, 0.002, &[]);
     world.machine.robbed = trials.iter().map(|number| format!("{number:03}")).collect();
     world
 }
 
-/// Each invalidated block with its reason.
+/// The invalidated blocks with their reasons.
 fn invalidated(dir: &Path) -> Vec<(u32, String)> {
-    let entries = journal::read(dir).unwrap();
-    let told = entries.into_iter().filter_map(|entry| match entry.event {
-        Event::Invalidated {
+    let mut blocks = Vec::new();
+    for entry in journal::read(dir).unwrap() {
+        if let Event::Invalidated {
             block, disturbance, ..
-        } => Some((block, judge::report::disturbance(&disturbance))),
-        _ => None,
-    });
-    told.collect()
+        } = entry.event
+        {
+            blocks.push((block, judge::report::disturbance(&disturbance)));
+        }
+    }
+    blocks
 }
 
 #[test]
-fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
+fn a_block_with_stolen_cpu_time_runs_again_and_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(
-        robbed(&[4]).run(dir.path(), |_| false).unwrap(),
+        disturbed_world(&[4]).run(dir.path(), |_| false).unwrap(),
         Finish::Complete
     );
     let want = "the hypervisor took 45.0 % of the CPU time of trial 004, 0.0 % is usual here";
@@ -649,23 +640,19 @@ fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
     let judgement = judged(dir.path());
     let comparison = &judgement.comparisons[0];
     let blocks: Vec<u32> = comparison.pairs.iter().map(|pair| pair.block).collect();
-    let all: Vec<u32> = (1..=comparison.blocks).collect();
-    assert_eq!(blocks, all, "each block counts once");
-    let worst = |figure: f64| (940.0..1010.0).contains(&figure);
-    assert!(
-        comparison
-            .pairs
-            .iter()
-            .all(|pair| worst(pair.baseline) && worst(pair.arm)),
-        "{:?}",
-        comparison.pairs
-    );
+    let expected: Vec<u32> = (1..=comparison.blocks).collect();
+    assert_eq!(blocks, expected, "each block counts once");
+    for pair in &comparison.pairs {
+        for figure in [pair.baseline, pair.arm] {
+            assert!((940.0..1010.0).contains(&figure), "{pair:?}");
+        }
+    }
     let setbacks = judge::report::setbacks(&judgement);
-    let warned = setbacks
+    let setback = setbacks
         .iter()
         .find(|setback| setback.contains("disturbed"));
     assert_eq!(
-        warned.unwrap(),
+        setback.unwrap(),
         &format!(
             "web-static: blocks that something outside disturbed, run again: 1: block 2: {want} (their first figures \
              do not count)"
@@ -674,20 +661,19 @@ fn a_block_from_which_the_hypervisor_stole_is_run_again_and_said_so() {
 }
 
 #[test]
-fn a_plan_that_keeps_disturbed_blocks_runs_none_again_and_says_so() {
+fn a_plan_may_keep_disturbed_blocks_which_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let text = format!("{PLAN}disturbed_blocks = \"keep\"\n");
-    let mut world = robbed(&[4]);
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    let mut world = disturbed_world(&[4]);
+    world.plan = read_plan(&text);
     world.run_text(dir.path(), &text, |_| false).unwrap();
     assert_eq!(invalidated(dir.path()), []);
     let judgement = judged(dir.path());
     let pairs = &judgement.comparisons[0].pairs;
-    // A robbed trial measures less, and its block counts as it is.
+    // A disturbed trial has a lower figure, and its block counts nevertheless.
     let (new, old) = (pairs[1].arm, pairs[1].baseline);
     assert!(new.min(old) < 700.0, "{:?}", pairs[1]);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let run = load_run(dir.path());
     let page = judge::report::html(&run, &judgement, &[]);
     let sentence = "the plan keeps blocks that something outside disturbed, and runs none again";
     assert!(page.contains(sentence));
@@ -696,14 +682,16 @@ fn a_plan_that_keeps_disturbed_blocks_runs_none_again_and_says_so() {
 }
 
 #[test]
-fn a_machine_that_is_always_disturbed_is_not_waited_for_for_ever() {
+fn a_block_that_is_always_disturbed_runs_again_only_three_times() {
     let dir = tempfile::tempdir().unwrap();
-    // Two trials of block 1, then four times a block 2 of which one trial is robbed.
-    let finish = robbed(&[3, 5, 7, 9]).run(dir.path(), |_| false).unwrap();
+    // After two trials of block 1, each of four attempts at block 2 has a disturbed trial.
+    let finish = disturbed_world(&[3, 5, 7, 9])
+        .run(dir.path(), |_| false)
+        .unwrap();
     assert_eq!(finish, Finish::Complete);
-    let blocks: Vec<u32> = invalidated(dir.path()).iter().map(|one| one.0).collect();
-    assert_eq!(blocks, [2, 2, 2]);
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let blocks = invalidated(dir.path()).into_iter().map(|(block, _)| block);
+    assert_eq!(blocks.collect::<Vec<_>>(), [2, 2, 2]);
+    let run = load_run(dir.path());
     let second: Vec<u32> = run
         .attempts
         .iter()
@@ -714,11 +702,13 @@ fn a_machine_that_is_always_disturbed_is_not_waited_for_for_ever() {
 }
 
 #[test]
-fn what_is_decided_does_not_hang_on_which_arm_was_disturbed() {
-    // Trials 3 and 4 are the arms of block 2: one is disturbed, then the other.
+fn the_verdict_does_not_depend_on_which_arm_was_disturbed() {
+    // Trials 3 and 4 are the arms of block 2. Once the one is disturbed, once the other.
     let ends = [3, 4].map(|trial| {
         let dir = tempfile::tempdir().unwrap();
-        robbed(&[trial]).run(dir.path(), |_| false).unwrap();
+        disturbed_world(&[trial])
+            .run(dir.path(), |_| false)
+            .unwrap();
         assert_eq!(invalidated(dir.path()).len(), 1);
         judged(dir.path()).comparisons
     });
@@ -727,14 +717,15 @@ fn what_is_decided_does_not_hang_on_which_arm_was_disturbed() {
 }
 
 #[test]
-fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
-    // The last block of the undisturbed run is disturbed too: its figures must not decide before they are looked at.
-    let robbed = || robbed(&[3, 6, 13, 14, 16]);
+fn a_disturbed_run_that_is_interrupted_anywhere_resumes_with_the_same_result() {
+    // The last block of the undisturbed run is disturbed too: its figures must not decide before
+    // the check for disturbances.
+    let world = || disturbed_world(&[3, 6, 13, 14, 16]);
     let whole = tempfile::tempdir().unwrap();
-    robbed().run(whole.path(), |_| false).unwrap();
-    let lasting = |dir: &Path| {
+    world().run(whole.path(), |_| false).unwrap();
+    let results = |dir: &Path| {
         let entries = journal::read(dir).unwrap();
-        let counts = |event: &Event| match event {
+        let is_result = |event: &Event| match event {
             Event::Ended { .. }
             | Event::Looked { .. }
             | Event::Invalidated { .. }
@@ -750,7 +741,7 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
             | Event::Started { .. } => false,
         };
         let events = entries.into_iter().map(|entry| entry.event);
-        events.filter(counts).collect::<Vec<Event>>()
+        events.filter(is_result).collect::<Vec<Event>>()
     };
     assert!(
         invalidated(whole.path()).len() >= 3,
@@ -766,18 +757,18 @@ fn a_disturbed_run_that_is_interrupted_anywhere_ends_as_if_it_had_not_been() {
     let judgement = judged(whole.path());
     for stop in (1..entries.len()).filter(is_near).map(|stop| stop as u32) {
         let dir = tempfile::tempdir().unwrap();
-        robbed().run(dir.path(), |entry| entry >= stop).unwrap();
-        robbed().run(dir.path(), |_| false).unwrap();
+        world().run(dir.path(), |entry| entry >= stop).unwrap();
+        world().run(dir.path(), |_| false).unwrap();
         assert_eq!(
-            lasting(dir.path()),
-            lasting(whole.path()),
+            results(dir.path()),
+            results(whole.path()),
             "stopped after {stop}"
         );
         assert_eq!(judged(dir.path()), judgement, "stopped after {stop}");
     }
 }
 
-/// Trials that were measured, and how often.
+/// The measured trials, and how often each was measured.
 fn measured(dir: &Path) -> BTreeMap<String, u32> {
     let mut counts = BTreeMap::new();
     for entry in journal::read(dir).unwrap() {
@@ -794,19 +785,19 @@ fn measured(dir: &Path) -> BTreeMap<String, u32> {
 }
 
 #[test]
-fn a_run_that_was_interrupted_ends_as_if_it_had_not_been() {
-    // A block has five entries, so that each kind of entry is the last one somewhere.
-    interrupted_runs(3);
+fn an_interrupted_run_resumes_with_the_same_result() {
+    // A block has five entries, so each kind of entry is the last one in some run.
+    check_interruptions(3);
 }
 
 #[test]
 #[ignore = "a run for each entry: make test-all"]
-fn a_run_interrupted_after_any_entry_ends_as_if_it_had_not_been() {
-    interrupted_runs(1);
+fn a_run_that_is_interrupted_after_any_entry_resumes_with_the_same_result() {
+    check_interruptions(1);
 }
 
-/// Runs that are interrupted after every so many entries.
-fn interrupted_runs(every: usize) {
+/// Interrupts runs after every nth entry. The results must be the same.
+fn check_interruptions(every: usize) {
     let world = || World::new(1.03, 0.01, &[]);
     let whole = tempfile::tempdir().unwrap();
     world().run(whole.path(), |_| false).unwrap();
@@ -831,13 +822,13 @@ fn interrupted_runs(every: usize) {
 }
 
 #[test]
-fn a_journal_torn_anywhere_is_taken_up_again() {
+fn a_journal_torn_anywhere_is_resumed() {
     let world = || World::new(1.03, 0.01, &[Behaviour::Panics]);
     let whole = tempfile::tempdir().unwrap();
     world().run(whole.path(), |_| false).unwrap();
     let text = fs::read(whole.path().join("journal.jsonl")).unwrap();
-    // Steps that share no factor with a line's length, so that cuts fall anywhere in a line.
-    // A journal that is empty beside trials is lost, and refused.
+    // The step shares no factor with the length of lines, so cuts fall anywhere in a line. No cut
+    // is at 0, because an empty journal beside trials is refused.
     for cut in (1..text.len()).step_by(211) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("trials")).unwrap();
@@ -871,7 +862,7 @@ fn copy_trials(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_finished_run_does_nothing_more() {
+fn a_finished_run_stays_unchanged() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.10, 0.001, &[]);
     world.run(dir.path(), |_| false).unwrap();
@@ -897,7 +888,7 @@ fn a_changed_input_is_refused_by_name() {
 }
 
 #[test]
-fn a_run_that_was_refused_before_it_began_takes_the_mended_plan() {
+fn a_run_that_was_refused_before_its_begin_accepts_a_changed_plan() {
     let dir = tempfile::tempdir().unwrap();
     let mended = PLAN.replace("seed", "# mended\nseed");
     let plan = || fs::read_to_string(dir.path().join("plan.toml")).unwrap();
@@ -910,7 +901,7 @@ fn a_run_that_was_refused_before_it_began_takes_the_mended_plan() {
 }
 
 #[test]
-fn a_run_directory_serves_one_bakeoff_at_a_time() {
+fn a_run_directory_is_used_by_one_bakeoff_at_a_time() {
     let dir = tempfile::tempdir().unwrap();
     let _held = RunDir::open(dir.path(), PLAN).unwrap();
     let why = RunDir::open(dir.path(), PLAN).unwrap_err().to_string();
@@ -918,7 +909,7 @@ fn a_run_directory_serves_one_bakeoff_at_a_time() {
 }
 
 #[test]
-fn each_look_says_how_far_it_is() {
+fn each_interim_check_reports_the_progress() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.0, 0.05, &[]);
     world.run(dir.path(), |_| false).unwrap();
@@ -946,37 +937,27 @@ fn each_look_says_how_far_it_is() {
 }
 
 #[test]
-fn an_earlier_run_foretells_what_its_plan_would_find() {
+fn an_earlier_run_predicts_what_its_plan_would_find() {
     let dir = tempfile::tempdir().unwrap();
     World::new(1.0, 0.004, &[])
         .run(dir.path(), |_| false)
         .unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command = command.current_dir(dir.path()).args([
-        "simulate",
-        "plan.toml",
-        "--from",
-        ".",
-        "--runs",
-        "20",
-        "--jobs",
-        "1",
-        "--json",
-    ]);
-    let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
-    let scene = &said["scenes"][0];
+    let args = "simulate plan.toml --from . --runs 20 --jobs 1 --json";
+    let output = bakeoff(dir.path(), &args.split(' ').collect::<Vec<_>>());
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let scene = &report["scenes"][0];
     assert_eq!(scene["noise"], "measured");
-    assert_eq!(said["warnings"].as_array().unwrap().len(), 0, "{said}");
+    assert_eq!(report["warnings"], serde_json::json!([]));
     let scale = scene["scale"].as_f64().unwrap();
     assert!((0.001..0.02).contains(&scale), "{scale}");
-    // Two arms, and six seconds of simulated time for each trial.
+    // Two arms, with six seconds of simulated time for each trial.
     let line = &scene["lines"][0];
     let seconds = line["hours"].as_f64().unwrap() * 3600.0 / line["blocks"].as_f64().unwrap();
     assert!((11.0..13.0).contains(&seconds), "{seconds}");
 }
 
 #[test]
-fn a_run_of_another_machine_or_workload_foretells_with_a_warning() {
+fn a_run_of_another_machine_or_workload_predicts_with_a_warning() {
     let dir = tempfile::tempdir().unwrap();
     World::new(1.0, 0.004, &[])
         .run(dir.path(), |_| false)
@@ -988,52 +969,45 @@ fn a_run_of_another_machine_or_workload_foretells_with_a_warning() {
         )
         .replace("connections = 4", "connections = 64");
     fs::write(dir.path().join("other.toml"), other).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-    let command =
-        command
-            .current_dir(dir.path())
-            .args(["check", "other.toml", "--from", ".", "--json"]);
-    let said: Value = serde_json::from_slice(&command.output().unwrap().stdout).unwrap();
-    let warnings = said["warnings"].as_array().unwrap();
-    let warned = warnings
-        .iter()
-        .find(|warning| warning.as_str().unwrap().contains("not hold"));
-    expect_test::expect![". is not what this plan asks for: clock was wall, is instructions; workload web-static has other options (its noise and times may not hold)"].assert_eq(warned.unwrap().as_str().unwrap());
+    let args = ["check", "other.toml", "--from", ".", "--json"];
+    let report: Value = serde_json::from_slice(&bakeoff(dir.path(), &args).stdout).unwrap();
+    let mut warnings = report["warnings"].as_array().unwrap().iter();
+    let warning = warnings.find(|warning| warning.as_str().unwrap().contains("not hold"));
+    expect_test::expect![". is not what this plan asks for: clock was wall, is instructions; workload web-static has other options (its noise and times may not hold)"].assert_eq(warning.unwrap().as_str().unwrap());
 }
 
-/// Four numbers of CPUs under a law that is known, with noise: lab, journal and verdict find it again.
+/// Arms with four numbers of CPUs follow a known scalability law, with noise. The judgement of the
+/// run must find the law.
 #[test]
-fn a_planted_scalability_law_is_found_by_a_whole_run() {
+fn a_known_scalability_law_is_found_by_a_run() {
     const LAW: [f64; 3] = [1000.0, 0.06, 0.003];
     let counts = [1_u32, 2, 4, 8];
-    let arm = |n: &u32| format!("[arm.cpu-{n}]\nkernel = \"debian:bookworm/6.1\"\ncpus = {n}\n");
-    let arms: String = counts.iter().map(arm).collect();
+    let arms =
+        counts.map(|n| format!("[arm.cpu-{n}]\nkernel = \"debian:bookworm/6.1\"\ncpus = {n}\n"));
+    let arms = arms.concat();
     let (head, rest) = PLAN.split_once("[arm.old]").unwrap();
     let (_, rest) = rest.split_once("[[workload]]").unwrap();
     let head = head.replace("baseline = \"old\"", "baseline = \"cpu-1\"");
     let text = format!("{head}{arms}[[workload]]{rest}");
     let mut world = World::new(1.0, 0.0, &[]);
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
-    world.machine.arms = counts
-        .iter()
-        .map(|count| {
-            let n = f64::from(*count);
-            let cost = 1.0 + LAW[1] * (n - 1.0) + LAW[2] * n * (n - 1.0);
-            let arm = FakeArm {
-                rate_per_s: LAW[0] * n / cost,
-                noise: 0.002,
-                one_fewer: 1.0,
-                boots: Vec::new(),
-            };
-            (format!("cpu-{count}"), arm)
-        })
-        .collect();
+    world.plan = read_plan(&text);
+    world.machine.arms.clear();
+    for count in counts {
+        let n = f64::from(count);
+        let cost = 1.0 + LAW[1] * (n - 1.0) + LAW[2] * n * (n - 1.0);
+        let arm = FakeArm {
+            rate_per_s: LAW[0] * n / cost,
+            noise: 0.002,
+            one_fewer: 1.0,
+            boots: Vec::new(),
+        };
+        world.machine.arms.insert(format!("cpu-{count}"), arm);
+    }
     let dir = tempfile::tempdir().unwrap();
     world.run_text(dir.path(), &text, |_| false).unwrap();
     let judgement = judged(dir.path());
     let [group] = judgement.scaling.as_slice() else {
-        panic!("one group was planted: {:?}", judgement.scaling);
+        panic!("one group: {:?}", judgement.scaling);
     };
     let law = group.law.as_ref().unwrap();
     let (contention, coherence) = (law.contention.typical, law.coherence.typical);
@@ -1048,11 +1022,11 @@ fn a_planted_scalability_law_is_found_by_a_whole_run() {
         (law.peak.unwrap() / (0.94_f64 / 0.003).sqrt() - 1.0).abs() < 0.2,
         "{law:?}"
     );
-    let up = group.steps[3].speed_up.unwrap().typical;
-    assert!((up / (8.0 / 1.588) - 1.0).abs() < 0.01, "{up}");
+    let speed_up = group.steps[3].speed_up.unwrap().typical;
+    assert!((speed_up / (8.0 / 1.588) - 1.0).abs() < 0.01, "{speed_up}");
 }
 
-/// A plan whose second arm alone is tuned and lacks memory.
+/// A plan in which only the second arm is tuned and has less memory.
 fn unfair_plan() -> String {
     let kernel = "kernel = \"debian:trixie-backports/7.2\"";
     let plan = PLAN.replace(kernel, &format!("{kernel}\ncmdline = \"quiet mem=256M\""));
@@ -1060,63 +1034,66 @@ fn unfair_plan() -> String {
     plan
 }
 
-/// Runs that plan; what was told of fairness while it went on.
-fn told_of_fairness(dir: &Path, boots: &[Behaviour], accepted: &str) -> Vec<(u32, Vec<String>)> {
+/// Runs that plan; returns the violations that were reported during the run.
+fn violations_of_unfair_plan(
+    dir: &Path,
+    boots: &[Behaviour],
+    accepted: &str,
+) -> Vec<(u32, Vec<String>)> {
     let text = unfair_plan();
     let mut world = World::new(1.0, 0.001, boots);
-    let checks = Checks::of_the_past(&workload::check);
-    world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    world.plan = read_plan(&text);
     if !accepted.is_empty() {
         fs::write(dir.join(rundir::ACCEPTED), accepted).unwrap();
     }
-    // A run whose arm fails again and again stops by itself.
+    // A run whose arm always fails stops by itself, with an error.
     let _ = world.run_text(dir, &text, |_| false);
-    of_the_plan_and_its_trials(world)
+    reported_violations(world)
 }
 
-/// What was told but for how busy the simulated server was, which is drawn.
-fn of_the_plan_and_its_trials(world: World) -> Vec<(u32, Vec<String>)> {
-    let mut told = world.told.into_inner().unwrap();
-    for (_, ids) in &mut told {
+/// The reported violations, except that of the simulated server's load, which is random.
+fn reported_violations(world: World) -> Vec<(u32, Vec<String>)> {
+    let mut violations = world.violations.into_inner().unwrap();
+    for (_, ids) in &mut violations {
         ids.retain(|id| id != "server-stressed");
     }
-    told.retain(|(_, ids)| !ids.is_empty());
-    told
+    violations.retain(|(_, ids)| !ids.is_empty());
+    violations
 }
 
 #[test]
-fn violations_are_told_before_the_first_block_after_it_and_when_a_new_one_appears() {
+fn violations_are_reported_before_the_first_block_after_it_and_when_new() {
     use Behaviour::{Measures, Panics};
 
     let dir = || tempfile::tempdir().unwrap();
-    let told = told_of_fairness(dir().path(), &[], "");
+    let violations = violations_of_unfair_plan(dir().path(), &[], "");
     let owned = |blocks: u32, ids: &[&str]| (blocks, ids.iter().map(|id| (*id).into()).collect());
-    // Simulated arms tell no memory: what the plan lets foresee, the run does not know.
+    // Simulated arms report no memory, so the foreseen violation is not known during the run.
     let foreseen: (u32, Vec<String>) = owned(0, &["memory", "one-sided-tuning"]);
-    assert_eq!(told, [foreseen.clone(), owned(1, &["one-sided-tuning"])]);
+    let measured = owned(1, &["one-sided-tuning"]);
+    assert_eq!(violations, [foreseen, measured]);
     let boots = [&[Measures; 2][..], &[Panics; 30]].concat();
-    let later = told_of_fairness(dir().path(), &boots, "");
-    assert_eq!(later[..2], told);
-    let ids: Vec<&String> = later[2..].iter().flat_map(|(_, ids)| ids).collect();
-    assert_eq!(ids, ["trials-fail-alike"], "{later:?}");
+    let with_panics = violations_of_unfair_plan(dir().path(), &boots, "");
+    assert_eq!(with_panics[..2], violations);
+    let ids: Vec<&String> = with_panics[2..].iter().flat_map(|(_, ids)| ids).collect();
+    assert_eq!(ids, ["trials-fail-alike"], "{with_panics:?}");
     let accepted = r#"{ "one-sided-tuning": "it is the question", "memory": "so is this" }"#;
-    assert_eq!(told_of_fairness(dir().path(), &[], accepted), []);
+    assert_eq!(violations_of_unfair_plan(dir().path(), &[], accepted), []);
 }
 
 #[test]
-fn a_run_that_goes_on_tells_its_violations_again() {
+fn a_resumed_run_reports_its_violations_again() {
     let dir = tempfile::tempdir().unwrap();
     let text = unfair_plan();
-    let told = |entries: u32| {
+    let run = |entries: u32| {
         let mut world = World::new(1.0, 0.001, &[]);
-        let checks = Checks::of_the_past(&workload::check);
-        world.plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+        world.plan = read_plan(&text);
         world
             .run_text(dir.path(), &text, |entry| entry >= entries)
             .unwrap();
-        let told = of_the_plan_and_its_trials(world);
-        told.iter().map(|(blocks, _)| *blocks).collect::<Vec<_>>()
+        let violations = reported_violations(world).into_iter();
+        violations.map(|(blocks, _)| blocks).collect::<Vec<_>>()
     };
-    assert_eq!(told(9), [0, 1]);
-    assert_eq!(told(u32::MAX), [1]);
+    assert_eq!(run(9), [0, 1]);
+    assert_eq!(run(u32::MAX), [1]);
 }

@@ -1,11 +1,11 @@
-//! A Slurm cluster of two nodes on this host: runs on it survive all that befalls clusters, and a real comparison runs on it.
+//! A Slurm cluster of two nodes on this host: runs on it survive faults of clusters, and two kernels are compared on it.
 //!
 //! ```text
 //! as_submitter --sbatch--> slurmctld --> slurmd n1, n2 --> as_job: one block of a fake machine with a known truth
 //! bakeoff run --slurm --sbatch--> ...                   --> bakeoff run --block: one block of real guests
 //! ```
-//! Node n2 is twice as fast as n1, and its clock is seven minutes ahead. Submitter and jobs of the fake machine are roles of this test
-//! binary. It takes root. `each_machine` has a short test of it.
+//! Node n2 is twice as fast as n1, and its clock is seven minutes ahead. Submitter and jobs of the fake machine are roles of this
+//! test binary. The tests need root. `each_machine` has a short test.
 
 pub(crate) mod cluster;
 mod roles;
@@ -20,39 +20,41 @@ use record::fleet;
 use record::fleet::block_dir;
 use record::journal;
 use record::journal::Event;
-use record::rundir;
-use record::verdict::{Judgement, Verdict};
+use record::verdict::Verdict;
 
 use self::cluster::Cluster;
+use crate::program::{all_output, command, stderr};
+use crate::simulated_lab::judged;
 
-/// Longer than anything here takes on a host with other work.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Longer than anything here takes on a busy host.
+const WAIT_LIMIT: Duration = Duration::from_secs(240);
 
 #[test]
 #[ignore = "boots 4 guests: make test-all"]
-fn a_fleet_survives_what_befalls_clusters_and_compares_kernels() {
+fn a_fleet_survives_faults_of_a_cluster_and_compares_kernels() {
     if !Cluster::can_start() {
         return;
     }
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     let begin = Instant::now();
-    let passed = |what: &str| println!("after {} s: {what}", begin.elapsed().as_secs());
+    let print_time = |what: &str| println!("after {} s: {what}", begin.elapsed().as_secs());
     let mut cluster = Cluster::start(&dir);
     check_refusals(&cluster, &dir);
-    passed("refusals");
+    print_time("refusals");
     check_faults(&mut cluster, &dir.join("faults"));
-    passed("faults");
+    print_time("faults");
     check_other_builds(&cluster, &dir.join("builds"));
-    passed("other builds");
+    print_time("other builds");
     check_full_disk(&cluster, &dir.join("full"));
-    passed("a full disk");
+    print_time("a full disk");
     check_guests(&cluster, &dir, 2);
-    passed("real guests");
+    print_time("real guests");
     assert_eq!(cluster.queue(), "", "jobs are left in the queue");
 }
 
-/// A night of two plans and one that cannot be run; the blocks of all are in the queue at once.
+/// A night of two plans, whose blocks are in the queue at the same time, and one with a third plan
+/// that is refused.
 #[test]
 #[ignore = "boots 8 guests: make test-all"]
 fn several_plans_share_a_cluster() {
@@ -80,17 +82,17 @@ fn several_plans_share_a_cluster() {
         "night",
         "--slurm",
     ];
-    let (status, said) = bakeoff(&cluster, &dir, &refused);
-    assert_eq!((status, cluster.queue().as_str()), (Some(2), ""), "{said}");
+    let (status, text) = bakeoff(&cluster, &dir, &refused);
+    assert_eq!((status, cluster.queue().as_str()), (Some(2), ""), "{text}");
     let begin = Instant::now();
-    let (status, said) = bakeoff(&cluster, &dir, &plans);
-    println!("{said}");
+    let (status, text) = bakeoff(&cluster, &dir, &plans);
+    println!("{text}");
     println!("a night of two plans took {} s", begin.elapsed().as_secs());
-    assert_eq!(status, Some(0), "{said}");
-    // Both have blocks in the queue before either has ended.
-    let place = |what: &str| {
-        said.find(what)
-            .unwrap_or_else(|| panic!("{what} is not in {said}"))
+    assert_eq!(status, Some(0), "{text}");
+    // The blocks of both runs are submitted before a block of either has ended.
+    let place = |part: &str| {
+        text.find(part)
+            .unwrap_or_else(|| panic!("{part} is not in {text}"))
     };
     let submitted = [
         "one  blocks 1 to 2 submitted",
@@ -98,28 +100,24 @@ fn several_plans_share_a_cluster() {
     ]
     .map(place);
     let ended = ["one  block 1 ran on", "two  block 1 ran on"].map(place);
-    assert!(
-        submitted
-            .iter()
-            .all(|one| ended.iter().all(|other| one < other)),
-        "{said}"
-    );
+    assert!(submitted.iter().max() < ended.iter().min(), "{text}");
     for run in ["night/one", "night/two"] {
         assert_eq!(judged(&dir.join(run)).comparisons[0].blocks, 2);
     }
-    assert!(said.contains("2 plans, 2 comparisons"), "{said}");
+    assert!(text.contains("2 plans, 2 comparisons"), "{text}");
     assert_eq!(cluster.queue(), "", "jobs are left in the queue");
 }
 
-/// A submitter of the fake machine's blocks.
-pub(crate) fn submitter(cluster: &Cluster, run: &Path, build_of: &str) -> Command {
+/// A command that submits the fake machine's blocks. Jobs on the nodes in `other_build` have
+/// another build.
+pub(crate) fn submitter(cluster: &Cluster, run: &Path, other_build: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command
         .args(["--ignored", "--exact", "--nocapture"])
         .arg("slurm_cluster::roles::as_submitter")
         .env("SLURM_CONF", &cluster.conf)
         .env("FAKE_RUN", run)
-        .env("FAKE_OTHER_BUILD", build_of);
+        .env("FAKE_OTHER_BUILD", other_build);
     command
 }
 
@@ -135,12 +133,15 @@ pub(crate) fn start(mut command: Command, log: &Path) -> Child {
     command.stderr(log).spawn().unwrap()
 }
 
-/// Waits until something is so.
-pub(crate) fn wait(what: &str, log: &Path, is_so: impl Fn() -> bool) {
+/// Waits until a condition holds; after too long, panics with the log.
+pub(crate) fn wait_for(what: &str, log: &Path, holds: impl Fn() -> bool) {
     let begin = Instant::now();
-    while !is_so() {
-        let said = || fs::read_to_string(log).unwrap_or_default();
-        assert!(begin.elapsed() < PATIENCE, "waited for {what}:\n{}", said());
+    while !holds() {
+        assert!(
+            begin.elapsed() < WAIT_LIMIT,
+            "waited for {what}:\n{}",
+            read(log)
+        );
         thread::sleep(Duration::from_millis(100));
     }
 }
@@ -149,66 +150,59 @@ pub(crate) fn has_ended(run: &Path, block: u32) -> bool {
     matches!(fleet::ended(run, block), Ok(Some(_)))
 }
 
-pub(crate) fn judged(run: &Path) -> Judgement {
-    judge::judge(&rundir::load(run, &workload::check).unwrap())
-}
-
 fn check_faults(cluster: &mut Cluster, run: &Path) {
     let log = run.with_extension("log");
     let begin = Instant::now();
-    let said = |what: &str| println!("{:4} s  {what}", begin.elapsed().as_secs());
+    let note = |what: &str| println!("{:4} s  {what}", begin.elapsed().as_secs());
     let mut first = start(submitter(cluster, run, ""), &log);
-    wait("block 2", &log, || has_ended(run, 2));
-    said("the submitter is killed");
+    wait_for("block 2", &log, || has_ended(run, 2));
+    note("the submitter is killed");
     first.kill().unwrap();
     first.wait().unwrap();
-    wait("a block without a submitter", &log, || has_ended(run, 4));
-    said("it is started anew, and another beside it");
+    wait_for("a block without a submitter", &log, || has_ended(run, 4));
+    note("it is started again, and a second one too");
     let mut submitter_again = start(submitter(cluster, run, ""), &log);
     thread::sleep(Duration::from_secs(3));
     let second = submitter(cluster, run, "").output().unwrap();
-    let words = String::from_utf8_lossy(&second.stderr).into_owned();
+    let error = stderr(&second);
     assert!(
-        !second.status.success() && words.contains("another bakeoff is at work on this run"),
-        "{words}"
+        !second.status.success() && error.contains("another bakeoff is at work on this run"),
+        "{error}"
     );
     let reached = |cluster: &Cluster, block: u32, nodes: &str| {
-        wait(&format!("block {block}"), &log, || has_ended(run, block));
-        wait("a job under way", &log, || cluster.is_at_work(nodes));
+        wait_for(&format!("block {block}"), &log, || has_ended(run, block));
+        wait_for("a job under way", &log, || cluster.is_at_work(nodes));
     };
     reached(cluster, 6, "n1,n2");
-    said("somebody cancels all jobs");
-    cluster.ask("scancel", &["--user=root"]);
+    note("a user cancels all jobs");
+    cluster.run("scancel", &["--user=root"]);
     reached(cluster, 11, "n1");
-    said("node n1 is drained");
-    cluster.ask(
+    note("node n1 is drained");
+    cluster.run(
         "scontrol",
         &["update", "nodename=n1", "state=drain", "reason=test"],
     );
-    wait("block 13", &log, || has_ended(run, 13));
+    wait_for("block 13", &log, || has_ended(run, 13));
     cluster.resume("n1");
     reached(cluster, 13, "n2");
-    said("slurmd of n2 is killed");
+    note("slurmd of n2 is killed");
     cluster.kill_slurmd("n2");
-    wait("block 15", &log, || has_ended(run, 15));
-    said("it is started anew, and slurmctld is killed");
+    wait_for("block 15", &log, || has_ended(run, 15));
+    note("it is started again, and slurmctld is killed");
     cluster.start_slurmd("n2");
-    wait("a job under way", &log, || cluster.is_at_work("n1,n2"));
+    wait_for("a job under way", &log, || cluster.is_at_work("n1,n2"));
     cluster.kill_slurmctld();
     thread::sleep(Duration::from_secs(5));
     cluster.start_slurmctld();
-    wait("the end", &log, || {
-        fs::read_to_string(&log)
-            .unwrap()
-            .contains("FINISH Complete")
-    });
+    wait_for("the end", &log, || read(&log).contains("FINISH Complete"));
     assert!(submitter_again.wait().unwrap().success());
-    said("the run is over");
-    println!("{}", fs::read_to_string(&log).unwrap());
+    note("the run is over");
+    println!("{}", read(&log));
     check_verdict(run);
 }
 
-/// The truth is found, nothing counts twice, and the same blocks judged at once say the same.
+/// The verdict is right, no block counts twice, and judging the same blocks at once gives the same
+/// result.
 fn check_verdict(run: &Path) {
     let judgement = judged(run);
     let primary = &judgement.comparisons[0];
@@ -218,7 +212,7 @@ fn check_verdict(run: &Path) {
     let means: Vec<(&str, f64)> = judgement
         .nodes
         .iter()
-        .map(|one| (one.node.name.as_str(), one.means[0].baseline))
+        .map(|row| (row.node.name.as_str(), row.means[0].baseline))
         .collect();
     assert_eq!((means[0].0, means[1].0), ("n1", "n2"));
     let faster = means[1].1 / means[0].1;
@@ -232,13 +226,12 @@ fn check_verdict(run: &Path) {
     let merged: Vec<u32> = merged.collect();
     let last = merged.len() as u32;
     assert_eq!(merged, (1..=last).collect::<Vec<_>>());
-    let at_once = at_once(run);
-    let text = |dir: &Path| serde_json::to_string_pretty(&judged(dir)).unwrap();
-    assert_eq!(text(&at_once), text(run));
+    let json = |dir: &Path| serde_json::to_string_pretty(&judged(dir)).unwrap();
+    assert_eq!(json(&merge_at_once(run)), json(run));
 }
 
-/// A run directory with the same blocks, taken over without a break.
-fn at_once(run: &Path) -> PathBuf {
+/// Makes a run directory with the same blocks, which were merged without interruption.
+fn merge_at_once(run: &Path) -> PathBuf {
     let copy = run.with_extension("at-once");
     fs::create_dir(&copy).unwrap();
     for name in ["plan.toml", "fleet.json"] {
@@ -250,54 +243,55 @@ fn at_once(run: &Path) -> PathBuf {
         .arg(&copy)
         .status();
     assert!(status.unwrap().success());
-    roles::take_over_all(&copy);
+    roles::merge_all(&copy);
     copy
 }
 
-/// Node n1 has another build: it is refused and gets no more jobs; where both have, the run is.
+/// If node n1 has another build, it is refused and gets no more jobs. If both nodes have, the run
+/// is refused.
 fn check_other_builds(cluster: &Cluster, run: &Path) {
     let log = run.with_extension("log");
-    // A node that still has another job would get none of these.
+    // A node that still runs another job would get none of these.
     cluster.settle();
     let mut child = start(submitter(cluster, run, "n1"), &log);
     assert!(child.wait().unwrap().success(), "{}", read(&log));
-    let said = read(&log);
-    println!("{said}");
+    let text = read(&log);
+    println!("{text}");
     let refusal = "failed on n1: node n1 has another bakeoff: other, the run needs test (install that build there";
-    assert!(said.contains(refusal), "{said}");
-    assert!(said.contains("node n1 gets no more jobs"), "{said}");
+    assert!(text.contains(refusal), "{text}");
+    assert!(text.contains("node n1 gets no more jobs"), "{text}");
     let nodes = judged(run).nodes;
-    let names: Vec<&str> = nodes.iter().map(|one| one.node.name.as_str()).collect();
+    let names: Vec<&str> = nodes.iter().map(|row| row.node.name.as_str()).collect();
     assert_eq!(names, ["n2"]);
     let (run, log) = (run.with_extension("both"), run.with_extension("both.log"));
     let mut child = start(submitter(cluster, &run, "n1,n2"), &log);
     assert!(!child.wait().unwrap().success());
-    let said = read(&log);
-    assert!(said.contains("no node can run this: node n"), "{said}");
+    let text = read(&log);
+    assert!(text.contains("no node can run this: node n"), "{text}");
 }
 
-/// The first jobs of a block find its disk full.
+/// The first jobs of a block fail because its disk is full.
 fn check_full_disk(cluster: &Cluster, run: &Path) {
     let log = run.with_extension("log");
-    let place = block_dir(run, 2);
-    fs::create_dir_all(&place).unwrap();
-    // Beside the run's own files, which come first.
+    let block_dir = block_dir(run, 2);
+    fs::create_dir_all(&block_dir).unwrap();
+    // The run already has a lock file when the block directory exists.
     fs::write(run.join("lock"), "").unwrap();
     let mounted = Command::new("mount")
         .args(["-t", "tmpfs", "-o", "size=4k", "full"])
-        .arg(&place)
+        .arg(&block_dir)
         .status();
     assert!(mounted.unwrap().success());
     let mut child = start(submitter(cluster, run, ""), &log);
-    wait("a failure", &log, || !fleet::failures(run, 2).is_empty());
-    let unmounted = Command::new("umount").arg("-l").arg(&place).status();
+    wait_for("a failure", &log, || !fleet::failures(run, 2).is_empty());
+    let unmounted = Command::new("umount").arg("-l").arg(&block_dir).status();
     assert!(unmounted.unwrap().success());
     assert!(child.wait().unwrap().success(), "{}", read(&log));
-    let said = read(&log);
-    println!("{said}");
+    let text = read(&log);
+    println!("{text}");
     assert!(
-        said.contains("block  2  failed on n") && said.contains("No space left on device"),
-        "{said}"
+        text.contains("block  2  failed on n") && text.contains("No space left on device"),
+        "{text}"
     );
     assert_eq!(judged(run).comparisons[0].verdict, Verdict::Better);
 }
@@ -331,25 +325,21 @@ max_blocks = 2
 "#;
 
 fn bakeoff(cluster: &Cluster, dir: &Path, args: &[&str]) -> (Option<i32>, String) {
-    let output = Command::new(env!("CARGO_BIN_EXE_bakeoff"))
-        .args(args)
-        .current_dir(dir)
+    let output = command(dir, args)
         .env("SLURM_CONF", &cluster.conf)
         .output()
         .unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&output.stdout) + &text(&output.stderr);
-    (output.status.code(), said)
+    (output.status.code(), all_output(&output))
 }
 
-/// What is refused before anything is fetched or submitted.
+/// Refusals before anything is fetched or submitted.
 pub(crate) fn check_refusals(cluster: &Cluster, dir: &Path) {
     fs::write(dir.join("guests.toml"), GUESTS).unwrap();
-    let refused = |args: &[&str], words: &str| {
-        let (status, said) = bakeoff(cluster, dir, &[&["run", "guests.toml"], args].concat());
-        println!("{said}");
-        assert_eq!(status, Some(2), "{said}");
-        assert!(said.contains(words), "{said}");
+    let refused = |args: &[&str], want: &str| {
+        let (status, text) = bakeoff(cluster, dir, &[&["run", "guests.toml"], args].concat());
+        println!("{text}");
+        assert_eq!(status, Some(2), "{text}");
+        assert!(text.contains(want), "{text}");
     };
     refused(
         &["--slurm", "--partition", "nope"],
@@ -362,23 +352,23 @@ pub(crate) fn check_refusals(cluster: &Cluster, dir: &Path) {
     assert_eq!(cluster.queue(), "");
 }
 
-/// Two kernels, compared by the program that users run.
+/// Compares two kernels with the program that users run.
 pub(crate) fn check_guests(cluster: &Cluster, dir: &Path, blocks: u32) {
     let begin = Instant::now();
     let plan = GUESTS.replace("_blocks = 2", &format!("_blocks = {blocks}"));
     fs::write(dir.join("guests.toml"), plan).unwrap();
-    let (status, said) = bakeoff(
+    let (status, text) = bakeoff(
         cluster,
         dir,
         &["run", "guests.toml", "--slurm", "--jobs", "1"],
     );
-    println!("{said}");
+    println!("{text}");
     println!("real guests took {} s", begin.elapsed().as_secs());
-    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(status, Some(0), "{text}");
     let judgement = judged(&dir.join("runs/guests"));
     assert_eq!(judgement.comparisons[0].blocks, blocks);
     assert!(judgement.comparisons[0].ratio.is_some());
-    let on_nodes: u32 = judgement.nodes.iter().map(|one| one.blocks).sum();
+    let on_nodes: u32 = judgement.nodes.iter().map(|row| row.blocks).sum();
     assert_eq!(on_nodes, blocks);
-    assert!(said.contains("What each node measured"), "{said}");
+    assert!(text.contains("What each node measured"), "{text}");
 }

@@ -1,5 +1,5 @@
-//! Days of load on a fake machine, through the real session, lab, journal, record and report: what is kept does not grow with the time,
-//! and is on disk whenever the program ends.
+//! Days of load on a fake machine, with the real session, lab, journal, record and report. Stored
+//! data does not grow with time, and is on disk whenever the program ends.
 
 use std::cell::Cell;
 use std::fs;
@@ -15,28 +15,25 @@ use base::input::tree::Tree;
 use base::input::units::{show_bytes, show_duration};
 use base::skip::limits::peak_bytes;
 use machine::fake::soak::Soak;
-use plan::Checks;
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::{Entry, Event};
 use record::load::{Second, Tick};
-use record::rundir;
 use record::rundir::{DEFECTS, Run, RunDir, SECONDS};
 use record::streamed;
 use record::thinned::{MOST_POINTS, Point as _};
 use record::trial::{Outcome, VoidReason};
-use record::verdict::Judgement;
 use record::verdict::defects::Side;
 use record::verdict::soak::{GrowthPlace, Quality};
 
-use crate::simulated_lab::World;
+use crate::simulated_lab::{World, load_run, read_plan};
 
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// Requests in each second.
 const RATE: u64 = 40;
 
-/// A plan of one window.
+/// A plan with this window.
 fn plan(window: Duration) -> String {
     format!(
         "title = \"a simulated soak\"\nbaseline = \"old\"\n[machine]\ntrial_limit = \"{}\"\n[image]\nrecipe = \"web\"\n\
@@ -48,16 +45,16 @@ fn plan(window: Duration) -> String {
     )
 }
 
-/// When the user stops a run.
+/// When to interrupt a run.
 enum Stop {
-    /// After so many trials.
+    /// After this many trials.
     Trials(u32),
-    /// When so many seconds of load have been heard.
+    /// When this many seconds of load were reported.
     Seconds(u32),
 }
 
-/// Runs a soak in `dir`; each second that was heard is told.
-fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish {
+/// Runs a soak in `dir`. Calls `on_second` for each reported second of load.
+fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, on_second: &dyn Fn(u32)) -> Finish {
     let [old, new] = soaks;
     let text = plan(old.window);
     let mut world = World::new(1.0, 0.0, &[]);
@@ -65,8 +62,7 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
         arm.rate_per_s = RATE as f64;
     }
     world.machine.soaks = [("old".to_string(), old), ("new".to_string(), new)].into();
-    let checks = Checks::of_the_past(&workload::check);
-    let plan = plan::read("plan.toml", &text, Path::new(""), checks).unwrap();
+    let plan = read_plan(&text);
     let (interrupted, ended) = (AtomicBool::new(false), Cell::new(0));
     let show = |event: LabEvent<'_>| {
         let is_over = match event {
@@ -81,7 +77,7 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, heard: &dyn Fn(u32)) -> Finish
                 is_end && matches!(stop, Stop::Trials(most) if *most <= ended.get())
             }
             LabEvent::Activity(_, Activity::Tick(Tick { second, .. })) => {
-                heard(*second);
+                on_second(*second);
                 matches!(stop, Stop::Seconds(most) if most <= second)
             }
             LabEvent::Activity(..) | LabEvent::Record(_) | LabEvent::Violated(..) => false,
@@ -108,7 +104,7 @@ fn calm(window: Duration) -> [Soak; 2] {
     [Soak::calm(window), Soak::calm(window)]
 }
 
-/// Attempts' directories and files by their names in the run.
+/// The path of a file of an attempt.
 fn trial_file(dir: &Path, attempt: &str, file: &str) -> PathBuf {
     dir.join("trials").join(attempt).join(file)
 }
@@ -126,13 +122,13 @@ fn samples(dir: &Path, attempt: &str) -> Vec<Sample> {
     streamed::read(&trial(dir, attempt), file).unwrap()
 }
 
-/// That seconds are the first so many of a run, each once, however they were thinned.
-fn are_the_first(seconds: &[Second], count: u64) {
-    let sum = |of: fn(&Second) -> u64| seconds.iter().map(of).sum::<u64>();
+/// Checks that these are the first `count` seconds of a run, each once, even if thinned.
+fn check_first_seconds(seconds: &[Second], count: u64) {
+    let sum = |value: fn(&Second) -> u64| seconds.iter().map(value).sum::<u64>();
     assert_eq!(sum(Second::length_ms), count * 1000);
-    assert_eq!(sum(|one| one.ok), count * RATE);
-    assert_eq!(sum(|one| one.latency.unpack().count()), count * RATE);
-    assert!(seconds.is_sorted_by_key(|one| one.at_ms));
+    assert_eq!(sum(|second| second.ok), count * RATE);
+    assert_eq!(sum(|second| second.latency.unpack().count()), count * RATE);
+    assert!(seconds.is_sorted_by_key(|second| second.at_ms));
 }
 
 fn length_s(seconds: &[Second]) -> u64 {
@@ -140,99 +136,104 @@ fn length_s(seconds: &[Second]) -> u64 {
 }
 
 fn bytes_below(dir: &Path) -> u64 {
-    let entries = fs::read_dir(dir).unwrap().map(Result::unwrap);
-    let bytes = entries.map(|entry| match entry.metadata().unwrap() {
-        about if about.is_dir() => bytes_below(&entry.path()),
-        about => about.len(),
-    });
-    bytes.sum()
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let metadata = entry.metadata().unwrap();
+        bytes += if metadata.is_dir() {
+            bytes_below(&entry.path())
+        } else {
+            metadata.len()
+        };
+    }
+    bytes
 }
 
-/// What the record of a soak of that length is, whichever it is.
-fn is_kept(dir: &Path, window: Duration) {
-    let run = rundir::load(dir, &workload::check).unwrap();
+/// Checks the record of a soak with this window.
+fn check_record(dir: &Path, window: Duration) {
+    let run = load_run(dir);
     assert_eq!((run.attempts.len(), run.missing.as_slice()), (2, &[][..]));
     for (record, attempt) in run.attempts.iter().zip(["001", "002"]) {
         let Outcome::Measured(measurement) = &record.outcome else {
             panic!("{:?}", record.outcome);
         };
         let timeline = &measurement.load.as_ref().unwrap().timeline;
-        are_the_first(timeline, window.as_secs());
+        check_first_seconds(timeline, window.as_secs());
         assert!(timeline.len() < MOST_POINTS / 2, "{}", timeline.len());
-        // The record has them.
+        // The seconds are in the record instead.
         assert!(!trial_file(dir, attempt, SECONDS).exists());
         let samples = samples(dir, attempt);
         assert!(samples.len() < MOST_POINTS / 2, "{}", samples.len());
-        let length_ms: u64 = samples.iter().map(|one| one.interval_ms).sum();
+        let length_ms: u64 = samples.iter().map(|sample| sample.interval_ms).sum();
         assert_eq!(u128::from(length_ms), window.as_millis());
     }
 }
 
 #[test]
-fn hours_take_no_more_room_than_their_points() {
-    takes_no_more_room(DAY / 12);
+fn hours_of_load_are_stored_in_a_limited_size() {
+    check_size(DAY / 12);
 }
 
 #[test]
 #[ignore = "a day of seconds, 36 s of CPU time: make test-all"]
-fn a_day_takes_no_more_room_than_its_points() {
-    takes_no_more_room(DAY);
+fn a_day_of_load_is_stored_in_a_limited_size() {
+    check_size(DAY);
 }
 
-fn takes_no_more_room(window: Duration) {
+fn check_size(window: Duration) {
     let dir = tempfile::tempdir().unwrap();
     let mut soaks = calm(window);
     soaks[0].has_line = true;
     let finish = run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
     assert_eq!(finish, Finish::Interrupted);
-    is_kept(dir.path(), window);
-    // Some 5,000 points of samples and of seconds, in each of two trials.
+    check_record(dir.path(), window);
+    // Each of two trials keeps some 5,000 points of samples and of seconds.
     let bytes = bytes_below(dir.path());
     assert!(bytes < 40 << 20, "{}", show_bytes(bytes));
 }
 
 #[test]
-fn a_trial_that_falls_silent_keeps_what_it_saw() {
+fn a_trial_that_falls_silent_keeps_its_data() {
     let dir = tempfile::tempdir().unwrap();
     let mut soaks = calm(DAY);
     for soak in &mut soaks {
         soak.silent_from = Some(Duration::from_secs(5000));
     }
     run(dir.path(), soaks, &Stop::Trials(1), &|_| {});
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let run = load_run(dir.path());
     let Outcome::Void(void) = &run.attempts[0].outcome else {
         panic!("{:?}", run.attempts[0].outcome);
     };
     assert_eq!(void.reason, VoidReason::Silent);
-    are_the_first(&seconds(dir.path(), "001"), 5000);
+    check_first_seconds(&seconds(dir.path(), "001"), 5000);
     let soak = judge::judge(&run).soaks.remove(0);
     let arm = soak.arms.iter().find(|arm| arm.trials > 0).unwrap();
     assert_eq!(arm.cut_short[0].at_ms, 5_000_000);
     assert_eq!(arm.requests, 5000 * RATE);
     let samples = samples(dir.path(), "001");
     assert_eq!(samples.last().unwrap().at_ms, 5_000_000);
-    // The oldest are minutes by now.
+    // The oldest samples are thinned to minutes by now.
     assert!(samples.len() < 4000, "{}", samples.len());
 }
 
 #[test]
-fn an_interrupted_trial_is_kept_beside_the_one_that_is_begun_anew() {
+fn an_interrupted_trial_is_kept_beside_the_repeated_one() {
     let dir = tempfile::tempdir().unwrap();
-    let mut before = None;
+    let mut first = None;
     for stopped in [100, 50] {
         let stop = Stop::Seconds(stopped);
         let finish = run(dir.path(), calm(DAY), &stop, &|_| {});
         assert_eq!(finish, Finish::Interrupted);
-        // The attempt has a thread of its own, and may have heard more until it looked.
+        // The attempt runs in a separate thread, and may receive more seconds before it stops.
         let kept = seconds(dir.path(), "001");
         let count = length_s(&kept);
         assert!(u64::from(stopped) <= count, "{count}");
-        are_the_first(&kept, count);
-        if let Some(before) = before.replace(kept) {
-            assert_eq!(seconds(dir.path(), "001.interrupted-1"), before);
+        check_first_seconds(&kept, count);
+        if let Some(first) = first.replace(kept) {
+            assert_eq!(seconds(dir.path(), "001.interrupted-1"), first);
         }
     }
-    // What an attempt left that had seen nothing is cleared away.
+    // The empty directory of an attempt without data is removed.
     let nothing = trial_file(dir.path(), "001", "");
     fs::remove_dir_all(&nothing).unwrap();
     fs::create_dir(&nothing).unwrap();
@@ -241,31 +242,31 @@ fn an_interrupted_trial_is_kept_beside_the_one_that_is_begun_anew() {
     assert_eq!(kept, 2);
 }
 
-/// Set in the process that is killed: the run's directory.
+/// Set in the process that is killed, to the run's directory.
 const KILLED: &str = "BAKEOFF_SOAK_KILLED";
 
-/// How often the soak is killed; more with `BAKEOFF_SOAK_KILLS`.
+/// How often the soak is killed; `BAKEOFF_SOAK_KILLS` sets another number.
 const KILLS: u64 = 4;
 
 #[test]
-fn kill_9_at_any_instant_loses_at_most_the_last_second() {
+fn a_kill_at_any_time_loses_at_most_the_last_second() {
     if let Some(dir) = std::env::var_os(KILLED) {
-        let heard = |second| println!("heard {second}");
-        run(Path::new(&dir), calm(DAY), &Stop::Trials(1), &heard);
+        let print = |second| println!("heard {second}");
+        run(Path::new(&dir), calm(DAY), &Stop::Trials(1), &print);
         return;
     }
-    let more = std::env::var("BAKEOFF_SOAK_KILLS").ok();
-    let kills = more.map_or(KILLS, |kills| kills.parse().unwrap());
+    let kills = std::env::var("BAKEOFF_SOAK_KILLS");
+    let kills = kills.map_or(KILLS, |kills| kills.parse().unwrap());
     let mut random = record::prng::SplitMix64::new(5);
     for _ in 0..kills {
-        // Beyond the second in which the files are first written anew.
+        // After the second in which the files are first rewritten.
         kill_after(100 + random.below(4500) as u32);
     }
 }
 
 fn kill_after(second: u32) {
     let dir = tempfile::tempdir().unwrap();
-    let name = "soak::kill_9_at_any_instant_loses_at_most_the_last_second";
+    let name = "soak::a_kill_at_any_time_loses_at_most_the_last_second";
     let mut soak = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--nocapture"])
         .env(KILLED, dir.path())
@@ -273,15 +274,15 @@ fn kill_after(second: u32) {
         .spawn()
         .unwrap();
     let lines = BufReader::new(soak.stdout.take().unwrap()).lines();
-    let seconds_heard = lines.map_while(Result::ok).filter_map(|line| {
+    let reported_seconds = lines.map_while(Result::ok).filter_map(|line| {
         let (_, second) = line.rsplit_once("heard ")?;
         second.parse::<u32>().ok()
     });
     let mut last = 0;
     let mut is_killed = false;
-    for heard in seconds_heard {
-        last = heard;
-        if heard >= second && !is_killed {
+    for reported in reported_seconds {
+        last = reported;
+        if reported >= second && !is_killed {
             is_killed = true;
             soak.kill().unwrap();
         }
@@ -291,18 +292,19 @@ fn kill_after(second: u32) {
     let kept = seconds(dir.path(), "001");
     let count = length_s(&kept);
     assert!(u64::from(last) <= count, "{last} heard, {count} kept");
-    are_the_first(&kept, count);
-    let sampled_ms = samples(dir.path(), "001").last().map(|one| one.at_ms);
+    check_first_seconds(&kept, count);
+    let sampled_ms = samples(dir.path(), "001").last().map(|sample| sample.at_ms);
     assert!(sampled_ms.unwrap() >= i64::from(last) * 1000 - 1000);
 }
 
-/// All of it is found, in the arm in which it was planted, and nothing else.
-fn planted_is_judged(run: &Run) {
+/// Checks that all faults of arm `new` are found, and nothing else.
+fn check_judgement_of_faults(run: &Run) {
     let judgement = judge::judge(run);
     let [soak] = &judgement.soaks[..] else {
         panic!("{:?}", judgement.soaks)
     };
-    let mut grown: Vec<&str> = soak.growth.iter().map(|one| &*one.counter).collect();
+    let growth = soak.growth.iter();
+    let mut grown: Vec<&str> = growth.map(|growth| &*growth.counter).collect();
     grown.sort_unstable();
     let expected = [
         "memory:slab-unreclaimable",
@@ -311,9 +313,9 @@ fn planted_is_judged(run: &Run) {
         "slab:skbuff_head_cache",
     ];
     assert_eq!(grown, expected);
-    for one in &soak.growth {
-        assert_eq!(one.against[0].arm, "new");
-        assert_eq!(one.against[0].place, GrowthPlace::ArmOnly, "{one:?}");
+    for growth in &soak.growth {
+        assert_eq!(growth.against[0].arm, "new");
+        assert_eq!(growth.against[0].place, GrowthPlace::ArmOnly, "{growth:?}");
     }
     let [old, new] = &soak.arms[..] else {
         panic!("{:?}", soak.arms)
@@ -321,41 +323,42 @@ fn planted_is_judged(run: &Run) {
     assert_eq!((old.outage, &*old.changes), (None, &[][..]));
     let outage = new.outage.unwrap();
     assert_eq!((outage.at_ms, outage.length_ms), (3_600_000, 40_000));
-    let p99 = new.changes.iter().find(|one| one.quality == Quality::P99);
+    let mut changes = new.changes.iter();
+    let p99 = changes.find(|change| change.quality == Quality::P99);
     let p99 = p99.unwrap();
     assert!(p99.at_ms.abs_diff(7_200_000) <= 450_000, "{p99:?}");
     assert!((1.8..2.2).contains(&(p99.after / p99.before)), "{p99:?}");
     assert!(
         new.changes
             .iter()
-            .all(|one| one.quality != Quality::Throughput)
+            .all(|change| change.quality != Quality::Throughput)
     );
     assert_eq!(judge::report::growth(soak).len(), 1);
     assert_eq!(judge::report::failures(soak, "old").len(), 1);
     let text = judge::report::terminal(run, &judgement, &[], 100);
-    for said in [
+    for part in [
         "grows in new only: slab cache skbuff_head_cache, ",
         "new: no right answer for 40s, from 1h of trial",
         "new: p99 latency changed about ",
         "no verdict on speed: in these trials new served",
     ] {
-        assert!(text.contains(said), "{said}: {text}");
+        assert!(text.contains(part), "{part}: {text}");
     }
 }
 
 #[test]
-fn nothing_is_found_where_nothing_was_planted() {
-    calm_soaks(1);
+fn nothing_is_found_in_a_calm_soak() {
+    check_calm_soaks(1);
 }
 
 #[test]
 #[ignore = "four soaks: make test-all"]
-fn nothing_is_found_in_many_soaks_where_nothing_was_planted() {
-    calm_soaks(4);
+fn nothing_is_found_in_many_calm_soaks() {
+    check_calm_soaks(4);
 }
 
-/// Their seeds are fixed: the rule may find growth in one calm soak of twenty.
-fn calm_soaks(count: u64) {
+/// The seeds are fixed, because the rule may find growth in one of twenty calm soaks.
+fn check_calm_soaks(count: u64) {
     let window = Duration::from_secs(2 * 3600);
     for seed in 0..count {
         let dir = tempfile::tempdir().unwrap();
@@ -363,13 +366,13 @@ fn calm_soaks(count: u64) {
         soaks[0].seed = 2 * seed;
         soaks[1].seed = 2 * seed + 1;
         run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
-        let run = rundir::load(dir.path(), &workload::check).unwrap();
+        let run = load_run(dir.path());
         let soak = judge::judge(&run).soaks.remove(0);
         assert_eq!(soak.growth, [], "seed {seed}");
         assert!(soak.rule.tested > 200, "{:?}", soak.rule);
         for arm in &soak.arms {
-            let found = (arm.outage, arm.changes.len(), arm.failures);
-            assert_eq!(found, (None, 0, 0), "seed {seed}: {:?}", arm.changes);
+            let findings = (arm.outage, arm.changes.len(), arm.failures);
+            assert_eq!(findings, (None, 0, 0), "seed {seed}: {:?}", arm.changes);
         }
         assert!(judge::report::growth(&soak).is_empty());
         assert!(judge::report::failures(&soak, "old").is_empty());
@@ -377,7 +380,7 @@ fn calm_soaks(count: u64) {
 }
 
 #[test]
-fn planted_growth_and_slowness_are_in_the_record() {
+fn growth_and_slowness_are_found() {
     let dir = tempfile::tempdir().unwrap();
     let window = Duration::from_secs(3 * 3600);
     let mut soaks = calm(window);
@@ -387,8 +390,8 @@ fn planted_growth_and_slowness_are_in_the_record() {
     soaks[1].outage = Some((Duration::from_secs(3600), Duration::from_secs(40)));
     soaks[1].seed = 1;
     run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
-    planted_is_judged(&run);
+    let run = load_run(dir.path());
+    check_judgement_of_faults(&run);
     for (record, attempt) in run.attempts.iter().zip(["001", "002"]) {
         let is_planted = record.trial.arm == "new";
         let samples = samples(dir.path(), attempt);
@@ -403,15 +406,16 @@ fn planted_growth_and_slowness_are_in_the_record() {
         let (early, late): (Vec<_>, Vec<_>) = timeline
             .iter()
             .cloned()
-            .partition(|one| one.at_ms < 7_200_000);
-        let p99 = |some: &[Second]| Second::join(some).latency.unpack().quantile_ns(0.99) as f64;
+            .partition(|second| second.at_ms < 7_200_000);
+        let p99 =
+            |seconds: &[Second]| Second::join(seconds).latency.unpack().quantile_ns(0.99) as f64;
         let slower = p99(&late) / p99(&early);
         let expected = if is_planted { 1.9..2.1 } else { 0.9..1.1 };
         assert!(expected.contains(&slower), "{attempt}: {slower}");
     }
 }
 
-/// A defect as a guest tells it.
+/// A defect as a guest reports it.
 fn defect(source: DefectSource, kind: Kind, top: &str) -> FoundDefect {
     FoundDefect {
         source,
@@ -427,7 +431,7 @@ fn defect(source: DefectSource, kind: Kind, top: &str) -> FoundDefect {
 }
 
 /// An oops, a hung task and a crash of a server, at their times.
-fn planted() -> Vec<(Duration, FoundDefect)> {
+fn timed_defects() -> Vec<(Duration, FoundDefect)> {
     let kernel = |kind, top| defect(DefectSource::Kernel, kind, top);
     let crash = defect(
         DefectSource::Service,
@@ -443,55 +447,47 @@ fn planted() -> Vec<(Duration, FoundDefect)> {
     .into()
 }
 
-fn judged(dir: &Path) -> (Run, Judgement) {
-    let run = rundir::load(dir, &workload::check).unwrap();
-    let judgement = judge::judge(&run);
-    (run, judgement)
-}
-
 #[test]
-fn planted_defects_are_found_in_the_arm_that_has_them() {
+fn defects_are_found_in_their_arm() {
     for planted_in in [0, 1] {
         let dir = tempfile::tempdir().unwrap();
         let mut soaks = calm(Duration::from_secs(5600));
-        soaks[planted_in].defects = planted();
+        soaks[planted_in].defects = timed_defects();
         soaks[planted_in].has_line = true;
         run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
-        let (run, judgement) = judged(dir.path());
+        let run = load_run(dir.path());
+        let judgement = judge::judge(&run);
         let side = [Side::OnlyBaseline, Side::OnlyArm][planted_in];
-        let told = judgement.defects.found.iter();
-        let told: Vec<_> = told
-            .map(|one| (one.kind, one.side, one.trials.arm))
+        let defects = judgement.defects.found.iter();
+        let defects: Vec<_> = defects
+            .map(|defect| (defect.kind, defect.side, defect.trials.arm))
             .collect();
         let trials = planted_in as u32;
         let expected = [Kind::Oops, Kind::HungTask, Kind::ServiceCrash];
-        assert_eq!(told, expected.map(|kind| (kind, side, trials)));
+        assert_eq!(defects, expected.map(|kind| (kind, side, trials)));
         let first = &judgement.defects.found[1].first;
         assert_eq!(first.at.window_ms, Some(3_000_000));
-        // What was served in that very second.
+        // Requests served in the second of the defect.
         assert_eq!(first.ok_per_s, Some(RATE));
-        let said = judge::report::terminal(&run, &judgement, &[], 200);
+        let text = judge::report::terminal(&run, &judgement, &[], 200);
         let line = ["only in old: ", "new in new: "][planted_in];
         let line = format!("{line}1 oops (tcp_ack), 1 hung task (io_schedule), 1 service crash (");
-        assert!(said.contains(&line), "{said}");
+        assert!(text.contains(&line), "{text}");
     }
 }
 
 #[test]
 fn equal_arms_have_no_defects() {
     let dir = tempfile::tempdir().unwrap();
-    run(
-        dir.path(),
-        calm(Duration::from_secs(60)),
-        &Stop::Trials(2),
-        &|_| {},
-    );
-    let (run, judgement) = judged(dir.path());
+    let soaks = calm(Duration::from_secs(60));
+    run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
+    let run = load_run(dir.path());
+    let judgement = judge::judge(&run);
     assert_eq!(judgement.defects.found, []);
-    let said = judge::report::terminal(&run, &judgement, &[], 200);
+    let text = judge::report::terminal(&run, &judgement, &[], 200);
     assert!(
-        said.contains("\nno defect in the kernel's log in 2 trials\n"),
-        "{said}"
+        text.contains("\nno defect in the kernel's log in 2 trials\n"),
+        "{text}"
     );
 }
 
@@ -500,18 +496,18 @@ fn a_trial_that_is_cut_short_keeps_its_defects() {
     let dir = tempfile::tempdir().unwrap();
     let mut soaks = calm(DAY);
     for soak in &mut soaks {
-        soak.defects = planted();
+        soak.defects = timed_defects();
         soak.silent_from = Some(Duration::from_secs(5000));
     }
     run(dir.path(), soaks.clone(), &Stop::Trials(1), &|_| {});
-    let (run_of_void, judgement) = judged(dir.path());
-    assert!(matches!(run_of_void.attempts[0].outcome, Outcome::Void(_)));
-    let log = run_of_void.attempts[0].defects.as_ref().unwrap();
+    let cut_short = load_run(dir.path());
+    assert!(matches!(cut_short.attempts[0].outcome, Outcome::Void(_)));
+    let log = cut_short.attempts[0].defects.as_ref().unwrap();
     assert_eq!(log.found.len(), 2);
-    assert_eq!(judgement.defects.read(), 1);
+    assert_eq!(judge::judge(&cut_short).defects.read(), 1);
     let lines = fs::read_to_string(trial_file(dir.path(), "001", DEFECTS)).unwrap();
     assert_eq!(lines.lines().count(), 2, "{lines}");
-    // One that was interrupted has no record: its file is kept beside the trial that is begun anew.
+    // An interrupted trial has no record; its file is kept beside the repeated trial.
     let dir = tempfile::tempdir().unwrap();
     for _ in 0..2 {
         run(dir.path(), soaks.clone(), &Stop::Seconds(700), &|_| {});
@@ -520,7 +516,7 @@ fn a_trial_that_is_cut_short_keeps_its_defects() {
     assert!(fs::read_to_string(lines).unwrap().contains("tcp_ack"));
 }
 
-/// What a day comes to, printed. `SOAK_DAYS` asks for more of them.
+/// Prints time, memory and sizes for a day of load, or for `SOAK_DAYS` days.
 #[test]
 #[ignore = "a day of seconds, or more: make test-all"]
 fn simulated_soak() {
@@ -528,27 +524,27 @@ fn simulated_soak() {
     let window = DAY * days;
     let dir = tempfile::tempdir().unwrap();
     let mut soaks = calm(window);
-    let told = soaks[0].told_bytes.clone();
+    let sent_bytes = soaks[0].told_bytes.clone();
     for soak in &mut soaks {
         soak.has_line = true;
-        soak.told_bytes = told.clone();
+        soak.told_bytes = sent_bytes.clone();
     }
-    let began = Instant::now();
+    let start = Instant::now();
     run(dir.path(), soaks, &Stop::Trials(2), &|_| {});
-    let ran = began.elapsed();
+    let ran = start.elapsed();
     let lab_peak = peak_bytes("self").unwrap();
-    is_kept(dir.path(), window);
+    check_record(dir.path(), window);
     let record = bytes_below(dir.path());
-    let began = Instant::now();
-    let run = rundir::load(dir.path(), &workload::check).unwrap();
+    let start = Instant::now();
+    let run = load_run(dir.path());
     let judgement = judge::judge(&run);
     let page = judge::report::html(&run, &judgement, &[]);
-    let reported = began.elapsed();
+    let reported = start.elapsed();
     println!("two trials of {days} days, one request generator and one lab in this process");
     println!("time taken           {:.0} s", ran.as_secs_f64());
     println!(
-        "said over the line   {}",
-        show_bytes(told.load(Ordering::Relaxed))
+        "sent by the agents   {}",
+        show_bytes(sent_bytes.load(Ordering::Relaxed))
     );
     println!("peak memory, lab     {}", show_bytes(lab_peak));
     println!(

@@ -1,4 +1,4 @@
-//! What a run directory says now: directories that are written while they are read, locked, not there yet, gone, or damaged.
+//! Watching run directories: written while they are read, locked, not there yet, gone, or damaged.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
@@ -10,7 +10,10 @@ use record::latency::Latency;
 use record::live::{Activity, Eyes, Snapshot, State, Watched};
 use record::load::Second;
 
-/// Eyes for which no time passes while they judge.
+use crate::golden::golden;
+use crate::program::{bakeoff, refusal, stdout};
+
+/// Callbacks with a clock that stands still, so judging takes no time.
 pub(crate) fn eyes() -> Eyes {
     Eyes {
         check: workload::check,
@@ -20,20 +23,14 @@ pub(crate) fn eyes() -> Eyes {
     }
 }
 
-fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden")
-        .join(name)
-}
-
-/// A copy of a run that is kept with the tests.
+/// Copies a stored run.
 pub(crate) fn copy(name: &str, to: &Path) {
-    let done = Command::new("cp")
-        .arg("-r")
+    let cp = Command::new("cp")
+        .args(["-r", "--no-preserve=all"])
         .arg(golden(name))
         .arg(to)
         .status();
-    assert!(done.unwrap().success());
+    assert!(cp.unwrap().success());
 }
 
 /// The lines of a run's journal.
@@ -42,7 +39,7 @@ pub(crate) fn journal(dir: &Path) -> Vec<String> {
     text.lines().map(String::from).collect()
 }
 
-/// The first line of the last of its six blocks.
+/// Index of the first journal line of the last of six blocks.
 pub(crate) fn last_block(lines: &[String]) -> usize {
     let first = lines.iter().position(|line| line.contains("\"block\":6"));
     first.expect("it has six blocks")
@@ -57,14 +54,15 @@ pub(crate) fn append(path: &Path, text: &str) {
     file.unwrap().write_all(text.as_bytes()).unwrap();
 }
 
-/// Holds a run's lock as the bakeoff does that is at it, until it is unlocked: a program that another test starts has it, too, for a moment.
+/// Holds a run's lock like a running bakeoff. Unlock it explicitly: a program that another test
+/// starts may inherit it for a moment.
 pub(crate) fn lock(dir: &Path) -> File {
     let lock = File::create(dir.join("lock")).unwrap();
     lock.try_lock().unwrap();
     lock
 }
 
-fn words(now: &Snapshot) -> Vec<&'static str> {
+fn verdict_words(now: &Snapshot) -> Vec<&'static str> {
     judge::topics::live::document::verdicts_so_far(now)
         .into_iter()
         .map(|(word, _)| word)
@@ -72,7 +70,7 @@ fn words(now: &Snapshot) -> Vec<&'static str> {
 }
 
 #[test]
-fn a_run_is_followed_from_before_it_is_there_until_it_is_gone() {
+fn a_run_is_watched_from_before_it_exists_until_it_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real");
     let mut watched = Watched::new(&path, eyes());
@@ -85,14 +83,14 @@ fn a_run_is_followed_from_before_it_is_there_until_it_is_gone() {
     assert!(now.plan.is_some() && now.left.is_none());
     let held = lock(&path);
     assert_eq!(watched.look(true).state, State::Running);
-    // All but the last block, and the begin of its first line.
+    // All but the last block, and a torn line of that.
     let torn = last_block(&lines);
     cut_journal(&path, &lines[..torn]);
     append(&path.join("journal.jsonl"), &lines[torn][..20]);
     let now = watched.look(true);
     assert_eq!((now.state, now.entries.len()), (State::Running, torn));
     assert_eq!(now.problem, None);
-    assert_eq!(words(&now), ["undecided"]);
+    assert_eq!(verdict_words(&now), ["undecided"]);
     assert!(now.left.is_some());
     append(
         &path.join("journal.jsonl"),
@@ -108,16 +106,16 @@ fn a_run_is_followed_from_before_it_is_there_until_it_is_gone() {
     append(&path.join("journal.jsonl"), &format!("{}\n", lines[last]));
     let now = watched.look(true);
     assert_eq!(now.state, State::Finished);
-    assert_eq!(words(&now), ["trade-off"]);
+    assert_eq!(verdict_words(&now), ["trade-off"]);
     assert_eq!((now.left, now.attempts.len()), (None, 12));
     fs::remove_dir_all(&path).unwrap();
     let now = watched.look(true);
     assert_eq!(now.state, State::Gone);
-    assert_eq!(words(&now), ["trade-off"], "what was said stays");
+    assert_eq!(verdict_words(&now), ["trade-off"], "the verdict stays");
 }
 
 #[test]
-fn a_damaged_directory_is_told_with_its_place_and_another_in_its_place_is_read() {
+fn a_damaged_directory_is_reported_and_read_again_after_repair() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real");
     copy("real", &path);
@@ -159,7 +157,7 @@ fn second(at_s: u64, ok: u64) -> String {
     format!("{}\n", serde_json::to_string(&second).unwrap())
 }
 
-/// A copy of a run in which trial 012 is under way.
+/// Copies a run, changed so that trial 012 is running; returns the trial's directory.
 pub(crate) fn under_way(path: &Path) -> PathBuf {
     copy("real", path);
     let lines = journal(path);
@@ -175,7 +173,7 @@ pub(crate) fn under_way(path: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_trial_under_way_grows_second_by_second() {
+fn a_running_trial_grows_second_by_second() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real");
     let trial = under_way(&path);
@@ -189,7 +187,7 @@ fn a_trial_under_way_grows_second_by_second() {
     assert_eq!(activity(&watched.look(true)), (Some(Activity::Starting), 0));
     append(&trial.join("seconds.jsonl"), &second(0, 10));
     append(&trial.join("seconds.jsonl"), &second(1, 20)[..30]);
-    // Its window is of one second.
+    // The window has one second.
     assert_eq!(activity(&watched.look(true)), (Some(Activity::Ending), 1));
     append(&trial.join("seconds.jsonl"), &second(1, 20)[30..]);
     append(
@@ -199,7 +197,7 @@ fn a_trial_under_way_grows_second_by_second() {
     let now = watched.look(true);
     assert_eq!(activity(&now), (Some(Activity::Ending), 2));
     assert_eq!(now.defects.len(), 1);
-    // Thinned: another file takes its place.
+    // Thinning replaces the file.
     fs::write(trial.join("draft"), second(0, 30) + &second(60, 5)).unwrap();
     fs::rename(trial.join("draft"), trial.join("seconds.jsonl")).unwrap();
     let (_, points) = activity(&watched.look(true));
@@ -209,9 +207,9 @@ fn a_trial_under_way_grows_second_by_second() {
     assert_eq!((now.state, activity(&now).0), (State::Interrupted, None));
 }
 
-/// What the console tells of a trial is written as it ends, after the last look at it.
+/// Defects on the console are written when a trial ends, after the last look at it.
 #[test]
-fn a_defect_that_is_told_as_a_trial_ends_is_seen() {
+fn a_defect_that_is_written_at_the_end_of_a_trial_is_seen() {
     let dir = tempfile::tempdir().unwrap();
     let (path, whole) = (dir.path().join("real"), dir.path().join("whole"));
     copy("real", &whole);
@@ -222,16 +220,16 @@ fn a_defect_that_is_told_as_a_trial_ends_is_seen() {
     let defect = "{\"kind\":\"panic\",\"top\":\"\",\"count\":1}\n";
     append(&trial.join("defects.jsonl"), defect);
     let lines = journal(&whole);
-    let mut ended = lines.iter().filter(|line| line.contains("\"ended\""));
-    let last = ended.next_back().unwrap();
+    let last = lines.iter().rfind(|line| line.contains("\"ended\""));
+    let last = last.unwrap();
     append(&path.join("journal.jsonl"), &format!("{last}\n"));
     assert_eq!(watched.look(true).defects.len(), 1);
 }
 
-/// What is done once the screen is drawn: keys, or something else.
+/// An action after the screen was drawn, such as a key.
 type Action<'a> = &'a dyn Fn(&mut ChildStdin);
 
-/// Runs a command in a terminal of 100 columns and 30 rows; returns all that was written to it.
+/// Runs a command in a terminal of 100 columns and 30 rows; returns its output.
 fn in_terminal(dir: &Path, command: &str, actions: &[Action<'_>]) -> String {
     let mut script = Command::new("script");
     script
@@ -245,25 +243,26 @@ fn in_terminal(dir: &Path, command: &str, actions: &[Action<'_>]) -> String {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped());
     let mut child = script.spawn().unwrap();
-    let (mut stdin, mut out) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
-    let (mut seen, mut piece) = (Vec::new(), [0; 4096]);
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = child.stdout.take().unwrap();
+    let (mut screen, mut buffer) = (Vec::new(), [0; 4096]);
     let mut actions = actions.iter();
     loop {
-        match out.read(&mut piece).unwrap() {
+        match stdout.read(&mut buffer).unwrap() {
             0 => break,
-            length => seen.extend_from_slice(&piece[..length]),
+            length => screen.extend_from_slice(&buffer[..length]),
         }
-        let is_drawn = String::from_utf8_lossy(&seen).contains("journal");
+        let is_drawn = String::from_utf8_lossy(&screen).contains("journal");
         if is_drawn && let Some(action) = actions.next() {
             action(&mut stdin);
         }
     }
     child.wait().unwrap();
-    String::from_utf8_lossy(&seen).into_owned()
+    String::from_utf8_lossy(&screen).into_owned()
 }
 
 #[test]
-fn a_terminal_is_put_back_whether_a_key_or_a_signal_ends_it() {
+fn the_terminal_is_restored_after_a_key_or_a_signal() {
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
     let bakeoff = env!("CARGO_BIN_EXE_bakeoff");
@@ -274,8 +273,8 @@ fn a_terminal_is_put_back_whether_a_key_or_a_signal_ends_it() {
         let pid = fs::read_to_string(dir.path().join("pid")).unwrap();
         Command::new("kill").arg(pid.trim()).status().unwrap();
     };
-    let ways: [&[Action<'_>]; 2] = [&[&help, &quit], &[&kill]];
-    for actions in ways {
+    let cases: [&[Action<'_>]; 2] = [&[&help, &quit], &[&kill]];
+    for actions in cases {
         let screen = in_terminal(dir.path(), &command, actions);
         let entered = screen.find("\u{1b}[?1049h");
         let left = screen.rfind("\u{1b}[?1049l");
@@ -289,33 +288,19 @@ fn a_terminal_is_put_back_whether_a_key_or_a_signal_ends_it() {
 }
 
 #[test]
-fn without_a_terminal_a_line_tells_of_the_run_and_a_run_that_is_not_there_is_refused() {
+fn without_a_terminal_watch_prints_one_line() {
     let dir = tempfile::tempdir().unwrap();
     copy("real", &dir.path().join("real"));
-    let watch = |run: &str| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bakeoff"));
-        let output = command
-            .args(["watch", run])
-            .current_dir(dir.path())
-            .output()
-            .unwrap();
-        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-        (
-            output.status.code(),
-            text(output.stdout),
-            text(output.stderr),
-        )
-    };
-    let (status, out, _) = watch("real");
-    assert_eq!((status, out.lines().count()), (Some(0), 1), "{out}");
+    let output = bakeoff(dir.path(), &["watch", "real"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(text.lines().count(), 1, "{text}");
     assert!(
-        out.contains("trade-off: 7.2 can serve 3.48 % fewer requests/s than 6.1"),
-        "{out}"
+        text.contains("trade-off: 7.2 can serve 3.48 % fewer requests/s than 6.1"),
+        "{text}"
     );
-    let (status, _, said) = watch("absent");
-    assert_eq!(status, Some(2));
     assert_eq!(
-        said,
+        refusal(&bakeoff(dir.path(), &["watch", "absent"])),
         "bakeoff: no run here: absent (bakeoff list tells which there are)\n"
     );
 }

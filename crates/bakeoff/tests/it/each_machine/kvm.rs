@@ -1,14 +1,14 @@
-//! KVM in an emulated guest: one guest of its own boots under it and is measured.
+//! KVM in an emulated guest: an inner guest boots under KVM and is measured.
 
 use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
 
-use crate::nested_kvm::{FILES, pack, run_until_measured, shown};
+use crate::nested_kvm::{FILES, pack, run_until_measured, shown_files};
 use crate::real_guests::{can_boot, wall_clock_lane};
 
-/// Both arms of a plan are the host that has KVM, and the guest that runs on it: whichever comes first.
+/// Makes both arms of each plan alike, so that any first trial is the wanted one.
 fn shortened(name: &str, text: &str) -> String {
     match name {
         "outer.toml" => text
@@ -33,13 +33,13 @@ fn a_guest_is_measured_under_kvm() {
     }
     pack(&["debian:bookworm/6.1"], &dir);
     run_until_measured(1, &dir);
-    let found: BTreeMap<String, String> = shown(&dir, "001").into_iter().collect();
-    println!("{}", found["run"]);
-    let opening = found["journal.jsonl"].lines().next().unwrap();
+    let files: BTreeMap<String, String> = shown_files(&dir, "001").into_iter().collect();
+    println!("{}", files["run"]);
+    let opening = files["journal.jsonl"].lines().next().unwrap();
     let opening: Value = serde_json::from_str(opening).unwrap();
     assert_eq!(opening["event"]["opened"]["machine"]["acceleration"], "kvm");
-    assert!(found["journal.jsonl"].contains("\"ending\":\"measured\""));
-    let facts: Value = serde_json::from_str(&found["facts"]).unwrap();
+    assert!(files["journal.jsonl"].contains("\"ending\":\"measured\""));
+    let facts: Value = serde_json::from_str(&files["facts"]).unwrap();
     assert_eq!(facts["values"]["host:memory"], "reserved huge pages");
     assert!(
         facts["boot_log"]

@@ -1,4 +1,5 @@
-//! The box itself: QEMU, its management controller, and who tells trials what is to befall them.
+//! The emulated box: QEMU, its management controller, and the control socket that injects faults
+//! into trials.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -7,7 +8,7 @@ use std::net::{TcpListener, UdpSocket};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
@@ -24,6 +25,8 @@ use machine::task::Task;
 use record::journal;
 use record::journal::{Ending, Event};
 
+use crate::client_hosts::keygen;
+use crate::program::{KillOnDrop, all_output, are_installed, signal, stderr, stdout};
 use crate::real_guests::{can_boot, stripped};
 
 const FILES: [(&str, &str); 10] = [
@@ -39,7 +42,7 @@ const FILES: [(&str, &str); 10] = [
     ("bmc.emu", include_str!("bmc.emu")),
 ];
 
-/// Modules of the box's own operating system.
+/// Modules of the box's host system.
 const MODULES: [&str; 6] = [
     "ahci",
     "sd_mod",
@@ -49,28 +52,29 @@ const MODULES: [&str; 6] = [
     "i6300esb",
 ];
 
-/// What befalls a trial.
+/// A fault to inject into a trial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     None,
-    /// The agent is stopped: the watchdog bites.
+    /// The agent is stopped, so the watchdog restarts the box.
     Hang,
-    /// The kernel panics, and before it has restarted the box, its power goes: the management controller must bring it back.
+    /// The kernel panics, and the power goes off before it restarts the box. The management
+    /// controller must turn it on.
     PanicAndPowerOff,
-    /// The network is gone: the agent goes home by itself.
+    /// The network is down, so the agent returns to the host system by itself.
     Unplug,
-    /// The kernel panics, and restarts the box by itself.
+    /// The kernel panics and restarts the box.
     Panic,
 }
 
-/// Faults, each with how the release of the kernel begins that it befalls.
+/// Faults, each with a prefix of the kernel release whose trials it affects.
 pub(crate) type Faults<'f> = &'f [(&'f str, Fault)];
 
-/// What a kernel says last that has panicked.
+/// The last line of a kernel that has panicked.
 const PANICKED: &str = "Rebooting in 5 seconds";
 
 impl Fault {
-    /// What act.sh is told.
+    /// The fault in the words of act.sh.
     fn word(self) -> &'static str {
         match self {
             Self::None => "none",
@@ -81,23 +85,13 @@ impl Fault {
     }
 }
 
-/// A process that ends with its owner, and with the test.
-pub(super) struct Ended(pub(super) Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Fields are dropped in their order.
+/// Fields are dropped in this order.
 pub(crate) struct EmulatedBox {
-    _bmc: Option<Ended>,
-    _qemu: Ended,
+    _bmc: Option<KillOnDrop>,
+    _qemu: KillOnDrop,
     pub(crate) dir: PathBuf,
     control: TcpListener,
-    /// Where the box's cards end, if not in QEMU itself.
+    /// The network of the box's cards, if it is not QEMU's user network.
     netns: Option<Netns>,
 }
 
@@ -112,7 +106,7 @@ impl EmulatedBox {
         ];
         for (name, text) in FILES {
             let mut text = text.replace("DIR", &dir.display().to_string());
-            // Scripts have no placeholders, and shells have variables.
+            // Scripts have no placeholders, and their variables must not be replaced.
             let is_script = ["own-init.sh", "initramfs-init.sh", "act.sh"].contains(&name);
             if !is_script {
                 for (word, port) in ports {
@@ -133,7 +127,7 @@ impl EmulatedBox {
         ipmi.current_dir(dir).stdin(Stdio::null());
         ipmi.stdout(Stdio::null()).stderr(Stdio::null());
         Self {
-            _bmc: Some(Ended(ipmi.spawn().unwrap())),
+            _bmc: Some(KillOnDrop(ipmi.spawn().unwrap())),
             _qemu: qemu,
             dir: dir.into(),
             control,
@@ -141,8 +135,8 @@ impl EmulatedBox {
         }
     }
 
-    /// A box of three cards, the last one without an address, in a network with hosts for its clients, and without a management
-    /// controller.
+    /// A box with three network cards (the last one has no address), with hosts for clients, and
+    /// without a management controller.
     pub(super) fn start_with_hosts(dir: &Path) -> Self {
         let control = TcpListener::bind("127.0.0.1:0").unwrap();
         for (name, text) in FILES {
@@ -166,7 +160,7 @@ impl EmulatedBox {
         }
     }
 
-    /// A program that is in the box's network and ends with this test.
+    /// A command in the box's network that the kernel kills when this test ends.
     fn bound(&self, program: &str) -> Command {
         match &self.netns {
             Some(netns) => netns.bound(program),
@@ -174,33 +168,32 @@ impl EmulatedBox {
         }
     }
 
-    /// Waits until its own operating system has come up so many times, and its card has found that it is connected.
+    /// Waits until the host system has booted this many times and its network is up.
     pub(crate) fn wait_for_own_system(&self, times: usize) {
         let console = self.dir.join("console");
         wait_until(|| count(&console, "Server listening on 0.0.0.0") >= times);
         wait_until(|| self.try_ssh("true").is_ok());
     }
 
-    /// Runs bakeoff to its end; its status, and all that it said.
-    pub(super) fn bakeoff(&self, words: &[&str]) -> (Option<i32>, String) {
-        let done = self.command(words).output().unwrap();
-        let said = [done.stdout, done.stderr].concat();
-        (done.status.code(), String::from_utf8(said).unwrap())
+    /// Runs bakeoff; returns its status and all output.
+    pub(super) fn bakeoff(&self, args: &[&str]) -> (Option<i32>, String) {
+        let output = self.command(args).output().unwrap();
+        (output.status.code(), all_output(&output))
     }
 
-    fn command(&self, words: &[&str]) -> Command {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = self.bound(self.dir.join("bakeoff").to_str().unwrap());
-        command.args(words).current_dir(&self.dir);
+        command.args(args).current_dir(&self.dir);
         command
     }
 
-    /// Runs a plan, has these things befall the trials of kernels whose release begins so, in their order, and interrupts it once
-    /// each has and a block is whole; its status, and all that it said.
+    /// Runs a plan with these faults, and interrupts it after all faults and one complete block.
+    /// Returns its status and all output.
     pub(super) fn run_through(&self, plan: &str, faults: Faults<'_>) -> (Option<i32>, String) {
         self.run_while(plan, faults, &has_whole_block)
     }
 
-    /// The same, but interrupts it once so many trials were measured.
+    /// Like `run_through`, but interrupts the run once this many trials were measured.
     pub(crate) fn run_until_measured(
         &self,
         plan: &str,
@@ -211,18 +204,19 @@ impl EmulatedBox {
         self.run_while(plan, faults, &is_measured)
     }
 
-    /// Interrupts a run once its faults have befallen it, the trial of the last one has ended, and its journal is as it should be.
+    /// Interrupts the run once all faults were injected, the trial of the last one has ended, and
+    /// `is_enough` holds for the journal.
     fn run_while(
         &self,
         plan: &str,
         faults: Faults<'_>,
         is_enough: &dyn Fn(&Path) -> bool,
     ) -> (Option<i32>, String) {
-        let said = self.dir.join("run.log");
-        let log = File::create(&said).unwrap();
+        let log_path = self.dir.join("run.log");
+        let log = File::create(&log_path).unwrap();
         let mut run = self.command(&["run", plan]);
         run.stdout(log.try_clone().unwrap()).stderr(log);
-        let mut run = Ended(run.spawn().unwrap());
+        let mut run = KillOnDrop(run.spawn().unwrap());
         let name = plan.trim_end_matches(".toml");
         let journal = self.dir.join("runs").join(name).join("journal.jsonl");
         let console = self.dir.join("console");
@@ -238,16 +232,17 @@ impl EmulatedBox {
             if let Ok((mut trial, _)) = self.control.accept() {
                 let mut release = String::new();
                 BufReader::new(&trial).read_line(&mut release).unwrap();
-                let next = faults
+                let index = faults
                     .iter()
                     .position(|(kernel, _)| release.starts_with(kernel));
-                let fault = next.map_or(Fault::None, |next| faults.remove(next).1);
+                let fault = index.map_or(Fault::None, |index| faults.remove(index).1);
                 endings_before_last = endings();
                 let panics = count(&console, PANICKED);
                 writeln!(trial, "{}", fault.word()).unwrap();
                 drop(trial);
                 if fault == Fault::PanicAndPowerOff {
-                    // By then firmware has what it keeps, and five seconds are left.
+                    // The firmware has stored the panic by now, and the restart comes in five
+                    // seconds.
                     wait_until(|| count(&console, PANICKED) > panics);
                     self.qmp("stop");
                 }
@@ -256,46 +251,43 @@ impl EmulatedBox {
                 || faults.is_empty() && endings() > endings_before_last && is_enough(&journal);
             if !is_interrupted && is_over() {
                 is_interrupted = true;
-                let number = run.0.id().to_string();
-                let kill = Command::new("kill").args(["-INT", &number]).status();
-                assert!(kill.unwrap().success());
+                signal("INT", run.0.id());
             }
             thread::sleep(Duration::from_millis(100));
         };
-        (status.code(), fs::read_to_string(said).unwrap())
+        (status.code(), fs::read_to_string(log_path).unwrap())
     }
 
-    fn qmp(&self, verb: &str) {
+    fn qmp(&self, command: &str) {
         let mut monitor = UnixStream::connect(self.dir.join("qmp")).unwrap();
         let mut lines = BufReader::new(monitor.try_clone().unwrap()).lines();
-        for verb in ["qmp_capabilities", verb] {
-            writeln!(monitor, "{{\"execute\": \"{verb}\"}}").unwrap();
-            // Events may come between.
+        for command in ["qmp_capabilities", command] {
+            writeln!(monitor, "{{\"execute\": \"{command}\"}}").unwrap();
+            // Events may come in between.
             let answer = lines.find(|line| line.as_ref().unwrap().starts_with("{\"return\""));
-            assert!(answer.is_some(), "{verb}");
+            assert!(answer.is_some(), "{command}");
         }
     }
 
-    /// Runs a script in the box's own operating system.
+    /// Runs a script in the box's host system.
     pub(super) fn ssh(&self, script: &str) -> String {
-        let said = self.try_ssh(script);
-        said.unwrap_or_else(|errors| panic!("{script}: {errors}"))
+        let result = self.try_ssh(script);
+        result.unwrap_or_else(|errors| panic!("{script}: {errors}"))
     }
 
-    /// What the script said, or what ssh has against it.
+    /// Standard output of the script, or standard error if it or ssh fails.
     fn try_ssh(&self, script: &str) -> Result<String, String> {
         let mut ssh = self.bound("ssh");
         ssh.args(["-F", "ssh_config", "-o", "BatchMode=yes", "box", script]);
-        let done = ssh.current_dir(&self.dir).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        if done.status.success() {
-            Ok(text(done.stdout))
+        let output = ssh.current_dir(&self.dir).output().unwrap();
+        if output.status.success() {
+            Ok(stdout(&output))
         } else {
-            Err(text(done.stderr))
+            Err(stderr(&output))
         }
     }
 
-    /// It is in its own operating system, with no arm's kernel loaded.
+    /// The box runs its host system, and no kernel of an arm is loaded.
     pub(crate) fn check_home(&self) {
         let home = self.ssh("cat /proc/cmdline /sys/kernel/kexec_loaded");
         assert!(
@@ -309,37 +301,29 @@ impl EmulatedBox {
     }
 }
 
-/// Whether this host has what a box takes, beside what bakeoff itself asks for.
+/// Whether this host has the programs for a box.
 pub(crate) fn can_start() -> bool {
-    for program in ["/usr/bin/ipmi_sim", "/usr/bin/ipmitool", "/sbin/debugfs"] {
-        if !Path::new(program).exists() {
-            base::skip::skip(&format!("program not installed: {program}"));
-            return false;
-        }
-    }
-    can_boot()
+    are_installed(&["/usr/bin/ipmi_sim", "/usr/bin/ipmitool", "/sbin/debugfs"]) && can_boot()
 }
 
-/// A program that the kernel ends with this test.
+/// A command that the kernel kills when this test ends.
 pub(super) fn bound(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]);
     command
 }
 
-/// For ssh and for the agent by TCP, for the management controller by UDP.
+/// TCP ports for ssh and the agent, and a UDP port for the management controller.
 fn free_ports() -> [u16; 3] {
     let tcp = [0; 2].map(|port| TcpListener::bind(("127.0.0.1", port)).unwrap());
-    let [ssh, agent] = tcp.map(|one| one.local_addr().unwrap().port());
+    let [ssh, agent] = tcp.map(|listener| listener.local_addr().unwrap().port());
     let bmc = UdpSocket::bind("127.0.0.1:0").unwrap();
     [ssh, agent, bmc.local_addr().unwrap().port()]
 }
 
 fn write_keys(dir: &Path, port: u16) {
     for name in ["key", "host_key", "other_key"] {
-        let mut make = Command::new("ssh-keygen");
-        make.args(["-q", "-t", "ed25519", "-N", "", "-f", name]);
-        assert!(make.current_dir(dir).status().unwrap().success());
+        keygen(&dir.join(name));
     }
     fs::copy(dir.join("key.pub"), dir.join("authorized_keys")).unwrap();
     for (name, key) in [
@@ -359,7 +343,7 @@ fn write_keys(dir: &Path, port: u16) {
     }
 }
 
-/// Has in the cache what plans here need: the namespace has no way out.
+/// Fetches what the plans need, because the namespace has no route to the network.
 fn fetch() {
     let cache = Cache::of_user().unwrap();
     let stop = AtomicBool::new(false);
@@ -379,7 +363,7 @@ fn fetch() {
     image::build(&cache, request, task).unwrap();
 }
 
-fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
+fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> KillOnDrop {
     stripped(dir);
     let cache = Cache::of_user().unwrap();
     let stop = AtomicBool::new(false);
@@ -413,9 +397,9 @@ fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
         cmdline: "",
     };
     fs::set_permissions(dir.join("busybox"), fs::Permissions::from_mode(0o755)).unwrap();
-    // A cache of its own: keys are of this test alone.
-    let own = Cache::open(&dir.join("cache"));
-    let initramfs = initramfs::build(&own, &kernel, content, task).unwrap();
+    // A separate cache, because the keys are made for this test.
+    let separate_cache = Cache::open(&dir.join("cache"));
+    let initramfs = initramfs::build(&separate_cache, &kernel, content, task).unwrap();
     let text = format!(
         "-machine q35 -accel tcg,thread=multi -cpu EPYC -smp 2 -m 2G -nodefaults -no-user-config -display none \
          -device ide-hd,drive=disk,bus=ide.0 {cards} \
@@ -438,10 +422,10 @@ fn start_qemu(dir: &Path, mut qemu: Command, cards: &str) -> Ended {
     qemu.current_dir(dir)
         .stdin(Stdio::null())
         .stdout(Stdio::null());
-    Ended(qemu.stderr(log).spawn().unwrap())
+    KillOnDrop(qemu.stderr(log).spawn().unwrap())
 }
 
-/// Whether both arms of a block were measured.
+/// Whether a block has measurements of both arms.
 fn has_whole_block(journal: &Path) -> bool {
     let mut measured = BTreeMap::<u32, u32>::new();
     for entry in journal::read(journal.parent().unwrap()).unwrap() {
@@ -457,13 +441,13 @@ fn has_whole_block(journal: &Path) -> bool {
     measured.values().any(|arms| *arms == 2)
 }
 
-fn count(file: &Path, words: &str) -> usize {
+fn count(file: &Path, part: &str) -> usize {
     let text = fs::read(file).unwrap_or_default();
-    String::from_utf8_lossy(&text).matches(words).count()
+    String::from_utf8_lossy(&text).matches(part).count()
 }
 
-pub(super) fn wait_until(is_so: impl Fn() -> bool) {
-    while !is_so() {
+pub(super) fn wait_until(holds: impl Fn() -> bool) {
+    while !holds() {
         thread::sleep(Duration::from_millis(100));
     }
 }

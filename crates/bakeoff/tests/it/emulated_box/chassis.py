@@ -33,7 +33,7 @@ with open(os.path.join(here, "power.log"), "a") as log:
 if words[0] == "get":
     for name in words[1:]:
         if name == "power":
-            # A box whose power is gone is one that is paused.
+            # A box without power is a paused QEMU.
             is_on = qmp("query-status")[0]["return"]["status"] == "running"
             print("power:%d" % is_on)
         else:

@@ -1,5 +1,5 @@
 #!/files/busybox sh
-# Finds the disk of the box's own operating system and goes on there.
+# Mounts the disk of the box's host system and starts its init.
 b=/files/busybox
 $b mkdir -p /proc /sys /dev /root
 $b mount -t proc proc /proc
@@ -10,7 +10,7 @@ load() {
     line=$($b grep "/$1.ko:" modules.dep)
     for file in $($b echo "${line#*:}" | $b tr ' ' '\n' | $b tac) ${line%%:*}; do
         case $file in
-            # As a box is booted whose watchdog is to go on counting from one kernel to the other.
+            # The watchdog must continue to run from one kernel to the next.
             */watchdog.ko) $b insmod "$file" stop_on_reboot=0 2> /dev/null ;;
             *) $b insmod "$file" 2> /dev/null ;;
         esac

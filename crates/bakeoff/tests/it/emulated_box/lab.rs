@@ -4,36 +4,31 @@
 //! namespace: tap0 10.0.2.2 ==== eth0 10.0.2.15 of the box      sshd: client1, client2 on the loopback; far in a namespace without
 //!            tap1 10.1.0.2 ==== eth1 10.1.0.15                 any network
 //! ```
-//! It has no name and ends with its one process, and that with the test.
+//! The namespace has no name. It ends with its only process, which ends with the test.
 
 use std::fmt::Write as _;
 use std::fs;
 use std::net::TcpListener;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::boxed::{Ended, bound, wait_until};
+use super::boxed::{bound, wait_until};
+use crate::program::{KillOnDrop, is_root};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Hosts for clients; each has a cache of its own.
+/// Hosts for clients, each with a separate cache.
 pub(super) const CLIENTS: [&str; 2] = ["client1", "client2"];
 
-/// What ends with the test.
 pub(super) struct Netns {
-    holder: Ended,
-    sshds: Vec<Ended>,
+    holder: KillOnDrop,
+    sshds: Vec<KillOnDrop>,
 }
 
-/// Why there can be none here.
+/// Why this host cannot have the namespace, if it cannot.
 pub(super) fn obstacle() -> Option<&'static str> {
-    let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let has_all = ["/dev/net/tun", SSHD]
-        .map(Path::new)
-        .iter()
-        .all(|path| path.exists());
-    (!is_root || !has_all).then_some("no clients on this host")
+    let has_all = Path::new("/dev/net/tun").exists() && Path::new(SSHD).exists();
+    (!is_root() || !has_all).then_some("no clients on this host")
 }
 
 impl Netns {
@@ -42,10 +37,10 @@ impl Netns {
         holder
             .args(["--net", "sleep", "infinity"])
             .stdin(Stdio::null());
-        let holder = Ended(holder.spawn().unwrap());
-        let own = fs::read_link("/proc/self/ns/net").unwrap();
-        let theirs = format!("/proc/{}/ns/net", holder.0.id());
-        wait_until(|| fs::read_link(&theirs).is_ok_and(|theirs| theirs != own));
+        let holder = KillOnDrop(holder.spawn().unwrap());
+        let of_test = fs::read_link("/proc/self/ns/net").unwrap();
+        let link = format!("/proc/{}/ns/net", holder.0.id());
+        wait_until(|| fs::read_link(&link).is_ok_and(|namespace| namespace != of_test));
         let netns = Self {
             holder,
             sshds: Vec::new(),
@@ -59,13 +54,13 @@ impl Netns {
             "link set tap0 up",
             "link set tap1 up",
         ] {
-            let done = netns.bound("ip").args(line.split(' ')).status();
-            assert!(done.unwrap().success(), "{line}");
+            let status = netns.bound("ip").args(line.split(' ')).status();
+            assert!(status.unwrap().success(), "{line}");
         }
         netns
     }
 
-    /// A program inside, that the kernel ends with this test.
+    /// A command in the namespace that the kernel kills when this test ends.
     pub(super) fn bound(&self, program: &str) -> Command {
         let mut command = Command::new("nsenter");
         let holder = self.holder.0.id().to_string();
@@ -81,9 +76,9 @@ impl Netns {
         command
     }
 
-    /// Starts the hosts, and has ssh know them and the box. Keys are there.
+    /// Starts the hosts, and writes ssh's configuration for them and the box. The keys must exist.
     pub(super) fn start_hosts(&mut self, dir: &Path) {
-        // Debian's unit of sshd makes it.
+        // Debian's unit of sshd creates this directory.
         fs::create_dir_all("/run/sshd").unwrap();
         let at = dir.display();
         let mut config = format!(
@@ -93,7 +88,7 @@ impl Netns {
              Host far\n ProxyCommand unshare --net {SSHD} -i -f {at}/client1.sshd\n"
         );
         for host in CLIENTS {
-            // Ports of this namespace are nobody else's, but those of the namespace around it are as good.
+            // A port that is free outside is free in the new namespace too.
             let port = TcpListener::bind("127.0.0.1:0")
                 .unwrap()
                 .local_addr()
@@ -108,7 +103,7 @@ impl Netns {
             let mut sshd = self.bound(SSHD);
             sshd.arg("-D").arg("-f").arg(&file).stdin(Stdio::null());
             sshd.stdout(Stdio::null()).stderr(Stdio::null());
-            self.sshds.push(Ended(sshd.spawn().unwrap()));
+            self.sshds.push(KillOnDrop(sshd.spawn().unwrap()));
             let _ = write!(config, "Host {host}\n HostName 127.0.0.1\n Port {port}\n");
         }
         let public = fs::read_to_string(dir.join("host_key.pub")).unwrap();

@@ -1,5 +1,5 @@
 #!/bin/sh
-# The first process of the box's own operating system: its address, then sshd.
+# The init of the box's host system: sets the address, then runs sshd.
 export PATH=/usr/sbin:/usr/bin:/sbin:/bin
 mount -t proc proc /proc
 mount -t sysfs sysfs /sys

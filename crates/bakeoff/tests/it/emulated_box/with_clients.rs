@@ -1,4 +1,4 @@
-//! The emulated box with two cards, whose clients are on hosts of their own.
+//! The emulated box with two network cards and clients on other hosts.
 
 use std::fs;
 use std::path::Path;
@@ -7,20 +7,20 @@ use plan::Clients;
 use record::evidence::{EvidenceFile, Sample};
 use record::journal::Event;
 use record::load_path::{CeilingOutcome, Side};
-use record::rundir;
 use record::rundir::{Run, TrialRecord};
 use record::trial::{Measurement, Outcome};
 
 use super::boxed::{self, EmulatedBox};
 use super::lab::{self, CLIENTS};
 use crate::real_guests::wall_clock_lane;
+use crate::simulated_lab::load_run;
 
 /// Addresses of the two cards.
 const ADDRESSES: [&str; 2] = ["10.0.2.15:80", "10.1.0.15:80"];
 
 #[test]
 #[ignore = "boots 10 guests: make test-all"]
-fn clients_of_a_box_are_on_other_hosts_and_its_cards_share_the_load() {
+fn client_hosts_load_a_box_through_two_network_cards() {
     if !boxed::can_start() {
         return;
     }
@@ -38,17 +38,17 @@ fn clients_of_a_box_are_on_other_hosts_and_its_cards_share_the_load() {
     check_clients_here(&emulated);
 }
 
-/// What is refused before anything is loaded.
+/// Refusals before a kernel is loaded.
 fn check_refusals(emulated: &EmulatedBox) {
     let before = emulated.boot_id();
     let plan = fs::read_to_string(emulated.dir.join("clients.toml")).unwrap();
-    let refused = |edit: (&str, &str), words: &str| {
-        assert!(plan.contains(edit.0), "{}", edit.0);
-        fs::write(emulated.dir.join("bad.toml"), plan.replace(edit.0, edit.1)).unwrap();
-        let (status, said) = emulated.bakeoff(&["run", "bad.toml"]);
-        println!("{said}");
-        assert_eq!(status, Some(2), "{said}");
-        assert!(said.contains(words), "{words}: {said}");
+    let refused = |(from, to): (&str, &str), want: &str| {
+        assert!(plan.contains(from), "{from}");
+        fs::write(emulated.dir.join("bad.toml"), plan.replace(from, to)).unwrap();
+        let (status, text) = emulated.bakeoff(&["run", "bad.toml"]);
+        println!("{text}");
+        assert_eq!(status, Some(2), "{text}");
+        assert!(text.contains(want), "{want}: {text}");
     };
     let cards = "interfaces = [\"eth0\", \"eth1\"]";
     refused(
@@ -79,33 +79,35 @@ fn check_refusals(emulated: &EmulatedBox) {
 }
 
 fn check_run(emulated: &EmulatedBox) {
-    // The ceiling and the first block.
-    let (status, said) = emulated.run_until_measured("clients.toml", &[], 2);
-    println!("{said}");
-    assert_eq!(status, Some(2), "{said}");
+    // The run measures the ceiling and the first block.
+    let (status, text) = emulated.run_until_measured("clients.toml", &[], 2);
+    println!("{text}");
+    assert_eq!(status, Some(2), "{text}");
     emulated.check_home();
-    let run = read(&emulated.dir.join("runs/clients"));
+    let run = load_run(&emulated.dir.join("runs/clients"));
     assert_eq!(run.opening.clients, Some(Clients::Hosts));
     let machine = judge::report::machine(&run.opening.machine);
     let want = "servers at eth0 10.0.2.15 by e1000e and eth1 10.1.0.15 by e1000e, clients by ssh on client1, client2";
     assert!(machine.ends_with(want), "{machine}");
     let mut measured = 0;
     for (attempt, facts) in run.attempts.iter().zip(&run.facts) {
-        // An emulator whose host has no time for it may lose a boot.
+        // On a busy host the emulator may lose a boot.
         let (Outcome::Measured(measurement), Some(facts)) = (&attempt.outcome, facts) else {
             continue;
         };
         let fact = |key: &str| {
-            let found = facts.values.get(key);
-            found
+            let value = facts.values.get(key);
+            value
                 .unwrap_or_else(|| panic!("{key}: {:?}", facts.values))
                 .as_str()
         };
         assert_eq!(fact("clients:place"), "ssh");
         assert_eq!(fact("box:card:eth1:address"), "10.1.0.15/24");
         assert_eq!(fact("box:card:eth1:driver"), "e1000e");
-        let of_host = |host: &str| fact(&format!("clients:{host}:ok")).parse::<u64>().unwrap();
-        let by_host = CLIENTS.map(of_host);
+        let by_host = CLIENTS.map(|host| {
+            let ok = fact(&format!("clients:{host}:ok"));
+            ok.parse::<u64>().unwrap()
+        });
         let load = measurement.load.as_ref().unwrap();
         assert!(by_host.iter().all(|ok| *ok > 0), "{by_host:?}");
         assert_eq!(by_host.iter().sum::<u64>(), load.ok);
@@ -117,7 +119,7 @@ fn check_run(emulated: &EmulatedBox) {
     check_counters(&emulated.dir.join("runs/clients"));
 }
 
-/// Both cards have served, and the box's own counters of them say so.
+/// Both cards served, by the clients' counts and by the box's counters.
 fn check_cards(measurement: &Measurement) {
     let load = measurement.load.as_ref().unwrap();
     let by_address: Vec<&str> = load.ok_by_address.keys().map(String::as_str).collect();
@@ -131,23 +133,19 @@ fn check_cards(measurement: &Measurement) {
     let sent = cards.map(|link| link.sent_bytes).filter(|sent| *sent > 0);
     let sent: Vec<u64> = sent.collect();
     assert_eq!(sent.len(), 2, "{sent:?}");
-    // What its cards sent in the window is what clients got in theirs, with the headers; the windows' ends lie apart by what it
-    // takes to tell of them, and a request that is under way there is in one of them alone.
-    let all: u64 = sent.iter().sum();
-    let ratio = all as f64 / load.body_bytes as f64;
+    // The cards sent what the clients received, and headers. The windows of box and clients differ
+    // by the time to signal their ends, so a request at an end may be in only one of them.
+    let total: u64 = sent.iter().sum();
+    let ratio = total as f64 / load.body_bytes as f64;
     assert!((0.5..2.0).contains(&ratio), "{ratio}");
 }
 
-/// What the clients of both hosts get from a null server on the box.
+/// The clients of both hosts measured a null server on the box.
 fn check_ceiling(run: &Run) {
-    let of_entry = |event: &Event| match event {
-        Event::Ceiling { outcome, .. } => Some(outcome.clone()),
+    let mut ceilings = run.entries.iter().filter_map(|entry| match &entry.event {
+        Event::Ceiling { outcome, .. } => Some(outcome),
         _ => None,
-    };
-    let mut ceilings = run
-        .entries
-        .iter()
-        .filter_map(|entry| of_entry(&entry.event));
+    });
     let Some(CeilingOutcome::Measured(ceiling)) = ceilings.next() else {
         panic!("{:?}", run.entries)
     };
@@ -155,7 +153,8 @@ fn check_ceiling(run: &Run) {
     assert!(ceilings.next().is_none());
 }
 
-/// Each request has a connection, and the arm's kernel has counted those that it accepted while the load ran.
+/// Each request has its own connection, and the arm's kernel counted the connections that it
+/// accepted.
 fn check_counters(run: &Path) {
     let trials = fs::read_dir(run.join("trials")).unwrap();
     for dir in trials.map(|entry| entry.unwrap().path()) {
@@ -169,44 +168,43 @@ fn check_counters(run: &Path) {
         };
         let load = measurement.load.as_ref().unwrap();
         let samples = fs::read_to_string(dir.join(EvidenceFile::Samples.name())).unwrap();
-        let samples = samples.lines().map(serde_json::from_str::<Sample>);
-        let of_sample = |sample: Sample| sample.tcp.get("TcpPassiveOpens").copied();
-        let accepted: u64 = samples.filter_map(|one| of_sample(one.unwrap())).sum();
-        let asked = load.planned;
+        let mut accepted = 0;
+        for line in samples.lines() {
+            let sample: Sample = serde_json::from_str(line).unwrap();
+            accepted += sample.tcp.get("TcpPassiveOpens").copied().unwrap_or(0);
+        }
+        let planned = load.planned;
         println!(
-            "{}: clients asked {asked} times, the box accepted {accepted} connections",
+            "{}: {planned} requests planned, {accepted} connections accepted",
             record.trial
         );
-        // The box counts from when it was told that the load begins to when it was told that the window closes, which takes as long
-        // as this host is busy; and clients go on until the last answer that counts has come.
+        // The box counts between the signals for the begin and the end of the window, which are
+        // late on a busy host. The clients continue until the last response that counts.
         assert!(
-            (asked / 2..=2 * asked).contains(&accepted),
-            "{accepted} {asked}"
+            (planned / 2..=2 * planned).contains(&accepted),
+            "{accepted} {planned}"
         );
     }
 }
 
-/// This host's own clients, and a load that hosts cannot share.
+/// Clients on this host, and a load that hosts cannot share.
 fn check_clients_here(emulated: &EmulatedBox) {
-    let (status, said) = emulated.run_until_measured("here.toml", &[], 1);
-    println!("{said}");
-    assert_eq!(status, Some(2), "{said}");
+    let (status, text) = emulated.run_until_measured("here.toml", &[], 1);
+    println!("{text}");
+    assert_eq!(status, Some(2), "{text}");
     emulated.check_home();
-    let run = read(&emulated.dir.join("runs/here"));
+    let run = load_run(&emulated.dir.join("runs/here"));
     assert_eq!(run.opening.clients, Some(Clients::Host));
-    let of_attempt = |one: &TrialRecord| match &one.outcome {
+    let attempts = run.attempts.iter();
+    let curves = attempts.filter_map(|attempt| match &attempt.outcome {
         Outcome::Measured(measurement) => Some(measurement.curves.len()),
         Outcome::Void(_) | Outcome::Skipped(_) => None,
-    };
-    let curves: Vec<usize> = run.attempts.iter().filter_map(of_attempt).collect();
+    });
+    let curves: Vec<usize> = curves.collect();
     assert!(
         curves.iter().all(|count| *count == 3) && !curves.is_empty(),
         "{curves:?}"
     );
     let facts = run.facts.iter().flatten().next().unwrap();
     assert_eq!(facts.values["clients:place"], "host");
-}
-
-fn read(dir: &Path) -> Run {
-    rundir::load(dir, &workload::check).unwrap()
 }

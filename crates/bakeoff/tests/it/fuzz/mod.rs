@@ -1,13 +1,12 @@
-//! What comes from outside - a guest, a server, a file - changed at random. Nothing of it may end this program.
+//! Random changes of input from outside: from a guest, a server or a file. No input may crash this program.
 //!
-//! Each target takes bytes and asserts what must hold whatever they are. Rounds and seed are fixed, so a run of the
-//! ordinary tests is the same everywhere and takes seconds. `all_targets_for_longer` is run by `make test-all`, with a seed that
-//! changes. To go on for longer yet:
+//! Each target takes bytes and asserts what must hold for any bytes. Rounds and seed are fixed, so ordinary tests repeat exactly
+//! and take seconds. `make test-all` runs `all_targets_for_longer` with a new seed each time. To fuzz even longer:
 //! ```text
 //! BAKEOFF_FUZZ_ROUNDS=1000000 SEED=7 cargo test -p bakeoff --test it fuzz::targets -- --nocapture
 //! ```
-//! Bytes that fail are written to the target directory, and their place is named. Each find becomes a test of the room that
-//! was wrong, and a file of `corpus/TARGET/`, which the target reads first and changes like its other inputs.
+//! Input that fails is written to the target directory, and its path is printed. For each such input, add a test to the crate
+//! with the fault, and a file to `corpus/TARGET/`. The target reads that file first, and changes it like its other inputs.
 
 mod targets;
 
@@ -19,26 +18,26 @@ use std::process::Command;
 use record::prng::SplitMix64;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Rounds of every target, where they are asked for.
+/// Environment variable for the rounds of every target.
 const ROUNDS: &str = "BAKEOFF_FUZZ_ROUNDS";
 
 /// Rounds of every target in `make test-all`.
 const MANY_ROUNDS: u64 = 300_000;
 
-/// CPU time that one input may take, in seconds.
-const MOST_SECONDS: i64 = 2;
+/// Limit of CPU time for one input, in seconds.
+const MAX_SECONDS: i64 = 2;
 
-/// Memory that all targets may take together where they are run for longer, in KiB.
-const MOST_KIB: u64 = 2 << 20;
+/// Limit of memory for all targets in `all_targets_for_longer`, in KiB.
+const MAX_KIB: u64 = 2 << 20;
 
-/// Changes to one input at the most.
-const CHANGES: u64 = 6;
+/// Maximum number of changes to one input.
+const MAX_CHANGES: u64 = 6;
 
-/// Longest input, in bytes.
-const LONGEST: usize = 64 << 10;
+/// Maximum length of an input, in bytes.
+const MAX_LENGTH: usize = 64 << 10;
 
-/// Numbers on the borders of what numbers are.
-const NUMBERS: [&str; 14] = [
+/// Numbers at the limits of number types.
+const LIMIT_NUMBERS: [&str; 14] = [
     "0",
     "-1",
     "1e999",
@@ -55,18 +54,18 @@ const NUMBERS: [&str; 14] = [
     "0.30000000000000004",
 ];
 
-/// What a target begins with.
+/// Start data of a target.
 struct Corpus {
-    /// Good inputs, which are changed.
+    /// Valid inputs, which are changed.
     inputs: Vec<Vec<u8>>,
-    /// Words of the format, which are put anywhere.
+    /// Words of the format, which are inserted anywhere.
     words: &'static [&'static str],
 }
 
-/// Gives a target changed inputs, so many as asked for.
+/// Runs a target on its inputs and then on changed ones, one a round.
 fn fuzz(name: &str, rounds: u64, mut corpus: Corpus, target: impl Fn(&[u8])) {
-    corpus.inputs.extend(kept(name));
-    let rounds = asked_rounds().unwrap_or(rounds);
+    corpus.inputs.extend(stored_inputs(name));
+    let rounds = rounds_from_env().unwrap_or(rounds);
     let mut noise = Noise(SplitMix64::new(base::skip::seed(1)));
     for input in &corpus.inputs {
         run(name, input, &target);
@@ -77,8 +76,8 @@ fn fuzz(name: &str, rounds: u64, mut corpus: Corpus, target: impl Fn(&[u8])) {
     }
 }
 
-/// What was found before.
-fn kept(name: &str) -> Vec<Vec<u8>> {
+/// The inputs that failed earlier.
+fn stored_inputs(name: &str) -> Vec<Vec<u8>> {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/fuzz/corpus");
     let files = fs::read_dir(dir.join(name)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = files.map(|file| file.path()).collect();
@@ -86,7 +85,7 @@ fn kept(name: &str) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-fn asked_rounds() -> Option<u64> {
+fn rounds_from_env() -> Option<u64> {
     let text = std::env::var(ROUNDS).ok()?;
     Some(text.parse().expect("a whole number"))
 }
@@ -94,11 +93,11 @@ fn asked_rounds() -> Option<u64> {
 #[test]
 #[ignore = "fuzzes for minutes: make test-all"]
 fn all_targets_for_longer() {
-    let rounds = asked_rounds().unwrap_or(MANY_ROUNDS).to_string();
+    let rounds = rounds_from_env().unwrap_or(MANY_ROUNDS).to_string();
     let mut targets = Command::new("sh");
     targets.args(["-c", "ulimit -v $1; exec $0 fuzz::targets"]);
     targets.arg(std::env::current_exe().unwrap());
-    targets.arg(MOST_KIB.to_string()).env(ROUNDS, rounds);
+    targets.arg(MAX_KIB.to_string()).env(ROUNDS, rounds);
     assert!(targets.status().unwrap().success());
 }
 
@@ -107,17 +106,17 @@ fn run(name: &str, input: &[u8], target: &impl Fn(&[u8])) {
     let timed = || {
         let begin = cpu_seconds();
         target(input);
-        assert!(cpu_seconds() - begin <= MOST_SECONDS, "too slow");
+        assert!(cpu_seconds() - begin <= MAX_SECONDS, "too slow");
     };
     if let Err(panic) = catch_unwind(AssertUnwindSafe(timed)) {
-        let kept = keep(name, input);
+        let path = store_input(name, input);
         let text = String::from_utf8_lossy(input);
-        eprintln!("{name} fails on {}:\n{text}", kept.display());
+        eprintln!("{name} fails on {}:\n{text}", path.display());
         std::panic::resume_unwind(panic);
     }
 }
 
-fn keep(name: &str, input: &[u8]) -> PathBuf {
+fn store_input(name: &str, input: &[u8]) -> PathBuf {
     let sha = record::hash::sha256(input);
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("fuzz-{name}-{sha:.12}"));
     fs::write(&path, input).unwrap();
@@ -127,10 +126,10 @@ fn keep(name: &str, input: &[u8]) -> PathBuf {
 impl Corpus {
     fn change(&self, noise: &mut Noise) -> Vec<u8> {
         let mut input = self.inputs[noise.below(self.inputs.len())].clone();
-        for _ in 0..=noise.next() % CHANGES {
+        for _ in 0..=noise.next() % MAX_CHANGES {
             self.change_once(&mut input, noise);
         }
-        input.truncate(LONGEST);
+        input.truncate(MAX_LENGTH);
         input
     }
 
@@ -145,7 +144,7 @@ impl Corpus {
                 at,
                 self.words[noise.below(self.words.len())].as_bytes(),
             ),
-            3 => replace_number(input, at, NUMBERS[noise.below(NUMBERS.len())]),
+            3 => replace_number(input, at, LIMIT_NUMBERS[noise.below(LIMIT_NUMBERS.len())]),
             4 => {
                 input.drain(at..end);
             }
@@ -171,19 +170,18 @@ fn insert(input: &mut Vec<u8>, at: usize, piece: &[u8]) {
 
 /// Replaces the next number after `at`.
 fn replace_number(input: &mut Vec<u8>, at: usize, number: &str) {
-    let is_part = |byte: &u8| byte.is_ascii_digit() || b".-+eE".contains(byte);
     let Some(start) = input[at..].iter().position(u8::is_ascii_digit) else {
         return;
     };
     let start = at + start;
     let length = input[start..]
         .iter()
-        .take_while(|byte| is_part(byte))
+        .take_while(|byte| byte.is_ascii_digit() || b".-+eE".contains(*byte))
         .count();
     input.splice(start..start + length, number.bytes());
 }
 
-/// The same changes for the same seed.
+/// Random numbers, which are the same for the same seed.
 struct Noise(SplitMix64);
 
 impl Noise {
@@ -191,7 +189,7 @@ impl Noise {
         self.0.bits()
     }
 
-    /// One of the numbers from 0 up to this one, which is left out.
+    /// A random number from 0 to `limit` - 1.
     fn below(&mut self, limit: usize) -> usize {
         (self.next() % limit as u64) as usize
     }

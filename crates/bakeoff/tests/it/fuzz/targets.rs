@@ -1,4 +1,4 @@
-//! The targets: one for each thing that somebody else writes and this program reads.
+//! The targets: one for each kind of input from outside.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -80,7 +80,7 @@ fn hardware_counters() -> HardwareCounters {
     })
 }
 
-/// All that an agent says in a trial, frame by frame.
+/// All messages of an agent in a trial, as frames.
 fn conversation() -> Vec<u8> {
     let mut facts = Facts::default();
     facts
@@ -148,8 +148,8 @@ fn greeting() -> Greeting {
     }
 }
 
-/// What a session lets through can be added up, written and read again.
-fn listen(line: &[u8]) {
+/// Messages that a session accepts can be added up, written and read back.
+fn run_session(line: &[u8]) {
     let mut inbox = Inbox::new(line, 1 << 20);
     let mut session = Session::new(greeting());
     let mut sampled_ms = i64::MIN;
@@ -164,8 +164,8 @@ fn listen(line: &[u8]) {
                 sampled_ms = sample.at_ms;
             }
             Ok(CheckedMessage::Failed { detail, .. }) => assert_eq!(text::clean(&detail), detail),
-            Ok(CheckedMessage::Done(done)) => recorded(*done),
-            Ok(CheckedMessage::Tick(tick)) => kept(&tick.ended),
+            Ok(CheckedMessage::Done(done)) => check_result(*done),
+            Ok(CheckedMessage::Tick(tick)) => check_seconds(&tick.ended),
             Ok(CheckedMessage::Defect(mut defect)) => {
                 let top = defect.top.clone();
                 validate::defect(&mut defect).unwrap();
@@ -190,8 +190,8 @@ fn listen(line: &[u8]) {
     }
 }
 
-/// Whatever seconds are told can be added up and thinned.
-fn kept(ended: &[Second]) {
+/// Accepted seconds can be added up and thinned.
+fn check_seconds(ended: &[Second]) {
     let mut series = Thinned::default();
     for second in ended {
         series.push(second.clone());
@@ -201,7 +201,7 @@ fn kept(ended: &[Second]) {
     Second::join(&series.into_vec());
 }
 
-fn recorded(done: JobResult) {
+fn check_result(done: JobResult) {
     for figure in &done.measurement.figures {
         assert!(figure.value.is_finite() && 0.0 <= figure.value);
         assert!(text::is_name(&figure.spec.name));
@@ -212,11 +212,11 @@ fn recorded(done: JobResult) {
     assert_eq!(back, outcome);
     validate::outcome(&mut back).unwrap();
     assert_eq!(back, outcome);
-    use_up(&back);
+    use_latencies(&back);
 }
 
-/// All that verdict and report do with latencies.
-fn use_up(outcome: &Outcome) {
+/// Uses latencies like the verdict and the report.
+fn use_latencies(outcome: &Outcome) {
     let Outcome::Measured(measurement) = outcome else {
         return;
     };
@@ -241,9 +241,9 @@ fn use_up(outcome: &Outcome) {
 }
 
 #[test]
-fn the_agents_line() {
+fn streams_of_agents() {
     let line = conversation();
-    listen(&line);
+    run_session(&line);
     let corpus = Corpus {
         inputs: vec![line],
         words: &[
@@ -261,12 +261,12 @@ fn the_agents_line() {
             "\\u0007",
         ],
     };
-    fuzz("line", 2500, corpus, listen);
+    fuzz("line", 2500, corpus, run_session);
 }
 
-/// One message at a time: a frame whose length fits, so that changes reach what lies behind it.
+/// One message at a time. The frame's length is right, so that changes reach the message itself.
 #[test]
-fn the_agents_messages() {
+fn messages_of_agents() {
     let mut bodies = Vec::new();
     let mut line = &conversation()[..];
     while let Ok(message) = record::protocol::receive::<serde_json::Value>(&mut line) {
@@ -300,7 +300,7 @@ fn the_agents_messages() {
         }
         line.extend((body.len() as u32).to_le_bytes());
         line.extend(body);
-        listen(&line);
+        run_session(&line);
     });
 }
 
@@ -317,7 +317,7 @@ fn histograms() {
     fuzz("histogram", 20_000, corpus, merge);
 }
 
-/// Behind the checksum: what a forger would change, packed again.
+/// The histograms without compression, changed and packed again.
 #[test]
 fn histograms_unpacked() {
     let unpacked = |text: String| {
@@ -338,7 +338,7 @@ fn histograms_unpacked() {
     fuzz("histogram-unpacked", 1000, corpus, |bytes| {
         for length in [None, bytes.len().checked_sub(40)] {
             let mut bytes = bytes.to_vec();
-            // With a length that fits, changes reach what lies behind it.
+            // With the right length, changes reach the counts themselves.
             if let Some(length) = length {
                 bytes[4..8].copy_from_slice(&(length as u32).to_be_bytes());
             }
@@ -353,7 +353,7 @@ fn histograms_unpacked() {
     });
 }
 
-/// A histogram that can be read can be merged with any other.
+/// A histogram that was read can be merged with any other.
 fn merge(text: &[u8]) {
     if let Ok(read) = serde_json::from_slice::<Latency>(text) {
         let (mut fine, mut coarse) = (latency(), Latency::coarse());
@@ -408,7 +408,7 @@ fn records_of_trials() {
         if let Ok(mut read) = serde_json::from_slice::<TrialRecord>(text)
             && rundir::check_record(&mut read).is_ok()
         {
-            use_up(&read.outcome);
+            use_latencies(&read.outcome);
         }
     });
 }
@@ -499,7 +499,7 @@ fn journals() {
     fuzz("journal", 2000, corpus, |text| {
         std::fs::write(&path, text).unwrap();
         let read = journal::read(dir.path());
-        // Opened, it is the same: no more than a torn line is cut off.
+        // Opening removes at most a torn line, so the entries are the same.
         let opened = journal::Journal::open(dir.path());
         match (read, opened) {
             (Ok(read), Ok((_, opened))) => assert_eq!(read, opened),
@@ -510,7 +510,7 @@ fn journals() {
 }
 
 #[test]
-fn answers_of_servers() {
+fn responses_of_servers() {
     let counted = "HTTP/1.1 200 OK\r\nServer: x\r\nContent-Length: 5\r\n\r\nhello";
     let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;a=b\r\nhello\r\n0\r\nDate: x\r\n\r\n";
     let interim = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.0 200 OK\r\nConnection: close\r\n\r\nhello";
@@ -581,13 +581,13 @@ fn figures_of_other_tools() {
                 continue;
             };
             for comparison in &figures.comparisons {
-                conclude(&comparison.layout, comparison.direction);
+                judge_layout(&comparison.layout, comparison.direction);
             }
         }
     });
 }
 
-fn conclude(layout: &Layout, direction: Direction) {
+fn judge_layout(layout: &Layout, direction: Direction) {
     let terms = Terms {
         margin: 0.01,
         error_rate: 0.05,
@@ -626,17 +626,17 @@ fn consoles() {
     };
     fuzz("console", 30_000, corpus, |bytes| {
         let mut whole = console::Scan::default();
-        let found = whole.feed(bytes);
-        // The same in pieces.
+        let panic = whole.feed(bytes);
+        // In pieces, the scan must find the same.
         let mut pieces = console::Scan::default();
         let parts: Vec<_> = bytes
             .chunks(5)
             .filter_map(|piece| pieces.feed(piece))
             .collect();
-        assert_eq!(parts, found.iter().cloned().collect::<Vec<_>>());
+        assert_eq!(parts, panic.iter().cloned().collect::<Vec<_>>());
         let mut shown = console::tail(bytes, 20);
         assert!(shown.len() <= 20);
-        shown.extend(found);
+        shown.extend(panic);
         for line in shown {
             assert_eq!(text::clean_line(&line), line);
             assert!(!line.contains(char::is_control), "{line:?}");
@@ -644,8 +644,8 @@ fn consoles() {
     });
 }
 
-/// What the profiler's plugin writes of a guest that runs nginx.
-fn written_by_the_plugin() -> Vec<u8> {
+/// Output of the profiler's plugin for a guest that runs nginx.
+fn plugin_output() -> Vec<u8> {
     let words =
         |words: &[u64]| -> Vec<u8> { words.iter().flat_map(|word| word.to_le_bytes()).collect() };
     let mut written = b"bkoraw02".to_vec();
@@ -660,8 +660,8 @@ fn written_by_the_plugin() -> Vec<u8> {
     written
 }
 
-/// With names from a kernel of one function.
-fn named(raw: &raw::Raw) -> anyhow::Result<Profile> {
+/// Resolves names with a kernel of one function.
+fn resolve_names(raw: &raw::Raw) -> anyhow::Result<Profile> {
     let kernel = KernelSymbols {
         functions: vec![Function {
             address: 0,
@@ -686,18 +686,18 @@ fn check_profile(profile: &Profile) {
     }
 }
 
-/// What the emulator's plugins write while foreign code runs.
+/// Output of the emulator's plugins; the guest's code influences it.
 #[test]
-fn what_plugins_write() {
+fn output_of_plugins() {
     let counts = b"group / 5 0 0 0 0 0 0 0 0 0\nmark 1 100 1 0 0 2 10 0 0 20 0\n\
                    group nginx 7 1 0 0 3 9 0 0 7 0\nmark 2 1000 4 0 0 6 40 0 0 90 0\n";
     let corpus = Corpus {
-        inputs: vec![written_by_the_plugin(), counts.to_vec()],
+        inputs: vec![plugin_output(), counts.to_vec()],
         words: &["mark 1 ", "mark 2 ", "group ", "\n", "\0\0\0\0\0\0\0\0"],
     };
     fuzz("plugin", 20_000, corpus, |bytes| {
         if let Ok(raw) = raw::read(bytes)
-            && let Ok(profile) = named(&raw)
+            && let Ok(profile) = resolve_names(&raw)
         {
             check_profile(&profile);
         }
@@ -705,10 +705,10 @@ fn what_plugins_write() {
     });
 }
 
-/// Bodies of profiles, which are packed before they are read; and packed ones as they are.
+/// Bodies of profiles, which are packed before they are read, and other bytes as they are.
 #[test]
 fn profiles() {
-    let profile = named(&raw::read(&written_by_the_plugin()).unwrap()).unwrap();
+    let profile = resolve_names(&raw::read(&plugin_output()).unwrap()).unwrap();
     let body = unpack::zstd(&format::write(&profile), 1 << 20).unwrap();
     let start = body[..8].to_vec();
     let corpus = Corpus {
@@ -728,7 +728,7 @@ fn profiles() {
     });
 }
 
-/// Programs of images, and modules of kernels.
+/// ELF files: programs of images and modules of kernels.
 #[test]
 fn programs_and_modules() {
     let corpus = Corpus {

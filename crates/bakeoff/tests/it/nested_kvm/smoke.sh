@@ -1,7 +1,7 @@
-# Runs in the emulated guest, as inside.sh does, until one guest of its own was measured.
+# Runs in the emulated guest like inside.sh, until one inner guest was measured.
 cd "$(dirname "$0")"
 export XDG_CACHE_HOME=$PWD/cache
-# Nothing of the kernel's between the lines.
+# Keeps kernel messages out of the output.
 dmesg --console-level emerg
 
 show() {
@@ -9,11 +9,11 @@ show() {
 }
 
 mkdir -p cache && tar -xzf cache.tar.gz -C cache && rm cache.tar.gz ../files/cache.tar.gz
-# One page more than a guest takes, so that it has all of its memory in them.
+# One huge page more than the memory of a guest.
 sysctl -q vm.nr_hugepages=257
 ./bakeoff run inner.toml >said.txt 2>&1 &
 until grep -q '"ending":"measured"' runs/inner/journal.jsonl 2>/dev/null; do
-    # A run that has ended by itself is shown too.
+    # If the run ends by itself, print its output too.
     kill -0 $! 2>/dev/null || break
     sleep 0.2
 done

@@ -1,17 +1,17 @@
-//! Munge, slurmctld and two slurmd, in a directory of the test; all of them end with it.
+//! Munge, slurmctld and two slurmd, in a directory of the test. All of them end with the test.
 
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::program::{are_installed, is_root, stderr, stdout};
 use crate::real_guests::can_boot;
 
 pub(crate) struct Cluster {
     dir: PathBuf,
-    /// The configuration, which programs of Slurm find by `SLURM_CONF`.
+    /// The configuration, for the variable `SLURM_CONF`.
     pub(crate) conf: PathBuf,
     munged: Child,
     slurmctld: Option<Child>,
@@ -19,29 +19,24 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Whether this host can have one, and guests on it.
+    /// Whether this host can have a cluster, and boot guests.
     pub(crate) fn can_start() -> bool {
-        if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        if !is_root() {
             base::skip::skip("not root, which a Slurm cluster needs");
             return false;
         }
-        for program in [
+        let programs = [
             "/usr/sbin/munged",
             "/usr/sbin/slurmctld",
             "/usr/sbin/slurmd",
-        ] {
-            if !Path::new(program).exists() {
-                base::skip::skip(&format!("program not installed: {program}"));
-                return false;
-            }
-        }
-        can_boot()
+        ];
+        are_installed(&programs) && can_boot()
     }
 
     pub(crate) fn start(dir: &Path) -> Self {
         let dir = dir.join("slurm");
-        for place in ["state", "spool/n1", "spool/n2", "run", "log", "munge"] {
-            fs::create_dir_all(dir.join(place)).unwrap();
+        for name in ["state", "spool/n1", "spool/n2", "run", "log", "munge"] {
+            fs::create_dir_all(dir.join(name)).unwrap();
         }
         let munged = start_munged(&dir);
         let conf = dir.join("slurm.conf");
@@ -88,25 +83,27 @@ impl Cluster {
 
     pub(crate) fn start_slurmd(&mut self, node: &str) {
         let child = self.daemon("/usr/sbin/slurmd", &["-N", node]);
-        let own = self.slurmd.iter_mut().find(|(name, _)| *name == node);
-        own.unwrap().1 = Some(child);
+        *self.slurmd(node) = Some(child);
     }
 
     pub(crate) fn kill_slurmd(&mut self, node: &str) {
-        let own = self.slurmd.iter_mut().find(|(name, _)| *name == node);
-        end(&mut own.unwrap().1);
+        end(self.slurmd(node));
     }
 
-    /// Has a program of Slurm's do something.
-    pub(super) fn ask(&self, program: &str, args: &[&str]) {
-        let output = self.command(program, args).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{program} {args:?}: {said}");
+    fn slurmd(&mut self, node: &str) -> &mut Option<Child> {
+        let mut slurmd = self.slurmd.iter_mut();
+        &mut slurmd.find(|(name, _)| *name == node).unwrap().1
     }
 
-    fn said(&self, program: &str, args: &[&str]) -> String {
+    /// Runs a program of Slurm, which must succeed.
+    pub(super) fn run(&self, program: &str, args: &[&str]) {
         let output = self.command(program, args).output().unwrap();
-        String::from_utf8_lossy(&output.stdout).into_owned()
+        let error = stderr(&output);
+        assert!(output.status.success(), "{program} {args:?}: {error}");
+    }
+
+    fn output(&self, program: &str, args: &[&str]) -> String {
+        stdout(&self.command(program, args).output().unwrap())
     }
 
     fn command(&self, program: &str, args: &[&str]) -> Command {
@@ -115,26 +112,25 @@ impl Cluster {
         command
     }
 
-    /// Gives a node jobs again, if it was drained.
+    /// Resumes a node if it is drained.
     pub(super) fn resume(&self, node: &str) {
-        if self
-            .said("sinfo", &["-h", "-N", "-n", node, "-o", "%t"])
-            .starts_with("dr")
-        {
+        let state = self.output("sinfo", &["-h", "-N", "-n", node, "-o", "%t"]);
+        if state.starts_with("dr") {
             let node = format!("nodename={node}");
-            self.ask("scontrol", &["update", &node, "state=resume"]);
+            self.run("scontrol", &["update", &node, "state=resume"]);
         }
     }
 
-    /// Waits until both nodes are idle. Slurm drains a node, a while later, on which it finds a job that it has begun twice: it is resumed.
+    /// Waits until both nodes are idle. Slurm may drain a node later if a job was started twice
+    /// there, so drained nodes are resumed.
     pub(super) fn settle(&self) {
         let begin = Instant::now();
-        while self.said("sinfo", &["-h", "-N", "-o", "%N %t"]) != "n1 idle\nn2 idle\n" {
+        while self.output("sinfo", &["-h", "-N", "-o", "%N %t"]) != "n1 idle\nn2 idle\n" {
             assert!(
                 begin.elapsed() < Duration::from_secs(60),
                 "no idle cluster: {}\n{}\n{}",
-                self.said("sinfo", &["-N", "-l"]),
-                self.said("squeue", &[]),
+                self.output("sinfo", &["-N", "-l"]),
+                self.output("squeue", &[]),
                 fs::read_to_string(self.dir.join("log/slurmctld.log")).unwrap_or_default()
             );
             for node in ["n1", "n2"] {
@@ -144,18 +140,18 @@ impl Cluster {
         }
     }
 
-    /// Whether a job runs on one of these nodes.
+    /// Whether a job runs on any of these nodes.
     pub(crate) fn is_at_work(&self, nodes: &str) -> bool {
         !self
-            .said("squeue", &["-h", "-t", "RUNNING", "-w", nodes])
+            .output("squeue", &["-h", "-t", "RUNNING", "-w", nodes])
             .is_empty()
     }
 
-    /// What is in the queue, once jobs that end have ended.
+    /// The queue, after jobs that are ending have ended.
     pub(crate) fn queue(&self) -> String {
         let begin = Instant::now();
         loop {
-            let queue = self.said("squeue", &["-h", "-r", "-o", "%i %T %r"]);
+            let queue = self.output("squeue", &["-h", "-r", "-o", "%i %T %r"]);
             if queue.is_empty() || begin.elapsed() > Duration::from_secs(30) {
                 return queue;
             }
@@ -166,10 +162,11 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Steps outlive their slurmd.
+        // Job steps outlive their slurmd.
         let _ = self.command("scancel", &["--user=root"]).output();
         let begin = Instant::now();
-        while begin.elapsed() < Duration::from_secs(20) && !self.said("squeue", &["-h"]).is_empty()
+        while begin.elapsed() < Duration::from_secs(20)
+            && !self.output("squeue", &["-h"]).is_empty()
         {
             thread::sleep(Duration::from_millis(300));
         }
@@ -182,7 +179,7 @@ impl Drop for Cluster {
     }
 }
 
-/// A program that ends with this test, however that ends.
+/// A command that the kernel kills when this test ends.
 fn bound(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);
@@ -196,21 +193,22 @@ fn end(child: &mut Option<Child>) {
     }
 }
 
-/// A munged with a key and a socket of its own; it insists on directories that nobody else can write to.
+/// Starts a munged with a separate key and socket. It requires directories that other users cannot
+/// write to.
 fn start_munged(dir: &Path) -> Child {
-    let own = dir.join("munge");
+    let munge_dir = dir.join("munge");
     let key: Vec<u8> = (0..=255).cycle().take(1024).collect();
-    fs::write(own.join("key"), key).unwrap();
+    fs::write(munge_dir.join("key"), key).unwrap();
     let mode = |path: &Path, mode: &str| {
         let status = Command::new("chmod").arg(mode).arg(path).status();
         assert!(status.unwrap().success());
     };
-    mode(&own.join("key"), "400");
-    // The socket's directory must be open to all who have a job.
-    for above in dir.ancestors().take(2).chain([own.as_path()]) {
+    mode(&munge_dir.join("key"), "400");
+    // The socket's directory must be readable for all jobs.
+    for above in dir.ancestors().take(2).chain([munge_dir.as_path()]) {
         mode(above, "755");
     }
-    let path = |name: &str| own.join(name).display().to_string();
+    let path = |name: &str| munge_dir.join(name).display().to_string();
     let child = bound("/usr/sbin/munged")
         .args(["--foreground", "--force"])
         .arg(format!("--key-file={}", path("key")))
@@ -224,8 +222,8 @@ fn start_munged(dir: &Path) -> Child {
         .spawn()
         .unwrap();
     let begin = Instant::now();
-    while !own.join("socket").exists() {
-        let log = fs::read_to_string(own.join("log")).unwrap_or_default();
+    while !munge_dir.join("socket").exists() {
+        let log = fs::read_to_string(munge_dir.join("log")).unwrap_or_default();
         assert!(
             begin.elapsed() < Duration::from_secs(20),
             "no munged: {log}"
@@ -235,8 +233,8 @@ fn start_munged(dir: &Path) -> Child {
     child
 }
 
-/// Slurm's own timers are short: by default a job that is begun anew waits two minutes for its credential to expire, and jobs that wait are
-/// looked at once a minute.
+/// Slurm's timers are short here. By default, a requeued job waits two minutes until its credential
+/// expires, and waiting jobs are scheduled once a minute.
 fn configuration(dir: &Path) -> String {
     let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
     let host = host.trim().split('.').next().unwrap();

@@ -1,4 +1,5 @@
-//! What this binary is when it is started by the test or by Slurm: the submitter of a fake machine's blocks, and a job.
+//! Roles of this binary when the test or Slurm starts it: the submitter of a fake machine's blocks,
+//! and a job.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
@@ -11,56 +12,41 @@ use bakeoff::lab;
 use bakeoff::lab::fleet::{Scheduler, Waited};
 use bakeoff::lab::{Lab, LabEvent};
 use machine::clock::{Clock, HostClock};
-use plan::Checks;
 use record::journal::{Event, Opening};
 use record::rundir::RunDir;
 
-use crate::simulated_lab::{PLAN, World};
+use crate::simulated_lab::{PLAN, World, read_plan};
 
-/// The build of a run's jobs.
+/// The build id of jobs.
 const BUILD: &str = "test";
 
-/// What a trial takes, so that faults find some under way.
+/// Duration of a trial, so that faults hit running trials.
 const TRIAL: Duration = Duration::from_millis(1500);
 
-/// How far ahead the clock of n2 is.
+/// The clock of n2 is this much ahead.
 const AHEAD: Duration = Duration::from_secs(7 * 60);
 
-/// Blocks enough for all faults; of one half the noise would be told from the arm's 5 %.
-fn text() -> String {
-    PLAN.replace("min_blocks = 6", "min_blocks = 20")
-        .replace("max_blocks = 8", "max_blocks = 24")
-}
-
-/// The builds and the disk need fewer.
-fn short_text() -> String {
-    PLAN.to_string()
-}
-
-fn plan_of(run: &Path) -> String {
-    let is_long = run.file_name().is_some_and(|name| {
-        let name = name.to_string_lossy();
-        name.starts_with("faults")
-    });
-    if is_long { text() } else { short_text() }
+/// The plan of a run: long enough for all faults in `faults`, short otherwise.
+fn plan_text(run: &Path) -> String {
+    let name = run.file_name().unwrap().to_string_lossy();
+    if name.starts_with("faults") {
+        PLAN.replace("min_blocks = 6", "min_blocks = 20")
+            .replace("max_blocks = 8", "max_blocks = 24")
+    } else {
+        PLAN.to_string()
+    }
 }
 
 fn world(text: &str, speed: f64) -> World {
     let mut world = World::new(1.05, 0.003, &[]);
-    world.plan = plan::read(
-        "plan.toml",
-        text,
-        Path::new(""),
-        Checks::of_the_past(&workload::check),
-    )
-    .unwrap();
+    world.plan = read_plan(text);
     for arm in world.machine.arms.values_mut() {
         arm.rate_per_s *= speed;
     }
     world
 }
 
-/// A clock that is wrong by some time.
+/// A clock that is ahead.
 struct WrongClock<'c> {
     clock: &'c dyn Clock,
     ahead: Duration,
@@ -72,8 +58,8 @@ impl Clock for WrongClock<'_> {
     }
 
     fn stamp(&self) -> String {
-        let time = humantime_of(&HostClock::start().stamp()) + self.ahead;
-        humantime_text(time)
+        let now = humantime::parse_rfc3339(&HostClock::start().stamp()).unwrap();
+        humantime::format_rfc3339_seconds(now + self.ahead).to_string()
     }
 
     fn spin(&self) -> Duration {
@@ -81,17 +67,10 @@ impl Clock for WrongClock<'_> {
     }
 }
 
-fn humantime_of(stamp: &str) -> std::time::SystemTime {
-    humantime::parse_rfc3339(stamp).unwrap()
-}
-
-fn humantime_text(time: std::time::SystemTime) -> String {
-    humantime::format_rfc3339_seconds(time).to_string()
-}
-
 fn lab_in<'l>(
     world: &'l World,
-    (dir, clock): (&'l RunDir, &'l dyn Clock),
+    dir: &'l RunDir,
+    clock: &'l dyn Clock,
     interrupted: &'l AtomicBool,
     show: &'l dyn Fn(LabEvent<'_>),
 ) -> Lab<'l> {
@@ -113,7 +92,8 @@ fn run_of_role() -> Option<PathBuf> {
     std::env::var_os("FAKE_RUN").map(PathBuf::from)
 }
 
-/// A role of this binary, no test: it is ignored, and asks for what only `slurm_cluster` gives.
+/// Not a test, but a role of this binary. Without the variables that `slurm_cluster` sets, it does
+/// nothing.
 #[test]
 #[ignore = "a role of the test of a Slurm cluster"]
 fn as_submitter() {
@@ -129,7 +109,7 @@ fn as_submitter() {
 }
 
 fn submit(run: &Path, line: &dyn Fn(&str)) -> anyhow::Result<String> {
-    let text = plan_of(run);
+    let text = plan_text(run);
     let world = world(&text, 1.0);
     let dir = RunDir::open(run, &text)?;
     fleet::begin(run, BUILD, &std::env::current_exe()?)?;
@@ -139,10 +119,10 @@ fn submit(run: &Path, line: &dyn Fn(&str)) -> anyhow::Result<String> {
         step: &|_| {},
     };
     let script = "FAKE_BLOCK=$1 exec $0 --ignored --exact slurm_cluster::roles::as_job --nocapture";
-    let own = std::env::current_exe()?.display().to_string();
-    let words = ["sh", "-c", script, &own, "$block"];
-    let words = words.map(String::from).to_vec();
-    let mut nodes = SlurmFleet::open(run, words, Choice::default(), (&interrupted, tell))?;
+    let program = std::env::current_exe()?.display().to_string();
+    let command = ["sh", "-c", script, &program, "$block"];
+    let command = command.map(String::from).to_vec();
+    let mut nodes = SlurmFleet::open(run, command, Choice::default(), (&interrupted, tell))?;
     let show = |event: LabEvent<'_>| {
         if let LabEvent::Entry(entry) = event
             && let Event::Merged { block, node, .. } = &entry.event
@@ -151,13 +131,13 @@ fn submit(run: &Path, line: &dyn Fn(&str)) -> anyhow::Result<String> {
         }
     };
     let clock = HostClock::start();
-    let lab = lab_in(&world, (&dir, &clock), &interrupted, &show);
+    let lab = lab_in(&world, &dir, &clock, &interrupted, &show);
     let finish = lab::fleet::run(&lab, &mut nodes);
     nodes.stop()?;
     Ok(format!("{:?}", finish?))
 }
 
-/// Likewise.
+/// Like `as_submitter`.
 #[test]
 #[ignore = "a role of the test of a Slurm cluster"]
 fn as_job() {
@@ -165,13 +145,13 @@ fn as_job() {
         return;
     };
     let node = fleet::this_node();
-    let others = std::env::var("FAKE_OTHER_BUILD").unwrap_or_default();
-    let is_other = others.split(',').any(|name| name == node.name);
+    let other_build = std::env::var("FAKE_OTHER_BUILD").unwrap_or_default();
+    let is_other = other_build.split(',').any(|name| name == node.name);
     let build = if is_other { "other" } else { BUILD };
     let is_fast = node.name == "n2";
     let block = block.parse().unwrap();
-    let ended = fleet::run_job(&run, block, (&node, build), |dir| {
-        let text = plan_of(&run);
+    let end = fleet::run_job(&run, block, (&node, build), |dir| {
+        let text = plan_text(&run);
         let world = world(&text, if is_fast { 2.0 } else { 1.0 });
         let interrupted = AtomicBool::new(false);
         let pause = if is_fast { TRIAL / 2 } else { TRIAL };
@@ -185,37 +165,37 @@ fn as_job() {
             clock: &world.machine.clock,
             ahead: if is_fast { AHEAD } else { Duration::ZERO },
         };
-        let lab = lab_in(&world, (dir, &clock), &interrupted, &show);
+        let lab = lab_in(&world, dir, &clock, &interrupted, &show);
         let wanted = lab::fleet::undecided(&run, &world.plan)?;
         let opening: Opening = World::opening(&text);
         lab::fleet::run_block(&lab, opening, block, wanted)
     });
-    eprintln!("block {block} on {}: {ended:?}", node.name);
-    std::process::exit(match ended {
+    eprintln!("block {block} on {}: {end:?}", node.name);
+    std::process::exit(match end {
         Ok(JobEnd::Done | JobEnd::AtWork) => 0,
         Ok(JobEnd::Failed(_) | JobEnd::Interrupted) => 75,
         Ok(JobEnd::Refused(_)) | Err(_) => 2,
     });
 }
 
-/// Takes over blocks that have all ended, without a break; blocks beyond are not asked for.
-pub(super) fn take_over_all(run: &Path) {
-    struct Ended(PathBuf);
-    impl Scheduler for Ended {
+/// Merges blocks that have all ended, without interruption. Further blocks must not be requested.
+pub(super) fn merge_all(run: &Path) {
+    struct EndedBlocks(PathBuf);
+    impl Scheduler for EndedBlocks {
         fn wait(&mut self, block: u32, _: u32) -> anyhow::Result<Waited> {
             let ended = record::fleet::ended(&self.0, block)?;
             assert!(
                 ended.is_some(),
-                "block {block} was looked at and has not ended"
+                "block {block} was requested and has not ended"
             );
             Ok(Waited::Ended)
         }
     }
-    let text = plan_of(run);
+    let text = plan_text(run);
     let world = world(&text, 1.0);
     let dir = RunDir::open(run, &text).unwrap();
     let interrupted = AtomicBool::new(false);
     let clock = HostClock::start();
-    let lab = lab_in(&world, (&dir, &clock), &interrupted, &|_| {});
-    lab::fleet::run(&lab, &mut Ended(run.into())).unwrap();
+    let lab = lab_in(&world, &dir, &clock, &interrupted, &|_| {});
+    lab::fleet::run(&lab, &mut EndedBlocks(run.into())).unwrap();
 }

@@ -394,7 +394,7 @@ fn invalid_ranges_of_commits_are_refused() {
 #[test]
 fn merges_and_changed_files_are_reported() {
     let error = refused(&bisect_args("v1..main"), |tree| {
-        fs::write(tree.join("file"), "mine").unwrap()
+        fs::write(tree.join("file"), "mine").unwrap();
     });
     assert!(error.contains("note: 1 of 3 commits are merges"), "{error}");
     assert!(

@@ -396,11 +396,11 @@ fn compare_warns_as_check_does() {
         &["check", "runs/compare-6.1-7.2.toml", "--json"],
     );
     let checked: Value = serde_json::from_slice(&checked.stdout).unwrap();
-    let mut warnings = String::new();
-    for warning in checked["warnings"].as_array().unwrap() {
-        warnings += &format!("warning: {}\n", warning.as_str().unwrap());
-    }
-    assert_eq!(error, warnings);
+    let warnings = checked["warnings"].as_array().unwrap().iter();
+    let lines: Vec<String> = warnings
+        .map(|warning| format!("warning: {}\n", warning.as_str().unwrap()))
+        .collect();
+    assert_eq!(error, lines.concat());
     assert_eq!(
         error.matches("no difference can be told").count(),
         1,
@@ -474,14 +474,13 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
     let output = bakeoff(dir.path(), &["list", "--json"]);
     assert_eq!(output.status.code(), Some(0));
     let listed: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let mut lines = String::new();
-    for run in listed["runs"].as_array().unwrap() {
+    let lines = listed["runs"].as_array().unwrap().iter().map(|run| {
         let verdict = &run["run"]["verdicts"][0];
-        lines += &format!(
+        format!(
             "{} {} {} {}\n",
             run["dir"], run["state"], verdict["arm"], verdict["verdict"]
-        );
-    }
+        )
+    });
     expect![[r#"
         "runs/better" "complete" "new" "better"
         "runs/open" "undecided" "new" "undecided"
@@ -492,7 +491,7 @@ fn runs_are_listed_with_their_verdicts_and_damaged_ones_are_named() {
         "runs/stopped" "interrupted" "new" "undecided"
         "runs/torn" "damaged" null null
     "#]]
-    .assert_eq(&lines);
+    .assert_eq(&lines.collect::<String>());
     let output = bakeoff(dir.path(), &["list"]);
     assert_eq!(output.status.code(), Some(0));
     let text = without_dir(&output.stdout, dir.path());

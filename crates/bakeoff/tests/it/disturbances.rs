@@ -237,12 +237,11 @@ fn all_kinds() -> String {
         ("slow-clients", "connections = 8\n"),
         ("descriptors", ""),
     ];
-    let mut text = String::new();
-    for (index, (kind, keys)) in kinds.iter().enumerate() {
+    let disturbances = kinds.iter().enumerate().map(|(index, (kind, keys))| {
         let at = 1 + 2 * index;
-        text += &format!("[[disturb]]\nkind = \"{kind}\"\n{keys}at = \"{at}s\"\nfor = \"1s\"\n");
-    }
-    text
+        format!("[[disturb]]\nkind = \"{kind}\"\n{keys}at = \"{at}s\"\nfor = \"1s\"\n")
+    });
+    disturbances.collect()
 }
 
 /// A plan of two kernels, at a rate that leaves guest and host mostly idle.

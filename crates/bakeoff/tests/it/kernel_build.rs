@@ -40,9 +40,8 @@ fn wait_until_running(dir: &Path, child: &mut Child) -> PathBuf {
         if let Some(out) = running.next() {
             return out;
         }
-        if child.try_wait().unwrap().is_some() {
-            panic!("it ended: {}", rest_of_stderr(child));
-        }
+        let ended = child.try_wait().unwrap();
+        assert!(ended.is_none(), "it ended: {}", rest_of_stderr(child));
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -18,9 +18,12 @@ const BULLSEYE: &str =
 const INSTALLED: &str = "printf installed";
 const ABSENT: &str = "exit 1";
 
+/// Names of programs with their scripts, or of variables with their values.
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
 /// Runs the script with only `programs` and a few system programs in the PATH; returns its status
 /// and all output.
-fn set_up(os_release: &str, programs: &[(&str, &str)], env: &[(&str, &str)]) -> (i32, String) {
+fn set_up(os_release: &str, programs: Pairs<'_>, env: Pairs<'_>) -> (i32, String) {
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join("bin");
     fs::create_dir(&bin).unwrap();
@@ -49,7 +52,7 @@ fn set_up(os_release: &str, programs: &[(&str, &str)], env: &[(&str, &str)]) -> 
 #[test]
 fn other_systems_are_refused_with_the_missing_packages() {
     let programs = [("dpkg-query", ABSENT), ("apt-get", "echo never >&2")];
-    let systems: [(&str, &str, &[(&str, &str)]); 3] = [
+    let systems: [(&str, &str, Pairs<'_>); 3] = [
         ("Fedora Linux 42 (Server Edition)", FEDORA, &[]),
         ("Ubuntu 24.04.3 LTS", UBUNTU, &programs),
         ("Debian GNU/Linux 11 (bullseye)", BULLSEYE, &programs),

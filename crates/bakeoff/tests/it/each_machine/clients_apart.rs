@@ -7,7 +7,7 @@ use crate::clients_apart::{IN_GUEST, ON_HOST, Place, can_have_clients};
 use crate::program::{signal, stderr};
 use crate::real_guests::{can_boot, wait_for_measured, wait_for_the_end_of_all, wall_clock_lane};
 
-/// The program as root with all capabilities dropped except CAP_SETFCAP, which maps root into a
+/// The program as root with all capabilities dropped except `CAP_SETFCAP`, which maps root into a
 /// user namespace.
 fn without_rights() -> Command {
     let mut command = Command::new("setpriv");

@@ -181,6 +181,9 @@ fn an_arm_that_cannot_be_sampled_is_tried_once_and_keeps_its_verdict() {
     }
     assert_eq!(missing, ["the guest told none"]);
     assert!(run.profiled.len() <= 2, "{}", run.profiled.len());
-    let error = refusal(&program::bakeoff(dir.path(), &["why", "."]));
+    let error = refusal(&program::bakeoff(
+        dir.path(),
+        &["why", dir.path().to_str().unwrap()],
+    ));
     assert!(error.contains("the guest told none"), "{error}");
 }

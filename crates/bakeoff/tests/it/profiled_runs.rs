@@ -85,7 +85,7 @@ pub(crate) fn profiled_by(dir: &Path, plan: &str, write: fn(&Profile) -> Vec<u8>
 
 /// Standard output and standard error of a command on the run. The status must be 0.
 fn bakeoff(args: &[&str], dir: &Path) -> (String, String) {
-    let output = command(dir, args).arg(".").output().unwrap();
+    let output = command(dir, args).arg(dir).output().unwrap();
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{error}");
     (stdout(&output), error)

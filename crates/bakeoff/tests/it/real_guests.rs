@@ -154,7 +154,7 @@ fn two_kernels_are_compared() {
 
 /// Standard output and standard error of `bakeoff why`.
 fn why(dir: &Path, args: &[&str]) -> (String, String) {
-    let output = bakeoff(dir, &[&["why", "."], args].concat());
+    let output = bakeoff(dir, &[&["why", dir.to_str().unwrap()], args].concat());
     let error = stderr(&output);
     assert_eq!(output.status.code(), Some(0), "{error}");
     (stdout(&output), error)

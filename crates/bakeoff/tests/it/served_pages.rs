@@ -183,7 +183,7 @@ fn a_night_lists_its_plans_with_their_state_and_serves_its_index() {
 #[test]
 fn watch_prints_the_state_of_the_plans_of_a_night() {
     let dir = night();
-    let output = bakeoff(dir.path(), &["watch", "."]);
+    let output = bakeoff(dir.path(), &["watch", dir.path().to_str().unwrap()]);
     let text = stdout(&output);
     let lines: Vec<&str> = text.lines().collect();
     assert!(output.status.success(), "{text}");
@@ -192,7 +192,10 @@ fn watch_prints_the_state_of_the_plans_of_a_night() {
     assert!(lines[1].starts_with("real: ") && lines[1].contains(" of at most "));
     assert_eq!(lines[2], "lost: failed: no such kernel: <b>");
     fs::write(dir.path().join(NIGHT), "{").unwrap();
-    let error = refusal(&bakeoff(dir.path(), &["watch", "."]));
+    let error = refusal(&bakeoff(
+        dir.path(),
+        &["watch", dir.path().to_str().unwrap()],
+    ));
     assert!(error.contains("damaged: "), "{error}");
 }
 

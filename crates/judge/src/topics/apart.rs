@@ -1,4 +1,4 @@
-//! Two runs of the same arms that were not interleaved.
+//! Compares two separate runs of the same arms, whose trials did not alternate.
 
 pub mod find;
 pub mod tell;

@@ -1,4 +1,4 @@
-//! Between which two versions of a line a metric changed.
+//! Finds the two neighbouring versions between which a metric changed.
 
 pub mod find;
 pub mod tell;

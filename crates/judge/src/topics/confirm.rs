@@ -1,4 +1,4 @@
-//! Whether an intervention shows that a suspected mechanism explains a difference.
+//! Tests whether a setting explains a difference: the run has arms with and without it.
 
 pub mod document;
 pub mod find;

@@ -1,4 +1,4 @@
-//! Defects in logs of kernels and services, and which are new in an arm.
+//! Defects in the logs of kernels and services, compared between arms.
 
 pub(crate) mod find;
 pub(crate) mod tell;

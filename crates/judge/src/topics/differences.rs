@@ -1,4 +1,4 @@
-//! Which facts differ between the arms, which of them matter, and which can be pinned.
+//! Facts that differ between arms: which of them matter, and which can be pinned.
 
 pub(crate) mod find;
 pub(crate) mod tell;

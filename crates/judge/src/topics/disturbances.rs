@@ -1,4 +1,4 @@
-//! Blocks that something outside disturbed, and disturbances that the plan ordered.
+//! Blocks that were disturbed from outside, and disturbances that the plan injects.
 
 pub(crate) mod find;
 pub(crate) mod planned;

@@ -1,4 +1,4 @@
-//! The machine that measured: its speed during the run, and its A/A runs.
+//! The machine that measured: its description, its speed during the run, and its A/A runs.
 
 pub(crate) mod a_a;
 pub(crate) mod find;

@@ -1,4 +1,4 @@
-//! Whether clients, network or server set an arm's figures.
+//! Whether the clients, the network or the server limit an arm's figures.
 
 pub(crate) mod find;
 pub(crate) mod tell;

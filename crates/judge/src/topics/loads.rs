@@ -1,4 +1,4 @@
-//! Figures against the load, and at which loads an arm is better.
+//! Curves of figures against load, and the loads at which an arm is better.
 
 pub(crate) mod curves;
 pub(crate) mod find;

@@ -1,3 +1,3 @@
-//! Verdicts of an interim look.
+//! Verdicts at an interim check.
 
 pub(crate) mod tell;

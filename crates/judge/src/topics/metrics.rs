@@ -1,4 +1,4 @@
-//! Measured trials side by side, each arm's averages, and the reason for each verdict.
+//! Measured trials by block, each arm's averages, and the reason for each verdict.
 
 pub(crate) mod arm_summary;
 pub(crate) mod document;

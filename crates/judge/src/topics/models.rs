@@ -1,4 +1,4 @@
-//! Which CPU the arms ran on, and whether verdicts hold on another emulated one.
+//! Whether verdicts hold on other emulated CPUs, and which mitigations the arms used.
 
 pub mod find;
 pub mod tell;

@@ -1,7 +1,7 @@
-//! Two runs of the same arms, apart in time: what must agree before their figures are compared, and the figures.
+//! Compares two runs of the same arms: the figures of both, and what must agree before they are compared.
 //!
-//! Arms of one run take turns, so that what the machine did meanwhile it did to all. Arms of two runs do not: only `fixed_sample::unpaired` may
-//! judge them.
+//! Arms of one run alternate, so machine drift affects all of them. Arms of two runs do not alternate, so only
+//! `fixed_sample::unpaired` may judge them.
 
 use std::collections::BTreeSet;
 
@@ -12,33 +12,33 @@ use record::verdict::apart::{ArmKey, Change, Obstacle};
 
 use crate::topics::metrics::pair::Measured;
 
-/// One arm's figures of one metric in both runs.
+/// Figures of one arm and one metric from both runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Apart {
     /// The workload's id.
     pub workload: String,
-    /// The arm, of the same name in both runs.
+    /// The arm's name, the same in both runs.
     pub arm: String,
     /// The metric.
     pub spec: MetricSpec,
-    /// A figure for each measured trial of the earlier run.
+    /// One figure for each measured trial of the earlier run.
     pub before: Vec<f64>,
-    /// Those of the other run.
+    /// One figure for each measured trial of the later run.
     pub after: Vec<f64>,
 }
 
-/// Figures of all workloads, arms and metrics that both runs have; primary metrics first in each.
+/// Figures of all workloads, arms and metrics that both runs have. Each workload starts with its primary metric.
 pub fn figures(before: &Run, after: &Run) -> Vec<Apart> {
-    let (of_before, of_after) = (Measured::of(before), Measured::of(after));
+    let measured = [before, after].map(Measured::of);
     let mut all = Vec::new();
     for workload in &before.plan.workloads {
-        for spec in of_before.specs(&workload.id) {
+        for spec in measured[0].specs(&workload.id) {
             for arm in common_arms(before, after) {
-                let of = |measured: &Measured<'_>| -> Vec<f64> {
+                let [before, after] = measured.each_ref().map(|measured| {
                     let figures = measured.figures(&workload.id, &arm.name, &spec.name);
-                    figures.into_iter().map(|(_, figure)| figure).collect()
-                };
-                let (before, after) = (of(&of_before), of(&of_after));
+                    let values = figures.into_iter().map(|(_, value)| value);
+                    values.collect::<Vec<f64>>()
+                });
                 if !before.is_empty() && !after.is_empty() {
                     all.push(Apart {
                         workload: workload.id.clone(),
@@ -54,73 +54,72 @@ pub fn figures(before: &Run, after: &Run) -> Vec<Apart> {
     all
 }
 
-/// What differs between two runs that must not.
+/// Differences between two runs that make their figures incomparable.
 pub fn obstacles(before: &Run, after: &Run) -> Vec<Obstacle> {
-    let mut found = Vec::new();
+    let mut obstacles = Vec::new();
     let runs = [before, after];
     let clocks = runs.map(|run| run.opening.ns_per_instruction);
     if differ(&clocks) {
-        found.push(Obstacle::Clock(clocks));
+        obstacles.push(Obstacle::Clock(clocks));
     }
     let prices = runs.map(|run| run.opening.string_price);
     if differ(&prices) {
-        found.push(Obstacle::StringPrice(prices));
+        obstacles.push(Obstacle::StringPrice(prices));
     }
     let machines = runs.map(|run| run.opening.machine.clone());
     if differ(&machines) {
-        found.push(Obstacle::Machine(Box::new(machines)));
+        obstacles.push(Obstacle::Machine(Box::new(machines)));
     }
     let kernels = common_arms(before, after).map(|arm| format!("kernel of arm {}", arm.name));
     for name in std::iter::once("image".to_string()).chain(kernels) {
         let sha256 = runs.map(|run| run.opening.inputs.get(&name).cloned());
         if differ(&sha256) {
-            found.push(Obstacle::Input { name, sha256 });
+            obstacles.push(Obstacle::Input { name, sha256 });
         }
     }
     for workload in &before.plan.workloads {
-        let mut others = after.plan.workloads.iter();
-        let Some(other) = others.find(|one| one.id == workload.id) else {
+        let mut later = after.plan.workloads.iter();
+        let Some(later) = later.find(|later| later.id == workload.id) else {
             continue;
         };
-        let options = [workload, other].map(|one| format!("{} {}", one.kind, one.options));
+        let options = [workload, later].map(|each| format!("{} {}", each.kind, each.options));
         if differ(&options) {
             let id = workload.id.clone();
-            found.push(Obstacle::Workload { id, options });
+            obstacles.push(Obstacle::Workload { id, options });
         }
     }
     if common_arms(before, after).next().is_none() {
         let names = |run: &Run| run.plan.arms.iter().map(|arm| arm.name.clone()).collect();
-        found.push(Obstacle::NoCommonArm(runs.map(names)));
+        obstacles.push(Obstacle::NoCommonArm(runs.map(names)));
     }
-    found
+    obstacles
 }
 
-fn differ<T: PartialEq>([one, other]: &[T; 2]) -> bool {
-    one != other
+fn differ<T: PartialEq>([before, after]: &[T; 2]) -> bool {
+    before != after
 }
 
-/// What differs between two runs and may be what is asked about.
+/// Differences between two runs that the user may want to compare.
 pub fn changes(before: &Run, after: &Run) -> Vec<Change> {
     let mut changes = Vec::new();
-    for one in common_arms(before, after) {
-        let mut others = after.plan.arms.iter();
-        let Some(other) = others.find(|other| other.name == one.name) else {
+    for arm in common_arms(before, after) {
+        let mut later = after.plan.arms.iter();
+        let Some(later) = later.find(|later| later.name == arm.name) else {
             continue;
         };
         let keys = [
-            (ArmKey::Cmdline, one.cmdline != other.cmdline),
-            (ArmKey::Sysctl, one.sysctl != other.sysctl),
-            (ArmKey::Cpus, one.cpus != other.cpus),
-            (ArmKey::Tuning, one.tuning != other.tuning),
+            (ArmKey::Cmdline, arm.cmdline != later.cmdline),
+            (ArmKey::Sysctl, arm.sysctl != later.sysctl),
+            (ArmKey::Cpus, arm.cpus != later.cpus),
+            (ArmKey::Tuning, arm.tuning != later.tuning),
         ];
         let differing = keys.into_iter().filter(|(_, differs)| *differs);
         changes.extend(differing.map(|(key, _)| Change::Arm {
-            arm: one.name.clone(),
+            arm: arm.name.clone(),
             key,
         }));
     }
-    let build = |run: &Run| run.opening.inputs.get("bakeoff's binary").cloned();
-    if build(before) != build(after) {
+    if differ(&[before, after].map(|run| run.opening.inputs.get("bakeoff's binary"))) {
         changes.push(Change::Bakeoff);
     }
     changes
@@ -149,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_of_an_arm_stand_beside_those_of_the_same_arm() {
+    fn figures_are_paired_by_arm() {
         let (before, after) = (run(|_| {}), run(|_| {}));
         assert_eq!(obstacles(&before, &after), []);
         let figures = figures(&before, &after);
@@ -163,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_figures_another_quantity_is_an_obstacle_and_what_may_be_asked_about_is_not() {
+    fn another_clock_price_or_kernel_is_an_obstacle_and_another_command_line_a_change() {
         let before = run(|_| {});
         let counted = run(|run| {
             run.opening.ns_per_instruction = Some(2);

@@ -1,16 +1,17 @@
 //! What differs between two runs, in words.
 
-use crate::topics::host::tell as machine;
 use plan::StringPrice;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
+use crate::topics::host::tell::machine;
+
 /// `machine was fake machine, simulated time, is this host, Linux 6.1, clock wall, CPUs 2`.
 pub fn obstacle(obstacle: &Obstacle) -> String {
-    let was = |what: &str, [one, other]: [String; 2]| format!("{what} was {one}, is {other}");
+    let was = |name: &str, [before, after]: [String; 2]| format!("{name} was {before}, is {after}");
     match obstacle {
-        Obstacle::Clock(each) => was("clock", each.map(clock)),
-        Obstacle::StringPrice(each) => was("price of string instructions", each.map(price)),
-        Obstacle::Machine(each) => was("machine", [&each[0], &each[1]].map(machine::machine)),
+        Obstacle::Clock(clocks) => was("clock", clocks.map(clock)),
+        Obstacle::StringPrice(prices) => was("price of string instructions", prices.map(price)),
+        Obstacle::Machine(machines) => was("machine", machines.each_ref().map(machine)),
         Obstacle::Input { name, sha256 } => {
             let short = |sha: &Option<String>| match sha {
                 Some(sha) => format!("{sha:.12}"),
@@ -19,12 +20,9 @@ pub fn obstacle(obstacle: &Obstacle) -> String {
             was(name, sha256.each_ref().map(short))
         }
         Obstacle::Workload { id, options } => was(&format!("workload {id}"), options.clone()),
-        Obstacle::NoCommonArm([one, other]) => {
-            format!(
-                "no arm is in both: {} and {}",
-                one.join(", "),
-                other.join(", ")
-            )
+        Obstacle::NoCommonArm([before, after]) => {
+            let (before, after) = (before.join(", "), after.join(", "));
+            format!("no arm is in both: {before} and {after}")
         }
     }
 }
@@ -69,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_is_told_with_both_values() {
+    fn differences_are_reported_with_both_values() {
         let kernel = Obstacle::Input {
             name: "kernel of arm 6.1".into(),
             sha256: [None, Some("0123456789abcdef".into())],
@@ -88,14 +86,11 @@ mod tests {
             kernel,
             Obstacle::NoCommonArm(arms.map(|arms| arms.map(String::from).to_vec())),
         ];
-        let mut told: Vec<String> = obstacles.iter().map(obstacle).collect();
+        let mut lines: Vec<String> = obstacles.iter().map(obstacle).collect();
         let arm = "7.2".into();
         let key = ArmKey::Cmdline;
-        told.extend(
-            [Change::Arm { arm, key }, Change::Bakeoff]
-                .iter()
-                .map(change),
-        );
+        let changes = [Change::Arm { arm, key }, Change::Bakeoff];
+        lines.extend(changes.iter().map(change));
         expect![[r#"
             clock was the wall clock, is counted instructions, 2 ns each
             price of string instructions was none, is 0.125 instructions a byte and 10 a start
@@ -104,6 +99,6 @@ mod tests {
             no arm is in both: 6.1, 7.2 and old, new
             cmdline of arm 7.2
             bakeoff's own build"#]]
-        .assert_eq(&told.join("\n"));
+        .assert_eq(&lines.join("\n"));
     }
 }

@@ -1,15 +1,15 @@
-//! Bisection with measurements that scatter: between which two versions of a line did a metric change?
+//! Bisection with noisy measurements: between which two versions of a series did a metric change?
 //!
 //! ```text
 //! block {from, candidate, to} -> two signs: which end is higher, which end the candidate is nearer to
-//! signs of all blocks         -> posterior over steps (`posterior`) -> the version to ask next, or a conclusion
+//! signs of all blocks         -> posterior over steps (`posterior`) -> the version to measure next, or a conclusion
 //! ```
-//! Noisy binary search (Burnashev and Zigangirov 1974; Ben-Or and Hassidim 2008; Waeber, Frazier and Henderson 2013), with an error
-//! probability that nobody knows: it is integrated out. Signs are all that is taken of a block, so that one trial slow by half counts as
-//! much as one slow by a percent. Both ends are measured anew in each block, so that blocks say independent things of their candidates.
+//! This is noisy binary search (Burnashev and Zigangirov 1974; Ben-Or and Hassidim 2008; Waeber, Frazier and Henderson 2013). The
+//! unknown error probability is integrated out. Only signs of a block are used, so a trial slow by half counts as much as one slow
+//! by a percent. Each block measures both ends again, so blocks give independent answers about their candidates.
 //!
-//! The chance of a wrong step is bounded where one step makes the difference. Where several do, what is found is the step that takes the
-//! metric across the middle, and its share of the whole tells that it is not alone (`walk` measures all of them).
+//! The probability of a wrong step is bounded if one step makes the whole difference. If several do, the result is the step that
+//! takes the metric across the middle. Its share of the whole difference shows that there are others (`walk` measures all of them).
 
 pub mod simulation;
 pub mod walk;
@@ -27,94 +27,93 @@ use stats::average::median;
 use stats::posterior::{Answer, Posterior};
 use stats::rule::{Series, decide_primary, typical_ratio};
 
-/// Blocks after which a bisection ends undecided where no other number is named. How often bisections are right is known for it.
+/// Default number of blocks after which a bisection ends undecided. Calibration is known for this value.
 pub const MAX_BLOCKS: u32 = 400;
 
-/// Blocks that must all have a candidate beyond the same side of both ends before that is said.
+/// A candidate is reported as beyond both ends after this many blocks, if all of them have it on the same side.
 const BEYOND_BLOCKS: usize = 5;
 
-/// What is asked.
+/// Settings of a bisection.
 #[derive(Debug, Clone)]
 pub struct Question<'q> {
-    /// Versions on the line, both ends among them: 3 at the least.
+    /// Number of versions, including both ends: at least 3.
     pub versions: usize,
     /// Margin, error rate, blocks and seed.
     pub design: &'q Design,
-    /// Versions that cannot be measured.
+    /// Indices of versions that cannot be measured.
     pub skipped: &'q BTreeSet<usize>,
-    /// What a block of a version costs that was never measured, in blocks of one that was: its kernel is built first.
+    /// Cost of a version's first block, for which its kernel is built, relative to that of a later block.
     pub first_cost: f64,
 }
 
-/// What the blocks so far say.
+/// Result of the blocks so far.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Findings {
-    /// Probability of each step, in the direction that is the likelier one; step 0 lies between versions 0 and 1.
+    /// Probability of each step in the likelier direction; step 0 lies between versions 0 and 1.
     pub steps: Vec<f64>,
-    /// Probability that the ends do not differ at all. What it and the steps lack of one are steps in the other direction.
+    /// Probability that the ends do not differ at all. The rest up to 1 are steps in the other direction.
     pub no_difference: f64,
-    /// Last over first version, typical over blocks.
+    /// Typical ratio of the last version to the first over all blocks.
     pub ratio: Option<f64>,
-    /// What is known of each version that was measured, by place.
+    /// Evidence on each measured version, ordered by index.
     pub evidence: Vec<Evidence>,
-    /// What follows.
+    /// The step, the next version to measure, or why there is none.
     pub conclusion: Conclusion,
 }
 
-/// What a run of one block says.
+/// Result of a run of one block.
 #[derive(Debug, Clone, PartialEq)]
 pub enum OfRun {
-    /// Figures of all three.
+    /// The metric, and the figures of all three arms.
     Measured(MetricSpec, BisectBlock),
-    /// These arms have no figure.
+    /// Names of arms without a figure.
     Lacks(Vec<String>),
-    /// The workload measures other things: these.
+    /// The workload does not measure this metric. Names of the metrics that it measures.
     NoSuchMetric(Vec<String>),
 }
 
-/// The block of a run of three arms: the line's first version, a candidate and its place, the line's last version. The metric is the
-/// primary one where none is named.
+/// Takes the block from a run of three arms: the first version, the candidate with its index, and the last version. `None` stands
+/// for the primary metric.
 pub fn of_run(
     run: &Run,
-    (from, candidate, to): (&str, (&str, usize), &str),
+    (from, (candidate, place), to): (&str, (&str, usize), &str),
     metric: Option<&str>,
 ) -> OfRun {
     let measured = Measured::of(run);
     let workload = &run.plan.workloads[0].id;
     let specs = measured.specs(workload);
-    let is_it = |spec: &&MetricSpec| match metric {
+    let spec = specs.iter().find(|spec| match metric {
         Some(name) => spec.name == name,
         None => spec.role == Role::Primary,
-    };
-    let Some(spec) = specs.iter().find(is_it) else {
+    });
+    let arms = [from, candidate, to];
+    let Some(spec) = spec else {
         if specs.is_empty() {
-            return OfRun::Lacks([from, candidate.0, to].map(String::from).into());
+            return OfRun::Lacks(arms.map(String::from).into());
         }
         return OfRun::NoSuchMetric(specs.into_iter().map(|spec| spec.name).collect());
     };
     let last = |pair: (&str, &str)| measured.pairs(workload, pair, &spec.name).pop();
-    let (Some(own), Some(ends)) = (last((from, candidate.0)), last((from, to))) else {
-        let arms = [from, candidate.0, to].into_iter();
-        let lacking = arms.filter(|arm| last((arm, arm)).is_none());
+    let (Some(pair), Some(ends)) = (last((from, candidate)), last((from, to))) else {
+        let lacking = arms.into_iter().filter(|arm| last((arm, arm)).is_none());
         return OfRun::Lacks(lacking.map(String::from).collect());
     };
     OfRun::Measured(
         spec.clone(),
         BisectBlock {
-            candidate: candidate.1,
+            candidate: place,
             from: ends.baseline,
-            value: own.arm,
+            value: pair.arm,
             to: ends.arm,
             to_first: ends.arm_first,
         },
     )
 }
 
-/// Looks at all blocks so far. The same blocks give the same findings, so that a bisection that was interrupted goes on as if it had
-/// not been.
+/// Evaluates all blocks so far. The result depends only on the blocks, so an interrupted bisection resumes where it was.
 ///
 /// # Panics
-/// There are fewer than three versions, or a block names none of those between the ends.
+/// If there are fewer than three versions, or a block's candidate is not between the ends.
 pub fn look(question: &Question<'_>, blocks: &[BisectBlock]) -> Findings {
     let versions = question.versions;
     assert!(versions >= 3, "nothing lies between two neighbours");
@@ -161,7 +160,7 @@ fn conclude(
             };
         }
     }
-    // What lies within the margin is tested only where it may be: the test costs more than all else here.
+    // Equivalence is tested only if the estimate lies within the margin, because the test is the slowest part.
     let margin = question.design.margin;
     let is_small = ratio.is_some_and(|ratio| ratio.ln().abs() < margin.ln_1p());
     if is_small {
@@ -179,7 +178,7 @@ fn conclude(
     }
 }
 
-/// Steps that no version between them tells apart, as ranges with both ends.
+/// Ranges of steps, first and last included, that cannot be distinguished because the versions between them are skipped.
 fn groups(question: &Question<'_>) -> Vec<(usize, usize)> {
     let mut groups = Vec::new();
     let mut first = 0;
@@ -193,12 +192,12 @@ fn groups(question: &Question<'_>) -> Vec<(usize, usize)> {
     groups
 }
 
-/// The version whose next answer tells most for its cost.
+/// The version whose next block is expected to give the most information for its cost.
 fn next(question: &Question<'_>, posterior: &Posterior, evidence: &[Evidence]) -> Option<usize> {
     let measured: BTreeSet<usize> = evidence
         .iter()
-        .filter(|one| one.like_from + one.like_to > 0)
-        .map(|one| one.candidate)
+        .filter(|evidence| evidence.like_from + evidence.like_to > 0)
+        .map(|evidence| evidence.candidate)
         .collect();
     let mut best: Option<(f64, usize)> = None;
     let mut before = 0.0;
@@ -213,16 +212,16 @@ fn next(question: &Question<'_>, posterior: &Posterior, evidence: &[Evidence]) -
         } else {
             question.first_cost
         };
-        // At the very first all is "no difference or not"; the shares of the steps among themselves are what is asked for.
+        // Before the first block almost all probability is on "no difference", so steps are weighed among themselves.
         let value = posterior.gain(before / all.max(f64::MIN_POSITIVE)) / cost;
-        if best.is_none_or(|(most, _)| value > most * (1.0 + 1e-9)) {
+        if best.is_none_or(|(highest, _)| value > highest * (1.0 + 1e-9)) {
             best = Some((value, candidate));
         }
     }
     best.map(|(_, candidate)| candidate)
 }
 
-/// Both ends of each block. That there is a third trial between them is no concern of a randomization test, as long as their order was drawn.
+/// Both ends of each block. A third trial may run between them: the randomization test needs only that their order is random.
 fn end_pairs(blocks: &[BisectBlock]) -> Vec<Pair> {
     let pair = |(place, block): (usize, &BisectBlock)| Pair {
         block: place as u32 + 1,
@@ -236,38 +235,41 @@ fn end_pairs(blocks: &[BisectBlock]) -> Vec<Pair> {
 fn evidence(blocks: &[BisectBlock], posterior: &Posterior) -> Vec<Evidence> {
     let differences = blocks.iter().map(|block| scaled(block.to, block.from));
     let whole = median_of(&differences.collect::<Vec<_>>());
-    let of_candidate = |candidate: usize| {
-        let own: Vec<&BisectBlock> = blocks
-            .iter()
-            .filter(|block| block.candidate == candidate)
-            .collect();
-        let says_to = |block: &&&BisectBlock| posterior.says_to(Answer::of(block)) == Some(true);
-        let says_from = |block: &&&BisectBlock| posterior.says_to(Answer::of(block)) == Some(false);
-        let offsets = own.iter().map(|block| scaled(block.value, block.from));
+    let candidates: BTreeSet<usize> = blocks.iter().map(|block| block.candidate).collect();
+    let mut all = Vec::new();
+    for candidate in candidates {
+        let blocks = blocks.iter().filter(|block| block.candidate == candidate);
+        let blocks: Vec<&BisectBlock> = blocks.collect();
+        let nearer_to = |is_to: bool| {
+            let sides = blocks
+                .iter()
+                .map(|block| posterior.says_to(Answer::of(block)));
+            sides.filter(|side| *side == Some(is_to)).count() as u32
+        };
+        let offsets = blocks.iter().map(|block| scaled(block.value, block.from));
         let offset = median_of(&offsets.collect::<Vec<_>>());
         let position = offset.zip(whole).map(|(offset, whole)| offset / whole);
         let above = |block: &&BisectBlock| block.value > block.from.max(block.to);
         let below = |block: &&BisectBlock| block.value < block.from.min(block.to);
-        let is_beyond = own.iter().all(above) || own.iter().all(below);
-        Evidence {
+        let is_beyond = blocks.iter().all(above) || blocks.iter().all(below);
+        all.push(Evidence {
             candidate,
-            like_from: own.iter().filter(says_from).count() as u32,
-            like_to: own.iter().filter(says_to).count() as u32,
+            like_from: nearer_to(false),
+            like_to: nearer_to(true),
             position: position.filter(|position| position.is_finite()),
-            beyond: is_beyond && own.len() >= BEYOND_BLOCKS,
+            beyond: is_beyond && blocks.len() >= BEYOND_BLOCKS,
             skipped: None,
-        }
-    };
-    let asked: BTreeSet<usize> = blocks.iter().map(|block| block.candidate).collect();
-    asked.into_iter().map(of_candidate).collect()
+        });
+    }
+    all
 }
 
-/// One figure over another on the logarithm, or their difference where either is not above zero.
-fn scaled(one: f64, other: f64) -> f64 {
-    if one > 0.0 && other > 0.0 {
-        (one / other).ln()
+/// The logarithm of `value / base`, or `value - base` unless both are positive.
+fn scaled(value: f64, base: f64) -> f64 {
+    if value > 0.0 && base > 0.0 {
+        (value / base).ln()
     } else {
-        one - other
+        value - base
     }
 }
 
@@ -275,7 +277,7 @@ fn median_of(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| median(values))
 }
 
-/// What of the whole difference lies between two versions, both of them measured or ends.
+/// Share of the whole difference between two versions. `None` unless both are ends or have a position.
 fn share(
     question: &Question<'_>,
     evidence: &[Evidence],
@@ -289,8 +291,8 @@ fn share(
         } else {
             evidence
                 .iter()
-                .find(|one| one.candidate == place)
-                .and_then(|one| one.position)
+                .find(|evidence| evidence.candidate == place)
+                .and_then(|evidence| evidence.position)
         }
     };
     Some(position(after)? - position(before)?)
@@ -310,7 +312,7 @@ mod tests {
         arms: 0,
     };
 
-    /// Asks a line whose figures scatter by a thousandth until it has an answer.
+    /// Bisects versions with these values, which scatter by a thousandth, until there is a conclusion.
     fn bisected(line: &[f64], skipped: &[usize]) -> (Findings, Vec<BisectBlock>) {
         let skipped = skipped.iter().copied().collect();
         let question = Question {
@@ -353,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_found_wherever_it_lies_and_whichever_way_it_goes() {
+    fn a_step_is_found_at_any_place_and_in_both_directions() {
         for versions in [3, 4, 9, 40] {
             for place in 1..versions {
                 for height in [90.0, 110.0] {
@@ -376,14 +378,14 @@ mod tests {
     }
 
     #[test]
-    fn a_middle_that_is_beyond_equal_ends_is_told() {
+    fn a_version_beyond_both_equal_ends_is_reported() {
         let (findings, _) = bisected(&[100.0, 120.0, 100.0], &[]);
         assert_eq!(findings.conclusion, Conclusion::Equivalent);
         assert!(findings.evidence[0].beyond);
     }
 
     #[test]
-    fn of_two_steps_the_one_across_the_middle_is_found_with_its_share() {
+    fn the_larger_of_two_steps_is_found_with_its_share() {
         let (before, after, share) = step(&[100.0, 103.0, 103.0, 103.0, 110.0, 110.0]);
         assert_eq!((before, after), (3, 4));
         assert!((0.6..0.75).contains(&share), "{share}");
@@ -405,16 +407,16 @@ mod tests {
     }
 
     #[test]
-    fn without_a_version_that_can_be_measured_nothing_is_asked() {
+    fn without_a_measurable_version_nothing_is_measured() {
         let (findings, blocks) = bisected(&[100.0, 100.0, 110.0], &[1]);
         assert_eq!(findings.conclusion, Conclusion::Undecided);
         assert!(blocks.is_empty());
     }
 
     #[test]
-    fn what_was_built_is_asked_again_before_something_is_built_for_little() {
+    fn a_built_version_is_measured_again_before_an_expensive_build() {
         let skipped = BTreeSet::new();
-        let dear = |first_cost| Question {
+        let question = |first_cost| Question {
             versions: 65,
             design: &DESIGN,
             skipped: &skipped,
@@ -427,13 +429,15 @@ mod tests {
             to: 110.0,
             to_first: false,
         };
-        let asked =
-            |first_cost| match look(&dear(first_cost), std::slice::from_ref(&block)).conclusion {
+        let next_version = |first_cost| {
+            let findings = look(&question(first_cost), std::slice::from_ref(&block));
+            match findings.conclusion {
                 Conclusion::Open { next } => next,
                 other => panic!("{other:?}"),
-            };
-        assert!(asked(1.0) < 32);
-        assert_eq!(asked(50.0), 32);
+            }
+        };
+        assert!(next_version(1.0) < 32);
+        assert_eq!(next_version(50.0), 32);
     }
 
     #[test]
@@ -454,10 +458,9 @@ mod tests {
                 to_first: false,
             };
             let findings = look(&question, &vec![block; 8]);
-            let of_steps: f64 = findings.steps.iter().sum();
-            // Steps in the other direction, which is the less likely one.
-            let other = 1.0 - of_steps - findings.no_difference;
-            let is_likelier = other > -1e-9 && other <= of_steps + 1e-9;
+            let steps: f64 = findings.steps.iter().sum();
+            let other_direction = 1.0 - steps - findings.no_difference;
+            let is_likelier = other_direction > -1e-9 && other_direction <= steps + 1e-9;
             assert!(is_likelier, "{figure}: {findings:?}");
         }
     }

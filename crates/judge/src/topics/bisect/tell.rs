@@ -10,24 +10,24 @@ use crate::words::{NONE, directed, large_change, percent};
 
 pub(crate) mod page;
 
-/// Columns of a chart.
+/// Width of a chart in columns.
 const CHART: usize = 24;
 
-/// A share of a difference from which on a step is taken for all of it.
+/// A step with at least this share of the whole difference counts as the only one.
 const ALONE: f64 = 0.8;
 
-/// Versions below this probability are left out of a long line.
+/// A long table leaves out unmeasured versions whose step has a lower probability.
 const NEGLIGIBLE: f64 = 0.01;
 
-/// Lines of a table up to which all versions are shown.
+/// A table of up to this many versions shows all of them.
 const SHORT_LINE: usize = 24;
 
-/// One line while it goes on: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
+/// Progress line of a bisection: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
 pub fn line(now: &Bisection) -> String {
     let mut parts = vec![format!("bisect: {}", blocks(now.blocks))];
-    let best = now.steps.iter().enumerate();
-    let best = best.max_by(|one, other| one.1.total_cmp(other.1));
-    if let (Some((step, probability)), true) = (best, now.blocks > 0) {
+    let steps = now.steps.iter().enumerate();
+    let likeliest = steps.max_by(|(_, left), (_, right)| left.total_cmp(right));
+    if let (Some((step, probability)), true) = (likeliest, now.blocks > 0) {
         let step = step_name(now, step, step + 1);
         parts.push(format!("{step} {}", percent(*probability)));
     }
@@ -40,17 +40,17 @@ pub fn line(now: &Bisection) -> String {
     parts.join(", ")
 }
 
-/// The sentences first, then the line of versions.
-pub fn terminal(found: &Bisection, width: usize) -> String {
-    let mut blocks = vec![Block::Title(found.title.clone())];
-    blocks.extend(sentences(found).into_iter().map(Block::Text));
-    let mut rows = vec![with(&COLUMNS, String::new())];
-    rows.extend(versions(found).iter().map(|version| {
+/// The sentences, then a table of the versions.
+pub fn terminal(bisection: &Bisection, width: usize) -> String {
+    let mut blocks = vec![Block::Title(bisection.title.clone())];
+    blocks.extend(sentences(bisection).into_iter().map(Block::Text));
+    let mut rows = vec![with_chart(&COLUMNS, String::new())];
+    rows.extend(versions(bisection).iter().map(|version| {
         let bar = version.step.map_or(String::new(), bar);
-        with(&version.cells, bar)
+        with_chart(&version.cells, bar)
     }));
     blocks.extend(Block::table(Table::new(rows, 2)));
-    blocks.extend(Block::list(left_out(found)));
+    blocks.extend(Block::list(left_out(bisection)));
     blocks.extend([Block::Gap, Block::List(vec![NOTE.into()])]);
     doc::terminal::render(&blocks, width)
 }
@@ -58,23 +58,20 @@ pub fn terminal(found: &Bisection, width: usize) -> String {
 const NOTE: &str = "like from, like to: blocks in which the version was nearer to that end; place: where it lies between the ends, 0 at the \
     first and 1 at the last; step: probability that the change came with this version";
 
-fn sentences(found: &Bisection) -> Vec<String> {
-    let metric = match &found.metric {
+fn sentences(bisection: &Bisection) -> Vec<String> {
+    let metric = match &bisection.metric {
         Some(spec) => spec.name.clone(),
         None => "nothing".into(),
     };
-    let whole = found.ratio.map_or(NONE.into(), large_change);
+    let line = &bisection.line;
+    let whole = bisection.ratio.map_or(NONE.into(), large_change);
     // Figures of zero have no ratio.
-    let by = found
+    let by = bisection
         .ratio
         .map_or(String::new(), |_| format!(" by {whole}"));
-    let ends = format!(
-        "from {} to {}",
-        found.line[0].name,
-        found.line[found.line.len() - 1].name
-    );
-    let after = format!("after {}", blocks(found.blocks));
-    let mut sentences = match &found.conclusion {
+    let ends = format!("from {} to {}", line[0].name, line[line.len() - 1].name);
+    let after = format!("after {}", blocks(bisection.blocks));
+    let mut sentences = match &bisection.conclusion {
         Conclusion::Found {
             before,
             after: first,
@@ -83,7 +80,7 @@ fn sentences(found: &Bisection) -> Vec<String> {
         } => {
             let mut all = vec![format!(
                 "{metric} changes {ends}{by}, and that came with {} (probability {}, {after})",
-                step_name(found, *before, *first),
+                step_name(bisection, *before, *first),
                 percent(*probability)
             )];
             all.extend(share_sentence(*share));
@@ -94,7 +91,7 @@ fn sentences(found: &Bisection) -> Vec<String> {
                     first - before
                 ));
             }
-            all.extend(commit_sentence(&found.line[*first]));
+            all.extend(commit_sentence(&line[*first]));
             all
         }
         Conclusion::Equivalent => vec![format!(
@@ -102,32 +99,33 @@ fn sentences(found: &Bisection) -> Vec<String> {
              smaller ones)"
         )],
         Conclusion::Open { .. } | Conclusion::Undecided => {
-            let change = found.ratio.map_or(String::new(), |_| {
+            let change = bisection.ratio.map_or(String::new(), |_| {
                 format!(", {ends} {metric} changes by {whole}")
             });
             vec![format!(
                 "no step is sure {after}{change}; that there is no difference at all has a probability of {}",
-                percent(found.no_difference)
+                percent(bisection.no_difference)
             )]
         }
     };
-    sentences.extend(beyond_sentence(found));
+    sentences.extend(beyond_sentence(bisection));
     sentences
 }
 
 fn share_sentence(share: Option<f64>) -> Option<String> {
     let share = share?;
-    Some(if share >= ALONE {
-        format!("this step has {} of the whole difference", percent(share))
+    let others = if share >= ALONE {
+        ""
     } else {
-        format!(
-            "this step has {} of the whole difference: there are others (--walk measures all versions)",
-            percent(share)
-        )
-    })
+        ": there are others (--walk measures all versions)"
+    };
+    let share = percent(share);
+    Some(format!(
+        "this step has {share} of the whole difference{others}"
+    ))
 }
 
-/// A commit's subject and files; nothing of a version.
+/// A commit's subject and files. `None` for a released version, which has no files.
 fn commit_sentence(version: &Version) -> Option<String> {
     (!version.files.is_empty()).then(|| {
         format!(
@@ -139,10 +137,10 @@ fn commit_sentence(version: &Version) -> Option<String> {
     })
 }
 
-fn beyond_sentence(found: &Bisection) -> Option<String> {
-    let beyond = found.evidence.iter().filter(|one| one.beyond);
+fn beyond_sentence(bisection: &Bisection) -> Option<String> {
+    let beyond = bisection.evidence.iter().filter(|evidence| evidence.beyond);
     let names: Vec<&str> = beyond
-        .map(|one| found.line[one.candidate].name.as_str())
+        .map(|evidence| bisection.line[evidence.candidate].name.as_str())
         .collect();
     (!names.is_empty()).then(|| {
         format!(
@@ -152,46 +150,51 @@ fn beyond_sentence(found: &Bisection) -> Option<String> {
     })
 }
 
-fn left_out(found: &Bisection) -> Vec<String> {
-    let said = found.evidence.iter().filter_map(|one| {
-        let why = one.skipped.as_ref()?;
-        let name = &found.line[one.candidate].name;
-        Some(format!("left out: {name}: {why}"))
-    });
-    said.collect()
+fn left_out(bisection: &Bisection) -> Vec<String> {
+    let mut lines = Vec::new();
+    for evidence in &bisection.evidence {
+        if let Some(reason) = &evidence.skipped {
+            let name = &bisection.line[evidence.candidate].name;
+            lines.push(format!("left out: {name}: {reason}"));
+        }
+    }
+    lines
 }
 
 const COLUMNS: [&str; 6] = ["version", "about", "like from", "like to", "place", "step"];
 
-/// Cells and a drawing after them.
-fn with(cells: &[impl ToString], drawn: String) -> Vec<String> {
+/// The cells, followed by one of a chart.
+fn with_chart(cells: &[impl ToString], chart: String) -> Vec<String> {
     let cells = cells.iter().map(ToString::to_string);
-    cells.chain([drawn]).collect()
+    cells.chain([chart]).collect()
 }
 
-/// A version's line of the table: its evidence, and the step that leads to it.
+/// A version's row of the table.
 struct VersionRow {
-    /// Of `COLUMNS`.
+    /// One cell for each of `COLUMNS`.
     cells: [String; 6],
-    /// Where it lies between the ends.
+    /// Position between the ends: 0 at the first and 1 at the last version.
     position: Option<f64>,
-    /// Probability of the step that leads to it.
+    /// Probability of the step from the version before it.
     step: Option<f64>,
 }
 
-fn versions(found: &Bisection) -> Vec<VersionRow> {
+fn versions(bisection: &Bisection) -> Vec<VersionRow> {
     let mut rows = Vec::new();
-    let last = found.line.len() - 1;
-    for (place, version) in found.line.iter().enumerate() {
-        let evidence = found.evidence.iter().find(|one| one.candidate == place);
-        let step = place.checked_sub(1).map(|step| found.steps[step]);
+    let last = bisection.line.len() - 1;
+    for (place, version) in bisection.line.iter().enumerate() {
+        let mut evidence = bisection.evidence.iter();
+        let evidence = evidence.find(|evidence| evidence.candidate == place);
+        let step = place.checked_sub(1).map(|step| bisection.steps[step]);
         let is_end = place == 0 || place == last;
         let is_probable = step.is_some_and(|step| step >= NEGLIGIBLE);
-        if found.line.len() > SHORT_LINE && !is_end && evidence.is_none() && !is_probable {
+        if bisection.line.len() > SHORT_LINE && !is_end && evidence.is_none() && !is_probable {
             continue;
         }
-        let count = |count: fn(&Evidence) -> u32| {
-            evidence.map_or(NONE.into(), |evidence| count(evidence).to_string())
+        let count = |count: fn(&Evidence) -> u32| match evidence {
+            _ if is_end => "end".into(),
+            Some(evidence) => count(evidence).to_string(),
+            None => NONE.into(),
         };
         let position = if place == 0 {
             Some(0.0)
@@ -203,18 +206,10 @@ fn versions(found: &Bisection) -> Vec<VersionRow> {
         let cells = [
             version.name.clone(),
             short(&version.about),
-            if is_end {
-                "end".into()
-            } else {
-                count(|one| one.like_from)
-            },
-            if is_end {
-                "end".into()
-            } else {
-                count(|one| one.like_to)
-            },
+            count(|evidence| evidence.like_from),
+            count(|evidence| evidence.like_to),
             position.map_or(NONE.into(), |position| {
-                // Never a zero below zero.
+                // Adding zero turns -0.00 into 0.00.
                 format!("{:.2}", (100.0 * position).round() / 100.0 + 0.0)
             }),
             step.map_or(NONE.into(), percent),
@@ -242,8 +237,9 @@ fn bar(share: f64) -> String {
     "#".repeat(length as usize)
 }
 
-fn step_name(found: &Bisection, before: usize, after: usize) -> String {
-    format!("{} -> {}", found.line[before].name, found.line[after].name)
+fn step_name(bisection: &Bisection, before: usize, after: usize) -> String {
+    let name = |place: usize| &bisection.line[place].name;
+    format!("{} -> {}", name(before), name(after))
 }
 
 fn blocks(count: u32) -> String {
@@ -253,17 +249,17 @@ fn blocks(count: u32) -> String {
     }
 }
 
-/// Each metric: what its significant steps are, and the line as a chart.
+/// For each metric: a sentence with its significant steps, and a table with a chart.
 pub fn walk_terminal(walk: &Walk, width: usize) -> String {
     let mut blocks = vec![Block::Title(walk.title.clone())];
     for metric in &walk.metrics {
         blocks.extend([Block::Gap, Block::Text(walk_sentence(walk, metric))]);
         let ends = extremes(metric);
-        let mut rows = vec![with(&walk_columns(metric), "line".into())];
+        let mut rows = vec![with_chart(&walk_columns(metric), "line".into())];
         rows.extend(walk_rows(walk, metric).iter().map(|version| {
             let ratio = version.ratio;
             let point = ratio.map_or(String::new(), |ratio| point(ratio, ends));
-            with(&version.cells, point)
+            with_chart(&version.cells, point)
         }));
         blocks.extend(Block::table(Table::new(rows, 1)));
     }
@@ -288,8 +284,10 @@ fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
     let is_significant =
         |step: &&WalkStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
     let mut steps: Vec<&WalkStep> = metric.steps.iter().filter(is_significant).collect();
-    steps.sort_by(|one, other| other.ratio.ln().abs().total_cmp(&one.ratio.ln().abs()));
-    let told: Vec<String> = steps
+    let size = |step: &WalkStep| step.ratio.ln().abs();
+    steps.sort_by(|left, right| size(right).total_cmp(&size(left)));
+    let count = steps.len();
+    let steps: Vec<String> = steps
         .iter()
         .map(|step| {
             let share = step
@@ -299,25 +297,23 @@ fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
             format!("{before} -> {after} {}{share}", large_change(step.ratio))
         })
         .collect();
+    let steps = steps.join("; ");
     let all = format!(
         "{name}: {whole} from {} to {}",
         walk.line[0],
         walk.line[walk.line.len() - 1]
     );
-    match (metric.shape, told.len()) {
+    match (metric.shape, count) {
         (Shape::Flat, _) => format!("{all}, and no step is significant"),
-        (Shape::Monotone, 1) => format!("{all} in one significant step: {}", told.join("; ")),
-        (Shape::Monotone, steps) => {
-            format!("{all} in {steps} significant steps: {}", told.join("; "))
+        (Shape::Monotone, 1) => format!("{all} in one significant step: {steps}"),
+        (Shape::Monotone, _) => format!("{all} in {count} significant steps: {steps}"),
+        (Shape::Mixed, _) => {
+            format!("{all}, not in one direction: {count} significant steps: {steps}")
         }
-        (Shape::Mixed, steps) => format!(
-            "{all}, not in one direction: {steps} significant steps: {}",
-            told.join("; ")
-        ),
     }
 }
 
-/// The lowest and the highest ratio of a line.
+/// The lowest and the highest ratio to the first version.
 fn extremes(metric: &WalkMetric) -> (f64, f64) {
     let known = metric.ratios.iter().copied().flatten();
     known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
@@ -325,15 +321,15 @@ fn extremes(metric: &WalkMetric) -> (f64, f64) {
     })
 }
 
-/// The levels of the intervals of a metric's steps.
+/// Confidence levels of the intervals of a metric's steps.
 fn step_levels(metric: &WalkMetric) -> Levels {
     Levels::of(metric.steps.iter().map(|step| step.confidence))
 }
 
 fn walk_columns(metric: &WalkMetric) -> [String; 6] {
-    let first = directed(&metric.spec);
+    let name = directed(&metric.spec);
     [
-        &first,
+        &name,
         "to the first",
         "step",
         &step_levels(metric).head(),
@@ -343,13 +339,13 @@ fn walk_columns(metric: &WalkMetric) -> [String; 6] {
     .map(String::from)
 }
 
-/// A version's line of a metric's table.
+/// A version's row of a metric's table.
 struct WalkRow<'w> {
-    /// Of `walk_columns`.
+    /// One cell for each of `walk_columns`.
     cells: [String; 6],
-    /// To the first version.
+    /// Ratio to the first version.
     ratio: Option<f64>,
-    /// The step that leads to it.
+    /// The step from the version before it.
     step: Option<&'w WalkStep>,
 }
 
@@ -364,22 +360,22 @@ fn walk_rows<'w>(walk: &Walk, metric: &'w WalkMetric) -> Vec<WalkRow<'w>> {
             let interval = format!("[{}, {}]", show_change(low), show_change(high));
             Some(levels.cell(&interval, step.confidence))
         };
-        let told = |text: Option<String>| text.unwrap_or(NONE.into());
+        let or_none = |text: Option<String>| text.unwrap_or(NONE.into());
         let cells = [
             name.clone(),
-            told(ratio.map(large_change)),
-            told(step.map(|step| large_change(step.ratio))),
-            told(step.and_then(interval)),
-            told(step.and_then(|step| step.share).map(percent)),
-            told(step.map(|step| step.verdict.word().into())),
+            or_none(ratio.map(large_change)),
+            or_none(step.map(|step| large_change(step.ratio))),
+            or_none(step.and_then(interval)),
+            or_none(step.and_then(|step| step.share).map(percent)),
+            or_none(step.map(|step| step.verdict.word().into())),
         ];
         rows.push(WalkRow { cells, ratio, step });
     }
     rows
 }
 
-/// Where a ratio lies between the lowest and the highest, 0 to 1.
-fn share_of(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
+/// Position of a ratio between the lowest and the highest on a logarithmic scale, 0 to 1.
+fn position(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
     let whole = (highest / lowest).ln();
     if whole > 0.0 {
         (ratio / lowest).ln() / whole
@@ -389,7 +385,7 @@ fn share_of(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
 }
 
 fn point(ratio: f64, ends: (f64, f64)) -> String {
-    let column = (share_of(ratio, ends) * (CHART - 1) as f64).round();
+    let column = (position(ratio, ends) * (CHART - 1) as f64).round();
     format!("|{}*", " ".repeat(column as usize))
 }
 
@@ -400,7 +396,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    fn found(conclusion: Conclusion) -> Bisection {
+    fn bisection(conclusion: Conclusion) -> Bisection {
         let version = |name: &str, about: &str, files: &[&str]| Version {
             name: name.into(),
             about: about.into(),
@@ -440,44 +436,44 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_step_is_told_with_its_evidence() {
-        let found = found(Conclusion::Found {
+    fn a_step_is_reported_with_its_evidence() {
+        let bisection = bisection(Conclusion::Found {
             before: 1,
             after: 2,
             probability: 0.993,
             share: Some(0.55),
         });
-        // Wide enough that no sentence is broken.
-        let (text, page) = (terminal(&found, 1000), page::bisection(&found));
+        // Wide enough for each sentence to stay on one line.
+        let (text, page) = (terminal(&bisection, 1000), page::bisection(&bisection));
         assert!(
             page.contains("mm/slub.c") && page.contains("99.3 %</td>"),
             "{page}"
         );
-        for said in [
+        for line in [
             "throughput changes from a0 to a4 by -10.00 %, and that came with a1 -> a2 (probability 99.3 %, after 13 blocks)",
             "this step has 55.0 % of the whole difference: there are others (--walk measures all versions)",
             "the line is not monotone: a2 lies beyond both ends in every block",
             "mm/slub.c",
             "left out: a3: does not build",
         ] {
-            assert!(text.contains(said), "{said:?} is not in:\n{text}");
+            assert!(text.contains(line), "{line:?} is not in:\n{text}");
         }
     }
 
     #[test]
-    fn what_was_not_found_is_told() {
-        let text = terminal(&found(Conclusion::Equivalent), 1000);
+    fn ends_that_are_equivalent_are_reported() {
+        let text = terminal(&bisection(Conclusion::Equivalent), 1000);
         assert!(text.contains("there is no step to look for"), "{text}");
-        let text = terminal(&found(Conclusion::Undecided), 1000);
+        let text = terminal(&bisection(Conclusion::Undecided), 1000);
         assert!(text.contains("no step is sure after 13 blocks"), "{text}");
         let no_ratio = Bisection {
             ratio: None,
-            ..found(Conclusion::Undecided)
+            ..bisection(Conclusion::Undecided)
         };
         let text = terminal(&no_ratio, 1000);
         let said = "no step is sure after 13 blocks; that there is no difference at all has a probability of 0.1 %";
         assert!(text.contains(said), "{text}");
-        let open = found(Conclusion::Open { next: 2 });
+        let open = bisection(Conclusion::Open { next: 2 });
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
     }
 
@@ -512,11 +508,11 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_walk_is_told_by_metric() {
+    fn a_walk_is_reported_by_metric() {
         let walk = walked();
         let text = walk_terminal(&walk, 1000);
-        let said = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
-        assert!(text.contains(said), "{text}");
+        let line = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
+        assert!(text.contains(line), "{text}");
         assert!(text.contains("9 blocks; of each metric"), "{text}");
         let page = page::walk(&walk);
         assert!(

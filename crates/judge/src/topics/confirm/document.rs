@@ -4,31 +4,32 @@ use doc::{Block, Table};
 use record::verdict::confirm::Confirmation;
 use serde_json::Value;
 
-use crate::topics::confirm::tell as words;
+use crate::topics::confirm::tell::{note, rows, sentences, title};
 
-/// The sentences first, then the table.
-fn told(found: &Confirmation) -> Vec<Block> {
-    let mut blocks = vec![Block::Title(words::title(found))];
-    blocks.extend(words::sentences(found).into_iter().map(Block::Lead));
-    blocks.extend(Block::table(Table::new(words::rows(found), 2)));
-    blocks.extend([Block::Gap, Block::List(vec![words::note(found)])]);
+/// The sentences, then the table.
+fn blocks(confirmation: &Confirmation) -> Vec<Block> {
+    let mut blocks = vec![Block::Title(title(confirmation))];
+    blocks.extend(sentences(confirmation).into_iter().map(Block::Lead));
+    blocks.extend(Block::table(Table::new(rows(confirmation), 2)));
+    blocks.extend([Block::Gap, Block::List(vec![note(confirmation)])]);
     blocks
 }
 
-/// For a terminal of so many columns.
-pub fn terminal(found: &Confirmation, width: usize) -> String {
-    doc::terminal::render(&told(found), width)
+/// Text for a terminal of `width` columns.
+pub fn terminal(confirmation: &Confirmation, width: usize) -> String {
+    doc::terminal::render(&blocks(confirmation), width)
 }
 
-/// The same for a mail or a pull request.
-pub fn markdown(found: &Confirmation) -> String {
-    doc::markdown::render(&told(found))
+/// Markdown for a mail or a pull request.
+pub fn markdown(confirmation: &Confirmation) -> String {
+    doc::markdown::render(&blocks(confirmation))
 }
 
-/// The data, and the sentences as `text`.
-pub fn json(found: &Confirmation) -> Value {
-    let mut value = serde_json::to_value(found).expect("a confirmation has string keys only");
-    value["text"] = words::sentences(found).join("; ").into();
+/// The data, with the sentences added as `text`.
+pub fn json(confirmation: &Confirmation) -> Value {
+    let mut value =
+        serde_json::to_value(confirmation).expect("a confirmation has string keys only");
+    value["text"] = sentences(confirmation).join("; ").into();
     value
 }
 
@@ -86,7 +87,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_by_setting_and_metric() {
+    fn shares_are_reported_by_setting_and_metric() {
         expect![[r#"
             web-static: what settings explain of the difference between 7.2 and 6.1
             init_on_alloc=0 explains 22.3 % [21.1 %, 23.3 %] (90 % interval) of the difference in instructions

@@ -1,9 +1,9 @@
-//! How much of a difference a setting explains: what is left of it where both arms have the setting.
+//! Computes how much of a difference a setting explains, from what remains if both arms have the setting.
 //!
 //! ```text
 //! d_b, e_b     difference of block b without and with the setting: instructions, or logarithms of other metrics' ratios
 //! share        1 - mean(e) / mean(d)
-//! interval     the shares s for which (1 - s) d_b - e_b is no more than chance under sign flips (as Fieller 1954, but by
+//! interval     the shares s for which (1 - s) d_b - e_b is not significant under sign flips (as Fieller 1954, but by
 //!              randomization)
 //! ```
 
@@ -20,65 +20,66 @@ use stats::looks::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 
-/// A setting, and the arms that are compared with it.
+/// A setting, and the names of the two arms that have it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tried {
-    /// As it is written.
+    /// The setting as the user wrote it.
     pub setting: String,
-    /// The arms with it, the baseline's first; where a kernel has no such setting, the arm without.
+    /// The arms with the setting, the baseline's first. An arm whose kernel lacks the setting stands for itself.
     pub arms: [String; 2],
 }
 
-/// What each setting explains of the difference of two arms on a workload.
+/// Computes for each setting how much it explains of the difference between two arms on a workload.
 pub fn confirm(run: &Run, workload: &str, arms: [&str; 2], tried: &[Tried]) -> Confirmation {
     let measured = Measured::of(run);
     let mut specs = measured.specs(workload);
     let primary = specs.first().map(|spec| spec.name.clone());
-    // A cause may be one of the work, or of the waits that make the tail.
+    // A cause may change the work (instructions) or the waits (tail latencies).
     specs.retain(|spec| {
         let name = spec.name.as_str();
         Some(&spec.name) == primary.as_ref() || name == INSTRUCTIONS || TAILS.contains(&name)
     });
     let error_rate = run.plan.design.error_rate;
-    let effect = |one: &Tried| {
-        let effect = |spec: &MetricSpec| {
-            let sides = [arms, one.arms.each_ref().map(String::as_str)];
+    let key = format!("confirm\n{}\n{workload}", run.plan.design.seed);
+    let mut settings = Vec::new();
+    for tried in tried {
+        let sides = [arms, tried.arms.each_ref().map(String::as_str)];
+        let metrics = specs.iter().filter_map(|spec| {
             let blocks = blocks(&measured, workload, sides, &spec.name);
-            let key = format!("confirm\n{}\n{workload}", run.plan.design.seed);
             metric(spec, &blocks, &key, error_rate)
-        };
-        SettingEffect {
-            setting: one.setting.clone(),
-            arms: one.arms.clone(),
-            metrics: specs.iter().filter_map(effect).collect(),
-        }
-    };
+        });
+        settings.push(SettingEffect {
+            setting: tried.setting.clone(),
+            arms: tried.arms.clone(),
+            metrics: metrics.collect(),
+        });
+    }
     Confirmation {
         version: VERSION,
         workload: workload.into(),
         arms: arms.map(String::from),
-        settings: tried.iter().map(effect).collect(),
+        settings,
         confidence: 1.0 - error_rate,
     }
 }
 
-/// Figures of the blocks that have all four: without the setting, then with it; the baseline's first.
+/// Figures of each block that has all four: `[without, with]`, each as `[baseline, arm]`.
 fn blocks(
     measured: &Measured<'_>,
     workload: &str,
     sides: [[&str; 2]; 2],
     metric: &str,
 ) -> Vec<[[f64; 2]; 2]> {
-    let of = |[baseline, arm]: [&str; 2]| -> BTreeMap<u32, [f64; 2]> {
+    let [without, with] = sides.map(|[baseline, arm]| {
         let pairs = measured.pairs(workload, (baseline, arm), metric);
-        let pairs = pairs.into_iter();
-        pairs
+        let by_block = pairs.into_iter();
+        by_block
             .map(|pair| (pair.block, [pair.baseline, pair.arm]))
-            .collect()
-    };
-    let [without, with] = sides.map(of);
-    let both = without.into_iter();
-    both.filter_map(|(block, without)| Some([without, *with.get(&block)?]))
+            .collect::<BTreeMap<u32, [f64; 2]>>()
+    });
+    without
+        .into_iter()
+        .filter_map(|(block, without)| Some([without, *with.get(&block)?]))
         .collect()
 }
 
@@ -95,7 +96,7 @@ fn metric(
         .as_flattened()
         .as_flattened()
         .iter()
-        .all(|one| *one > 0.0);
+        .all(|figure| *figure > 0.0);
     let is_absolute = spec.unit == "instructions/request" || !is_positive;
     let difference = |[baseline, arm]: [f64; 2]| {
         if is_absolute {
@@ -104,24 +105,24 @@ fn metric(
             (arm / baseline).ln()
         }
     };
-    let differences = |with: usize| -> Vec<f64> {
-        let each = blocks.iter().map(|block| difference(block[with]));
-        each.collect()
-    };
-    let (d, e) = (differences(0), differences(1));
-    let (without, with) = (mean(&d, |one| *one), mean(&e, |one| *one));
+    // The names of the module's formulas.
+    let [d, e] = [0, 1].map(|side| {
+        let differences = blocks.iter().map(|block| difference(block[side]));
+        differences.collect::<Vec<f64>>()
+    });
+    let (without, with) = (mean(&d, |value| *value), mean(&e, |value| *value));
     let flips = SignFlips::draw(key, blocks.len(), error_rate);
     let differs = fewest_blocks(error_rate) <= blocks.len()
         && max_t::is_more_than_chance(&d, &flips, error_rate);
     let share = differs.then(|| 1.0 - with / without);
     let interval = share.and_then(|share| {
-        // What is left of it, with the sign that it has without the setting.
-        let left = |share: f64| -> Vec<f64> {
-            let both = d.iter().zip(&e);
-            both.map(|(d, e)| (1.0 - share) * d - e).collect()
+        let residuals = |share: f64| -> Vec<f64> {
+            let differences = d.iter().zip(&e);
+            differences.map(|(d, e)| (1.0 - share) * d - e).collect()
         };
-        max_t::interval_by(share, max_t::size(&left(share)) / without.abs(), |share| {
-            max_t::is_more_than_chance(&left(share), &flips, error_rate)
+        let scale = max_t::size(&residuals(share)) / without.abs();
+        max_t::interval_by(share, scale, |share| {
+            max_t::is_more_than_chance(&residuals(share), &flips, error_rate)
         })
     });
     let shown = |difference: f64| {
@@ -150,7 +151,7 @@ mod tests {
 
     use super::*;
 
-    /// A run of four arms: figures of one metric by block, in the order old, new, old with the setting, new with it.
+    /// A run of four arms. Each block has a figure of the old arm, the new one, the old with the setting and the new with it.
     fn run(figures: &[[f64; 4]], unit: &str) -> Run {
         let arms = ["6.1", "7.2", "6.1+x", "7.2+x"];
         let mut builder = RunBuilder::new().arm(arms[2]).arm(arms[3]);
@@ -179,8 +180,8 @@ mod tests {
         confirmation.settings[0].metrics[0].clone()
     }
 
-    /// Six blocks in which the new arm differs by `without`, and with the setting by `with`; all scatter a little.
-    fn planted(without: f64, with: f64) -> Vec<[f64; 4]> {
+    /// Six blocks with some noise. The arms differ by `without`, and with the setting by `with`.
+    fn figures(without: f64, with: f64) -> Vec<[f64; 4]> {
         let noise = [0.3, -0.2, 0.1, -0.3, 0.2, -0.1];
         let block = |noise: &f64| {
             let old = 100.0 + noise;
@@ -196,7 +197,7 @@ mod tests {
 
     #[test]
     fn a_quarter_of_a_difference_is_found_with_its_interval() {
-        let effect = effect(&run(&planted(20.0, 15.0), "instructions/request"));
+        let effect = effect(&run(&figures(20.0, 15.0), "instructions/request"));
         assert!(effect.is_absolute);
         assert!((effect.without - 20.0).abs() < 1e-9 && (effect.with - 15.0).abs() < 1e-9);
         let (share, low, high) = (
@@ -213,17 +214,17 @@ mod tests {
 
     #[test]
     fn other_metrics_are_ratios() {
-        let effect = effect(&run(&planted(20.0, 0.0), "requests/s"));
+        let effect = effect(&run(&figures(20.0, 0.0), "requests/s"));
         assert!(!effect.is_absolute);
         assert!((effect.without - 1.2).abs() < 0.001 && (effect.with - 1.0).abs() < 0.001);
         assert!((effect.share.unwrap() - 1.0).abs() < 0.01);
     }
 
     #[test]
-    fn where_nothing_differs_nothing_is_explained() {
-        let same = effect(&run(&planted(0.0, 15.0), "requests/s"));
+    fn no_share_without_a_difference_or_with_too_few_blocks() {
+        let same = effect(&run(&figures(0.0, 15.0), "requests/s"));
         assert_eq!((same.share, same.low), (None, None));
-        let few = effect(&run(&planted(20.0, 15.0)[..2], "requests/s"));
+        let few = effect(&run(&figures(20.0, 15.0)[..2], "requests/s"));
         assert_eq!((few.share, few.blocks), (None, 2));
     }
 }

@@ -7,26 +7,27 @@ use crate::topics::why::tell::{change as counted_change, interval};
 use crate::words::levels::{Levels, in_words};
 use crate::words::{NONE, blocks, large_change};
 
-/// What is asked.
-pub(crate) fn title(found: &Confirmation) -> String {
-    let [baseline, arm] = &found.arms;
+/// The title names the workload and the arms.
+pub(crate) fn title(confirmation: &Confirmation) -> String {
+    let [baseline, arm] = &confirmation.arms;
     format!(
         "{}: what settings explain of the difference between {arm} and {baseline}",
-        found.workload
+        confirmation.workload
     )
 }
 
-/// `init_on_alloc=0 in both arms: 22 % [21 %, 23 %] of the difference in instructions is gone`, one for each setting.
-pub(crate) fn sentences(found: &Confirmation) -> Vec<String> {
-    let settings = found.settings.iter();
+/// One sentence for each setting: `init_on_alloc=0 explains 22 % [21 %, 23 %] (90 % interval) of the difference in instructions`.
+pub(crate) fn sentences(confirmation: &Confirmation) -> Vec<String> {
+    let settings = confirmation.settings.iter();
     settings
-        .map(|one| sentence(one, found.confidence))
+        .map(|effect| sentence(effect, confirmation.confidence))
         .collect()
 }
 
-fn sentence(one: &SettingEffect, confidence: f64) -> String {
-    let setting = &one.setting;
-    let Some(effect) = one.metrics.last() else {
+fn sentence(setting: &SettingEffect, confidence: f64) -> String {
+    let metrics = &setting.metrics;
+    let setting = &setting.setting;
+    let Some(effect) = metrics.last() else {
         return format!("{setting}: no block with all four trials, so nothing is known");
     };
     let metric = &effect.metric;
@@ -60,20 +61,20 @@ fn sentence(one: &SettingEffect, confidence: f64) -> String {
 }
 
 fn percent(share: f64) -> String {
-    // A sum with zero has no sign that zero could have.
+    // Adding zero turns -0 into 0.
     show_share((share * 1000.0).round() / 1000.0 + 0.0, 3)
 }
 
-/// A row for each setting and metric, the head first.
-pub(crate) fn rows(found: &Confirmation) -> Vec<Vec<String>> {
-    let interval = Levels::of([Some(found.confidence)]).head();
+/// The head, then a row for each setting and metric.
+pub(crate) fn rows(confirmation: &Confirmation) -> Vec<Vec<String>> {
+    let interval = Levels::of([Some(confirmation.confidence)]).head();
     let head = [
         "setting", "metric", "without", "with", "explains", &interval,
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    for one in &found.settings {
-        let mut name = one.setting.as_str();
-        for effect in &one.metrics {
+    for setting in &confirmation.settings {
+        let mut name = setting.setting.as_str();
+        for effect in &setting.metrics {
             rows.push(row(name, effect));
             name = "";
         }
@@ -86,10 +87,11 @@ fn row(setting: &str, effect: &MetricEffect) -> Vec<String> {
         if effect.is_absolute {
             counted_change(difference)
         } else {
-            // What rounds to nothing has no sign.
-            match large_change(difference) {
-                nothing if nothing == "-0.00 %" => "0.00 %".into(),
-                change => change,
+            let change = large_change(difference);
+            if change == "-0.00 %" {
+                "0.00 %".into()
+            } else {
+                change
             }
         }
     };
@@ -103,15 +105,16 @@ fn row(setting: &str, effect: &MetricEffect) -> Vec<String> {
     ]
 }
 
-/// What the figures are.
-pub(crate) fn note(found: &Confirmation) -> String {
-    let most = found.settings.iter().flat_map(|one| &one.metrics);
-    let most = most.map(|effect| effect.blocks).max().unwrap_or(0);
+/// Explains the columns.
+pub(crate) fn note(confirmation: &Confirmation) -> String {
+    let settings = confirmation.settings.iter();
+    let effects = settings.flat_map(|setting| &setting.metrics);
+    let most = effects.map(|effect| effect.blocks).max().unwrap_or(0);
     format!(
         "without, with: the difference between the arms, an arm whose kernel has no such setting standing for itself; explains: the \
          share that is gone with the setting, of ratios the share of their logarithm; intervals: {} confidence, each row by \
          itself, over {}; shares of settings need not sum to 100 %",
-        show_share(found.confidence, 4),
+        show_share(confirmation.confidence, 4),
         blocks(most)
     )
 }

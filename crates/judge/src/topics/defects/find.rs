@@ -1,5 +1,6 @@
-//! Which defects an arm has that the baseline has not. All attempts count, failed ones above all, and those of blocks that were
-//! run again: what disturbs a figure makes no kernel oops.
+//! Compares the defects of each arm with those of the baseline.
+//!
+//! All attempts count, including failed ones and those of blocks that were run again: a disturbance does not cause a kernel oops.
 
 use std::collections::BTreeMap;
 
@@ -9,34 +10,33 @@ use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::defects::{ArmDefect, ArmLogs, Defects, FirstReport, Side, Sides};
 
-/// What is known of all arms' defects.
+/// The defects of all arms, and which logs were read.
 pub(crate) fn of(run: &Run) -> Defects {
-    let baseline = Told::of(run, &run.plan.baseline);
-    let mut found = Vec::new();
-    for arm in run
-        .plan
-        .arms
-        .iter()
-        .filter(|arm| arm.name != run.plan.baseline)
-    {
-        let told = Told::of(run, &arm.name);
-        let compared = defects::new_in(&told.defects, &baseline.defects);
-        let compared = compared.into_iter();
-        found.extend(compared.map(|one| of_arm(run, (&arm.name, &told), &baseline, one)));
+    let baseline = Reports::of(run, &run.plan.baseline);
+    let mut defects = Defects {
+        logs: vec![logs(run, &run.plan.baseline)],
+        found: Vec::new(),
+    };
+    for arm in &run.plan.arms {
+        if arm.name == run.plan.baseline {
+            continue;
+        }
+        defects.logs.push(logs(run, &arm.name));
+        let reports = Reports::of(run, &arm.name);
+        for compared in defects::new_in(&reports.defects, &baseline.defects) {
+            let defect = arm_defect(run, &arm.name, &reports, &baseline, compared);
+            defects.found.push(defect);
+        }
     }
-    let first = std::iter::once(run.plan.baseline.as_str());
-    let others = run.plan.arms.iter().map(|arm| arm.name.as_str());
-    let others = others.filter(|arm| *arm != run.plan.baseline);
-    Defects {
-        logs: first.chain(others).map(|arm| logs(run, arm)).collect(),
-        found,
-    }
+    defects
 }
 
-/// Attempts at an arm's trials that were booted.
+/// Attempts at an arm's trials, without those that were skipped.
 fn attempts<'r>(run: &'r Run, arm: &'r str) -> impl Iterator<Item = &'r TrialRecord> {
     let all = run.attempts.iter().chain(&run.struck);
-    all.filter(move |one| one.trial.arm == arm && !matches!(one.outcome, Outcome::Skipped(_)))
+    all.filter(move |attempt| {
+        attempt.trial.arm == arm && !matches!(attempt.outcome, Outcome::Skipped(_))
+    })
 }
 
 fn logs(run: &Run, arm: &str) -> ArmLogs {
@@ -60,51 +60,54 @@ fn logs(run: &Run, arm: &str) -> ArmLogs {
     logs
 }
 
-/// All that one arm told.
-struct Told<'r> {
+/// All reports of defects of one arm.
+struct Reports<'r> {
     defects: Vec<Defect>,
     by_key: BTreeMap<(Kind, String), Vec<(&'r TrialRecord, &'r FoundDefect)>>,
 }
 
-impl<'r> Told<'r> {
+impl<'r> Reports<'r> {
     fn of(run: &'r Run, arm: &'r str) -> Self {
-        let mut told = Self {
+        let mut reports = Self {
             defects: Vec::new(),
             by_key: BTreeMap::new(),
         };
         for attempt in attempts(run, arm) {
-            for found in attempt.defects.iter().flat_map(|log| &log.found) {
-                told.defects.push(found.to_defect());
-                let its = told.by_key.entry((found.kind, found.top.clone()));
-                its.or_default().push((attempt, found));
+            for defect in attempt.defects.iter().flat_map(|log| &log.found) {
+                reports.defects.push(defect.to_defect());
+                let same = reports.by_key.entry((defect.kind, defect.top.clone()));
+                same.or_default().push((attempt, defect));
             }
         }
-        told
+        reports
     }
 
-    fn its(&self, one: &Compared) -> &[(&'r TrialRecord, &'r FoundDefect)] {
-        let its = self.by_key.get(&(one.kind, one.top.clone()));
-        its.map_or(&[], Vec::as_slice)
+    fn of_defect(&self, defect: &Compared) -> &[(&'r TrialRecord, &'r FoundDefect)] {
+        let reports = self.by_key.get(&(defect.kind, defect.top.clone()));
+        reports.map_or(&[], Vec::as_slice)
     }
 }
 
-fn of_arm(
+fn arm_defect(
     run: &Run,
-    (arm, told): (&str, &Told<'_>),
-    baseline: &Told<'_>,
+    arm: &str,
+    reports: &Reports<'_>,
+    baseline: &Reports<'_>,
     compared: Compared,
 ) -> ArmDefect {
-    let (in_arm, in_baseline) = (told.its(&compared), baseline.its(&compared));
+    let in_arm = reports.of_defect(&compared);
+    let in_baseline = baseline.of_defect(&compared);
     let (attempt, first) = in_arm
         .iter()
         .chain(in_baseline)
         .next()
         .expect("what is compared was told by one of them");
-    let is_told_by = |workload: &str| {
+    let has_defect = |workload: &str| {
         let mut all = in_arm.iter().chain(in_baseline);
         all.any(|(attempt, _)| attempt.trial.workload == workload)
     };
-    let workloads = run.plan.workloads.iter().map(|one| one.id.clone());
+    let workloads = run.plan.workloads.iter();
+    let workloads = workloads.map(|workload| workload.id.clone());
     ArmDefect {
         arm: arm.into(),
         side: match compared.side() {
@@ -123,7 +126,7 @@ fn of_arm(
             baseline: count(in_baseline),
         },
         is_certain: compared.is_certain,
-        workloads: workloads.filter(|own| is_told_by(own)).collect(),
+        workloads: workloads.filter(|id| has_defect(id)).collect(),
         first: FirstReport {
             attempt: attempt.attempt_name(),
             at: first.first,
@@ -134,9 +137,10 @@ fn of_arm(
     }
 }
 
-/// Attempts, each once, although its kernel and its console may both have told.
-fn count(told: &[(&TrialRecord, &FoundDefect)]) -> u32 {
-    let mut names: Vec<String> = told.iter().map(|(one, _)| one.attempt_name()).collect();
+/// Counts attempts. An attempt may have two reports, from its kernel and its console, but counts once.
+fn count(reports: &[(&TrialRecord, &FoundDefect)]) -> u32 {
+    let names = reports.iter().map(|(attempt, _)| attempt.attempt_name());
+    let mut names: Vec<String> = names.collect();
     names.dedup();
     names.len() as u32
 }
@@ -161,7 +165,7 @@ mod tests {
         }
     }
 
-    /// Two blocks; each arm's trials told of these.
+    /// Judges two blocks, in which each trial of an arm reports that arm's defects.
     fn judged(old: &[FoundDefect], new: &[FoundDefect]) -> Defects {
         let builder = RunBuilder::new().blocks(&[[1.0, 1.0], [1.0, 1.0]]);
         let mut run = builder.run();
@@ -176,18 +180,18 @@ mod tests {
     }
 
     #[test]
-    fn a_defect_is_told_of_the_arm_that_has_it() {
+    fn a_defect_is_reported_for_the_arm_that_has_it() {
         let oops = found(Kind::Oops, "tcp_ack", 2);
         let hung = found(Kind::HungTask, "io_schedule", 1);
         let warning = found(Kind::Warning, "ext4_write", 1);
         let judged = judged(&[warning.clone(), oops.clone()], &[warning, hung]);
-        let told: Vec<_> = judged
+        let sides: Vec<_> = judged
             .found
             .iter()
-            .map(|one| (one.kind, one.side))
+            .map(|defect| (defect.kind, defect.side))
             .collect();
         assert_eq!(
-            told,
+            sides,
             [
                 (Kind::HungTask, Side::OnlyArm),
                 (Kind::Warning, Side::Both),
@@ -203,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn logs_that_nobody_read_are_not_known_and_not_clean() {
+    fn unread_logs_do_not_count_as_clean() {
         let run = RunBuilder::new().blocks(&[[1.0, 1.0]]).run();
         let judged = of(&run);
         assert_eq!((judged.read(), judged.logs[0].unread), (0, 1));

@@ -1,4 +1,4 @@
-//! What kernels and services told of their own faults, in words.
+//! Defects in the logs of kernels and services, in words.
 
 use record::defect::{FoundDefect, Kind, Severity, When};
 use record::rundir::{Run, TrialRecord};
@@ -8,80 +8,81 @@ use record::verdict::{Headline, Judgement};
 
 use crate::words::{counted, plural};
 
-/// Title of their table.
+/// Title of the table.
 pub(crate) const TITLE: &str = "Defects in the logs of kernels and services";
 
-/// Defects that a line names; the others are counted.
+/// A line names this many defects and counts the others.
 const NAMED: usize = 3;
 
-/// A defect as it is told while a run goes on: `defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s`.
-pub fn told(found: &FoundDefect) -> String {
-    let about = about(&found.top);
-    let load = load(found.ok_per_s);
-    let severity = severity(found.severity);
-    let noun = noun(found.kind, true);
-    format!("{severity}: {noun}{about}, {}{load}", when(found.first))
+/// A defect during a run: `defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s`.
+pub fn told(defect: &FoundDefect) -> String {
+    let about = about(&defect.top);
+    let load = load(defect.ok_per_s);
+    let severity = severity(defect.severity);
+    let noun = noun(defect.kind, true);
+    format!("{severity}: {noun}{about}, {}{load}", when(defect.first))
 }
 
-/// The lines under a headline: what is new in the arm, what both have, what only the baseline has.
-pub(crate) fn under_headline(run: &Run, judgement: &Judgement, one: &Headline) -> Vec<String> {
-    let grave: Vec<_> = judgement.defects.grave(&one.workload, &one.arm).collect();
-    let sides = [Side::OnlyArm, Side::Both, Side::OnlyBaseline];
-    let of_side = |side: Side| {
-        let its: Vec<_> = grave
-            .iter()
-            .filter(|one| one.side == side)
-            .copied()
-            .collect();
-        (!its.is_empty()).then(|| format!("{}: {}", place(run, &one.arm, side), list(&its)))
-    };
-    sides.into_iter().filter_map(of_side).collect()
+/// Lines under a headline: defects that are new in the arm, in both arms, and only in the baseline.
+pub(crate) fn under_headline(run: &Run, judgement: &Judgement, headline: &Headline) -> Vec<String> {
+    let arm = &headline.arm;
+    let grave: Vec<_> = judgement.defects.grave(&headline.workload, arm).collect();
+    let mut lines = Vec::new();
+    for side in [Side::OnlyArm, Side::Both, Side::OnlyBaseline] {
+        let defects = grave.iter().copied();
+        let defects: Vec<_> = defects.filter(|defect| defect.side == side).collect();
+        if !defects.is_empty() {
+            lines.push(format!("{}: {}", place(run, arm, side), list(&defects)));
+        }
+    }
+    lines
 }
 
-/// A defect of an arm in a sentence.
-pub fn of_arm(run: &Run, one: &ArmDefect) -> String {
-    let place = place(run, &one.arm, one.side);
-    let doubt = if one.is_certain {
+/// A sentence about a defect of an arm.
+pub fn of_arm(run: &Run, defect: &ArmDefect) -> String {
+    let place = place(run, &defect.arm, defect.side);
+    let doubt = if defect.is_certain {
         ""
     } else {
         " (more defects of this kind than are told apart)"
     };
-    format!("{place}: {}{doubt}", reports(one))
+    format!("{place}: {}{doubt}", reports(defect))
 }
 
-/// The line under all verdicts. Nothing before anything was booted.
+/// The line below all verdicts. `None` if nothing was booted.
 pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
     let defects = &judgement.defects;
-    let sum = |of: fn(&ArmLogs) -> u32| defects.logs.iter().map(of).sum::<u32>();
+    let sum = |count: fn(&ArmLogs) -> u32| defects.logs.iter().map(count).sum::<u32>();
     let (unread, console) = (sum(|arm| arm.unread), sum(|arm| arm.console));
     let read = defects.read();
     if read + console + unread == 0 {
         return None;
     }
     if read == 0 && defects.found.is_empty() {
-        let is_measured = |one: &TrialRecord| matches!(one.outcome, Outcome::Measured(_));
+        let is_measured = |attempt: &TrialRecord| matches!(attempt.outcome, Outcome::Measured(_));
         let why = if !run.attempts.iter().any(is_measured) {
             "nothing was measured"
-        } else if run.attempts.iter().all(|one| one.defects.is_none()) {
+        } else if run.attempts.iter().all(|attempt| attempt.defects.is_none()) {
             "an earlier version made this run"
         } else {
             "no trial's log could be read"
         };
         return Some(format!("defects in the kernel's log: not known ({why})"));
     }
-    let of = |severity: Severity| {
-        let its = defects.found.iter().filter(|one| one.severity == severity);
-        its.count() as u32
+    let count = |severity: Severity| {
+        let found = defects.found.iter();
+        found.filter(|defect| defect.severity == severity).count() as u32
     };
-    let what = match of(Severity::Defect) {
+    let what = match count(Severity::Defect) {
         0 => "no defect in the kernel's log".to_string(),
         some => format!("{} of kernel and services", counted(some, "defect")),
     };
     let mut notes = Vec::new();
-    for (count, word) in [
-        (of(Severity::Suspicious), "suspicious"),
-        (of(Severity::Notice), "worth a notice"),
+    for (severity, word) in [
+        (Severity::Suspicious, "suspicious"),
+        (Severity::Notice, "worth a notice"),
     ] {
+        let count = count(severity);
         if count > 0 {
             notes.push(format!("{count} {word}"));
         }
@@ -104,19 +105,19 @@ pub(crate) fn summary(run: &Run, judgement: &Judgement) -> Option<String> {
     }
     let notes = match notes.as_slice() {
         [] => String::new(),
-        some => format!(" ({})", some.join("; ")),
+        notes => format!(" ({})", notes.join("; ")),
     };
     Some(format!("{what} in {}{notes}", counted(read, "trial")))
 }
 
-/// All defects, those that are notices last.
+/// All defects, notices last.
 pub(crate) fn sorted(judgement: &Judgement) -> Vec<&ArmDefect> {
     let mut all: Vec<_> = judgement.defects.found.iter().collect();
-    all.sort_by_key(|one| one.severity == Severity::Notice);
+    all.sort_by_key(|defect| defect.severity == Severity::Notice);
     all
 }
 
-/// The table; nothing where there is none.
+/// The table with its head; empty if there are no defects.
 pub(crate) fn rows(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
     let all = sorted(judgement);
     if all.is_empty() {
@@ -126,30 +127,30 @@ pub(crate) fn rows(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         "what", "about", "severity", "where", "reports", "trials", "first",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    rows.extend(all.iter().map(|one| {
-        let both = |arm: u64, baseline: u64| format!("{arm} : {baseline}");
+    rows.extend(all.iter().map(|defect| {
+        let (reports, trials, first) = (&defect.reports, &defect.trials, &defect.first);
         vec![
-            noun(one.kind, true),
-            one.top.clone(),
-            severity(one.severity).to_string(),
-            place(run, &one.arm, one.side),
-            both(one.reports.arm, one.reports.baseline),
-            both(one.trials.arm.into(), one.trials.baseline.into()),
+            noun(defect.kind, true),
+            defect.top.clone(),
+            severity(defect.severity).to_string(),
+            place(run, &defect.arm, defect.side),
+            format!("{} : {}", reports.arm, reports.baseline),
+            format!("{} : {}", trials.arm, trials.baseline),
             format!(
                 "trial {}, {}{}",
-                one.first.attempt,
-                when(one.first.at),
-                load(one.first.ok_per_s)
+                first.attempt,
+                when(first.at),
+                load(first.ok_per_s)
             ),
         ]
     }));
     rows
 }
 
-/// The title of a first report's lines.
-pub(crate) fn first(run: &Run, one: &ArmDefect) -> String {
-    let attempt = &one.first.attempt;
-    format!("{}: first report, trial {attempt}", of_arm(run, one))
+/// Title above the log lines of a defect's first report.
+pub(crate) fn first(run: &Run, defect: &ArmDefect) -> String {
+    let attempt = &defect.first.attempt;
+    format!("{}: first report, trial {attempt}", of_arm(run, defect))
 }
 
 fn place(run: &Run, arm: &str, side: Side) -> String {
@@ -163,7 +164,8 @@ fn place(run: &Run, arm: &str, side: Side) -> String {
 
 /// `1 hung task (io_schedule), 2 kernel warnings (tcp_ack) and 1 more`.
 fn list(defects: &[&ArmDefect]) -> String {
-    let named: Vec<String> = defects.iter().take(NAMED).map(|one| reports(one)).collect();
+    let named = defects.iter().take(NAMED).map(|defect| reports(defect));
+    let named: Vec<String> = named.collect();
     let more = match defects.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),
@@ -171,14 +173,14 @@ fn list(defects: &[&ArmDefect]) -> String {
     named.join(", ") + &more
 }
 
-fn reports(one: &ArmDefect) -> String {
-    let (count, baseline) = (one.reports.arm, one.reports.baseline);
-    let noun = |count: u64| noun(one.kind, count == 1);
-    let about = about(&one.top);
-    match one.side {
-        Side::OnlyArm => format!("{count} {}{about}", noun(count)),
+fn reports(defect: &ArmDefect) -> String {
+    let (arm, baseline) = (defect.reports.arm, defect.reports.baseline);
+    let noun = |count: u64| noun(defect.kind, count == 1);
+    let about = about(&defect.top);
+    match defect.side {
+        Side::OnlyArm => format!("{arm} {}{about}", noun(arm)),
         Side::OnlyBaseline => format!("{baseline} {}{about}", noun(baseline)),
-        Side::Both => format!("{count} and {baseline} {}{about}", noun(2)),
+        Side::Both => format!("{arm} and {baseline} {}{about}", noun(2)),
     }
 }
 
@@ -203,7 +205,6 @@ fn load(ok_per_s: Option<u64>) -> String {
     ok_per_s.map_or(String::new(), |ok| format!(", {ok} requests/s"))
 }
 
-/// A severity as a word.
 fn severity(severity: Severity) -> &'static str {
     match severity {
         Severity::Defect => "defect",
@@ -212,7 +213,7 @@ fn severity(severity: Severity) -> &'static str {
     }
 }
 
-/// What happened, one of it or several.
+/// The kind of a defect, in singular or plural.
 fn noun(kind: Kind, is_one: bool) -> String {
     let noun = singular(kind);
     if !is_one && (noun.ends_with('s') || noun.ends_with("sh")) {
@@ -329,27 +330,27 @@ mod tests {
         }
     }
 
-    /// A run in which both kernels warn, the new one oopses, and the old one meets a limit.
+    /// A run in which both kernels warn, the new one oopses, and the old one reports a SYN flood.
     fn with_defects() -> (Run, Judgement) {
         let mut run = web::two_kernels();
         let warning = found(Kind::Warning, Severity::Defect, "ext4_write");
         let oops = found(Kind::Oops, Severity::Defect, "tcp_ack");
         let flood = found(Kind::SynFlood, Severity::Notice, "80");
         for attempt in &mut run.attempts {
-            let own = match &*attempt.trial.arm {
+            let other = match &*attempt.trial.arm {
                 "7.2" => oops.clone(),
                 _ => flood.clone(),
             };
             attempt.defects = Some(DefectLog {
                 kernel_log: KernelLog::Read { lost: 0 },
-                found: vec![warning.clone(), own],
+                found: vec![warning.clone(), other],
             });
         }
         judged(run)
     }
 
     #[test]
-    fn why_nothing_is_known_is_that_nothing_was_measured_or_an_earlier_version() {
+    fn unknown_defects_have_a_reason() {
         let (mut run, judgement) = judged(web::two_kernels());
         let why = |run: &Run| summary(run, &judgement).unwrap();
         assert_eq!(
@@ -366,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_new_stands_first_and_what_is_no_defect_not_under_the_headline() {
+    fn new_defects_come_first_and_notices_are_not_under_the_headline() {
         let (run, judgement) = with_defects();
         let lines = under_headline(&run, &judgement, &judgement.headlines[0]);
         assert_eq!(
@@ -381,31 +382,31 @@ mod tests {
             "2 defects of kernel and services in 21 trials (1 worth a notice)"
         );
         let table = rows(&run, &judgement);
-        let whats: Vec<&str> = table.iter().map(|row| row[0].as_str()).collect();
+        let kinds: Vec<&str> = table.iter().map(|row| row[0].as_str()).collect();
         assert_eq!(
-            whats,
+            kinds,
             ["what", "oops", "kernel warning", "SYN flood report"]
         );
     }
 
     #[test]
-    fn all_forms_of_the_report_tell_of_defects_and_their_lines_stay_text() {
+    fn all_formats_report_defects_and_log_lines_are_escaped() {
         let (run, judgement) = with_defects();
         let page = crate::report::html(&run, &judgement, &[]);
         assert!(page.contains("id=\"defects\"") && page.contains("&lt;b&gt;oops&lt;/b&gt;"));
-        let said = "new in 7.2: 22 oopses (tcp_ack)";
-        assert!(page.contains(said));
-        assert!(crate::report::terminal(&run, &judgement, &[], 100).contains(said));
+        let line = "new in 7.2: 22 oopses (tcp_ack)";
+        assert!(page.contains(line));
+        assert!(crate::report::terminal(&run, &judgement, &[], 100).contains(line));
         assert!(
             crate::report::markdown(&run, &judgement, &[]).contains("**defects** - new in 7.2")
         );
         let json = crate::report::json(&run, &judgement);
         let findings = json["findings"].as_array().unwrap();
-        assert!(findings.iter().any(|finding| finding["text"] == said));
+        assert!(findings.iter().any(|finding| finding["text"] == line));
     }
 
     #[test]
-    fn each_kind_has_a_noun_of_its_own() {
+    fn each_kind_has_a_different_noun() {
         let nouns: Vec<_> = Kind::ALL.iter().map(|kind| singular(*kind)).collect();
         let mut sorted = nouns.clone();
         sorted.sort_unstable();

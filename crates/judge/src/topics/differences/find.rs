@@ -1,8 +1,8 @@
-//! Which facts are not the same in all trials: of all arms, or of one.
+//! Finds facts that differ between arms, or between trials of one arm.
 //!
 //! ```text
-//! told     what each trial's facts tell; a list that is not there tells nothing, and nothing is concluded from it
-//! nature   facts that vary by themselves, each with its reason
+//! trial_facts   values of each trial's facts; a missing list is unknown, not empty
+//! nature        facts that vary without a change of the plan, each with the reason
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,13 +14,13 @@ use record::verdict::Difference;
 use record::verdict::weighed::{Class, Seen};
 
 use self::nature::Nature;
-use self::told::{ArmFacts, Values};
+use self::trial_facts::{ArmFacts, Values};
 
 mod nature;
-mod told;
+mod trial_facts;
 
-/// Facts whose difference the kernel's own name in the plan declares.
-const OF_THE_KERNEL: [&str; 10] = [
+/// Facts that are expected to differ if the plan's arms have different kernels.
+const KERNEL_FACTS: [&str; 10] = [
     fact::KERNEL_VERSION,
     "/proc/sys/kernel/osrelease",
     "/proc/sys/kernel/version",
@@ -33,14 +33,14 @@ const OF_THE_KERNEL: [&str; 10] = [
     "uname",
 ];
 
-/// The CPUs that an arm's servers may run on: `0,1,5`.
+/// Fact: the CPUs that an arm's servers may run on: `0,1,5`.
 pub(crate) const CPUS: &str = "cpus";
 
-/// The sysctl by which a kernel shares the CPU by session.
+/// The sysctl that makes the scheduler share the CPU by session.
 pub(crate) const AUTOGROUP: &str = "kernel.sched_autogroup_enabled";
 
-/// Facts whose difference an arm's own number of CPUs declares.
-const OF_THE_CPUS: [&str; 15] = [
+/// Facts that are expected to differ if the plan's arms have different numbers of CPUs.
+const CPU_FACTS: [&str; 15] = [
     CPUS,
     fact::CPU_COUNT,
     "/proc/cpuinfo:cpu cores",
@@ -58,151 +58,143 @@ const OF_THE_CPUS: [&str; 15] = [
     "sysctl kernel.watchdog_cpumask",
 ];
 
-/// What differs in one fact.
+/// Values of a fact that differ.
 #[derive(Debug, Default)]
-struct Found {
+struct DifferingValues {
+    /// The most frequent value of each arm.
     values: Values,
+    /// All values of each arm whose trials differ.
     varying: BTreeMap<String, Vec<Seen>>,
 }
 
-/// The differences between the arms, and between trials of one arm, by fact. Arms without facts are not compared.
+/// Differences between arms, and between trials of one arm, ordered by fact. Arms without facts are not compared.
 pub(crate) fn of(run: &Run) -> Vec<Difference> {
-    let mut differences = BTreeMap::<String, Found>::new();
+    let mut differences = BTreeMap::<String, DifferingValues>::new();
     let mut by_chance = BTreeSet::new();
     for workload in &run.plan.workloads {
-        let arms = told::by_arm(run, &workload.id);
-        for fact in told::names(&arms) {
+        let arms = trial_facts::by_arm(run, &workload.id);
+        for fact in trial_facts::names(&arms) {
             let nature = nature::of(&fact);
             if nature == Some(Nature::State) {
                 continue;
             }
-            let Some(found) = compare(&arms, &fact, nature) else {
+            let Some(differing) = compare(&arms, &fact, nature) else {
                 continue;
             };
-            if nature == Some(Nature::Chance) && !found.varying.is_empty() {
+            if nature == Some(Nature::Chance) && !differing.varying.is_empty() {
                 by_chance.insert(fact);
                 continue;
             }
-            let known = differences.entry(fact).or_insert_with(|| Found {
-                values: found.values,
+            let known = differences.entry(fact).or_insert_with(|| DifferingValues {
+                values: differing.values,
                 varying: BTreeMap::new(),
             });
-            for (arm, values) in found.varying {
+            for (arm, values) in differing.varying {
                 known.varying.entry(arm).or_insert(values);
             }
         }
     }
-    let others = differences
-        .into_iter()
-        .filter(|(fact, _)| !by_chance.contains(fact));
-    let difference = |(fact, found): (String, Found)| Difference {
-        // What a plan names is the same in all trials of an arm.
-        declared: found.varying.is_empty() && is_declared(&run.plan, &fact, &found.values),
+    differences.retain(|fact, _| !by_chance.contains(fact));
+    let difference = |(fact, differing): (String, DifferingValues)| Difference {
+        // A difference that the plan declares is the same in all trials of an arm.
+        declared: differing.varying.is_empty() && is_declared(&run.plan, &fact, &differing.values),
         fact,
-        values: found.values,
-        varying: found.varying,
+        values: differing.values,
+        varying: differing.varying,
         class: Class::default(),
         formerly: None,
         pin: None,
     };
-    others.map(difference).collect()
+    differences.into_iter().map(difference).collect()
 }
 
-/// What differs in a fact, of the arms that tell it.
+/// Values of a fact in the arms where it is known; `None` if all are the same.
 fn compare(
     arms: &BTreeMap<&str, ArmFacts<'_>>,
     fact: &str,
     nature: Option<Nature>,
-) -> Option<Found> {
-    let told: BTreeMap<&str, _> = arms
+) -> Option<DifferingValues> {
+    let known: BTreeMap<&str, _> = arms
         .iter()
-        .map(|(arm, own)| (*arm, own.told(fact)))
+        .map(|(arm, facts)| (*arm, facts.known_values(fact)))
         .collect();
-    let is_same = |one: Option<&str>, other: Option<&str>| match (one, other) {
-        (Some(one), Some(other)) if nature == Some(Nature::Memory) => nature::is_close(one, other),
-        _ => one == other,
+    let is_same = |left: Option<&str>, right: Option<&str>| match (left, right) {
+        (Some(left), Some(right)) if nature == Some(Nature::Memory) => {
+            nature::is_close(left, right)
+        }
+        _ => left == right,
     };
-    let mut all = told.values().flatten().map(|(_, value)| value.as_deref());
+    let mut all = known.values().flatten().map(|(_, value)| value.as_deref());
     let first = all.next()?;
     if all.all(|value| is_same(first, value)) {
         return None;
     }
-    let mut found = Found::default();
-    for (arm, trials) in told {
+    let mut differing = DifferingValues::default();
+    for (arm, trials) in known {
         let Some((_, first)) = trials.first() else {
             continue;
         };
         let is_steady = trials
             .iter()
             .all(|(_, value)| is_same(first.as_deref(), value.as_deref()));
-        let owned = trials
+        let values = trials
             .iter()
             .map(|(trial, value)| (*trial, value.as_deref().map(String::from)));
-        let seen = Seen::of(owned);
-        let most = seen.first().and_then(|one| one.value.clone());
-        found.values.insert(arm.into(), most);
+        let seen = Seen::of(values);
+        let most_frequent = seen.first().and_then(|seen| seen.value.clone());
+        differing.values.insert(arm.into(), most_frequent);
         if !is_steady {
-            found.varying.insert(arm.into(), seen);
+            differing.varying.insert(arm.into(), seen);
         }
     }
-    Some(found)
+    Some(differing)
 }
 
-/// Whether the plan names the difference; if not, it follows from what the plan names, or it is a
-/// flaw.
+/// Whether the plan declares the difference. Other differences are consequences of declared ones, or flaws of the setup.
 fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
-    if OF_THE_KERNEL.contains(&fact) {
-        return plan
-            .arms
-            .iter()
-            .any(|arm| arm.kernel != plan.arms[0].kernel);
+    if KERNEL_FACTS.contains(&fact) {
+        return arms_differ(plan, |arm| &arm.kernel);
     }
-    let mut cpus = plan.arms.iter().map(|arm| plan.cpus(arm));
-    let first = cpus.next();
-    let has_own_cpus = cpus.any(|cpus| Some(cpus) != first);
-    if OF_THE_CPUS.contains(&fact) {
-        return has_own_cpus;
+    let cpus_differ = arms_differ(plan, |arm| plan.cpus(arm));
+    if CPU_FACTS.contains(&fact) {
+        return cpus_differ;
     }
     if let Some(name) = fact.strip_prefix("sysctl ") {
-        // Set alike in all arms, it is no difference that the plan asks about.
-        let mut set = plan.arms.iter().map(|arm| set_to(arm, name));
-        let first = set.next();
-        return set.any(|value| Some(value) != first);
+        // Only a sysctl that the plan sets to different values is declared.
+        return arms_differ(plan, |arm| sysctl_value(arm, name));
     }
-    let is_set = |set: fn(&Arm) -> bool| plan.arms.iter().any(set);
-    let mut kernels = plan.arms.iter().map(|arm| &arm.kernel);
-    let is_one_kernel = kernels.all(|kernel| *kernel == plan.arms[0].kernel);
+    let any_arm = |is_set: fn(&Arm) -> bool| plan.arms.iter().any(is_set);
+    let is_one_kernel = !arms_differ(plan, |arm| &arm.kernel);
     if let Some((_, setting)) = fact
         .rsplit_once("/queue/")
         .filter(|_| fact.starts_with("/sys/block/"))
     {
         return is_one_kernel && sets_queue(plan, setting);
     }
-    // Beside another kernel a limit is no question but a handicap.
+    // If the kernels differ too, the limit is a handicap of one arm and not the question of the plan.
     if fact.starts_with("limit:") && fact.ends_with(":open files") {
-        return is_one_kernel && is_set(|arm| arm.tuning.nofile.is_some());
+        return is_one_kernel && any_arm(|arm| arm.tuning.nofile.is_some());
     }
     if fact == "scheduler" {
-        let mut schedulers = plan.arms.iter().map(|arm| arm.tuning.scheduler);
-        return schedulers.any(|own| own != plan.arms[0].tuning.scheduler);
+        return arms_differ(plan, |arm| arm.tuning.scheduler);
     }
-    // A server is told how many CPUs it has: nginx starts as many workers.
+    // nginx starts one worker for each CPU.
     if fact.starts_with("workers:") {
-        return has_own_cpus;
+        return cpus_differ;
     }
-    // Where a plan limits open files, nginx is not told how many it may have; the limit has a check of its own.
+    // If a plan limits open files, nginx's configuration lacks its own limit. A separate check reports the limit.
     if fact.starts_with(fact::CONFIGURATION) {
-        return has_own_cpus
-            || is_set(|arm| arm.tuning.has_config())
-            || is_set(|arm| arm.tuning.nofile.is_some());
+        return cpus_differ
+            || any_arm(|arm| arm.tuning.has_config())
+            || any_arm(|arm| arm.tuning.nofile.is_some());
     }
     if fact.starts_with("version:") || fact.starts_with("hash:server:") {
-        return is_set(|arm| !arm.tuning.programs.is_empty());
+        return any_arm(|arm| !arm.tuning.programs.is_empty());
     }
     if fact == fact::CMDLINE {
         let mut rests = plan.arms.iter().filter_map(|arm| {
             let line = values.get(&arm.name)?.as_ref()?;
-            Some(without_own(line, arm))
+            Some(without_arms_words(line, arm))
         });
         let first = rests.next();
         return rests.all(|rest| Some(rest) == first);
@@ -210,37 +202,37 @@ fn is_declared(plan: &Plan, fact: &str, values: &Values) -> bool {
     false
 }
 
-/// Whether the arms of a plan set this of their disk's queue, each to its own. The kernel chooses the number of requests and the
-/// throttling of writes by the scheduler.
+/// Whether the plan sets this setting of the disk's queue to different values. The I/O scheduler decides the number of requests and
+/// the throttling of writes too.
 fn sets_queue(plan: &Plan, setting: &str) -> bool {
-    let differ = |of: &dyn Fn(&Arm) -> Option<String>| {
-        let mut values = plan.arms.iter().map(of);
-        let first = values.next();
-        values.any(|value| Some(value) != first)
-    };
-    let follows = ["scheduler", "nr_requests", "wbt_lat_usec"].contains(&setting);
-    differ(&|arm| arm.tuning.queue.get(setting).cloned())
-        || follows && differ(&|arm| Some(arm.tuning.io_scheduler.clone()))
+    let follows_scheduler = ["scheduler", "nr_requests", "wbt_lat_usec"].contains(&setting);
+    arms_differ(plan, |arm| arm.tuning.queue.get(setting))
+        || follows_scheduler && arms_differ(plan, |arm| &arm.tuning.io_scheduler)
 }
 
-/// What an arm sets a sysctl to. Sysctls may be written with slashes as well as with dots.
-fn set_to<'p>(arm: &'p Arm, name: &str) -> Option<&'p String> {
+fn arms_differ<'p, T: PartialEq>(plan: &'p Plan, value: impl Fn(&'p Arm) -> T) -> bool {
+    let mut values = plan.arms.iter().map(value);
+    let first = values.next();
+    values.any(|value| Some(value) != first)
+}
+
+/// The value that an arm gives a sysctl. Plans may write sysctls with slashes or dots.
+fn sysctl_value<'p>(arm: &'p Arm, name: &str) -> Option<&'p String> {
     let path = plan::sysctl_path(name);
-    let mut own = arm.sysctl.iter();
-    own.find(|(set, _)| plan::sysctl_path(set) == path)
-        .map(|(_, value)| value)
+    let mut sysctls = arm.sysctl.iter();
+    let (_, value) = sysctls.find(|(name, _)| plan::sysctl_path(name) == path)?;
+    Some(value)
 }
 
-/// The words of a command line without those that the plan adds for this arm. A box is told its CPUs there, and the agent on it
-/// how to begin.
-fn without_own<'l>(line: &'l str, arm: &Arm) -> Vec<&'l str> {
-    let own: Vec<&str> = arm.cmdline.split_whitespace().collect();
+/// The words of a command line, without those of the arm in the plan, its number of CPUs and the agent's parameters.
+fn without_arms_words<'l>(line: &'l str, arm: &Arm) -> Vec<&'l str> {
+    let from_plan: Vec<&str> = arm.cmdline.split_whitespace().collect();
     let cpus = arm.cpus.map(|cpus| format!("nr_cpus={cpus}"));
-    let is_own = |word: &str| {
-        own.contains(&word) || cpus.as_deref() == Some(word) || word.starts_with("bakeoff.")
+    let is_arms = |word: &str| {
+        from_plan.contains(&word) || cpus.as_deref() == Some(word) || word.starts_with("bakeoff.")
     };
     line.split_whitespace()
-        .filter(|word| !is_own(word))
+        .filter(|word| !is_arms(word))
         .collect()
 }
 

@@ -1,4 +1,4 @@
-//! What differs between the arms, weighed, in words.
+//! Weighed differences between arms, in words.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,23 @@ use record::verdict::{Difference, Judgement};
 
 use crate::words::counted;
 
-/// Characters of a value that an arm has in some of its trials.
+/// Longest shown value of an arm whose trials differ, in characters.
 const SEEN: usize = 60;
 
-/// Classes that are named in a line.
+/// A line names this many classes.
 const NAMED: usize = 6;
 
-/// What matters: `what differs: preemption voluntary -> lazy, compiler gcc 12.2 -> gcc 14.2; in both: HZ 250, ...`. Nothing where no
-/// trial told anything.
+/// Settings in effect: `what differs: preemption voluntary -> lazy, compiler gcc 12.2 -> gcc 14.2; in both: HZ 250, ...`. `None` if
+/// no setting is known.
 pub(crate) fn line(judgement: &Judgement) -> Option<String> {
     let Weighed { arms, settings, .. } = &judgement.weighed;
-    // What an arm does not tell is not said to be the same there.
-    let is_apart = |one: &&Effective| one.differs() || !one.is_known();
-    let (differing, equal): (Vec<_>, Vec<_>) = settings.iter().partition(is_apart);
-    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, one));
+    // A setting that is unknown in some arm is not listed as equal.
+    let may_differ = |setting: &&Effective| setting.differs() || !setting.is_known();
+    let (differing, equal): (Vec<_>, Vec<_>) = settings.iter().partition(may_differ);
     let mut parts = Vec::new();
     if !differing.is_empty() {
-        let all: Vec<String> = differing.into_iter().map(named).collect();
-        parts.push(all.join(", "));
+        let named = differing.into_iter().map(|setting| named(arms, setting));
+        parts.push(named.collect::<Vec<_>>().join(", "));
     }
     if !equal.is_empty() {
         let all: Vec<String> = equal.into_iter().map(same).collect();
@@ -43,151 +42,154 @@ pub(crate) fn line(judgement: &Judgement) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{lead}: {}", parts.join("; ")))
 }
 
-/// `HZ 250`; a compiler says itself what it is.
-fn same(one: &Effective) -> String {
-    let value = one.values.values().flatten().next();
+/// `HZ 250`, with values of all arms.
+fn named(arms: &[String], setting: &Effective) -> String {
+    format!("{} {}", setting.setting.word(), values(arms, setting))
+}
+
+/// `HZ 250`, for a setting that is equal in all arms. A compiler's value has its name.
+fn same(setting: &Effective) -> String {
+    let value = setting.values.values().flatten().next();
     let value = value.map_or("not known", String::as_str);
-    match one.setting {
+    match setting.setting {
         Setting::Compiler => value.into(),
-        _ => format!("{} {value}", one.setting.word()),
+        _ => format!("{} {value}", setting.setting.word()),
     }
 }
 
 /// Values of one arm's trials: `250 in 5 of 6 trials, 1000 in trial 3`.
 pub(crate) fn seen(values: &[Seen]) -> String {
-    let all: usize = values.iter().map(|one| one.trials.len()).sum();
-    let each = values.iter().enumerate().map(|(place, one)| {
-        let value = one.value.as_deref().unwrap_or("absent");
-        let value: String = value
-            .lines()
-            .next()
-            .unwrap_or("")
-            .chars()
-            .take(SEEN)
-            .collect();
-        let numbers: Vec<String> = one.trials.iter().map(u32::to_string).collect();
-        match (place, numbers.len()) {
+    let all: usize = values.iter().map(|seen| seen.trials.len()).sum();
+    let mut parts = Vec::new();
+    for (place, seen) in values.iter().enumerate() {
+        let value = seen.value.as_deref().unwrap_or("absent");
+        let line = value.lines().next().unwrap_or("");
+        let value: String = line.chars().take(SEEN).collect();
+        let numbers: Vec<String> = seen.trials.iter().map(u32::to_string).collect();
+        parts.push(match (place, numbers.len()) {
             (0, most) => format!("{value} in {most} of {all} trials"),
             (_, 1) => format!("{value} in trial {}", numbers[0]),
             (_, _) => format!("{value} in trials {}", numbers.join(", ")),
-        }
-    });
-    each.collect::<Vec<_>>().join(", ")
+        });
+    }
+    parts.join(", ")
 }
 
-/// `250 -> 1000`, the baseline first; of more than two arms `250 (6.1, 6.12), 1000 (7.2)`.
-fn values(arms: &[String], one: &Effective) -> String {
-    let value = |arm: &str| match (one.varying.get(arm), one.values.get(arm)) {
+/// `250 -> 1000`, the baseline first. For more than two arms `250 (6.1, 6.12), 1000 (7.2)`.
+fn values(arms: &[String], setting: &Effective) -> String {
+    let value = |arm: &str| match (setting.varying.get(arm), setting.values.get(arm)) {
         (Some(values), _) => seen(values),
         (None, Some(Some(value))) => value.clone(),
         (None, Some(None) | None) => "not known".into(),
     };
-    if let [one, other] = arms {
-        return format!("{} -> {}", value(one), value(other));
+    if let [baseline, arm] = arms {
+        return format!("{} -> {}", value(baseline), value(arm));
     }
     let mut groups: Vec<(String, Vec<&str>)> = Vec::new();
-    for name in arms {
-        let own = value(name);
-        match groups.iter_mut().find(|(value, _)| *value == own) {
-            Some((_, arms)) => arms.push(name),
-            None => groups.push((own, vec![name])),
+    for arm in arms {
+        let value = value(arm);
+        match groups.iter_mut().find(|(other, _)| *other == value) {
+            Some((_, arms)) => arms.push(arm),
+            None => groups.push((value, vec![arm])),
         }
     }
     let group = |(value, arms): &(String, Vec<&str>)| format!("{value} ({})", arms.join(", "));
     groups.iter().map(group).collect::<Vec<_>>().join(", ")
 }
 
-/// How many differences there are, and of which classes are those that can change figures.
+/// Counts differences, and names the classes of those that can change any figure.
 pub(crate) fn counts(judgement: &Judgement) -> Option<String> {
     let classes = judgement.weighed.counted();
-    let kinds = numbers(&sum_of(classes.clone()));
+    let kinds = numbers(&sum(classes.clone()));
     if kinds.is_empty() {
         return None;
     }
-    let of = |weight: Weight| {
-        let its = classes.clone().filter(move |one| one.weight == weight);
-        its.filter(|one| one.class != Class::Unclassified)
+    let (unclassified, classified): (Vec<&ClassCount>, Vec<&ClassCount>) =
+        classes.partition(|count| count.class == Class::Unclassified);
+    let of_weight = |weight: Weight| {
+        let counts = classified.iter().copied();
+        counts.filter(move |count| count.weight == weight)
     };
-    let total = |weight: Weight| of(weight).map(all).sum::<u32>();
-    let mut any: Vec<&ClassCount> = of(Weight::Any).collect();
-    any.sort_by_key(|one| std::cmp::Reverse(all(one)));
+    let total = |weight: Weight| of_weight(weight).map(all).sum::<u32>();
+    let mut any: Vec<&ClassCount> = of_weight(Weight::Any).collect();
+    any.sort_by_key(|count| std::cmp::Reverse(all(count)));
     let mut names: Vec<String> = any
         .iter()
         .take(NAMED)
-        .map(|one| format!("{} {}", name(one.class), all(one)))
+        .map(|count| format!("{} {}", name(count.class), all(count)))
         .collect();
-    let more: u32 = any.iter().skip(NAMED).map(|one| all(one)).sum();
+    let more: u32 = any.iter().skip(NAMED).map(|count| all(count)).sum();
     names.extend((more > 0).then(|| format!("others {more}")));
     let names = match names.len() {
         0 => String::new(),
         _ => format!(" ({})", names.join(", ")),
     };
-    let unclassified = classes
-        .clone()
-        .filter(|one| one.class == Class::Unclassified);
     Some(format!(
         "{} differ: {} can change any figure{names}, {} figures of what uses them, {} none; unclassified: {}{}",
         kinds.join(", "),
         total(Weight::Any),
         total(Weight::WhereUsed),
         total(Weight::None),
-        unclassified.map(all).sum::<u32>(),
+        unclassified.into_iter().map(all).sum::<u32>(),
         left_out(judgement)
     ))
 }
 
-/// What is not among those that are counted, and why.
+/// Differences that are not counted, and why.
 fn left_out(judgement: &Judgement) -> String {
-    let left = |is_left: fn(&Difference) -> bool| {
-        let all = judgement.differences.iter();
-        all.filter(|one| is_left(one)).count()
-    };
-    let kinds = [
+    let differences = || judgement.differences.iter();
+    let declared = differences().filter(|difference| difference.declared);
+    let renamed = differences()
+        .filter(|difference| !difference.declared && difference.class == Class::Renamed);
+    let reasons = [
         (
-            left(|one| one.declared),
+            declared.count(),
             "named by the plan or by its kernels' names",
         ),
-        (
-            left(|one| !one.declared && one.class == Class::Renamed),
-            "the same under another name",
-        ),
+        (renamed.count(), "the same under another name"),
     ];
-    let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
-    let said: Vec<String> = kinds.map(|(count, why)| format!("{count} {why}")).collect();
-    match said.len() {
+    let mut parts = Vec::new();
+    for (count, reason) in reasons {
+        if count > 0 {
+            parts.push(format!("{count} {reason}"));
+        }
+    }
+    match parts.len() {
         0 => String::new(),
-        _ => format!("; not counted: {}", said.join(", ")),
+        _ => format!("; not counted: {}", parts.join(", ")),
     }
 }
 
-/// Differences of a class.
-pub(crate) fn all(one: &ClassCount) -> u32 {
-    one.options + one.sysctls + one.others
+/// Number of differences of a class.
+pub(crate) fn all(count: &ClassCount) -> u32 {
+    count.options + count.sysctls + count.others
 }
 
-/// Classes that can change any figure, a line each: `mitigations (14 kernel options, 3 other facts): ...`.
+/// A line for each class that can change any figure: `mitigations (14 kernel options, 3 other facts): ...`.
 pub(crate) fn lines(judgement: &Judgement) -> Vec<String> {
     let classes = judgement.weighed.classes.iter();
-    let matter = classes.filter(|one| one.weight == Weight::Any);
-    let line = |one: &ClassCount| {
-        let kinds = numbers(one).join(", ");
-        format!("{} ({kinds}): {}", name(one.class), can(one.class))
+    let line = |count: &ClassCount| {
+        let kinds = numbers(count).join(", ");
+        format!("{} ({kinds}): {}", name(count.class), can(count.class))
     };
-    matter.map(line).collect()
+    classes
+        .filter(|count| count.weight == Weight::Any)
+        .map(line)
+        .collect()
 }
 
-/// `14 kernel options`, `3 other facts`; no kind that there is none of.
-fn numbers(one: &ClassCount) -> Vec<String> {
+/// `14 kernel options`, `3 other facts`, without kinds that do not occur.
+fn numbers(count: &ClassCount) -> Vec<String> {
     let kinds = [
-        (one.options, "kernel option"),
-        (one.sysctls, "sysctl"),
-        (one.others, "other fact"),
+        (count.options, "kernel option"),
+        (count.sysctls, "sysctl"),
+        (count.others, "other fact"),
     ];
     let kinds = kinds.into_iter().filter(|(count, _)| *count > 0);
-    kinds.map(|(count, what)| counted(count, what)).collect()
+    kinds.map(|(count, noun)| counted(count, noun)).collect()
 }
 
-/// A table of the classes that can change any figure, its head first, and the rest in one row.
+/// The head, a row for each class that can change any figure, and a row for each other weight.
 pub(crate) fn rows(judgement: &Judgement) -> Vec<Vec<String>> {
     let classes = &judgement.weighed.classes;
     if classes.is_empty() {
@@ -200,19 +202,19 @@ pub(crate) fn rows(judgement: &Judgement) -> Vec<Vec<String>> {
         "other facts",
         "what it can do to figures",
     ];
-    let cells = |count: &ClassCount, name: &str, can: &str| {
-        let numbers = [count.options, count.sysctls, count.others].map(|count| count.to_string());
-        let texts = [
-            vec![name.to_string()],
-            numbers.to_vec(),
-            vec![can.to_string()],
-        ];
-        texts.concat()
+    let row = |count: &ClassCount, name: &str, can: &str| {
+        vec![
+            name.into(),
+            count.options.to_string(),
+            count.sysctls.to_string(),
+            count.others.to_string(),
+            can.into(),
+        ]
     };
     let mut rows = vec![head.map(String::from).to_vec()];
-    let matter = classes.iter().filter(|one| one.weight == Weight::Any);
-    rows.extend(matter.map(|one| cells(one, name(one.class), can(one.class))));
-    for (weight, said, can) in [
+    let any = classes.iter().filter(|count| count.weight == Weight::Any);
+    rows.extend(any.map(|count| row(count, name(count.class), can(count.class))));
+    for (weight, name, can) in [
         (
             Weight::WhereUsed,
             "where used",
@@ -220,32 +222,33 @@ pub(crate) fn rows(judgement: &Judgement) -> Vec<Vec<String>> {
         ),
         (Weight::None, "no effect", "nothing"),
     ] {
-        let its = judgement.weighed.counted();
-        let its = its.filter(|one| one.weight == weight);
-        let sum = sum_of(its);
-        rows.extend((all(&sum) > 0).then(|| cells(&sum, said, can)));
+        let counts = judgement.weighed.counted();
+        let sum = sum(counts.filter(|count| count.weight == weight));
+        if all(&sum) > 0 {
+            rows.push(row(&sum, name, can));
+        }
     }
     rows
 }
 
-/// All differences of some classes.
-fn sum_of<'c>(classes: impl Iterator<Item = &'c ClassCount>) -> ClassCount {
-    let none = ClassCount {
+/// The sum over classes.
+fn sum<'c>(counts: impl Iterator<Item = &'c ClassCount>) -> ClassCount {
+    let mut sum = ClassCount {
         class: Class::Unclassified,
         weight: Weight::Any,
         options: 0,
         sysctls: 0,
         others: 0,
     };
-    classes.fold(none, |sum, one| ClassCount {
-        options: sum.options + one.options,
-        sysctls: sum.sysctls + one.sysctls,
-        others: sum.others + one.others,
-        ..sum
-    })
+    for count in counts {
+        sum.options += count.options;
+        sum.sysctls += count.sysctls;
+        sum.others += count.others;
+    }
+    sum
 }
 
-/// A class as a heading.
+/// Heading of a class.
 pub(crate) fn name(class: Class) -> &'static str {
     match class {
         Class::Debugging => "debugging",
@@ -278,7 +281,7 @@ pub(crate) fn name(class: Class) -> &'static str {
     }
 }
 
-/// What a class can do to figures.
+/// The effect that a class can have on figures.
 pub(crate) fn can(class: Class) -> &'static str {
     match class {
         Class::Debugging => {
@@ -323,7 +326,7 @@ pub(crate) fn can(class: Class) -> &'static str {
     }
 }
 
-/// A setting as a plan has it.
+/// `cmdline psi=1` or `sysctl vm.swappiness = "60"`.
 pub(crate) fn pin(pin: &Pin) -> String {
     match pin {
         Pin::Cmdline { word } => format!("cmdline {word}"),
@@ -331,20 +334,19 @@ pub(crate) fn pin(pin: &Pin) -> String {
     }
 }
 
-/// All pins of a run as `[pinned]` of its plan, those that it has already among them, and as comments what cannot be pinned.
+/// The TOML of `[pinned]` for the plan: the pins that it has already, and those that the run suggests. Comments list what cannot be
+/// pinned.
 pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
     let settings = judgement.weighed.settings.iter();
+    let settings = settings.filter_map(|setting| setting.pin.as_ref());
     let differences = judgement.differences.iter();
-    let pins = settings.filter_map(|one| one.pin.as_ref());
-    let pins: Vec<&Pin> = pins
-        .chain(differences.filter_map(|one| one.pin.as_ref()))
-        .collect();
+    let differences = differences.filter_map(|difference| difference.pin.as_ref());
     let mut words: Vec<&str> = plan.pinned.cmdline.split_whitespace().collect();
     let mut sysctls: BTreeMap<&str, &str> = BTreeMap::new();
     for (name, value) in &plan.pinned.sysctl {
         sysctls.insert(name, value);
     }
-    for pin in pins {
+    for pin in settings.chain(differences) {
         match pin {
             Pin::Cmdline { word } => words.push(word),
             Pin::Sysctl { name, value } => {
@@ -366,8 +368,9 @@ pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
     }
     if !sysctls.is_empty() {
         lines.push("[pinned.sysctl]".into());
-        let line = |(name, value): (&&str, &&str)| format!("{} = {}", quoted(name), quoted(value));
-        lines.extend(sysctls.iter().map(line));
+        for (name, value) in sysctls {
+            lines.push(format!("{} = {}", quoted(name), quoted(value)));
+        }
     }
     let left = not_pinnable(judgement);
     if !left.is_empty() {
@@ -375,47 +378,50 @@ pub fn pinned(plan: &Plan, judgement: &Judgement) -> String {
             "# what cannot be pinned, because no parameter sets it or not all kernels have it:"
                 .into(),
         );
-        lines.extend(left.iter().map(|said| format!("# - {said}")));
+        lines.extend(left.iter().map(|line| format!("# - {line}")));
     }
     lines.join("\n") + "\n"
 }
 
-/// Settings that differ and have no pin, and how many other differences that can change figures are left.
+/// Settings that differ and have no pin, and the number of other differences that can change any figure, by class.
 fn not_pinnable(judgement: &Judgement) -> Vec<String> {
     let Weighed { arms, settings, .. } = &judgement.weighed;
-    let fixed = settings
-        .iter()
-        .filter(|one| one.differs() && !is_pinned(one, judgement));
-    let named = |one: &Effective| format!("{} {}", one.setting.word(), values(arms, one));
-    let mut said: Vec<String> = fixed.map(named).collect();
-    let overruled: Vec<&str> = settings
-        .iter()
-        .filter(|one| is_pinned(one, judgement) || (one.is_known() && !one.differs()))
-        .flat_map(|one| one.setting.defaults().iter().copied())
-        .collect();
-    let mut counts = BTreeMap::<Class, u32>::new();
-    let left = judgement.differences.iter();
-    for one in left.filter(|one| one.counts() && one.pin.is_none()) {
-        let matters = one.class.weight() == Weight::Any;
-        if matters && !overruled.contains(&one.fact.as_str()) {
-            *counts.entry(one.class).or_default() += 1;
+    let mut lines = Vec::new();
+    // Defaults in the configuration that have no effect, because the setting is pinned or equal.
+    let mut overruled: Vec<&str> = Vec::new();
+    for setting in settings {
+        let is_pinned = is_pinned(setting, judgement);
+        if setting.differs() && !is_pinned {
+            lines.push(named(arms, setting));
+        }
+        if is_pinned || (setting.is_known() && !setting.differs()) {
+            overruled.extend(setting.setting.defaults());
         }
     }
-    let line = |(class, count): (&Class, &u32)| {
-        format!("{}: {}", name(*class), counted(*count, "difference"))
-    };
-    said.extend(counts.iter().map(line));
-    said
+    let mut counts = BTreeMap::<Class, u32>::new();
+    for difference in &judgement.differences {
+        let Difference { class, fact, .. } = difference;
+        let is_left = difference.counts() && difference.pin.is_none();
+        if is_left && class.weight() == Weight::Any && !overruled.contains(&fact.as_str()) {
+            *counts.entry(*class).or_default() += 1;
+        }
+    }
+    for (class, count) in counts {
+        lines.push(format!("{}: {}", name(class), counted(count, "difference")));
+    }
+    lines
 }
 
-/// Whether a word of the command line pins a setting, or the sysctl that is the setting.
-fn is_pinned(one: &Effective, judgement: &Judgement) -> bool {
+/// Whether a setting has a pin, by a word of the command line or by its sysctl.
+fn is_pinned(setting: &Effective, judgement: &Judgement) -> bool {
     let mut differences = judgement.differences.iter();
-    let is_fact = |other: &Difference| other.pin.is_some() && other.fact == one.setting.fact();
-    one.pin.is_some() || differences.any(is_fact)
+    let has_pin = |difference: &Difference| {
+        difference.pin.is_some() && difference.fact == setting.setting.fact()
+    };
+    setting.pin.is_some() || differences.any(has_pin)
 }
 
-/// A text as TOML has it.
+/// A TOML string.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -460,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_arm_does_not_tell_or_varies_in_is_not_the_same_in_both() {
+    fn unknown_and_varying_settings_are_not_listed_as_equal() {
         let (_, mut judgement) = weighed();
         let settings = &mut judgement.weighed.settings;
         settings.truncate(3);
@@ -477,15 +483,15 @@ mod tests {
     }
 
     #[test]
-    fn what_matters_is_one_line() {
+    fn settings_in_effect_are_one_line() {
         let (_, mut judgement) = weighed();
-        let said = |judgement: &Judgement| line(judgement).unwrap();
-        expect!["what differs: HZ 250 -> 1000, preemption voluntary -> lazy; in both: init_on_alloc on, gcc 12.2"].assert_eq(&said(&judgement));
+        let line = |judgement: &Judgement| line(judgement).unwrap();
+        expect!["what differs: HZ 250 -> 1000, preemption voluntary -> lazy; in both: init_on_alloc on, gcc 12.2"].assert_eq(&line(&judgement));
         judgement.weighed.arms = ["6.1", "6.12", "7.2"].map(String::from).into();
         let old = Some("250".to_string());
         let hz = &mut judgement.weighed.settings[0];
         hz.values.insert("6.12".into(), old);
-        expect!["what differs: HZ 250 (6.1, 6.12), 1000 (7.2), preemption voluntary (6.1), not known (6.12), lazy (7.2); in all: init_on_alloc on, gcc 12.2"].assert_eq(&said(&judgement));
+        expect!["what differs: HZ 250 (6.1, 6.12), 1000 (7.2), preemption voluntary (6.1), not known (6.12), lazy (7.2); in all: init_on_alloc on, gcc 12.2"].assert_eq(&line(&judgement));
     }
 
     #[test]
@@ -513,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_pinned_is_not_listed_as_what_cannot_be_pinned() {
+    fn pinned_settings_are_not_listed_as_unpinnable() {
         let (run, mut judgement) = weighed();
         let difference = |fact: &str, class, pin| Difference {
             fact: fact.into(),
@@ -532,7 +538,7 @@ mod tests {
             difference(&format!("sysctl {autogroup}"), Class::Scheduler, Some(pin)),
             difference("CONFIG_PREEMPT_LAZY", Class::Preemption, None),
             difference("CONFIG_PREEMPT_VOLUNTARY", Class::Preemption, None),
-            // Zeroing is on in both, whatever is built in.
+            // Zeroing is on in both arms, so the default in the configuration has no effect.
             difference("CONFIG_INIT_ON_ALLOC_DEFAULT_ON", Class::Hardening, None),
             difference("CONFIG_UBSAN", Class::Hardening, None),
         ];
@@ -553,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_counted_and_those_that_matter_have_rows() {
+    fn classes_are_counted_and_those_that_can_change_any_figure_have_rows() {
         let (_, judgement) = weighed();
         expect!["120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
         let rows: Vec<String> = rows(&judgement).iter().map(|row| row.join(" | ")).collect();

@@ -1,11 +1,11 @@
-//! What differs between the arms, weighed: which class each difference is of, which settings are in effect, and what can be pinned.
+//! Weighs the differences between arms: the class of each difference, the settings in effect, and what can be pinned.
 //!
 //! ```text
 //! renamed    options that have another name in later kernels
 //! modules    options whose code no trial had in memory
-//! classes    which class a fact is of
-//! settings   what is in effect, wherever it was set
-//! pins       what gives all arms one value
+//! classes    the class of a fact
+//! settings   settings in effect, from the boot log, the command line or the configuration
+//! pins       parameters and sysctls that give all arms one value
 //! ```
 
 use std::collections::BTreeMap;
@@ -25,15 +25,15 @@ mod pins;
 mod renamed;
 mod settings;
 
-/// Gives each difference its class and its pin, and says what of all this matters.
+/// Sets the class and the pin of each difference, and summarises them.
 pub(crate) fn weigh(run: &Run, differences: &mut Vec<Difference>) -> Weighed {
     let arms = first_facts(run);
     let trials = all_facts(run);
     join_renamed(differences);
     let loaded = Loaded::of(measured_facts(run).map(|(_, _, facts)| facts));
-    for one in differences.iter_mut() {
-        one.class = class(one, loaded.as_ref(), &arms);
-        one.pin = pins::of_sysctl(run, one);
+    for difference in differences.iter_mut() {
+        difference.class = class(difference, loaded.as_ref(), &arms);
+        difference.pin = pins::of_sysctl(run, difference);
     }
     Weighed {
         arms: run.plan.arms.iter().map(|arm| arm.name.clone()).collect(),
@@ -42,7 +42,7 @@ pub(crate) fn weigh(run: &Run, differences: &mut Vec<Difference>) -> Weighed {
     }
 }
 
-/// Facts of measured trials, each with its arm and the trial's number.
+/// Facts of measured trials: `(arm, trial's number, facts)`.
 fn measured_facts(run: &Run) -> impl Iterator<Item = (&str, u32, &Facts)> {
     let records = run.attempts.iter().zip(&run.facts);
     records.filter_map(|(record, facts)| {
@@ -52,7 +52,7 @@ fn measured_facts(run: &Run) -> impl Iterator<Item = (&str, u32, &Facts)> {
     })
 }
 
-/// Facts of each arm's first measured trial that tells of the kernel's configuration.
+/// For each arm, the facts of its first measured trial that has the kernel's configuration.
 fn first_facts(run: &Run) -> BTreeMap<&str, &Facts> {
     let mut first = BTreeMap::new();
     for (arm, _, facts) in measured_facts(run) {
@@ -72,12 +72,14 @@ fn all_facts(run: &Run) -> BTreeMap<&str, Vec<(u32, &Facts)>> {
     all
 }
 
-/// Makes one difference of an option that arms know by two names.
+/// Joins the two differences of an option that was renamed, unless some arm has both names.
 fn join_renamed(differences: &mut Vec<Difference>) {
     for (before, after) in RENAMED {
         let place = |name: &str| {
             let fact = format!("CONFIG_{name}");
-            differences.iter().position(|one| one.fact == fact)
+            differences
+                .iter()
+                .position(|difference| difference.fact == fact)
         };
         let (Some(old), Some(new)) = (place(before), place(after)) else {
             continue;
@@ -92,45 +94,46 @@ fn join_renamed(differences: &mut Vec<Difference>) {
         }
         let joined = &mut differences[new];
         for (arm, value) in values {
-            let own = joined.values.entry(arm).or_default();
-            *own = own.take().or(value);
+            let joined_value = joined.values.entry(arm).or_default();
+            *joined_value = joined_value.take().or(value);
         }
         joined.formerly = Some(format!("CONFIG_{before}"));
         differences.remove(old);
     }
 }
 
-fn class(one: &Difference, loaded: Option<&Loaded>, arms: &BTreeMap<&str, &Facts>) -> Class {
-    let is_option = one.fact.starts_with("CONFIG_");
-    let mut values = one.values.values();
+fn class(difference: &Difference, loaded: Option<&Loaded>, arms: &BTreeMap<&str, &Facts>) -> Class {
+    let fact = &difference.fact;
+    let is_option = fact.starts_with("CONFIG_");
+    let mut values = difference.values.values();
     let first = values.next();
-    if one.varying.is_empty() && values.clone().all(|value| Some(value) == first) {
+    if difference.varying.is_empty() && values.all(|value| Some(value) == first) {
         return Class::Renamed;
     }
     let is_off = |value: &Option<String>| value.as_deref().is_none_or(|value| value == "n");
-    if is_option && one.values.values().all(is_off) {
+    if is_option && difference.values.values().all(is_off) {
         return Class::Absent;
     }
-    if is_option && loaded.is_some_and(|loaded| loaded.leaves_out(&one.fact, arms)) {
+    if is_option && loaded.is_some_and(|loaded| loaded.leaves_out(fact, arms)) {
         return Class::NotLoaded;
     }
-    classes::of(&one.fact).unwrap_or_default()
+    classes::of(fact).unwrap_or_default()
 }
 
-/// How many differences that the plan does not name are of each class.
+/// Counts the differences of each class that the plan does not declare.
 fn count(differences: &[Difference]) -> Vec<ClassCount> {
     let mut counts = BTreeMap::<Class, ClassCount>::new();
-    for one in differences.iter().filter(|one| !one.declared) {
-        let count = counts.entry(one.class).or_insert_with(|| ClassCount {
-            class: one.class,
-            weight: one.class.weight(),
+    for Difference { fact, class, .. } in differences.iter().filter(|each| !each.declared) {
+        let count = counts.entry(*class).or_insert_with(|| ClassCount {
+            class: *class,
+            weight: class.weight(),
             options: 0,
             sysctls: 0,
             others: 0,
         });
-        if one.fact.starts_with("CONFIG_") {
+        if fact.starts_with("CONFIG_") {
             count.options += 1;
-        } else if one.fact.starts_with("sysctl ") {
+        } else if fact.starts_with("sysctl ") {
             count.sysctls += 1;
         } else {
             count.others += 1;
@@ -160,26 +163,22 @@ mod tests {
     fn check(old: &[(&str, &str)], new: &[(&str, &str)], want: &Expect) {
         let run = RunBuilder::new().observed_pair(1, [facts(old), facts(new)]);
         let judgement = crate::judge(&run.run());
-        let line = |one: &Difference| {
-            let values: Vec<&str> = one
+        let line = |difference: &Difference| {
+            let values: Vec<&str> = difference
                 .values
                 .values()
                 .map(|value| value.as_deref().unwrap_or("-"))
                 .collect();
-            let formerly = one.formerly.as_deref().unwrap_or_default();
-            format!(
-                "{:?} {} {} {formerly}",
-                one.class,
-                one.fact,
-                values.join(" ")
-            )
+            let formerly = difference.formerly.as_deref().unwrap_or_default();
+            let Difference { class, fact, .. } = difference;
+            format!("{class:?} {fact} {} {formerly}", values.join(" "))
         };
         let lines: Vec<String> = judgement.differences.iter().map(line).collect();
         want.assert_eq(&lines.join("\n"));
     }
 
     #[test]
-    fn what_only_looks_different_is_told_apart() {
+    fn renamed_absent_and_unloaded_options_have_their_classes() {
         check(
             &[
                 ("RETPOLINE", "y"),

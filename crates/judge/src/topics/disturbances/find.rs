@@ -1,16 +1,15 @@
-//! Disturbances: whether something outside disturbed a block, so that it has to be run again.
+//! Detects whether a block was disturbed from outside, so that it has to be run again.
 //!
 //! ```text
-//! steal       CPU time that the hypervisor gave to others
-//! other_cpu   CPU time in programs that are not the trial's; only on a live host, where there can be some
-//! spin        what a fixed piece of work took on the host before and after the trial: a lowered clock, a busy sibling
-//! tripped     above the median of all trials of the workload so far, by a fixed share: of all CPU time, or of the spin
+//! steal       CPU time that the hypervisor gave to other guests
+//! other_cpu   CPU time of processes that do not belong to the trial, on a live host only
+//! spin        duration of a fixed amount of work on the host before and after the trial: shows a lower clock or a busy sibling
+//! disturbed   above the median of all trials of the workload so far by a fixed share: of all CPU time, or of the spin
 //! ```
-//! A block that is thrown away for its figures, or for its arm, would bend the verdict. So the rule is given neither:
-//! it sees numbered trials, all arms alike, and of them only what others took. For the same reason pressure stall times
-//! are no disturbance: they are the trial's own, and an arm that stalls more would be excused for it. Under counted
-//! instructions nobody outside can disturb anything but what waits for the disk, and of that there is a warning.
-//! A plan with `disturbed_blocks = "keep"` has no disturbance: its blocks count as they are, and a check of fairness says so.
+//! Discarding blocks by their figures or their arm would bias the verdict. So the rule sees neither: it gets numbered trials of
+//! all arms, and only what was taken from them. Pressure stall times are no disturbance for the same reason: the trial itself
+//! causes them, and an arm that stalls more would profit. With counted instructions only waits for the disk can be disturbed,
+//! and there is a warning for them. With `disturbed_blocks = "keep"` no block is disturbed, and a fairness check reports it.
 
 use plan::{Clients, DisturbedBlocks, MachineKind, Plan};
 use record::rundir::{Run, TrialRecord};
@@ -18,17 +17,17 @@ use record::verdict::finding::{CpuTaken, Disturbance};
 
 use stats::average::median;
 
-/// Share of CPU time, above what is usual, that the hypervisor may take. Steal of shared machines wavers by 1 or 2 %.
-const STEAL: f64 = 0.05;
+/// Steal above the median that is tolerated, as a share of CPU time. It varies by 1 or 2 % on shared machines.
+const MAX_STEAL: f64 = 0.05;
 
-/// The same for other programs.
-const OTHER_CPU: f64 = 0.10;
+/// CPU time of other processes above the median that is tolerated, as a share.
+const MAX_OTHER_CPU: f64 = 0.10;
 
-/// The share by which the host may be slower than is usual.
-const SLOWER: f64 = 0.10;
+/// Spin time above the median that is tolerated, as a share of the median.
+const MAX_SLOWDOWN: f64 = 0.10;
 
-/// What others took from one trial.
-struct Taken {
+/// Signs of a disturbance in one trial.
+struct TrialSigns {
     number: u32,
     /// Share of CPU time.
     steal: f64,
@@ -45,30 +44,30 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
     }
     let last = trials.iter().max()?;
     let records = run.struck.iter().chain(&run.attempts);
-    // A run that is taken up again must decide as it would have at that time.
+    // Later trials are ignored, so that a resumed run decides as it did the first time.
     let so_far =
         records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);
-    let mut taken: Vec<Taken> = so_far.filter_map(Taken::of).collect();
+    let mut signs: Vec<TrialSigns> = so_far.filter_map(TrialSigns::of).collect();
     if !can_have_other_processes(plan) {
-        for one in &mut taken {
-            one.other_cpu = 0.0;
+        for trial in &mut signs {
+            trial.other_cpu = 0.0;
         }
     }
-    // How fast this host was says nothing of a box that is another machine, nor of clients on others.
+    // The spin runs on this host, so it says nothing about servers or clients on other machines.
     let is_elsewhere = match opening.clients {
         Some(Clients::Hosts) => true,
         Some(Clients::Host) => false,
         Some(Clients::Guest | Clients::Guest2) | None => plan.machine.kind == MachineKind::Ssh,
     };
-    robbed(&taken, trials).or_else(|| slowed(&taken, trials).filter(|_| !is_elsewhere))
+    cpu_taken(&signs, trials).or_else(|| slow_host(&signs, trials).filter(|_| !is_elsewhere))
 }
 
-/// An injected slowdown is another process that the plan itself asked for.
+/// Whether a trial can have other processes beside it. A plan with an injected slowdown asked for one, so it does not count.
 fn can_have_other_processes(plan: &Plan) -> bool {
     let is_live = match plan.machine.kind {
-        // On the network it is the clients' host that is seen.
+        // For a URL, it is the host of the clients.
         MachineKind::Local | MachineKind::Url => true,
-        // A box in an arm's kernel runs nothing but the trial.
+        // A machine that booted an arm's kernel runs nothing but the trial.
         MachineKind::Qemu | MachineKind::Ssh => false,
     };
     is_live
@@ -78,8 +77,8 @@ fn can_have_other_processes(plan: &Plan) -> bool {
             .all(|arm| arm.tuning.injected_slowdown == 0.0)
 }
 
-impl Taken {
-    /// Of a trial that was measured.
+impl TrialSigns {
+    /// `None` unless the trial was measured.
     fn of(record: &TrialRecord) -> Option<Self> {
         let measurement = record.outcome.measured()?;
         let usage = &measurement.usage;
@@ -92,37 +91,38 @@ impl Taken {
     }
 }
 
-/// Others took CPU time.
-fn robbed(all: &[Taken], block: &[u32]) -> Option<Disturbance> {
-    let steal = most_taken(all, block, STEAL, |taken| taken.steal).map(Disturbance::Steal);
-    let others = || most_taken(all, block, OTHER_CPU, |taken| taken.other_cpu);
+/// Steal, or CPU time of other processes.
+fn cpu_taken(all: &[TrialSigns], block: &[u32]) -> Option<Disturbance> {
+    let steal = most_taken(all, block, MAX_STEAL, |trial| trial.steal);
+    let others = || most_taken(all, block, MAX_OTHER_CPU, |trial| trial.other_cpu);
+    let steal = steal.map(Disturbance::Steal);
     steal.or_else(|| others().map(Disturbance::OtherProcesses))
 }
 
-/// The trial of the block from which the most was taken, where that is more than `room` above what is usual.
+/// The trial of the block with the highest share, if that is more than `tolerance` above the median.
 fn most_taken(
-    all: &[Taken],
+    all: &[TrialSigns],
     block: &[u32],
-    room: f64,
-    share: fn(&Taken) -> f64,
+    tolerance: f64,
+    share: fn(&TrialSigns) -> f64,
 ) -> Option<CpuTaken> {
-    let of_block = all.iter().filter(|taken| block.contains(&taken.number));
-    let worst = of_block.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let of_block = all.iter().filter(|trial| block.contains(&trial.number));
+    let worst = of_block.max_by(|left, right| share(left).total_cmp(&share(right)))?;
     let usual = median(&all.iter().map(share).collect::<Vec<f64>>());
-    (share(worst) > usual + room).then(|| CpuTaken {
+    (share(worst) > usual + tolerance).then(|| CpuTaken {
         trial: worst.number,
         share: share(worst),
         usual,
     })
 }
 
-/// The host itself was slow.
-fn slowed(all: &[Taken], block: &[u32]) -> Option<Disturbance> {
-    let spin = |taken: &Taken| taken.spin_ns as f64;
-    let of_block = all.iter().filter(|taken| block.contains(&taken.number));
-    let worst = of_block.max_by_key(|taken| taken.spin_ns)?;
+/// The trial of the block with the longest spin, if that is too far above the median.
+fn slow_host(all: &[TrialSigns], block: &[u32]) -> Option<Disturbance> {
+    let spin = |trial: &TrialSigns| trial.spin_ns as f64;
+    let of_block = all.iter().filter(|trial| block.contains(&trial.number));
+    let worst = of_block.max_by_key(|trial| trial.spin_ns)?;
     let usual_ns = median(&all.iter().map(spin).collect::<Vec<f64>>());
-    (spin(worst) > usual_ns * (1.0 + SLOWER)).then_some(Disturbance::SlowHost {
+    (spin(worst) > usual_ns * (1.0 + MAX_SLOWDOWN)).then_some(Disturbance::SlowHost {
         trial: worst.number,
         took_ns: worst.spin_ns,
         usual_ns,
@@ -134,7 +134,7 @@ mod tests {
     use super::*;
     use record::fixtures::builder::{RunBuilder, measurement, measurements};
 
-    /// Trials of two arms in turn, of which the hypervisor took these shares.
+    /// Trials of two alternating arms, with these shares of steal.
     fn run(steals: &[f64]) -> Run {
         let figures: Vec<[f64; 2]> = steals.chunks(2).map(|_| [100.0, 100.0]).collect();
         let mut run = RunBuilder::new().blocks(&figures).run();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_from_which_more_was_stolen_than_is_usual_trips() {
+    fn unusual_steal_is_a_disturbance() {
         let run = run(&[0.0, 0.01, 0.02, 0.0, 0.0, 0.3]);
         let taken = CpuTaken {
             trial: 6,
@@ -162,14 +162,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_from_every_trial_alike_is_usual() {
+    fn steal_that_all_trials_have_is_no_disturbance() {
         let run = run(&[0.3, 0.31, 0.29, 0.3]);
         assert_eq!(disturbance(&run, "web", &[1, 2]), None);
         assert_eq!(disturbance(&run, "web", &[3, 4]), None);
     }
 
     #[test]
-    fn a_host_that_slows_down_trips() {
+    fn a_slow_host_is_a_disturbance() {
         let mut run = run(&[0.0; 6]);
         let mut slow = |index: usize, spin: u64| {
             let measurement = measurement(&mut run, index);
@@ -184,7 +184,7 @@ mod tests {
         };
         assert_eq!(disturbance(&run, "web", &[5, 6]), Some(slow));
         assert_eq!(disturbance(&run, "web", &[1, 2]), None);
-        // A record of before had none.
+        // Without spin times there is no disturbance.
         measurements(&mut run).for_each(|measurement| measurement.spin_ns = 0);
         assert_eq!(disturbance(&run, "web", &[5, 6]), None);
     }
@@ -203,20 +203,20 @@ mod tests {
     }
 
     #[test]
-    fn trials_that_came_later_change_nothing() {
+    fn later_trials_are_ignored() {
         let run = run(&[0.0, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2, 0.2]);
         assert!(disturbance(&run, "web", &[1, 2]).is_some());
     }
 
     #[test]
-    fn nobody_disturbs_counted_instructions() {
+    fn counted_instructions_are_not_disturbed() {
         let mut run = run(&[0.0, 0.0, 0.0, 0.5]);
         run.opening.ns_per_instruction = Some(2);
         assert_eq!(disturbance(&run, "web", &[3, 4]), None);
     }
 
     #[test]
-    fn a_plan_that_keeps_disturbed_blocks_has_none() {
+    fn a_plan_that_keeps_disturbed_blocks_has_no_disturbance() {
         let mut run = run(&[0.0, 0.0, 0.0, 0.5]);
         assert!(disturbance(&run, "web", &[3, 4]).is_some());
         run.plan.disturbed_blocks = DisturbedBlocks::Keep;
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_disturb_a_live_host_alone_and_a_plant_is_none() {
+    fn other_processes_disturb_only_a_live_host_without_an_injected_slowdown() {
         let mut run = run(&[0.0; 6]);
         let measurement = measurement(&mut run, 5);
         measurement.usage.cpu_other = 0.6;

@@ -1,4 +1,4 @@
-//! What the plan had done to the systems on purpose: what came of it under each arm.
+//! Summarises the disturbances that the plan injects, by workload, disturbance and arm.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use record::verdict::planned::PlannedSummary;
 
 use crate::topics::metrics::pair::Measured;
 
-/// By workload, disturbance and arm, in the plan's order.
+/// Summaries of arms with measured trials, in the plan's order.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<PlannedSummary> {
     let mut all = Vec::new();
     for workload in &run.plan.workloads {
@@ -33,15 +33,16 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<PlannedSummary> {
 
 fn summary(planned: &PlannedDisturbance, trials: &[&Measurement]) -> PlannedSummary {
     let all = trials.iter().flat_map(|trial| &trial.disturbances);
-    let its: Vec<&DisturbanceRecord> = all.filter(|one| one.name == planned.name).collect();
-    let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let records: Vec<&DisturbanceRecord> =
+        all.filter(|record| record.name == planned.name).collect();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     let (mut took, mut impossible, mut reason) = (0, 0, None);
-    for one in &its {
-        match &one.effect {
-            Effect::Took { counts: own } | Effect::Unfelt { counts: own } => {
-                took += u32::from(one.effect.took());
-                for (name, count) in own {
-                    let sum = counts.entry(name.clone()).or_default();
+    for record in &records {
+        match &record.effect {
+            Effect::Took { counts } | Effect::Unfelt { counts } => {
+                took += u32::from(record.effect.took());
+                for (name, count) in counts {
+                    let sum = sums.entry(name.clone()).or_default();
                     *sum = sum.saturating_add(*count);
                 }
             }
@@ -51,25 +52,31 @@ fn summary(planned: &PlannedDisturbance, trials: &[&Measurement]) -> PlannedSumm
             }
         }
     }
-    let services: Vec<&ServiceAround> = its.iter().filter_map(|one| one.service.as_ref()).collect();
-    let spread_of = |of: fn(&ServiceAround) -> f64| spread(services.iter().map(|one| of(one)));
-    let not_recovered = services.iter().filter(|one| one.recovery_ms.is_none());
+    let services = records.iter();
+    let services = services.filter_map(|record| record.service.as_ref());
+    let services: Vec<&ServiceAround> = services.collect();
+    let spread_of =
+        |value: fn(&ServiceAround) -> f64| spread(services.iter().map(|service| value(service)));
+    let mut failed: u64 = 0;
+    for service in &services {
+        failed = failed.saturating_add(service.all_failed());
+    }
+    let not_recovered = services.iter();
+    let not_recovered = not_recovered.filter(|service| service.recovery_ms.is_none());
     PlannedSummary {
         workload: String::new(),
         arm: String::new(),
         name: planned.name.clone(),
         kind: planned.kind.word().into(),
-        times: its.len() as u32,
+        times: records.len() as u32,
         took,
         impossible,
         why: reason,
-        counts,
-        failed: services
-            .iter()
-            .fold(0, |sum, one| sum.saturating_add(one.all_failed())),
-        before_per_s: spread_of(|one| one.before_per_s),
-        during_per_s: spread_of(|one| one.during_per_s),
-        recovery_s: spread_of(|one| one.at_least_ms() as f64 / 1e3),
+        counts: sums,
+        failed,
+        before_per_s: spread_of(|service| service.before_per_s),
+        during_per_s: spread_of(|service| service.during_per_s),
+        recovery_s: spread_of(|service| service.at_least_ms() as f64 / 1e3),
         not_recovered: not_recovered.count() as u32,
     }
 }

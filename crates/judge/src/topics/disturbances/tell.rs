@@ -1,4 +1,4 @@
-//! What the plan had done to the systems on purpose, in words: a table by disturbance and arm.
+//! Disturbances that the plan injects, in words: a table by disturbance and arm.
 
 use base::input::units::significant;
 use plan::Plan;
@@ -11,16 +11,16 @@ use crate::words::{NONE, count, counted};
 /// Title of the table.
 pub(crate) const TITLE: &str = "Disturbances of the plan";
 
-/// What stands below the table.
+/// The note below the table.
 pub(crate) const NOTE: &str = "per second: successful requests, median over all times (lowest to highest); failed: requests during it and until \
     service was normal again, all times together; normal again: from its end until service was as before: three seconds \
     without more failures, and 90 % of the throughput, over so many seconds as tell that from chance";
 
-/// The table of a workload with its head; empty where nothing was planned.
+/// The table of a workload with its head; empty if the plan injects nothing.
 pub(crate) fn rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let its = judgement.planned.iter();
-    let its = its.filter(|one| one.workload == workload);
-    let mut rows: Vec<Vec<String>> = its.map(row).collect();
+    let planned = judgement.planned.iter();
+    let planned = planned.filter(|planned| planned.workload == workload);
+    let mut rows: Vec<Vec<String>> = planned.map(row).collect();
     if !rows.is_empty() {
         let head = [
             "disturbance",
@@ -36,52 +36,56 @@ pub(crate) fn rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
     rows
 }
 
-/// Neighbouring comparisons by the disturbance that they tell of, if they do.
+/// Groups neighbouring comparisons by the disturbance to which their metric belongs; `None` for other metrics.
 pub(crate) fn groups<'p, 'c>(
     plan: &'p Plan,
     comparisons: &'c [&'c Comparison],
 ) -> Vec<(Option<&'p str>, &'c [&'c Comparison])> {
-    let about = |one: &&Comparison| {
-        let mut names = plan.disturbances.iter().map(|one| one.name.as_str());
-        names.find(|name| disturbances::is_figure_of(name, &one.spec.name))
+    let disturbance = |comparison: &Comparison| {
+        let mut names = plan
+            .disturbances
+            .iter()
+            .map(|planned| planned.name.as_str());
+        names.find(|name| disturbances::is_figure_of(name, &comparison.spec.name))
     };
-    let groups = comparisons.chunk_by(|one, next| about(one) == about(next));
-    groups.map(|group| (about(&group[0]), group)).collect()
+    let groups = comparisons.chunk_by(|left, right| disturbance(left) == disturbance(right));
+    groups.map(|group| (disturbance(group[0]), group)).collect()
 }
 
-fn row(one: &PlannedSummary) -> Vec<String> {
-    let name = if one.name == one.kind {
-        one.name.clone()
+fn row(summary: &PlannedSummary) -> Vec<String> {
+    let name = if summary.name == summary.kind {
+        summary.name.clone()
     } else {
-        format!("{} ({})", one.name, one.kind)
+        format!("{} ({})", summary.name, summary.kind)
     };
     vec![
         name,
-        one.arm.clone(),
-        effect(one),
-        spread(one.before_per_s, ""),
-        spread(one.during_per_s, ""),
-        match one.during_per_s {
-            Some(_) => count(one.failed),
+        summary.arm.clone(),
+        effect(summary),
+        spread(summary.before_per_s, ""),
+        spread(summary.during_per_s, ""),
+        match summary.during_per_s {
+            Some(_) => count(summary.failed),
             None => NONE.into(),
         },
-        recovery(one),
+        recovery(summary),
     ]
 }
 
-/// Whether it was felt, and by what that is known.
-fn effect(one: &PlannedSummary) -> String {
-    let counts: Vec<String> = one
+/// How often the disturbance took effect, and the counts that show it.
+fn effect(summary: &PlannedSummary) -> String {
+    let counts: Vec<String> = summary
         .counts
         .iter()
-        .map(|(name, value)| told(name, *value))
+        .map(|(name, value)| effect_count(name, *value))
         .collect();
     let counts = counts.join(", ");
-    let times = |some: u32| format!("{some} of {}", counted(one.times, "time"));
-    let word = match (one.times, one.took, one.impossible) {
+    let times = |some: u32| format!("{some} of {}", counted(summary.times, "time"));
+    let word = match (summary.times, summary.took, summary.impossible) {
         (0, _, _) => return "not reached".into(),
         (all, _, impossible) if impossible == all => {
-            return format!("not possible: {}", one.why.as_deref().unwrap_or_default());
+            let reason = summary.why.as_deref().unwrap_or_default();
+            return format!("not possible: {reason}");
         }
         (all, took, _) if took == all => format!("felt {}", times(took)),
         (_, 0, 0) => "done, not felt".into(),
@@ -98,7 +102,7 @@ fn effect(one: &PlannedSummary) -> String {
 }
 
 /// A count in words: `12 packets lost`.
-fn told(name: &str, value: u64) -> String {
+fn effect_count(name: &str, value: u64) -> String {
     let words = match name {
         "lost" => "packets lost",
         "packets" => "packets sent",
@@ -141,13 +145,18 @@ fn spread(spread: Option<Spread>, unit: &str) -> String {
     )
 }
 
-fn recovery(one: &PlannedSummary) -> String {
-    let after = spread(one.recovery_s, " s");
-    match one.not_recovered {
+fn recovery(summary: &PlannedSummary) -> String {
+    let after = spread(summary.recovery_s, " s");
+    let times = summary.times;
+    match summary.not_recovered {
         0 => after,
-        never if one.recovery_s.is_some_and(|own| own.highest == 0.0) => {
-            format!("not seen ({never} of {})", one.times)
+        never
+            if summary
+                .recovery_s
+                .is_some_and(|spread| spread.highest == 0.0) =>
+        {
+            format!("not seen ({never} of {times})")
         }
-        never => format!("{after}, not within that {never} of {}", one.times),
+        never => format!("{after}, not within that {never} of {times}"),
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine's A/A runs say of it, as the run carries them.
+//! Calibration of a machine by its earlier A/A runs, which the run has a copy of.
 
 use record::a_a::PastRun;
 use record::rundir::Run;
@@ -7,7 +7,7 @@ use record::verdict::host::History;
 use stats::eprocess;
 use stats::eprocess::{Calibration, FAILED};
 
-/// The record of the run's machine.
+/// The A/A history of the run's machine.
 pub(crate) fn of(run: &Run) -> History {
     match &run.history {
         None => History::NotKnown,
@@ -17,18 +17,11 @@ pub(crate) fn of(run: &Run) -> History {
 }
 
 fn judged(runs: &[PastRun]) -> History {
-    let contrasts: Vec<f64> = runs
-        .iter()
-        .flat_map(|one| &one.contrasts)
-        .copied()
-        .collect();
-    let contrasts: Vec<f64> = contrasts
-        .into_iter()
-        .filter(|one| one.is_finite())
-        .collect();
+    let contrasts = runs.iter().flat_map(|run| &run.contrasts).copied();
+    let contrasts: Vec<f64> = contrasts.filter(|contrast| contrast.is_finite()).collect();
     let ended: Vec<(bool, f64)> = runs
         .iter()
-        .map(|one| (one.ended.told_apart, one.ended.error_rate))
+        .map(|run| (run.ended.told_apart, run.ended.error_rate))
         .collect();
     let e_value = eprocess::rejections(&ended);
     let of_blocks = match eprocess::calibration(&contrasts) {
@@ -79,13 +72,13 @@ mod tests {
     const EVEN: [f64; 4] = [0.01, -0.01, -0.01, 0.01];
 
     #[test]
-    fn a_run_without_a_history_says_so() {
+    fn a_run_without_a_history_is_not_calibrated() {
         assert_eq!(of(&RunBuilder::new().run()), History::NotKnown);
         assert_eq!(history(Vec::new()), History::None);
     }
 
     #[test]
-    fn seven_sound_runs_speak_for_the_machine() {
+    fn a_machine_with_seven_good_runs_passes() {
         let History::Known {
             runs,
             blocks,
@@ -102,29 +95,18 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_tells_an_arm_apart_from_itself_again_and_again_has_failed() {
-        let of = |told: u32| history((0..6).map(|one| past(one < told, &EVEN)).collect());
-        let failed = |told: u32| {
-            matches!(
-                of(told),
-                History::Known {
-                    has_failed: true,
-                    ..
-                }
-            )
+    fn a_machine_with_several_wrong_verdicts_or_a_favoured_arm_fails() {
+        let with_wrong = |wrong: u32| history((0..6).map(|run| past(run < wrong, &EVEN)).collect());
+        let has_failed = |history: &History| {
+            let History::Known { has_failed, .. } = history else {
+                panic!("{history:?}");
+            };
+            *has_failed
         };
-        assert!(!failed(1) && failed(4), "{:?} {:?}", of(1), of(4));
-        // One side is favoured in all blocks, which no verdict of so few blocks tells.
-        let side = history(vec![past(false, &[0.02, 0.021, 0.019, 0.02]); 12]);
-        assert!(
-            matches!(
-                side,
-                History::Known {
-                    has_failed: true,
-                    ..
-                }
-            ),
-            "{side:?}"
-        );
+        let (one, four) = (with_wrong(1), with_wrong(4));
+        assert!(!has_failed(&one) && has_failed(&four), "{one:?} {four:?}");
+        // All blocks favour the same arm, but each run has too few blocks for a verdict.
+        let favoured = history(vec![past(false, &[0.02, 0.021, 0.019, 0.02]); 12]);
+        assert!(has_failed(&favoured), "{favoured:?}");
     }
 }

@@ -1,16 +1,16 @@
-//! What no arm can move. If it moved with an arm all the same, the machine favoured that arm.
+//! Checks whether the machine favoured an arm, by measurements that no arm can influence.
 //!
 //! ```text
-//! host speed   a fixed piece of work on the host, before and after each trial: d_i = ln arm's - ln baseline's in block i
-//!              p by step-down maxT over all workloads and arms (`explain::max_t`)
-//! one-sided    primary metrics of all workloads, each in units of its own scale, as one row of blocks under sign flips
+//! host speed   duration of a fixed amount of work on the host, before and after each trial:
+//!              d_i = ln arm's - ln baseline's in block i; p by step-down maxT over all workloads and arms (`stats::max_t`)
+//! one-sided    primary metrics of all workloads, each divided by its scale, as one row of blocks under sign flips
 //! ```
-//! That all metrics of a workload move one way says nothing: a rate, the latencies of what it counts and the CPU time that each costs
-//! are one figure in other words. Workloads are unrelated, but a kernel that is better may be so in all of them. So one-sidedness is
-//! told and withholds nothing; what withholds is work that ran on no arm and was slower beside one.
+//! Metrics of one workload are not independent: its rate, its latencies and its CPU time per request change together. Workloads are
+//! independent, but a better kernel may be better in all of them. So one-sidedness is reported and withholds no verdict. A host that
+//! was slower beside one arm does withhold, because that work did not run on the arm.
 //!
-//! Not taken, because arms can move it: steal (who idles less is robbed more), time to boot, CPU time of the clients for a request
-//! (a server that answers in larger pieces wakes them less often).
+//! Arms can influence other measurements, so they are not used: steal (an arm that idles less loses more), boot time, and CPU time of
+//! the clients per request (a server with larger answers wakes them less often).
 
 use plan::MachineKind;
 use record::metric::{Direction, Role};
@@ -26,11 +26,11 @@ use stats::max_t;
 use stats::randomization::SignFlips;
 use stats::score::{hodges_lehmann, scale, tukey};
 
-/// Fewer workloads move one way by chance too often to be worth a sentence.
-const LEAST_WORKLOADS: usize = 3;
+/// Fewer workloads move in one direction by chance too often.
+const MIN_WORKLOADS: usize = 3;
 
-/// How fast the host was beside each arm. Nothing where time is counted in instructions, which no host makes fewer or more, nor
-/// where the arms ran on another machine than this host.
+/// The speed of the host beside each arm. Empty with counted instructions, whose number does not depend on the host, and if the arms
+/// ran on another machine.
 pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
     let is_elsewhere = match run.plan.machine.kind {
         MachineKind::Url | MachineKind::Ssh => true,
@@ -39,7 +39,7 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
     if run.opening.ns_per_instruction.is_some() || is_elsewhere {
         return Vec::new();
     }
-    let mut found: Vec<(String, String, Vec<f64>)> = Vec::new();
+    let mut rows: Vec<(String, String, Vec<f64>)> = Vec::new();
     for workload in &run.plan.workloads {
         for arm in run
             .plan
@@ -50,48 +50,48 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
             let spins = spins(run, &workload.id, &arm.name);
             let contrasts: Vec<f64> = spins.iter().map(|(base, arm)| (arm / base).ln()).collect();
             if !contrasts.is_empty() {
-                found.push((workload.id.clone(), arm.name.clone(), contrasts));
+                rows.push((workload.id.clone(), arm.name.clone(), contrasts));
             }
         }
     }
-    // Rows of unequal length cannot share their flips: each then pays for all by itself.
     let error_rate = run.plan.design.test_level();
     let key = format!("host\n{}", run.plan.design.seed);
-    let is_even = found.windows(2).all(|two| two[0].2.len() == two[1].2.len());
     let p_values = |values: &[&[f64]]| {
         let blocks = values.first().map_or(0, |row| row.len());
         let flips = SignFlips::draw(&key, blocks, error_rate);
         max_t::p_values(values, &flips)
     };
-    let rows: Vec<&[f64]> = found.iter().map(|(_, _, row)| row.as_slice()).collect();
-    let together: Vec<f64> = if is_even {
-        p_values(&rows)
+    let values: Vec<&[f64]> = rows.iter().map(|(_, _, row)| row.as_slice()).collect();
+    // Rows of unequal length cannot share sign flips. Their p-values are adjusted by Bonferroni instead.
+    let has_equal_lengths = values.windows(2).all(|rows| rows[0].len() == rows[1].len());
+    let p_values: Vec<f64> = if has_equal_lengths {
+        p_values(&values)
     } else {
-        let count = rows.len() as f64;
-        rows.iter().map(|row| p_values(&[row])[0] * count).collect()
+        let count = values.len() as f64;
+        let alone = values.iter().map(|row| p_values(&[row])[0]);
+        alone.map(|p_value| p_value * count).collect()
     };
-    let found = found.iter().zip(together);
-    found
-        .map(|((workload, arm, row), p_value)| {
-            let flips = SignFlips::draw(&key, row.len(), error_rate);
-            let interval = max_t::interval(row, &flips, error_rate);
-            HostSpeed {
-                workload: workload.clone(),
-                arm: arm.clone(),
-                blocks: row.len() as u32,
-                needed: fewest_blocks(error_rate) as u32,
-                ratio: mean(row, |value| *value).exp(),
-                low: interval.map(|(low, _)| low.exp()),
-                high: interval.map(|(_, high)| high.exp()),
-                is_told: p_value <= error_rate,
-            }
-        })
-        .collect()
+    let mut speeds = Vec::new();
+    for ((workload, arm, row), p_value) in rows.into_iter().zip(p_values) {
+        let flips = SignFlips::draw(&key, row.len(), error_rate);
+        let interval = max_t::interval(&row, &flips, error_rate);
+        speeds.push(HostSpeed {
+            workload,
+            arm,
+            blocks: row.len() as u32,
+            needed: fewest_blocks(error_rate) as u32,
+            ratio: mean(&row, |value| *value).exp(),
+            low: interval.map(|(low, _)| low.exp()),
+            high: interval.map(|(_, high)| high.exp()),
+            is_told: p_value <= error_rate,
+        });
+    }
+    speeds
 }
 
-/// What the fixed work took beside baseline and arm, block by block, where it was tried.
+/// Duration of the fixed work beside baseline and arm in each block that has both, in nanoseconds.
 fn spins(run: &Run, workload: &str, arm: &str) -> Vec<(f64, f64)> {
-    let of = |name: &str, block: u32| {
+    let spin = |name: &str, block: u32| {
         let mut records = run.attempts.iter().filter(|record| {
             let trial = &record.trial;
             (&*trial.workload, &*trial.arm, trial.block) == (workload, name, block)
@@ -103,31 +103,32 @@ fn spins(run: &Run, workload: &str, arm: &str) -> Vec<(f64, f64)> {
     };
     let measured = Measured::of(run);
     let blocks = measured.trials(workload, arm);
-    let pairs = blocks.keys().filter_map(|block| {
-        let baseline = of(&run.plan.baseline, *block)?;
-        Some((baseline, of(arm, *block)?))
-    });
+    let pairs = blocks
+        .keys()
+        .filter_map(|block| Some((spin(&run.plan.baseline, *block)?, spin(arm, *block)?)));
     pairs.collect()
 }
 
-/// Arms whose primary metrics moved one way in all workloads, by more than chance.
+/// Arms whose primary metrics moved in the same direction in all workloads, significantly.
 pub(crate) fn one_sided(run: &Run, comparisons: &[Comparison]) -> Vec<OneSided> {
-    let arms = run.plan.arms.iter();
-    arms.filter(|arm| arm.name != run.plan.baseline)
-        .filter_map(|arm| {
-            let its = comparisons.iter();
-            let its = its.filter(|one| one.arm == arm.name && one.spec.role == Role::Primary);
-            let primaries: Vec<(&[Pair], Direction)> = its
-                .map(|one| (one.pairs.as_slice(), one.spec.direction))
-                .collect();
-            moved(run, &arm.name, &primaries)
-        })
-        .collect()
+    let mut found = Vec::new();
+    for arm in &run.plan.arms {
+        if arm.name == run.plan.baseline {
+            continue;
+        }
+        let primaries: Vec<(&[Pair], Direction)> = comparisons
+            .iter()
+            .filter(|each| each.arm == arm.name && each.spec.role == Role::Primary)
+            .map(|each| (each.pairs.as_slice(), each.spec.direction))
+            .collect();
+        found.extend(moved(run, &arm.name, &primaries));
+    }
+    found
 }
 
 fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<OneSided> {
-    // A workload that the arm was never measured on moved no way.
-    if primaries.len() < LEAST_WORKLOADS || primaries.iter().any(|(pairs, _)| pairs.is_empty()) {
+    let is_unmeasured = primaries.iter().any(|(pairs, _)| pairs.is_empty());
+    if primaries.len() < MIN_WORKLOADS || is_unmeasured {
         return None;
     }
     let (mut row, mut centres) = (Vec::new(), Vec::new());
@@ -135,7 +136,7 @@ fn moved(run: &Run, arm: &str, primaries: &[(&[Pair], Direction)]) -> Option<One
         let contrasts = Contrasts::of(pairs, *direction, run.plan.design.margin)?;
         let centre = hodges_lehmann(&contrasts.values);
         let around = less(&contrasts.values, centre);
-        // Blocks that agree to the digit have no scale; then they are their own.
+        // If all blocks agree exactly, their scale around the centre is zero. Then the values themselves give the unit.
         let unit = scale(&around).max(scale(&contrasts.values) * 1e-6);
         if contrasts.values.iter().any(|value| !value.is_finite()) || unit == 0.0 {
             return None;
@@ -175,8 +176,8 @@ mod tests {
     use record::fixtures::builder::{RunBuilder, measurements};
     use stats::noise_models::{REFERENCE, pairs};
 
-    /// A run of these blocks whose host took this much longer beside the arm, in an order that is drawn.
-    fn beside(seed: u64, blocks: usize, slower: f64) -> Run {
+    /// A run whose host took `slower` times as long beside the arm, with noise.
+    fn run_with_host(seed: u64, blocks: usize, slower: f64) -> Run {
         let noise = pairs(REFERENCE, 0.0, blocks as u32, (seed, 0));
         RunBuilder::new()
             .blocks(&vec![[100.0, 100.0]; blocks])
@@ -196,40 +197,40 @@ mod tests {
     }
 
     #[test]
-    fn a_host_that_was_slower_beside_an_arm_is_told() {
-        let one = speed(&beside(1, 12, 1.1)).remove(0);
+    fn a_host_that_was_slower_beside_an_arm_is_reported() {
+        let slower = speed(&run_with_host(1, 12, 1.1)).remove(0);
         assert!(
-            one.is_told && 1.05 < one.ratio && one.ratio < 1.2,
-            "{one:?}"
+            slower.is_told && 1.05 < slower.ratio && slower.ratio < 1.2,
+            "{slower:?}"
         );
-        assert_eq!((one.blocks, one.needed), (12, 6));
-        let equal = speed(&beside(1, 12, 1.0)).remove(0);
+        assert_eq!((slower.blocks, slower.needed), (12, 6));
+        let equal = speed(&run_with_host(1, 12, 1.0)).remove(0);
         assert!(!equal.is_told && equal.low.unwrap() < 1.0 && 1.0 < equal.high.unwrap());
     }
 
     #[test]
-    fn nothing_is_said_where_the_work_was_not_tried_or_does_not_matter() {
-        let mut untried = beside(1, 8, 1.1);
-        for one in measurements(&mut untried) {
-            one.spin_ns = 0;
+    fn there_is_no_host_speed_without_spins_or_if_it_does_not_matter() {
+        let mut without_spins = run_with_host(1, 8, 1.1);
+        for measurement in measurements(&mut without_spins) {
+            measurement.spin_ns = 0;
         }
-        assert!(speed(&untried).is_empty());
-        let mut counted = beside(1, 8, 1.1);
+        assert!(speed(&without_spins).is_empty());
+        let mut counted = run_with_host(1, 8, 1.1);
         counted.opening.ns_per_instruction = Some(2);
         assert!(speed(&counted).is_empty());
-        let mut elsewhere = beside(1, 8, 1.1);
+        let mut elsewhere = run_with_host(1, 8, 1.1);
         elsewhere.plan.machine.kind = MachineKind::Url;
         assert!(speed(&elsewhere).is_empty());
     }
 
     #[test]
-    fn a_sound_host_is_hardly_ever_told() {
-        let told = (0..200)
-            .filter(|seed| speed(&beside(*seed, 8, 1.0))[0].is_told)
+    fn a_steady_host_is_reported_no_more_often_than_the_error_rate_allows() {
+        let reported = (0..200)
+            .filter(|seed| speed(&run_with_host(*seed, 8, 1.0))[0].is_told)
             .count();
-        println!("a sound host was told in {told} of 200");
-        // 10 of 200 are what the error rate allows on average.
-        assert!(told <= 18, "{told}");
+        println!("a steady host was reported in {reported} of 200");
+        // The error rate allows 10 of 200 on average.
+        assert!(reported <= 18, "{reported}");
     }
 
     fn together(effects: [f64; 4], seed: u64) -> Option<OneSided> {
@@ -246,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_that_was_never_measured_on_a_workload_moves_no_way() {
+    fn an_arm_without_figures_of_some_workload_is_not_one_sided() {
         let run = RunBuilder::new().run();
         let pairs = pairs(REFERENCE, 0.08, 8, (1, 0));
         let up = (pairs.as_slice(), Direction::Higher);
@@ -257,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn workloads_that_all_move_one_way_are_told_together() {
+    fn workloads_that_all_move_in_one_direction_are_found() {
         let found = (0..50)
             .filter(|seed| together([0.08; 4], *seed).is_some())
             .count();

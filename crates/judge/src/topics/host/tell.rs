@@ -1,4 +1,4 @@
-//! What trials ran on, in words.
+//! The machine on which trials ran, in words.
 
 use base::input::units::show_bytes;
 use record::machine::{
@@ -9,7 +9,7 @@ use record::machine::{
 /// `QEMU 10.0.13, KVM, clock wall, CPUs 2 (host), memory 1.00 GiB`.
 pub fn machine(machine: &MachineDescription) -> String {
     match machine {
-        MachineDescription::Qemu(guests) => of_guests(guests),
+        MachineDescription::Qemu(guests) => qemu(guests),
         MachineDescription::Local { release, cpus } => {
             format!("this host, Linux {release}, clock wall, CPUs {cpus}")
         }
@@ -27,8 +27,8 @@ pub fn machine(machine: &MachineDescription) -> String {
             let memory = show_bytes(*memory_bytes);
             format!(
                 "box {host}, {cpu}, CPUs {cpus}, memory {memory}, {interface} by {driver}, arms by {boot}, clock wall{}{}",
-                serving(cards),
-                clients.as_ref().map_or_else(String::new, off_box)
+                server_cards(cards),
+                clients.as_ref().map_or_else(String::new, remote_clients)
             )
         }
         MachineDescription::Url {
@@ -57,17 +57,18 @@ pub fn machine(machine: &MachineDescription) -> String {
     }
 }
 
-/// Cards that serve, with their addresses.
-fn serving(cards: &[BoxCard]) -> String {
-    let words = |card: &BoxCard| format!("{} {} by {}", card.interface, card.address, card.driver);
-    let words: Vec<String> = cards.iter().map(words).collect();
-    match words.join(" and ").as_str() {
+/// Network cards at which servers listen, with their addresses.
+fn server_cards(cards: &[BoxCard]) -> String {
+    let describe =
+        |card: &BoxCard| format!("{} {} by {}", card.interface, card.address, card.driver);
+    let cards: Vec<String> = cards.iter().map(describe).collect();
+    match cards.join(" and ").as_str() {
         "" => String::new(),
-        words => format!(", servers at {words}"),
+        cards => format!(", servers at {cards}"),
     }
 }
 
-fn off_box(clients: &BoxClients) -> String {
+fn remote_clients(clients: &BoxClients) -> String {
     match clients {
         BoxClients::Host { release, cpus } => {
             format!(", clients on this host, Linux {release}, CPUs {cpus}")
@@ -76,7 +77,7 @@ fn off_box(clients: &BoxClients) -> String {
     }
 }
 
-fn of_guests(guests: &Guests) -> String {
+fn qemu(guests: &Guests) -> String {
     let acceleration = match guests.acceleration {
         Acceleration::Kvm => "KVM",
         Acceleration::Tcg => "emulation (TCG)",
@@ -104,11 +105,8 @@ fn of_guests(guests: &Guests) -> String {
         }
     }));
     let text = parts.join(", ");
-    let choices: Vec<String> = guests
-        .choices
-        .iter()
-        .map(|one| choice(one, guests))
-        .collect();
+    let choices = guests.choices.iter();
+    let choices: Vec<String> = choices.map(|each| choice(each, guests)).collect();
     match choices.join("; ").as_str() {
         "" => text,
         choices => format!("{text} ({choices})"),
@@ -122,14 +120,14 @@ fn cpus(guests: &Guests) -> String {
 }
 
 fn host(host: &HostOfGuests) -> String {
-    let placed = match &host.placement {
-        Ok(placement) => placed(placement),
+    let pinning = match &host.placement {
+        Ok(placement) => pinning(placement),
         Err(why) => format!("virtual CPUs not pinned: {why}"),
     };
-    format!("{placed}, {}", host.memory)
+    format!("{pinning}, {}", host.memory)
 }
 
-fn placed(placement: &Placement) -> String {
+fn pinning(placement: &Placement) -> String {
     let locality = match placement.locality {
         Locality::Cache => "below one cache",
         Locality::Node => "of one NUMA node",
@@ -186,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn guests_are_told_with_what_was_decided_for_the_user() {
+    fn guests_are_described_with_automatic_choices() {
         let host = |placement| HostOfGuests {
             placement,
             memory: "transparent huge pages".into(),
@@ -217,16 +215,16 @@ mod tests {
                 ..guests()
             },
         ];
-        let told = all.map(|one| machine(&MachineDescription::Qemu(one)));
+        let lines = all.map(|guests| machine(&MachineDescription::Qemu(guests)));
         expect![[r#"
             QEMU 10.0.13, emulation (TCG), clock instructions, CPUs 1 (max,-erms), memory 1.00 GiB (no /dev/kvm; emulating; 1 CPU instead of 2, as counting instructions needs)
             QEMU 10.0.13, KVM, clock wall, CPUs 1, 2, 4 by arm (max,-erms), memory 1.00 GiB, profiled, virtual CPUs on host CPUs 2-3, of one NUMA node, some on one core, transparent huge pages (clients in the guest: no /dev/net/tun)
             QEMU 10.0.13, emulation (TCG), clock instructions, CPUs 1 (max,-erms), memory 1.00 GiB, virtual CPUs not pinned: 3 virtual CPUs on 2 host CPUs, transparent huge pages, clients on this host (vhost)"#]]
-        .assert_eq(&told.join("\n"));
+        .assert_eq(&lines.join("\n"));
     }
 
     #[test]
-    fn other_machines_are_told_by_what_they_are() {
+    fn other_machines_are_described() {
         let release = || "6.18.44".to_string();
         let card = |address: &str| BoxCard {
             interface: "eno2".into(),

@@ -1,13 +1,13 @@
-//! What set an arm's figures: clients, network, server, or nothing that was at its end. All thresholds stand here, each with
-//! its reason.
+//! Finds what limits an arm's figures: the clients, the network, the server, or none of them. All thresholds are here, each with its
+//! reason.
 //!
 //! ```text
 //! a sign of the clients' CPUs          client-limited
 //! a sign of the network                network-bound
-//! near the ceiling                     whichever of the two ended the null server's run
+//! near the ceiling                     the one of these two that limited the null server's run
 //! a rate that the server kept up with  server not saturated
 //! a closed loop that left CPUs idle    server not saturated
-//! else                                 server-limited, where the clients have CPUs of their own or a ceiling is known
+//! else                                 server-limited, if the clients have separate CPUs or a ceiling is known
 //! ```
 
 use plan::Arm;
@@ -22,60 +22,67 @@ use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign, 
 use crate::topics::metrics::pair::Measured;
 use stats::average::mean;
 
-/// Share of the ceiling that an arm may reach: beyond it a server that costs nothing at all would be less than half as fast
-/// again, and a difference between two servers shows as less than a third of what it is.
+/// Share of the ceiling above which an arm is near it. A server without any cost would be less than half as fast again there, and a
+/// difference between two servers shows as less than a third of its size.
 const CEILING: f64 = 0.7;
 
-/// An arm that serves so many times as much as a null server shows that this was none; below it is chance.
+/// Share above which the null server was too slow to be a ceiling. A smaller excess over 1 is chance.
 const ABOVE_CEILING: f64 = 1.1;
 
-/// Share of the window that must be left to a client's thread, and to a client's CPU beside its interrupts.
+/// Share of the window that a client's thread, and a client's CPU beside its interrupts, must have left.
 const CLIENT_IDLE: f64 = 0.2;
 
-/// Share of the window that a client's thread may wait for a CPU, however little it runs: beyond it, the same clients on a CPU of
-/// their own could ask twice as often. Less is hidden where several connections wait for the server meanwhile.
+/// Share of the window that a client's thread may wait for a CPU. Beyond it, the same clients on a separate CPU could send twice as
+/// many requests. A shorter wait is hidden if other connections wait for the server meanwhile.
 const WAITING: f64 = 0.5;
 
-/// Share of a link's speed that may be used: bursts fill the rest.
+/// Share of a link's speed above which it is near its line rate: bursts fill the rest.
 const LINE: f64 = 0.8;
 
-/// Share of segments or packets that may be lost: as many as a 99th percentile leaves out.
+/// Share of segments or packets that may be lost, as many as a 99th percentile ignores.
 const LOST: f64 = 0.01;
 
-/// Share of the CPU time that a closed loop may leave idle before the server counts as not saturated.
+/// Share of the CPU time above which a closed loop that leaves it idle has not saturated the server.
 const IDLE: f64 = 0.1;
 
-/// What set the figures of one arm; `None` where clients and network were not looked at.
+/// The limit of one arm with its signs; `None` if clients and network were not observed.
 pub(crate) fn of(
     run: &Run,
     trials: &[&Measurement],
     workload: &str,
     arm: &Arm,
 ) -> Option<ArmLimit> {
-    let seen: Vec<Seen<'_>> = trials.iter().filter_map(|trial| Seen::of(trial)).collect();
-    let first = seen.first()?.path;
+    let trials = trials.iter().filter_map(|trial| TrialLoad::of(trial));
+    let trials: Vec<TrialLoad<'_>> = trials.collect();
+    let first = trials.first()?.path;
     let ceiling = journal::ceiling(&run.entries, workload, run.plan.cpus(arm));
-    let served_per_s = mean(&seen, |one| one.served_per_s);
-    let (ceiling_use, near) = use_of(ceiling, served_per_s, cpu_ns_per_request(&seen));
-    let (one_fewer, moved) = one_fewer::of(run, (workload, &arm.name));
-    let mut signs = client_signs(&seen);
+    let served_per_s = mean(&trials, |trial| trial.served_per_s);
+    let (ceiling_use, near) = use_of(ceiling, served_per_s, cpu_ns_per_request(&trials));
+    let (one_fewer, moved) = one_fewer::of(run, workload, &arm.name);
+    let mut signs = client_signs(&trials);
     signs.extend(moved);
-    signs.extend(network_signs(&seen));
+    signs.extend(network_signs(&trials));
     signs.extend(near);
-    signs.extend(server_signs(&seen));
+    signs.extend(server_signs(&trials));
     Some(ArmLimit {
         limit: limit(&signs, first, &ceiling_use),
         pace: first.pace,
         ceiling: ceiling_use,
         one_fewer,
-        client_busy: (!watches_clock(first)).then(|| mean(&seen, |one| one.client_busy)),
-        retransmitted: most(retransmits(&seen).into_iter().map(|(_, share)| share)),
-        line_share: most(line_shares(&seen).into_iter().map(|(_, _, share)| share)),
+        client_busy: (!watches_clock(first)).then(|| mean(&trials, |trial| trial.client_busy)),
+        retransmitted: retransmits(&trials)
+            .into_iter()
+            .map(|(_, share)| share)
+            .reduce(f64::max),
+        line_share: line_shares(&trials)
+            .into_iter()
+            .map(|(_, _, share)| share)
+            .reduce(f64::max),
         signs,
     })
 }
 
-/// Arms of a comparison whose limit belongs beside its verdict.
+/// The limits of a comparison's arms that must be reported beside its verdict.
 pub(crate) fn said_first(
     run: &Run,
     measured: &Measured<'_>,
@@ -83,36 +90,35 @@ pub(crate) fn said_first(
 ) -> Vec<LimitedArm> {
     let names = [run.plan.baseline.as_str(), arm];
     let arms = run.plan.arms.iter();
-    let mut said = Vec::new();
-    for one in arms.filter(|one| names.contains(&one.name.as_str())) {
-        let trials = measured.of_arm(workload, &one.name);
-        let limit = of(run, &trials, workload, one).and_then(|own| own.limit);
+    let mut limited = Vec::new();
+    for arm in arms.filter(|arm| names.contains(&arm.name.as_str())) {
+        let trials = measured.of_arm(workload, &arm.name);
+        let limit = of(run, &trials, workload, arm).and_then(|found| found.limit);
         let limit = limit.filter(|limit| matters(*limit, &trials));
-        said.extend(limit.map(|limit| LimitedArm {
-            arm: one.name.clone(),
+        limited.extend(limit.map(|limit| LimitedArm {
+            arm: arm.name.clone(),
             limit,
         }));
     }
-    said
+    limited
 }
 
-/// Whether a limit makes the primary figure another one than the server's.
+/// Whether the primary figure does not measure the server because of a limit.
 fn matters(limit: Limit, trials: &[&Measurement]) -> bool {
-    let primary = |trial: &&&Measurement| {
-        let mut figures = trial.figures.iter();
-        figures.find(|one| one.spec.role == Role::Primary).cloned()
-    };
-    let primary = trials.first().as_ref().and_then(primary);
+    let mut figures = trials.first().into_iter().flat_map(|trial| &trial.figures);
+    let primary = figures.find(|figure| figure.spec.role == Role::Primary);
     match limit {
         Limit::Clients | Limit::Network => true,
-        // A wait is measured where the server has time to spare; a rate is not.
-        Limit::NotSaturated => primary.is_none_or(|one| one.spec.direction == Direction::Higher),
+        // Latency is valid while the server has spare time; throughput is not.
+        Limit::NotSaturated => {
+            primary.is_none_or(|figure| figure.spec.direction == Direction::Higher)
+        }
         Limit::Server => false,
     }
 }
 
-/// One trial, as far as it matters here.
-struct Seen<'t> {
+/// Load and load path of one trial.
+struct TrialLoad<'t> {
     path: &'t LoadPath,
     usage: &'t Usage,
     served_per_s: f64,
@@ -123,12 +129,15 @@ struct Seen<'t> {
     window_s: f64,
 }
 
-impl<'t> Seen<'t> {
+impl<'t> TrialLoad<'t> {
     fn of(trial: &'t Measurement) -> Option<Self> {
         let (load, path) = trial.load.as_ref().zip(trial.path.as_ref())?;
-        let faults = load.faults.iter();
-        let lost = faults.filter(|(fault, _)| fault.is_clients_own());
-        let lost = lost.fold(0, |sum: u64, (_, count)| sum.saturating_add(*count));
+        let mut lost: u64 = 0;
+        for (fault, count) in &load.faults {
+            if fault.is_clients_own() {
+                lost = lost.saturating_add(*count);
+            }
+        }
         Some(Self {
             path,
             usage: &trial.usage,
@@ -144,7 +153,7 @@ impl<'t> Seen<'t> {
     }
 }
 
-/// Whether client threads spend what is left of their time on looking at the clock.
+/// Whether client threads poll the clock in their spare time, so that they are always busy.
 fn watches_clock(path: &LoadPath) -> bool {
     match path.pace {
         LoadPace::Closed => false,
@@ -154,10 +163,13 @@ fn watches_clock(path: &LoadPath) -> bool {
     }
 }
 
-/// CPU time of a request, clients and services together, mean over trials.
-fn cpu_ns_per_request(seen: &[Seen<'_>]) -> Option<f64> {
-    let each: Option<Vec<f64>> = seen.iter().map(|one| one.cpu_ns_per_request).collect();
-    each.map(|each| mean(&each, |one| *one))
+/// CPU time of a request in clients and services, mean over trials. `None` if it is unknown in some trial.
+fn cpu_ns_per_request(trials: &[TrialLoad<'_>]) -> Option<f64> {
+    let times: Option<Vec<f64>> = trials
+        .iter()
+        .map(|trial| trial.cpu_ns_per_request)
+        .collect();
+    Some(mean(&times?, |ns| *ns))
 }
 
 fn use_of(
@@ -175,10 +187,10 @@ fn use_of(
     };
     let requests_per_s = ceiling.requests_per_s;
     let times = ceiling.cpu_ns_per_request.zip(cpu_ns_per_request);
+    // Other processes on shared CPUs lower the rate of both servers, but not the CPU time per request.
     let times = times.filter(|_| ceiling.is_shared);
-    // While something else ran on these CPUs, fewer requests were served of either server, but none took more CPU time.
     let share = match times {
-        Some((least, own)) => least / own.max(f64::MIN_POSITIVE),
+        Some((null_server, server)) => null_server / server.max(f64::MIN_POSITIVE),
         None => served_per_s / requests_per_s.max(f64::MIN_POSITIVE),
     };
     if share > ABOVE_CEILING {
@@ -190,7 +202,7 @@ fn use_of(
     }
     let near = (share > CEILING).then(|| LimitSign::NearCeiling {
         share,
-        is_of_clients: ended_by_clients(ceiling),
+        is_of_clients: clients_limited_null_server(ceiling),
     });
     let known = CeilingUse::Known {
         requests_per_s,
@@ -200,87 +212,86 @@ fn use_of(
     (known, near)
 }
 
-/// Whether the clients, with what the kernel does for them, were what kept a null server's requests from becoming more.
-fn ended_by_clients(ceiling: &Ceiling) -> bool {
+/// Whether the clients, including the kernel's work for them, limited the requests to the null server.
+fn clients_limited_null_server(ceiling: &Ceiling) -> bool {
     if ceiling.is_shared {
-        // They wait for CPUs that the null server has, which are as much theirs.
+        // Clients and null server share these CPUs, so waiting for one does not show which of them is the limit.
         ceiling.cpu_idle < CLIENT_IDLE
     } else {
         ceiling.client_busy > 1.0 - CLIENT_IDLE || ceiling.client_waited > WAITING
     }
 }
 
-fn client_signs(seen: &[Seen<'_>]) -> Vec<LimitSign> {
+fn client_signs(trials: &[TrialLoad<'_>]) -> Vec<LimitSign> {
     let mut signs = Vec::new();
-    let first = seen[0].path;
-    let own_cpus = !first.is_shared;
-    let busy = mean(seen, |one| one.client_busy);
-    let waited = mean(seen, |one| one.client_waited);
-    // Where a thread waits for a CPU that the server has, it is the server that it waits for. Of threads that watch the clock the send
-    // delay tells.
-    if own_cpus && !watches_clock(first) {
+    let first = trials[0].path;
+    let has_separate_cpus = !first.is_shared;
+    let busy = mean(trials, |trial| trial.client_busy);
+    let waited = mean(trials, |trial| trial.client_waited);
+    // On shared CPUs a thread that waits for a CPU waits for the server. If threads poll the clock, the send delay is the sign.
+    if has_separate_cpus && !watches_clock(first) {
         if busy > 1.0 - CLIENT_IDLE {
             signs.push(LimitSign::BusyThread { share: busy });
         } else if waited > WAITING {
             signs.push(LimitSign::WaitingThread { share: waited });
         }
     }
-    if own_cpus
-        && let Some((cpu, share)) = busiest_in_interrupts(seen)
+    if has_separate_cpus
+        && let Some((cpu, share)) = busiest_in_interrupts(trials)
         && share > 1.0 - CLIENT_IDLE
     {
         signs.push(LimitSign::BusyInterrupts { cpu, share });
     }
-    let late: Vec<_> = seen.iter().filter_map(|one| one.path.sent_late).collect();
-    // The middle one of those that were late, where most were.
-    if late.len() * 2 > seen.len() {
-        let mut late = late;
-        late.sort_by_key(|one| one.send_delay_ns);
+    let late = trials.iter().filter_map(|trial| trial.path.sent_late);
+    let mut late: Vec<_> = late.collect();
+    // If most trials sent late, the sign is the median of those.
+    if late.len() * 2 > trials.len() {
+        late.sort_by_key(|late| late.send_delay_ns);
         signs.push(LimitSign::SentLate(late[late.len() / 2]));
     }
-    let lost = mean(seen, |one| one.lost_share);
+    let lost = mean(trials, |trial| trial.lost_share);
     if lost > LOST {
         signs.push(LimitSign::LostByClients { share: lost });
     }
     signs
 }
 
-fn busiest_in_interrupts(seen: &[Seen<'_>]) -> Option<(u32, f64)> {
-    let of_cpu = |cpu: u32| {
-        mean(seen, |one| {
-            let cpus = one.path.cpus.iter();
-            let its = cpus.filter(|own| own.cpu == cpu);
-            its.map(|own| own.interrupts).sum()
+fn busiest_in_interrupts(trials: &[TrialLoad<'_>]) -> Option<(u32, f64)> {
+    let interrupts = |number: u32| {
+        mean(trials, |trial| {
+            let cpus = trial.path.cpus.iter().filter(|cpu| cpu.cpu == number);
+            cpus.map(|cpu| cpu.interrupts).sum()
         })
     };
-    let cpus = seen[0]
-        .path
-        .cpus
-        .iter()
-        .map(|own| (own.cpu, of_cpu(own.cpu)));
-    cpus.max_by(|one, other| one.1.total_cmp(&other.1))
+    let cpus = trials[0].path.cpus.iter();
+    let cpus = cpus.map(|cpu| (cpu.cpu, interrupts(cpu.cpu)));
+    cpus.max_by(|(_, left), (_, right)| left.total_cmp(right))
 }
 
-fn network_signs(seen: &[Seen<'_>]) -> Vec<LimitSign> {
+fn network_signs(trials: &[TrialLoad<'_>]) -> Vec<LimitSign> {
     let mut signs = Vec::new();
-    for (side, link, share) in line_shares(seen) {
+    for (side, link, share) in line_shares(trials) {
         if share > LINE {
             signs.push(LimitSign::NearLineRate { link, side, share });
         }
     }
-    for (side, share) in retransmits(seen) {
+    for (side, share) in retransmits(trials) {
         if share > LOST {
             signs.push(LimitSign::Retransmits { side, share });
         }
     }
     for side in [Side::Clients, Side::Server] {
-        let of_end = |of: fn(&NetworkEnd) -> u64| total(seen, side, of);
-        let received = of_end(|end| end.segments_received);
-        let late = share(of_end(|end| end.out_of_order), received);
-        if late > LOST {
-            signs.push(LimitSign::OutOfOrder { side, share: late });
+        let received = total(trials, side, |end| end.segments_received);
+        let out_of_order = total(trials, side, |end| end.out_of_order);
+        let out_of_order = share(out_of_order, received);
+        if out_of_order > LOST {
+            signs.push(LimitSign::OutOfOrder {
+                side,
+                share: out_of_order,
+            });
         }
-        let dropped = share(of_end(|end| end.softnet_dropped), received);
+        let dropped = total(trials, side, |end| end.softnet_dropped);
+        let dropped = share(dropped, received);
         if dropped > LOST {
             signs.push(LimitSign::Dropped {
                 place: DropPlace::Softnet,
@@ -290,13 +301,13 @@ fn network_signs(seen: &[Seen<'_>]) -> Vec<LimitSign> {
             });
         }
     }
-    signs.extend(drops_at_links(seen));
+    signs.extend(drops_at_links(trials));
     signs
 }
 
 /// Packets that interfaces and their queues dropped.
-fn drops_at_links(seen: &[Seen<'_>]) -> Vec<LimitSign> {
-    let places: [(DropPlace, CountOf, CountOf); 2] = [
+fn drops_at_links(trials: &[TrialLoad<'_>]) -> Vec<LimitSign> {
+    let places: [(DropPlace, LinkCounter, LinkCounter); 2] = [
         (
             DropPlace::Queue,
             |link| link.queue_dropped.unwrap_or(0),
@@ -309,10 +320,10 @@ fn drops_at_links(seen: &[Seen<'_>]) -> Vec<LimitSign> {
         ),
     ];
     let mut signs = Vec::new();
-    for (side, link) in links(seen) {
+    for (side, link) in links(trials) {
         for (place, dropped, passed) in places {
-            let sum = |of: CountOf| sum_of_link(seen, side, &link, of);
-            let (dropped, passed) = (sum(dropped), sum(passed));
+            let [dropped, passed] =
+                [dropped, passed].map(|counter| link_total(trials, side, &link, counter));
             let share = share(dropped, dropped.saturating_add(passed));
             if share > LOST {
                 signs.push(LimitSign::Dropped {
@@ -327,80 +338,84 @@ fn drops_at_links(seen: &[Seen<'_>]) -> Vec<LimitSign> {
     signs
 }
 
-/// A counter of a link.
-type CountOf = fn(&Link) -> u64;
+/// Reads a counter of a link.
+type LinkCounter = fn(&Link) -> u64;
 
 /// The links of the first trial.
-fn links(seen: &[Seen<'_>]) -> Vec<(Side, String)> {
-    let ends = seen[0].path.ends.iter();
+fn links(trials: &[TrialLoad<'_>]) -> Vec<(Side, String)> {
+    let ends = trials[0].path.ends.iter();
     ends.flat_map(|end| end.links.iter().map(|link| (end.side, link.name.clone())))
         .collect()
 }
 
-fn sum_of_link(seen: &[Seen<'_>], side: Side, name: &str, of: CountOf) -> u64 {
-    let ends = seen.iter().flat_map(|one| &one.path.ends);
+/// A link's counter, summed over trials.
+fn link_total(trials: &[TrialLoad<'_>], side: Side, name: &str, counter: LinkCounter) -> u64 {
+    let ends = trials.iter().flat_map(|trial| &trial.path.ends);
     let links = ends
         .filter(|end| end.side == side)
         .flat_map(|end| &end.links);
-    let counts = links.filter(|link| link.name == name).map(of);
+    let counts = links.filter(|link| link.name == name).map(counter);
     counts.fold(0, u64::saturating_add)
 }
 
-/// A counter of one side, all trials together.
-fn total(seen: &[Seen<'_>], side: Side, of: fn(&NetworkEnd) -> u64) -> u64 {
-    let ends = seen.iter().flat_map(|one| &one.path.ends);
-    let counts = ends.filter(|end| end.side == side).map(of);
+/// A counter of one side, summed over trials.
+fn total(trials: &[TrialLoad<'_>], side: Side, counter: fn(&NetworkEnd) -> u64) -> u64 {
+    let ends = trials.iter().flat_map(|trial| &trial.path.ends);
+    let counts = ends.filter(|end| end.side == side).map(counter);
     counts.fold(0, u64::saturating_add)
 }
 
-/// Segments sent again, as a share of those sent, of each side that sent any.
-fn retransmits(seen: &[Seen<'_>]) -> Vec<(Side, f64)> {
-    let of_side = |side| {
-        let sent = total(seen, side, |end| end.segments_sent);
-        let again = total(seen, side, |end| end.retransmitted);
+/// Retransmitted segments as a share of all sent segments, for each side that sent any.
+fn retransmits(trials: &[TrialLoad<'_>]) -> Vec<(Side, f64)> {
+    let mut shares = Vec::new();
+    for side in [Side::Clients, Side::Server] {
+        let sent = total(trials, side, |end| end.segments_sent);
+        let again = total(trials, side, |end| end.retransmitted);
         let all = sent.saturating_add(again);
-        (all > 0).then(|| (side, share(again, all)))
-    };
-    [Side::Clients, Side::Server]
-        .into_iter()
-        .filter_map(of_side)
-        .collect()
+        if all > 0 {
+            shares.push((side, share(again, all)));
+        }
+    }
+    shares
 }
 
-/// What was used of each link's speed, in the direction in which more went.
-fn line_shares(seen: &[Seen<'_>]) -> Vec<(Side, String, f64)> {
-    let seconds: f64 = seen.iter().map(|one| one.window_s).sum();
-    let of_link = |(side, link): (Side, String)| {
-        let ends = seen[0].path.ends.iter().filter(|end| end.side == side);
-        let mut its = ends.flat_map(|end| &end.links);
-        let bits_per_s = its.find(|own| own.name == link)?.bits_per_s?;
-        let sum = |of: CountOf| sum_of_link(seen, side, &link, of);
-        let bytes = sum(|own| own.received_bytes).max(sum(|own| own.sent_bytes));
-        let share = bytes as f64 * 8.0 / seconds.max(f64::MIN_POSITIVE) / bits_per_s as f64;
-        Some((side, link, share))
-    };
-    links(seen).into_iter().filter_map(of_link).collect()
+/// The used share of each link's speed, in its busier direction. Links of unknown speed are left out.
+fn line_shares(trials: &[TrialLoad<'_>]) -> Vec<(Side, String, f64)> {
+    let seconds: f64 = trials.iter().map(|trial| trial.window_s).sum();
+    let mut shares = Vec::new();
+    for end in &trials[0].path.ends {
+        for link in &end.links {
+            let Some(bits_per_s) = link.bits_per_s else {
+                continue;
+            };
+            let received = link_total(trials, end.side, &link.name, |link| link.received_bytes);
+            let sent = link_total(trials, end.side, &link.name, |link| link.sent_bytes);
+            let bits = received.max(sent) as f64 * 8.0;
+            let share = bits / seconds.max(f64::MIN_POSITIVE) / bits_per_s as f64;
+            shares.push((end.side, link.name.clone(), share));
+        }
+    }
+    shares
 }
 
-fn server_signs(seen: &[Seen<'_>]) -> Vec<LimitSign> {
-    let first = seen[0].path;
+fn server_signs(trials: &[TrialLoad<'_>]) -> Vec<LimitSign> {
+    let first = trials[0].path;
     let mut signs = Vec::new();
-    if seen.iter().all(|one| one.path.pace == LoadPace::Kept) {
+    if trials.iter().all(|trial| trial.path.pace == LoadPace::Kept) {
         signs.push(LimitSign::RateKept);
     }
-    // Only where the clients' CPUs are the server's is anything known of those here.
-    let idle = mean(seen, |one| one.usage.cpu_idle);
+    // The idle time is that of the clients' CPUs, so it says something about the server only if they share them.
+    let idle = mean(trials, |trial| trial.usage.cpu_idle);
     if first.is_shared && first.pace == LoadPace::Closed && idle > IDLE {
         signs.push(LimitSign::IdleCpu { share: idle });
     }
     signs
 }
 
-/// What the signs come to.
+/// The limit that the signs show.
 fn limit(signs: &[LimitSign], path: &LoadPath, ceiling: &CeilingUse) -> Option<Limit> {
-    // They stand in this order, so the first one that says anything decides; a queue that fills because a client is slow to
-    // take from it is the client's doing.
-    let said = signs.iter().map(|sign| match sign {
+    // The first sign decides. Those of the clients come first, because a slow client can fill a queue of the network.
+    let limit = signs.first().map(|sign| match sign {
         LimitSign::BusyThread { .. }
         | LimitSign::WaitingThread { .. }
         | LimitSign::BusyInterrupts { .. }
@@ -421,8 +436,8 @@ fn limit(signs: &[LimitSign], path: &LoadPath, ceiling: &CeilingUse) -> Option<L
         | LimitSign::Dropped { .. } => Limit::Network,
         LimitSign::RateKept | LimitSign::IdleCpu { .. } => Limit::NotSaturated,
     });
-    if let Some(limit) = { said }.next() {
-        return Some(limit);
+    if limit.is_some() {
+        return limit;
     }
     let is_known = matches!(ceiling, CeilingUse::Known { .. }) || !path.is_shared;
     let is_pushed = match path.pace {
@@ -434,10 +449,6 @@ fn limit(signs: &[LimitSign], path: &LoadPath, ceiling: &CeilingUse) -> Option<L
 
 fn share(part: u64, all: u64) -> f64 {
     part as f64 / all.max(1) as f64
-}
-
-fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
-    shares.reduce(f64::max)
 }
 
 mod one_fewer;

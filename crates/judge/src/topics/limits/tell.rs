@@ -1,4 +1,4 @@
-//! What set an arm's figures, in words.
+//! What limits an arm's figures, in words.
 
 use base::input::units::{show_change, show_share, significant};
 use record::load_path::{CeilingOutcome, ClientUnit, OneFewerOutcome, Side};
@@ -7,31 +7,32 @@ use record::verdict::{ArmSummary, Headline, Judgement};
 
 use crate::words::{NONE, count, figure};
 
-/// What is said beside a verdict of arms whose figures are not their server's: a sentence for each limit.
+/// Sentences beside a verdict about arms whose figures do not measure their server, one for each limit.
 pub(crate) fn said_first(judgement: &Judgement, headline: &Headline) -> Vec<String> {
     let mut sentences = Vec::new();
     for limit in [Limit::Clients, Limit::Network, Limit::NotSaturated] {
-        let arms = headline.limits.iter().filter(|one| one.limit == limit);
-        let told = arms.map(|one| {
+        let mut arms = Vec::new();
+        for limited in headline.limits.iter().filter(|each| each.limit == limit) {
+            let (workload, arm) = (&headline.workload, &limited.arm);
             let mut summaries = judgement.arm_summaries.iter();
-            let own = summaries
-                .find(|own| (&own.workload, &own.arm) == (&headline.workload, &one.arm))
-                .and_then(|own| own.limit.as_ref());
-            match own.map(signs).filter(|signs| !signs.is_empty()) {
-                Some(signs) => format!("{} ({})", one.arm, signs.join("; ")),
-                None => one.arm.clone(),
-            }
-        });
-        let told: Vec<String> = told.collect();
-        if !told.is_empty() {
-            let (word, told, remedy) = (limit.word(), told.join(", "), remedy(limit));
-            sentences.push(format!("{word}: {told}; {remedy}"));
+            let signs = summaries
+                .find(|summary| (&summary.workload, &summary.arm) == (workload, arm))
+                .and_then(|summary| summary.limit.as_ref())
+                .map_or(Vec::new(), |limit| limit.signs.iter().map(sign).collect());
+            arms.push(match signs.join("; ").as_str() {
+                "" => arm.clone(),
+                signs => format!("{arm} ({signs})"),
+            });
+        }
+        if !arms.is_empty() {
+            let (word, arms, remedy) = (limit.word(), arms.join(", "), remedy(limit));
+            sentences.push(format!("{word}: {arms}; {remedy}"));
         }
     }
     sentences
 }
 
-/// What a limit means for figures, and what to do.
+/// The consequence of a limit, and what the user can do.
 fn remedy(limit: Limit) -> &'static str {
     match limit {
         Limit::Clients => {
@@ -43,11 +44,6 @@ fn remedy(limit: Limit) -> &'static str {
         Limit::NotSaturated => "the servers could have done more: add connections",
         Limit::Server => "the figures are the server's",
     }
-}
-
-/// The signs of the limit that was found.
-fn signs(own: &ArmLimit) -> Vec<String> {
-    own.signs.iter().map(sign).collect()
 }
 
 fn sign(sign: &LimitSign) -> String {
@@ -113,21 +109,21 @@ fn sign(sign: &LimitSign) -> String {
             side,
             link,
             share,
-        } => dropped((*place, *side), link.as_deref(), *share),
+        } => dropped(*place, *side, link.as_deref(), *share),
         LimitSign::RateKept => "the server kept up with the rate".into(),
         LimitSign::IdleCpu { share } => format!("{} of the CPU time was idle", percent(*share)),
     }
 }
 
-fn dropped((place, side): (DropPlace, Side), link: Option<&str>, share: f64) -> String {
-    let what = match place {
+fn dropped(place: DropPlace, side: Side, link: Option<&str>, share: f64) -> String {
+    let place = match place {
         DropPlace::Queue => "the queueing discipline",
         DropPlace::Interface => "the interface",
         DropPlace::Softnet => "the kernel's receive queue",
     };
     let link = link.map_or_else(String::new, |link| format!(" {link}"));
     format!(
-        "{what}{link} of {} dropped {} of the packets",
+        "{place}{link} of {} dropped {} of the packets",
         whose(side),
         percent(share)
     )
@@ -147,7 +143,7 @@ fn whose(side: Side) -> &'static str {
     }
 }
 
-/// Rows of the table of arms: name, and a cell for each arm.
+/// Rows of the table of arms: a name, and a cell for each arm.
 pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     let row = |name: &str, cell: &dyn Fn(&ArmLimit) -> Option<String>| {
         let cells = tables.iter().map(|table| {
@@ -157,26 +153,26 @@ pub(crate) fn rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
         (name.to_string(), cells.collect())
     };
     vec![
-        row("limit", &|own| Some(limit_cell(own))),
-        row("of what a null server serves", &|own| {
-            Some(ceiling_cell(own))
+        row("limit", &|arm| Some(limit_cell(arm))),
+        row("of what a null server serves", &|arm| {
+            Some(ceiling_cell(arm))
         }),
-        row("one client fewer", &|own| {
-            own.one_fewer.as_ref().map(one_fewer_cell)
+        row("one client fewer", &|arm| {
+            arm.one_fewer.as_ref().map(one_fewer_cell)
         }),
-        row("busiest client thread", &|own| own.client_busy.map(percent)),
-        row("TCP segments sent again", &|own| {
-            own.retransmitted.map(percent)
+        row("busiest client thread", &|arm| arm.client_busy.map(percent)),
+        row("TCP segments sent again", &|arm| {
+            arm.retransmitted.map(percent)
         }),
-        row("used of the link's speed", &|own| {
-            own.line_share.map(percent)
+        row("used of the link's speed", &|arm| {
+            arm.line_share.map(percent)
         }),
     ]
 }
 
-/// A cell of the table of arms: what set the figures. A network that has no sign of its own shows in a ceiling alone.
-fn limit_cell(own: &ArmLimit) -> String {
-    match (own.limit, &own.ceiling) {
+/// Cell with the limit. Without a ceiling, a limit of the network may have no sign and look like one of the server.
+fn limit_cell(arm: &ArmLimit) -> String {
+    match (arm.limit, &arm.ceiling) {
         (None, _) => "not known".into(),
         (
             Some(Limit::Server),
@@ -186,9 +182,9 @@ fn limit_cell(own: &ArmLimit) -> String {
     }
 }
 
-/// A cell of the table of arms: what was served of the ceiling.
-fn ceiling_cell(own: &ArmLimit) -> String {
-    match &own.ceiling {
+/// Cell with the share of the ceiling that was served.
+fn ceiling_cell(arm: &ArmLimit) -> String {
+    match &arm.ceiling {
         CeilingUse::NotKnown | CeilingUse::Failed { .. } => "ceiling not known".into(),
         CeilingUse::TooLow {
             requests_per_s,
@@ -211,9 +207,9 @@ fn ceiling_cell(own: &ArmLimit) -> String {
     }
 }
 
-/// A cell of the table of arms: what one client fewer does to the figure.
-fn one_fewer_cell(own: &OneFewerUse) -> String {
-    match own {
+/// Cell with the effect of one client fewer on the figure.
+fn one_fewer_cell(one_fewer: &OneFewerUse) -> String {
+    match one_fewer {
         OneFewerUse::Failed { .. } => "not known".into(),
         OneFewerUse::Known {
             change,
@@ -232,7 +228,7 @@ fn one_fewer_cell(own: &OneFewerUse) -> String {
     }
 }
 
-/// Tenths say nothing of a rate of a hundred and more.
+/// A rate, without decimals from 100 on.
 fn rate(per_s: f64) -> String {
     match per_s {
         per_s if per_s < 100.0 => figure(per_s),
@@ -240,7 +236,7 @@ fn rate(per_s: f64) -> String {
     }
 }
 
-/// What came of the measurement of a ceiling.
+/// Progress line about the measurement of a ceiling.
 pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
     match outcome {
         CeilingOutcome::Measured(ceiling) => format!(
@@ -253,14 +249,14 @@ pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
     }
 }
 
-/// What came of an arm with one client fewer.
+/// Progress line about an arm with one client fewer.
 pub fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> String {
     match outcome {
-        OneFewerOutcome::Measured(own) => format!(
+        OneFewerOutcome::Measured(one_fewer) => format!(
             "  one client {} fewer  {workload}  {arm}  {} {}",
-            unit_name(own.unit),
-            figure(own.value),
-            own.metric_unit
+            unit_name(one_fewer.unit),
+            figure(one_fewer.value),
+            one_fewer.metric_unit
         ),
         OneFewerOutcome::Failed { detail } => {
             format!("  one client fewer  {workload}  {arm}  not known, {detail}")
@@ -268,7 +264,7 @@ pub fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> St
     }
 }
 
-/// A share to two digits.
+/// A share with two significant digits.
 fn percent(share: f64) -> String {
     show_share(share, 2)
 }
@@ -312,14 +308,14 @@ mod tests {
     }
 
     #[test]
-    fn a_server_limit_without_a_ceiling_says_so() {
+    fn a_server_limit_without_a_ceiling_is_marked() {
         let cell = |limit, ceiling| {
-            let own = ArmLimit {
+            let arm = ArmLimit {
                 limit,
                 ceiling,
                 ..slow_clients()
             };
-            limit_cell(&own)
+            limit_cell(&arm)
         };
         let known = slow_clients().ceiling;
         let too_low = CeilingUse::TooLow {
@@ -336,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_stands_beside_the_verdict_and_in_the_table_of_all_forms() {
+    fn all_formats_have_a_limit_beside_the_verdict_and_in_the_table() {
         let (run, mut judgement) = judged(web::two_kernels());
         for summary in &mut judgement.arm_summaries {
             summary.limit = Some(slow_clients());
@@ -376,13 +372,13 @@ mod tests {
             busiest client thread                              93 %                       93 %
             TCP segments sent again                          0.12 %                     0.12 %"#]]
         .assert_eq(&rows.take(5).collect::<Vec<_>>().join("\n"));
-        let said = "client-limited: 6.1 (the busiest client thread";
-        assert!(crate::report::markdown(&run, &judgement, &[]).contains(said));
-        assert!(crate::report::html(&run, &judgement, &[]).contains(said));
+        let sentence = "client-limited: 6.1 (the busiest client thread";
+        assert!(crate::report::markdown(&run, &judgement, &[]).contains(sentence));
+        assert!(crate::report::html(&run, &judgement, &[]).contains(sentence));
     }
 
     #[test]
-    fn every_sign_has_words() {
+    fn signs_in_words() {
         let (side, share) = (Side::Server, 0.0312);
         let dropped = |place, link: Option<&str>| LimitSign::Dropped {
             place,

@@ -1,7 +1,7 @@
-//! A run while it goes on: pages that a server keeps up to date, and what a terminal says of it.
+//! A running run: pages that a server updates, and the texts that a terminal shows.
 //!
-//! A page is parts, each an element with an id. Whoever serves it sends those that changed, and the page's script puts them in their
-//! places. All text is escaped here, so the script has no more to do than that; charts are drawn here too, and are those of the report.
+//! A page consists of parts, each an element with an id. The server sends changed parts, and the page's script replaces them. Text is
+//! escaped here and charts are drawn here, with the report's code, so the script does nothing else.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -13,28 +13,33 @@ use record::verdict::Comparison;
 use sha2::{Digest, Sha256};
 
 use crate::report::chart;
+use crate::report::run::headlines;
 use crate::report::section::frame;
 use crate::report::shown;
-use crate::topics::live::tell as told;
+use crate::topics::live::tell;
+pub use crate::topics::live::tell::{
+    line, no_defects, state, state_class, verdicts as verdicts_so_far,
+};
+use crate::topics::metrics::document::metric_rows;
 use crate::words;
 
 const STYLE: &str = include_str!("../../report/style.css");
-const OWN_STYLE: &str = include_str!("../../report/live.css");
+const LIVE_STYLE: &str = include_str!("../../report/live.css");
 const SCRIPT: &str = include_str!("../../report/live.js");
 
-/// Entries of the journal that are shown.
+/// Newest journal entries that are shown.
 const ENTRIES: usize = 20;
 
-/// Attempts that are shown.
+/// Newest attempts that are shown.
 const ATTEMPTS: usize = 16;
 
-/// Defects that are shown.
+/// Newest defects that are shown.
 const DEFECTS: usize = 50;
 
-/// A part of a page: its element's id, and what is in it.
+/// A part of a page: the id of its element, and its HTML.
 pub type Part = (&'static str, String);
 
-/// What pages may load: their own style and script, and events from where they come from.
+/// The content security policy of pages: only their inline style, their script, and events from the same server.
 pub fn policy() -> String {
     let hash = STANDARD.encode(Sha256::digest(SCRIPT));
     format!(
@@ -43,120 +48,103 @@ pub fn policy() -> String {
     )
 }
 
-/// What a report may do that is served, wherever its file came from: show itself in its own style. In a sandbox it runs no script, not
-/// even that of call trees, because whoever may run one may also send the browser elsewhere (`meta` with `refresh`).
+/// The content security policy of a served report, whose file may come from anywhere: only its inline style. The sandbox blocks all
+/// scripts, even that of call trees, and redirects by `meta` with `refresh`.
 pub const REPORT_POLICY: &str = "sandbox; default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// A run in one line.
-pub fn line(now: &Snapshot) -> String {
-    told::line(now)
-}
-
-/// How a run stands.
-pub fn state(now: &Snapshot) -> String {
-    told::state(now)
-}
-
-/// Blocks that were looked at, and time left.
+/// Judged blocks, and time left.
 pub fn progress(now: &Snapshot) -> String {
-    let left = now.left.as_ref().map(told::left);
-    [Some(told::progress(now)), left]
-        .into_iter()
-        .flatten()
-        .collect::<Vec<_>>()
-        .join(", ")
-}
-
-/// What each arm comes to so far: a badge and a sentence; why there is none, where there is none.
-pub fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
-    match told::verdicts(now) {
-        none if none.is_empty() => vec![("", told::NOTHING.into())],
-        some => some,
+    match &now.left {
+        Some(left) => format!("{}, {}", tell::progress(now), tell::left(left)),
+        None => tell::progress(now),
     }
 }
 
-/// What an arm does: its trial, what that does, throughput and p99 of the last second, the system.
+/// The verdict on each arm so far as a badge and a sentence, or a sentence why there is none.
+pub fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
+    let verdicts = tell::verdicts(now);
+    if verdicts.is_empty() {
+        return vec![("", tell::NOTHING.into())];
+    }
+    verdicts
+}
+
+/// State of an arm as names and values: its trial, throughput and p99 of the last second, and the system.
 pub fn arm(now: &Snapshot, arm: &ArmNow) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         (
             "trial",
             format!(
                 "{}, block {}",
-                told::trial(&arm.attempt),
+                tell::trial(&arm.attempt),
                 arm.attempt.trial.block
             ),
         ),
-        ("state", told::activity(arm)),
+        ("state", tell::activity(arm)),
     ];
     if arm.activity.is_some() || !arm.curve.points().is_empty() {
         rows.extend([
-            ("throughput", told::throughput(arm)),
-            ("p99", told::p99(arm)),
+            ("throughput", tell::throughput(arm)),
+            ("p99", tell::p99(arm)),
             ("failed", words::count(arm.curve.faults())),
         ]);
     }
-    rows.extend(told::figure_of(now, &arm.attempt).map(|figure| ("figure", figure)));
-    rows.extend(told::system(arm).map(|system| ("system", system)));
-    rows.push(("trials", told::counts(now, &arm.attempt.trial.arm)));
+    rows.extend(tell::figure_of(now, &arm.attempt).map(|figure| ("figure", figure)));
+    rows.extend(tell::system(arm).map(|system| ("system", system)));
+    rows.push(("trials", tell::counts(now, &arm.attempt.trial.arm)));
     rows
 }
 
-/// An attempt in a line: number, block, arm, how it ended or what it does, its figure.
+/// Cells of an attempt: number, block, arm, state and figure.
 pub fn attempt(now: &Snapshot, index: usize) -> [String; 5] {
-    let one = &now.attempts[index];
-    let newest = now.arms.iter().find(|arm| arm.attempt == *one);
+    let attempt = &now.attempts[index];
+    let trial = &attempt.trial;
+    let newest = now.arms.iter().find(|arm| arm.attempt == *attempt);
+    let number = match attempt.attempt {
+        0 | 1 => format!("{:03}", trial.number),
+        repeat => format!("{:03}.{repeat}", trial.number),
+    };
     [
-        format!(
-            "{:03}{}",
-            one.trial.number,
-            if one.attempt > 1 {
-                format!(".{}", one.attempt)
-            } else {
-                String::new()
-            }
-        ),
-        one.trial.block.to_string(),
-        one.trial.arm.clone(),
-        newest.map_or_else(|| told::end(one), told::activity),
-        told::figure_of(now, one).unwrap_or_default(),
+        number,
+        trial.block.to_string(),
+        trial.arm.clone(),
+        newest.map_or_else(|| tell::end(attempt), tell::activity),
+        tell::figure_of(now, attempt).unwrap_or_default(),
     ]
 }
 
-/// A defect in a line, with its arm.
+/// A line about a defect, with its arm.
 pub fn defect(arm: &str, number: u32, seen: &record::live::Seen) -> String {
     format!(
         "{arm}, trial {number:03}: {} ({})",
-        told::defect(seen),
-        told::defect_time(seen)
+        tell::defect(seen),
+        tell::defect_time(seen)
     )
 }
 
-/// An entry of the journal with its time.
+/// A line about an entry of the journal, with its time.
 pub fn entry(entry: &Entry) -> String {
-    format!("{} {}", told::clock(&entry.at), told::entry(entry))
+    format!("{} {}", tell::clock(&entry.at), tell::entry(entry))
 }
 
-/// What who watches must know before all else.
+/// Warnings above everything else: watching disturbs the run, a problem, violated fairness checks.
 pub fn notes(now: &Snapshot) -> Vec<String> {
-    let measured = now
-        .is_measured_here
-        .then(|| told::MEASURED_HERE.to_string());
-    let violated = told::violated(now);
-    [measured, now.problem.clone(), violated]
-        .into_iter()
-        .flatten()
-        .collect()
+    let mut notes = Vec::new();
+    if now.is_measured_here {
+        notes.push(tell::MEASURED_HERE.to_string());
+    }
+    notes.extend(now.problem.clone());
+    notes.extend(tell::violated(now));
+    notes
 }
 
-/// What a run is called.
+/// The plan's title, or the run's name if the plan cannot be read.
 pub fn title(now: &Snapshot) -> String {
-    now.plan
-        .as_ref()
-        .map_or(&now.name, |plan| &plan.title)
-        .clone()
+    let plan = now.plan.as_ref();
+    plan.map_or(&now.name, |plan| &plan.title).clone()
 }
 
-/// The page of one run. `home` is the address of the page of all runs, `events` where changes come from.
+/// The page of one run. `home` is the URL of the page of all runs, `events` the URL of changed parts.
 pub fn run_page(title: &str, parts: &[Part], home: &str, events: &str) -> String {
     page(
         title,
@@ -166,13 +154,13 @@ pub fn run_page(title: &str, parts: &[Part], home: &str, events: &str) -> String
     )
 }
 
-/// The parts of the page of a run that is not there any more.
+/// The parts of the page of a run whose directory is gone.
 pub fn gone_parts(name: &str) -> Vec<Part> {
-    let said = html! { section.boxed.setbacks { h2 { "Gone" } p { "The directory of this run is not there any more: " (name) } } };
-    vec![("notes", shown(said))]
+    let notes = html! { section.boxed.setbacks { h2 { "Gone" } p { "The directory of this run is not there any more: " (name) } } };
+    vec![("notes", shown(notes))]
 }
 
-/// The parts of that page; `has_report` says whether a report can be opened.
+/// The parts of the page of one run; `has_report` is whether a report can be opened.
 pub fn run_parts(now: &Snapshot, has_report: bool) -> Vec<Part> {
     vec![
         ("top", shown(top(now, has_report))),
@@ -187,34 +175,19 @@ pub fn run_parts(now: &Snapshot, has_report: bool) -> Vec<Part> {
     ]
 }
 
-/// A run in the list of all.
+/// A run in the list of all runs.
 pub struct Row {
-    /// How it stands; what is judged of it need not be there.
+    /// Its state; the judgement may be missing.
     pub now: Snapshot,
-    /// What was said of it when it was judged last.
+    /// Badge and sentence of each verdict when it was last judged.
     pub verdicts: Vec<(&'static str, String)>,
-    /// The address of its page.
+    /// The URL of its page.
     pub address: String,
 }
 
-/// Which verdict a state is as good as, for its colour.
-pub fn state_class(state: record::live::State) -> &'static str {
-    told::state_class(state)
-}
-
-/// Why no defect is shown.
-pub fn no_defects(now: &Snapshot) -> &'static str {
-    told::no_defects(now)
-}
-
-/// When it was looked at: hours, minutes and seconds, UTC.
+/// Time of the snapshot: hours, minutes and seconds, UTC.
 pub fn time(now: &Snapshot) -> String {
-    told::time(now.at)
-}
-
-/// What is said of each arm so far; nothing where nothing is compared.
-pub fn verdicts_so_far(now: &Snapshot) -> Vec<(&'static str, String)> {
-    told::verdicts(now)
+    tell::time(now.at)
 }
 
 /// The page of all runs below `dir`.
@@ -227,12 +200,12 @@ pub fn runs_page(dir: &str, parts: &[Part], events: &str) -> String {
     )
 }
 
-/// How a plan of a night stands, after its name; `now` is its run, where it has one.
+/// Name and state of a plan of a nightly run; `now` is its run, if it has one.
 pub fn night_line(plan: &NightPlan, now: Option<&Snapshot>) -> String {
-    format!("{}: {}", plan.name, told::night_plan(plan, now))
+    format!("{}: {}", plan.name, tell::night_plan(plan, now))
 }
 
-/// The plans of the night whose runs these are.
+/// The plans of a nightly run.
 fn night(plans: &[NightPlan], rows: &[Row], has_index: bool) -> Markup {
     html! {
         section {
@@ -245,7 +218,7 @@ fn night(plans: &[NightPlan], rows: &[Row], has_index: bool) -> Markup {
                             Some(row) => a href=(row.address) { (plan.name) },
                             None => (plan.name),
                         }
-                        ": " (told::night_plan(plan, row.map(|row| &row.now)))
+                        ": " (tell::night_plan(plan, row.map(|row| &row.now)))
                     }
                 }
             }
@@ -254,21 +227,21 @@ fn night(plans: &[NightPlan], rows: &[Row], has_index: bool) -> Markup {
     }
 }
 
-/// The night that runs belong to.
+/// The nightly run to which the runs belong.
 #[derive(Debug, Default)]
 pub struct NightNow {
-    /// Its plans, in their order; none where the runs are no night's.
+    /// Its plans in order; empty if the runs belong to no nightly run.
     pub plans: Vec<NightPlan>,
     /// Whether it has an index yet.
     pub has_index: bool,
 }
 
-/// The parts of that page; `problem` is what keeps their directory from being read.
-pub fn runs_parts(rows: &[Row], of_night: &NightNow, problem: Option<&str>) -> Vec<Part> {
+/// The parts of the page of all runs; `problem` is why their directory cannot be read.
+pub fn runs_parts(rows: &[Row], nightly: &NightNow, problem: Option<&str>) -> Vec<Part> {
     let list = html! {
         @if let Some(problem) = problem { section.boxed.setbacks { h2 { "What went wrong" } p { (problem) } } }
-        @if !of_night.plans.is_empty() { (night(&of_night.plans, rows, of_night.has_index)) }
-        @if rows.is_empty() && of_night.plans.is_empty() && problem.is_none() { p { "No run is here yet: bakeoff run and bakeoff compare make some." } }
+        @if !nightly.plans.is_empty() { (night(&nightly.plans, rows, nightly.has_index)) }
+        @if rows.is_empty() && nightly.plans.is_empty() && problem.is_none() { p { "No run is here yet: bakeoff run and bakeoff compare make some." } }
         @for row in rows { (run_row(row)) }
     };
     vec![("runs", shown(list))]
@@ -281,18 +254,18 @@ fn run_row(row: &Row) -> Markup {
             h2 { a href=(row.address) { (title(now)) } }
             p.sub {
                 (state_pill(now)) " " (now.name)
-                span.dot { "·" } (told::progress(now))
-                @if let Some(left) = &now.left { span.dot { "·" } (told::left(left)) }
+                span.dot { "·" } (tell::progress(now))
+                @if let Some(left) = &now.left { span.dot { "·" } (tell::left(left)) }
             }
             @if let Some(problem) = &now.problem { p.limit { (problem) } }
-            @for (word, said) in &row.verdicts { p { (pill(word)) " " (unbroken(said)) "." } }
+            @for (badge, sentence) in &row.verdicts { p { (pill(badge)) " " (unbroken(sentence)) "." } }
             @if !now.is_judged_whole && now.problem.is_none() { p.sub { "being judged" } }
-            @if let Some(count) = told::defect_count(now) { p.limit { (count) } }
+            @if let Some(count) = tell::defect_count(now) { p.limit { (count) } }
         }
     }
 }
 
-/// Where a page that has nothing else to say ends: one message.
+/// A page with a single message.
 pub fn message_page(title: &str, text: &str) -> String {
     page(
         title,
@@ -313,7 +286,7 @@ fn page(title: &str, events: &str, parts: &[Part], head: &Markup) -> String {
                 meta name="referrer" content="no-referrer";
                 link rel="icon" href="data:,";
                 title { (title) " - bakeoff" }
-                style { (PreEscaped(STYLE)) (PreEscaped(OWN_STYLE)) }
+                style { (PreEscaped(STYLE)) (PreEscaped(LIVE_STYLE)) }
             }
             body data-events=(events) {
                 (chart::shapes())
@@ -331,7 +304,7 @@ fn page(title: &str, events: &str, parts: &[Part], head: &Markup) -> String {
 }
 
 fn state_pill(now: &Snapshot) -> Markup {
-    html! { span class={ "pill " (told::state_class(now.state)) } { (now.state.word()) } }
+    html! { span class={ "pill " (tell::state_class(now.state)) } { (now.state.word()) } }
 }
 
 fn top(now: &Snapshot, has_report: bool) -> Markup {
@@ -339,9 +312,9 @@ fn top(now: &Snapshot, has_report: bool) -> Markup {
         h1 { (title(now)) }
         p.sub {
             (state_pill(now)) " " (now.name)
-            @if now.state.is_over() { span.dot { "·" } (told::state(now)) }
-            span.dot { "·" } (told::progress(now))
-            @if let Some(left) = &now.left { span.dot { "·" } (told::left(left)) }
+            @if now.state.is_over() { span.dot { "·" } (tell::state(now)) }
+            span.dot { "·" } (tell::progress(now))
+            @if let Some(left) = &now.left { span.dot { "·" } (tell::left(left)) }
         }
         @if has_report && now.state.is_over() { p { a href="report.html" { "The report" } } }
     }
@@ -349,14 +322,14 @@ fn top(now: &Snapshot, has_report: bool) -> Markup {
 
 fn boxes(now: &Snapshot) -> Markup {
     let notes = notes(now);
-    let violations = told::violations(now);
+    let violations = tell::violations(now);
     html! {
         @if !notes.is_empty() {
             section.boxed.warnings aria-label="Warnings" {
                 h2 { "Warnings" }
                 ul { @for note in notes { li { (note) } } }
                 @if !violations.is_empty() {
-                    details { summary { "Violations" } ul { @for one in violations { li { (one) } } } }
+                    details { summary { "Violations" } ul { @for violation in violations { li { (violation) } } } }
                 }
             }
         }
@@ -373,9 +346,9 @@ fn verdict(now: &Snapshot) -> Markup {
         h2 { (title) }
         @match now.judged.as_deref() {
             Some((run, judgement)) if !judgement.headlines.is_empty() => {
-                (doc::html::render(&crate::report::run::headlines(run, judgement, &[], None)))
+                (doc::html::render(&headlines(run, judgement, &[], None)))
             }
-            _ => { p.sub { (told::NOTHING) } }
+            _ => { p.sub { (tell::NOTHING) } }
         }
     }
 }
@@ -385,10 +358,10 @@ fn arms(now: &Snapshot) -> Markup {
         h2 { "Arms" }
         @if now.arms.is_empty() { p.sub { "No trial has begun yet." } }
         div.side {
-            @for one in &now.arms {
+            @for arm_now in &now.arms {
                 section.arm {
-                    h3 { span class={ "mark arm-" (one.place % 6) } aria-hidden="true" { "■" } " " (one.attempt.trial.arm) }
-                    dl { @for (name, value) in arm(now, one) { div { dt { (name) } dd { (value) } } } }
+                    h3 { span class={ "mark arm-" (arm_now.place % 6) } aria-hidden="true" { "■" } " " (arm_now.attempt.trial.arm) }
+                    dl { @for (name, value) in arm(now, arm_now) { div { dt { (name) } dd { (value) } } } }
                 }
             }
         }
@@ -408,17 +381,17 @@ fn curves(now: &Snapshot) -> Markup {
 fn defects(now: &Snapshot) -> Markup {
     html! {
         h2 { "Defects" }
-        @if now.defects.is_empty() { p.sub { (told::no_defects(now)) } } @else {
+        @if now.defects.is_empty() { p.sub { (tell::no_defects(now)) } } @else {
             div.scroll { table.cards {
                 thead { tr { th { "what" } th { "arm" } th { "trial" } th { "first" } th { "severity" } } }
                 tbody { @for (arm, number, seen) in now.defects.iter().rev().take(DEFECTS) { tr {
                     th scope="row" {
-                        (told::defect(seen))
+                        (tell::defect(seen))
                         @if !seen.line.is_empty() { div.sub { code { (seen.line) } } }
                     }
                     td data-name="arm" { (arm) }
                     td data-name="trial" { (format!("{number:03}")) }
-                    td data-name="first" { (told::defect_time(seen)) }
+                    td data-name="first" { (tell::defect_time(seen)) }
                     td data-name="severity" { (seen.severity) }
                 } } }
             } }
@@ -426,14 +399,14 @@ fn defects(now: &Snapshot) -> Markup {
     }
 }
 
-/// Every metric so far, and how the estimate developed.
+/// For each workload: its metrics so far, and a chart of the estimate after each block.
 fn metrics(now: &Snapshot) -> Markup {
     let Some((run, judgement)) = now.judged.as_deref() else {
         return Markup::default();
     };
     html! {
         @for (number, workload) in run.plan.workloads.iter().enumerate() {
-            @let rows = crate::topics::metrics::document::metric_rows(judgement, &workload.id);
+            @let rows = metric_rows(judgement, &workload.id);
             @if rows.len() > 1 {
                 h2 { "Metrics of " (workload.id) }
                 div.scroll { table.cards {
@@ -447,8 +420,8 @@ fn metrics(now: &Snapshot) -> Markup {
                         td data-name="blocks" { (row[5]) }
                     } } }
                 } }
-                @let its: Vec<&Comparison> = judgement.comparisons.iter().filter(|one| one.workload == workload.id).collect();
-                @if let Some(chart) = chart::estimate_history(run, &its, number) {
+                @let comparisons: Vec<&Comparison> = judgement.comparisons.iter().filter(|each| each.workload == workload.id).collect();
+                @if let Some(chart) = chart::estimate_history(run, &comparisons, number) {
                     h3 { "Estimate after each block" }
                     (frame(&chart))
                 }
@@ -488,8 +461,8 @@ fn journal(now: &Snapshot) -> Markup {
     html! {
         @if !now.entries.is_empty() {
             h2 { "Journal" }
-            ul.journal { @for one in now.entries.iter().rev().take(ENTRIES) {
-                li { time datetime=(one.at) { (told::clock(&one.at)) } " " (told::entry(one)) }
+            ul.journal { @for entry in now.entries.iter().rev().take(ENTRIES) {
+                li { time datetime=(entry.at) { (tell::clock(&entry.at)) } " " (tell::entry(entry)) }
             } }
         }
     }

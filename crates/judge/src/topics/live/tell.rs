@@ -1,38 +1,42 @@
-//! A run while it goes on, in words.
+//! A running run, in words.
 
 use std::time::{Duration, SystemTime};
 
-use base::input::units::significant;
+use base::input::units::{show_bytes, significant};
 use record::journal::{Ending, Entry, Event};
 use record::live::{Activity, ArmNow, Attempt, Basis, Left, NightPlan, Seen, Snapshot, State};
 use record::metric::Role;
 use record::rundir::Series;
 use record::trial::{Outcome, Trial};
-use record::verdict::fairness::Outcome as Found;
+use record::verdict::fairness::Outcome as Check;
 
-use crate::topics::findings::tell::disturbance as disturbance_text;
-use crate::topics::host::tell as machine;
-use crate::topics::look::tell as look;
+use crate::topics::fairness::tell as fairness;
+use crate::topics::headline::tell::headline;
+use crate::topics::host::tell::machine;
+use crate::topics::limits::tell as limits;
+use crate::topics::look::tell::look;
+use crate::topics::nodes::tell::merged;
 use crate::topics::run_state::tell as run_state;
-use crate::words::{NONE, blocks, count, counted, figure};
+use crate::topics::findings::tell::disturbance as disturbance_text;
+use crate::words::{NONE, blocks, count, counted, figure, unit};
 
-/// What stands where nothing is compared yet.
+/// Placeholder for verdicts before the first comparison.
 pub(crate) const NOTHING: &str =
     "Nothing is compared yet: that takes a block in which two arms were measured.";
 
-/// What who watches must know where that disturbs what is measured.
+/// Warning if watching disturbs the trials.
 pub(crate) const MEASURED_HERE: &str = "This host is being measured: watching takes CPU time from the trials, so the run is looked at \
     every 5 seconds and judged between trials only. Better: end this, and look when the run is over.";
 
-/// How the run stands: the state, and why it is over.
-pub(crate) fn state(now: &Snapshot) -> String {
-    match &now.judged {
-        Some(judged) if now.state.is_over() => run_state::state(&judged.0, &judged.1),
+/// State of a run, and why it is over.
+pub fn state(now: &Snapshot) -> String {
+    match now.judged.as_deref() {
+        Some((run, judgement)) if now.state.is_over() => run_state::state(run, judgement),
         _ => now.state.word().into(),
     }
 }
 
-/// How a plan of a night stands; `now` is its run, where it has one.
+/// State of a plan of a nightly run; `now` is its run, if it has one.
 pub(crate) fn night_plan(plan: &NightPlan, now: Option<&Snapshot>) -> String {
     let begun = now.filter(|now| match now.state {
         State::NotThere | State::NotBegun | State::Gone => false,
@@ -45,9 +49,9 @@ pub(crate) fn night_plan(plan: &NightPlan, now: Option<&Snapshot>) -> String {
     });
     match (begun, &plan.failure) {
         (Some(now), _) if now.state == State::Running => {
-            let left = now.left.as_ref().map(left);
-            let parts = [Some(state(now)), Some(progress(now)), left];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+            let mut parts = vec![state(now), progress(now)];
+            parts.extend(now.left.as_ref().map(left));
+            parts.join(", ")
         }
         (_, Some(failure)) => format!("failed: {failure}"),
         (Some(now), None) => [state(now), progress(now)].join(", "),
@@ -64,7 +68,7 @@ pub(crate) fn progress(now: &Snapshot) -> String {
     format!("{} of at most {}", now.blocks, blocks(most))
 }
 
-/// Time left with its range and what that stands on.
+/// Time left, with its range and its basis.
 pub(crate) fn left(left: &Left) -> String {
     let range = if rough(left.least) == rough(left.most) {
         rough(left.most)
@@ -83,7 +87,7 @@ pub(crate) fn left(left: &Left) -> String {
     format!("{time}, {basis}")
 }
 
-/// Time in one unit: nobody plans by the seconds of an hour.
+/// A duration in one unit, with at most one decimal.
 pub(crate) fn rough(time: Duration) -> String {
     let seconds = time.as_secs_f64();
     let (value, unit) = match seconds {
@@ -101,7 +105,7 @@ pub(crate) fn rough(time: Duration) -> String {
     format!("{} {unit}", value.trim_end_matches(".0"))
 }
 
-/// What an attempt does: `measuring, second 42 of 60`, or how it ended.
+/// Phase of an attempt, such as `measuring, second 42 of 60`, or its outcome.
 pub(crate) fn activity(arm: &ArmNow) -> String {
     match arm.activity {
         Some(Activity::Starting) => "booting or setting up".into(),
@@ -115,7 +119,7 @@ pub(crate) fn activity(arm: &ArmNow) -> String {
     }
 }
 
-/// How an attempt ended.
+/// Outcome of an attempt.
 pub(crate) fn end(attempt: &Attempt) -> String {
     let end = match attempt.ended {
         Some((_, Ending::Measured)) if attempt.is_struck => "measured, disturbed".into(),
@@ -137,7 +141,7 @@ fn ending_words(ending: Ending) -> String {
     }
 }
 
-/// `trial 005`, with its attempt where that is not the first.
+/// `trial 005`, with the number of the attempt unless it is the first.
 pub(crate) fn trial(attempt: &Attempt) -> String {
     numbered(attempt.trial.number, attempt.attempt)
 }
@@ -149,19 +153,19 @@ fn numbered(number: u32, attempt: u32) -> String {
     }
 }
 
-/// Requests per second in the second that came last.
+/// Requests per second in the newest second.
 pub(crate) fn throughput(arm: &ArmNow) -> String {
     let newest = arm.curve.newest();
     newest.map_or(NONE.into(), |point| format!("{}/s", rate(point.ok_per_s())))
 }
 
-/// p99 latency in that second.
+/// p99 latency in the newest second.
 pub(crate) fn p99(arm: &ArmNow) -> String {
     let p99_ms = arm.curve.newest().and_then(|point| point.p99_ms);
     p99_ms.map_or(NONE.into(), |ms| format!("{} ms", significant(ms, 3)))
 }
 
-/// A rate at a glance.
+/// A rate, with one decimal below 100.
 pub(crate) fn rate(per_s: f64) -> String {
     if per_s < 100.0 {
         figure((per_s * 10.0).round() / 10.0)
@@ -173,57 +177,49 @@ pub(crate) fn rate(per_s: f64) -> String {
 /// The primary figure of an ended attempt.
 pub(crate) fn figure_of(now: &Snapshot, attempt: &Attempt) -> Option<String> {
     let (run, _) = now.judged.as_deref()?;
-    let records = match attempt.series {
+    let mut records = match attempt.series {
         Series::Judged => run.attempts.iter().chain(&run.struck),
         Series::Profiled => run.profiled.iter().chain(&[]),
     };
-    let same = |number: u32, of: u32| (number, of) == (attempt.trial.number, attempt.attempt);
-    let mut records = records;
-    let record = records.find(|one| same(one.trial.number, one.attempt))?;
+    let name = (attempt.trial.number, attempt.attempt);
+    let record = records.find(|record| (record.trial.number, record.attempt) == name)?;
     let Outcome::Measured(measured) = &record.outcome else {
         return None;
     };
-    let primary = measured
-        .figures
-        .iter()
-        .find(|one| one.spec.role == Role::Primary)?;
-    Some(format!(
-        "{} {}",
-        figure(primary.value),
-        crate::words::unit(&primary.spec.unit)
-    ))
+    let mut figures = measured.figures.iter();
+    let primary = figures.find(|figure| figure.spec.role == Role::Primary)?;
+    let unit = unit(&primary.spec.unit);
+    Some(format!("{} {unit}", figure(primary.value)))
 }
 
-/// How many of an arm's attempts gave figures, and how many did not.
+/// How many attempts of an arm count, and how many failed: `5 measured, 1 failed`.
 pub(crate) fn counts(now: &Snapshot, arm: &str) -> String {
-    let its = || {
-        now.attempts
-            .iter()
-            .filter(|one| one.trial.arm == arm && one.series == Series::Judged)
-    };
-    let measured = its()
-        .filter(|one| one.is_measured() && !one.is_struck)
-        .count();
-    let is_void =
-        |one: &&Attempt| matches!(one.ended, Some((_, Ending::Void(_) | Ending::Skipped)));
-    match its().filter(is_void).count() {
+    let (mut measured, mut failed) = (0, 0);
+    for attempt in &now.attempts {
+        if attempt.trial.arm == arm && attempt.series == Series::Judged {
+            measured += u32::from(attempt.is_measured() && !attempt.is_struck);
+            let ending = attempt.ended.map(|(_, ending)| ending);
+            failed += u32::from(matches!(ending, Some(Ending::Void(_) | Ending::Skipped)));
+        }
+    }
+    match failed {
         0 => format!("{measured} measured"),
-        void => format!("{measured} measured, {void} failed"),
+        failed => format!("{measured} measured, {failed} failed"),
     }
 }
 
-/// The system's last second: `CPU 87 %, 1.2 GiB free`.
+/// The system in the newest second: `CPU 87 %, 1.2 GiB available`.
 pub(crate) fn system(arm: &ArmNow) -> Option<String> {
     let sample = arm.sample.as_ref()?;
     let cpu = &sample.cpu;
     let idle = cpu.idle_ms + cpu.iowait_ms;
     let busy = cpu.user_ms + cpu.system_ms + cpu.irq_ms + cpu.softirq_ms + cpu.steal_ms;
     let share = busy as f64 / (busy + idle).max(1) as f64 * 100.0;
-    let free = base::input::units::show_bytes(sample.memory.available_bytes);
-    Some(format!("CPU {share:.0} %, {free} available"))
+    let available = show_bytes(sample.memory.available_bytes);
+    Some(format!("CPU {share:.0} %, {available} available"))
 }
 
-/// A defect in a line, without its arm: `hung-task in fsync, 3 times`.
+/// A defect without its arm: `hung-task in fsync, 3 times`.
 pub(crate) fn defect(seen: &Seen) -> String {
     let place = if seen.top.is_empty() {
         String::new()
@@ -238,7 +234,7 @@ pub(crate) fn defect(seen: &Seen) -> String {
     format!("{}{place}{times}", seen.kind)
 }
 
-/// When a defect was told first.
+/// Time of a defect's first report.
 pub(crate) fn defect_time(seen: &Seen) -> String {
     match (seen.first_s, seen.since_boot_s) {
         (Some(at_s), _) => format!("second {at_s:.0}"),
@@ -247,7 +243,7 @@ pub(crate) fn defect_time(seen: &Seen) -> String {
     }
 }
 
-/// How many defects there are, notices not counted; `None` where there is none.
+/// Number of defects without notices; `None` if there are none.
 pub(crate) fn defect_count(now: &Snapshot) -> Option<String> {
     let defects = now.defects.iter().filter(|(_, _, seen)| !seen.is_notice());
     match defects.count() {
@@ -256,8 +252,8 @@ pub(crate) fn defect_count(now: &Snapshot) -> Option<String> {
     }
 }
 
-/// Why no defect is shown.
-pub(crate) fn no_defects(now: &Snapshot) -> &'static str {
+/// Placeholder for an empty list of defects.
+pub fn no_defects(now: &Snapshot) -> &'static str {
     if now.attempts.is_empty() {
         "Nothing was run yet."
     } else {
@@ -267,34 +263,34 @@ pub(crate) fn no_defects(now: &Snapshot) -> &'static str {
 
 /// Violations of fairness that were found so far.
 pub(crate) fn violations(now: &Snapshot) -> Vec<String> {
-    let Some(judged) = &now.judged else {
+    let Some((_, judgement)) = now.judged.as_deref() else {
         return Vec::new();
     };
-    crate::topics::fairness::tell::violations(&judged.1.fairness)
+    fairness::violations(&judgement.fairness)
 }
 
-/// How many checks of fairness are violated; `None` where none is.
+/// Number of violated fairness checks; `None` if there are none.
 pub(crate) fn violated(now: &Snapshot) -> Option<String> {
-    let judged = now.judged.as_ref()?;
-    let findings = judged.1.fairness.iter();
-    let violated = findings.filter(|one| matches!(one.outcome, Found::Violation { .. }));
-    match violated.count() {
+    let (_, judgement) = now.judged.as_deref()?;
+    let mut violated = 0;
+    for finding in &judgement.fairness {
+        violated += u32::from(matches!(finding.outcome, Check::Violation { .. }));
+    }
+    match violated {
         0 => None,
         1 => Some("1 check of fairness is violated".into()),
         more => Some(format!("{more} checks of fairness are violated")),
     }
 }
 
-/// What is said of an arm, as a badge and a sentence; `so far` where the run goes on.
-pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
-    let Some(judged) = &now.judged else {
+/// The verdict on each arm so far, as a badge and a sentence. Empty if nothing is compared yet.
+pub fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
+    let Some((run, judgement)) = now.judged.as_deref() else {
         return Vec::new();
     };
-    let (run, judgement) = &**judged;
     let headlines = judgement.headlines.iter();
-    let headlines = headlines
-        .filter_map(|one| crate::topics::headline::tell::headline(run, judgement, &[], one));
     headlines
+        .filter_map(|each| headline(run, judgement, &[], each))
         .map(|headline| {
             let text = match headline.scope {
                 Some(workload) => format!("{workload}: {}", headline.text),
@@ -305,28 +301,28 @@ pub(crate) fn verdicts(now: &Snapshot) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// An entry of the journal, without its time.
+/// An entry of the journal without its time.
 pub(crate) fn entry(entry: &Entry) -> String {
     match &entry.event {
         Event::Opened(opening) => {
-            format!("the run began on {}", machine::machine(&opening.machine))
+            format!("the run began on {}", machine(&opening.machine))
         }
         Event::Resumed { .. } => "the run goes on after an interruption".into(),
         Event::Ceiling {
             workload, outcome, ..
-        } => crate::topics::limits::tell::ceiling(workload, outcome),
+        } => limits::ceiling(workload, outcome),
         Event::OneFewer {
             workload,
             arm,
             outcome,
-        } => crate::topics::limits::tell::one_fewer((workload, arm), outcome),
+        } => limits::one_fewer((workload, arm), outcome),
         Event::Merged {
             block,
             node,
             given_up_on,
-        } => crate::topics::nodes::tell::merged(*block, node, given_up_on),
-        Event::Started { trial, attempt } => began(trial, *attempt, ""),
-        Event::Profiling { trial, attempt } => began(trial, *attempt, ", for its profile"),
+        } => merged(*block, node, given_up_on),
+        Event::Started { trial, attempt } => started(trial, *attempt, ""),
+        Event::Profiling { trial, attempt } => started(trial, *attempt, ", for its profile"),
         Event::Ended {
             trial,
             attempt,
@@ -349,12 +345,12 @@ pub(crate) fn entry(entry: &Entry) -> String {
             format!("block {block} does not count and is run again: {why}")
         }
         Event::Looked {
-            blocks: seen,
+            blocks: judged,
             looks,
             ..
         } => {
-            let looks: Vec<String> = looks.iter().map(look::look).collect();
-            format!("after {}: {}", blocks(*seen), looks.join("; "))
+            let looks: Vec<String> = looks.iter().map(look).collect();
+            format!("after {}: {}", blocks(*judged), looks.join("; "))
         }
         Event::Closed { reason } => run_state::close_reason(reason),
         Event::Extended { from, to, .. } => {
@@ -364,53 +360,47 @@ pub(crate) fn entry(entry: &Entry) -> String {
     }
 }
 
-fn began(trial: &Trial, attempt: u32, what_for: &str) -> String {
+fn started(trial: &Trial, attempt: u32, purpose: &str) -> String {
     let number = numbered(trial.number, attempt);
     format!(
-        "{number} of {} began, block {}{what_for}",
+        "{number} of {} began, block {}{purpose}",
         trial.arm, trial.block
     )
 }
 
-/// Hours, minutes and seconds of a time stamp in RFC 3339.
+/// Hours, minutes and seconds of an RFC 3339 time stamp.
 pub(crate) fn clock(at: &str) -> &str {
     at.get(11..19).unwrap_or(at)
 }
 
-/// The same of a time of day, which is UTC like all times of a run.
+/// Hours, minutes and seconds of a time, UTC.
 pub(crate) fn time(at: SystemTime) -> String {
     clock(&humantime::format_rfc3339_seconds(at).to_string()).into()
 }
 
-/// The run in a line: for a pipe, and for what goes by.
-pub(crate) fn line(now: &Snapshot) -> String {
+/// The run in one line, for a pipe.
+pub fn line(now: &Snapshot) -> String {
     let mut parts = vec![format!("{} {}", time(now.at), state(now)), progress(now)];
-    let under_way = now.arms.iter().filter(|arm| arm.activity.is_some());
-    parts.extend(under_way.map(|arm| {
-        let served = arm
-            .curve
-            .newest()
-            .map_or(String::new(), |_| format!(", {}", throughput(arm)));
-        format!(
-            "{} of {}: {}{served}",
-            trial(&arm.attempt),
-            arm.attempt.trial.arm,
-            activity(arm)
-        )
-    }));
-    parts.extend(
-        verdicts(now)
-            .into_iter()
-            .map(|(word, said)| format!("{word}: {said}")),
-    );
+    for arm in now.arms.iter().filter(|arm| arm.activity.is_some()) {
+        let attempt = &arm.attempt;
+        let (trial, name, activity) = (trial(attempt), &attempt.trial.arm, activity(arm));
+        let throughput = match arm.curve.newest() {
+            Some(_) => format!(", {}", throughput(arm)),
+            None => String::new(),
+        };
+        parts.push(format!("{trial} of {name}: {activity}{throughput}"));
+    }
+    for (badge, sentence) in verdicts(now) {
+        parts.push(format!("{badge}: {sentence}"));
+    }
     parts.extend(defect_count(now));
     parts.extend(now.left.as_ref().map(left));
     parts.extend(now.problem.clone());
     parts.join("; ")
 }
 
-/// Which colour a state has: that of a verdict which is as good.
-pub(crate) fn state_class(state: State) -> &'static str {
+/// The verdict whose colour a state has.
+pub fn state_class(state: State) -> &'static str {
     match state {
         State::Finished => "better",
         State::Running => "equivalent",
@@ -424,10 +414,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn time_left_is_told_in_one_unit() {
-        let told = |seconds| rough(Duration::from_secs(seconds));
+    fn durations_have_one_unit() {
+        let rough = |seconds| rough(Duration::from_secs(seconds));
         assert_eq!(
-            [0, 59, 89, 90, 600, 5399, 5400, 36_000, 172_800, 1_209_600].map(told),
+            [0, 59, 89, 90, 600, 5399, 5400, 36_000, 172_800, 1_209_600].map(rough),
             [
                 "0 s", "59 s", "89 s", "1.5 min", "10 min", "90 min", "1.5 h", "10 h", "2 days",
                 "14 days"
@@ -436,18 +426,18 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_tells_its_range_and_what_it_stands_on() {
-        let mut one = Left {
+    fn time_left_has_a_range_and_a_basis() {
+        let mut time = Left {
             least: Duration::from_secs(120),
             likely: Some(Duration::from_secs(600)),
             most: Duration::from_secs(3600),
             basis: Basis::Ended { trials: 6 },
         };
         assert_eq!(
-            left(&one),
+            left(&time),
             "about 10 min left (2 min to 60 min), from 6 trials"
         );
-        (one.likely, one.least, one.basis) = (None, one.most, Basis::Planned);
-        assert_eq!(left(&one), "60 min left, by the plan, boots not counted");
+        (time.likely, time.least, time.basis) = (None, time.most, Basis::Planned);
+        assert_eq!(left(&time), "60 min left, by the plan, boots not counted");
     }
 }

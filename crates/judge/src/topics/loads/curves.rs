@@ -1,4 +1,4 @@
-//! Curves of one arm, its trials taken together: at each load the middle, the lowest and the highest of them.
+//! Merges the curves of an arm's trials: the median, the lowest and the highest value at each load.
 
 use record::curve::{Curve, Point};
 use record::metric::Direction;
@@ -8,7 +8,7 @@ use record::verdict::ArmCurve;
 use crate::topics::metrics::pair::Measured;
 use stats::average::median;
 
-/// The curves of all workloads: by workload, then by curve as the workload names them, then by arm.
+/// The curves of all workloads, ordered by workload, by the workload's order of curves, and by arm.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmCurve> {
     let mut merged = Vec::new();
     for workload in &run.plan.workloads {
@@ -24,8 +24,8 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmCurve> {
         }
         for name in names {
             for (arm, curves) in &arms {
-                let its = curves.iter().copied().filter(|curve| curve.name == name);
-                merged.extend(merge((&workload.id, arm), &its.collect::<Vec<_>>()));
+                let trials = curves.iter().copied().filter(|curve| curve.name == name);
+                merged.extend(merge(&workload.id, arm, &trials.collect::<Vec<_>>()));
             }
         }
     }
@@ -37,8 +37,8 @@ fn curves<'r>(measured: &Measured<'r>, workload: &str, arm: &str) -> Vec<&'r Cur
     trials.iter().flat_map(|trial| &trial.curves).collect()
 }
 
-/// One curve of several trials; a load that only some trials reached is told by those.
-fn merge((workload, arm): (&str, &str), trials: &[&Curve]) -> Option<ArmCurve> {
+/// Merges one curve of several trials. A load that only some trials reached has the values of these trials.
+fn merge(workload: &str, arm: &str, trials: &[&Curve]) -> Option<ArmCurve> {
     let first = trials.first()?;
     let points = || trials.iter().flat_map(|curve| &curve.points);
     let mut loads: Vec<f64> = points().map(|point| point.at).collect();
@@ -46,8 +46,8 @@ fn merge((workload, arm): (&str, &str), trials: &[&Curve]) -> Option<ArmCurve> {
     loads.dedup();
     let (mut typical, mut lowest, mut highest) = (Vec::new(), Vec::new(), Vec::new());
     for at in loads {
-        let here = points().filter(|point| point.at.total_cmp(&at).is_eq());
-        let values: Vec<f64> = here.map(|point| point.value).collect();
+        let points = points().filter(|point| point.at.total_cmp(&at).is_eq());
+        let values: Vec<f64> = points.map(|point| point.value).collect();
         let value = median(&values);
         typical.push(Point { at, value });
         lowest.push(values.iter().copied().fold(value, f64::min));
@@ -71,7 +71,6 @@ fn merge((workload, arm): (&str, &str), trials: &[&Curve]) -> Option<ArmCurve> {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
     use record::fixtures::builder::RunBuilder;
 
@@ -89,14 +88,14 @@ mod tests {
         }
     }
 
-    /// Three trials of the baseline, each with a curve of its own.
+    /// Merged curves of three trials of the baseline, with one curve each.
     fn merged(curves: [Curve; 3]) -> Vec<ArmCurve> {
         let builder = RunBuilder::new().blocks(&[[1.0, 2.0]; 3]).with(|run| {
-            let its = run
+            let baseline = run
                 .attempts
                 .iter_mut()
                 .filter(|record| record.trial.arm == "6.1");
-            for (record, curve) in its.zip(curves) {
+            for (record, curve) in baseline.zip(curves) {
                 let trial = record.outcome.measured_mut().unwrap();
                 trial.curves = vec![curve];
             }
@@ -105,26 +104,26 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_trial_widens_the_band_and_leaves_the_line_alone() {
+    fn an_outlier_widens_the_range_and_keeps_the_median() {
         let steady = curve(
             Direction::Higher,
             "connections",
             &[(1.0, 50.0), (9.0, 100.0), (99.0, 30.0)],
         );
-        let wild = curve(
+        let outlier = curve(
             Direction::Higher,
             "connections",
             &[(1.0, 51.0), (9.0, 900.0)],
         );
-        let merged = merged([steady.clone(), wild, steady.clone()]);
-        let [of_baseline] = merged.as_slice() else {
+        let merged = merged([steady.clone(), outlier, steady.clone()]);
+        let [baseline] = merged.as_slice() else {
             panic!("the other arm has no curve: {merged:?}")
         };
-        assert_eq!(of_baseline.typical, steady);
-        assert_eq!((of_baseline.arm.as_str(), of_baseline.trials), ("6.1", 3));
-        assert_eq!(of_baseline.lowest, [50.0, 100.0, 30.0]);
-        assert_eq!(of_baseline.highest, [51.0, 900.0, 30.0]);
-        let shape = of_baseline.shape.unwrap();
+        assert_eq!(baseline.typical, steady);
+        assert_eq!((baseline.arm.as_str(), baseline.trials), ("6.1", 3));
+        assert_eq!(baseline.lowest, [50.0, 100.0, 30.0]);
+        assert_eq!(baseline.highest, [51.0, 900.0, 30.0]);
+        let shape = baseline.shape.unwrap();
         assert_eq!((shape.peak.at, shape.knee, shape.kept), (9.0, 9.0, 0.3));
     }
 

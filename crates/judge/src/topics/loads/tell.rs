@@ -1,4 +1,4 @@
-//! Curves in words and numbers: figures against the load, an arm beside the other.
+//! Curves of figures against load, in words and tables.
 
 use base::input::units::significant;
 use record::curve::{COLLAPSE, Curve};
@@ -6,43 +6,41 @@ use record::verdict::{ArmCurve, Judgement};
 
 use crate::words;
 
-/// Most loads of a table that is not folded away.
+/// Most loads in a table that is not collapsed.
 const MOST_ROWS: usize = 12;
 
-/// The curves of one workload, those of one name together: an arm each. One that is zero all along (requests that
-/// failed) is left out.
+/// The curves of one workload, grouped by name, with one curve for each arm. A family that is zero at all loads, such as failed
+/// requests, is left out.
 pub(crate) fn families<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j [ArmCurve]> {
-    let same = |one: &ArmCurve, next: &ArmCurve| {
-        (&one.workload, &one.typical.name) == (&next.workload, &next.typical.name)
+    let is_same = |left: &ArmCurve, right: &ArmCurve| {
+        (&left.workload, &left.typical.name) == (&right.workload, &right.typical.name)
     };
-    let families = judgement.curves.chunk_by(same);
+    let families = judgement.curves.chunk_by(is_same);
     families
         .filter(|family| family[0].workload == workload)
         .filter(|family| {
             let mut values = family
                 .iter()
-                .flat_map(|one| one.lowest.iter().chain(&one.highest));
+                .flat_map(|curve| curve.lowest.iter().chain(&curve.highest));
             values.any(|value| *value != 0.0)
         })
         .collect()
 }
 
-/// What a family shows: `throughput ↑, requests/s against connections, median of 3 trials`.
+/// Title of a family: `throughput ↑, requests/s against connections, median of 3 trials`.
 pub(crate) fn title(family: &[ArmCurve]) -> String {
     let curve = &family[0].typical;
-    let trials = family.iter().map(|one| one.trials).max().unwrap_or(0);
-    let middle = match trials {
+    let trials = family.iter().map(|curve| curve.trials).max().unwrap_or(0);
+    let median = match trials {
         1 => String::new(),
         more => format!(", median of {more} trials"),
     };
-    let (name, unit) = (
-        words::arrowed(&curve.name, curve.direction),
-        unit(family).name,
-    );
-    format!("{name}, {unit} against {}{middle}", axis(curve))
+    let name = words::arrowed(&curve.name, curve.direction);
+    let unit = unit(family).name;
+    format!("{name}, {unit} against {}{median}", axis(curve))
 }
 
-/// What the load is counted in.
+/// The unit of the load.
 pub(crate) fn axis(curve: &Curve) -> &str {
     if curve.is_over_time() {
         "seconds of the window"
@@ -51,35 +49,35 @@ pub(crate) fn axis(curve: &Curve) -> &str {
     }
 }
 
-/// The unit in which all arms of a family are read with ease.
+/// A readable unit for all arms of a family.
 pub(crate) fn unit(family: &[ArmCurve]) -> Unit {
-    let values = family.iter().flat_map(|one| &one.highest);
+    let values = family.iter().flat_map(|curve| &curve.highest);
     Unit::fit(&family[0].typical.unit, values.copied().fold(0.0, f64::max))
 }
 
-/// The share of an asked rate below which a server does not keep up with it.
+/// A server keeps up with a requested rate if it serves at least this share.
 const KEEPS_UP: f64 = 0.95;
 
-/// A unit and what a value is multiplied with to be in it.
+/// A unit, and the factor that converts a value to it.
 pub(crate) struct Unit {
     pub(crate) name: String,
     pub(crate) factor: f64,
 }
 
 impl Unit {
-    /// The smallest unit of time, not below the value's own, in which it has at most four digits before the point. Other
-    /// units stay as they are.
+    /// The smallest unit of time from `unit` on in which the value is below 10 000. Other units are kept.
     pub(crate) fn fit(unit: &str, value: f64) -> Self {
         const TIMES: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
-        let own = TIMES.iter().position(|(name, _)| *name == unit);
-        let own = own.map(|own| (TIMES[own].1, &TIMES[own..]));
-        let fits = |seconds: &f64, in_s: &f64| value.abs() * seconds / in_s < 1e4;
-        let fitting = own.and_then(|(seconds, larger)| {
-            let fitting = larger.iter().find(|(_, in_s)| fits(&seconds, in_s));
-            let (name, in_s) = fitting.or(larger.last())?;
-            Some((*name, seconds / in_s))
-        });
-        let (name, factor) = fitting.unwrap_or((unit, 1.0));
+        let (mut name, mut factor) = (unit, 1.0);
+        if let Some(place) = TIMES.iter().position(|(name, _)| *name == unit) {
+            let (_, seconds) = TIMES[place];
+            for (larger, in_s) in &TIMES[place..] {
+                (name, factor) = (larger, seconds / in_s);
+                if value.abs() * seconds / in_s < 1e4 {
+                    break;
+                }
+            }
+        }
         Self {
             name: words::unit(name),
             factor,
@@ -87,7 +85,7 @@ impl Unit {
     }
 }
 
-/// A table of load by arm with its head; of a long curve, every so many loads.
+/// A table of load by arm with its head. A long curve is thinned.
 pub(crate) fn short_rows(family: &[ArmCurve]) -> Vec<Vec<String>> {
     let all = rows(family);
     let stride = (all.len() - 1).div_ceil(MOST_ROWS).max(1);
@@ -99,30 +97,30 @@ pub(crate) fn short_rows(family: &[ArmCurve]) -> Vec<Vec<String>> {
 /// A table of load by arm with its head.
 pub(crate) fn rows(family: &[ArmCurve]) -> Vec<Vec<String>> {
     let factor = unit(family).factor;
-    let points = family.iter().flat_map(|one| &one.typical.points);
+    let points = family.iter().flat_map(|curve| &curve.typical.points);
     let mut loads: Vec<f64> = points.map(|point| point.at).collect();
     loads.sort_by(f64::total_cmp);
     loads.dedup();
     let mut head = vec![axis(&family[0].typical).to_string()];
-    head.extend(family.iter().map(|one| one.arm.clone()));
-    let cell = |one: &ArmCurve, at: f64| {
-        let points = &one.typical.points;
-        let place = points.binary_search_by(|point| point.at.total_cmp(&at));
-        place.map_or(words::NONE.into(), |place| {
-            value(points[place].value * factor)
-        })
-    };
-    let row = |at: f64| {
-        let cells = family.iter().map(|one| cell(one, at));
-        [load(at)].into_iter().chain(cells).collect()
-    };
-    [head]
-        .into_iter()
-        .chain(loads.into_iter().map(row))
-        .collect()
+    head.extend(family.iter().map(|curve| curve.arm.clone()));
+    let mut rows = vec![head];
+    for at in loads {
+        let mut row = vec![load(at)];
+        for curve in family {
+            let points = &curve.typical.points;
+            row.push(
+                match points.binary_search_by(|point| point.at.total_cmp(&at)) {
+                    Ok(place) => value(points[place].value * factor),
+                    Err(_) => words::NONE.into(),
+                },
+            );
+        }
+        rows.push(row);
+    }
+    rows
 }
 
-/// A load as it was asked for, without a fraction where it has none.
+/// A load, without decimals if it is whole.
 pub(crate) fn load(at: f64) -> String {
     if at.fract() == 0.0 && (0.0..1e15).contains(&at) {
         words::count(at as u64)
@@ -131,7 +129,7 @@ pub(crate) fn load(at: f64) -> String {
     }
 }
 
-/// Four significant digits: a curve is read at a glance.
+/// A value with four significant digits.
 pub(crate) fn value(value: f64) -> String {
     if value < 999.95 {
         significant(value, 4)
@@ -140,19 +138,18 @@ pub(crate) fn value(value: f64) -> String {
     }
 }
 
-/// Where each arm's curve has its peak and its knee, and what is left of it at the highest load; empty where less is
-/// better.
+/// Peak and knee of each arm's curve, and its value at the highest load. Empty if lower values are better.
 pub(crate) fn sentences(family: &[ArmCurve]) -> Vec<String> {
     family.iter().filter_map(sentence).collect()
 }
 
-fn sentence(one: &ArmCurve) -> Option<String> {
-    let (shape, curve) = (one.shape?, &one.typical);
+fn sentence(arm_curve: &ArmCurve) -> Option<String> {
+    let (shape, curve) = (arm_curve.shape?, &arm_curve.typical);
     let last = curve.points.last().filter(|_| curve.points.len() > 1)?;
     let (axis, kept) = (&curve.axis, significant(shape.kept * 100.0, 2));
     let is_rate_against_rate = *axis == curve.unit;
     let served = last.value / last.at;
-    let past = if is_rate_against_rate && served < KEEPS_UP {
+    let beyond_peak = if is_rate_against_rate && served < KEEPS_UP {
         format!(
             "does not keep up: of {} asked for, {} % is served",
             load(last.at),
@@ -169,8 +166,8 @@ fn sentence(one: &ArmCurve) -> Option<String> {
         format!("{kept} % of its peak is left at {}", load(last.at))
     };
     Some(format!(
-        "{}: peak {} {} at {} {axis}, knee at {}; {past}",
-        one.arm,
+        "{}: peak {} {} at {} {axis}, knee at {}; {beyond_peak}",
+        arm_curve.arm,
         value(shape.peak.value),
         words::unit(&curve.unit),
         load(shape.peak.at),
@@ -187,31 +184,28 @@ mod tests {
     use record::fixtures::web;
 
     #[test]
-    fn a_server_that_does_not_keep_up_with_a_rate_is_not_said_to_climb() {
+    fn a_server_that_does_not_keep_up_with_a_rate_is_not_reported_as_climbing() {
         let (_, judgement) = judged(web::connection_ramp());
-        let mut one = families(&judgement, "web-static")[0][0].clone();
-        one.typical.axis = "requests/s".into();
+        let mut curve = families(&judgement, "web-static")[0][0].clone();
+        curve.typical.axis = "requests/s".into();
         let point = |at: f64, value: f64| record::curve::Point { at, value };
-        one.typical.points = vec![point(500.0, 500.0), point(90_000.0, 34_000.0)];
-        one.shape = one.typical.shape();
+        curve.typical.points = vec![point(500.0, 500.0), point(90_000.0, 34_000.0)];
+        curve.shape = curve.typical.shape();
         expect!["6.1: peak 34 000 requests/s at 90 000 requests/s, knee at 90 000; does not keep up: of 90 000 asked for, 38 % is served"]
-            .assert_eq(&sentence(&one).unwrap());
+            .assert_eq(&sentence(&curve).unwrap());
     }
 
     #[test]
-    fn each_arm_of_a_curve_has_its_sentence_and_its_column() {
+    fn each_arm_has_a_sentence_and_a_column() {
         let (_, judgement) = judged(web::connection_ramp());
-        let families = families(&judgement, "web-static");
-        let told = |family: &&[ArmCurve]| {
-            let rows = rows(family).into_iter().map(|row| row.join(" | "));
-            let lines: Vec<String> = [title(family)]
-                .into_iter()
-                .chain(rows)
-                .chain(sentences(family))
-                .collect();
+        let text = |family: &&[ArmCurve]| {
+            let mut lines = vec![title(family)];
+            lines.extend(rows(family).iter().map(|row| row.join(" | ")));
+            lines.extend(sentences(family));
             lines.join("\n")
         };
-        let told: Vec<String> = families.iter().map(told).collect();
+        let families = families(&judgement, "web-static");
+        let texts: Vec<String> = families.iter().map(text).collect();
         expect![[r#"
             throughput ↑, requests/s against connections, median of 10 trials
             connections | 6.1 | 7.2
@@ -229,7 +223,7 @@ mod tests {
             16 | 29.01 | 29.01
             96 | 159.9 | 159.9
             160 | 261.1 | 261.1
-            288 | 6 715 | 479.6"#]].assert_eq(&told.join("\n\n"));
+            288 | 6 715 | 479.6"#]].assert_eq(&texts.join("\n\n"));
     }
 
     #[test]
@@ -250,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_shown_in_a_unit_that_fits() {
+    fn times_have_a_unit_that_fits() {
         let fit = |unit: &str, value| {
             let fitting = Unit::fit(unit, value);
             format!(

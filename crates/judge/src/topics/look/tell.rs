@@ -1,14 +1,9 @@
-//! How far a run is, in words.
+//! Progress of a run, in words.
 
 use record::verdict::look::{Look, MetricLook, Remaining, range};
 
+use crate::words::blocks;
 use crate::words::levels::in_words;
-
-/// Between which numbers the blocks lie that are still needed: `(6 to 69)`.
-pub(crate) fn between(more: u32, so_far: u32) -> String {
-    let (least, most) = range(more, so_far);
-    format!("({least} to {most})")
-}
 
 /// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6] (97.5 % interval), about 20 more (6 to 69) for a 2 % margin`.
 pub fn look(look: &Look) -> String {
@@ -23,7 +18,7 @@ pub fn look(look: &Look) -> String {
     let mut parts = vec![format!("{workload} {metric}: {arm} {}", verdict.word())];
     parts.push(match look.blocks {
         0 => "no whole block".into(),
-        blocks => crate::words::blocks(blocks),
+        count => blocks(count),
     });
     let percent = |ratio: f64| format!("{:+.1}", (ratio - 1.0) * 100.0);
     match (look.ratio, look.low, look.high) {
@@ -39,16 +34,16 @@ pub fn look(look: &Look) -> String {
         Remaining::Decided | Remaining::Unknown => {}
         Remaining::FirstTest { block } => parts.push(format!("first test after block {block}")),
         Remaining::Blocks { more, margin, most } => {
-            // Two places at the most: `2`, `0.25`.
+            // At most two decimals: `2`, `0.25`.
             let margin = (margin * 1e4).round() / 1e2;
-            let beyond = if look.blocks + more > most {
+            let end = if look.blocks + more > most {
                 format!(" (the run ends at {most})")
             } else {
                 String::new()
             };
-            let between = between(more, look.blocks);
+            let (fewest, most) = range(more, look.blocks);
             parts.push(format!(
-                "about {more} more {between} for a {margin} % margin{beyond}"
+                "about {more} more ({fewest} to {most}) for a {margin} % margin{end}"
             ));
         }
     }

@@ -1,7 +1,7 @@
-//! One arm on one workload, averaged: a column of the table of the reports of 2004.
+//! Averages of one arm on one workload: a column of the table of arms.
 //!
-//! Averages over trials give every trial the same weight; counts and latencies are added up
-//! instead, because percentiles of parts have no average.
+//! Averages give every trial the same weight. Counts and latency histograms are added up instead, because percentiles cannot be
+//! averaged.
 
 use std::collections::BTreeMap;
 
@@ -18,11 +18,10 @@ use crate::topics::limits::find as limits;
 use crate::topics::metrics::pair::Measured;
 use stats::average::mean;
 
-/// Most points of a curve over time: more than a screen is wide tell nothing, and 14 days have 1.2
-/// million seconds.
+/// Most points of a curve over time, about the width of a screen. A window of 14 days has 1.2 million seconds.
 const MOST_POINTS: usize = 1000;
 
-/// Points of the latency curve for each halving of the distance to 1.
+/// Points of the latency curve for each halving of the distance to quantile 1.
 const TICKS: u32 = 8;
 
 /// The averages of each workload and arm of the plan, measured or not.
@@ -45,23 +44,20 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ArmSummary> {
     summaries
 }
 
-/// Attempts that gave no figure, those that a retry made good among them.
+/// Failed attempts by reason, including those that were retried successfully.
 pub(crate) fn voids(run: &Run, workload: &str, arm: &str) -> BTreeMap<VoidReason, u32> {
     let mut voids = BTreeMap::new();
-    let its = run
-        .attempts
-        .iter()
-        .filter(|record| record.trial.workload == workload && record.trial.arm == arm);
-    for record in its {
+    for record in &run.attempts {
+        let is_of_arm = record.trial.workload == workload && record.trial.arm == arm;
         match &record.outcome {
-            Outcome::Void(void) => *voids.entry(void.reason).or_default() += 1,
-            Outcome::Measured(_) | Outcome::Skipped(_) => {}
+            Outcome::Void(void) if is_of_arm => *voids.entry(void.reason).or_default() += 1,
+            Outcome::Void(_) | Outcome::Measured(_) | Outcome::Skipped(_) => {}
         }
     }
     voids
 }
 
-/// Faults of all trials by class.
+/// Failed requests of all trials by class.
 pub(crate) fn faults(trials: &[&Measurement]) -> BTreeMap<Fault, u64> {
     let mut faults = BTreeMap::new();
     let loads = trials.iter().filter_map(|trial| trial.load.as_ref());
@@ -72,7 +68,7 @@ pub(crate) fn faults(trials: &[&Measurement]) -> BTreeMap<Fault, u64> {
     faults
 }
 
-/// A sum that a damaged record cannot make overflow.
+/// A saturating sum, because counts of a damaged record may overflow.
 pub(crate) fn total(counts: impl Iterator<Item = u64>) -> u64 {
     counts.fold(0, u64::saturating_add)
 }
@@ -81,7 +77,7 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind)
     ArmSummary {
         workload: String::new(),
         arm: String::new(),
-        // Where two systems are exchanged, one of them may be asked what it is in some trials only.
+        // If two systems swap places, the kernel of one of them may be known in some trials only.
         kernel: trials
             .iter()
             .rfind(|trial| trial.kernel != NOT_KNOWN)
@@ -101,20 +97,16 @@ fn averages(trials: &[&Measurement], specs: &[MetricSpec], machine: MachineKind)
     }
 }
 
-/// The mean over the trials that were long enough for a sample: the others would count as idle.
+/// The mean over trials with samples. Trials too short for a sample would count as idle.
 fn usage(trials: &[&Measurement], is_of_clients: bool) -> Option<ArmUsage> {
-    let sampled: Vec<&Usage> = trials
-        .iter()
-        .map(|trial| &trial.usage)
-        .filter(|usage| **usage != Usage::default())
-        .collect();
-    let share = |of: fn(&Usage) -> f64| mean(&sampled, |usage| of(usage));
+    let usages = trials.iter().map(|trial| &trial.usage);
+    let sampled: Vec<&Usage> = usages.filter(|usage| **usage != Usage::default()).collect();
     Some(ArmUsage {
-        cpu_user: share(|usage| usage.cpu_user),
-        cpu_system: share(|usage| usage.cpu_system),
-        memory_used_bytes: share(|usage| usage.memory_used_bytes as f64),
+        cpu_user: mean(&sampled, |usage| usage.cpu_user),
+        cpu_system: mean(&sampled, |usage| usage.cpu_system),
+        memory_used_bytes: mean(&sampled, |usage| usage.memory_used_bytes as f64),
         swap_used_bytes: sampled.iter().map(|usage| usage.swap_used_bytes).max()?,
-        sampling: share(|usage| usage.sampling),
+        sampling: mean(&sampled, |usage| usage.sampling),
         is_of_clients,
     })
 }
@@ -130,30 +122,30 @@ fn clients(trials: &[&Measurement]) -> Option<ArmClients> {
     }
     (!loads.is_empty()).then(|| ArmClients {
         served: total(loads.iter().map(|load| load.ok_in_window)),
-        served_per_s: mean(&loads, |load| load.ok_per_s()) * charged(trials, "throughput"),
+        served_per_s: mean(&loads, |load| load.ok_per_s()) * charged_ratio(trials, "throughput"),
         ok_by_address: ok_by_address(&loads),
-        mean_ms: latency.mean_ns() / 1e6 * charged(trials, LATENCY),
+        mean_ms: latency.mean_ns() / 1e6 * charged_ratio(trials, LATENCY),
         faults: faults(trials),
         over_time: over_time(&loads),
-        latency_curve: latency_curve(&latency, charged(trials, LATENCY)),
+        latency_curve: latency_curve(&latency, charged_ratio(trials, LATENCY)),
     })
 }
 
-/// The metric that all times of requests are scaled by.
+/// The metric by whose ratio all times of requests are scaled.
 const LATENCY: &str = "latency-mean";
 
-/// A metric of charged instructions by the same one of the guest's clock, as the mean over trials; 1 where nothing is charged.
-fn charged(trials: &[&Measurement], metric: &str) -> f64 {
-    let of = |figures: &[Figure]| {
-        let found = figures.iter().find(|figure| figure.spec.name == metric);
-        found.map(|figure| figure.value)
+/// Ratio of a metric with charged string instructions to the same metric by the guest's clock, as the mean over trials. 1 if no
+/// instructions are charged.
+fn charged_ratio(trials: &[&Measurement], metric: &str) -> f64 {
+    let value = |figures: &[Figure]| {
+        let figure = figures.iter().find(|figure| figure.spec.name == metric)?;
+        Some(figure.value)
     };
-    let ratio = |trial: &&&Measurement| {
-        let raw = of(&trial.instructions.as_ref()?.figures)?;
-        Some(of(&trial.figures)? / raw)
-    };
-    let ratios: Vec<f64> = trials.iter().filter_map(|trial| ratio(&trial)).collect();
-    let ratio = mean(&ratios, |ratio| *ratio);
+    let ratios = trials.iter().filter_map(|trial| {
+        let raw = value(&trial.instructions.as_ref()?.figures)?;
+        Some(value(&trial.figures)? / raw)
+    });
+    let ratio = mean(&ratios.collect::<Vec<f64>>(), |ratio| *ratio);
     if ratio.is_finite() && ratio > 0.0 {
         ratio
     } else {
@@ -173,16 +165,17 @@ fn ok_by_address(loads: &[&LoadResult]) -> BTreeMap<String, u64> {
 fn figures(trials: &[&Measurement], specs: &[MetricSpec]) -> Vec<(MetricSpec, f64)> {
     let mut means = Vec::new();
     for spec in specs {
-        let all = trials.iter().flat_map(|trial| &trial.figures);
-        let its: Vec<_> = all.filter(|figure| figure.spec.name == spec.name).collect();
-        if !its.is_empty() {
-            means.push((spec.clone(), mean(&its, |figure| figure.value)));
+        let figures = trials.iter().flat_map(|trial| &trial.figures);
+        let figures = figures.filter(|figure| figure.spec.name == spec.name);
+        let figures: Vec<&Figure> = figures.collect();
+        if !figures.is_empty() {
+            means.push((spec.clone(), mean(&figures, |figure| figure.value)));
         }
     }
     means
 }
 
-/// The curve up to the largest latency; the last point, at quantile 1, is the maximum itself.
+/// Latency in milliseconds by quantile. The last point, at quantile 1, is the maximum.
 fn latency_curve(latency: &Latency, factor: f64) -> Vec<(f64, f64)> {
     if latency.count() == 0 {
         return Vec::new();
@@ -193,14 +186,14 @@ fn latency_curve(latency: &Latency, factor: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Pages served per second over the window, trials averaged second by second. Windows of more than
-/// `MOST_POINTS` seconds are averaged over as many neighbouring seconds as it takes.
+/// Requests per second over the window, averaged over trials. For windows of more than `MOST_POINTS` seconds, neighbouring seconds
+/// are averaged too.
 fn over_time(loads: &[&LoadResult]) -> Vec<(f64, f64)> {
     let mut seconds = BTreeMap::<u64, Rates>::new();
     for load in loads {
-        for (second, length_s, pages_per_s) in whole_seconds(load) {
+        for (second, length_s, rate_per_s) in whole_seconds(load) {
             let rates = seconds.entry(second).or_default();
-            rates.sum += pages_per_s;
+            rates.sum += rate_per_s;
             rates.count += 1.0;
             rates.length_s = rates.length_s.max(length_s);
         }
@@ -210,36 +203,32 @@ fn over_time(loads: &[&LoadResult]) -> Vec<(f64, f64)> {
     let begin = seconds.first_key_value().map_or(0, |(second, _)| *second);
     let stride = (end - begin).div_ceil(MOST_POINTS as u64).max(1);
     let points: Vec<_> = seconds.into_iter().collect();
-    let bundles =
-        points.chunk_by(|one, next| (one.0 - begin) / stride == (next.0 - begin) / stride);
-    bundles.map(bundle).collect()
+    let group = |(second, _): &(u64, Rates)| (second - begin) / stride;
+    let groups = points.chunk_by(|left, right| group(left) == group(right));
+    groups.map(average).collect()
 }
 
-/// What trials did in one second, or in the seconds that are one where they are old.
+/// Rates of several trials in one entry of their timelines. Old entries span several seconds.
 #[derive(Default)]
 struct Rates {
+    /// Sum of rates per second.
     sum: f64,
+    /// Number of trials.
     count: f64,
     length_s: f64,
 }
 
-/// The beginning of some neighbours, and their mean.
-fn bundle(some: &[(u64, Rates)]) -> (f64, f64) {
-    let all_s: f64 = some.iter().map(|(_, rates)| rates.length_s).sum();
-    let pages = some.iter().map(|(_, rates)| {
-        let Rates {
-            sum,
-            count,
-            length_s,
-        } = rates;
-        sum / count * length_s
-    });
-    (some[0].0 as f64, pages.sum::<f64>() / all_s)
+/// The beginning of neighbouring entries, and their mean rate.
+fn average(entries: &[(u64, Rates)]) -> (f64, f64) {
+    let all_s: f64 = entries.iter().map(|(_, rates)| rates.length_s).sum();
+    let requests = entries
+        .iter()
+        .map(|(_, rates)| rates.sum / rates.count * rates.length_s);
+    (entries[0].0 as f64, requests.sum::<f64>() / all_s)
 }
 
-/// The seconds of one load run with their lengths and rates. The last one is seldom whole: it is scaled to a
-/// full second, and left out when it is shorter than half of one, because a stub shows mostly its
-/// rounding.
+/// The entries of a timeline: begin in seconds, length in seconds, and rate per second. The last one is mostly cut off by the
+/// window's end. It is left out if it is shorter than half a second, because its rate would be inaccurate.
 fn whole_seconds(load: &LoadResult) -> impl Iterator<Item = (u64, f64, f64)> {
     let window_ms = load.window_ns as f64 / 1e6;
     load.timeline.iter().filter_map(move |second| {
@@ -272,19 +261,16 @@ mod tests {
         let [old, new] = summaries.as_slice() else {
             panic!("two arms have two summaries")
         };
-        let seen = old.clients.as_ref().unwrap();
-        assert_eq!((old.measured, seen.served), (2, 440));
-        assert!((seen.served_per_s - 110.0).abs() < 1e-9);
-        assert!(
-            (seen.mean_ms - 1e3 / 110.0).abs() < 0.02,
-            "{}",
-            seen.mean_ms
-        );
+        let clients = old.clients.as_ref().unwrap();
+        assert_eq!((old.measured, clients.served), (2, 440));
+        assert!((clients.served_per_s - 110.0).abs() < 1e-9);
+        let mean_ms = clients.mean_ms;
+        assert!((mean_ms - 1e3 / 110.0).abs() < 0.02, "{mean_ms}");
         assert_eq!(old.figures[0].0.name, "throughput");
         assert!((new.figures[0].1 - 210.0).abs() < 1e-9);
         assert_eq!(new.voids, BTreeMap::from([(VoidReason::Panic, 1)]));
-        let seen = new.clients.as_ref().unwrap();
-        assert_eq!(seen.over_time, [(0.0, 210.0), (1.0, 210.0)]);
+        let clients = new.clients.as_ref().unwrap();
+        assert_eq!(clients.over_time, [(0.0, 210.0), (1.0, 210.0)]);
         assert_eq!(
             (new.kernel.as_str(), new.server.as_str()),
             ("7.2-amd64", "Apache/2.4")
@@ -294,8 +280,8 @@ mod tests {
     #[test]
     fn the_curve_ends_with_the_largest_latency() {
         let summaries = summaries(RunBuilder::new().blocks(&[[100.0, 200.0]]));
-        let seen = summaries[0].clients.as_ref().unwrap();
-        let (quantile, ms) = *seen.latency_curve.last().unwrap();
+        let clients = summaries[0].clients.as_ref().unwrap();
+        let (quantile, ms) = *clients.latency_curve.last().unwrap();
         assert!(
             (quantile - 1.0).abs() < 1e-9 && (ms - 10.0).abs() < 0.02,
             "{quantile} {ms}"
@@ -303,16 +289,16 @@ mod tests {
     }
 
     #[test]
-    fn an_arm_without_a_trial_used_and_saw_nothing() {
-        let table = &summaries(RunBuilder::new())[0];
+    fn an_arm_without_a_trial_has_no_usage_and_no_clients() {
+        let summary = &summaries(RunBuilder::new())[0];
         assert_eq!(
-            (table.measured, &table.usage, &table.clients),
+            (summary.measured, &summary.usage, &summary.clients),
             (0, &None, &None)
         );
     }
 
     #[test]
-    fn trials_without_clients_or_samples_have_no_zeros_for_them() {
+    fn trials_without_clients_or_samples_do_not_count_as_zero() {
         let builder = RunBuilder::new().blocks(&[[1.0, 2.0]; 2]).with(|run| {
             for (index, record) in run.attempts.iter_mut().enumerate() {
                 let trial = record.outcome.measured_mut().unwrap();
@@ -324,7 +310,7 @@ mod tests {
         });
         let summaries = summaries(builder);
         assert_eq!((&summaries[0].usage, &summaries[0].clients), (&None, &None));
-        // One of this arm's two trials was sampled, and its 40 % are not halved.
+        // Only one of the arm's two trials has samples, and its 40 % are not halved.
         let cpu_user = summaries[1].usage.as_ref().unwrap().cpu_user;
         assert!((cpu_user - 0.4).abs() < 1e-12, "{cpu_user}");
     }
@@ -348,7 +334,7 @@ mod tests {
         assert!(
             points
                 .iter()
-                .all(|(_, pages_per_s)| (pages_per_s - 4.5).abs() < 1e-9)
+                .all(|(_, rate_per_s)| (rate_per_s - 4.5).abs() < 1e-9)
         );
         assert!((points[1].0 - 10.0).abs() < 1e-9);
     }

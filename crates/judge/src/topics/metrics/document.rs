@@ -1,4 +1,4 @@
-//! Tables of metrics, and of what each arm did.
+//! Tables of metrics and of arms.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,19 @@ use base::input::units::{show_bytes, show_change, significant};
 use record::load::Fault;
 use record::verdict::{ArmClients, ArmSummary, ArmUsage, Comparison, Judgement, Verdict};
 
+use crate::topics::limits::tell::rows as limit_rows;
+use crate::topics::metrics::tell::reason;
 use crate::words::{
     NONE, change_of, count, directed, fault, figure, interval, levels, percent, small_percent,
 };
 
-/// All metrics of one workload with its name in the head.
+/// All metrics of one workload, with its name in the head.
 pub(crate) fn metric_rows(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let its = || {
+    let comparisons = || {
         let all = judgement.comparisons.iter();
-        all.filter(|one| one.workload == workload)
+        all.filter(|comparison| comparison.workload == workload)
     };
-    let levels = levels(its());
+    let levels = levels(comparisons());
     let head = [
         workload,
         "arm",
@@ -35,162 +37,152 @@ pub(crate) fn metric_rows(judgement: &Judgement, workload: &str) -> Vec<Vec<Stri
             comparison.blocks.to_string(),
         ]
     };
-    [head.map(String::from).to_vec()]
+    let mut rows = vec![head.map(String::from).to_vec()];
+    rows.extend(comparisons().map(row));
+    rows
+}
+
+/// Undecided metrics and the reasons. Metrics of one arm with the same reason are joined: `throughput, latency-p99 of 7.2`.
+pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
+    let mut groups: Vec<(&str, String, Vec<&str>)> = Vec::new();
+    for comparison in comparisons {
+        if comparison.verdict != Verdict::Undecided {
+            continue;
+        }
+        let (arm, reason) = (comparison.arm.as_str(), reason(comparison));
+        let is_same = |group: &&mut (&str, String, Vec<&str>)| group.0 == arm && group.1 == reason;
+        match groups.iter_mut().find(is_same) {
+            Some((_, _, metrics)) => metrics.push(&comparison.spec.name),
+            None => groups.push((arm, reason, vec![&comparison.spec.name])),
+        }
+    }
+    groups
         .into_iter()
-        .chain(its().map(row))
+        .map(|(arm, reason, metrics)| (format!("{} of {arm}", metrics.join(", ")), reason))
         .collect()
 }
 
-/// Why metrics are undecided and what would settle them: what it is about, and the reason. Metrics of one arm with the
-/// same reason stand together.
-pub(crate) fn undecided(comparisons: &[&Comparison]) -> Vec<(String, String)> {
-    let mut groups: Vec<(&Comparison, Vec<&str>)> = Vec::new();
-    let open = comparisons
-        .iter()
-        .filter(|one| one.verdict == Verdict::Undecided);
-    for one in open {
-        let same = |first: &Comparison| {
-            (&first.arm, crate::topics::metrics::tell::reason(first))
-                == (&one.arm, crate::topics::metrics::tell::reason(one))
-        };
-        match groups.iter_mut().find(|(first, _)| same(first)) {
-            Some((_, names)) => names.push(&one.spec.name),
-            None => groups.push((one, vec![&one.spec.name])),
-        }
-    }
-    let told = |(first, names): (&Comparison, Vec<&str>)| {
-        let about = format!("{} of {}", names.join(", "), first.arm);
-        (about, crate::topics::metrics::tell::reason(first))
-    };
-    groups.into_iter().map(told).collect()
-}
-
-/// Measurement noise: metric, arm, noise of a block, order effect, outliers of arm and baseline, and their p-value;
-/// nothing for metrics of fewer than two blocks.
+/// Measurement noise of metrics with at least two blocks: metric, arm, noise of a block, order effect, outliers of arm and baseline,
+/// and their p-value.
 pub(crate) fn noise_rows(comparisons: &[&Comparison]) -> Vec<[String; 6]> {
-    let row = |one: &&Comparison| {
-        let noise = one.noise.filter(|_| one.blocks > 1)?;
-        let outliers = one.outliers;
+    let row = |comparison: &&Comparison| {
+        let noise = comparison.noise.filter(|_| comparison.blocks > 1)?;
+        let outliers = comparison.outliers;
         Some([
-            directed(&one.spec),
-            one.arm.clone(),
+            directed(&comparison.spec),
+            comparison.arm.clone(),
             small_percent(noise),
-            one.order_effect
+            comparison
+                .order_effect
                 .map_or(NONE.into(), |effect| show_change(1.0 + effect)),
-            outliers.map_or(NONE.into(), |count| {
-                format!("{} and {}", count.arm, count.baseline)
+            outliers.map_or(NONE.into(), |outliers| {
+                format!("{} and {}", outliers.arm, outliers.baseline)
             }),
-            outliers.map_or(NONE.into(), |one| significant(one.p_value, 2)),
+            outliers.map_or(NONE.into(), |outliers| significant(outliers.p_value, 2)),
         ])
     };
     comparisons.iter().filter_map(row).collect()
 }
 
-/// What each arm did on one workload, its name in the head.
+/// The table of arms on one workload, with its name in the head.
 pub(crate) fn arm_table(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let tables = tables_of(judgement, workload);
+    let summaries = tables_of(judgement, workload);
     let mut rows = vec![vec![workload.to_string()]];
-    rows[0].extend(tables.iter().map(|table| table.arm.clone()));
-    let cells = arm_rows(&tables).into_iter();
+    rows[0].extend(summaries.iter().map(|summary| summary.arm.clone()));
+    let cells = arm_rows(&summaries).into_iter();
     rows.extend(cells.map(|(name, cells)| [vec![name], cells].concat()));
     rows
 }
 
-/// The rows of the table that IBM's report of 2004 printed for each kernel: name, and a cell for
-/// each arm.
-pub(crate) fn arm_rows(tables: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
+/// Rows of the table of arms, after IBM's report of 2004: a name, and a cell for each arm.
+pub(crate) fn arm_rows(summaries: &[&ArmSummary]) -> Vec<(String, Vec<String>)> {
     let mut rows: Vec<(String, Vec<String>)> = Vec::new();
     let mut row = |name: &str, cell: &dyn Fn(&ArmSummary) -> String| {
-        let cells = tables.iter().map(|table| cell(table)).collect();
+        let cells = summaries.iter().map(|summary| cell(summary)).collect();
         rows.push((name.to_string(), cells));
     };
-    let named = |name: &str| if name.is_empty() { NONE } else { name }.to_string();
-    // The build's number and date are among the facts, and too long for a table.
-    row("kernel", &|table| {
-        named(table.kernel.split(" #").next().unwrap_or_default())
+    let or_none = |name: &str| if name.is_empty() { NONE } else { name }.to_string();
+    // The build's number and date are too long for a table. The facts have them.
+    row("kernel", &|summary| {
+        or_none(summary.kernel.split(" #").next().unwrap_or_default())
     });
-    row("server", &|table| named(&table.server));
-    row("trials measured", &|table| table.measured.to_string());
-    let is_of_clients = |table: &&ArmSummary| {
-        let usage = table.usage.as_ref();
+    row("server", &|summary| or_none(&summary.server));
+    row("trials measured", &|summary| summary.measured.to_string());
+    let is_of_clients = |summary: &&ArmSummary| {
+        let usage = summary.usage.as_ref();
         usage.is_some_and(|usage| usage.is_of_clients)
     };
-    let whose = if tables.iter().any(is_of_clients) {
+    let prefix = if summaries.iter().any(is_of_clients) {
         "clients' host: "
     } else {
         ""
     };
-    let mut used = |name: &str, cell: fn(&ArmUsage) -> String| {
-        row(&format!("{whose}{name}"), &|table| {
-            table.usage.as_ref().map_or(NONE.into(), cell)
+    let mut usage_row = |name: &str, cell: fn(&ArmUsage) -> String| {
+        row(&format!("{prefix}{name}"), &|summary| {
+            summary.usage.as_ref().map_or(NONE.into(), cell)
         });
     };
-    used("average CPU, user", |usage| percent(usage.cpu_user));
-    used("average CPU, system", |usage| percent(usage.cpu_system));
-    used("memory in use", |usage| {
+    usage_row("average CPU, user", |usage| percent(usage.cpu_user));
+    usage_row("average CPU, system", |usage| percent(usage.cpu_system));
+    usage_row("memory in use", |usage| {
         show_bytes(usage.memory_used_bytes as u64)
     });
-    used("swap in use, peak", |usage| {
+    usage_row("swap in use, peak", |usage| {
         show_bytes(usage.swap_used_bytes)
     });
-    used("CPU spent on sampling", |usage| percent(usage.sampling));
-    let mut seen = |name: &str, cell: &dyn Fn(&ArmClients) -> String| {
-        row(name, &|table| {
-            table.clients.as_ref().map_or(NONE.into(), cell)
+    usage_row("CPU spent on sampling", |usage| percent(usage.sampling));
+    let mut clients_row = |name: &str, cell: &dyn Fn(&ArmClients) -> String| {
+        row(name, &|summary| {
+            summary.clients.as_ref().map_or(NONE.into(), cell)
         });
     };
-    seen("requests served", &|clients| count(clients.served));
-    seen("requests per second", &|clients| {
+    clients_row("requests served", &|clients| count(clients.served));
+    clients_row("requests per second", &|clients| {
         figure(clients.served_per_s)
     });
-    seen("served by address", &|clients| {
+    clients_row("served by address", &|clients| {
         served_by_address(&clients.ok_by_address)
     });
-    seen("mean request time", &|clients| {
+    clients_row("mean request time", &|clients| {
         format!("{} ms", figure(clients.mean_ms))
     });
-    seen("failed requests", &|clients| {
+    clients_row("failed requests", &|clients| {
         let faults = clients.faults.values();
         count(faults.fold(0, |sum, count| sum.saturating_add(*count)))
     });
-    for class in fault_classes(tables) {
-        let of_class = |clients: &ArmClients| clients.faults.get(&class).copied().unwrap_or(0);
-        seen(&format!("  {}", fault(class)), &|clients| {
-            count(of_class(clients))
+    for class in fault_classes(summaries) {
+        clients_row(&format!("  {}", fault(class)), &|clients| {
+            count(clients.faults.get(&class).copied().unwrap_or(0))
         });
     }
-    row("failed trials", &|table| {
-        table.voids.values().sum::<u32>().to_string()
+    row("failed trials", &|summary| {
+        summary.voids.values().sum::<u32>().to_string()
     });
-    rows.extend(crate::topics::limits::tell::rows(tables));
-    // A row in which no arm has anything says nothing.
+    rows.extend(limit_rows(summaries));
+    // Rows without a value of any arm are left out.
     rows.retain(|(_, cells)| cells.iter().any(|cell| cell != NONE));
     rows
 }
 
-/// What each address of a system answered, as a share; nothing where it has one.
+/// Share of each address of a system in the served requests.
 fn served_by_address(ok_by_address: &BTreeMap<String, u64>) -> String {
     if ok_by_address.is_empty() {
         return NONE.into();
     }
-    let all = ok_by_address
-        .values()
-        .fold(0, |sum: u64, own| sum.saturating_add(*own));
-    let cell = |(address, own): (&String, &u64)| {
-        let share = *own as f64 / all.max(1) as f64;
-        format!("{address} {}", percent(share))
-    };
-    ok_by_address
-        .iter()
-        .map(cell)
-        .collect::<Vec<_>>()
-        .join(", ")
+    let counts = ok_by_address.values();
+    let all = counts.fold(0, |sum: u64, count| sum.saturating_add(*count));
+    let mut shares = Vec::new();
+    for (address, count) in ok_by_address {
+        let share = *count as f64 / all.max(1) as f64;
+        shares.push(format!("{address} {}", percent(share)));
+    }
+    shares.join(", ")
 }
 
-fn fault_classes(tables: &[&ArmSummary]) -> Vec<Fault> {
-    let mut classes: Vec<Fault> = tables
+fn fault_classes(summaries: &[&ArmSummary]) -> Vec<Fault> {
+    let mut classes: Vec<Fault> = summaries
         .iter()
-        .filter_map(|table| table.clients.as_ref())
+        .filter_map(|summary| summary.clients.as_ref())
         .flat_map(|clients| clients.faults.keys())
         .copied()
         .collect();
@@ -199,8 +191,10 @@ fn fault_classes(tables: &[&ArmSummary]) -> Vec<Fault> {
     classes
 }
 
-/// The tables of one workload, in the plan's order of arms.
+/// Summaries of one workload's arms, in the plan's order.
 pub(crate) fn tables_of<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j ArmSummary> {
-    let tables = judgement.arm_summaries.iter();
-    tables.filter(|table| table.workload == workload).collect()
+    let summaries = judgement.arm_summaries.iter();
+    summaries
+        .filter(|summary| summary.workload == workload)
+        .collect()
 }

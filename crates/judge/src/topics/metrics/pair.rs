@@ -1,4 +1,4 @@
-//! Measured trials side by side: the block is the unit of comparison.
+//! Measured trials by block, which is the unit of comparison.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,67 +8,77 @@ use record::rundir::Run;
 use record::trial::{Measurement, Trial};
 use record::verdict::Pair;
 
-/// The last measured attempt of each trial, found by workload, block and arm.
+/// Workload, block and arm of a trial.
+type Key<'r> = (&'r str, u32, &'r str);
+
+/// The last measured attempt of each trial.
 pub(crate) struct Measured<'r> {
-    trials: BTreeMap<(&'r str, u32, &'r str), (&'r Trial, &'r Measurement)>,
+    trials: BTreeMap<Key<'r>, (&'r Trial, &'r Measurement)>,
+    /// Blocks of each workload that have an attempt.
     begun: BTreeMap<&'r str, BTreeSet<u32>>,
-    tried: BTreeSet<(&'r str, u32, &'r str)>,
+    /// Trials that have an attempt, measured or not.
+    attempted: BTreeSet<Key<'r>>,
 }
 
 impl<'r> Measured<'r> {
-    /// Looks through all attempts; a later attempt at the same trial takes the place of an earlier
-    /// one.
+    /// Collects all attempts. A later attempt at a trial replaces an earlier one.
     pub(crate) fn of(run: &'r Run) -> Self {
-        let (mut trials, mut begun) = (BTreeMap::new(), BTreeMap::<_, BTreeSet<_>>::new());
-        let mut tried = BTreeSet::new();
+        let mut measured = Self {
+            trials: BTreeMap::new(),
+            begun: BTreeMap::new(),
+            attempted: BTreeSet::new(),
+        };
         for record in &run.attempts {
             let trial = &record.trial;
-            begun
-                .entry(trial.workload.as_str())
-                .or_default()
-                .insert(trial.block);
             let key = (trial.workload.as_str(), trial.block, trial.arm.as_str());
-            tried.insert(key);
+            measured.begun.entry(key.0).or_default().insert(key.1);
+            measured.attempted.insert(key);
             if let Some(measurement) = record.outcome.measured() {
-                trials.insert(key, (trial, measurement));
+                measured.trials.insert(key, (trial, measurement));
             }
         }
-        Self {
-            trials,
-            begun,
-            tried,
-        }
+        measured
+    }
+
+    /// Trials and measurements of one arm on one workload, in block order.
+    fn blocks(
+        &self,
+        workload: &str,
+        arm: &str,
+    ) -> impl Iterator<Item = (u32, &'r Trial, &'r Measurement)> {
+        self.trials
+            .iter()
+            .filter_map(move |(key, (trial, measurement))| {
+                let is_of_arm = key.0 == workload && key.2 == arm;
+                is_of_arm.then_some((key.1, *trial, *measurement))
+            })
     }
 
     /// One arm's measurements on one workload, in block order.
     pub(crate) fn of_arm(&self, workload: &str, arm: &str) -> Vec<&'r Measurement> {
-        let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;
-        let found = self.trials.iter().filter(|(key, _)| its(key));
-        found.map(|(_, (_, measurement))| *measurement).collect()
+        let blocks = self.blocks(workload, arm);
+        blocks.map(|(_, _, measurement)| measurement).collect()
     }
 
     /// One arm's measured trials on one workload, by block.
     pub(crate) fn trials(&self, workload: &str, arm: &str) -> BTreeMap<u32, &'r Trial> {
-        let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;
-        let found = self.trials.iter().filter(|(key, _)| its(key));
-        found.map(|(key, (trial, _))| (key.1, *trial)).collect()
+        let blocks = self.blocks(workload, arm);
+        blocks.map(|(block, trial, _)| (block, trial)).collect()
     }
 
     /// One arm's values of a metric with their blocks, in block order.
     pub(crate) fn figures(&self, workload: &str, arm: &str, metric: &str) -> Vec<(u32, f64)> {
-        let its = |key: &(&str, u32, &str)| key.0 == workload && key.2 == arm;
-        let found = self.trials.iter().filter(|(key, _)| its(key));
-        found
-            .filter_map(|(key, (_, measurement))| Some((key.1, figure(measurement, metric)?)))
+        let blocks = self.blocks(workload, arm);
+        blocks
+            .filter_map(|(block, _, measurement)| Some((block, figure(measurement, metric)?)))
             .collect()
     }
 
-    /// The metrics of a workload, primaries first, then in the order in which the workload names
-    /// them.
+    /// The metrics of a workload, primary ones first, otherwise in the workload's order.
     pub(crate) fn specs(&self, workload: &str) -> Vec<MetricSpec> {
         let mut specs: Vec<MetricSpec> = Vec::new();
-        let its = self.trials.iter().filter(|(key, _)| key.0 == workload);
-        for figure in its.flat_map(|(_, (_, measurement))| &measurement.figures) {
+        let trials = self.trials.iter().filter(|(key, _)| key.0 == workload);
+        for figure in trials.flat_map(|(_, (_, measurement))| &measurement.figures) {
             if specs.iter().all(|spec| spec.name != figure.spec.name) {
                 specs.push(figure.spec.clone());
             }
@@ -79,10 +89,10 @@ impl<'r> Measured<'r> {
 
     /// The figures of baseline and arm in every block that has both, in block order.
     pub(crate) fn pairs(&self, workload: &str, arms: (&str, &str), metric: &str) -> Vec<Pair> {
-        self.pairs_by(workload, arms, &|one| figure(one, metric))
+        self.pairs_by(workload, arms, &|measurement| figure(measurement, metric))
     }
 
-    /// The same of what is made of measurements.
+    /// Like `pairs`, with a value that is computed from the measurement.
     pub(crate) fn pairs_by(
         &self,
         workload: &str,
@@ -90,20 +100,20 @@ impl<'r> Measured<'r> {
         figure: &dyn Fn(&Measurement) -> Option<f64>,
     ) -> Vec<Pair> {
         let pair = |block: &u32| {
-            let (base_trial, base) = self.trials.get(&(workload, *block, baseline))?;
-            let (arm_trial, other) = self.trials.get(&(workload, *block, arm))?;
+            let (baseline_trial, baseline) = self.trials.get(&(workload, *block, baseline))?;
+            let (arm_trial, arm) = self.trials.get(&(workload, *block, arm))?;
             Some(Pair {
                 block: *block,
-                baseline: figure(base)?,
-                arm: figure(other)?,
-                arm_first: arm_trial.slot < base_trial.slot,
+                baseline: figure(baseline)?,
+                arm: figure(arm)?,
+                arm_first: arm_trial.slot < baseline_trial.slot,
             })
         };
         let blocks = self.begun.get(workload).into_iter().flatten();
         blocks.filter_map(pair).collect()
     }
 
-    /// Curves of the blocks in which both were measured, in block order: the baseline's and the arm's.
+    /// Curves of baseline and arm in every block that has both, in block order.
     pub(crate) fn curves(
         &self,
         workload: &str,
@@ -120,40 +130,32 @@ impl<'r> Measured<'r> {
             .collect()
     }
 
-    /// Blocks of a workload in which an arm was tried and gave no figure.
+    /// Blocks of a workload in which an arm has attempts but no measurement.
     pub(crate) fn missing(&self, workload: &str, arm: &str) -> BTreeSet<u32> {
-        let its = self
-            .tried
-            .iter()
-            .filter(|key| key.0 == workload && key.2 == arm);
-        let none = its.filter(|key| !self.trials.contains_key(*key));
-        none.map(|(_, block, _)| *block).collect()
+        let attempted = self.attempted.iter();
+        let missing = attempted
+            .filter(|key| key.0 == workload && key.2 == arm && !self.trials.contains_key(*key));
+        missing.map(|(_, block, _)| *block).collect()
     }
 
-    /// Blocks of a workload that were begun, and those of them that lack a measured trial of some
-    /// arm.
+    /// The number of a workload's begun blocks, and those of them without a measured trial of each arm.
     pub(crate) fn begun_and_incomplete(&self, run: &Run, workload: &str) -> (usize, Vec<u32>) {
         let Some(blocks) = self.begun.get(workload) else {
             return (0, Vec::new());
         };
-        let whole = |block: u32| {
-            let arms = &mut run.plan.arms.iter();
-            arms.all(|arm| {
-                self.trials
-                    .contains_key(&(workload, block, arm.name.as_str()))
-            })
+        let is_complete = |block: u32| {
+            let mut arms = run.plan.arms.iter();
+            arms.all(|arm| self.trials.contains_key(&(workload, block, &arm.name)))
         };
-        let incomplete = blocks.iter().copied().filter(|block| !whole(*block));
+        let incomplete = blocks.iter().copied().filter(|block| !is_complete(*block));
         (blocks.len(), incomplete.collect())
     }
 }
 
 fn figure(measurement: &Measurement, metric: &str) -> Option<f64> {
-    let figure = measurement
-        .figures
-        .iter()
-        .find(|figure| figure.spec.name == metric);
-    figure.map(|figure| figure.value)
+    let mut figures = measurement.figures.iter();
+    let figure = figures.find(|figure| figure.spec.name == metric)?;
+    Some(figure.value)
 }
 
 #[cfg(test)]
@@ -170,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_takes_the_place_of_its_void() {
+    fn a_retry_replaces_a_failed_attempt() {
         let run = RunBuilder::new().void(1, "7.2").blocks(&[[1.0, 2.0]]).run();
         assert_eq!(figures(&run), [(1, 1.0, 2.0)]);
         assert_eq!(
@@ -180,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lacks_an_arm_is_counted_and_not_paired() {
+    fn a_block_without_an_arm_is_counted_but_has_no_pair() {
         let run = RunBuilder::new()
             .blocks(&[[1.0, 2.0]])
             .measured(2, "6.1", 1.0)
@@ -205,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slots_say_which_arm_ran_first() {
+    fn slots_decide_which_arm_ran_first() {
         let run = RunBuilder::new().blocks(&[[1.0, 2.0]]).run();
         let pairs = Measured::of(&run).pairs("web", ("7.2", "6.1"), THROUGHPUT);
         assert!(pairs[0].arm_first);

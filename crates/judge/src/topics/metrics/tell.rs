@@ -1,48 +1,49 @@
-//! Why a verdict is what it is, in words.
+//! Reasons of verdicts, in words.
 
 use base::input::units::{show_change, show_share, significant};
 use record::verdict::reason::{Confounder, Outlook, Place, Reason, SampleReason, SampleUnit};
 use record::verdict::{Comparison, Shift};
 
 use crate::words::levels::in_words;
+use crate::words::{self, counted};
 
-/// Why a comparison's verdict is what it is; for an undecided one, what would settle it.
+/// The reason of a comparison's verdict. For an undecided one, it includes what would settle it.
 pub fn reason(comparison: &Comparison) -> String {
-    let why = why(&comparison.reason, Some(comparison));
+    let reason = reason_words(&comparison.reason, Some(comparison));
     match comparison.difference {
-        Some(difference) => of_difference(difference, comparison.confidence, &why),
-        None => why,
+        Some(difference) => with_difference(difference, comparison.confidence, &reason),
+        None => reason,
     }
 }
 
-/// A reason where there is no ratio to show: the difference in the metric's unit before it.
-fn of_difference(difference: Shift, confidence: Option<f64>, why: &str) -> String {
+/// A reason with the difference in the metric's unit before it, for metrics without a ratio.
+fn with_difference(difference: Shift, confidence: Option<f64>, reason: &str) -> String {
     let typical = significant(difference.typical, 3);
     match difference.low.zip(difference.high) {
         Some((low, high)) => {
             let (low, high) = (significant(low, 3), significant(high, 3));
             let interval = in_words(&format!("[{low}, {high}]"), confidence);
-            format!("difference {typical} {interval}: {why}")
+            format!("difference {typical} {interval}: {reason}")
         }
-        None => format!("difference {typical}: {why}"),
+        None => format!("difference {typical}: {reason}"),
     }
 }
 
-fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
+fn reason_words(reason: &Reason, comparison: Option<&Comparison>) -> String {
     match *reason {
         Reason::Significant { blocks } => {
-            format!("significant after {}", crate::words::blocks(blocks))
+            format!("significant after {}", words::blocks(blocks))
         }
         Reason::WithinMargin { blocks, margin } => format!(
             "equivalent after {}: the whole confidence interval lies within the margin of {} %",
-            crate::words::blocks(blocks),
-            crate::words::margin(margin)
+            words::blocks(blocks),
+            words::margin(margin)
         ),
         Reason::AllZero => "zero in every block and both arms".into(),
         Reason::NoPairs => "no block in which both arms were measured".into(),
         Reason::NotANumber { block } => {
-            let pair = comparison.and_then(|one| one.pairs.iter().find(|pair| pair.block == block));
-            match pair {
+            let mut pairs = comparison.into_iter().flat_map(|each| &each.pairs);
+            match pairs.find(|pair| pair.block == block) {
                 Some(pair) => format!(
                     "figures that are no numbers in block {block}: {} and {}",
                     pair.baseline, pair.arm
@@ -54,7 +55,7 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         Reason::BeforeFirstTest { first_test, blocks } => {
             format!("first test after block {first_test}: {blocks} so far")
         }
-        // Of one block nobody would expect more, and another seed has one order too.
+        // With a single block no seed has both orders, so the sentence suggests none.
         Reason::AlwaysInOnePlace { blocks: 1, .. } => {
             "one block: the arm cannot be told from its place in it".into()
         }
@@ -69,16 +70,16 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
         }
         Reason::SignificantOverNodes { nodes } => format!(
             "significant over {}, each with the mean of its blocks",
-            crate::words::counted(nodes, "node")
+            counted(nodes, "node")
         ),
         Reason::WithinMarginOverNodes { nodes, margin } => format!(
             "equivalent over {}, each with the mean of its blocks: the whole confidence interval lies within the margin of {} %",
-            crate::words::counted(nodes, "node"),
-            crate::words::margin(margin)
+            counted(nodes, "node"),
+            words::margin(margin)
         ),
         Reason::InconclusiveOverNodes { nodes } => format!(
             "{} show nothing of machines in general (more nodes might, more blocks of these hardly)",
-            crate::words::counted(nodes, "node")
+            counted(nodes, "node")
         ),
         Reason::TooFewNodes { nodes, least } => format!(
             "too few nodes for a claim about machines at this error rate: {nodes} (at least {least})"
@@ -92,14 +93,14 @@ fn why(reason: &Reason, comparison: Option<&Comparison>) -> String {
             show_share(arm, 2)
         ),
         Reason::Inconclusive { blocks, outlook } => {
-            let reach = comparison.map_or_else(String::new, reach);
-            reach + &to_settle(outlook, blocks)
+            let open = comparison.map_or_else(String::new, open_range);
+            open + &to_settle(outlook, blocks)
         }
     }
 }
 
-/// What the interval of an undecided metric leaves open.
-fn reach(comparison: &Comparison) -> String {
+/// The range of changes that an undecided metric's interval leaves open.
+fn open_range(comparison: &Comparison) -> String {
     match (comparison.low, comparison.high, comparison.difference) {
         (Some(low), Some(high), _) => {
             let (low, high) = (show_change(low), show_change(high));
@@ -114,7 +115,7 @@ fn to_settle(outlook: Outlook, so_far: u32) -> String {
     match outlook {
         Outlook::Within { .. } => format!(
             "about {} more would settle it at this noise",
-            crate::words::blocks(outlook.more(so_far).unwrap_or(1))
+            words::blocks(outlook.more(so_far).unwrap_or(1))
         ),
         Outlook::Beyond { blocks, most } => format!(
             "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
@@ -127,10 +128,10 @@ fn to_settle(outlook: Outlook, so_far: u32) -> String {
     }
 }
 
-/// The same of figures that others took.
+/// The reason of a verdict on figures that another program measured.
 pub fn sample_reason(reason: &SampleReason) -> String {
     match *reason {
-        SampleReason::Rule { reason } => why(&reason, None),
+        SampleReason::Rule { reason } => reason_words(&reason, None),
         SampleReason::RepeatedFigure => "the same figure in every run of both arms".into(),
         SampleReason::RepeatedInBlocks => "both arms have the same figure in every block".into(),
         SampleReason::TooFew { count, least, unit } => format!(
@@ -176,19 +177,19 @@ pub fn sample_reason(reason: &SampleReason) -> String {
     }
 }
 
-/// The same of runs that are not as many of each arm.
+/// Like `sample_reason`, with names and numbers of runs of both arms, which may differ.
 pub fn sample_reason_of(
     reason: &SampleReason,
-    [(one, first), (other, second)]: [(&str, usize); 2],
+    [(baseline, baseline_runs), (arm, arm_runs)]: [(&str, usize); 2],
 ) -> String {
     match *reason {
         SampleReason::TooFew {
             least,
             unit: SampleUnit::RunsOfEachArm,
             ..
-        } if first != second => format!(
-            "too few for any verdict at this error rate: {first} of {one} and {second} of {other} (at least {least} of each; \
-             or accept more errors)"
+        } if baseline_runs != arm_runs => format!(
+            "too few for any verdict at this error rate: {baseline_runs} of {baseline} and {arm_runs} of {arm} (at least {least} of \
+             each; or accept more errors)"
         ),
         _ => sample_reason(reason),
     }
@@ -213,14 +214,14 @@ fn doubt(confounder: Confounder) -> &'static str {
 #[cfg(test)]
 mod tests {
     use expect_test::{Expect, expect};
-    use record::verdict::Judgement;
+    use record::fixtures::web;
 
     use super::*;
+    use crate::report::judged;
 
-    /// A comparison of nine blocks with another reason, in words.
+    /// The reason of a comparison of nine blocks after a change.
     fn check(change: impl FnOnce(&mut Comparison), want: &Expect) {
-        let (_, judgement): (_, Judgement) =
-            crate::report::judged(record::fixtures::web::two_kernels());
+        let (_, judgement) = judged(web::two_kernels());
         let mut comparison = judgement.comparisons[0].clone();
         change(&mut comparison);
         want.assert_eq(&reason(&comparison));
@@ -234,11 +235,11 @@ mod tests {
     }
 
     #[test]
-    fn a_decision_is_told_with_its_block() {
+    fn a_decision_is_reported_with_its_block() {
         check(|_| {}, &expect!["significant after 9 blocks"]);
         check(
-            |one| {
-                one.reason = Reason::WithinMargin {
+            |comparison| {
+                comparison.reason = Reason::WithinMargin {
                     blocks: 7,
                     margin: 0.01,
                 };
@@ -250,32 +251,32 @@ mod tests {
     }
 
     #[test]
-    fn an_undecided_metric_is_told_with_what_it_leaves_open_and_what_would_settle_it() {
+    fn an_undecided_metric_is_reported_with_its_range_and_what_would_settle_it() {
         let beyond = Outlook::Beyond {
             blocks: 80,
             most: 30,
         };
         check(
-            |one| {
-                (one.low, one.high) = (Some(0.9951), Some(1.0252));
-                one.reason = undecided(beyond);
+            |comparison| {
+                (comparison.low, comparison.high) = (Some(0.9951), Some(1.0252));
+                comparison.reason = undecided(beyond);
             },
             &expect![
                 "anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50; a longer window helps too, where the workload has one)"
             ],
         );
         check(
-            |one| {
-                (one.low, one.high) = (None, None);
-                one.reason = undecided(Outlook::Within { blocks: 24 });
+            |comparison| {
+                (comparison.low, comparison.high) = (None, None);
+                comparison.reason = undecided(Outlook::Within { blocks: 24 });
             },
             &expect![
                 "too few blocks to exclude anything: about 4 blocks more would settle it at this noise"
             ],
         );
         check(
-            |one| {
-                one.reason = Reason::BeforeFirstTest {
+            |comparison| {
+                comparison.reason = Reason::BeforeFirstTest {
                     first_test: 4,
                     blocks: 1,
                 };
@@ -283,8 +284,8 @@ mod tests {
             &expect!["first test after block 4: 1 so far"],
         );
         check(
-            |one| {
-                one.reason = Reason::AlwaysInOnePlace {
+            |comparison| {
+                comparison.reason = Reason::AlwaysInOnePlace {
                     place: Place::Second,
                     blocks: 10,
                 };
@@ -296,11 +297,11 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_stands_before_the_reason_where_there_is_no_ratio() {
-        let zeros = |low, high| {
-            move |one: &mut Comparison| {
-                (one.ratio, one.low, one.high) = (None, None, None);
-                one.difference = Some(Shift {
+    fn without_a_ratio_the_reason_begins_with_the_difference() {
+        let with_difference = |low, high| {
+            move |comparison: &mut Comparison| {
+                (comparison.ratio, comparison.low, comparison.high) = (None, None, None);
+                comparison.difference = Some(Shift {
                     typical: 40.0,
                     low,
                     high,
@@ -308,13 +309,13 @@ mod tests {
             }
         };
         check(
-            zeros(Some(40.0), Some(41.5)),
+            with_difference(Some(40.0), Some(41.5)),
             &expect!["difference 40.0 [40.0, 41.5] (97.5 % interval): significant after 9 blocks"],
         );
         check(
-            |one| {
-                zeros(None, None)(one);
-                one.reason = undecided(Outlook::Never);
+            |comparison| {
+                with_difference(None, None)(comparison);
+                comparison.reason = undecided(Outlook::Never);
             },
             &expect![
                 "difference 40.0: more blocks of this noise would not settle it (a longer window may, where the workload has one)"
@@ -323,20 +324,21 @@ mod tests {
     }
 
     #[test]
-    fn figures_that_cannot_be_compared_are_told() {
+    fn figures_that_cannot_be_compared_are_reported() {
         check(
-            |one| {
-                (one.pairs[0].baseline, one.pairs[0].arm) = (f64::NAN, 2.0);
-                one.reason = Reason::NotANumber { block: 1 };
+            |comparison| {
+                let pair = &mut comparison.pairs[0];
+                (pair.baseline, pair.arm) = (f64::NAN, 2.0);
+                comparison.reason = Reason::NotANumber { block: 1 };
             },
             &expect!["figures that are no numbers in block 1: NaN and 2"],
         );
         check(
-            |one| one.reason = Reason::NoPairs,
+            |comparison| comparison.reason = Reason::NoPairs,
             &expect!["no block in which both arms were measured"],
         );
         check(
-            |one| one.reason = Reason::AllZero,
+            |comparison| comparison.reason = Reason::AllZero,
             &expect!["zero in every block and both arms"],
         );
     }

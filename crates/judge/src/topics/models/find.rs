@@ -1,25 +1,30 @@
-//! Whether a run's verdicts stand on another emulated CPU.
+//! Whether a run's verdicts hold on another emulated CPU.
 
 use record::metric::Role;
 use record::models::{Finding, ModelRow, Standing};
 use record::verdict::{Comparison, Judgement, Verdict};
 
-/// Share of a difference that may be another on a second model before the verdict is called the model's.
+/// A verdict depends on the model if the difference changes by more than this share of itself.
 pub(crate) const MOST_MOVED: f64 = 0.75;
 
-/// The rows of one other model: each primary comparison of the run beside that of the run on the other model.
-/// `model` is what was varied, `dir` the other run's directory.
+/// Compares each primary comparison of a run with that of a run on another CPU model. `model` is the model's name, `dir` the other
+/// run's directory.
 pub fn compare(own: &Judgement, other: &Judgement, model: &str, dir: &str) -> Vec<ModelRow> {
-    let primary = |comparison: &&Comparison| comparison.spec.role == Role::Primary;
-    let row = |comparison: &Comparison| {
+    let mut rows = Vec::new();
+    for comparison in &own.comparisons {
+        if comparison.spec.role != Role::Primary {
+            continue;
+        }
         let is_same = |candidate: &&Comparison| {
             candidate.workload == comparison.workload
                 && candidate.arm == comparison.arm
                 && candidate.spec.name == comparison.spec.name
         };
-        let varied = other.comparisons.iter().find(is_same)?;
+        let Some(varied) = other.comparisons.iter().find(is_same) else {
+            continue;
+        };
         let moved = moved(comparison, varied);
-        Some(ModelRow {
+        rows.push(ModelRow {
             model: model.into(),
             dir: dir.into(),
             workload: comparison.workload.clone(),
@@ -29,10 +34,9 @@ pub fn compare(own: &Judgement, other: &Judgement, model: &str, dir: &str) -> Ve
             other: finding(varied),
             moved,
             standing: standing(comparison.verdict, varied.verdict, moved),
-        })
-    };
-    let rows = own.comparisons.iter().filter(primary).filter_map(row);
-    rows.collect()
+        });
+    }
+    rows
 }
 
 fn finding(comparison: &Comparison) -> Finding {
@@ -46,31 +50,31 @@ fn finding(comparison: &Comparison) -> Finding {
     }
 }
 
-/// Share of the run's own difference, on the logarithm's scale, by which the other model's is another. An equivalent arm
-/// has no difference of which there could be a share.
-fn moved(own: &Comparison, other: &Comparison) -> Option<f64> {
+/// Change of the difference on the other model, as a share of the run's difference; both are logarithms of ratios. `None` unless the
+/// run's arm is better or worse.
+fn moved(run: &Comparison, varied: &Comparison) -> Option<f64> {
     let difference = |comparison: &Comparison| {
         let ratio = comparison.ratio.filter(|ratio| *ratio > 0.0)?;
         Some(ratio.ln()).filter(|difference| difference.is_finite())
     };
-    match own.verdict {
+    match run.verdict {
         Verdict::Better | Verdict::Worse => {
-            let (own, other) = (difference(own)?, difference(other)?);
-            let share = ((other - own) / own).abs();
+            let (run, varied) = (difference(run)?, difference(varied)?);
+            let share = ((varied - run) / run).abs();
             share.is_finite().then_some(share)
         }
         Verdict::Equivalent | Verdict::Undecided => None,
     }
 }
 
-fn standing(own: Verdict, other: Verdict, moved: Option<f64>) -> Standing {
+fn standing(run: Verdict, varied: Verdict, moved: Option<f64>) -> Standing {
     let is_moved = moved.is_some_and(|share| share > MOST_MOVED);
-    match (own, other) {
+    match (run, varied) {
         (Verdict::Undecided, _) => Standing::Open,
-        // Too few blocks for a verdict may still show that the difference is another one.
+        // Blocks that are too few for a verdict may still show that the difference changed.
         (_, Verdict::Undecided) if is_moved => Standing::ModelDependent,
         (_, Verdict::Undecided) => Standing::Open,
-        (own, other) if own == other && !is_moved => Standing::Holds,
+        (run, varied) if run == varied && !is_moved => Standing::Holds,
         (_, _) => Standing::ModelDependent,
     }
 }
@@ -80,7 +84,7 @@ mod tests {
     use super::*;
     use record::fixtures::builder::RunBuilder;
 
-    /// A quiet run of twelve blocks whose arm serves `ratio` times what the baseline does.
+    /// A run of twelve blocks with little noise, whose arm is `ratio` times as fast as the baseline.
     fn judged(ratio: f64) -> Judgement {
         let block = |number: u32| {
             let wobble = 1.0 + f64::from(number * 7 % 5) * 1e-4;
@@ -90,15 +94,15 @@ mod tests {
         crate::judge(&RunBuilder::new().blocks(&blocks).run())
     }
 
-    /// The row of such a run beside another one on another model.
-    fn row(own: f64, other: f64) -> ModelRow {
-        let rows = compare(&judged(own), &judged(other), "EPYC", "epyc");
+    /// The row of a run and a run on another model, by their ratios.
+    fn row(run: f64, varied: f64) -> ModelRow {
+        let rows = compare(&judged(run), &judged(varied), "EPYC", "epyc");
         assert_eq!(rows.len(), 1, "one workload, one arm, one primary metric");
         rows.into_iter().next().unwrap()
     }
 
     #[test]
-    fn a_verdict_that_stays_with_most_of_its_difference_holds() {
+    fn a_verdict_holds_if_most_of_its_difference_remains() {
         let row = row(1.17, 1.15);
         assert_eq!(
             (row.own.verdict, row.other.verdict),
@@ -109,13 +113,13 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_that_is_mostly_gone_or_doubled_is_the_models() {
+    fn a_difference_that_is_mostly_gone_or_doubled_depends_on_the_model() {
         assert_eq!(row(1.30, 1.05).standing, Standing::ModelDependent);
         assert_eq!(row(1.10, 1.20).standing, Standing::ModelDependent);
     }
 
     #[test]
-    fn another_verdict_is_the_models_however_small_the_step() {
+    fn another_verdict_depends_on_the_model() {
         assert_eq!(row(1.05, 0.95).standing, Standing::ModelDependent);
         let row = row(1.0, 1.05);
         assert_eq!((row.own.verdict, row.moved), (Verdict::Equivalent, None));
@@ -123,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_verdict_nothing_can_hold() {
+    fn an_undecided_verdict_is_open_unless_the_difference_changed() {
         for other in [Verdict::Better, Verdict::Equivalent, Verdict::Undecided] {
             assert_eq!(standing(Verdict::Undecided, other, None), Standing::Open);
         }

@@ -1,4 +1,4 @@
-//! Other emulated CPUs: what they say beside the run itself, in words and numbers.
+//! Verdicts on other emulated CPUs, in words and tables.
 
 pub(crate) mod mitigations;
 
@@ -6,26 +6,26 @@ use base::input::units::significant;
 use record::models::{ModelRow, Standing};
 use record::rundir::Run;
 
-use crate::words;
 use crate::words::levels::Levels;
+use crate::words::{NONE, change, interval_of};
 
 /// Title of the table.
 pub(crate) const TITLE: &str = "other CPU models";
 
-/// The rows, if other models were asked.
-fn of(run: &Run) -> &[ModelRow] {
+/// Rows of other models; empty if the run has none.
+fn model_rows(run: &Run) -> &[ModelRow] {
     run.models.as_ref().map_or(&[], |models| &models.rows)
 }
 
-/// The table, its head first; empty where no other model was asked.
+/// The table with its head; empty if the run has no other models.
 pub(crate) fn rows(run: &Run) -> Vec<Vec<String>> {
-    let levels = Levels::of(of(run).iter().map(|row| row.other.confidence));
+    let models = model_rows(run);
+    let levels = Levels::of(models.iter().map(|row| row.other.confidence));
     let interval = levels.head();
     let head = [
         "model", "workload", "arm", "verdict", "change", &interval, "moved", "standing",
     ];
-    let rows = of(run).iter();
-    let mut rows: Vec<Vec<String>> = rows.map(|one| row(one, &levels)).collect();
+    let mut rows: Vec<Vec<String>> = models.iter().map(|model| row(model, &levels)).collect();
     if !rows.is_empty() {
         rows.insert(0, head.map(String::from).to_vec());
     }
@@ -33,15 +33,15 @@ pub(crate) fn rows(run: &Run) -> Vec<Vec<String>> {
 }
 
 fn row(row: &ModelRow, levels: &Levels) -> Vec<String> {
-    let interval = words::interval_of(row.other.low, row.other.high);
+    let interval = interval_of(row.other.low, row.other.high);
     vec![
         row.model.clone(),
         format!("{} {}", row.workload, row.metric),
         row.arm.clone(),
         row.other.verdict.word().into(),
-        words::change(row.other.ratio),
+        change(row.other.ratio),
         levels.cell(&interval, row.other.confidence),
-        row.moved.map_or("-".into(), share),
+        row.moved.map_or(NONE.into(), share),
         row.standing.word().into(),
     ]
 }
@@ -50,9 +50,9 @@ fn share(share: f64) -> String {
     format!("{} %", significant(share * 100.0, 2))
 }
 
-/// One sentence for each verdict that is the model's and not the arm's; they belong under the headline.
+/// A sentence under the headline for each verdict that depends on the model.
 pub(crate) fn sentences(run: &Run) -> Vec<String> {
-    let dependent = of(run)
+    let dependent = model_rows(run)
         .iter()
         .filter(|row| row.standing == Standing::ModelDependent);
     let sentence = |row: &ModelRow| {
@@ -61,10 +61,10 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
             row.arm,
             row.workload,
             row.other.verdict.word(),
-            words::change(row.other.ratio),
+            change(row.other.ratio),
             row.model,
             row.own.verdict.word(),
-            words::change(row.own.ratio)
+            change(row.own.ratio)
         )
     };
     dependent.map(sentence).collect()
@@ -120,13 +120,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_verdict_of_the_model_is_said_in_all_reports() {
+    fn all_reports_have_a_verdict_that_depends_on_the_model() {
         let run = asked(Standing::ModelDependent, Verdict::Worse, 0.95);
         let judgement = crate::judge(&run);
-        let said = "model-dependent: 7.2 on web-static: worse -5.00 % with EPYC-Milan, better +17.00 % without it";
-        assert_eq!(sentences(&run), [said]);
+        let sentence = "model-dependent: 7.2 on web-static: worse -5.00 % with EPYC-Milan, better +17.00 % without it";
+        assert_eq!(sentences(&run), [sentence]);
         let terminal = crate::report::terminal(&run, &judgement, &[], 200);
-        assert!(terminal.contains(said), "{terminal}");
+        assert!(terminal.contains(sentence), "{terminal}");
         for text in [
             crate::report::markdown(&run, &judgement, &[]),
             crate::report::html(&run, &judgement, &[]),
@@ -137,7 +137,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_run_of_one_model_says_nothing_of_others() {
+    fn a_run_without_other_models_has_no_table() {
         let (run, judgement) = judged(web::two_kernels());
         assert!(rows(&run).is_empty());
         assert!(!crate::report::terminal(&run, &judgement, &[], 100).contains(TITLE));

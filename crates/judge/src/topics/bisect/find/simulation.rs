@@ -1,7 +1,7 @@
-//! How often a bisection is right where the truth is known, and what that takes.
+//! Calibration of bisection: how often it is right if the truth is known, and how many blocks it takes.
 //!
-//! Beside it, on the same machines: plain bisection that asks each version a fixed number of times and takes the majority, and what no
-//! method can do without (Shannon's bound for a channel that is wrong as often as these answers were).
+//! It is compared with plain bisection, which measures each version a fixed number of times and takes the majority, and with a lower
+//! bound for any method: Shannon's for a channel with the same error rate as the simulated answers.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -14,29 +14,29 @@ use stats::design::keyed;
 use stats::noise_models::{Noise, Slot, Trials};
 use stats::posterior::{Answer, entropy};
 
-/// What is tried.
+/// Parameters of a simulation.
 #[derive(Debug, Clone, Copy)]
 pub struct Terms<'t> {
-    /// The machine.
+    /// Noise of the machine.
     pub noise: Noise,
-    /// By what share the versions after the step are better.
+    /// Improvement of the versions after the step, as a share: 0.1 is 10 % better.
     pub effect: f64,
-    /// Steps that may be the one.
+    /// Number of steps, one of which makes the difference.
     pub steps: usize,
-    /// Margin, error rate and blocks; each simulation has a seed of its own.
+    /// Margin, error rate and blocks. The seed is replaced in each simulation.
     pub design: &'t Design,
     /// As `Question::first_cost`.
     pub first_cost: f64,
 }
 
-/// What came of some bisections.
+/// Outcomes of simulated bisections.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Bisections.
+    /// Number of bisections.
     pub all: u32,
-    /// That named another step, or said that the ends are equivalent.
+    /// Bisections that found a wrong step, or found the ends equivalent.
     pub wrong: u32,
-    /// That ended without an answer.
+    /// Bisections that ended undecided.
     pub undecided: u32,
     /// Blocks of all bisections.
     pub blocks: u32,
@@ -45,13 +45,13 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Blocks of a bisection on average.
+    /// Average blocks of a bisection.
     pub fn mean_blocks(&self) -> f64 {
         f64::from(self.blocks) / f64::from(self.all.max(1))
     }
 
-    /// Blocks that any method needs on average that is right in all but `error_rate` of its bisections (Fano 1952), where the ends are
-    /// known and so many of these answers are wrong.
+    /// Lower bound on the average blocks of any method that is wrong in `error_rate` of its bisections (Fano 1952). It assumes known
+    /// ends and the share of wrong answers seen here.
     pub fn bound(&self, steps: usize, error_rate: f64) -> f64 {
         let wrong = f64::from(self.wrong_answers) / f64::from(self.blocks.max(1));
         let capacity = 1.0 - entropy(wrong.min(0.5));
@@ -59,7 +59,7 @@ impl Tally {
         needed.max(0.0) / capacity.max(f64::MIN_POSITIVE)
     }
 
-    /// This and another one together.
+    /// The sum of two tallies.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -79,17 +79,17 @@ pub fn run(terms: Terms<'_>, seeds: Range<u64>) -> Tally {
     })
 }
 
-/// Bisects plainly once for each seed: `repeats` blocks for each version that is asked, and the majority decides.
+/// Runs a plain bisection for each seed: `repeats` blocks for each candidate, and the majority decides.
 pub fn run_plain(terms: Terms<'_>, repeats: u32, seeds: Range<u64>) -> Tally {
     seeds.fold(Tally::default(), |tally, seed| {
         tally.and(plain(terms, repeats, seed))
     })
 }
 
-/// A line of versions on a machine, one of whose steps matters.
+/// A series of versions on a simulated machine, with a change at one of its steps.
 struct Line<'t> {
     terms: Terms<'t>,
-    /// Versions from this place on are better.
+    /// Index of the first changed version.
     changed: usize,
     trials: Trials,
 }
@@ -97,7 +97,7 @@ struct Line<'t> {
 impl<'t> Line<'t> {
     fn new(terms: Terms<'t>, seed: u64) -> Self {
         let name = format!("step\n{}\n{}\n{seed}", terms.noise.name, terms.steps);
-        // The candidate's own effect is put on what it would measure as a copy of the first version.
+        // The candidate is a copy of the first version here; `block` adds its effect.
         Self {
             changed: 1 + keyed(&name).below(terms.steps as u64) as usize,
             trials: Trials::new(terms.noise, &[0.0, terms.effect], seed, 0),
@@ -112,7 +112,7 @@ impl<'t> Line<'t> {
             let slot = slots.iter().find(|slot| slot.arm == arm);
             slot.expect("each arm runs once in a block").value
         };
-        let own = if self.is_changed(candidate) {
+        let ratio = if self.is_changed(candidate) {
             1.0 + self.terms.effect
         } else {
             1.0
@@ -120,7 +120,7 @@ impl<'t> Line<'t> {
         BisectBlock {
             candidate,
             from: value(0),
-            value: value(1) * own,
+            value: value(1) * ratio,
             to: value(2),
             to_first: place(2) < place(0),
         }
@@ -130,7 +130,7 @@ impl<'t> Line<'t> {
         candidate >= self.changed
     }
 
-    /// Whether a block's candidate was nearer to the wrong end, whichever way the ends seem to differ.
+    /// Whether a block's candidate was nearer to the wrong end. The direction is the true one, not the measured one.
     fn is_wrong(&self, block: &BisectBlock) -> bool {
         let is_high = Answer::of(block).is_above().unwrap_or(false);
         is_high != (self.is_changed(block.candidate) == (self.terms.effect > 0.0))
@@ -220,9 +220,9 @@ mod tests {
         }
     }
 
-    /// At 1 % two of 100 are wrong in one series of four; five in one of 300.
+    /// At an error rate of 1 %, two or more of 100 are wrong in one series of four, and five or more in one of 300.
     #[test]
-    fn the_step_is_found_as_often_as_promised() {
+    fn the_error_rate_holds() {
         for (noise, effect) in [(REFERENCE, 0.1), (QUIET, -0.03), (COUNTED, 0.02)] {
             for steps in [2, 8, 64] {
                 let tally = run(terms(noise, effect, steps), 0..100);
@@ -233,14 +233,14 @@ mod tests {
     }
 
     #[test]
-    fn plain_bisection_goes_astray_on_the_same_machine() {
+    fn plain_bisection_is_wrong_more_often_on_the_same_machine() {
         let terms = terms(REFERENCE, 0.1, 64);
-        let (ours, plain) = (run(terms, 0..60), run_plain(terms, 1, 0..60));
-        assert!(plain.wrong > 10 + ours.wrong, "{plain:?} {ours:?}");
+        let (noisy, plain) = (run(terms, 0..60), run_plain(terms, 1, 0..60));
+        assert!(plain.wrong > 10 + noisy.wrong, "{plain:?} {noisy:?}");
     }
 
     #[test]
-    fn the_bound_is_that_of_shannon() {
+    fn the_bound_is_shannons() {
         let tally = |wrong_answers| Tally {
             all: 1,
             blocks: 100,
@@ -248,7 +248,7 @@ mod tests {
             ..Tally::default()
         };
         assert!((tally(0).bound(4096, 0.0) - 12.0).abs() < 1e-9);
-        // A channel that is wrong in 11 of 100 carries half a bit.
+        // A channel with 11 % wrong bits carries half a bit.
         assert!((tally(11).bound(64, 0.0) - 12.0).abs() < 0.01);
     }
 }

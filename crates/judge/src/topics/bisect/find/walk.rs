@@ -1,8 +1,8 @@
-//! A walk: all versions of a line measured side by side, and which steps between neighbours are significant.
+//! A walk: all versions of a series measured side by side, and which steps between neighbours are significant.
 //!
-//! Each step is tested by the sign flips of the two neighbours' own blocks, at the error rate over the number of steps (Bonferroni), so that
-//! the chance of any wrong one among them is the plan's. Shares are of the logarithm of the whole ratio and add up to one, because each is the
-//! difference of two places on the line, not an estimate of its own.
+//! Each step is tested by sign flips of the blocks of two neighbours. Each test gets the error rate divided by the number of steps
+//! (Bonferroni), so the plan's error rate holds for all steps together. Shares are of the logarithm of the whole ratio. They add up
+//! to one, because each is the difference of two positions on the line.
 
 use plan::Design;
 use record::bisect::{Shape, VERSION, Walk, WalkMetric, WalkStep};
@@ -14,20 +14,20 @@ use record::verdict::{Pair, Verdict};
 use crate::topics::metrics::pair::Measured;
 use stats::rule::{Finding, Series, decide, typical_ratio};
 
-/// Blocks with which a step of a line of so many can be significant: fewer have too few sign flips.
+/// Smallest number of blocks with which one of `steps` steps can be significant. Fewer blocks have too few sign flips.
 pub fn fewest_blocks(steps: usize, error_rate: f64) -> u32 {
-    let each = error_rate / steps.max(1) as f64;
-    // Two of the 2^n sign flips are as far out as can be.
-    (1.0 - each.log2()).ceil().max(4.0) as u32
+    let error_rate = error_rate / steps.max(1) as f64;
+    // Two of the 2^n sign flips are the most extreme, so the lowest p-value is 2 / 2^n.
+    (1.0 - error_rate.log2()).ceil().max(4.0) as u32
 }
 
-/// The steps of a run's arms, in the order of `line`, whose first one is its baseline.
+/// The steps between a run's arms. `line` names them in order, the baseline first.
 pub fn walk(run: &Run, line: &[String]) -> Walk {
     let measured = Measured::of(run);
     let mut metrics = Vec::new();
     for workload in &run.plan.workloads {
         let specs = measured.specs(&workload.id);
-        let walked = Walked {
+        let walked = WorkloadWalk {
             measured: &measured,
             design: &run.plan.design,
             workload: &workload.id,
@@ -36,16 +36,16 @@ pub fn walk(run: &Run, line: &[String]) -> Walk {
         let switches = specs.first().and_then(switches);
         for spec in specs {
             let name = spec.name.clone();
-            metrics.push(walked.metric(spec, &|one| figure(one, &name)));
+            metrics.push(walked.metric(spec, &|measurement| figure(measurement, &name)));
         }
         if let Some((spec, rate)) = switches {
-            metrics.push(walked.metric(spec, &|one| {
-                let rate_per_s = figure(one, &rate).filter(|rate| *rate > 0.0)?;
-                Some(one.usage.context_switches_per_s / rate_per_s)
+            metrics.push(walked.metric(spec, &|measurement| {
+                let rate_per_s = figure(measurement, &rate).filter(|rate| *rate > 0.0)?;
+                Some(measurement.usage.context_switches_per_s / rate_per_s)
             }));
         }
     }
-    let blocks = run.attempts.iter().map(|one| one.trial.block).max();
+    let blocks = run.attempts.iter().map(|attempt| attempt.trial.block).max();
     Walk {
         version: VERSION,
         title: run.plan.title.clone(),
@@ -56,15 +56,14 @@ pub fn walk(run: &Run, line: &[String]) -> Walk {
     }
 }
 
-fn figure(one: &Measurement, metric: &str) -> Option<f64> {
-    let mut figures = one.figures.iter();
-    figures
-        .find(|figure| figure.spec.name == metric)
-        .map(|figure| figure.value)
+fn figure(measurement: &Measurement, metric: &str) -> Option<f64> {
+    let mut figures = measurement.figures.iter();
+    let figure = figures.find(|figure| figure.spec.name == metric)?;
+    Some(figure.value)
 }
 
-/// Context switches for each unit of work, where the primary metric is a rate; with that metric's name. No workload's metric, because
-/// nobody wants them for themselves, but where they change a scheduler or a wake-up did.
+/// A metric of context switches per unit of work, and the name of the primary metric; `None` unless that is a rate. Workloads do not
+/// report this metric, but a change of it points to the scheduler or to wake-ups.
 fn switches(primary: &MetricSpec) -> Option<(MetricSpec, String)> {
     let work = primary.unit.strip_suffix("s/s")?;
     let spec = MetricSpec {
@@ -76,19 +75,19 @@ fn switches(primary: &MetricSpec) -> Option<(MetricSpec, String)> {
     Some((spec, primary.name.clone()))
 }
 
-/// One workload of a run along a line.
-struct Walked<'w> {
+/// One workload of a walk.
+struct WorkloadWalk<'w> {
     measured: &'w Measured<'w>,
     design: &'w Design,
     workload: &'w str,
     line: &'w [String],
 }
 
-impl Walked<'_> {
+impl WorkloadWalk<'_> {
     fn metric(&self, spec: MetricSpec, value: &dyn Fn(&Measurement) -> Option<f64>) -> WalkMetric {
         let line = self.line;
-        let pairs = |one: usize, other: usize| {
-            let arms = (line[one].as_str(), line[other].as_str());
+        let pairs = |before: usize, after: usize| {
+            let arms = (line[before].as_str(), line[after].as_str());
             self.measured.pairs_by(self.workload, arms, value)
         };
         let ratio = |place: usize| {
@@ -109,13 +108,14 @@ impl Walked<'_> {
             (Some((_, first)), Some((_, last))) => (last / first).ln(),
             (None, _) | (_, None) => 0.0,
         };
-        let design = of_step(self.design, line.len() - 1);
-        let step = |two: &[(usize, f64)]| {
-            let ((before, one), (after, other)) = (two[0], two[1]);
+        let steps = (line.len() - 1).max(1) as f64;
+        let error_rate = self.design.error_rate / steps;
+        let step = |neighbours: &[(usize, f64)]| {
+            let ((before, first), (after, second)) = (neighbours[0], neighbours[1]);
             let pairs = pairs(before, after);
             let key = format!("step\n{}\n{before}\n{after}", self.workload);
-            let finding = decided(series(&pairs, &spec), &design, &key);
-            let ratio = other / one;
+            let finding = test_step(series(&pairs, &spec), self.design, error_rate, &key);
+            let ratio = second / first;
             WalkStep {
                 before,
                 after,
@@ -144,18 +144,11 @@ fn series<'s>(pairs: &'s [Pair], spec: &MetricSpec) -> Series<'s> {
     }
 }
 
-/// The design of each step's test: its share of the error rate, and one look after the last block, where all of it is spent.
-fn of_step(design: &Design, steps: usize) -> Design {
-    Design {
-        error_rate: design.error_rate / steps.max(1) as f64,
-        ..design.clone()
-    }
-}
-
-/// The finding about two neighbours that have `pairs` in common.
-fn decided(series: Series<'_>, design: &Design, key: &str) -> Option<Finding> {
+/// Tests the step between two neighbours once, after the last of the blocks that both have.
+fn test_step(series: Series<'_>, design: &Design, error_rate: f64, key: &str) -> Option<Finding> {
     let blocks = series.pairs.len() as u32;
     let design = Design {
+        error_rate,
         min_blocks: blocks,
         max_blocks: blocks,
         more_blocks: 0,
@@ -165,8 +158,8 @@ fn decided(series: Series<'_>, design: &Design, key: &str) -> Option<Finding> {
 }
 
 fn shape(steps: &[WalkStep]) -> Shape {
-    let is = |verdict: Verdict| steps.iter().any(|step| step.verdict == verdict);
-    match (is(Verdict::Better), is(Verdict::Worse)) {
+    let any = |verdict: Verdict| steps.iter().any(|step| step.verdict == verdict);
+    match (any(Verdict::Better), any(Verdict::Worse)) {
         (false, false) => Shape::Flat,
         (true, true) => Shape::Mixed,
         (true, false) | (false, true) => Shape::Monotone,
@@ -180,7 +173,7 @@ mod tests {
 
     const LINE: [&str; 4] = ["6.1", "7.2", "7.3", "7.4"];
 
-    /// Nine blocks of the line, each version a little off in each.
+    /// Nine blocks of all versions, with a little noise.
     fn walked(levels: [f64; 4]) -> Walk {
         let mut builder = RunBuilder::new().arm("7.3").arm("7.4").with(|run| {
             run.plan.design.error_rate = 0.05;
@@ -188,8 +181,8 @@ mod tests {
         });
         for block in 1..=9u32 {
             for (place, (name, level)) in LINE.iter().zip(levels).enumerate() {
-                let off = (block as usize * 7 + place * 3) % 10;
-                let value = level * (1.0 + 0.0003 * (off as f64 - 4.5));
+                let noise = (block as usize * 7 + place * 3) % 10;
+                let value = level * (1.0 + 0.0003 * (noise as f64 - 4.5));
                 let slot = if block % 2 == 0 { place + 1 } else { 4 - place };
                 builder = builder.measured(block, name, value).with(|run| {
                     let last = run.attempts.last_mut().expect("a trial was just added");
@@ -206,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn significant_steps_are_told_with_shares_that_add_up() {
+    fn shares_of_significant_steps_add_up_to_one() {
         let walk = walked([100.0, 100.0, 108.0, 112.0]);
         assert_eq!(verdicts(&walk)[1..], [Verdict::Better, Verdict::Better]);
         assert_ne!(verdicts(&walk)[0], Verdict::Better);
         let shares: Vec<f64> = walk.metrics[0]
             .steps
             .iter()
-            .filter_map(|one| one.share)
+            .filter_map(|step| step.share)
             .collect();
         assert!(
             (shares.iter().sum::<f64>() - 1.0).abs() < 1e-9,
@@ -232,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_without_figures_is_passed_over() {
+    fn a_version_without_figures_is_skipped() {
         let line = ["6.1", "none", "7.2"].map(String::from);
         let run = RunBuilder::new()
             .blocks(&[[100.0, 107.0], [100.1, 107.2], [99.9, 107.1]])
@@ -245,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn so_many_blocks_can_make_a_step_significant() {
+    fn more_steps_or_a_lower_error_rate_need_more_blocks() {
         for (steps, error_rate, blocks) in [(1, 0.05, 6), (11, 0.05, 9), (11, 0.1, 8), (3, 0.05, 7)]
         {
             assert_eq!(fewest_blocks(steps, error_rate), blocks);

@@ -1,4 +1,4 @@
-//! Bisections and walks as pages: the sentences, and the line of versions as a table with drawings.
+//! Bisections and walks as pages: the sentences, and a table of the versions with drawings.
 
 use doc::Block;
 use doc::html::{capital, pill, unbroken};
@@ -6,29 +6,29 @@ use maud::{Markup, html};
 use record::bisect::{Bisection, Conclusion, Walk, WalkMetric};
 
 use super::{
-    COLUMNS, NOTE, extremes, left_out, sentences, share_of, versions, walk_columns, walk_note,
-    walk_rows, walk_sentence,
+    COLUMNS, NOTE, extremes, left_out, sentences, versions, walk_columns, walk_note, walk_rows,
+    walk_sentence,
 };
 use crate::report::page::plain;
 
-/// How far beyond its ends a line is drawn, as a share of it: versions may lie there.
+/// Margin on either side of the ends, as a share of the distance between them: versions may lie there.
 const BEYOND: f64 = 0.25;
 
 /// A bisection's page.
-pub fn bisection(found: &Bisection) -> String {
-    let sentences = sentences(found);
+pub fn bisection(bisection: &Bisection) -> String {
+    let sentences = sentences(bisection);
     let (first, others) = sentences.split_first().expect("a bisection says something");
-    let notice: Vec<Block> = Block::notice("warnings", "Left out", left_out(found))
+    let notice: Vec<Block> = Block::notice("warnings", "Left out", left_out(bisection))
         .into_iter()
         .collect();
-    let is_found = matches!(found.conclusion, Conclusion::Found { .. });
+    let is_found = matches!(bisection.conclusion, Conclusion::Found { .. });
     let body = html! {
         header {
-            h1 { (found.title) }
-            p.sub { "Bisection over " (found.line.len()) " versions" }
+            h1 { (bisection.title) }
+            p.sub { "Bisection over " (bisection.line.len()) " versions" }
             div.headline.equivalent[is_found] {
                 p.said { (sentence(first)) }
-                @for said in others { p { (sentence(said)) } }
+                @for other in others { p { (sentence(other)) } }
             }
             (doc::html::render(&notice))
         }
@@ -40,7 +40,7 @@ pub fn bisection(found: &Bisection) -> String {
                     th scope="col" { "between the ends" }
                     th scope="col" { "probability" }
                 } }
-                tbody { @for row in versions(found) { tr {
+                tbody { @for row in versions(bisection) { tr {
                     th scope="row" { code { (row.cells[0]) } }
                     @for (place, cell) in row.cells.iter().enumerate().skip(1) {
                         td.n[place > 1] data-name=(COLUMNS[place]) { (cell) }
@@ -52,7 +52,7 @@ pub fn bisection(found: &Bisection) -> String {
             p.sub { (sentence(NOTE)) }
         }
     };
-    plain(&found.title, &body)
+    plain(&bisection.title, &body)
 }
 
 /// A walk's page.
@@ -89,25 +89,25 @@ fn metric_section(walk: &Walk, metric: &WalkMetric) -> Markup {
                     td data-name=(columns[5]) {
                         @match row.step { Some(step) => { (pill(step.verdict.word())) } None => { (row.cells[5]) } }
                     }
-                    td.swing { @if let Some(ratio) = row.ratio { (dot(share_of(ratio, ends), &[])) } }
+                    td.swing { @if let Some(ratio) = row.ratio { (dot(super::position(ratio, ends), &[])) } }
                 } } }
             } }
         }
     }
 }
 
-/// With a capital, a full stop, and arrows that no line break divides.
-fn sentence(said: &str) -> String {
-    capital(&unbroken(said)).replace("->", "→") + "."
+/// Adds a capital, a full stop and arrows, and keeps figures on one line.
+fn sentence(text: &str) -> String {
+    capital(&unbroken(text)).replace("->", "→") + "."
 }
 
-/// Where a version lies between the ends, which are drawn as two lines.
+/// A version as a dot between two lines that stand for the ends.
 fn between(position: f64) -> Markup {
-    let at = |position: f64| (position + BEYOND) / (1.0 + 2.0 * BEYOND);
-    dot(at(position).clamp(0.0, 1.0), &[at(0.0), at(1.0)])
+    let share = |position: f64| (position + BEYOND) / (1.0 + 2.0 * BEYOND);
+    dot(share(position).clamp(0.0, 1.0), &[share(0.0), share(1.0)])
 }
 
-/// A dot at a share of the width, and upright lines.
+/// A dot and vertical lines, each at a share of the width.
 fn dot(share: f64, lines: &[f64]) -> Markup {
     let percent = |share: f64| format!("{:.1}%", 4.0 + 92.0 * share);
     html! {

@@ -1,31 +1,31 @@
-//! Facts that vary though nobody changed anything: a table to be extended, each row with its reason. All others are the same in all
-//! trials of an arm, or something is wrong with the arm.
+//! Facts that vary although no setting changed: a table to extend, each row with its reason. If another fact differs between trials
+//! of one arm, something is wrong with the arm.
 
-/// How a fact varies by itself.
+/// How a fact varies although no setting changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nature {
-    /// It says what happened, not what was set, or repeats another fact: it is never compared.
+    /// An event, not a setting, or a repetition of another fact. It is never compared.
     State,
-    /// It may depend on chance or load: it is compared unless trials of one arm differ in it.
+    /// It may depend on chance or load. It is compared unless it differs between trials of one arm.
     Chance,
-    /// Kernels work it out from the memory that they find: sizes that are close are the same.
+    /// The kernel computes it from the size of memory. Close sizes count as equal.
     Memory,
 }
 
-/// Share by which sizes that come from the memory may differ: that of the check of memory itself.
+/// Tolerance for sizes that depend on memory, the same as of the fairness check of memory.
 const CLOSE: f64 = 0.03;
 
-/// A `*` stands for any text.
+/// Nature, reason, and patterns of facts. A `*` stands for any text.
 const VARYING: [(Nature, &str, &str); 10] = [
     (
         Nature::State,
-        "when and how much the machine, the clients or the emulator's host were busy",
+        "load of the machine, the clients or the emulator's host",
         "agent:settled clients:*-us clients:*cpus-used clients:*idle clients:*softirq clients:*softnet-drops clients:*device-drops \
          clients:*device-bytes clients:*retransmits seek-disk:* host:steal remote:connect-us sysctl:kernel.sched_domain.*",
     ),
     (
         Nature::State,
-        "counters of work that kernel threads did meanwhile",
+        "counters of work that kernel threads did during the trial",
         "/sys/kernel/mm/transparent_hugepage/khugepaged/full_scans /sys/kernel/mm/transparent_hugepage/khugepaged/pages_collapsed \
          /sys/kernel/mm/ksm/full_scans /sys/kernel/mm/ksm/general_profit /sys/kernel/mm/ksm/ksm_zero_pages /sys/kernel/mm/ksm/pages_s* \
          /sys/kernel/mm/ksm/pages_unshared /sys/kernel/mm/ksm/pages_volatile /sys/kernel/mm/ksm/stable_node_chains \
@@ -38,45 +38,45 @@ const VARYING: [(Nature, &str, &str); 10] = [
     ),
     (
         Nature::State,
-        "`/sys/block` tells it in the kernel's own words",
+        "`/sys/block` has the same value as the kernel prints it",
         "hardware:disk:*:scheduler",
     ),
     (
         Nature::State,
-        "what an arm's scheduler has counted, and its framework",
+        "counters of an arm's scheduler and of its framework",
         "scheduler:*",
     ),
     (
         Nature::State,
-        "how far a kernel went, and why no further: the figures themselves",
+        "how far a kernel went and what stopped it: the figures themselves",
         "limits:*",
     ),
     (
         Nature::Chance,
-        "servers start and end workers as the load asks for them",
+        "servers start and end workers by load",
         "workers:*",
     ),
     (
         Nature::Chance,
-        "lines come and go with the time that devices and CPUs take to answer; numbers of devices and places of guests follow what else \
-         the host does; the kernel lowers the rate when samples take long",
+        "lines of the boot log depend on how long devices and CPUs take to answer; numbers of devices and the placement of guests depend \
+         on other work of the host; the kernel lowers the rate if samples take long",
         "boot* net:* host:pinning sysctl:kernel.perf_event_max_sample_rate",
     ),
     (
         Nature::Memory,
-        "worked out from the memory that a boot finds, which differs by pages",
+        "computed from the size of memory, which differs by some pages between boots",
         "/proc/meminfo:MemTotal host:hardware:memory limit:*:pending* limit:*:processes /proc/self/limits",
     ),
     (
         Nature::Memory,
-        "worked out from the memory that a boot finds, which differs by pages",
+        "computed from the size of memory, which differs by some pages between boots",
         "sysctl:fs.epoll.max_user_watches sysctl:fs.fanotify.max_user_marks sysctl:fs.file-max sysctl:fs.inotify.max_user_watches \
          sysctl:kernel.threads-max sysctl:net.ipv4.inet_peer_threshold sysctl:net.ipv4.tcp_max_orphans sysctl:net.ipv4.tcp_mem sysctl:net.ipv4.udp_mem sysctl:net.nf_conntrack_max \
          sysctl:user.max_* sysctl:vm.admin_reserve_kbytes sysctl:vm.min_free_kbytes sysctl:vm.user_reserve_kbytes",
     ),
 ];
 
-/// How a fact varies by itself; `None` where it does not.
+/// How a fact varies although no setting changed; `None` if it does not.
 pub(crate) fn of(fact: &str) -> Option<Nature> {
     let name = fact.replacen("sysctl ", "sysctl:", 1);
     let is_named = |patterns: &str| {
@@ -84,8 +84,8 @@ pub(crate) fn of(fact: &str) -> Option<Nature> {
         patterns.any(|pattern| fits(pattern, &name))
     };
     let mut rows = VARYING.iter();
-    let row = rows.find(|(_, _, patterns)| is_named(patterns));
-    row.map(|(nature, _, _)| *nature)
+    let (nature, _, _) = rows.find(|(_, _, patterns)| is_named(patterns))?;
+    Some(*nature)
 }
 
 fn fits(pattern: &str, name: &str) -> bool {
@@ -95,30 +95,18 @@ fn fits(pattern: &str, name: &str) -> bool {
     let Some(left) = name.strip_prefix(begin) else {
         return false;
     };
-    let mut ends = left.char_indices().map(|(place, _)| place);
-    rest.is_empty() || ends.any(|place| fits_end(rest, &left[place..]))
+    let mut ends = left.char_indices().map(|(place, _)| &left[place..]);
+    rest.is_empty() || ends.any(|end| fits(rest, end))
 }
 
-/// The rest of a pattern: what follows its next `*` is free again.
-fn fits_end(rest: &str, name: &str) -> bool {
-    if rest.contains('*') {
-        fits(rest, name)
-    } else {
-        rest == name
-    }
-}
-
-/// Whether two texts are the same but for numbers that are close.
-pub(crate) fn is_close(one: &str, other: &str) -> bool {
-    let is_same = |(one, other): (&str, &str)| {
-        let numbers = (one.parse::<f64>(), other.parse::<f64>());
-        match numbers {
-            (Ok(one), Ok(other)) => one.min(other) >= one.max(other) * (1.0 - CLOSE),
-            _ => one == other,
-        }
+/// Whether two texts have the same words, or numbers that are close.
+pub(crate) fn is_close(left: &str, right: &str) -> bool {
+    let is_same = |(left, right): (&str, &str)| match (left.parse::<f64>(), right.parse::<f64>()) {
+        (Ok(left), Ok(right)) => left.min(right) >= left.max(right) * (1.0 - CLOSE),
+        _ => left == right,
     };
-    let words = (one.split_whitespace(), other.split_whitespace());
-    words.0.clone().count() == words.1.clone().count() && words.0.zip(words.1).all(is_same)
+    let (left, right) = (left.split_whitespace(), right.split_whitespace());
+    left.clone().count() == right.clone().count() && left.zip(right).all(is_same)
 }
 
 #[cfg(test)]
@@ -126,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_varies_by_itself_is_told_from_what_does_not() {
+    fn facts_that_vary_without_a_change_are_recognised() {
         for (fact, nature) in [
             ("agent:settled", Some(Nature::State)),
             ("clients:one:round-trip-us", Some(Nature::State)),
@@ -153,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn close_sizes_are_the_same_and_other_words_are_not() {
+    fn close_sizes_count_as_equal_and_other_words_do_not() {
         assert!(is_close("995364 kB", "995360 kB") && is_close("9 12 18", "9 12 18"));
         assert!(!is_close("995364 kB", "895360 kB") && !is_close("1 kB", "1 MB"));
         assert!(!is_close("1 2", "1 2 3"));

@@ -1,4 +1,4 @@
-//! Which facts differ, and which of them the plan declares.
+//! Tests: facts that differ, and facts whose difference the plan declares.
 
 use expect_test::{Expect, expect};
 
@@ -17,10 +17,10 @@ fn facts(pairs: &[(&str, &str)]) -> Facts {
 }
 
 fn check(builder: RunBuilder, want: &Expect) {
-    want.assert_eq(&of_lines(builder));
+    want.assert_eq(&differences(builder));
 }
 
-fn of_lines(builder: RunBuilder) -> String {
+fn differences(builder: RunBuilder) -> String {
     let lines: Vec<String> = of(&builder.run())
         .iter()
         .map(|difference| {
@@ -31,9 +31,9 @@ fn of_lines(builder: RunBuilder) -> String {
                 "other"
             };
             let varying = difference.varying.iter().map(|(arm, seen)| {
-                let each = seen.iter();
-                let each = each.map(|one| format!("{:?} in {:?}", one.value, one.trials));
-                format!("; {arm}: {}", each.collect::<Vec<_>>().join(", "))
+                let values = seen.iter();
+                let values = values.map(|seen| format!("{:?} in {:?}", seen.value, seen.trials));
+                format!("; {arm}: {}", values.collect::<Vec<_>>().join(", "))
             });
             let varying: String = varying.collect();
             format!("{kind} {}: {values:?}{varying}", difference.fact)
@@ -86,7 +86,7 @@ fn a_fact_that_comes_and_goes_is_found_too() {
 }
 
 #[test]
-fn what_the_plan_names_is_not_declared_where_it_changes_within_an_arm() {
+fn a_difference_within_an_arm_is_not_declared() {
     let version = |release: &str| facts(&[("/proc/version", release)]);
     let builder = RunBuilder::new()
         .observed_pair(1, [version("6.1"), version("7.2")])
@@ -102,15 +102,15 @@ fn what_the_plan_names_is_not_declared_where_it_changes_within_an_arm() {
 #[test]
 fn a_list_that_is_missing_in_one_arm_is_no_difference() {
     let with = |config: &[(&str, &str)], sysctls: &[(&str, &str)]| {
-        let own = |pairs: &[(&str, &str)]| {
+        let map = |pairs: &[(&str, &str)]| {
             let pairs = pairs
                 .iter()
                 .map(|(name, value)| ((*name).into(), (*value).into()));
             pairs.collect()
         };
         Facts {
-            kernel_config: own(config),
-            sysctls: own(sysctls),
+            kernel_config: map(config),
+            sysctls: map(sysctls),
             ..facts(&[("thp", "always")])
         }
     };
@@ -123,7 +123,7 @@ fn a_list_that_is_missing_in_one_arm_is_no_difference() {
     let builder = |other: Facts| RunBuilder::new().observed_pair(1, [full(), other]);
     check(builder(with(&[], &[])), &expect![[""]]);
     check(builder(Facts::default()), &expect![[""]]);
-    // What a list lacks, the kernel lacks.
+    // What is missing in a list that is there counts as absent from the kernel.
     check(
         builder(with(&[("CONFIG_PSI", "y")], &[("vm.y", "1")])),
         &expect![[r#"
@@ -136,7 +136,7 @@ fn a_list_that_is_missing_in_one_arm_is_no_difference() {
 }
 
 #[test]
-fn what_comes_from_the_memory_is_the_same_where_it_is_close() {
+fn close_sizes_of_memory_are_no_difference() {
     let memory = |size: &str| facts(&[("/proc/meminfo:MemTotal", size)]);
     let builder = |other: &str| {
         RunBuilder::new()
@@ -153,24 +153,22 @@ fn what_comes_from_the_memory_is_the_same_where_it_is_close() {
 }
 
 #[test]
-fn a_configuration_without_its_own_limit_is_declared_with_the_limit() {
+fn nginx_configurations_are_declared_to_differ_if_an_arm_limits_open_files() {
     let hash = |hash: &str| facts(&[("hash:configuration:nginx:nginx.conf", hash)]);
     let run = |nofile| {
         RunBuilder::new()
             .observed_pair(1, [hash("a"), hash("b")])
             .with(move |run| run.plan.arms[0].tuning.nofile = nofile)
     };
-    let of = |kind: &str| {
-        format!(r#"{kind} hash:configuration:nginx:nginx.conf: [Some("a"), Some("b")]"#)
-    };
-    let told = |nofile| of_lines(run(nofile));
-    assert_eq!(told(Some(64)), of("declared"));
-    assert_eq!(told(None), of("other"));
+    for (nofile, kind) in [(Some(64), "declared"), (None, "other")] {
+        let want = r#"hash:configuration:nginx:nginx.conf: [Some("a"), Some("b")]"#;
+        assert_eq!(differences(run(nofile)), format!("{kind} {want}"));
+    }
 }
 
 #[test]
 fn the_plan_declares_kernel_command_line_and_sysctls() {
-    let some = |version: &str, cmdline: &str, somaxconn: &str, swappiness: &str| {
+    let trial = |version: &str, cmdline: &str, somaxconn: &str, swappiness: &str| {
         let mut facts = facts(&[("/proc/version", version), ("/proc/cmdline", cmdline)]);
         facts
             .sysctls
@@ -193,8 +191,8 @@ fn the_plan_declares_kernel_command_line_and_sysctls() {
         .observed_pair(
             1,
             [
-                some("6.1", "quiet", "128", "60"),
-                some("7.2", "quiet mitigations=off", "4096", "10"),
+                trial("6.1", "quiet", "128", "60"),
+                trial("7.2", "quiet mitigations=off", "4096", "10"),
             ],
         );
     check(
@@ -224,12 +222,12 @@ fn another_command_line_than_the_plan_asks_for_is_not_declared() {
 }
 
 #[test]
-fn what_a_box_is_told_of_its_cpus_is_declared_with_them() {
+fn a_limit_of_cpus_on_the_command_line_is_declared_if_the_plan_sets_it() {
     let builder = |cpus| {
-        let told = "quiet nr_cpus=1 bakeoff.modules=igb";
+        let cmdline = "quiet nr_cpus=1 bakeoff.modules=igb";
         RunBuilder::new()
             .with(|run| run.plan.arms[0].cpus = cpus)
-            .observed(1, "6.1", facts(&[("/proc/cmdline", told)]))
+            .observed(1, "6.1", facts(&[("/proc/cmdline", cmdline)]))
             .observed(
                 1,
                 "7.2",
@@ -251,7 +249,7 @@ fn what_a_box_is_told_of_its_cpus_is_declared_with_them() {
 }
 
 #[test]
-fn cpus_of_an_arms_own_are_declared_and_others_are_not() {
+fn differing_cpus_are_declared_if_the_plan_sets_them() {
     let cpus = |list: &str, online: &str| {
         let hash = "hash:configuration:nginx:nginx.conf";
         facts(&[
@@ -278,15 +276,15 @@ fn cpus_of_an_arms_own_are_declared_and_others_are_not() {
 }
 
 #[test]
-fn schedulers_and_queues_of_disks_are_declared_where_they_are_the_question() {
+fn schedulers_and_queues_of_disks_are_declared_if_the_plan_sets_them() {
     let queue = |name: &str| format!("/sys/block/ublkb0/queue/{name}");
     let run = |change: fn(&mut Run)| {
-        let told = |own: &str| {
-            let all = ["scheduler", "nr_requests", "read_ahead_kb"].map(queue);
-            facts(&all.each_ref().map(|name| (name.as_str(), own)))
+        let queue_facts = |value: &str| {
+            let names = ["scheduler", "nr_requests", "read_ahead_kb"].map(queue);
+            facts(&names.each_ref().map(|name| (name.as_str(), value)))
         };
         RunBuilder::new()
-            .observed_pair(1, [told("1"), told("2")])
+            .observed_pair(1, [queue_facts("1"), queue_facts("2")])
             .with(|run| run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone())
             .with(change)
     };
@@ -309,7 +307,7 @@ fn schedulers_and_queues_of_disks_are_declared_where_they_are_the_question() {
 }
 
 #[test]
-fn a_limit_of_open_files_is_declared_where_it_is_the_question() {
+fn a_limit_of_open_files_is_declared_if_the_kernels_are_the_same() {
     let run = |change: fn(&mut Run)| {
         let limit = |files: &str| facts(&[("limit:apache2:open files", files)]);
         RunBuilder::new()
@@ -328,7 +326,7 @@ fn a_limit_of_open_files_is_declared_where_it_is_the_question() {
 }
 
 #[test]
-fn boot_logs_are_compared_by_what_matters_and_without_numbers() {
+fn only_notable_lines_of_boot_logs_are_compared_and_without_numbers() {
     let log = |lines: &[&str]| Facts {
         boot_log: lines.iter().map(|line| (*line).into()).collect(),
         ..Facts::default()
@@ -351,7 +349,7 @@ fn boot_logs_are_compared_by_what_matters_and_without_numbers() {
 }
 
 #[test]
-fn one_arm_alone_differs_in_nothing() {
+fn a_single_arm_has_no_differences() {
     check(
         RunBuilder::new().observed(1, "6.1", facts(&[("a", "1")])),
         &expect![[""]],

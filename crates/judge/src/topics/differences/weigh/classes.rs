@@ -1,12 +1,12 @@
-//! Which class a fact is of: a table of names, to be extended by whoever finds one that is missing.
+//! The class of a fact, from a table of names. Add names that are missing.
 //!
-//! A pattern is a name, an ending after `*`, or a beginning before `*`. Names go before endings, endings before beginnings, and of
-//! several beginnings the longest wins, so that no rule hangs on the order of others. Kernel options are written without `CONFIG_`, sysctls
-//! as `sysctl:NAME`, all other facts as they are called.
+//! A pattern is a name, a suffix (`*_DEBUG`) or a prefix (`KASAN*`). Names take precedence over suffixes, suffixes over prefixes, and
+//! longer patterns over shorter ones, so the order of rows does not matter. Kernel options are written without `CONFIG_`, sysctls as
+//! `sysctl:NAME`, and other facts by their names.
 
 use record::verdict::weighed::Class;
 
-/// The class of a fact; `None` where no pattern fits.
+/// The class of a fact; `None` if no pattern fits.
 pub(crate) fn of(fact: &str) -> Option<Class> {
     let name = fact.strip_prefix("CONFIG_").unwrap_or(fact);
     let name = name.replacen("sysctl ", "sysctl:", 1);
@@ -19,25 +19,25 @@ fn patterns() -> impl Iterator<Item = (Class, &'static str)> {
     rows.flat_map(|(class, names)| names.split_whitespace().map(move |name| (*class, name)))
 }
 
-/// How well a pattern fits: by its kind, then by its length.
+/// How specific a fitting pattern is: its kind, then its length. `None` if it does not fit.
 fn fit(pattern: &str, name: &str) -> Option<(Kind, usize)> {
     let (fits, kind) = match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-        (Some(end), _) => (name.ends_with(end), Kind::Ending),
-        (None, Some(begin)) => (name.starts_with(begin), Kind::Beginning),
-        (None, None) => (name == pattern, Kind::Whole),
+        (Some(end), _) => (name.ends_with(end), Kind::Suffix),
+        (None, Some(begin)) => (name.starts_with(begin), Kind::Prefix),
+        (None, None) => (name == pattern, Kind::Name),
     };
     fits.then_some((kind, pattern.len()))
 }
 
-/// From the weakest.
+/// Kinds of patterns; later ones take precedence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
-    Beginning,
-    Ending,
-    Whole,
+    Prefix,
+    Suffix,
+    Name,
 }
 
-/// Names by class. Written from `Kconfig` of Linux 6.1 and 7.2 and Documentation/admin-guide/sysctl.
+/// Patterns by class, from `Kconfig` of Linux 6.1 and 7.2 and Documentation/admin-guide/sysctl.
 const RULES: [(Class, &str); 23] = [
     (
         Class::Debugging,
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_names_go_before_endings_and_those_before_beginnings() {
+    fn names_take_precedence_over_suffixes_and_suffixes_over_prefixes() {
         check(
             Class::Preemption,
             &["CONFIG_PREEMPT", "CONFIG_PREEMPT_LAZY"],
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn each_pattern_stands_once() {
+    fn no_pattern_is_repeated() {
         let mut seen = std::collections::BTreeSet::new();
         for (_, pattern) in patterns() {
             assert!(seen.insert(pattern), "{pattern}");

@@ -1,11 +1,11 @@
-//! Options whose code no trial had in memory: built as modules that were not loaded.
+//! Finds options whose code no trial had in memory, because they are built as modules that were not loaded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use record::evidence::Facts;
 use record::fact;
 
-/// Beginnings of options that are part of another one, a module where that is one.
+/// Prefixes of options that belong to another option. If that is built as a module, they are part of it.
 const PARTS: [(&str, &str); 24] = [
     ("BTRFS_", "BTRFS_FS"),
     ("CIFS_", "CIFS"),
@@ -33,49 +33,48 @@ const PARTS: [(&str, &str); 24] = [
     ("ZRAM_", "ZRAM"),
 ];
 
-/// Words of options and modules that say nothing of which they are.
-const EMPTY: [&str; 12] = [
+/// Words in names of options and modules that do not help to match them.
+const IGNORED: [&str; 12] = [
     "blk", "cong", "crypto", "dev", "fs", "hw", "iosched", "lib", "net", "random", "sata", "sch",
 ];
 
-/// Shortest name that may be a part of another one's.
+/// Shorter names do not match as a part of a longer one.
 const SHORTEST_PART: usize = 4;
 
-/// The modules that any trial had loaded, by what is left of their names.
+/// Simplified names of all modules that any trial had loaded.
 pub(crate) struct Loaded(BTreeSet<String>);
 
 impl Loaded {
-    /// `None` where some trial does not tell its modules.
+    /// `None` if the modules of some trial are unknown.
     pub(crate) fn of<'f>(facts: impl Iterator<Item = &'f Facts>) -> Option<Self> {
         let mut loaded = BTreeSet::new();
         for facts in facts {
             let modules = facts.values.get(fact::MODULES)?;
-            loaded.extend(modules.split_whitespace().map(core_of));
+            loaded.extend(modules.split_whitespace().map(simplified));
         }
         Some(Self(loaded))
     }
 
-    /// Whether no arm had this option's code in memory. Where names leave a doubt it had.
+    /// Whether no arm had this option's code in memory. In doubt, an arm had it.
     pub(crate) fn leaves_out(&self, option: &str, arms: &BTreeMap<&str, &Facts>) -> bool {
         let name = option.strip_prefix("CONFIG_").unwrap_or(option);
-        let fitting = PARTS.iter().filter(|(begin, _)| name.starts_with(begin));
-        let longest = fitting.max_by_key(|(begin, _)| begin.len());
-        let whole = longest.map(|(_, whole)| *whole);
-        let is_out = |name: &str| self.is_out(name, arms);
-        is_out(name) || whole.filter(|whole| *whole != name).is_some_and(is_out)
+        let fitting = PARTS.iter().filter(|(prefix, _)| name.starts_with(prefix));
+        let longest = fitting.max_by_key(|(prefix, _)| prefix.len());
+        self.is_unloaded_module(name, arms)
+            || longest.is_some_and(|(_, whole)| self.is_unloaded_module(whole, arms))
     }
 
-    fn is_out(&self, name: &str, arms: &BTreeMap<&str, &Facts>) -> bool {
+    fn is_unloaded_module(&self, name: &str, arms: &BTreeMap<&str, &Facts>) -> bool {
         let key = format!("CONFIG_{name}");
         let mut states = arms
             .values()
             .map(|facts| facts.kernel_config.get(&key).map_or("n", String::as_str));
         let is_module = states.clone().any(|state| state == "m");
-        is_module && states.all(|state| matches!(state, "m" | "n")) && !self.has(name)
+        is_module && states.all(|state| matches!(state, "m" | "n")) && !self.may_have(name)
     }
 
-    fn has(&self, name: &str) -> bool {
-        let name = core_of(name);
+    fn may_have(&self, name: &str) -> bool {
+        let name = simplified(name);
         self.0.iter().any(|module| {
             let is_part =
                 |part: &str, whole: &str| part.len() >= SHORTEST_PART && whole.contains(part);
@@ -84,11 +83,11 @@ impl Loaded {
     }
 }
 
-/// `hw_random_virtio` and `HW_RANDOM_VIRTIO` are `virtio`.
-fn core_of(name: &str) -> String {
+/// A name without ignored words and separators: `virtio` for `hw_random_virtio` and `HW_RANDOM_VIRTIO`.
+fn simplified(name: &str) -> String {
     let lower = name.to_lowercase();
     let words = lower.split(['_', '-']);
-    words.filter(|word| !EMPTY.contains(word)).collect()
+    words.filter(|word| !IGNORED.contains(word)).collect()
 }
 
 #[cfg(test)]
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_loaded_is_left_out_and_doubts_are_not() {
+    fn options_of_unloaded_modules_are_left_out_unless_in_doubt() {
         let facts = |config: &[(&str, &str)]| {
             let pairs = config.iter();
             let pairs = pairs.map(|(name, value)| (format!("CONFIG_{name}"), (*value).into()));
@@ -124,10 +123,12 @@ mod tests {
         ]);
         let loaded = Loaded::of([&old, &new].into_iter()).unwrap();
         let arms = BTreeMap::from([("6.1", &old), ("7.2", &new)]);
-        let out = |name: &str| loaded.leaves_out(&format!("CONFIG_{name}"), &arms);
-        assert!(out("HID") && out("HID_ALPS") && out("HID_ANYTHING") && out("SCTP_COOKIE"));
-        assert!(!out("VETH") && !out("NET_SCH_FQ") && !out("VIRTIO_PCI_LIB"));
-        assert!(!out("XFS_LIVE_HOOKS") && !out("MD_BITMAP") && !out("PREEMPT"));
+        let is_out = |name: &&str| loaded.leaves_out(&format!("CONFIG_{name}"), &arms);
+        let out = ["HID", "HID_ALPS", "HID_ANYTHING", "SCTP_COOKIE"];
+        assert!(out.iter().all(is_out));
+        let loaded = ["VETH", "NET_SCH_FQ", "VIRTIO_PCI_LIB"];
+        let in_doubt = ["XFS_LIVE_HOOKS", "MD_BITMAP", "PREEMPT"];
+        assert!(!loaded.iter().chain(&in_doubt).any(is_out));
         assert!(Loaded::of([&Facts::default()].into_iter()).is_none());
     }
 }

@@ -1,29 +1,29 @@
-//! What gives all arms one value of a setting: a word on their command lines, or a sysctl.
+//! Pins, which give all arms one value of a setting: a word on their command lines, or a sysctl.
 
 use record::rundir::Run;
 use record::verdict::Difference;
 use record::verdict::weighed::Pin;
 
-/// Where a kernel tells of mitigations.
+/// Directory where a kernel reports its mitigations.
 pub(crate) const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/";
 
-/// A parameter of kernels, and the value that all arms are given.
+/// A kernel parameter, and how the common value of all arms is chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Parameter {
-    /// The baseline's value as 1 or 0.
+    /// The baseline's value, `on` or `off`, as 1 or 0.
     Digit(&'static str),
-    /// The baseline's value as it is called.
+    /// The baseline's value, unchanged.
     Word(&'static str),
-    /// The one model that all kernels with a choice have: later ones lack `none` and `voluntary`, earlier ones `lazy`.
+    /// `full`, which all kernels with a choice have: later ones lack `none` and `voluntary`, earlier ones `lazy`.
     Preempt,
-    /// The baseline's, or none at all where kernels mitigate in different ways.
+    /// The baseline's value, or `off` if kernels mitigate in different ways.
     Mitigations,
     /// The modules that all arms have.
     SecurityModules,
 }
 
 impl Parameter {
-    /// Its name, with underscores.
+    /// Its name, with underscores instead of hyphens.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Digit(name) | Self::Word(name) => name,
@@ -33,14 +33,14 @@ impl Parameter {
         }
     }
 
-    /// The word for all command lines, from the arms' values, the baseline's first; `None` where it cannot be given.
-    pub(crate) fn word(self, values: &[&str], is_ways: bool) -> Option<String> {
+    /// The word for all command lines, such as `psi=1`, from the arms' values, the baseline's first. `None` if some arm lacks the setting.
+    pub(crate) fn word(self, values: &[&str], mitigations_differ: bool) -> Option<String> {
         let baseline = *values.first()?;
         let value = match self {
             _ if values.contains(&"absent") => return None,
             Self::Digit(_) => String::from(if baseline == "on" { "1" } else { "0" }),
             Self::Preempt => "full".into(),
-            Self::Mitigations if is_ways => "off".into(),
+            Self::Mitigations if mitigations_differ => "off".into(),
             Self::Word(_) | Self::Mitigations => baseline.into(),
             Self::SecurityModules => common(values)?,
         };
@@ -48,15 +48,15 @@ impl Parameter {
     }
 }
 
-/// Security modules that no `lsm=` takes away (`LSM_ORDER_FIRST` and `LSM_ORDER_LAST` of security/security.c). Measured: with
-/// `lsm=lockdown,landlock,yama,apparmor,tomoyo,bpf` on both command lines Debian's 7.2 ends its list in `bpf,ima,evm`, and 6.1, where those two are
-/// no modules yet, in `bpf`.
+/// Security modules that `lsm=` cannot disable (`LSM_ORDER_FIRST` and `LSM_ORDER_LAST` of security/security.c). Measured with
+/// `lsm=lockdown,landlock,yama,apparmor,tomoyo,bpf` on both command lines: the list of Debian's 7.2 ends in `bpf,ima,evm`. That of
+/// 6.1 ends in `bpf`, because `ima` and `evm` are not security modules there.
 const ALWAYS_ON: [&str; 4] = ["capability", "integrity", "ima", "evm"];
 
-/// The modules that all lists have, in the order of the first; `None` where lists differ in those that are always on.
+/// The modules that all lists have, in the order of the first list. `None` if lists differ in modules that are always on.
 fn common(lists: &[&str]) -> Option<String> {
     let (first, others) = lists.split_first()?;
-    let has = |list: &str, name: &str| list.split(',').any(|own| own == name);
+    let has = |list: &str, name: &str| list.split(',').any(|module| module == name);
     let always_on = |list: &&str| ALWAYS_ON.map(|name| has(list, name));
     if others
         .iter()
@@ -71,16 +71,15 @@ fn common(lists: &[&str]) -> Option<String> {
     Some(names.join(","))
 }
 
-/// Whether arms that both tell of a vulnerability tell different things.
+/// Whether all arms report on some vulnerability and their reports differ.
 pub(crate) fn mitigations_differ(differences: &[Difference]) -> bool {
-    let tells = |one: &&Difference| one.values.values().all(Option::is_some);
-    let mut of_cpu = differences
-        .iter()
-        .filter(|one| one.fact.starts_with(VULNERABILITIES));
-    of_cpu.any(|one| tells(&one))
+    differences.iter().any(|difference| {
+        difference.fact.starts_with(VULNERABILITIES)
+            && difference.values.values().all(Option::is_some)
+    })
 }
 
-/// Sysctls that nobody can set, or whose value a kernel gives itself.
+/// Prefixes of sysctls that cannot be set, or whose value the kernel sets itself.
 const READ_ONLY: [&str; 5] = [
     "crypto.",
     "kernel.osrelease",
@@ -89,9 +88,9 @@ const READ_ONLY: [&str; 5] = [
     "kernel.bootloader_",
 ];
 
-/// The baseline's value of a sysctl that all arms have, and that the plan does not set already.
-pub(crate) fn of_sysctl(run: &Run, one: &Difference) -> Option<Pin> {
-    let name = one.fact.strip_prefix("sysctl ")?;
+/// The pin of a sysctl to the baseline's value. `None` if an arm lacks it, or the plan sets it already.
+pub(crate) fn of_sysctl(run: &Run, difference: &Difference) -> Option<Pin> {
+    let name = difference.fact.strip_prefix("sysctl ")?;
     let is_fixed =
         READ_ONLY.iter().any(|begin| name.starts_with(begin)) || name.contains("available");
     let path = plan::sysctl_path(name);
@@ -100,16 +99,16 @@ pub(crate) fn of_sysctl(run: &Run, one: &Difference) -> Option<Pin> {
         .arms
         .iter()
         .any(|arm| arm.sysctl.keys().any(|set| plan::sysctl_path(set) == path));
-    // Some kernels show nothing where a setting has no effect, and refuse to be given one.
+    // Some kernels show an empty value for a setting without effect, and refuse any other.
     let is_settable = |value: &Option<String>| {
         value
             .as_ref()
             .is_some_and(|value| !value.is_empty() && !value.contains('\n'))
     };
-    if is_fixed || is_set || !one.values.values().all(is_settable) {
+    if is_fixed || is_set || !difference.values.values().all(is_settable) {
         return None;
     }
-    let value = one.values.get(&run.plan.baseline)?.as_ref()?;
+    let value = difference.values.get(&run.plan.baseline)?.as_ref()?;
     Some(Pin::Sysctl {
         name: name.into(),
         value: value.split_whitespace().collect::<Vec<_>>().join(" "),
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_parameter_has_the_baselines_value_where_all_can_have_it() {
+    fn a_parameter_gets_the_baselines_value_if_all_arms_can_have_it() {
         let word = |parameter: Parameter, values: [&str; 2]| parameter.word(&values, false);
         let digit = Parameter::Digit("init_on_alloc");
         assert_eq!(word(digit, ["on", "off"]).unwrap(), "init_on_alloc=1");
@@ -143,7 +142,7 @@ mod tests {
             word(Parameter::SecurityModules, lists).unwrap(),
             "lsm=lockdown,apparmor"
         );
-        // What is always on in one kernel alone stays a difference, whatever is written.
+        // Modules that only one kernel has always on differ with any `lsm=`.
         let lists = [
             "lockdown,capability,yama",
             "lockdown,capability,yama,ipe,ima,evm",
@@ -157,10 +156,10 @@ mod tests {
     }
 
     #[test]
-    fn a_sysctl_is_pinned_where_all_arms_have_a_value_of_their_own() {
+    fn a_sysctl_is_pinned_if_all_arms_have_it_and_can_set_it() {
         let pin = |fact: &str, values: [Option<&str>; 2], change: fn(&mut Run)| {
             let arms = ["6.1", "7.2"].map(String::from).into_iter();
-            let one = Difference {
+            let difference = Difference {
                 fact: fact.into(),
                 values: arms
                     .zip(values.map(|value| value.map(String::from)))
@@ -171,7 +170,7 @@ mod tests {
                 formerly: None,
                 pin: None,
             };
-            of_sysctl(&RunBuilder::new().with(change).run(), &one)
+            of_sysctl(&RunBuilder::new().with(change).run(), &difference)
         };
         let both = [Some("4096\t131072\t6291456"), Some("4096\t131072\t7132608")];
         let pinned = pin("sysctl net.ipv4.tcp_rmem", both, |_| {}).unwrap();

@@ -1,6 +1,6 @@
-//! Options that have another name in later kernels: compared as one.
+//! Options that have another name in later kernels. Both names are compared as one option.
 
-/// The name before, and the one after it.
+/// The earlier and the later name.
 pub(crate) const RENAMED: [(&str, &str); 24] = [
     ("ARCH_HAS_UBSAN_SANITIZE_ALL", "ARCH_HAS_UBSAN"),
     ("ARCH_SUPPORTS_CFI_CLANG", "ARCH_SUPPORTS_CFI"),

@@ -1,4 +1,4 @@
-//! Settings in effect: what a kernel did, wherever it was told to: its own log, the command line, its configuration.
+//! Settings in effect: the boot log takes precedence over the command line, and that over the kernel's configuration.
 
 use std::collections::BTreeMap;
 
@@ -12,138 +12,141 @@ use record::verdict::weighed::{Effective, Pin, Seen, Setting};
 use super::pins::{self, Parameter};
 use crate::topics::differences::find::AUTOGROUP;
 
-/// A setting that is known.
-struct Known {
+/// How a setting is read and pinned.
+struct Row {
     setting: Setting,
-    /// Its value in a kernel, in the kernel's own word; `None` where no fact tells it.
+    /// Its value, in the kernel's word; `None` if the facts do not show it.
     read: fn(&Kernel<'_>) -> Option<String>,
-    /// The parameter that pins it, where there is one.
+    /// The kernel parameter that pins it, if there is one.
     parameter: Option<Parameter>,
 }
 
-/// A kernel by the facts of a trial.
+/// A kernel, seen through the facts of a trial.
 struct Kernel<'f>(&'f Facts);
 
-/// Written from Documentation/admin-guide/kernel-parameters.txt of Linux 6.1 and 7.2.
-const KNOWN: [Known; 16] = [
-    known(
+/// All settings, from Documentation/admin-guide/kernel-parameters.txt of Linux 6.1 and 7.2.
+const ROWS: [Row; 16] = [
+    row(
         Setting::Hz,
         |kernel| kernel.option("HZ").map(String::from),
         None,
     ),
-    known(Setting::Preemption, preemption, Some(Parameter::Preempt)),
-    // Debian's kernels have it off to 6.1 at least and on in 7.2. As a sysctl it is pinned where it differs.
-    known(Setting::Autogroup, autogroup, None),
-    known(
+    row(Setting::Preemption, preemption, Some(Parameter::Preempt)),
+    // Debian's kernels have it off in 6.1 and on in 7.2. It has no parameter, because its sysctl is pinned.
+    row(Setting::Autogroup, autogroup, None),
+    row(
         Setting::InitOnAlloc,
         |kernel| kernel.zeroing("heap alloc:", "init_on_alloc", "INIT_ON_ALLOC_DEFAULT_ON"),
         Some(Parameter::Digit("init_on_alloc")),
     ),
-    known(
+    row(
         Setting::Mitigations,
         mitigations,
         Some(Parameter::Mitigations),
     ),
-    known(
+    row(
         Setting::HugePages,
         huge_pages,
         Some(Parameter::Word("transparent_hugepage")),
     ),
-    known(Setting::Lto, lto, None),
-    known(Setting::Compiler, compiler, None),
-    known(
+    row(Setting::Lto, lto, None),
+    row(Setting::Compiler, compiler, None),
+    row(
         Setting::InitOnFree,
         |kernel| kernel.zeroing("heap free:", "init_on_free", "INIT_ON_FREE_DEFAULT_ON"),
         Some(Parameter::Digit("init_on_free")),
     ),
-    known(
+    row(
         Setting::HardenedUsercopy,
         usercopy,
         Some(Parameter::Word("hardened_usercopy")),
     ),
-    known(
+    row(
         Setting::StackOffset,
         |kernel| kernel.switch("randomize_kstack_offset", "RANDOMIZE_KSTACK_OFFSET_DEFAULT"),
         Some(Parameter::Word("randomize_kstack_offset")),
     ),
-    known(Setting::Psi, psi, Some(Parameter::Digit("psi"))),
-    known(
+    row(Setting::Psi, psi, Some(Parameter::Digit("psi"))),
+    row(
         Setting::DynamicTick,
         |kernel| kernel.switch("nohz", "NO_HZ_COMMON"),
         Some(Parameter::Word("nohz")),
     ),
-    known(Setting::LruGen, lru_gen, None),
-    known(
+    row(Setting::LruGen, lru_gen, None),
+    row(
         Setting::SecurityModules,
         |kernel| Some(kernel.0.values.get(fact::SECURITY_MODULES)?.clone()),
         Some(Parameter::SecurityModules),
     ),
-    known(Setting::Debugging, debugging, None),
+    row(Setting::Debugging, debugging, None),
 ];
 
-const fn known(
+const fn row(
     setting: Setting,
     read: fn(&Kernel<'_>) -> Option<String>,
     parameter: Option<Parameter>,
-) -> Known {
-    Known {
+) -> Row {
+    Row {
         setting,
         read,
         parameter,
     }
 }
 
-/// Facts of each arm's trials, each with the trial's number.
+/// Facts of each arm's trials, with the trial's number.
 type Arms<'f> = BTreeMap<&'f str, Vec<(u32, &'f Facts)>>;
 
-/// Settings that are always told, and others that differ, as far as any arm's facts tell them.
+/// Settings in effect: those that are always reported, those that differ, and those that can be pinned.
 pub(crate) fn of(run: &Run, arms: &Arms<'_>, differences: &[Difference]) -> Vec<Effective> {
-    let each = KNOWN.iter().filter_map(|known| {
+    let mut settings = Vec::new();
+    for row in &ROWS {
         let mut effective = Effective {
-            setting: known.setting,
+            setting: row.setting,
             values: BTreeMap::new(),
             varying: BTreeMap::new(),
             pin: None,
         };
         for arm in &run.plan.arms {
-            let seen = seen(known, arms.get(arm.name.as_str()));
-            let most = seen.first().and_then(|one| one.value.clone());
-            effective.values.insert(arm.name.clone(), most);
+            let seen = seen(row, arms.get(arm.name.as_str()));
+            let most_frequent = seen.first().and_then(|seen| seen.value.clone());
+            effective.values.insert(arm.name.clone(), most_frequent);
             if seen.len() > 1 {
                 effective.varying.insert(arm.name.clone(), seen);
             }
         }
-        effective.pin = pin(known, &effective, run, arms, differences);
-        let is_told = known.setting.is_always_told() || effective.differs();
+        effective.pin = pin(row, &effective, run, arms, differences);
+        let is_reported = row.setting.is_always_told() || effective.differs();
         let is_known = effective.values.values().any(Option::is_some);
-        (is_known && is_told || effective.pin.is_some()).then_some(effective)
-    });
-    each.collect()
+        if is_known && is_reported || effective.pin.is_some() {
+            settings.push(effective);
+        }
+    }
+    settings
 }
 
-/// A setting's values in the trials that tell it.
-fn seen(known: &Known, trials: Option<&Vec<(u32, &Facts)>>) -> Vec<Seen> {
-    let told = trials.into_iter().flatten().filter_map(|(trial, facts)| {
-        let value = (known.read)(&Kernel(facts))?;
+/// A setting's values in the trials where it is known.
+fn seen(row: &Row, trials: Option<&Vec<(u32, &Facts)>>) -> Vec<Seen> {
+    let values = trials.into_iter().flatten().filter_map(|(trial, facts)| {
+        let value = (row.read)(&Kernel(facts))?;
         Some((*trial, Some(value)))
     });
-    Seen::of(told)
+    Seen::of(values)
 }
 
-/// The word of the command line that gives all arms one value; none where the plan has arms differ in it, or where it is there
-/// already and kernels differ all the same.
+/// The word on the command line that gives all arms one value. `None` if the setting is equal, cannot be pinned, or some arm's command
+/// line sets it already.
 fn pin(
-    known: &Known,
+    row: &Row,
     effective: &Effective,
     run: &Run,
     arms: &Arms<'_>,
     differences: &[Difference],
 ) -> Option<Pin> {
-    let parameter = known.parameter?;
+    let parameter = row.parameter?;
     let has_command_line = matches!(run.plan.machine.kind, MachineKind::Qemu | MachineKind::Ssh);
-    let is_set = |facts: &&Facts| Kernel(facts).parameter(parameter.name()).is_some();
-    let mut all = arms.values().flatten().map(|(_, facts)| *facts);
-    if !has_command_line || all.clone().any(|facts| is_set(&facts)) {
+    let mut kernels = arms.values().flatten().map(|(_, facts)| Kernel(facts));
+    let is_set = |kernel: Kernel<'_>| kernel.parameter(parameter.name()).is_some();
+    if !has_command_line || kernels.clone().any(is_set) {
         return None;
     }
     // The baseline is the plan's first arm.
@@ -153,20 +156,20 @@ fn pin(
         .iter()
         .map(|arm| effective.values.get(&arm.name)?.as_deref());
     let values: Option<Vec<&str>> = values.collect();
-    let is_texts = known.setting == Setting::Mitigations && pins::mitigations_differ(differences);
-    if !effective.differs() && !is_texts {
+    let mitigations_differ =
+        row.setting == Setting::Mitigations && pins::mitigations_differ(differences);
+    if !effective.differs() && !mitigations_differ {
         return None;
     }
-    let can_choose = |facts: &&Facts| Kernel(facts).option("PREEMPT_DYNAMIC") == Some("y");
-    if parameter == Parameter::Preempt && !all.all(|facts| can_choose(&facts)) {
+    if parameter == Parameter::Preempt && !kernels.all(|kernel| kernel.is_on("PREEMPT_DYNAMIC")) {
         return None;
     }
-    let word = parameter.word(&values?, is_texts)?;
+    let word = parameter.word(&values?, mitigations_differ)?;
     Some(Pin::Cmdline { word })
 }
 
 impl<'f> Kernel<'f> {
-    /// The value of an option, without `CONFIG_`.
+    /// The value of a configuration option, whose name has no `CONFIG_` here.
     fn option(&self, name: &str) -> Option<&'f str> {
         let value = self.0.kernel_config.get(&format!("CONFIG_{name}"))?;
         Some(value.as_str())
@@ -176,48 +179,45 @@ impl<'f> Kernel<'f> {
         self.option(name) == Some("y")
     }
 
-    /// The last value of a parameter on the command line; a kernel takes that.
+    /// The value of a parameter on the command line. If it is repeated, the kernel uses the last one.
     fn parameter(&self, name: &str) -> Option<&'f str> {
         let words = self.0.values.get(fact::CMDLINE)?.split_whitespace();
         let mut pairs = words.rev().filter_map(|word| word.split_once('='));
-        let last = pairs.find(|(own, _)| own.replace('-', "_") == name);
-        last.map(|(_, value)| value)
+        let (_, value) = pairs.find(|(key, _)| key.replace('-', "_") == name)?;
+        Some(value)
     }
 
-    /// Whether it tells its command line, so that a parameter that is not there was not given.
-    fn tells_parameters(&self) -> bool {
+    /// Whether the command line is known, so that a parameter that is not on it was not given.
+    fn has_command_line(&self) -> bool {
         self.0.values.contains_key(fact::CMDLINE)
     }
 
-    /// What follows a text in the last line of the boot log that has it, to the next comma.
+    /// The words between a text and the next comma, in the last line of the boot log that has the text.
     fn logged(&self, text: &str) -> Option<&'f str> {
         let mut lines = self.0.boot_log.iter().rev();
         let rest = lines.find_map(|line| Some(line.split_once(text)?.1))?;
         rest.split(',').next().map(str::trim)
     }
 
-    /// Whether memory is zeroed: as the kernel says at boot, else as it is told, else as it is built.
+    /// `on` or `off`, by the boot log, the parameter or the option that is its default.
     fn zeroing(&self, logged: &str, parameter: &str, option: &str) -> Option<String> {
         let line = self.logged(logged).map(String::from);
         line.or_else(|| self.switch(parameter, option))
     }
 
-    /// `on` or `off`, by a parameter or an option that is its default.
+    /// `on` or `off`, by the parameter or the option that is its default.
     fn switch(&self, parameter: &str, option: &str) -> Option<String> {
-        let told = match self.parameter(parameter) {
-            Some("1" | "on" | "y" | "yes") => Some(true),
-            Some("0" | "off" | "n" | "no") => Some(false),
-            Some(_) | None => None,
+        let is_on = match self.parameter(parameter) {
+            Some("1" | "on" | "y" | "yes") => true,
+            Some("0" | "off" | "n" | "no") => false,
+            Some(_) | None if self.has_command_line() => self.option(option)? == "y",
+            Some(_) | None => return None,
         };
-        let built = || Some(self.option(option)? == "y");
-        if told.is_none() && !self.tells_parameters() {
-            return None;
-        }
-        Some(on_or_off(told.or_else(built)?))
+        Some(on_or_off(is_on))
     }
 }
 
-/// Options that make each memory access, lock or allocation cost more, by tens of percents or by factors.
+/// Options that slow down each memory access, lock or allocation, by tens of percents or by factors.
 const DEBUG_OPTIONS: [&str; 14] = [
     "DEBUG_ATOMIC_SLEEP",
     "DEBUG_KMEMLEAK",
@@ -235,11 +235,11 @@ const DEBUG_OPTIONS: [&str; 14] = [
     "SLUB_DEBUG_ON",
 ];
 
-/// Parameters that turn the like on in a kernel that has it built in.
+/// Parameters that turn on similar checks.
 const DEBUG_PARAMETERS: [&str; 4] = ["debug_pagealloc", "kmemleak", "page_poison", "slub_debug"];
 
 fn debugging(kernel: &Kernel<'_>) -> Option<String> {
-    if kernel.0.kernel_config.is_empty() || !kernel.tells_parameters() {
+    if kernel.0.kernel_config.is_empty() || !kernel.has_command_line() {
         return None;
     }
     let options = DEBUG_OPTIONS.iter().filter(|name| kernel.is_on(name));
@@ -262,10 +262,10 @@ fn on_or_off(is_on: bool) -> String {
 }
 
 fn preemption(kernel: &Kernel<'_>) -> Option<String> {
-    let dynamic = kernel.parameter("preempt");
-    let dynamic = dynamic.filter(|_| kernel.is_on("PREEMPT_DYNAMIC"));
-    let said = kernel.logged("Dynamic Preempt: ").or(dynamic);
-    if said.is_none() && kernel.is_on("PREEMPT_DYNAMIC") && !kernel.tells_parameters() {
+    let is_dynamic = kernel.is_on("PREEMPT_DYNAMIC");
+    let parameter = kernel.parameter("preempt").filter(|_| is_dynamic);
+    let chosen = kernel.logged("Dynamic Preempt: ").or(parameter);
+    if chosen.is_none() && is_dynamic && !kernel.has_command_line() {
         return None;
     }
     let models = [
@@ -276,14 +276,14 @@ fn preemption(kernel: &Kernel<'_>) -> Option<String> {
         ("PREEMPT_NONE", "none"),
     ];
     let built = models.into_iter().find(|(option, _)| kernel.is_on(option));
-    said.or(built.map(|(_, word)| word)).map(String::from)
+    chosen.or(built.map(|(_, word)| word)).map(String::from)
 }
 
 fn mitigations(kernel: &Kernel<'_>) -> Option<String> {
-    if let Some(told) = kernel.parameter("mitigations") {
-        return Some(told.into());
+    if let Some(value) = kernel.parameter("mitigations") {
+        return Some(value.into());
     }
-    if !kernel.tells_parameters() {
+    if !kernel.has_command_line() {
         return None;
     }
     let options = ["CPU_MITIGATIONS", "SPECULATION_MITIGATIONS"];
@@ -293,12 +293,9 @@ fn mitigations(kernel: &Kernel<'_>) -> Option<String> {
     {
         return Some("off".into());
     }
-    let is_told = kernel
-        .0
-        .values
-        .keys()
-        .any(|fact| fact.starts_with(pins::VULNERABILITIES));
-    is_told.then(|| "auto".into())
+    let mut facts = kernel.0.values.keys();
+    let has_vulnerabilities = facts.any(|fact| fact.starts_with(pins::VULNERABILITIES));
+    has_vulnerabilities.then(|| "auto".into())
 }
 
 fn huge_pages(kernel: &Kernel<'_>) -> Option<String> {
@@ -317,11 +314,11 @@ fn lto(kernel: &Kernel<'_>) -> Option<String> {
     if kernel.is_on("LTO_CLANG_THIN") {
         return Some("thin".into());
     }
-    // Before 5.12 there was none.
+    // Kernels before 5.12 have no option for it.
     kernel.option("HZ").map(|_| "none".into())
 }
 
-/// `gcc 12.2` of 120200.
+/// `gcc 12.2` for `CONFIG_GCC_VERSION=120200`.
 fn compiler(kernel: &Kernel<'_>) -> Option<String> {
     let version = |option: &str| {
         let version: u32 = kernel.option(option)?.parse().ok()?;
@@ -336,28 +333,28 @@ fn usercopy(kernel: &Kernel<'_>) -> Option<String> {
     if kernel.option("HARDENED_USERCOPY")? != "y" {
         return Some("absent".into());
     }
-    if !kernel.tells_parameters() {
+    if !kernel.has_command_line() {
         return None;
     }
-    // What it is by default can be chosen since 6.18 only.
-    let by_default = kernel.switch("hardened_usercopy", "HARDENED_USERCOPY_DEFAULT_ON");
-    Some(by_default.unwrap_or_else(|| "on".into()))
+    // Kernels before 6.18 have no option for the default, which is on.
+    let switch = kernel.switch("hardened_usercopy", "HARDENED_USERCOPY_DEFAULT_ON");
+    Some(switch.unwrap_or_else(|| "on".into()))
 }
 
 fn psi(kernel: &Kernel<'_>) -> Option<String> {
     if kernel.option("PSI")? != "y" {
         return Some("absent".into());
     }
-    if let Some(told) = kernel.parameter("psi") {
-        return Some(on_or_off(matches!(told, "1" | "y" | "on")));
+    if let Some(value) = kernel.parameter("psi") {
+        return Some(on_or_off(matches!(value, "1" | "y" | "on")));
     }
-    if !kernel.tells_parameters() {
+    if !kernel.has_command_line() {
         return None;
     }
     Some(on_or_off(!kernel.is_on("PSI_DEFAULT_DISABLED")))
 }
 
-/// A kernel that is built without it has no such sysctl.
+/// `off` for a kernel that was built without it, and so lacks the sysctl.
 fn autogroup(kernel: &Kernel<'_>) -> Option<String> {
     let sysctls = &kernel.0.sysctls;
     let value = sysctls.get(AUTOGROUP);
@@ -380,7 +377,7 @@ mod tests {
     use super::*;
     use record::fixtures::builder::RunBuilder;
 
-    /// Facts of lines: `CONFIG_HZ=250`, `log: ...`, `/proc/cmdline=...`, `sysctl vm.swappiness=60`.
+    /// Facts from lines such as `CONFIG_HZ=250`, `log: ...`, `/proc/cmdline=...` and `sysctl vm.swappiness=60`.
     fn facts(lines: &[&str]) -> Facts {
         let mut facts = Facts::default();
         facts.values.insert("/proc/cmdline".into(), String::new());
@@ -406,24 +403,24 @@ mod tests {
             .with(other)
             .observed_pair(1, [facts(old), facts(new)]);
         let judgement = crate::judge(&run.run());
-        let line = |one: &Effective| {
-            let values = one.values.values();
+        let line = |effective: &Effective| {
+            let values = effective.values.values();
             let values: Vec<&str> = values
                 .map(|value| value.as_deref().unwrap_or("?"))
                 .collect();
-            let pin = match &one.pin {
+            let pin = match &effective.pin {
                 Some(Pin::Cmdline { word }) => format!("; pin {word}"),
                 Some(Pin::Sysctl { name, .. }) => format!("; pin {name}"),
                 None => String::new(),
             };
-            format!("{:?}: {}{pin}", one.setting, values.join(" -> "))
+            format!("{:?}: {}{pin}", effective.setting, values.join(" -> "))
         };
         let lines: Vec<String> = judgement.weighed.settings.iter().map(line).collect();
         want.assert_eq(&lines.join("\n"));
     }
 
     #[test]
-    fn what_the_kernel_says_goes_before_what_it_is_built_with() {
+    fn the_boot_log_takes_precedence_over_the_configuration() {
         let auto_init = "log: mem auto-init: stack:all(zero), heap alloc:on, heap free:off";
         check(
             &[
@@ -459,7 +456,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_line_goes_before_the_default_and_what_the_plan_sets_is_not_pinned() {
+    fn the_command_line_takes_precedence_over_the_default_and_prevents_a_pin() {
         check(
             &[
                 "CONFIG_INIT_ON_ALLOC_DEFAULT_ON=y",
@@ -482,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn preemption_is_pinned_where_all_kernels_have_a_choice() {
+    fn preemption_is_not_pinned_unless_all_kernels_have_a_choice() {
         check(
             &["CONFIG_PREEMPT_VOLUNTARY=y", "CONFIG_PREEMPT_DYNAMIC=n"],
             &["CONFIG_PREEMPT_LAZY=y", "CONFIG_PREEMPT_DYNAMIC=y"],
@@ -496,10 +493,10 @@ mod tests {
     }
 
     #[test]
-    fn the_same_state_told_in_other_words_is_left_alone_and_other_mitigations_are_not() {
+    fn mitigations_are_pinned_if_the_same_vulnerability_is_mitigated_differently() {
         let spectre = "/sys/devices/system/cpu/vulnerabilities/spectre_v2=Mitigation: ";
         let [plain, more] =
-            ["Retpolines", "Retpolines; BHI: SW loop"].map(|said| format!("{spectre}{said}"));
+            ["Retpolines", "Retpolines; BHI: SW loop"].map(|state| format!("{spectre}{state}"));
         check(
             &[&plain],
             &[&more],
@@ -516,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn autogroup_is_told_where_it_differs_and_a_kernel_without_it_has_it_off() {
+    fn autogroup_is_reported_if_it_differs_and_is_off_in_a_kernel_without_it() {
         let [off, on] =
             ["0", "1"].map(|value| format!("sysctl kernel.sched_autogroup_enabled={value}"));
         check(&[&off], &[&on], &expect!["Autogroup: off -> on"]);
@@ -526,11 +523,11 @@ mod tests {
             &expect!["Autogroup: off -> on"],
         );
         check(&[&on], &[&on], &expect![""]);
-        let silent = "/sys/kernel/security/lsm=yama";
-        check(&[silent], &[silent], &expect![""]);
+        let no_sysctls = "/sys/kernel/security/lsm=yama";
+        check(&[no_sysctls], &[no_sysctls], &expect![""]);
     }
 
-    fn settings_of(trials: [(&str, Facts); 3]) -> Vec<Effective> {
+    fn settings(trials: [(&str, Facts); 3]) -> Vec<Effective> {
         let mut builder = RunBuilder::new();
         for (arm, facts) in trials {
             builder = builder.observed(1, arm, facts);
@@ -541,32 +538,36 @@ mod tests {
     #[test]
     fn a_setting_that_varies_among_an_arms_trials_is_found() {
         let hz = |hz: &str| facts(&[&format!("CONFIG_HZ={hz}")]);
-        let settings = settings_of([("6.1", hz("250")), ("7.2", hz("250")), ("7.2", hz("1000"))]);
-        let found = settings
-            .iter()
-            .find(|one| one.setting == Setting::Hz)
-            .unwrap();
-        assert!(found.differs() && found.varying["7.2"].len() == 2);
-        assert_eq!(found.varying["7.2"][1].trials, [3]);
-        assert!(!found.varying.contains_key("6.1"));
+        let settings = settings([("6.1", hz("250")), ("7.2", hz("250")), ("7.2", hz("1000"))]);
+        let mut settings = settings.iter();
+        let hz = settings.find(|each| each.setting == Setting::Hz).unwrap();
+        assert!(hz.differs() && hz.varying["7.2"].len() == 2);
+        assert_eq!(hz.varying["7.2"][1].trials, [3]);
+        assert!(!hz.varying.contains_key("6.1"));
     }
 
     #[test]
-    fn a_setting_is_not_known_of_an_arm_that_does_not_tell_all_it_hangs_on() {
+    fn a_setting_is_unknown_if_an_arm_lacks_a_fact_on_which_it_depends() {
         let config = [
             "CONFIG_HZ=250",
             "CONFIG_PSI=y",
             "CONFIG_PREEMPT_DYNAMIC=y",
             "CONFIG_PREEMPT=y",
         ];
-        let whole = || facts(&config);
-        let mut silent = whole();
-        silent.values.clear();
-        let settings = settings_of([("6.1", silent), ("7.2", whole()), ("7.2", whole())]);
-        let of = |setting: Setting| settings.iter().find(|one| one.setting == setting).unwrap();
-        assert!(
-            !of(Setting::Preemption).is_known() && of(Setting::Preemption).values["6.1"].is_none()
-        );
-        assert!(of(Setting::Hz).is_known() && of(Setting::Preemption).pin.is_none());
+        let complete = || facts(&config);
+        let mut incomplete = complete();
+        incomplete.values.clear();
+        let settings = settings([
+            ("6.1", incomplete),
+            ("7.2", complete()),
+            ("7.2", complete()),
+        ]);
+        let find = |setting: Setting| {
+            let mut settings = settings.iter();
+            settings.find(|each| each.setting == setting).unwrap()
+        };
+        let preemption = find(Setting::Preemption);
+        assert!(!preemption.is_known() && preemption.values["6.1"].is_none());
+        assert!(find(Setting::Hz).is_known() && preemption.pin.is_none());
     }
 }

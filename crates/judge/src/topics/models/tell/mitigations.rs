@@ -1,15 +1,15 @@
-//! Which mitigations the arms ran with, in one line: they are part of what a kernel costs, and the CPU model decides on them.
+//! The mitigations of the arms in one line. They are part of a kernel's cost, and depend on the CPU model.
 
 use std::collections::BTreeMap;
 
 use record::rundir::Run;
 use record::trial::Outcome;
 
-/// Where a kernel tells them; the names of its files are the vulnerabilities.
-const PLACE: &str = "/sys/devices/system/cpu/vulnerabilities/";
+/// Directory with a file for each vulnerability, in which the kernel reports the mitigation.
+const VULNERABILITIES: &str = "/sys/devices/system/cpu/vulnerabilities/";
 
-/// What a mitigation is called here: the vulnerability, a part of what the kernel says of it, and the words.
-/// Those that cost nothing unless a program asks for them are left out.
+/// A vulnerability, a part of the kernel's report, and the name shown here. Mitigations without a cost unless a program enables them
+/// are left out.
 const NAMES: [(&str, &str, &str); 11] = [
     ("spectre_v2", "Retpoline", "retpolines"),
     ("spectre_v2", "Mitigation: IBRS", "IBRS"),
@@ -24,53 +24,52 @@ const NAMES: [(&str, &str, &str); 11] = [
     ("reg_file_data_sampling", "Clear", "buffer clearing"),
 ];
 
-/// `mitigations: retpolines, no page-table isolation`, by arm where arms differ. `None` where no trial told them.
+/// `mitigations: retpolines, no page-table isolation`, by arm if arms differ. `None` if no trial reports them.
 pub(crate) fn line(run: &Run) -> Option<String> {
-    let told: Vec<(&str, String)> = run
-        .plan
-        .arms
-        .iter()
+    let arms = run.plan.arms.iter();
+    let states: Vec<(&str, String)> = arms
         .filter_map(|arm| Some((arm.name.as_str(), of_arm(run, &arm.name)?)))
         .collect();
-    let (_, first) = told.first()?;
-    if told.iter().all(|(_, state)| state == first) {
+    let (_, first) = states.first()?;
+    if states.iter().all(|(_, state)| state == first) {
         return Some(format!("mitigations: {first}"));
     }
-    let by_arm: Vec<String> = told
+    let by_arm: Vec<String> = states
         .iter()
         .map(|(arm, state)| format!("{arm}: {state}"))
         .collect();
     Some(format!("mitigations differ: {}", by_arm.join("; ")))
 }
 
-/// The state in the arm's first measured trial that tells it.
+/// The mitigations in the arm's first measured trial that reports them.
 fn of_arm(run: &Run, arm: &str) -> Option<String> {
-    let trials = run.attempts.iter().zip(&run.facts);
-    let states = trials.filter_map(|(record, facts)| {
+    let mut trials = run.attempts.iter().zip(&run.facts);
+    trials.find_map(|(record, facts)| {
         let is_of_arm = record.trial.arm == arm && matches!(record.outcome, Outcome::Measured(_));
         state(&facts.as_ref().filter(|_| is_of_arm)?.values)
-    });
-    states.into_iter().next()
+    })
 }
 
 fn state(values: &BTreeMap<String, String>) -> Option<String> {
-    let told = |name: &str| values.get(&format!("{PLACE}{name}")).map(String::as_str);
-    let is_told = values.keys().any(|key| key.starts_with(PLACE));
-    if !is_told {
+    if !values.keys().any(|key| key.starts_with(VULNERABILITIES)) {
         return None;
     }
-    let mut words: Vec<&str> = Vec::new();
-    for (vulnerability, part, word) in NAMES {
-        let is_active = told(vulnerability).is_some_and(|said| said.contains(part));
-        if is_active && !words.contains(&word) {
-            words.push(word);
+    let is_reported = |vulnerability: &str, part: &str| {
+        let report = values.get(&format!("{VULNERABILITIES}{vulnerability}"));
+        report.is_some_and(|report| report.contains(part))
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for (vulnerability, part, name) in NAMES {
+        if is_reported(vulnerability, part) && !names.contains(&name) {
+            names.push(name);
         }
     }
-    words.push(match told("meltdown") {
-        Some(said) if said.contains("PTI") => "page-table isolation",
-        Some(_) | None => "no page-table isolation",
+    names.push(if is_reported("meltdown", "PTI") {
+        "page-table isolation"
+    } else {
+        "no page-table isolation"
     });
-    Some(words.join(", "))
+    Some(names.join(", "))
 }
 
 #[cfg(test)]
@@ -107,14 +106,14 @@ mod tests {
 
     const OFF: [(&str, &str); 2] = [("meltdown", "Vulnerable"), ("spectre_v2", "Vulnerable")];
 
-    fn told(arms: &[(&str, &[(&str, &str)])]) -> Option<String> {
+    fn line_of(arms: &[(&str, &[(&str, &str)])]) -> Option<String> {
         let (mut run, _) = judged(web::two_kernels());
         for (record, facts) in run.attempts.iter().zip(&mut run.facts) {
             let values = &mut facts.get_or_insert_default().values;
-            values.retain(|key, _| !key.starts_with(PLACE));
-            let of_arm = arms.iter().find(|(arm, _)| *arm == record.trial.arm);
-            for (name, said) in of_arm.map(|(_, state)| *state).unwrap_or_default() {
-                values.insert(format!("{PLACE}{name}"), (*said).into());
+            values.retain(|key, _| !key.starts_with(VULNERABILITIES));
+            let reports = arms.iter().find(|(arm, _)| *arm == record.trial.arm);
+            for (name, report) in reports.map(|(_, reports)| *reports).unwrap_or_default() {
+                values.insert(format!("{VULNERABILITIES}{name}"), (*report).into());
             }
         }
         line(&run)
@@ -123,26 +122,26 @@ mod tests {
     #[test]
     fn equal_arms_have_one_state() {
         assert_eq!(
-            told(&[("6.1", &MAX), ("7.2", &MAX)]).unwrap(),
+            line_of(&[("6.1", &MAX), ("7.2", &MAX)]).unwrap(),
             "mitigations: retpolines, no page-table isolation"
         );
         assert_eq!(
-            told(&[("6.1", &HASWELL), ("7.2", &HASWELL)]).unwrap(),
+            line_of(&[("6.1", &HASWELL), ("7.2", &HASWELL)]).unwrap(),
             "mitigations: retpolines, branch history clearing, buffer clearing, page-table isolation"
         );
     }
 
     #[test]
-    fn arms_that_differ_are_told_apart() {
+    fn arms_that_differ_have_a_state_each() {
         assert_eq!(
-            told(&[("6.1", &HASWELL), ("7.2", &OFF)]).unwrap(),
+            line_of(&[("6.1", &HASWELL), ("7.2", &OFF)]).unwrap(),
             "mitigations differ: 6.1: retpolines, branch history clearing, buffer clearing, page-table isolation; \
              7.2: no page-table isolation"
         );
     }
 
     #[test]
-    fn where_no_kernel_told_them_nothing_is_said() {
-        assert_eq!(told(&[]), None);
+    fn without_reports_there_is_no_line() {
+        assert_eq!(line_of(&[]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What the facts of each trial tell.
+//! Values of facts by arm and trial.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,8 +8,7 @@ use record::fact;
 use record::rundir::Run;
 use record::trial::Outcome;
 
-/// Words that make a line of the boot log worth comparing; the others differ between any two
-/// kernels.
+/// Lines of the boot log with one of these words are compared. All other lines differ between any two kernels.
 const NOTABLE: [&str; 8] = [
     "bug:",
     "deprecated",
@@ -21,10 +20,10 @@ const NOTABLE: [&str; 8] = [
     "warning",
 ];
 
-/// How a line of the boot log is called as a fact.
+/// Prefix of a fact that stands for a line of the boot log.
 const LOGGED: &str = "boot log: ";
 
-/// A fact's value for each arm.
+/// A fact's value by arm; `None` if the arm lacks it.
 pub(crate) type Values = BTreeMap<String, Option<String>>;
 
 /// The facts of one arm's trials of one workload.
@@ -38,12 +37,15 @@ struct TrialFacts<'r> {
     log: BTreeSet<String>,
 }
 
-/// Facts of a workload's measured trials.
+/// Facts of a workload's measured trials, by arm.
 pub(crate) fn by_arm<'r>(run: &'r Run, workload: &str) -> BTreeMap<&'r str, ArmFacts<'r>> {
     let mut arms = BTreeMap::<&str, ArmFacts<'_>>::new();
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let measured = matches!(record.outcome, Outcome::Measured(_));
-        if let (true, true, Some(facts)) = (measured, record.trial.workload == workload, facts) {
+        let is_measured = matches!(record.outcome, Outcome::Measured(_));
+        if let Some(facts) = facts
+            && is_measured
+            && record.trial.workload == workload
+        {
             let arm = arms.entry(&record.trial.arm).or_default();
             arm.0.push(TrialFacts {
                 trial: record.trial.number,
@@ -55,45 +57,44 @@ pub(crate) fn by_arm<'r>(run: &'r Run, workload: &str) -> BTreeMap<&'r str, ArmF
     arms
 }
 
-/// All facts that any trial tells.
+/// Names of the facts of all trials.
 pub(crate) fn names(arms: &BTreeMap<&str, ArmFacts<'_>>) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
-    for one in arms.values().flat_map(|arm| &arm.0) {
-        let others = one
-            .facts
-            .values
-            .keys()
-            .chain(one.facts.kernel_config.keys());
-        names.extend(others.cloned());
-        let sysctls = one.facts.sysctls.keys();
+    for trial in arms.values().flat_map(|arm| &arm.0) {
+        names.extend(trial.facts.values.keys().cloned());
+        names.extend(trial.facts.kernel_config.keys().cloned());
+        let sysctls = trial.facts.sysctls.keys();
         names.extend(sysctls.map(|name| format!("sysctl {name}")));
-        names.extend(one.log.iter().map(|line| format!("{LOGGED}{line}")));
+        names.extend(trial.log.iter().map(|line| format!("{LOGGED}{line}")));
     }
     names
 }
 
 impl ArmFacts<'_> {
-    /// Trials that tell a fact by its value, or that there is none.
-    pub(crate) fn told(&self, fact: &str) -> Vec<(u32, Option<Cow<'_, str>>)> {
-        let told = self.0.iter().filter_map(|one| {
+    /// A fact's value by trial number, `None` if the trial's kernel lacks it. Trials in which it is unknown are left out.
+    pub(crate) fn known_values(&self, fact: &str) -> Vec<(u32, Option<Cow<'_, str>>)> {
+        let values = self.0.iter().filter_map(|trial| {
             let value = match fact.strip_prefix(LOGGED) {
-                Some(_) if one.facts.boot_log.is_empty() => return None,
-                Some(line) => one.log.contains(line).then_some("logged"),
-                None => match one.facts.told(fact) {
+                Some(_) if trial.facts.boot_log.is_empty() => return None,
+                Some(line) => trial.log.contains(line).then_some("logged"),
+                None => match trial.facts.told(fact) {
                     Told::Value(value) => Some(value),
                     Told::Absent => None,
                     Told::NotKnown => return None,
                 },
             };
-            Some((one.trial, value.map(|value| without_use(fact, value))))
+            Some((
+                trial.trial,
+                value.map(|value| without_swap_use(fact, value)),
+            ))
         });
-        told.collect()
+        values.collect()
     }
 }
 
-/// How much of swap is used is no setting.
-fn without_use<'v>(fact: &str, value: &'v str) -> Cow<'v, str> {
-    /// `Filename Type Size Used Priority`.
+/// Removes the amount of used swap, which is not a setting.
+fn without_swap_use<'v>(fact: &str, value: &'v str) -> Cow<'v, str> {
+    /// Column of `Filename Type Size Used Priority`.
     const USED: usize = 3;
     if fact != fact::SWAPS {
         return value.into();
@@ -111,29 +112,30 @@ fn without_use<'v>(fact: &str, value: &'v str) -> Cow<'v, str> {
         .into()
 }
 
-/// The lines that matter, each once, with their numbers blotted out: addresses and sizes vary.
+/// Notable lines without numbers, because addresses and sizes vary.
 fn notable(boot_log: &[String]) -> BTreeSet<String> {
-    let matters = |line: &&String| {
+    let is_notable = |line: &&String| {
         let line = line.to_lowercase();
         NOTABLE.iter().any(|word| line.contains(word))
     };
     boot_log
         .iter()
-        .filter(matters)
-        .map(|line| blot(line))
+        .filter(is_notable)
+        .map(|line| without_numbers(line))
         .collect()
 }
 
-fn blot(line: &str) -> String {
-    let mut blotted = String::with_capacity(line.len());
+/// Replaces each number by `#`.
+fn without_numbers(line: &str) -> String {
+    let mut masked = String::with_capacity(line.len());
     for letter in line.chars() {
         match letter {
-            '0'..='9' if blotted.ends_with('#') => {}
-            '0'..='9' => blotted.push('#'),
-            other => blotted.push(other),
+            '0'..='9' if masked.ends_with('#') => {}
+            '0'..='9' => masked.push('#'),
+            other => masked.push(other),
         }
     }
-    blotted
+    masked
 }
 
 #[cfg(test)]
@@ -141,13 +143,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn swap_that_is_used_is_the_same_swap() {
-        let told = |used: &str| {
+    fn used_swap_is_ignored() {
+        let swaps = |used: &str| {
             let value =
                 format!("Filename Type Size Used Priority\n/dev/sda2 partition 1000 {used} -2");
-            without_use("/proc/swaps", &value).into_owned()
+            without_swap_use("/proc/swaps", &value).into_owned()
         };
-        assert_eq!(told("0"), told("512"));
-        assert!(told("0").ends_with("/dev/sda2 partition 1000 -2"));
+        assert_eq!(swaps("0"), swaps("512"));
+        assert!(swaps("0").ends_with("/dev/sda2 partition 1000 -2"));
     }
 }

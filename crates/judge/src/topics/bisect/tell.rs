@@ -461,7 +461,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn ends_that_are_equivalent_are_reported() {
+    fn bisections_without_a_step_are_reported() {
         let text = terminal(&bisection(Conclusion::Equivalent), 1000);
         assert!(text.contains("there is no step to look for"), "{text}");
         let text = terminal(&bisection(Conclusion::Undecided), 1000);
@@ -471,8 +471,8 @@ pub(crate) mod tests {
             ..bisection(Conclusion::Undecided)
         };
         let text = terminal(&no_ratio, 1000);
-        let said = "no step is sure after 13 blocks; that there is no difference at all has a probability of 0.1 %";
-        assert!(text.contains(said), "{text}");
+        let sentence = "no step is sure after 13 blocks; that there is no difference at all has a probability of 0.1 %";
+        assert!(text.contains(sentence), "{text}");
         let open = bisection(Conclusion::Open { next: 2 });
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
     }

@@ -9,9 +9,9 @@ pub(crate) const MOST_MOVED: f64 = 0.75;
 
 /// Compares each primary comparison of a run with that of a run on another CPU model. `model` is the model's name, `dir` the other
 /// run's directory.
-pub fn compare(own: &Judgement, other: &Judgement, model: &str, dir: &str) -> Vec<ModelRow> {
+pub fn compare(run: &Judgement, varied: &Judgement, model: &str, dir: &str) -> Vec<ModelRow> {
     let mut rows = Vec::new();
-    for comparison in &own.comparisons {
+    for comparison in &run.comparisons {
         if comparison.spec.role != Role::Primary {
             continue;
         }
@@ -20,10 +20,10 @@ pub fn compare(own: &Judgement, other: &Judgement, model: &str, dir: &str) -> Ve
                 && candidate.arm == comparison.arm
                 && candidate.spec.name == comparison.spec.name
         };
-        let Some(varied) = other.comparisons.iter().find(is_same) else {
+        let Some(other) = varied.comparisons.iter().find(is_same) else {
             continue;
         };
-        let moved = moved(comparison, varied);
+        let moved = moved(comparison, other);
         rows.push(ModelRow {
             model: model.into(),
             dir: dir.into(),
@@ -31,9 +31,9 @@ pub fn compare(own: &Judgement, other: &Judgement, model: &str, dir: &str) -> Ve
             metric: comparison.spec.name.clone(),
             arm: comparison.arm.clone(),
             own: finding(comparison),
-            other: finding(varied),
+            other: finding(other),
             moved,
-            standing: standing(comparison.verdict, varied.verdict, moved),
+            standing: standing(comparison.verdict, other.verdict, moved),
         });
     }
     rows

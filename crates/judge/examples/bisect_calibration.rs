@@ -1,5 +1,4 @@
-//! Counts how often bisections are right on machines with a known truth, and writes the table into `docs/bisect.md`:
-//! `make bisect-calibration`.
+//! Counts errors of simulated bisections with known answers, and writes the table in `docs/bisect.md`: `make bisect-calibration`.
 
 mod common;
 
@@ -12,7 +11,7 @@ use judge::topics::bisect::find::simulation::{Tally, Terms, run, run_plain};
 use plan::Design;
 use stats::noise_models::{COUNTED, MODELS, Noise, QUIET, REFERENCE};
 
-/// Bisections behind each line.
+/// Simulated bisections per line.
 const SIMULATIONS: u64 = 500;
 
 const DESIGN: Design = Design {
@@ -62,7 +61,7 @@ fn line(noise: Noise, effect: f64, steps: usize) -> String {
         design: &DESIGN,
         first_cost: 1.0,
     };
-    let ours = count(&|seeds| run(terms, seeds));
+    let weighted = count(&|seeds| run(terms, seeds));
     let plain = [1, 9].map(|repeats| count(&|seeds| run_plain(terms, repeats, seeds)));
     let mut line = String::new();
     writeln!(
@@ -70,18 +69,18 @@ fn line(noise: Noise, effect: f64, steps: usize) -> String {
         "| {} | {:+.0} % | {steps} | {} of {} | {} | {:.1} | {:.1} % | {:.1} | {} | {:.0} | {} | {:.0} |",
         noise.name,
         100.0 * effect,
-        ours.wrong,
-        ours.all,
-        ours.undecided,
-        ours.mean_blocks(),
-        100.0 * f64::from(ours.wrong_answers) / f64::from(ours.blocks.max(1)),
-        ours.bound(steps, DESIGN.error_rate),
+        weighted.wrong,
+        weighted.all,
+        weighted.undecided,
+        weighted.mean_blocks(),
+        100.0 * f64::from(weighted.wrong_answers) / f64::from(weighted.blocks.max(1)),
+        weighted.bound(steps, DESIGN.error_rate),
         plain[0].wrong,
         plain[0].mean_blocks(),
         plain[1].wrong,
         plain[1].mean_blocks(),
     )
-    .expect("a string takes all text");
+    .expect("writing to a string never fails");
     line
 }
 

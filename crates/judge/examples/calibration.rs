@@ -1,5 +1,5 @@
-//! Counts how often the rule is right on machines with a known truth, and how right its estimates are whatever the order does, and
-//! writes the tables into `docs/statistics.md`: `make verdict-calibration`.
+//! Counts errors of the rule on simulated machines with known differences, and errors of its estimates under order effects.
+//! Writes the tables in `docs/statistics.md`: `make verdict-calibration`.
 
 mod common;
 
@@ -13,7 +13,7 @@ use stats::noise_models::{MODELS, Noise, QUIET, REFERENCE};
 /// One line of the table.
 struct Row {
     noise: Noise,
-    /// By what share the arm is better.
+    /// The relative difference of the arm; positive if it is better.
     effect: f64,
     metrics: u32,
     max_blocks: u32,
@@ -36,7 +36,7 @@ fn main() -> std::io::Result<()> {
     common::write_table("statistics.md", "calibration", &table)
 }
 
-/// Blocks, in how many of them the arm runs second, and seeds of which some 1000 draw such an order.
+/// Number of blocks; number of blocks in which the arm runs second; seeds, of which about 1000 draw such an order.
 const ORDERS: [(u32, Option<u32>, u64); 6] = [
     (6, None, 1000),
     (8, None, 1000),
@@ -46,7 +46,7 @@ const ORDERS: [(u32, Option<u32>, u64); 6] = [
     (12, Some(2), 62_000),
 ];
 
-/// What estimates and intervals say, for each order and what being second does.
+/// The table of errors of estimates and intervals, by order and order effect.
 fn order_effects() -> String {
     let mut table = String::from(
         "| blocks | arm second in | second trial faster by | runs | estimate off by | outside its interval | against its verdict | intervals that hold the truth |\n\
@@ -64,16 +64,16 @@ fn order_effects() -> String {
             };
             let simulate = |seeds| estimates(terms, seeds);
             let parts = common::on_all_cores(seeds, &simulate).into_iter();
-            let told = parts.fold(Estimates::default(), Estimates::and);
-            let drawn = arm_second.map_or("as drawn".to_owned(), |blocks| blocks.to_string());
+            let estimates = parts.fold(Estimates::default(), Estimates::and);
+            let order = arm_second.map_or("as drawn".to_owned(), |blocks| blocks.to_string());
             let line = format!(
-                "| {blocks} | {drawn} | {second} | {} | {:+.3} | {} | {} | {} of {} |\n",
-                told.all,
-                told.mean_error(),
-                told.outside,
-                told.contradicted,
-                told.holding,
-                told.with_interval,
+                "| {blocks} | {order} | {second} | {} | {:+.3} | {} | {} | {} of {} |\n",
+                estimates.all,
+                estimates.mean_error(),
+                estimates.outside,
+                estimates.contradicted,
+                estimates.holding,
+                estimates.with_interval,
             );
             print!("{line}");
             table.push_str(&line);
@@ -103,7 +103,7 @@ fn rows() -> Vec<Row> {
         simulations,
     };
     let mut rows = vec![row(REFERENCE, 0.0, 500)];
-    // At one margin a row of 200 says too little: its bar, 95 of 100, is one standard error and a half away.
+    // At one margin, 200 simulations are too few: the required 95 % is only 1.5 standard errors away.
     let effects = [
         (-0.01, 200),
         (-0.02, 2000),
@@ -132,13 +132,13 @@ impl Row {
             0.0 => "same".to_owned(),
             effect => format!("{:+.0} %", 100.0 * effect),
         };
-        // With several metrics a simulation may have several ends.
+        // With several metrics, a simulation may have several verdicts.
         let undecided = match self.metrics {
             1 => (tally.all - tally.better - tally.worse - tally.equivalent).to_string(),
             _ => "-".to_owned(),
         };
         let change = match tally.mean_change() {
-            // Of equal arms the few verdicts are errors of either sign.
+            // The few verdicts on equal arms are errors of both signs.
             Some(change) if self.metrics == 1 && self.effect != 0.0 => {
                 format!("{:+.2} %", 100.0 * change)
             }
@@ -157,11 +157,10 @@ impl Row {
             tally.equivalent,
             tally.mean_blocks(),
         )
-        .expect("a string takes all text");
+        .expect("writing to a string never fails");
         line
     }
 
-    /// Runs the simulations.
     fn count(&self) -> Tally {
         let design = design(0.005, 8, self.max_blocks);
         let terms = Terms {

@@ -1,4 +1,4 @@
-//! Sentences and numbers, the same in all forms of the report.
+//! Sentences and numbers that all forms of the report share.
 
 use base::input::units::{grouped, show_change, significant};
 use plan::kernel::KernelRef;
@@ -9,23 +9,24 @@ use record::load::Fault;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Outcome, Trial};
-use record::verdict::{Comparison, Shift};
+use record::verdict::Comparison;
 
+use crate::topics::look::tell::look;
 use crate::words::levels::Levels;
 
 pub mod levels;
 
-/// What stands where there is no figure.
+/// Placeholder for a missing value.
 pub(crate) const NONE: &str = "-";
 
-/// Those of some comparisons that are about a workload's primary metric.
+/// The comparisons of primary metrics.
 pub(crate) fn primaries<'j>(
     comparisons: impl Iterator<Item = &'j Comparison>,
 ) -> impl Iterator<Item = &'j Comparison> {
     comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
 }
 
-/// A unit as it is written for people; records have ASCII.
+/// A unit for people, with `µs`; records have ASCII.
 pub(crate) fn unit(recorded: &str) -> String {
     if let Some(virtual_time) = recorded.strip_prefix(VIRTUAL) {
         return format!("virtual {}", unit(virtual_time));
@@ -36,33 +37,30 @@ pub(crate) fn unit(recorded: &str) -> String {
     }
 }
 
-/// `[+7.07 %, +7.53 %]`; `(+6.90 %, +7.60 %)` where too few blocks have only a lowest and a highest one; or `NONE`.
+/// `[+7.07 %, +7.53 %]`; with too few blocks the lowest and the highest one, `(+6.90 %, +7.60 %)`; or `NONE`.
 pub(crate) fn interval(comparison: &Comparison) -> String {
-    match (comparison.low, comparison.high, comparison.difference) {
-        (Some(low), Some(high), _) => format!("[{}, {}]", large_change(low), large_change(high)),
-        (
-            _,
-            _,
-            Some(Shift {
-                low: Some(low),
-                high: Some(high),
-                ..
-            }),
-        ) => {
-            format!("[{}, {}]", signed(low), signed(high))
+    if comparison.low.is_some() && comparison.high.is_some() {
+        return interval_of(comparison.low, comparison.high);
+    }
+    let difference = comparison.difference.as_ref();
+    if let Some((low, high)) = difference.and_then(|shift| shift.low.zip(shift.high)) {
+        return format!("[{}, {}]", signed(low), signed(high));
+    }
+    match comparison.range {
+        Some((low, high)) if comparison.blocks > 1 => {
+            format!("({}, {})", large_change(low), large_change(high))
         }
-        _ => match comparison.range {
-            Some((low, high)) if comparison.blocks > 1 => {
-                format!("({}, {})", large_change(low), large_change(high))
-            }
-            _ => NONE.into(),
-        },
+        _ => NONE.into(),
     }
 }
 
-/// The levels of some comparisons' intervals.
+/// The confidence levels of some comparisons' intervals.
 pub(crate) fn levels<'c>(comparisons: impl IntoIterator<Item = &'c Comparison>) -> Levels {
-    Levels::of(comparisons.into_iter().map(|one| one.confidence))
+    Levels::of(
+        comparisons
+            .into_iter()
+            .map(|comparison| comparison.confidence),
+    )
 }
 
 /// An interval of ratios as one of changes, or `NONE`.
@@ -73,13 +71,14 @@ pub(crate) fn interval_of(low: Option<f64>, high: Option<f64>) -> String {
     }
 }
 
-/// What the intervals of some rows are, and what round brackets mean where a row has some.
+/// Explanations of the intervals of a table, and of round brackets if a row has them.
 pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
     let mut notes = Vec::new();
-    if comparisons.iter().any(|one| one.has_interval()) {
+    let mut rows = comparisons.iter();
+    if rows.any(|comparison| comparison.has_interval()) {
         let levels = levels(comparisons.iter().copied());
-        let is_other = |one: &&Comparison| levels.other(one.confidence).is_some();
-        let others = if comparisons.iter().any(is_other) {
+        let mut rows = comparisons.iter();
+        let others = if rows.any(|row| levels.other(row.confidence).is_some()) {
             "; a row of another level names it"
         } else {
             ""
@@ -88,8 +87,8 @@ pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
             "(confidence intervals, valid at every look{others})"
         ));
     }
-    let has_range = |one: &&Comparison| !one.has_interval() && self::interval(one) != NONE;
-    if comparisons.iter().any(has_range) {
+    let mut rows = comparisons.iter();
+    if rows.any(|row| !row.has_interval() && interval(row) != NONE) {
         notes.push(
             "(in round brackets: the lowest and the highest block, where there are too few blocks for a \
              confidence interval)"
@@ -113,7 +112,7 @@ pub(crate) fn arrowed(name: &str, direction: Direction) -> String {
     format!("{name} {arrow}")
 }
 
-/// A change without decimals where it is more than a doubling: nobody reads them there.
+/// A change, without decimals if it is more than a doubling.
 pub(crate) fn large_change(ratio: f64) -> String {
     let percent = (ratio - 1.0) * 100.0;
     match percent {
@@ -122,7 +121,7 @@ pub(crate) fn large_change(ratio: f64) -> String {
     }
 }
 
-/// The ratio as a change; where there is none, the difference in the metric's unit; or `NONE`.
+/// The ratio as a change; without a ratio the difference in the metric's unit; or `NONE`.
 pub(crate) fn change_of(comparison: &Comparison) -> String {
     match (comparison.ratio, comparison.difference) {
         (Some(ratio), _) => large_change(ratio),
@@ -137,7 +136,7 @@ fn is_zero(comparison: &Comparison) -> bool {
     !comparison.pairs.is_empty() && pairs.all(|pair| pair.baseline == 0.0 && pair.arm == 0.0)
 }
 
-/// A number of three digits with its sign: `+0.00123`.
+/// A number with three significant digits and its sign: `+0.00123`.
 fn signed(value: f64) -> String {
     let sign = if value > 0.0 { "+" } else { "" };
     format!("{sign}{}", significant(value, 3))
@@ -166,7 +165,7 @@ pub(crate) fn counted(count: u32, noun: &str) -> String {
     format!("{count} {}", plural(noun, count == 1))
 }
 
-/// A noun with its plural, unless there is one of it.
+/// A noun in singular or plural.
 pub(crate) fn plural(noun: &str, is_one: bool) -> String {
     let ending = if is_one { "" } else { "s" };
     format!("{noun}{ending}")
@@ -177,7 +176,7 @@ pub(crate) fn count(value: u64) -> String {
     grouped(value, '\u{a0}')
 }
 
-/// A figure with five significant digits, but never less than whole units: `2 285.3`. Small whole numbers stay whole.
+/// A figure with five significant digits, but at least with whole units: `2 285.3`. Small whole numbers have no decimals.
 pub(crate) fn figure(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1000.0 {
         return format!("{value:.0}");
@@ -200,7 +199,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// A class of fault in words.
+/// A fault in words.
 pub fn fault(fault: Fault) -> &'static str {
     match fault {
         Fault::ConnectFailed => "connection failed",
@@ -221,7 +220,7 @@ pub fn fault(fault: Fault) -> &'static str {
     }
 }
 
-/// An attempt that gave no figure.
+/// An attempt without a figure.
 pub(crate) struct Failed<'r> {
     pub(crate) trial: &'r Trial,
     pub(crate) attempt: u32,
@@ -244,7 +243,7 @@ impl Failed<'_> {
     }
 }
 
-/// All attempts that gave no figure, in the order of their ends.
+/// All attempts without a figure, in the order of their ends.
 pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
     let mut failed = Vec::new();
     for record in &run.attempts {
@@ -264,18 +263,18 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
     failed
 }
 
-/// What the looks said, one line each, for a reader who wants to see how the estimate changed.
+/// The results of all interim checks, a line each.
 pub(crate) fn looks(run: &Run) -> Vec<String> {
-    let mut looks = Vec::new();
+    let mut lines = Vec::new();
     for entry in &run.entries {
         match &entry.event {
             Event::Looked {
-                blocks: seen,
-                looks: told,
+                blocks: count,
+                looks,
                 ..
             } => {
-                let lines: Vec<String> = told.iter().map(crate::topics::look::tell::look).collect();
-                looks.push(format!("{}: {}", blocks(*seen), lines.join("; ")));
+                let results: Vec<String> = looks.iter().map(look).collect();
+                lines.push(format!("{}: {}", blocks(*count), results.join("; ")));
             }
             Event::Opened(_)
             | Event::Resumed { .. }
@@ -291,10 +290,10 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
             | Event::Extended { .. } => {}
         }
     }
-    looks
+    lines
 }
 
-/// What the plan asks.
+/// The question that the plan's mode asks.
 pub(crate) fn mode(run: &Run) -> &'static str {
     match run.plan.mode {
         Some(Mode::Controlled) => "controlled: what can be set alike is, asks about the code",
@@ -305,7 +304,7 @@ pub(crate) fn mode(run: &Run) -> &'static str {
     }
 }
 
-/// What a second is in this run.
+/// The meaning of time in this run.
 pub(crate) fn clock(run: &Run) -> String {
     match run.opening.ns_per_instruction {
         Some(ns) => format!(
@@ -320,7 +319,7 @@ pub(crate) fn clock(run: &Run) -> String {
     }
 }
 
-/// The plan without what systems are asked as: a page is passed on.
+/// The plan without SNMP communities, because users pass the page on.
 pub(crate) fn plan_text(run: &Run) -> String {
     let communities = run.plan.arms.iter().filter_map(|arm| match &arm.kernel {
         KernelRef::Remote(target) => match target.evidence.as_ref()? {
@@ -329,15 +328,16 @@ pub(crate) fn plan_text(run: &Run) -> String {
         },
         _ => None,
     });
-    communities.fold(run.plan_text.clone(), |text, community| {
-        let hide = |text: String, quote: char| {
-            text.replace(&format!("{quote}{community}{quote}"), "\"(not shown)\"")
-        };
-        hide(hide(text, '"'), '\'')
-    })
+    let mut text = run.plan_text.clone();
+    for community in communities {
+        for quote in ['"', '\''] {
+            text = text.replace(&format!("{quote}{community}{quote}"), "\"(not shown)\"");
+        }
+    }
+    text
 }
 
-/// A margin in percent, with two digits or as many as it has: `1.0`, `13.3`.
+/// A margin in percent with all its digits, but at least two: `1.0`, `13.3`.
 pub(crate) fn margin(margin: f64) -> String {
     let percent = margin * 100.0;
     (2..=6)
@@ -349,7 +349,7 @@ pub(crate) fn margin(margin: f64) -> String {
         .unwrap_or_else(|| significant(percent, 6))
 }
 
-/// How to read ratio, interval and verdict.
+/// Instructions for reading change, interval and verdict.
 pub(crate) fn reading(run: &Run) -> String {
     let design = &run.plan.design;
     let margin = margin(design.margin);
@@ -372,7 +372,7 @@ pub(crate) mod tests {
     use record::fixtures::web;
 
     #[test]
-    fn numbers_read_well() {
+    fn numbers_are_grouped_and_rounded() {
         assert_eq!(count(53_827_939), "53\u{a0}827\u{a0}939");
         assert_eq!(
             (count(0), count(999), count(1000)),
@@ -387,7 +387,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_page_does_not_tell_what_systems_are_asked_as() {
+    fn a_page_does_not_show_snmp_communities() {
         let (mut run, _) = judged(web::two_kernels());
         run.plan_text = "snmp = \"a\"\ncommunity = 'secret'\n# secrets\n".into();
         run.plan.arms[0].kernel = KernelRef::Remote(Box::new(plan::Target {

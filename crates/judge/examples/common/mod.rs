@@ -1,10 +1,10 @@
-//! What the calibrations share.
+//! Functions that the calibrations share.
 
 use std::ops::Range;
 use std::path::Path;
 use std::{fs, io, thread};
 
-/// Simulates with the seeds from zero, each core its share of them.
+/// Simulates with seeds from 0 to `seeds`, on all cores.
 pub(crate) fn on_all_cores<T: Send>(
     seeds: u64,
     simulate: &(dyn Fn(Range<u64>) -> T + Sync),
@@ -22,7 +22,7 @@ pub(crate) fn on_all_cores<T: Send>(
     })
 }
 
-/// Writes a table into a page of `docs/`, between the marks of that name.
+/// Replaces the table between the marks of this name in a page of `docs/`.
 pub(crate) fn write_table(page: &str, name: &str, table: &str) -> io::Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../docs")

@@ -1,4 +1,4 @@
-//! The page in a real browser: the console is quiet, nothing is fetched, charts and tables have room.
+//! The page in a real browser: no errors on the console, no requests, charts and tables that fit.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -7,7 +7,9 @@ use std::{env, fs};
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use crate::report::judged;
+use crate::report::{html, judged};
+use crate::topics::robustness::document::table as robustness_table;
+use plan::WorkloadPlan;
 use record::fixtures::web;
 
 mod trees;
@@ -15,8 +17,7 @@ mod trees;
 /// Names under which Debian and others install Chromium.
 const BROWSERS: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
 
-/// Nothing of a person's browser, nothing that leaves this machine, and a frame may look into a
-/// frame.
+/// A fresh profile without network access, in which a frame may read another frame.
 const FLAGS: [&str; 14] = [
     "--headless",
     "--no-sandbox",
@@ -34,28 +35,28 @@ const FLAGS: [&str; 14] = [
     "--dump-dom",
 ];
 
-/// Without a browser the test is skipped.
+/// `None` without a browser, and the test is skipped.
 fn browser() -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let places: Vec<PathBuf> = env::split_paths(&path).collect();
-    let found = BROWSERS.iter().find_map(|name| {
-        let files = places.iter().map(|dir| dir.join(name));
-        files.into_iter().find(|file| file.is_file())
+    let dirs: Vec<PathBuf> = env::split_paths(&path).collect();
+    let browser = BROWSERS.iter().find_map(|name| {
+        let mut files = dirs.iter().map(|dir| dir.join(name));
+        files.find(|file| file.is_file())
     });
-    if found.is_none() {
+    if browser.is_none() {
         base::skip::skip("no browser to open the report in: apt install chromium");
     }
-    found
+    browser
 }
 
-/// What a browser made of a page.
+/// The results of opening a page.
 struct Seen {
     dom: String,
     console: Vec<String>,
     requests: Vec<String>,
 }
 
-/// Opens the last of some pages, given by name and content.
+/// Opens the last of `pages`, each a file name and content.
 fn open(browser: &Path, pages: &[(&str, &str)]) -> Seen {
     let dir = tempfile::tempdir().unwrap();
     for (name, page) in pages {
@@ -94,12 +95,12 @@ fn open(browser: &Path, pages: &[(&str, &str)]) -> Seen {
     }
 }
 
-/// All URLs that pages asked for by a net log. Chromium also asks for some of its own accord
-/// (updates, the time): those have no page as their origin, and the resolver rule keeps them on
-/// this machine.
+/// All URLs that pages requested, from a net log.
+///
+/// Chromium's own requests (updates, the time) have no page as their origin, and the resolver rule blocks them.
 fn requests(net_log: &str) -> Vec<String> {
     let log: serde_json::Value = serde_json::from_str(net_log).unwrap();
-    let asked = |event: &serde_json::Value| {
+    let requested = |event: &serde_json::Value| {
         let origin = event["params"]["initiator"].as_str()?;
         let url = event["params"]["url"].as_str()?;
         (origin != "not an origin").then(|| url.to_string())
@@ -108,16 +109,14 @@ fn requests(net_log: &str) -> Vec<String> {
         .as_array()
         .unwrap()
         .iter()
-        .filter_map(asked)
+        .filter_map(requested)
         .collect()
 }
 
-fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
+#[track_caller]
+fn check_drawn(run: &Run, judgement: &Judgement, charts: &[&str]) {
     let Some(browser) = browser() else { return };
-    let seen = open(
-        &browser,
-        &[("report.html", &crate::report::html(run, judgement, &[]))],
-    );
+    let seen = open(&browser, &[("report.html", &html(run, judgement, &[]))]);
     assert_eq!(seen.console, Vec::<String>::new());
     assert_eq!(seen.requests, Vec::<String>::new());
     for chart in charts {
@@ -133,9 +132,9 @@ fn draws(run: &Run, judgement: &Judgement, charts: &[&str]) {
 }
 
 #[test]
-fn the_page_draws_its_charts_without_network_and_without_complaint() {
+fn the_page_draws_its_charts_without_network_and_without_errors() {
     let (run, judgement) = judged(web::two_kernels());
-    draws(
+    check_drawn(
         &run,
         &judgement,
         &[
@@ -151,19 +150,19 @@ fn the_page_draws_its_charts_without_network_and_without_complaint() {
 #[test]
 fn a_ramp_has_a_curve_for_each_of_its_figures() {
     let (run, judgement) = judged(web::connection_ramp());
-    draws(&run, &judgement, &["curve-0-0", "curve-0-1"]);
+    check_drawn(&run, &judgement, &["curve-0-0", "curve-0-1"]);
 }
 
 #[test]
-fn arms_that_differ_in_cpus_have_a_chart_of_their_own() {
+fn arms_that_differ_in_cpus_have_a_scaling_chart() {
     let (run, judgement) = judged(web::cpu_counts(&[1, 2, 4, 8]));
-    draws(&run, &judgement, &["verdicts-0", "cpus-0"]);
+    check_drawn(&run, &judgement, &["verdicts-0", "cpus-0"]);
 }
 
 #[test]
 fn each_workload_of_several_arms_has_its_charts() {
     let (run, judgement) = judged(web::two_workloads());
-    draws(
+    check_drawn(
         &run,
         &judgement,
         &[
@@ -177,14 +176,14 @@ fn each_workload_of_several_arms_has_its_charts() {
 }
 
 #[test]
-fn a_page_without_figures_does_not_complain_either() {
+fn a_page_without_figures_has_no_errors() {
     let (run, judgement) = judged(web::just_begun());
-    draws(&run, &judgement, &[]);
+    check_drawn(&run, &judgement, &[]);
 }
 
-/// The net log is what the test above relies on, so it must be seen to notice a request.
+/// Checks that the tests above would see a request or an error.
 #[test]
-fn a_page_that_fetches_or_complains_is_noticed() {
+fn a_page_with_a_request_and_an_error_is_noticed() {
     let Some(browser) = browser() else { return };
     let page = "<script>console.error('oh'); fetch('http://127.0.0.1:9/x')</script>";
     let seen = open(&browser, &[("bad.html", page)]);
@@ -200,7 +199,7 @@ fn a_page_that_fetches_or_complains_is_noticed() {
     );
 }
 
-/// Run in a page: what is too wide, and which labels of a chart touch each other or lie outside the window.
+/// A script for a page: lists elements that are too wide, and labels of charts that overlap or are outside the window.
 const MEASURE: &str = "
     const page = frames[0].document;
     for (const fold of page.querySelectorAll('details')) fold.open = true;
@@ -228,20 +227,22 @@ const MEASURE: &str = "
         + `bad [${[...sizes, ...bad, ...ids]}]`;
 ";
 
-/// Opens the page in a window of that width, with all that is folded laid open: the page scrolls only downwards, the
-/// tables of metrics do not scroll at all, and no label of a chart hides another.
+/// Opens a run's page in a window of this width and unfolds everything.
+///
+/// The page must scroll only downwards, tables of metrics must not scroll, and labels of charts must not overlap.
 #[track_caller]
-fn fits(width: u32, (run, judgement): &(Run, Judgement)) {
+fn check_fits(width: u32, (run, judgement): &(Run, Judgement)) {
     let workloads = &run.plan.workloads;
-    let is_told = |id: &str| !crate::topics::robustness::document::table(judgement, id).is_empty();
-    let told = workloads.iter().filter(|one| is_told(&one.id)).count();
-    let tables = workloads.len() + usize::from(workloads.len() > 1) + told;
-    page_fits(width, &crate::report::html(run, judgement, &[]), tables);
+    let has_sensitivity =
+        |workload: &&WorkloadPlan| !robustness_table(judgement, &workload.id).is_empty();
+    let sensitivity = workloads.iter().filter(has_sensitivity).count();
+    let tables = workloads.len() + usize::from(workloads.len() > 1) + sensitivity;
+    check_page_fits(width, &html(run, judgement, &[]), tables);
 }
 
-/// The same of a page with so many tables of cards.
+/// As `check_fits`; `tables` is the number of tables of cards.
 #[track_caller]
-fn page_fits(width: u32, report: &str, tables: usize) {
+fn check_page_fits(width: u32, report: &str, tables: usize) {
     let Some(browser) = browser() else { return };
     let frame = format!(
         "<iframe src='report.html' style='width:{width}px;height:800px;border:0'></iframe><p></p>
@@ -253,37 +254,37 @@ fn page_fits(width: u32, report: &str, tables: usize) {
     assert!(dom.contains(&want), "{width} px: {dom} {console:?}");
 }
 
-/// Curves, groups of CPUs, and changes that are far apart.
-fn wide_changes() -> Vec<(Run, Judgement)> {
-    let (run, mut wild) = judged(web::two_kernels());
-    let metric = &mut wild.comparisons[1];
+/// Runs with changes that are far apart, with curves, and with groups of CPUs.
+fn extreme_runs() -> Vec<(Run, Judgement)> {
+    let (run, mut extreme) = judged(web::two_kernels());
+    let metric = &mut extreme.comparisons[1];
     (metric.ratio, metric.low, metric.high) = (Some(45.0), Some(30.0), Some(60.0));
-    wild.comparisons[0].pairs[3].arm *= 50.0;
-    wild.comparisons[3].spec.unit = "instructions/request".into();
+    extreme.comparisons[0].pairs[3].arm *= 50.0;
+    extreme.comparisons[3].spec.unit = "instructions/request".into();
     vec![
-        (run, wild),
+        (run, extreme),
         judged(web::connection_ramp()),
         judged(web::cpu_counts(&[1, 2, 4, 8])),
     ]
 }
 
 #[test]
-fn labels_have_room_whatever_the_figures_are() {
-    for page in wide_changes() {
+fn labels_do_not_overlap_even_with_extreme_figures() {
+    for page in extreme_runs() {
         for width in [390, 700, 1000] {
-            fits(width, &page);
+            check_fits(width, &page);
         }
     }
 }
 
 #[test]
 fn the_page_fits_a_phone_and_scrolls_only_downwards() {
-    fits(390, &judged(web::two_kernels()));
-    fits(390, &judged(web::two_workloads()));
+    check_fits(390, &judged(web::two_kernels()));
+    check_fits(390, &judged(web::two_workloads()));
 }
 
 #[test]
 fn tables_of_metrics_are_not_cut_in_a_window_of_1000_pixels() {
-    fits(1000, &judged(web::two_kernels()));
-    fits(1000, &judged(web::two_workloads()));
+    check_fits(1000, &judged(web::two_kernels()));
+    check_fits(1000, &judged(web::two_workloads()));
 }

@@ -1,10 +1,10 @@
-//! The page's charts, drawn as SVG when the page is written: no script, and no colour either.
+//! The page's charts, drawn as SVG without scripts when the page is written.
 //!
-//! Colours belong to the page's style, which has a light and a dark face: what is drawn names its arm's place in the
-//! plan as a class. Every chart has its numbers in a table beside it, and tells them where it is pointed at.
+//! Colours are in the page's style, which has a light and a dark variant: elements have a class for their arm's place in
+//! the plan. Each chart has a table with its numbers, and shows them as tooltips.
 //!
 //! ```text
-//! axis      where a value lies, and which values are named
+//! axis      positions of values, and labels
 //! plot      a chart with two axes: lines, areas, marks
 //! changes   charts of changes against the baseline
 //! figures   charts of figures: over blocks, time and quantiles
@@ -41,10 +41,10 @@ pub(crate) struct Chart {
     pub(crate) drawn: Markup,
 }
 
-/// Arms that differ in colour and shape; those beyond begin again.
+/// Number of colours and shapes; further arms repeat them.
 const KINDS: usize = 6;
 
-/// Arms differ in shape too, for print and for eyes that tell colours less well. Each is drawn around 0, 0.
+/// Shapes of marks around 0, 0: arms also differ in shape, for print and for colour-blind readers.
 const MARKS: [&str; KINDS] = [
     "M-5 0A5 5 0 1 0 5 0A5 5 0 1 0 -5 0Z",
     "M0-6L6 0L0 6L-6 0Z",
@@ -57,7 +57,7 @@ const MARKS: [&str; KINDS] = [
 /// Patterns of lines, in the order of the arms.
 const DASHES: [&str; KINDS] = ["3 3", "none", "9 5", "9 4 3 4", "16 5", "16 4 3 4"];
 
-/// The shapes that all charts use; once in a page.
+/// Definitions of the shapes that all charts use, once per page.
 pub(crate) fn shapes() -> Markup {
     html! {
         svg.shapes width="0" height="0" aria-hidden="true" { defs {
@@ -75,30 +75,29 @@ fn mark_id(place: usize) -> String {
     format!("mark-{}", place % KINDS)
 }
 
-/// The class that gives what an arm did its colour.
+/// The class for an arm's colour.
 fn arm_class(place: usize) -> String {
     format!("arm-{}", place % KINDS)
 }
 
-/// An arm's place in the plan, which gives it its colour.
+/// An arm's place in the plan, which determines its colour.
 fn place(run: &Run, arm: &str) -> usize {
-    let place = run.plan.arms.iter().position(|one| one.name == arm);
-    place.expect("a judgement names arms of its plan")
+    let mut arms = run.plan.arms.iter();
+    arms.position(|planned| planned.name == arm)
+        .expect("a judgement names arms of its plan")
 }
 
-/// How far beside its block an arm's mark stands, in blocks: two arms with the same figure must both be seen. The baseline
-/// stands in the middle, and so does a single arm beside it.
-fn beside(run: &Run, arm: &str) -> f64 {
-    const APART: f64 = 0.12;
-    let others = run
-        .plan
-        .arms
-        .iter()
-        .filter(|one| one.name != run.plan.baseline);
-    let place = others.clone().position(|one| one.name == arm);
+/// The horizontal offset of an arm's mark from its block, in blocks, so that arms with equal figures do not overlap.
+///
+/// The baseline has no offset, and neither has a single other arm.
+fn offset(run: &Run, arm: &str) -> f64 {
+    const DISTANCE: f64 = 0.12;
+    let arms = run.plan.arms.iter();
+    let others = arms.filter(|other| other.name != run.plan.baseline);
+    let place = others.clone().position(|other| other.name == arm);
     let middle = (others.count() as f64 - 1.0) / 2.0;
     place.map_or(0.0, |place| {
-        let apart = APART.min(0.8 / (2.0 * middle + 1.0));
-        (place as f64 - middle) * apart
+        let distance = DISTANCE.min(0.8 / (2.0 * middle + 1.0));
+        (place as f64 - middle) * distance
     })
 }

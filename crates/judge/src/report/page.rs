@@ -1,4 +1,6 @@
-//! The HTML page: sections from top to bottom, all text escaped by the template.
+//! The HTML page, section by section; the templates escape all text.
+
+use std::collections::BTreeSet;
 
 use doc::html::{Page, pill};
 use doc::{Block, Table};
@@ -9,17 +11,18 @@ use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
 use crate::report::chart;
-use crate::topics::overview::tell as overview;
+use crate::topics::overview::tell as overview_tell;
 use crate::topics::why::document::tree;
+use crate::topics::{defects, differences, disclosure, fairness, host, run_state};
 use crate::words;
 use crate::words::levels::Levels;
 
-/// What the page may load: nothing. Its own style stands in it.
+/// The content security policy: the page loads nothing, and its style is inline.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = include_str!("style.css");
 
-/// The page of a run. It has a script, for call trees, where there are explanations; all else works without.
+/// The page of a run. Only pages with explanations have a script, for call trees.
 pub(crate) fn run(title: &str, whys: &[Why], body: &Markup) -> String {
     let policy = match whys {
         [] => POLICY.to_string(),
@@ -32,7 +35,7 @@ pub(crate) fn run(title: &str, whys: &[Why], body: &Markup) -> String {
     whole(title, &policy, &body)
 }
 
-/// A page without a script, of sections.
+/// A page of sections without a script.
 pub(crate) fn plain(title: &str, sections: &Markup) -> String {
     whole(title, POLICY, &html! { main { (sections) } })
 }
@@ -48,7 +51,7 @@ fn whole(title: &str, policy: &str, body: &Markup) -> String {
     page.finish()
 }
 
-/// Title and state, then what is said first.
+/// Title and state, then the blocks of `top`.
 pub(crate) fn header(run: &Run, judgement: &Judgement, top: &[Block]) -> Markup {
     let others = run
         .plan
@@ -62,7 +65,7 @@ pub(crate) fn header(run: &Run, judgement: &Judgement, top: &[Block]) -> Markup 
             h1 { (run.plan.title) }
             p.sub {
                 (others.join(", ")) " against " (run.plan.baseline)
-                span.dot { "·" } (crate::topics::run_state::tell::state(run, judgement))
+                span.dot { "·" } (run_state::tell::state(run, judgement))
                 @if !began.is_empty() { span.dot { "·" } time datetime=(began) { (day(began)) } }
             }
             (doc::html::render(top))
@@ -81,9 +84,9 @@ pub(crate) fn overview(run: &Run, judgement: &Judgement) -> Markup {
         let arms = run.plan.arms.iter();
         arms.filter(|arm| arm.name != run.plan.baseline)
     };
-    let rows = overview::rows(run, judgement);
-    let levels = overview::levels(&rows);
-    let against_baseline = overview::against(&run.plan.baseline, &levels);
+    let rows = overview_tell::rows(run, judgement);
+    let levels = overview_tell::levels(&rows);
+    let against_baseline = overview_tell::against(&run.plan.baseline, &levels);
     html! {
         div.scroll { table.cards.overview {
             thead { tr {
@@ -106,17 +109,17 @@ pub(crate) fn overview(run: &Run, judgement: &Judgement) -> Markup {
     }
 }
 
-/// A change with its badge, below it the interval and what speaks against it.
-fn against(cell: &overview::Cell<'_>, levels: &Levels) -> Markup {
+/// A change with its badge, the interval and contrary secondary metrics.
+fn against(cell: &overview_tell::Cell<'_>, levels: &Levels) -> Markup {
     let interval = cell.interval(levels);
     html! {
         (cell.change()) " " (pill(cell.word))
         @if !interval.is_empty() { div.sub { (interval) } }
-        @for one in &cell.against { div.sub { "but " (one) } }
+        @for metric in &cell.against { div.sub { "but " (metric) } }
     }
 }
 
-/// Where to find what, for a page of several workloads.
+/// The table of contents for a page of several workloads.
 pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         @if run.plan.workloads.len() > 1 {
@@ -128,12 +131,12 @@ pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
                     }
                     li { a href="#differences" { "What differed between the arms" } }
                     @if !judgement.defects.found.is_empty() {
-                        li { a href="#defects" { (crate::topics::defects::tell::TITLE) } }
+                        li { a href="#defects" { (defects::tell::TITLE) } }
                     }
                     @if !words::failed(run).is_empty() {
                         li { a href="#failures" { "Failed trials" } }
                     }
-                    li { a href="#disclosure" { (crate::topics::disclosure::tell::TITLE) } }
+                    li { a href="#disclosure" { (disclosure::tell::TITLE) } }
                     li { a href="#repeat" { "Run it again" } }
                     li { a href="#reading" { "How to read this" } }
                 }
@@ -142,7 +145,7 @@ pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
     }
 }
 
-/// What differed: what matters in a line, then all of it by class, folded where it cannot change figures.
+/// Differences between the arms: a summary, then all by class; classes that cannot change figures are folded.
 pub(crate) fn differences(judgement: &Judgement) -> Markup {
     let (declared, others): (Vec<_>, Vec<_>) = judgement
         .differences
@@ -152,7 +155,7 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
         section #differences {
             h2 { "What differed between the arms" }
             @if judgement.differences.is_empty() { p { "No fact that was collected differs." } }
-            @if let Some(said) = crate::topics::differences::tell::line(judgement) { p { (said) } }
+            @if let Some(line) = differences::tell::line(judgement) { p { (line) } }
             @if !declared.is_empty() {
                 h3 { "Named by the plan" }
                 (facts(&declared))
@@ -160,13 +163,13 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
             @if !others.is_empty() {
                 h3 { "Not named by the plan" }
                 p.sub { "These follow from what the plan names, or are a flaw of the comparison." }
-                @if let Some(said) = crate::topics::differences::tell::counts(judgement) { p { (said) } }
+                @if let Some(counts) = differences::tell::counts(judgement) { p { (counts) } }
                 @for count in &judgement.weighed.classes {
-                    @let its = |one: &&&Difference| one.class == count.class;
-                    @let of_class: Vec<_> = others.iter().filter(its).copied().collect();
+                    @let is_in_class = |difference: &&&Difference| difference.class == count.class;
+                    @let of_class: Vec<_> = others.iter().filter(is_in_class).copied().collect();
                     details open[count.weight == Weight::Any] {
-                        summary { (crate::topics::differences::tell::name(count.class)) ": " (of_class.len()) }
-                        p.sub { (crate::topics::differences::tell::can(count.class)) }
+                        summary { (differences::tell::name(count.class)) ": " (of_class.len()) }
+                        p.sub { (differences::tell::can(count.class)) }
                         (facts(&of_class))
                     }
                 }
@@ -176,24 +179,19 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
 }
 
 fn facts(differences: &[&Difference]) -> Markup {
-    let arms: Vec<&String> = differences
-        .iter()
-        .flat_map(|one| one.values.keys())
-        .collect();
-    let mut arms: Vec<&String> = arms;
-    arms.sort();
-    arms.dedup();
+    let values = differences.iter().map(|difference| &difference.values);
+    let arms: BTreeSet<&String> = values.flat_map(|values| values.keys()).collect();
     html! {
         div.scroll.tall { table.facts {
             thead { tr { th { "fact" } @for arm in &arms { th { (arm) } } } }
-            tbody { @for one in differences { tr {
+            tbody { @for difference in differences { tr {
                 th scope="row" {
-                    (one.fact)
-                    @if let Some(before) = &one.formerly { span.sub { " (" (before) ")" } }
+                    (difference.fact)
+                    @if let Some(before) = &difference.formerly { span.sub { " (" (before) ")" } }
                 }
                 @for arm in &arms { td {
-                    @match (one.varying.get(*arm), one.values.get(*arm)) {
-                        (Some(values), _) => { div.value { (crate::topics::differences::tell::seen(values)) } }
+                    @match (difference.varying.get(*arm), difference.values.get(*arm)) {
+                        (Some(values), _) => { div.value { (differences::tell::seen(values)) } }
                         (None, Some(Some(value))) => { div.value { (value) } }
                         (None, Some(None)) => { span.sub { "absent" } }
                         (None, None) => { span.sub { "not known" } }
@@ -204,26 +202,26 @@ fn facts(differences: &[&Difference]) -> Markup {
     }
 }
 
-/// What the checks of the fairness gate found.
+/// The findings of the fairness checks.
 pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
     let findings = &judgement.fairness;
-    let told = crate::topics::fairness::tell::told(findings);
+    let checks = fairness::tell::told(findings);
     html! {
-        @if let Some(summary) = crate::topics::fairness::tell::summary(judgement) {
+        @if let Some(summary) = fairness::tell::summary(judgement) {
             section #fairness {
                 h2 { "Fairness" }
                 p.sub { (summary) }
-                @for said in crate::topics::fairness::tell::in_vain(run, judgement) { p.sub { (said) } }
-                @for one in &told {
-                    details open[one.mend.is_some()] {
+                @for unused in fairness::tell::in_vain(run, judgement) { p.sub { (unused) } }
+                @for check in &checks {
+                    details open[check.mend.is_some()] {
                         summary {
-                            @if one.mend.is_some() { b { (one.id) } } @else { (one.id) }
-                            ": " (one.outcome)
+                            @if check.mend.is_some() { b { (check.id) } } @else { (check.id) }
+                            ": " (check.outcome)
                         }
-                        p { (one.question) }
-                        ul { @for detail in &one.details { li { (detail) } } }
-                        @if let Some(why) = one.why { p.sub { "Why it matters: " (why) } }
-                        @if let Some(mend) = one.mend { p.sub { "To mend it: " (mend) "." } }
+                        p { (check.question) }
+                        ul { @for detail in &check.details { li { (detail) } } }
+                        @if let Some(why) = check.why { p.sub { "Why it matters: " (why) } }
+                        @if let Some(remedy) = check.mend { p.sub { "To mend it: " (remedy) "." } }
                     }
                 }
             }
@@ -231,17 +229,17 @@ pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
     }
 }
 
-/// What kernels and services told, each with the lines of its first report.
+/// Defects that kernels and services reported, each with the lines of its first report.
 pub(crate) fn defects(run: &Run, judgement: &Judgement, rows: &Table) -> Markup {
     html! {
         @if !rows.is_empty() {
             section #defects {
-                h2 { (crate::topics::defects::tell::TITLE) }
+                h2 { (defects::tell::TITLE) }
                 (doc::html::table(rows))
-                @for defect in crate::topics::defects::tell::sorted(judgement) {
+                @for defect in defects::tell::sorted(judgement) {
                     @if !defect.first.lines.is_empty() {
                         details {
-                            summary { (crate::topics::defects::tell::first(run, defect)) }
+                            summary { (defects::tell::first(run, defect)) }
                             pre { (defect.first.lines.join("\n")) }
                         }
                     }
@@ -257,13 +255,13 @@ pub(crate) fn failures(run: &Run) -> Markup {
         @if !failed.is_empty() {
             section #failures {
                 h2 { "Failed trials" }
-                @for one in failed {
+                @for attempt in failed {
                     details {
                         summary {
-                            (one.trial) ", attempt " (one.attempt) ": " b { (one.kind) }
+                            (attempt.trial) ", attempt " (attempt.attempt) ": " b { (attempt.kind) }
                         }
-                        p { (one.detail) }
-                        @if !one.console.is_empty() { pre { (one.console.join("\n")) } }
+                        p { (attempt.detail) }
+                        @if !attempt.console.is_empty() { pre { (attempt.console.join("\n")) } }
                     }
                 }
             }
@@ -280,13 +278,13 @@ pub(crate) fn repeat(run: &Run) -> Markup {
                   "bakeoff judge RUN-DIRECTORY   # the same verdict from the same records" }
             div.scroll { table.facts { tbody {
                 tr { th scope="row" { "bakeoff" } td { (opening.bakeoff) } }
-                tr { th scope="row" { "machine" } td { (crate::topics::host::tell::machine(&opening.machine)) } }
+                tr { th scope="row" { "machine" } td { (host::tell::machine(&opening.machine)) } }
                 tr { th scope="row" { "question" } td { (words::mode(run)) } }
                 tr { th scope="row" { "seed" } td { (run.plan.design.seed) } }
                 @for arm in &run.plan.arms {
                     tr { th scope="row" { "arm " (arm.name) } td {
                         (arm.kernel)
-                        @for setting in arm.settings() { ", " (crate::topics::disclosure::tell::change(&setting)) }
+                        @for setting in arm.settings() { ", " (disclosure::tell::change(&setting)) }
                     } }
                 }
                 @for (name, hash) in &opening.inputs {
@@ -319,27 +317,27 @@ pub(crate) fn reading(run: &Run, judgement: &Judgement) -> Markup {
 
 #[cfg(test)]
 mod tests {
-    use crate::report::judged;
+    use crate::report::{html, judged};
+    use crate::topics::headline::tell::headline;
     use doc::html::unbroken;
     use record::fixtures::web;
 
     #[test]
     fn hostile_text_stays_text() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = crate::report::html(&run, &judgement, &[]);
+        let page = html(&run, &judgement, &[]);
         assert!(!page.contains("<script"));
         assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
     }
 
     #[test]
-    fn the_page_says_what_the_judgement_says() {
+    fn the_page_has_headline_facts_and_failures() {
         let (run, judgement) = judged(web::two_kernels());
-        let page = crate::report::html(&run, &judgement, &[]);
-        let [conclude] = judgement.headlines.as_slice() else {
+        let page = html(&run, &judgement, &[]);
+        let [judged_headline] = judgement.headlines.as_slice() else {
             panic!("{:?}", judgement.headlines);
         };
-        let headline =
-            crate::topics::headline::tell::headline(&run, &judgement, &[], conclude).unwrap();
+        let headline = headline(&run, &judgement, &[], judged_headline).unwrap();
         assert!(page.contains(&unbroken(&headline.text)));
         for part in [
             "CONFIG_OPTION_119",
@@ -354,7 +352,7 @@ mod tests {
     #[test]
     fn a_run_without_figures_has_a_page_without_charts() {
         let (run, judgement) = judged(web::just_begun());
-        let page = crate::report::html(&run, &judgement, &[]);
+        let page = html(&run, &judgement, &[]);
         assert!(page.contains("Nothing measured yet"));
         assert!(!page.contains("class=\"chart\"") && !page.contains("<figure"));
     }
@@ -362,9 +360,9 @@ mod tests {
     #[test]
     fn a_workload_without_clients_has_no_row_and_no_chart_about_them() {
         let (run, judgement) = judged(web::without_clients());
-        let page = crate::report::html(&run, &judgement, &[]);
+        let page = html(&run, &judgement, &[]);
         for part in ["ages served", "connections", "Latency", "average CPU"] {
-            assert!(!page.contains(part), "{part} says nothing here");
+            assert!(!page.contains(part), "{part}");
         }
         assert!(page.contains("Block by block") && page.contains("trials measured"));
     }
@@ -372,9 +370,6 @@ mod tests {
     #[test]
     fn the_same_run_gives_the_same_bytes() {
         let (run, judgement) = judged(web::two_kernels());
-        assert!(
-            crate::report::html(&run, &judgement, &[])
-                == crate::report::html(&run, &judgement, &[])
-        );
+        assert!(html(&run, &judgement, &[]) == html(&run, &judgement, &[]));
     }
 }

@@ -1,4 +1,4 @@
-//! What is told of one workload: verdicts, figures, charts and their numbers.
+//! The section of one workload: verdicts, figures, charts and their numbers.
 
 use base::input::units::show_change;
 use doc::html::{pill, sentence};
@@ -9,17 +9,16 @@ use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{ArmSummary, Comparison, Judgement, Scaling, Verdict};
 
-use crate::report::chart;
-use crate::report::chart::Chart;
+use crate::report::chart::{self, Chart};
 use crate::report::run;
-use crate::topics::disturbances::tell as disturbances;
-use crate::topics::loads::tell as curves;
-use crate::topics::loads::tell::Unit;
+use crate::topics::disturbances::tell as disturbances_tell;
+use crate::topics::loads::tell::{self as loads_tell, Unit};
 use crate::topics::metrics::document;
-use crate::topics::robustness::document as robustness;
-use crate::topics::scaling::tell as scaling;
-use crate::topics::soak::document as soak;
-use crate::topics::why::document as why;
+use crate::topics::metrics::tell::reason;
+use crate::topics::robustness::document as robustness_document;
+use crate::topics::scaling::tell as scaling_tell;
+use crate::topics::soak::document as soak_document;
+use crate::topics::why::document::section::section as why_section;
 use crate::words;
 
 /// The part of the workload with this number in the plan: a section of the page.
@@ -32,8 +31,8 @@ pub(crate) fn workload(
     let (plan, id) = (&of.0.plan, &of.0.plan.workloads[number].id);
     if medium == Medium::Html {
         let blocks = page(of, whys, number);
-        let (place, title) = (format!("workload-{number}"), format!("Workload {id}"));
-        return vec![Block::Drawing(doc::html::section(&place, &title, &blocks))];
+        let (anchor, title) = (format!("workload-{number}"), format!("Workload {id}"));
+        return vec![Block::Drawing(doc::html::section(&anchor, &title, &blocks))];
     }
     let mut blocks = Vec::new();
     if plan.workloads.len() > 1 {
@@ -43,7 +42,7 @@ pub(crate) fn workload(
     blocks
 }
 
-/// What mails and terminals have: tables and sentences.
+/// Tables and sentences for mails and terminals.
 fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
@@ -51,22 +50,22 @@ fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> 
     let notes = words::interval_notes(&comparisons(judgement, id)).into_iter();
     blocks.extend(notes.map(Block::Text));
     if medium == Medium::Markdown {
-        blocks.extend(hangs_on(judgement, id));
+        blocks.extend(sensitivity(judgement, id));
     }
-    blocks.extend(soak::told(judgement, id, &plan.baseline, medium));
+    blocks.extend(soak_document::blocks(judgement, id, &plan.baseline, medium));
     blocks.extend(disturbed(judgement, id));
-    for family in curves::families(judgement, id) {
-        let short = Table::new(curves::short_rows(family), 0);
-        blocks.extend(Block::titled_table(curves::title(family), short));
-        blocks.extend(Block::list(curves::sentences(family)));
+    for family in loads_tell::families(judgement, id) {
+        let short = Table::new(loads_tell::short_rows(family), 0);
+        blocks.extend(Block::titled_table(loads_tell::title(family), short));
+        blocks.extend(Block::list(loads_tell::sentences(family)));
     }
-    for (title, rows, text) in robustness::loads(judgement, &plan.baseline, id) {
+    for (title, rows, text) in robustness_document::loads(judgement, &plan.baseline, id) {
         blocks.extend(Block::titled_table(title, Table::new(rows, 2)));
         blocks.push(Block::Text(text));
     }
-    let groups = scaling::groups(judgement, id);
+    let groups = scaling_tell::groups(judgement, id);
     if !groups.is_empty() {
-        blocks.extend([Block::Gap, Block::Heading(scaling::title(&groups))]);
+        blocks.extend([Block::Gap, Block::Heading(scaling_tell::title(&groups))]);
         blocks.extend(scaled(&groups));
     }
     let arms = Table::new(document::arm_table(judgement, id), 1);
@@ -74,7 +73,7 @@ fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> 
     blocks
 }
 
-/// What the page has: the same with charts, and with all numbers folded below them.
+/// Blocks of the page: also charts, with all numbers folded below them.
 fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
@@ -85,11 +84,16 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
         blocks.extend(run::headlines(run, judgement, whys, Some(id)));
     }
     blocks.push(Block::Drawing(metrics(plan, &comparisons, &tables)));
-    blocks.extend(hangs_on(judgement, id));
-    blocks.extend(soak::told(judgement, id, &plan.baseline, Medium::Html));
+    blocks.extend(sensitivity(judgement, id));
+    blocks.extend(soak_document::blocks(
+        judgement,
+        id,
+        &plan.baseline,
+        Medium::Html,
+    ));
     blocks.extend(disturbed(judgement, id));
-    for (place, why) in whys.iter().filter(|why| why.workload == *id).enumerate() {
-        let section = why::section::section(why, &format!("{number}-{place}"));
+    for (index, why) in whys.iter().filter(|why| why.workload == *id).enumerate() {
+        let section = why_section(why, &format!("{number}-{index}"));
         blocks.push(Block::Drawing(section));
     }
     let margins = chart::verdicts(run, &comparisons, number);
@@ -98,28 +102,28 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
     blocks.extend(part("Estimate after each block", estimates, || {
         folded("Measurement noise", noise(&comparisons))
     }));
-    for (place, family) in curves::families(judgement, id).into_iter().enumerate() {
-        let chart = chart::curve(run, family, format!("curve-{number}-{place}"));
+    for (index, family) in loads_tell::families(judgement, id).into_iter().enumerate() {
+        let chart = chart::curve(run, family, format!("curve-{number}-{index}"));
         let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
-        let sentences = Block::list(curves::sentences(family));
-        let rows = || Table::new(curves::rows(family), 0).long();
+        let sentences = Block::list(loads_tell::sentences(family));
+        let rows = || Table::new(loads_tell::rows(family), 0).long();
         blocks.extend(part(&format!("Curve: {name}"), chart, || {
             sentences.into_iter().chain(numbers(rows()))
         }));
     }
     blocks.extend(loads(judgement, &plan.baseline, id));
-    let groups = scaling::groups(judgement, id);
+    let groups = scaling_tell::groups(judgement, id);
     let cpus = chart::cpus(run, &groups, format!("cpus-{number}"));
     blocks.extend(part("Scaling", cpus, || scaled(&groups)));
     blocks.push(Block::Heading("What each arm did".into()));
     blocks.push(Block::Table(arms(plan, judgement, id, &tables)));
-    let pages = chart::over_time(run, &tables, number);
-    blocks.extend(part("Requests served over time", pages, || {
+    let requests = chart::over_time(run, &tables, number);
+    blocks.extend(part("Requests served over time", requests, || {
         numbers(over_time(&tables))
     }));
-    let each_block = chart::blocks(run, &comparisons, number);
-    blocks.extend(part("Block by block", each_block, || {
-        numbers(each(plan, &comparisons))
+    let by_block = chart::blocks(run, &comparisons, number);
+    blocks.extend(part("Block by block", by_block, || {
+        numbers(block_table(plan, &comparisons))
     }));
     let latencies = chart::latency(run, &tables, number);
     blocks.extend(part("Latency", latencies, || numbers(latency(&tables))));
@@ -132,22 +136,22 @@ fn comparisons<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j Comparis
         .collect()
 }
 
-fn hangs_on(judgement: &Judgement, workload: &str) -> Vec<Block> {
-    let table = Table::new(robustness::table(judgement, workload), usize::MAX);
-    Block::titled_table(robustness::TITLE, table.cards("cards sensitivity"))
+fn sensitivity(judgement: &Judgement, workload: &str) -> Vec<Block> {
+    let table = Table::new(robustness_document::table(judgement, workload), usize::MAX);
+    Block::titled_table(robustness_document::TITLE, table.cards("cards sensitivity"))
 }
 
-/// What the plan had done to the systems on purpose.
+/// Planned disturbances.
 fn disturbed(judgement: &Judgement, workload: &str) -> Vec<Block> {
-    let table = Table::new(disturbances::rows(judgement, workload), 3);
-    let mut blocks = Block::titled_table(disturbances::TITLE, table.cards("cards disturbed"));
+    let table = Table::new(disturbances_tell::rows(judgement, workload), 3);
+    let mut blocks = Block::titled_table(disturbances_tell::TITLE, table.cards("cards disturbed"));
     if !blocks.is_empty() {
-        blocks.push(Block::Text(disturbances::NOTE.into()));
+        blocks.push(Block::Text(disturbances_tell::NOTE.into()));
     }
     blocks
 }
 
-/// A chart with its title and what belongs to it; nothing where there is nothing to draw.
+/// A chart with its title and the blocks below it; empty without a chart.
 fn part<B: IntoIterator<Item = Block>>(
     title: &str,
     chart: Option<Chart>,
@@ -166,7 +170,7 @@ fn numbers(table: Table) -> Option<Block> {
     folded("The numbers", table)
 }
 
-/// A table that a page shows on demand; nothing without rows.
+/// A table that the page shows on demand; `None` without rows.
 fn folded(summary: &str, table: Table) -> Option<Block> {
     (!table.is_empty()).then(|| Block::Folded(summary.into(), vec![Block::Table(table)]))
 }
@@ -180,29 +184,29 @@ pub(crate) fn frame(chart: &Chart) -> Markup {
     }
 }
 
-/// Which arm is better at which load.
+/// Which arm is better at each load.
 fn loads(judgement: &Judgement, baseline: &str, workload: &str) -> Vec<Block> {
-    let all = robustness::loads(judgement, baseline, workload);
+    let all = robustness_document::loads(judgement, baseline, workload);
     let mut blocks = Vec::new();
     if !all.is_empty() {
         blocks.push(Block::Heading("Which arm at which load".into()));
     }
     for (title, rows, text) in all {
-        let said = html! { p { b { (title) } ": " (sentence(&text)) } };
-        blocks.push(Block::Drawing(said));
+        let paragraph = html! { p { b { (title) } ": " (sentence(&text)) } };
+        blocks.push(Block::Drawing(paragraph));
         blocks.extend(numbers(Table::new(rows, 0)));
     }
     blocks
 }
 
-/// What each number of CPUs did, and what that comes to.
+/// The figures of each number of CPUs, and the fitted law.
 fn scaled(groups: &[&Scaling]) -> Vec<Block> {
-    let mut blocks = vec![Block::Table(Table::new(scaling::rows(groups), 2))];
-    blocks.extend(Block::list(scaling::sentences(groups)));
+    let mut blocks = vec![Block::Table(Table::new(scaling_tell::rows(groups), 2))];
+    blocks.extend(Block::list(scaling_tell::sentences(groups)));
     blocks
 }
 
-/// What each arm did; the head says which is the baseline.
+/// The table of arms; its head marks the baseline.
 fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Table {
     let mut rows = document::arm_table(judgement, workload);
     rows[0][0] = String::new();
@@ -235,8 +239,8 @@ fn with_head(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> Vec<Vec<
 
 /// A row for each second, a column for each arm.
 fn over_time(tables: &[&ArmSummary]) -> Table {
-    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
-    let mut seconds: Vec<f64> = seen
+    let clients = tables.iter().filter_map(|table| table.clients.as_ref());
+    let mut seconds: Vec<f64> = clients
         .flat_map(|clients| &clients.over_time)
         .map(|point| point.0)
         .collect();
@@ -255,42 +259,43 @@ fn over_time(tables: &[&ArmSummary]) -> Table {
     Table::new([head].into_iter().chain(rows).collect(), 0).long()
 }
 
-/// A row with a cell for each arm.
+/// A row with a name and a cell for each arm.
 fn by_arm(
     name: String,
     tables: &[&ArmSummary],
     cell: impl Fn(&ArmSummary) -> Option<String>,
 ) -> Vec<String> {
-    let cells = tables
-        .iter()
-        .map(|table| cell(table).unwrap_or(words::NONE.into()));
-    [name].into_iter().chain(cells).collect()
+    let mut row = vec![name];
+    row.extend(
+        tables
+            .iter()
+            .map(|table| cell(table).unwrap_or(words::NONE.into())),
+    );
+    row
 }
 
 /// A row for each block and arm.
-fn each(plan: &Plan, comparisons: &[&Comparison]) -> Table {
-    let primaries = || words::primaries(comparisons.iter().copied());
-    let pairs = primaries().flat_map(|one| &one.pairs);
+fn block_table(plan: &Plan, comparisons: &[&Comparison]) -> Table {
+    let primaries: Vec<&Comparison> = words::primaries(comparisons.iter().copied()).collect();
+    let pairs = primaries.iter().flat_map(|comparison| &comparison.pairs);
     let most = pairs.fold(0.0, |most: f64, pair| most.max(pair.baseline).max(pair.arm));
-    let unit = Unit::fit(primaries().next().map_or("", |one| &one.spec.unit), most);
+    let unit = primaries.first().map_or("", |primary| &primary.spec.unit);
+    let unit = Unit::fit(unit, most);
     let figure = |value: f64| words::figure(value * unit.factor);
-    let rows = primaries().flat_map(|compared| {
-        compared.pairs.iter().map(|pair| {
-            let first = if pair.arm_first {
-                &compared.arm
-            } else {
-                &plan.baseline
-            };
-            vec![
+    let mut rows = Vec::new();
+    for Comparison { arm, pairs, .. } in primaries {
+        for pair in pairs {
+            let first = if pair.arm_first { arm } else { &plan.baseline };
+            rows.push(vec![
                 pair.block.to_string(),
                 first.clone(),
-                compared.arm.clone(),
+                arm.clone(),
                 figure(pair.baseline),
                 figure(pair.arm),
                 show_change(pair.arm / pair.baseline),
-            ]
-        })
-    });
+            ]);
+        }
+    }
     let head = [
         "block",
         "ran first",
@@ -299,19 +304,19 @@ fn each(plan: &Plan, comparisons: &[&Comparison]) -> Table {
         &format!("arm's figure, {}", unit.name),
         "change",
     ];
-    Table::new(with_head(&head, rows), 3).long()
+    Table::new(with_head(&head, rows.into_iter()), 3).long()
 }
 
-/// The curve at each halving of the distance to 1: points that every histogram's curve has.
+/// Latencies at quantiles whose distance to 1 is halved from row to row: every histogram's curve has these points.
 fn latency(tables: &[&ArmSummary]) -> Table {
     let at = |table: &ArmSummary, quantile: f64| {
         let mut curve = table.clients.as_ref()?.latency_curve.iter();
-        let point = curve.find(|(reached, _)| *reached >= quantile - 1e-12)?;
+        let point = curve.find(|(share, _)| *share >= quantile - 1e-12)?;
         Some(words::figure(point.1))
     };
-    let seen = tables.iter().filter_map(|table| table.clients.as_ref());
-    let served = seen.map(|clients| clients.served).max().unwrap_or(0);
-    // Beyond the number of pages served a curve only repeats its largest latency.
+    let clients = tables.iter().filter_map(|table| table.clients.as_ref());
+    let served = clients.map(|clients| clients.served).max().unwrap_or(0);
+    // Beyond the number of pages served, a curve only repeats its largest latency.
     let halvings = 1..=served.max(2).ilog2();
     let row = |halving: u32| {
         let pages = 1u64 << halving;
@@ -326,7 +331,7 @@ fn latency(tables: &[&ArmSummary]) -> Table {
     Table::new(rows.collect(), 0)
 }
 
-/// Why metrics are undecided, and what would settle them.
+/// Why metrics are undecided, and what would decide them.
 fn open_questions(comparisons: &[&Comparison]) -> Markup {
     let open = document::undecided(comparisons);
     html! {
@@ -344,15 +349,11 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
         figure.map(|(_, value)| *value)
     };
     let levels = words::levels(comparisons.iter().copied());
-    let row = |one: &Comparison| {
-        let means = [
-            mean(&plan.baseline, &one.spec.name),
-            mean(&one.arm, &one.spec.name),
-        ];
-        let unit = Unit::fit(
-            &one.spec.unit,
-            means.into_iter().flatten().fold(0.0, f64::max),
-        );
+    let row = |comparison: &Comparison| {
+        let spec = &comparison.spec;
+        let means = [&plan.baseline, &comparison.arm].map(|arm| mean(arm, &spec.name));
+        let largest = means.into_iter().flatten().fold(0.0, f64::max);
+        let unit = Unit::fit(&spec.unit, largest);
         let shown = |mean: Option<f64>| {
             let figure = mean.map(|mean| words::figure(mean * unit.factor));
             html! { @match figure {
@@ -361,16 +362,16 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
             } }
         };
         let [baseline, other] = means.map(shown);
-        // On a narrow screen a row is a card, and each cell says what it is.
+        // On a narrow screen a row is a card, and each cell shows its data-name.
         html! { tr {
-            th scope="row" { (words::directed(&one.spec)) }
-            td { (pill(one.verdict.word())) }
-            td data-name="arm" { (one.arm) }
-            td.n data-name="blocks" { (one.blocks) }
-            td.n data-name="change" { (words::change_of(one)) }
+            th scope="row" { (words::directed(spec)) }
+            td { (pill(comparison.verdict.word())) }
+            td data-name="arm" { (comparison.arm) }
+            td.n data-name="blocks" { (comparison.blocks) }
+            td.n data-name="change" { (words::change_of(comparison)) }
             td.n data-name=(levels.head()) {
-                (words::interval(one))
-                @if let Some(other) = levels.other(one.confidence) { div.sub { (other) " interval" } }
+                (words::interval(comparison))
+                @if let Some(other) = levels.other(comparison.confidence) { div.sub { (other) " interval" } }
             }
             td.n.figure data-name="baseline" { (baseline) }
             td.n.figure data-name="this arm" { (other) }
@@ -383,24 +384,24 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
                     th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
                     th.n { "change" } th.n { (levels.head()) } th.n { "baseline" } th.n { "this arm" }
                 } }
-                @for (disturbance, its) in &crate::topics::disturbances::tell::groups(plan, comparisons) {
+                @for (disturbance, group) in &disturbances_tell::groups(plan, comparisons) {
                     tbody {
                         @if let Some(name) = disturbance {
                             tr.group { th colspan="8" { "while disturbed: " (name) } }
                         }
-                        @for one in *its { (row(one)) }
+                        @for comparison in *group { (row(comparison)) }
                     }
                 }
             } }
             @for note in words::interval_notes(comparisons) { p.sub { (note) } }
             (open_questions(comparisons))
-            @let is_decided = |one: &&&Comparison| one.verdict != Verdict::Undecided;
+            @let is_decided = |comparison: &&&Comparison| comparison.verdict != Verdict::Undecided;
             @let decided: Vec<_> = comparisons.iter().filter(is_decided).collect();
             @if !decided.is_empty() {
                 details {
                     summary { "Why each verdict is what it is" }
-                    ul { @for one in decided { li {
-                        (one.spec.name) ", " (one.arm) ": " (one.verdict.word()) ", " (crate::topics::metrics::tell::reason(one))
+                    ul { @for decided in decided { li {
+                        (decided.spec.name) ", " (decided.arm) ": " (decided.verdict.word()) ", " (reason(decided))
                     } } }
                 }
             }

@@ -1,26 +1,26 @@
 //! Call trees in a real browser: drawn, zoomed and searched, with the figures of the explanation.
 
+use crate::report::html;
+use crate::topics::why::document::tests::newer;
 use crate::topics::why::find::{Question, explain};
-use record::fixtures::accounts;
-use record::fixtures::accounts::Profile;
+use record::fixtures::accounts::{self, Profile};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::why::Why;
 
-use super::{browser, open, page_fits};
-use crate::topics::why::document::tests::newer;
+use super::{browser, check_page_fits, open};
 
 /// A name that would end a script and begin another one.
 const HOSTILE: &str = "</script><script>alert(1)</script><!--";
 
-/// A run of two kernels, explained; one of its programs and one function have a hostile name.
+/// An explained run of two kernels; one of its programs and one function have a hostile name.
 fn explained() -> (Run, Judgement, Vec<Why>) {
     let (mut baseline, mut arm) = (Profile::web(), newer());
     for profile in [&mut baseline, &mut arm] {
         profile.function("ngx_http_process_request").name = HOSTILE.into();
         profile.function("helper_of_nobody").name = HOSTILE.into();
     }
-    // Gone and new, and not taken for one: it is called twice as often.
+    // Vanished and new, and not joined as renamed, because it is called twice as often.
     let lookup = arm.function("__d_lookup_rcu");
     lookup.name = "new_lookup".into();
     lookup.calls *= 2.0;
@@ -35,7 +35,7 @@ fn explained() -> (Run, Judgement, Vec<Why>) {
     (run, judgement, vec![why])
 }
 
-/// Run beside the page: every frame is told by name with its width in percent, then the page is used as a person would.
+/// A script that uses the page as a person would, and writes down what it sees.
 const USE: &str = "
     const page = frames[0].document;
     const all = () => [...page.querySelectorAll('.frame')];
@@ -67,10 +67,10 @@ const USE: &str = "
 ";
 
 #[test]
-fn a_tree_is_zoomed_searched_and_told() {
+fn a_tree_is_zoomed_and_searched() {
     let Some(browser) = browser() else { return };
     let (run, judgement, whys) = explained();
-    let report = crate::report::html(&run, &judgement, &whys);
+    let report = html(&run, &judgement, &whys);
     let frame = format!(
         "<iframe src='report.html' style='width:1000px;height:800px;border:0'></iframe><p></p>
         <script>onload = () => {{ {USE} }}</script>"
@@ -82,9 +82,9 @@ fn a_tree_is_zoomed_searched_and_told() {
     assert_eq!(seen.console, Vec::<String>::new());
     let fetched = seen.requests.iter().filter(|url| !url.starts_with("file:"));
     assert_eq!(fetched.count(), 0, "{:?}", seen.requests);
-    let (_, said) = seen.dom.split_once("<p>").unwrap();
-    let (said, _) = said.split_once("</p>").unwrap();
-    let lines = said.replace("][", "]\n[");
+    let (_, rest) = seen.dom.split_once("<p>").unwrap();
+    let (results, _) = rest.split_once("</p>").unwrap();
+    let lines = results.replace("][", "]\n[");
     expect_test::expect![[r#"
         [frames: true]
         [table: false]
@@ -103,7 +103,7 @@ fn hostile_names_of_functions_stay_names() {
     let (run, judgement, whys) = explained();
     let names = whys[0].tree.nodes.iter().map(|node| &node.name);
     assert!(names.filter(|name| name.contains(HOSTILE)).count() >= 2);
-    let page = crate::report::html(&run, &judgement, &whys);
+    let page = html(&run, &judgement, &whys);
     assert!(!page.contains("<script>alert"), "a name became a script");
     assert!(!page.contains("<!--"));
     // One script of data, one that draws it.
@@ -115,15 +115,15 @@ fn hostile_names_of_functions_stay_names() {
 #[test]
 fn a_page_with_a_tree_fits_a_phone_and_a_window() {
     let (run, judgement, whys) = explained();
-    let page = crate::report::html(&run, &judgement, &whys);
+    let page = html(&run, &judgement, &whys);
     for width in [360, 390, 1000] {
-        page_fits(width, &page, 2);
+        check_page_fits(width, &page, 2);
     }
 }
 
 #[test]
 fn a_page_without_an_explanation_has_no_script() {
     let (run, judgement, _) = explained();
-    let page = crate::report::html(&run, &judgement, &[]);
+    let page = html(&run, &judgement, &[]);
     assert!(!page.contains("<script") && !page.contains("script-src"));
 }

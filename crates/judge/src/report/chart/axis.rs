@@ -1,25 +1,25 @@
-//! Axes: where a value lies between two ends, and which values are named there.
+//! Axes: positions of values between two ends, and labels.
 //!
-//! A chart is as wide as its window, and nobody knows that width when the page is written. So ticks come in two
-//! kinds: those that a phone has room for too, and those that are drawn on wider windows only.
+//! A chart is as wide as its window, whose width is not known when the page is written. So there are two kinds of ticks:
+//! those that fit on a phone, and extra ones for wider windows.
 
 use crate::words;
 
-/// How values are spread over an axis.
+/// The function that maps values to positions.
 #[derive(Clone, Copy)]
 enum Scale {
     Linear,
-    /// All values are above zero.
+    /// For values above zero.
     Log,
-    /// Values are ratios. Even in the logarithm of the ratio up to about `knee`, and in the logarithm of that beyond
-    /// it: a change of 1 % and one of 4000 % can both be read.
+    /// For ratios: linear in the logarithm of the ratio up to about `knee`, logarithmic in it beyond. Shows both a change
+    /// of 1 % and one of 4000 %.
     Change {
         knee: f64,
     },
 }
 
 impl Scale {
-    fn spread(self, value: f64) -> f64 {
+    fn apply(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
             Self::Log => value.ln(),
@@ -28,30 +28,30 @@ impl Scale {
     }
 }
 
-/// Largest and smallest ratio that have places of their own.
+/// The largest ratio on an axis; its reciprocal is the smallest one.
 const FARTHEST: f64 = 1000.0;
 
-/// Logarithm of a ratio, kept within what an axis shows.
+/// The logarithm of a ratio, clamped to what an axis shows.
 pub(crate) fn ratio_log(ratio: f64) -> f64 {
     let most = FARTHEST.ln();
     ratio.ln().clamp(-most, most)
 }
 
-/// Whether a ratio is drawn at the end of its axis, as its place lies beyond.
+/// Whether a ratio is clamped to the end of its axis.
 pub(crate) fn is_beyond(ratio: f64) -> bool {
     ratio.ln().abs() > FARTHEST.ln()
 }
 
-/// A named value of an axis.
+/// A labelled value of an axis.
 pub(crate) struct Tick {
-    /// Its place as a share of the axis.
+    /// Its position as a share of the axis.
     pub(crate) at: f64,
     pub(crate) text: String,
-    /// Left out where the window is narrow.
+    /// Not shown in narrow windows.
     pub(crate) is_extra: bool,
 }
 
-/// The length of an axis in pixels, at the least and in a wide window, and what its labels take of that.
+/// The length of an axis in a narrow and in a wide window, and the size of its labels; all in pixels.
 #[derive(Clone, Copy)]
 pub(crate) struct Room {
     narrow: f64,
@@ -60,7 +60,7 @@ pub(crate) struct Room {
     per_label: f64,
 }
 
-/// Labels stand side by side.
+/// Labels side by side.
 pub(crate) const ACROSS: Room = Room {
     narrow: 270.0,
     wide: 820.0,
@@ -76,7 +76,7 @@ pub(crate) const BETWEEN: Room = Room {
     ..ACROSS
 };
 
-/// Labels stand one above the other.
+/// Labels one above the other.
 pub(crate) const UPWARDS: Room = Room {
     narrow: 240.0,
     wide: 240.0,
@@ -84,20 +84,20 @@ pub(crate) const UPWARDS: Room = Room {
     per_label: 34.0,
 };
 
-/// As `UPWARDS`, for a logarithmic axis, where few values are round.
+/// As `UPWARDS`, for a logarithmic axis, which has few round values.
 pub(crate) const UPWARDS_LOG: Room = Room {
     per_label: 24.0,
     ..UPWARDS
 };
 
 impl Room {
-    /// Room that a label takes.
+    /// The size of a label.
     fn needs(self, text: &str) -> f64 {
         text.chars().count() as f64 * self.per_letter + self.per_label
     }
 }
 
-/// A value that might be named: the lower the rank, the sooner.
+/// A value that may get a label; low ranks take precedence.
 struct Candidate {
     value: f64,
     text: String,
@@ -110,12 +110,12 @@ pub(crate) struct Axis {
     low: f64,
     high: f64,
     pub(crate) ticks: Vec<Tick>,
-    /// Whether the value zero (of a change, none) lies on the axis and is worth a line.
+    /// The position of zero, or of no change, for a line; `None` unless it lies between the ends.
     pub(crate) origin: Option<f64>,
 }
 
 impl Axis {
-    /// An axis between two values, with round numbers on it.
+    /// An axis between two values, with labels at round numbers.
     pub(crate) fn linear(low: f64, high: f64, room: Room) -> Self {
         Self::stepped(low, high, room, 0.0)
     }
@@ -132,7 +132,7 @@ impl Axis {
         axis
     }
 
-    /// A logarithmic axis with 1, 2 and 5 of each decade, or what of them has room. Values are above zero.
+    /// A logarithmic axis with labels at 1, 2 and 5 of each decade, as far as they fit. Values must be above zero.
     pub(crate) fn log(low: f64, high: f64, room: Room) -> Self {
         let axis = Self::empty(Scale::Log, low, high);
         let (first, last) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -144,72 +144,69 @@ impl Axis {
                 candidates.push(Candidate { value, text, rank });
             }
         }
-        let few = candidates
+        let inside = candidates
             .iter()
-            .filter(|one| (low..=high).contains(&one.value));
-        if few.count() < 3 {
-            // Less than a decade: round steps, placed logarithmically.
+            .filter(|candidate| (low..=high).contains(&candidate.value));
+        if inside.count() < 3 {
+            // Less than a decade: linear steps on the logarithmic axis.
             let mut axis = axis;
             axis.ticks = axis.steps(room, 0.0, number);
             return axis;
         }
-        axis.named(candidates, room)
+        axis.labelled(candidates, room)
     }
 
-    /// A logarithmic axis with given values named; the sooner in the list, the more important.
-    pub(crate) fn log_named(low: f64, high: f64, named: &[(f64, &str)], room: Room) -> Self {
+    /// A logarithmic axis with given labels, the most important first.
+    pub(crate) fn log_labelled(low: f64, high: f64, labels: &[(f64, &str)], room: Room) -> Self {
         let axis = Self::empty(Scale::Log, low, high);
-        let candidates = named
-            .iter()
-            .enumerate()
-            .map(|(place, (value, text))| Candidate {
-                value: *value,
-                text: (*text).into(),
-                rank: place as u32,
-            });
-        axis.named(candidates.collect(), room)
+        let labels = (0..).zip(labels);
+        let candidates = labels.map(|(rank, (value, text))| Candidate {
+            value: *value,
+            text: (*text).into(),
+            rank,
+        });
+        axis.labelled(candidates.collect(), room)
     }
 
-    /// A linear axis on which each of some values is named, where it has room.
-    pub(crate) fn named_at(low: f64, high: f64, values: &[u32], room: Room) -> Self {
+    /// A linear axis with labels at given values, as far as they fit.
+    pub(crate) fn labelled_at(low: f64, high: f64, values: &[u32], room: Room) -> Self {
         let axis = Self::empty(Scale::Linear, low, high);
         let last = values.len().saturating_sub(1);
-        let candidates = values.iter().enumerate().map(|(place, value)| Candidate {
+        let candidates = values.iter().enumerate().map(|(index, value)| Candidate {
             value: f64::from(*value),
             text: words::count(u64::from(*value)),
-            rank: u32::from(place != 0 && place != last),
+            rank: u32::from(index != 0 && index != last),
         });
-        axis.named(candidates.collect(), room)
+        axis.labelled(candidates.collect(), room)
     }
 
-    /// Ratios as changes in percent, `knee` being the change (a logarithm) about which the axis goes from even to
-    /// logarithmic.
+    /// Ratios as changes in percent. `knee` is the change, as a logarithm, at which the axis becomes logarithmic.
     pub(crate) fn change(low: f64, high: f64, knee: f64, room: Room) -> Self {
         let mut axis = Self::empty(Scale::Change { knee }, low, high);
         axis.origin = (low < 1.0 && 1.0 < high).then(|| axis.at(1.0));
         let farthest = ratio_log(low).abs().max(ratio_log(high).abs());
         if farthest > 3.0 * knee {
-            return axis.named(changes(), room);
+            return axis.labelled(changes(), room);
         }
-        // Round numbers of percent, as far as they have room: they are close at the ends.
+        // Round percentages as far as they fit: near the ends they are close together.
         let percent = |ratio: f64| (ratio - 1.0) * 100.0;
-        let even = Self::linear(percent(low), percent(high), room);
-        let ticks = even.ticks.iter().map(|tick| {
-            let change = even.low + tick.at * (even.high - even.low);
+        let linear = Self::linear(percent(low), percent(high), room);
+        let candidates = linear.ticks.iter().map(|tick| {
+            let change = linear.low + tick.at * (linear.high - linear.low);
             Candidate {
                 value: 1.0 + change / 100.0,
                 text: percent_text(change, &tick.text),
                 rank: u32::from(tick.is_extra),
             }
         });
-        axis.named(ticks.collect(), room)
+        axis.labelled(candidates.collect(), room)
     }
 
     fn empty(scale: Scale, low: f64, high: f64) -> Self {
         let (low, high) = if low < high {
             (low, high)
         } else {
-            // A single value has an axis around it.
+            // A single value gets an axis around it.
             match scale {
                 Scale::Linear if low == 0.0 => (0.0, 1.0),
                 Scale::Linear => (low - low.abs() * 0.05, low + low.abs() * 0.05),
@@ -225,13 +222,13 @@ impl Axis {
         }
     }
 
-    /// The place of a value, as a share of the axis: below 0 or above 1 where it lies outside.
+    /// The position of a value as a share of the axis; below 0 or above 1 outside the axis.
     pub(crate) fn at(&self, value: f64) -> f64 {
-        let [value, low, high] = [value, self.low, self.high].map(|one| self.scale.spread(one));
+        let [value, low, high] = [value, self.low, self.high].map(|value| self.scale.apply(value));
         (value - low) / (high - low)
     }
 
-    /// Ticks in steps of 1, 2 or 5 times a power of ten, as close as labels have room.
+    /// Ticks in steps of 1, 2 or 5 times a power of ten, as many as fit.
     fn steps(&self, room: Room, least: f64, text: impl Fn(f64, usize) -> String) -> Vec<Tick> {
         let (mut step, mut ticks) = (least.max(round_step((self.high - self.low) / 40.0)), vec![]);
         loop {
@@ -261,42 +258,42 @@ impl Axis {
         }
     }
 
-    /// Names what has room: first in a narrow window, then in a wide one.
-    fn named(mut self, mut candidates: Vec<Candidate>, room: Room) -> Self {
-        candidates.retain(|one| (self.low..=self.high).contains(&one.value));
-        candidates.sort_by_key(|one| one.rank);
+    /// Adds the labels that fit into a narrow window, then extra ones that fit into a wide window.
+    fn labelled(mut self, mut candidates: Vec<Candidate>, room: Room) -> Self {
+        candidates.retain(|candidate| (self.low..=self.high).contains(&candidate.value));
+        candidates.sort_by_key(|candidate| candidate.rank);
         for (width, is_extra) in [(room.narrow, false), (room.wide, true)] {
-            for one in &candidates {
-                let at = self.at(one.value);
+            for Candidate { value, text, .. } in &candidates {
+                let at = self.at(*value);
                 let is_free = self.ticks.iter().all(|tick| {
-                    let apart = f64::midpoint(room.needs(&tick.text), room.needs(&one.text));
-                    (tick.at - at).abs() * width >= apart
+                    let distance = f64::midpoint(room.needs(&tick.text), room.needs(text));
+                    (tick.at - at).abs() * width >= distance
                 });
                 if is_free {
-                    let text = one.text.clone();
+                    let text = text.clone();
                     self.ticks.push(Tick { at, text, is_extra });
                 }
             }
         }
-        self.ticks.sort_by(|one, other| one.at.total_cmp(&other.at));
+        self.ticks.sort_by(|a, b| a.at.total_cmp(&b.at));
         self
     }
 }
 
-/// The next number at or above that is 1, 2 or 5 times a power of ten.
+/// The smallest number that is at least `least` and 1, 2 or 5 times a power of ten.
 fn round_step(least: f64) -> f64 {
     if least <= 0.0 || !least.is_finite() {
         return 1.0;
     }
     let decade = 10f64.powi(least.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * decade);
-    let found = steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9));
-    found.unwrap_or(10.0 * decade)
+    let step = steps.into_iter().find(|step| *step >= least * (1.0 - 1e-9));
+    step.unwrap_or(10.0 * decade)
 }
 
-/// Changes worth a name, as ratios: round in percent, and doublings and their like the same way up and down.
+/// Candidates for labels of changes: round percentages, and large ratios with their reciprocals.
 fn changes() -> Vec<Candidate> {
-    // In percent, up and down; then as ratios.
+    /// Percentages, used with both signs, and their ranks.
     const SMALL: [(f64, u32); 11] = [
         (0.01, 6),
         (0.02, 7),
@@ -310,6 +307,7 @@ fn changes() -> Vec<Candidate> {
         (10.0, 2),
         (20.0, 4),
     ];
+    /// Ratios and their ranks.
     const LARGE: [(f64, u32); 8] = [
         (1.5, 5),
         (2.0, 2),
@@ -320,7 +318,7 @@ fn changes() -> Vec<Candidate> {
         (100.0, 2),
         (1000.0, 3),
     ];
-    let one = |ratio: f64, rank| {
+    let candidate = |ratio: f64, rank| {
         let change = (ratio - 1.0) * 100.0;
         let decimals = if change.abs() < 1.0 { 2 } else { 1 };
         let text = number(change, decimals);
@@ -334,16 +332,16 @@ fn changes() -> Vec<Candidate> {
             rank,
         }
     };
-    let mut candidates = vec![one(1.0, 0)];
+    let mut candidates = vec![candidate(1.0, 0)];
     for (percent, rank) in SMALL {
-        candidates.push(one(1.0 + percent / 100.0, rank));
-        candidates.push(one(1.0 - percent / 100.0, rank));
+        candidates.push(candidate(1.0 + percent / 100.0, rank));
+        candidates.push(candidate(1.0 - percent / 100.0, rank));
     }
-    for (times, rank) in LARGE {
-        candidates.push(one(times, rank));
-        // Two thirds are no round number of percent.
-        if times > 1.5 {
-            candidates.push(one(1.0 / times, rank));
+    for (ratio, rank) in LARGE {
+        candidates.push(candidate(ratio, rank));
+        // The reciprocal of 1.5 is no round percentage.
+        if ratio > 1.5 {
+            candidates.push(candidate(1.0 / ratio, rank));
         }
     }
     candidates
@@ -355,7 +353,7 @@ fn percent_text(change: f64, number: &str) -> String {
     format!("{sign}{number}\u{a0}%")
 }
 
-/// A number of an axis, in groups of three.
+/// A number with digits in groups of three.
 fn number(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, fraction) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -371,8 +369,8 @@ fn number(value: f64, decimals: usize) -> String {
 mod tests {
     use super::*;
 
-    /// Labels, those for wide windows in brackets.
-    fn told(axis: &Axis) -> String {
+    /// The labels of an axis, extra ones in brackets.
+    fn labels(axis: &Axis) -> String {
         let label = |tick: &Tick| {
             if tick.is_extra {
                 format!("({})", tick.text)
@@ -385,22 +383,22 @@ mod tests {
     }
 
     #[test]
-    fn round_numbers_are_named_as_close_as_there_is_room() {
+    fn as_many_round_numbers_are_labelled_as_fit() {
         assert_eq!(
-            told(&Axis::linear(3082.0, 3555.0, UPWARDS)),
+            labels(&Axis::linear(3082.0, 3555.0, UPWARDS)),
             "3 100 3 200 3 300 3 400 3 500"
         );
         assert_eq!(
-            told(&Axis::linear(0.0, 0.0123, UPWARDS)),
+            labels(&Axis::linear(0.0, 0.0123, UPWARDS)),
             "0.000 0.002 0.004 0.006 0.008 0.010 0.012"
         );
-        assert_eq!(told(&Axis::whole(0.5, 3.5, ACROSS)), "1 2 3");
-        assert_eq!(told(&Axis::linear(-3.0, 9.0, UPWARDS)), "-2 0 2 4 6 8");
+        assert_eq!(labels(&Axis::whole(0.5, 3.5, ACROSS)), "1 2 3");
+        assert_eq!(labels(&Axis::linear(-3.0, 9.0, UPWARDS)), "-2 0 2 4 6 8");
     }
 
     #[test]
-    fn few_labels_are_left_on_a_phone() {
-        let ticks = told(&Axis::whole(0.5, 30.5, ACROSS));
+    fn a_phone_shows_few_labels() {
+        let ticks = labels(&Axis::whole(0.5, 30.5, ACROSS));
         assert_eq!(
             ticks,
             "(2) 4 (6) 8 (10) 12 (14) 16 (18) 20 (22) 24 (26) 28 (30)"
@@ -408,10 +406,10 @@ mod tests {
     }
 
     #[test]
-    fn one_metric_does_not_hide_the_others() {
+    fn a_large_change_does_not_hide_small_ones() {
         let margin = 1.01f64.ln();
         let axis = Axis::change(1.0 / 45.0, 45.0, margin, BETWEEN);
-        let gap = |one: f64, other: f64| axis.at(other) - axis.at(one);
+        let gap = |from: f64, to: f64| axis.at(to) - axis.at(from);
         assert!(gap(1.0, 1.01) > 0.05, "{}", gap(1.0, 1.01));
         assert!(gap(1.1, 1.2) > 0.03 && gap(1.2, 45.0) > 0.2);
         assert!(
@@ -419,29 +417,29 @@ mod tests {
             "mirrored"
         );
         assert_eq!(
-            told(&axis),
+            labels(&axis),
             "-90 % (-50 %) -10 % (-1 %) 0 % (+1 %) +10 % (+100 %) +900 %"
         );
     }
 
     #[test]
-    fn ratios_without_a_logarithm_have_a_place() {
+    fn ratios_without_a_logarithm_have_a_position() {
         let axis = Axis::change(0.0, f64::INFINITY, 0.01, BETWEEN);
         assert!(axis.at(0.0).abs() < 1e-12 && (axis.at(f64::INFINITY) - 1.0).abs() < 1e-12);
         assert!(is_beyond(0.0) && is_beyond(1001.0) && !is_beyond(45.0));
     }
 
     #[test]
-    fn decades_are_named_before_what_lies_between() {
+    fn decades_are_labelled_before_values_in_between() {
         assert_eq!(
-            told(&Axis::log(0.2, 45.0, UPWARDS_LOG)),
+            labels(&Axis::log(0.2, 45.0, UPWARDS_LOG)),
             "0.2 0.5 1 2 5 10 20"
         );
         assert_eq!(
-            told(&Axis::log(0.0001, 2e6, UPWARDS_LOG)),
+            labels(&Axis::log(0.0001, 2e6, UPWARDS_LOG)),
             "0.0001 0.01 1 100 10 000 1 000 000"
         );
-        assert_eq!(told(&Axis::log(2.1, 4.4, UPWARDS_LOG)), "2.5 3.0 3.5 4.0");
+        assert_eq!(labels(&Axis::log(2.1, 4.4, UPWARDS_LOG)), "2.5 3.0 3.5 4.0");
     }
 
     #[test]

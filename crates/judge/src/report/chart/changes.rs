@@ -6,32 +6,31 @@ use record::verdict::Comparison;
 
 use super::axis::{ACROSS, Axis, BETWEEN, UPWARDS, is_beyond, ratio_log};
 use super::plot::{Hit, Key, Layer, Plot, Stroke, legend, percent};
-use super::{Chart, arm_class, beside, mark_id, place};
+use super::{Chart, arm_class, mark_id, offset, place};
 use crate::words;
-use crate::words::levels;
-use crate::words::levels::{Levels, in_words};
+use crate::words::levels::{self, Levels, in_words};
 
-/// Most intervals that are drawn with ends; of more, the shaded area is enough.
+/// If there are more intervals, only their area is drawn.
 const MOST_INTERVALS: usize = 30;
 
-/// All metrics of one workload against the margin; `None` when none has a ratio.
+/// All metrics of one workload against the margin; `None` if no metric has a ratio.
 pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
     let rows = rows(run, comparisons);
     if rows.is_empty() {
         return None;
     }
     let knee = knee(run);
-    // The margin takes part of the picture, whatever the changes are.
+    // The margin is always visible.
     let ends = rows.iter().flat_map(|row| [row.low, row.ratio, row.high]);
     let ends = ends.map(|ratio| ratio_log(ratio) / knee);
-    let [low, high] = reach(ends.chain([-2.0, 2.0]), knee);
+    let [low, high] = range(ends.chain([-2.0, 2.0]), knee);
     let axis = Axis::change(low, high, knee, BETWEEN);
     let margin = margin(run).map(|ratio| axis.at(ratio));
     let mut label = "Change of each metric, drawn against the margin (shaded); the arrow points to what is better. The axis is \
                      logarithmic beyond the margin"
         .to_string();
     if rows.iter().any(|row| row.is_bounded) {
-        let confidences = comparisons.iter().map(|one| one.confidence);
+        let confidences = comparisons.iter().map(|comparison| comparison.confidence);
         label += "; lines are ";
         label += &levels::all(confidences);
     }
@@ -62,20 +61,19 @@ fn margin(run: &Run) -> [f64; 2] {
     [1.0 / (1.0 + margin), 1.0 + margin]
 }
 
-/// The margin as a logarithm; a plan without one has 0.1 % here.
+/// The margin as a logarithm; 0.1 % for a plan without one.
 fn knee(run: &Run) -> f64 {
     run.plan.design.margin.max(0.001).ln_1p()
 }
 
-/// The ratios between which some places lie, which are logarithms over `knee` spread by `asinh`, with a little room.
-fn reach(places: impl Iterator<Item = f64>, knee: f64) -> [f64; 2] {
-    let (low, high) = places
-        .map(f64::asinh)
-        .fold((0.0f64, 0.0f64), |(low, high), one| {
-            (low.min(one), high.max(one))
-        });
-    let air = (high - low) * 0.05;
-    [low - air, high + air].map(|place| (place.sinh() * knee).exp())
+/// The lowest and the highest ratio of an axis, with some space at its ends. `logs` are logarithms of ratios divided by `knee`.
+fn range(logs: impl Iterator<Item = f64>, knee: f64) -> [f64; 2] {
+    let positions = logs.map(f64::asinh);
+    let (low, high) = positions.fold((0.0f64, 0.0f64), |(low, high), position| {
+        (low.min(position), high.max(position))
+    });
+    let space = (high - low) * 0.05;
+    [low - space, high + space].map(|position| (position.sinh() * knee).exp())
 }
 
 fn arms(run: &Run) -> Vec<Key> {
@@ -95,26 +93,31 @@ fn arms(run: &Run) -> Vec<Key> {
 struct Row {
     place: usize,
     name: String,
-    /// Its arm, where there are several.
+    /// Its arm, if there are several.
     arm: Option<String>,
     change: String,
-    told: String,
+    tooltip: String,
     ratio: f64,
     low: f64,
     high: f64,
     is_bounded: bool,
 }
 
-/// A row for each metric that has a ratio; where several arms meet the baseline, metric by metric.
+/// A row for each comparison that has a ratio; the rows of one metric are next to each other.
 fn rows(run: &Run, comparisons: &[&Comparison]) -> Vec<Row> {
-    let mut order: Vec<&Comparison> = comparisons.to_vec();
-    order.sort_by_key(|one| comparisons.iter().position(|first| first.spec == one.spec));
-    let rows = order.into_iter().filter_map(|one| Row::of(run, one));
-    rows.collect()
+    let mut sorted: Vec<&Comparison> = comparisons.to_vec();
+    sorted.sort_by_key(|comparison| {
+        let mut all = comparisons.iter();
+        all.position(|first| first.spec == comparison.spec)
+    });
+    let rows = sorted.into_iter();
+    rows.filter_map(|comparison| Row::new(run, comparison))
+        .collect()
 }
 
 impl Row {
-    fn of(run: &Run, comparison: &Comparison) -> Option<Self> {
+    /// `None` for a comparison without a ratio.
+    fn new(run: &Run, comparison: &Comparison) -> Option<Self> {
         let ratio = comparison.ratio.filter(|ratio| *ratio >= 0.0)?;
         let change = words::change(comparison.ratio);
         let interval = comparison.low.zip(comparison.high);
@@ -130,7 +133,7 @@ impl Row {
         let (low, high) = interval.unwrap_or((ratio, ratio));
         Some(Self {
             place: place(run, arm),
-            told: format!("{name}, {arm}: {verdict} {change} {bounds}"),
+            tooltip: format!("{name}, {arm}: {verdict} {change} {bounds}"),
             name,
             arm: (run.plan.arms.len() > 2).then(|| arm.clone()),
             change,
@@ -169,35 +172,37 @@ impl Row {
                     }
                 }
                 use.open[!self.is_bounded] href={ "#" (mark) } x=(at(self.ratio)) y="50%" {}
-                rect.hit width="100%" height="100%" { title { (self.told) } }
+                rect.hit width="100%" height="100%" { title { (self.tooltip) } }
             }
         }
     }
 }
 
-/// Estimate after each block: the change in each block, and estimate and interval after so many blocks; `None` before
-/// there are two.
+/// The change in each block, and estimate and interval after it; `None` before there are two blocks.
 pub(crate) fn estimate_history(
     run: &Run,
     comparisons: &[&Comparison],
     number: usize,
 ) -> Option<Chart> {
     let primaries = words::primaries(comparisons.iter().copied());
-    let grown: Vec<&Comparison> = primaries.filter(|one| one.pairs.len() > 1).collect();
-    let spec = &grown.first()?.spec;
-    // The first intervals may be as wide as a house: the axis follows the blocks and the last interval.
+    let primaries: Vec<&Comparison> = primaries
+        .filter(|comparison| comparison.pairs.len() > 1)
+        .collect();
+    let spec = &primaries.first()?.spec;
+    // The first intervals may be very wide, so the axis covers only the blocks and the last interval.
     let blocks = || {
-        grown
-            .iter()
-            .flat_map(|one| changes(one))
-            .map(|(_, change)| change)
+        let changes = primaries.iter().flat_map(|comparison| changes(comparison));
+        changes.map(|(_, change)| change)
     };
-    let ends = grown.iter().filter_map(|one| one.estimate_history.last());
-    let ends = ends.flat_map(|last| [last.low, last.high]);
+    let last = primaries
+        .iter()
+        .filter_map(|comparison| comparison.estimate_history.last());
+    let ends = last.flat_map(|last| [last.low, last.high]);
     let knee = typical(blocks()).max(knee(run));
     let shown = blocks().chain(ends).chain(margin(run));
-    let [low, high] = reach(shown.map(|ratio| ratio_log(ratio) / knee), knee);
-    let most = grown.iter().map(|one| one.pairs.len()).max().unwrap_or(0);
+    let [low, high] = range(shown.map(|ratio| ratio_log(ratio) / knee), knee);
+    let counts = primaries.iter().map(|comparison| comparison.pairs.len());
+    let most = counts.max().unwrap_or(0);
     let [lower, upper] = margin(run);
     let plot = Plot {
         x: Axis::whole(0.5, most as f64 + 0.5, ACROSS),
@@ -206,12 +211,15 @@ pub(crate) fn estimate_history(
         y_title: format!("change of {}", words::directed(spec)),
         margin: Some((lower, upper)),
         spans: Vec::new(),
-        layers: grown.iter().flat_map(|one| running(run, one)).collect(),
-        keys: grown
+        layers: primaries
             .iter()
-            .flat_map(|one| running_keys(run, one))
+            .flat_map(|comparison| history_layers(run, comparison))
             .collect(),
-        hits: running_hits(&grown, most),
+        keys: primaries
+            .iter()
+            .flat_map(|comparison| history_keys(run, comparison))
+            .collect(),
+        hits: history_hits(&primaries, most),
     };
     Some(Chart {
         id: format!("estimates-{number}"),
@@ -223,14 +231,14 @@ pub(crate) fn estimate_history(
     })
 }
 
-/// The middle one of some changes, as a logarithm without its sign: what an axis shows evenly.
+/// The median absolute logarithm of changes: up to there the axis is linear.
 fn typical(ratios: impl Iterator<Item = f64>) -> f64 {
     let mut sizes: Vec<f64> = ratios.map(|ratio| ratio_log(ratio).abs()).collect();
     sizes.sort_by(f64::total_cmp);
     sizes.get(sizes.len() / 2).copied().unwrap_or(0.0)
 }
 
-/// Place and ratio of each block that has one.
+/// Number and ratio of each block that has a ratio.
 fn changes(comparison: &Comparison) -> Vec<(f64, f64)> {
     let pairs = comparison.pairs.iter().enumerate();
     let ratios = pairs.map(|(index, pair)| ((index + 1) as f64, pair.arm / pair.baseline));
@@ -239,23 +247,26 @@ fn changes(comparison: &Comparison) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// The interval after so many blocks as an area, the estimate as a line, and the blocks as marks. Estimates stand a
-/// little behind their block's mark, which would hide them.
-fn running(run: &Run, comparison: &Comparison) -> Vec<Layer> {
+/// The interval after each block as an area, the estimate as a line, and the blocks as marks.
+///
+/// Estimates are a little to the right of their block's mark, which would hide them.
+fn history_layers(run: &Run, comparison: &Comparison) -> Vec<Layer> {
     const BEHIND: f64 = 0.15;
     let place = place(run, &comparison.arm);
-    let aside = beside(run, &comparison.arm);
+    let offset = offset(run, &comparison.arm);
     let history = &comparison.estimate_history;
     let behind = if history.len() > MOST_INTERVALS {
         0.0
     } else {
         BEHIND
     };
-    let at = |blocks: u32| f64::from(blocks) + aside + behind;
+    let at = |blocks: u32| f64::from(blocks) + offset + behind;
     let intervals = history
         .iter()
-        .map(|one| (at(one.blocks), one.low, one.high));
-    let line = history.iter().map(|one| (at(one.blocks), one.ratio));
+        .map(|estimate| (at(estimate.blocks), estimate.low, estimate.high));
+    let line = history
+        .iter()
+        .map(|estimate| (at(estimate.blocks), estimate.ratio));
     let blocks = changes(comparison).into_iter();
     let mut layers = vec![
         Layer::Band {
@@ -270,66 +281,74 @@ fn running(run: &Run, comparison: &Comparison) -> Vec<Layer> {
         Layer::Marks {
             place,
             marks: blocks
-                .map(|(block, ratio)| (block + aside, ratio))
+                .map(|(block, ratio)| (block + offset, ratio))
                 .collect(),
         },
     ];
     if history.len() <= MOST_INTERVALS {
-        let points = history
-            .iter()
-            .map(|one| (at(one.blocks), one.low, one.ratio, one.high));
+        let points = history.iter().map(|estimate| {
+            let at = at(estimate.blocks);
+            (at, estimate.low, estimate.ratio, estimate.high)
+        });
         let points = points.collect();
         layers.push(Layer::Intervals { place, points });
     }
     layers
 }
 
-fn running_keys(run: &Run, comparison: &Comparison) -> Vec<Key> {
+fn history_keys(run: &Run, comparison: &Comparison) -> Vec<Key> {
     let (place, arm) = (place(run, &comparison.arm), &comparison.arm);
-    let estimate = (!comparison.estimate_history.is_empty()).then(|| Key {
-        place,
-        text: format!(
-            "{arm}, estimate and {}",
-            Levels::of(comparison.estimate_history.iter().map(|one| one.confidence)).head()
-        ),
-        line: Some(Stroke::Arm),
-        has_mark: false,
-    });
-    let blocks = Key {
+    let history = &comparison.estimate_history;
+    let mut keys = Vec::new();
+    if !history.is_empty() {
+        let levels = Levels::of(history.iter().map(|estimate| estimate.confidence));
+        keys.push(Key {
+            place,
+            text: format!("{arm}, estimate and {}", levels.head()),
+            line: Some(Stroke::Arm),
+            has_mark: false,
+        });
+    }
+    keys.push(Key {
         place,
         text: format!("{arm}, each block"),
         line: None,
         has_mark: true,
-    };
-    estimate.into_iter().chain([blocks]).collect()
+    });
+    keys
 }
 
-fn running_hits(grown: &[&Comparison], most: usize) -> Vec<Hit> {
-    let told = |one: &Comparison, at: usize| {
-        let pair = one.pairs.get(at - 1)?;
-        let block = words::change(Some(pair.arm / pair.baseline));
-        let estimate = one.estimate_history.iter();
-        let estimate = estimate.filter(|estimate| estimate.blocks as usize == at);
-        let estimate = estimate.map(|estimate| {
-            let confidence = estimate.confidence;
-            let [ratio, low, high] = [estimate.ratio, estimate.low, estimate.high]
-                .map(|ratio| words::change(Some(ratio)));
-            format!(
-                "; estimate after {}: {ratio} {}",
-                words::counted(at as u32, "block"),
-                in_words(&format!("[{low}, {high}]"), confidence)
-            )
-        });
-        let estimate: String = estimate.collect();
-        Some(format!(
-            "{}: block {} {block}{estimate}",
-            one.arm, pair.block
-        ))
+fn history_hits(comparisons: &[&Comparison], most: usize) -> Vec<Hit> {
+    let line = |comparison: &Comparison, blocks: usize| {
+        let pair = comparison.pairs.get(blocks - 1)?;
+        let mut line = format!(
+            "{}: block {} {}",
+            comparison.arm,
+            pair.block,
+            words::change(Some(pair.arm / pair.baseline))
+        );
+        for estimate in &comparison.estimate_history {
+            if estimate.blocks as usize == blocks {
+                line += &format!(
+                    "; estimate after {}: {} {}",
+                    words::counted(estimate.blocks, "block"),
+                    words::change(Some(estimate.ratio)),
+                    in_words(
+                        &words::interval_of(Some(estimate.low), Some(estimate.high)),
+                        estimate.confidence
+                    )
+                );
+            }
+        }
+        Some(line)
     };
-    let hit = |at: usize| {
-        let lines: Vec<String> = grown.iter().filter_map(|one| told(one, at)).collect();
+    let hit = |blocks: usize| {
+        let lines: Vec<String> = comparisons
+            .iter()
+            .filter_map(|comparison| line(comparison, blocks))
+            .collect();
         Hit {
-            at: at as f64,
+            at: blocks as f64,
             text: lines.join("\n"),
         }
     };
@@ -343,12 +362,12 @@ mod tests {
     use record::fixtures::web;
 
     #[test]
-    fn a_change_that_dwarfs_all_others_leaves_them_their_room() {
+    fn a_huge_change_is_drawn_beside_small_ones() {
         let (run, mut judgement) = judged(web::two_kernels());
-        let wild = &mut judgement.comparisons[1];
-        (wild.ratio, wild.low, wild.high) = (Some(45.0), None, None);
-        let nothing = &mut judgement.comparisons[2];
-        (nothing.ratio, nothing.low, nothing.high) = (Some(0.0), Some(0.0), Some(0.5));
+        let huge = &mut judgement.comparisons[1];
+        (huge.ratio, huge.low, huge.high) = (Some(45.0), None, None);
+        let zero = &mut judgement.comparisons[2];
+        (zero.ratio, zero.low, zero.high) = (Some(0.0), Some(0.0), Some(0.5));
         let comparisons: Vec<_> = judgement.comparisons.iter().collect();
         let chart = verdicts(&run, &comparisons, 0).unwrap();
         assert!(chart.label.ends_with("hollow marks have no interval yet"));

@@ -1,43 +1,43 @@
-//! Disturbances of the plan in charts over time: upright bands with their names.
+//! Planned disturbances in charts over time: vertical bands with their names.
 
 use plan::Plan;
 
 use super::axis::Axis;
 use super::plot::{Hit, Plot, Span};
 
-/// What stands at the axis of a chart that has bands.
+/// The addition to the axis title of a chart with bands.
 const SHADED: &str = "; shaded: disturbances of the plan";
 
-/// Marks the plan's disturbances that begin within the chart; its axis counts seconds of the window.
+/// Marks the plan's disturbances that overlap the chart, whose horizontal axis is seconds since the window opened.
 pub(crate) fn mark(plot: &mut Plot, plan: &Plan, (first_s, last_s): (f64, f64)) {
-    let planned = plan.disturbances.iter();
-    let spans = planned.flat_map(|one| {
-        let length_s = one.length_ms as f64 / 1e3;
-        one.at_ms.iter().map(move |at_ms| {
+    plot.spans.clear();
+    for disturbance in &plan.disturbances {
+        for at_ms in &disturbance.at_ms {
             let from = *at_ms as f64 / 1e3;
-            Span {
-                from,
-                to: from + length_s,
-                text: one.name.clone(),
+            let to = from + disturbance.length_ms as f64 / 1e3;
+            if first_s <= to && from <= last_s {
+                let text = disturbance.name.clone();
+                plot.spans.push(Span { from, to, text });
             }
-        })
-    });
-    let is_inside = |span: &Span| first_s <= span.to && span.from <= last_s;
-    plot.spans = spans.filter(is_inside).collect();
+        }
+    }
     if plot.spans.is_empty() {
         return;
     }
     plot.x_title += SHADED;
-    // Strips that tell the figures lie over the bands: they tell of these too.
+    // Tooltips of figures cover the bands, so they also name the disturbances.
     for hit in &mut plot.hits {
-        tell(hit, &plot.spans);
+        add_disturbances(hit, &plot.spans);
     }
 }
 
-fn tell(hit: &mut Hit, spans: &[Span]) {
-    // A second lasts from its place on.
-    let is_in = |span: &&Span| span.from < hit.at + 1.0 && hit.at < span.to;
-    let mut names: Vec<&str> = spans.iter().filter(is_in).map(|one| &*one.text).collect();
+fn add_disturbances(hit: &mut Hit, spans: &[Span]) {
+    let is_disturbed = |span: &&Span| span.from < hit.at + 1.0 && hit.at < span.to;
+    let mut names: Vec<&str> = spans
+        .iter()
+        .filter(is_disturbed)
+        .map(|span| &*span.text)
+        .collect();
     names.dedup();
     if !names.is_empty() {
         hit.text.push_str("\nwhile disturbed: ");
@@ -45,8 +45,8 @@ fn tell(hit: &mut Hit, spans: &[Span]) {
     }
 }
 
-/// Where a band lies, as shares of the chart's width: its beginning and its width, which can always be seen.
-pub(crate) fn place(span: &Span, x: &Axis) -> (f64, f64) {
+/// Begin and width of a band as shares of the chart's width; a band is never too thin to be seen.
+pub(crate) fn position(span: &Span, x: &Axis) -> (f64, f64) {
     const THINNEST: f64 = 0.002;
     let (from, to) = (
         x.at(span.from).clamp(0.0, 1.0),

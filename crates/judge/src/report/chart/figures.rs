@@ -1,13 +1,13 @@
 //! Charts of figures: block by block, over time, and by latency quantile.
 
+use base::input::units::significant;
 use record::rundir::Run;
 use record::verdict::{ArmClients, ArmSummary, Comparison};
 
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::plot::{Hit, Key, Layer, Plot, Stroke};
-use super::{Chart, beside, disturbed, place};
-use crate::topics::loads::tell as curves;
-use crate::topics::loads::tell::Unit;
+use super::{Chart, disturbed, offset, place};
+use crate::topics::loads::tell::{Unit, load};
 use crate::words;
 
 /// Requests served per second over the window.
@@ -35,46 +35,46 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmSummary], number: usize) -> Opt
     })
 }
 
-/// The primary metric block by block, baseline and arm of a block joined.
+/// The primary metric of each block, with a line that joins baseline and arm.
 pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> Option<Chart> {
     let primaries: Vec<&Comparison> = words::primaries(comparisons.iter().copied()).collect();
     let spec = &primaries.first()?.spec;
-    let pairs = || primaries.iter().flat_map(|one| &one.pairs);
+    let pairs = || primaries.iter().flat_map(|comparison| &comparison.pairs);
     let (least, most) = ends(pairs().flat_map(|pair| [pair.baseline, pair.arm]))?;
     let unit = large(Unit::fit(&spec.unit, most), most);
-    let of_arm = |place: usize, name: &str| {
-        let is_baseline = name == run.plan.baseline;
-        let its = primaries
-            .iter()
-            .filter(|one| is_baseline || one.arm == name);
-        let its = its.flat_map(|one| &one.pairs).map(|pair| {
-            let figure = if is_baseline { pair.baseline } else { pair.arm };
-            (f64::from(pair.block), figure * unit.factor)
-        });
-        let mut points: Vec<(f64, f64)> = its.collect();
-        points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        points.dedup();
-        Line {
-            place,
-            name: name.into(),
-            points,
+    let mut lines = Vec::new();
+    for (place, arm) in run.plan.arms.iter().enumerate() {
+        let is_baseline = arm.name == run.plan.baseline;
+        let mut points = Vec::new();
+        for comparison in &primaries {
+            if is_baseline || comparison.arm == arm.name {
+                points.extend(comparison.pairs.iter().map(|pair| {
+                    let figure = if is_baseline { pair.baseline } else { pair.arm };
+                    (f64::from(pair.block), figure * unit.factor)
+                }));
+            }
         }
-    };
-    let arms = run.plan.arms.iter().enumerate();
-    let lines: Vec<Line> = arms
-        .map(|(place, arm)| of_arm(place, &arm.name))
-        .filter(|line| !line.points.is_empty())
-        .collect();
-    let joints = primaries.iter().flat_map(|one| {
-        let aside = beside(run, &one.arm);
-        one.pairs
-            .iter()
-            .map(move |pair| (f64::from(pair.block) + aside, pair.baseline, pair.arm))
-    });
-    let joints = joints.map(|(x, baseline, arm)| (x, baseline * unit.factor, arm * unit.factor));
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        points.dedup();
+        if !points.is_empty() {
+            lines.push(Line {
+                place,
+                name: arm.name.clone(),
+                points,
+            });
+        }
+    }
+    let mut joints = Vec::new();
+    for comparison in &primaries {
+        let offset = offset(run, &comparison.arm);
+        joints.extend(comparison.pairs.iter().map(|pair| {
+            let x = f64::from(pair.block) + offset;
+            (x, pair.baseline * unit.factor, pair.arm * unit.factor)
+        }));
+    }
     let (first, end) = ends(pairs().map(|pair| f64::from(pair.block)))?;
     let (low, high) = (least * unit.factor, most * unit.factor);
-    let marks = lines.iter().map(|line| line.marks(beside(run, &line.name)));
+    let marks = lines.iter().map(|line| line.marks(offset(run, &line.name)));
     let plot = Plot {
         x: Axis::whole(first - 0.5, end + 0.5, ACROSS),
         y: figures_axis(low, high),
@@ -82,10 +82,7 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
         y_title: format!("{}, {}", words::directed(spec), unit.name),
         margin: None,
         spans: Vec::new(),
-        layers: [Layer::Joints(joints.collect())]
-            .into_iter()
-            .chain(marks)
-            .collect(),
+        layers: [Layer::Joints(joints)].into_iter().chain(marks).collect(),
         keys: lines
             .iter()
             .map(|line| Key {
@@ -102,7 +99,7 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
     })
 }
 
-/// Quantiles that are named on an axis, as `1 / (1 - quantile)`; the most important first.
+/// Labels of quantiles at `1 / (1 - quantile)`, the most important first.
 const NINES: [(f64, &str); 9] = [
     (2.0, "50 %"),
     (100.0, "99 %"),
@@ -115,9 +112,9 @@ const NINES: [(f64, &str); 9] = [
     (4.0, "75 %"),
 ];
 
-/// Latency quantiles, the axis stretched towards 1: each nine as wide as the last.
+/// Latency quantiles on an axis on which each further nine has the same width.
 pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Option<Chart> {
-    // The maximum lies at quantile 1, which no logarithmic axis reaches.
+    // The maximum, at quantile 1, is at infinity of the axis.
     let below_one = |clients: &ArmClients| {
         let curve = clients.latency_curve.iter();
         let curve = curve.filter(|(quantile, ms)| *quantile < 1.0 && *ms > 0.0);
@@ -130,7 +127,7 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Optio
     let (least, most) = ends(points().map(|point| point.1))?;
     let (first, end) = ends(points().map(|point| point.0))?;
     let plot = Plot {
-        x: Axis::log_named(first, end, &NINES, ACROSS),
+        x: Axis::log_labelled(first, end, &NINES, ACROSS),
         y: Axis::log(least / 1.1, most * 1.1, UPWARDS_LOG),
         x_title: "share of requests".into(),
         y_title: "answered within, ms".into(),
@@ -147,31 +144,23 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Optio
     })
 }
 
-/// What is told at each half of a halving of the distance to 1.
+/// Tooltips at quantiles whose distance to 1 decreases by a factor of the square root of two.
 fn quantile_hits(lines: &[Line], last: f64) -> Vec<Hit> {
-    let halves = (0..=80).map(|half| 2f64.powf(f64::from(half) / 2.0));
+    let quantiles = (0..=80).map(|half| 2f64.powf(f64::from(half) / 2.0));
     let hit = |at: f64| {
-        let told = lines.iter().filter_map(|line| {
-            let (_, ms) = line
-                .points
-                .iter()
-                .find(|point| point.0 >= at * (1.0 - 1e-9))?;
-            Some(format!("{}: {} ms", line.name, words::figure(*ms)))
-        });
-        let share = base::input::units::significant((1.0 - 1.0 / at) * 100.0, 6);
-        let lines: Vec<String> = [format!("{share} % within")]
-            .into_iter()
-            .chain(told)
-            .collect();
-        Hit {
-            at,
-            text: lines.join("\n"),
+        let share = significant((1.0 - 1.0 / at) * 100.0, 6);
+        let mut text = format!("{share} % within");
+        for Line { name, points, .. } in lines {
+            if let Some((_, ms)) = points.iter().find(|point| point.0 >= at * (1.0 - 1e-9)) {
+                text += &format!("\n{name}: {} ms", words::figure(*ms));
+            }
         }
+        Hit { at, text }
     };
-    halves.take_while(|at| *at <= last).map(hit).collect()
+    quantiles.take_while(|at| *at <= last).map(hit).collect()
 }
 
-/// One arm's points. A value that is not a number is a gap.
+/// One arm's points; NaN values are gaps.
 pub(crate) struct Line {
     pub(crate) place: usize,
     pub(crate) name: String,
@@ -187,12 +176,12 @@ impl Line {
         }
     }
 
-    /// A mark at each point, so far beside it.
-    pub(crate) fn marks(&self, aside: f64) -> Layer {
+    /// A mark at each point, moved horizontally by `offset`.
+    pub(crate) fn marks(&self, offset: f64) -> Layer {
         let points = self.points.iter();
         Layer::Marks {
             place: self.place,
-            marks: points.map(|point| (point.0 + aside, point.1)).collect(),
+            marks: points.map(|point| (point.0 + offset, point.1)).collect(),
         }
     }
 
@@ -206,54 +195,51 @@ impl Line {
     }
 }
 
-/// A line for each arm whose clients saw more than one point.
+/// A line for each arm whose clients have more than one point.
 fn lines(
     run: &Run,
     tables: &[&ArmSummary],
     points: impl Fn(&ArmClients) -> Vec<(f64, f64)>,
 ) -> Vec<Line> {
-    let seen = tables.iter().filter_map(|table| {
+    let lines = tables.iter().filter_map(|table| {
         Some(Line {
             place: place(run, &table.arm),
             name: table.arm.clone(),
             points: points(table.clients.as_ref()?),
         })
     });
-    seen.filter(|line| line.points.len() > 1).collect()
+    lines.filter(|line| line.points.len() > 1).collect()
 }
 
-/// What is told at each place where a line has a point: `lead` and the place, then each arm's value.
+/// Tooltips at all points' positions: `lead` and the position, then a line with each arm's value.
 pub(crate) fn hits(
     lines: &[Line],
     lead: &str,
     unit: &str,
     value: impl Fn(f64) -> String,
 ) -> Vec<Hit> {
-    let mut places: Vec<f64> = lines
+    let mut positions: Vec<f64> = lines
         .iter()
         .flat_map(|line| &line.points)
         .map(|point| point.0)
         .collect();
-    places.sort_by(f64::total_cmp);
-    places.dedup();
+    positions.sort_by(f64::total_cmp);
+    positions.dedup();
     let hit = |at: f64| {
-        let told = lines.iter().filter_map(|line| {
-            let found = line.points.binary_search_by(|point| point.0.total_cmp(&at));
-            let value_at = line.points[found.ok()?].1;
-            let told = (!value_at.is_nan()).then(|| value(value_at))?;
-            Some(format!("{}: {told}{unit}", line.name))
-        });
-        let head = format!("{lead}{}", curves::load(at));
-        let lines: Vec<String> = [head].into_iter().chain(told).collect();
-        Hit {
-            at,
-            text: lines.join("\n"),
+        let mut text = format!("{lead}{}", load(at));
+        for Line { name, points, .. } in lines {
+            if let Ok(index) = points.binary_search_by(|point| point.0.total_cmp(&at))
+                && !points[index].1.is_nan()
+            {
+                text += &format!("\n{name}: {}{unit}", value(points[index].1));
+            }
         }
+        Hit { at, text }
     };
-    places.into_iter().map(hit).collect()
+    positions.into_iter().map(hit).collect()
 }
 
-/// The lowest and the highest of some values, gaps left out; `None` without any.
+/// The lowest and the highest value, without gaps; `None` without values.
 pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
     values
         .filter(|value| !value.is_nan())
@@ -263,12 +249,11 @@ pub(crate) fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
         })
 }
 
-/// A unit in which `most`, given in the record's unit, has few enough digits to stand beside an axis.
+/// A unit with a power of ten if `most`, given in the record's unit, has too many digits for an axis.
 pub(crate) fn large(unit: Unit, most: f64) -> Unit {
     let powers = [(1e13, 1e-9, "10⁹ "), (1e7, 1e-6, "10⁶ ")];
     let shown = most.abs() * unit.factor;
-    let fitting = powers.into_iter().find(|(from, ..)| shown >= *from);
-    match fitting {
+    match powers.into_iter().find(|(from, ..)| shown >= *from) {
         Some((_, factor, power)) => Unit {
             name: format!("{power}{}", unit.name),
             factor: unit.factor * factor,
@@ -277,18 +262,14 @@ pub(crate) fn large(unit: Unit, most: f64) -> Unit {
     }
 }
 
-/// An axis of single figures, which need not begin at zero; logarithmic where one lies far from the others.
+/// An axis of single figures, which need not begin at zero; logarithmic if they are far apart.
 fn figures_axis(low: f64, high: f64) -> Axis {
     const FAR: f64 = 5.0;
     if low > 0.0 && high > FAR * low {
         return Axis::log(low / 1.1, high * 1.1, UPWARDS_LOG);
     }
-    let air = (high - low) * 0.08;
-    if air > 0.0 {
-        Axis::linear(low - air, high + air, UPWARDS)
-    } else {
-        Axis::linear(low, high, UPWARDS)
-    }
+    let space = (high - low) * 0.08;
+    Axis::linear(low - space, high + space, UPWARDS)
 }
 
 #[cfg(test)]
@@ -299,7 +280,7 @@ mod tests {
     use record::fixtures::web;
 
     #[test]
-    fn pairs_are_joined_block_by_block() {
+    fn arms_of_a_block_are_joined() {
         let (run, judgement) = judged(web::two_kernels());
         let comparisons: Vec<_> = judgement.comparisons.iter().collect();
         let drawn = blocks(&run, &comparisons, 0).unwrap().drawn.into_string();
@@ -313,10 +294,10 @@ mod tests {
     }
 
     #[test]
-    fn a_wild_block_is_drawn_on_a_logarithmic_axis() {
+    fn an_outlier_is_drawn_on_a_logarithmic_axis() {
         let tick = |low, high| figures_axis(low, high).at(2.0 * low);
         assert!(tick(100.0, 50_000.0) > 0.1 && tick(100.0, 220.0) > 0.7);
-        assert!(figures_axis(-1.0, 5.0).at(0.0) > 0.0, "no logarithm of it");
+        assert!(figures_axis(-1.0, 5.0).at(0.0) > 0.0, "no logarithm of -1");
     }
 
     #[test]

@@ -1,13 +1,15 @@
-//! Charts of trials while they run: each arm's newest trial, second by second.
+//! Charts of trials while they run: each arm's newest trial, by the second.
 
+use base::input::units::significant;
 use record::live::{ArmNow, Point, Snapshot};
 
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::figures::{Line, ends, hits};
 use super::plot::{Layer, Plot, Stroke};
 use super::{Chart, disturbed};
+use crate::topics::live::tell::rate;
 
-/// Throughput of each arm's newest trial; `None` before a second has come.
+/// Throughput of each arm's newest trial; `None` before the first second.
 pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
     let lines = lines(now, |point| Some(point.ok_per_s()));
     let (_, most) = ends(values(&lines))?;
@@ -20,12 +22,7 @@ pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
         spans: Vec::new(),
         layers: layers(&lines),
         keys: lines.iter().map(|line| line.key(false)).collect(),
-        hits: hits(
-            &lines,
-            "second ",
-            " requests/s",
-            crate::topics::live::tell::rate,
-        ),
+        hits: hits(&lines, "second ", " requests/s", rate),
     };
     mark(&mut plot, now, &lines);
     Some(Chart {
@@ -35,7 +32,7 @@ pub(crate) fn throughput_now(now: &Snapshot) -> Option<Chart> {
     })
 }
 
-/// p99 latency of each arm's newest trial; `None` before a second with an answer has come.
+/// p99 latency of each arm's newest trial; `None` before the first second with an answer.
 pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
     let lines = lines(now, |point| point.p99_ms.filter(|ms| *ms > 0.0));
     let (least, most) = ends(values(&lines))?;
@@ -48,9 +45,7 @@ pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
         spans: Vec::new(),
         layers: layers(&lines),
         keys: lines.iter().map(|line| line.key(false)).collect(),
-        hits: hits(&lines, "second ", " ms", |ms| {
-            base::input::units::significant(ms, 3)
-        }),
+        hits: hits(&lines, "second ", " ms", |ms| significant(ms, 3)),
     };
     mark(&mut plot, now, &lines);
     Some(Chart {
@@ -60,7 +55,7 @@ pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
     })
 }
 
-/// Disturbances that have begun by the last second that was seen.
+/// Marks disturbances that have begun by the last second.
 fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
     let points = lines.iter().flat_map(|line| &line.points);
     if let (Some(plan), Some(seen)) = (&now.plan, ends(points.map(|point| point.0))) {
@@ -68,12 +63,12 @@ fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
     }
 }
 
-/// A line for each arm, of seconds that are whole, with a gap where there is no value: in an outage nothing has a latency.
+/// A line of complete seconds for each arm; seconds without a value, such as the latency in an outage, are gaps.
 fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
     let line = |arm: &ArmNow| Line {
         place: arm.place,
         name: arm.attempt.trial.arm.clone(),
-        points: whole(arm)
+        points: complete(arm)
             .iter()
             .map(|point| (point.at_s, value(point).unwrap_or(f64::NAN)))
             .collect(),
@@ -83,10 +78,10 @@ fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
     lines.filter(has_value).collect()
 }
 
-/// The last second of a trial under way may not be whole yet.
-fn whole(arm: &ArmNow) -> &[Point] {
+/// Without the last second of a running trial, which may be incomplete.
+fn complete(arm: &ArmNow) -> &[Point] {
     match (arm.activity, arm.curve.points()) {
-        (Some(_), [whole @ .., _]) if !whole.is_empty() => whole,
+        (Some(_), [complete @ .., _]) if !complete.is_empty() => complete,
         (_, all) => all,
     }
 }
@@ -102,11 +97,11 @@ fn values(lines: &[Line]) -> impl Iterator<Item = f64> {
         .map(|point| point.1)
 }
 
-/// From the window's begin to the last second that was seen, so that the curve fills its place while it grows.
+/// From the begin of the window to the last second, so that a growing curve always fills the chart.
 fn across(lines: &[Line]) -> Option<Axis> {
     let points = lines.iter().flat_map(|line| &line.points);
     let (first, last) = ends(points.map(|point| point.0))?;
-    // One second alone has no width yet.
+    // A single second would have no width.
     let last = last.max(first + 1.0);
     Some(Axis::whole(first.min(0.0), last, ACROSS))
 }

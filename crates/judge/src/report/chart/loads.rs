@@ -7,35 +7,38 @@ use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::figures::{Line, ends, hits, large};
 use super::plot::{Key, Layer, Plot, Stroke};
 use super::{Chart, disturbed, place};
-use crate::topics::loads::tell as curves;
-use crate::topics::scaling::tell as scaling;
+use crate::topics::loads::tell;
+use crate::topics::scaling::tell::family;
 
-/// How far apart values lie before an axis is logarithmic: below, small ones can still be told from each other.
+/// Above this ratio of the largest to the smallest value or load, an axis is logarithmic, so that small ones are legible.
 const WIDE_VALUES: f64 = 30.0;
 const WIDE_LOADS: f64 = 1000.0;
 
-/// A figure against the load: a line for each arm, and a band from the lowest trial to the highest. `None` where
-/// no arm was measured at two loads.
+/// A figure against the load: a line for each arm, and a band from the lowest trial to the highest.
+///
+/// `None` if no arm was measured at two loads.
 pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart> {
-    let long = family.iter().filter(|one| one.typical.points.len() > 1);
-    let long: Vec<&ArmCurve> = long.collect();
-    let curve = &long.first()?.typical;
-    let unit = large(curves::unit(family), curves_most(&long));
-    let lines: Vec<Line> = long
+    let curves: Vec<&ArmCurve> = family
         .iter()
-        .map(|one| line(place(run, &one.arm), one, unit.factor))
+        .filter(|curve| curve.typical.points.len() > 1)
         .collect();
-    let bands: Vec<Layer> = long
+    let curve = &curves.first()?.typical;
+    let unit = large(tell::unit(family), highest_value(&curves));
+    let lines: Vec<Line> = curves
         .iter()
-        .filter_map(|one| band(place(run, &one.arm), one, unit.factor))
+        .map(|curve| line(place(run, &curve.arm), curve, unit.factor))
+        .collect();
+    let bands: Vec<Layer> = curves
+        .iter()
+        .filter_map(|curve| band(place(run, &curve.arm), curve, unit.factor))
         .collect();
     let loads = lines.iter().flat_map(|line| &line.points);
     let (least, most) = ends(loads.map(|point| point.0))?;
-    let is_banded = !bands.is_empty();
+    let has_bands = !bands.is_empty();
     let mut plot = Plot {
-        x: spread_axis(least, most, WIDE_LOADS),
-        y: values_axis(&lines, &long, unit.factor)?,
-        x_title: curves::axis(curve).into(),
+        x: loads_axis(least, most),
+        y: values_axis(&lines, &curves, unit.factor)?,
+        x_title: tell::axis(curve).into(),
         y_title: format!("{}, {}", curve.name, unit.name),
         margin: None,
         spans: Vec::new(),
@@ -43,30 +46,30 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
         keys: lines.iter().map(|line| line.key(true)).collect(),
         hits: hits(
             &lines,
-            &format!("{} ", curves::axis(curve)),
+            &format!("{} ", tell::axis(curve)),
             &format!(" {}", unit.name),
-            curves::value,
+            tell::value,
         ),
     };
     if curve.is_over_time() {
         disturbed::mark(&mut plot, &run.plan, (least, most));
     }
-    let spread = if is_banded { BANDS } else { "" };
+    let note = if has_bands { BANDS } else { "" };
     Some(Chart {
         id,
-        label: format!("{}{spread}", curves::title(family)),
+        label: format!("{}{note}", tell::title(family)),
         drawn: plot.draw(),
     })
 }
 
 const BANDS: &str = "; the bands go from the lowest trial to the highest";
 
-/// A primary figure against CPUs: as `curve`, a line for each group in the colour of its first arm; and dotted, the law.
+/// A primary figure against CPUs: a line for each group in the colour of its first arm, and the fitted law, dotted.
 pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> {
     let first = groups.first()?;
-    let family = scaling::family(groups);
+    let family = family(groups);
     let curves: Vec<&ArmCurve> = family.iter().collect();
-    let unit = large(curves::unit(&family), curves_most(&curves));
+    let unit = large(tell::unit(&family), highest_value(&curves));
     let place = |group: &Scaling| place(run, &group.steps[0].arm);
     let lines: Vec<Line> = groups
         .iter()
@@ -92,18 +95,18 @@ pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> 
     counts.sort_unstable();
     counts.dedup();
     let (fewest, most) = (f64::from(*counts.first()?), f64::from(*counts.last()?));
-    let values = family.iter().flat_map(|one| &one.highest);
-    let laws_values = laws.iter().flat_map(|line| &line.points);
-    let highest = values.map(|value| value * unit.factor);
-    let (_, highest) = ends(highest.chain(laws_values.map(|point| point.1)))?;
-    let has_bands = family.iter().any(|one| one.trials > 1);
+    let values = family.iter().flat_map(|curve| &curve.highest);
+    let law_points = laws.iter().flat_map(|line| &line.points);
+    let values = values.map(|value| value * unit.factor);
+    let (_, highest) = ends(values.chain(law_points.map(|point| point.1)))?;
+    let has_bands = family.iter().any(|curve| curve.trials > 1);
     let keys = lines.iter().map(|line| line.key(true));
     let law_keys = laws.iter().map(|law| Key {
         line: Some(Stroke::Thin),
         ..law.key(false)
     });
     let plot = Plot {
-        x: Axis::named_at(fewest, most, &counts, ACROSS),
+        x: Axis::labelled_at(fewest, most, &counts, ACROSS),
         y: Axis::linear(0.0, highest * 1.05, UPWARDS),
         x_title: "CPUs".into(),
         y_title: format!("{}, {}", first.curve.typical.name, unit.name),
@@ -114,9 +117,9 @@ pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> 
             .chain(with_marks(&lines))
             .collect(),
         keys: keys.chain(law_keys).collect(),
-        hits: hits(&lines, "CPUs ", &format!(" {}", unit.name), curves::value),
+        hits: hits(&lines, "CPUs ", &format!(" {}", unit.name), tell::value),
     };
-    let mut label = curves::title(&family);
+    let mut label = tell::title(&family);
     if has_bands {
         label += BANDS;
     }
@@ -131,32 +134,35 @@ pub(crate) fn cpus(run: &Run, groups: &[&Scaling], id: String) -> Option<Chart> 
 }
 
 /// The median of the trials at each load.
-fn line(place: usize, one: &ArmCurve, factor: f64) -> Line {
-    let points = one.typical.points.iter();
+fn line(place: usize, curve: &ArmCurve, factor: f64) -> Line {
+    let points = curve.typical.points.iter();
     Line {
         place,
-        name: one.arm.clone(),
+        name: curve.arm.clone(),
         points: points
             .map(|point| (point.at, point.value * factor))
             .collect(),
     }
 }
 
-/// Lines with a mark at each point, unless there are so many that marks would hide the line.
+/// Lines with a mark at each point, unless so many marks would hide the line.
 fn with_marks(lines: &[Line]) -> Vec<Layer> {
     const MOST_MARKS: usize = 60;
-    let layers = lines.iter().flat_map(|line| {
-        let marks = (line.points.len() <= MOST_MARKS).then(|| line.marks(0.0));
-        [line.layer(Stroke::Arm)].into_iter().chain(marks)
-    });
-    layers.collect()
+    let mut layers = Vec::new();
+    for line in lines {
+        layers.push(line.layer(Stroke::Arm));
+        if line.points.len() <= MOST_MARKS {
+            layers.push(line.marks(0.0));
+        }
+    }
+    layers
 }
 
-/// From the lowest trial to the highest; nothing where there is one.
-fn band(place: usize, one: &ArmCurve, factor: f64) -> Option<Layer> {
-    let ends = one.lowest.iter().zip(&one.highest);
-    let points = one.typical.points.iter().zip(ends);
-    (one.trials > 1).then(|| Layer::Band {
+/// The area from the lowest trial to the highest; `None` for a single trial.
+fn band(place: usize, curve: &ArmCurve, factor: f64) -> Option<Layer> {
+    let ends = curve.lowest.iter().zip(&curve.highest);
+    let points = curve.typical.points.iter().zip(ends);
+    (curve.trials > 1).then(|| Layer::Band {
         place,
         points: points
             .map(|(point, (low, high))| (point.at, low * factor, high * factor))
@@ -164,32 +170,31 @@ fn band(place: usize, one: &ArmCurve, factor: f64) -> Option<Layer> {
     })
 }
 
-fn curves_most(curves: &[&ArmCurve]) -> f64 {
-    let values = curves.iter().flat_map(|one| &one.highest);
+fn highest_value(curves: &[&ArmCurve]) -> f64 {
+    let values = curves.iter().flat_map(|curve| &curve.highest);
     values.copied().fold(0.0, f64::max)
 }
 
-/// An axis of loads: logarithmic where a linear one would crowd the small ones.
-fn spread_axis(least: f64, most: f64, wide: f64) -> Axis {
-    if least > 0.0 && most > wide * least {
+fn loads_axis(least: f64, most: f64) -> Axis {
+    if least > 0.0 && most > WIDE_LOADS * least {
         Axis::log(least, most, ACROSS)
     } else {
         Axis::linear(least, most, ACROSS)
     }
 }
 
-/// An axis of a curve's values, lines and bands: from zero, or logarithmic where the small ones would be hidden.
+/// An axis for lines and bands: from zero, or logarithmic if small values would be hidden.
 fn values_axis(lines: &[Line], curves: &[&ArmCurve], factor: f64) -> Option<Axis> {
     let typical = lines
         .iter()
         .flat_map(|line| &line.points)
         .map(|point| point.1);
     let (least, most) = ends(typical)?;
-    let bands = curves.iter().filter(|one| one.trials > 1);
-    let bands = bands.flat_map(|one| one.lowest.iter().chain(&one.highest));
+    let banded = curves.iter().filter(|curve| curve.trials > 1);
+    let bands = banded.flat_map(|curve| curve.lowest.iter().chain(&curve.highest));
     let (low, high) = ends(bands.map(|value| value * factor).chain([least, most]))?;
     Some(if least > 0.0 && most > WIDE_VALUES * least {
-        // A band may reach zero, where a logarithmic axis has no place.
+        // A band may reach zero, which has no position on a logarithmic axis.
         let low = if low > 0.0 {
             low.max(least / 10.0)
         } else {

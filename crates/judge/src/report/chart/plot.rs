@@ -1,18 +1,17 @@
 //! Draws a chart with two axes as SVG that fits any width.
 //!
-//! All places are shares of the drawing, so that a phone, a wide window and paper show the same markup with letters of
-//! the same size. Lines and areas need coordinates; they lie in a drawing within the drawing that is stretched to its
-//! place, and their strokes are not.
+//! All positions are percentages, so that a phone, a wide window and paper show the same markup with letters of the same
+//! size. Lines and areas need coordinates: they are in a nested SVG that is stretched, without stretching strokes.
 
 use maud::{Markup, html};
 
 use super::axis::Axis;
 use super::{DASHES, arm_class, disturbed, mark_id};
 
-/// Strips of a chart that tell their values when pointed at.
+/// Most tooltips of a chart.
 const MOST_HITS: usize = 300;
 
-/// Points of a line; of a longer one, the lowest and the highest of every few are kept.
+/// Most points of a line; a longer one keeps the lowest and the highest point of each stretch.
 const MOST_POINTS: usize = 1500;
 
 /// A chart with two axes.
@@ -23,24 +22,24 @@ pub(crate) struct Plot {
     pub(crate) y_title: String,
     /// The margin as two values of `y`, shaded.
     pub(crate) margin: Option<(f64, f64)>,
-    /// Parts of the horizontal axis, shaded.
+    /// Shaded parts of the horizontal axis.
     pub(crate) spans: Vec<Span>,
-    /// In the order in which they are painted.
+    /// In the order of painting.
     pub(crate) layers: Vec<Layer>,
     pub(crate) keys: Vec<Key>,
     pub(crate) hits: Vec<Hit>,
 }
 
-/// A part of the horizontal axis, and what it is.
+/// A named part of the horizontal axis.
 pub(crate) struct Span {
     pub(crate) from: f64,
     pub(crate) to: f64,
     pub(crate) text: String,
 }
 
-/// Something painted; `place` is its arm's place in the plan, which gives it its colour.
+/// Something painted; `place` is its arm's place in the plan, which determines its colour.
 pub(crate) enum Layer {
-    /// The area between two values at each place: `(x, low, high)`.
+    /// The area between two values at each position: `(x, low, high)`.
     Band {
         place: usize,
         points: Vec<(f64, f64, f64)>,
@@ -50,9 +49,9 @@ pub(crate) enum Layer {
         points: Vec<(f64, f64)>,
         stroke: Stroke,
     },
-    /// Upright lines that join two values, and belong to no arm.
+    /// Vertical lines that join two values, without an arm's colour: `(x, low, high)`.
     Joints(Vec<(f64, f64, f64)>),
-    /// Estimates with their intervals, upright lines with ends: `(x, low, estimate, high)`.
+    /// Estimates with their intervals, vertical lines with caps: `(x, low, estimate, high)`.
     Intervals {
         place: usize,
         points: Vec<(f64, f64, f64, f64)>,
@@ -63,12 +62,12 @@ pub(crate) enum Layer {
     },
 }
 
-/// How a line is drawn.
+/// The style of a line.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Stroke {
-    /// In its arm's pattern.
+    /// The arm's pattern.
     Arm,
-    /// Its arm's pattern; the value holds until the next.
+    /// The arm's pattern, with horizontal and vertical steps from point to point.
     Steps,
     /// Thin and dotted.
     Thin,
@@ -82,7 +81,7 @@ pub(crate) struct Key {
     pub(crate) has_mark: bool,
 }
 
-/// What is told at a place of the horizontal axis when that is pointed at, a line for each arm.
+/// A tooltip at a position of the horizontal axis.
 pub(crate) struct Hit {
     pub(crate) at: f64,
     pub(crate) text: String,
@@ -111,7 +110,7 @@ impl Plot {
         }
     }
 
-    /// The margin, the lines behind all, and the numbers at them.
+    /// The margin, disturbances, grid lines and labels.
     fn grid(&self) -> Markup {
         html! {
             @if let Some((low, high)) = self.margin {
@@ -120,7 +119,7 @@ impl Plot {
                 rect.margin x="0" y=(percent(top)) width="100%" height=(percent(bottom - top)) {}
             }
             @for span in &self.spans {
-                @let (from, width) = disturbed::place(span, &self.x);
+                @let (from, width) = disturbed::position(span, &self.x);
                 rect.disturbed x=(percent(from)) y="0" width=(percent(width)) height="100%" { title { (span.text) } }
             }
             @for tick in &self.y.ticks {
@@ -186,7 +185,7 @@ impl Plot {
         }
     }
 
-    /// Strips over the whole height, each as wide as to the middles between its place and the next ones.
+    /// Vertical strips with tooltips; each extends halfway to its neighbours.
     fn strips(&self) -> Markup {
         let stride = self.hits.len().div_ceil(MOST_HITS).max(1);
         let hits: Vec<(f64, &Hit)> = self
@@ -195,26 +194,26 @@ impl Plot {
             .step_by(stride)
             .map(|hit| (self.x.at(hit.at), hit))
             .collect();
-        let edge = |one: Option<&(f64, &Hit)>, other: &(f64, &Hit), end: f64| {
-            one.map_or(end, |one| f64::midpoint(one.0, other.0))
+        let halfway = |at: f64, neighbour: Option<&(f64, &Hit)>, end: f64| {
+            neighbour.map_or(end, |neighbour| f64::midpoint(at, neighbour.0))
         };
         html! {
-            @for (index, hit) in hits.iter().enumerate() {
-                @let left = edge(index.checked_sub(1).map(|before| &hits[before]), hit, 0.0);
-                @let right = edge(hits.get(index + 1), hit, 1.0);
+            @for (index, (at, hit)) in hits.iter().enumerate() {
+                @let left = halfway(*at, index.checked_sub(1).map(|before| &hits[before]), 0.0);
+                @let right = halfway(*at, hits.get(index + 1), 1.0);
                 rect.hit x=(percent(left)) width=(percent((right - left).max(0.0))) height="100%" {
-                    title { (hit.1.text) }
+                    title { (hit.text) }
                 }
             }
         }
     }
 
-    /// A value's distance from the top; one outside the axis lies at its end.
+    /// A value's distance from the top, clamped to the axis.
     fn down(&self, value: f64) -> String {
         percent(1.0 - self.y.at(value).clamp(0.0, 1.0))
     }
 
-    /// A point without a value, not a number, is a gap.
+    /// The path of a line, with gaps at NaN values.
     fn line(&self, points: &[(f64, f64)], stroke: Stroke) -> String {
         let mut parts: Vec<String> = Vec::new();
         let mut before = (String::new(), String::new());
@@ -240,12 +239,12 @@ impl Plot {
         parts.concat()
     }
 
-    /// Out along the upper edge, back along the lower.
+    /// The path of an area: along the upper edge, and back along the lower one.
     fn outline(&self, points: &[(f64, f64, f64)]) -> String {
         let upper = points.iter().map(|(x, _, high)| (x, high));
         let lower = points.iter().rev().map(|(x, low, _)| (x, low));
         let corner = |(x, y): (&f64, &f64)| {
-            // Far outside is as good as farther, and keeps a renderer's arithmetic exact.
+            // Renderers lose precision with very large coordinates.
             let down = (1.0 - self.y.at(*y)).clamp(-1.0, 2.0);
             format!("{} {}", coordinate(self.x.at(*x)), coordinate(down))
         };
@@ -264,7 +263,7 @@ impl Layer {
     }
 }
 
-/// The names of what is drawn, each with a sample of its line and mark.
+/// The legend, with a sample of each line and mark.
 pub(crate) fn legend(keys: &[Key]) -> Markup {
     html! {
         @if !keys.is_empty() {
@@ -289,12 +288,12 @@ fn dashes(place: usize, stroke: Stroke) -> &'static str {
     }
 }
 
-/// A share of the drawing, as SVG takes it.
+/// A share of the drawing as a percentage for SVG.
 pub(crate) fn percent(share: f64) -> String {
     format!("{}%", short(share * 100.0, 2))
 }
 
-/// A share of the stretched drawing.
+/// A share of the stretched drawing as a coordinate.
 fn coordinate(share: f64) -> String {
     short(share * 1000.0, 1)
 }
@@ -309,14 +308,14 @@ fn short(value: f64, decimals: usize) -> String {
     }
 }
 
-/// All points of a line, or of a long one the lowest and the highest of each stretch, so that no spike is lost.
+/// Thins a long line to the lowest and the highest point of each stretch, which keeps all spikes.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= MOST_POINTS {
         return points.to_vec();
     }
     let stretch = (2 * points.len()).div_ceil(MOST_POINTS);
     let ends = |stretch: &[(f64, f64)]| {
-        let by_value = |one: &&(f64, f64), other: &&(f64, f64)| one.1.total_cmp(&other.1);
+        let by_value = |a: &&(f64, f64), b: &&(f64, f64)| a.1.total_cmp(&b.1);
         let low = *stretch.iter().min_by(by_value)?;
         let high = *stretch.iter().max_by(by_value)?;
         Some(if low.0 < high.0 {
@@ -369,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_steps_goes_on_to_its_last_point() {
+    fn a_line_of_steps_extends_to_its_last_point() {
         let points = [(0.0, 0.0), (1.0, 5.0), (2.0, 5.0), (4.0, 5.0)];
         assert_eq!(plot().line(&points, Stroke::Steps), "M0 1000H250V500H1000");
         assert_eq!(
@@ -379,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn an_area_goes_out_and_back() {
+    fn an_area_is_a_closed_path() {
         let points = [(0.0, 1.0, 2.0), (4.0, 0.0, 1e9)];
         assert_eq!(
             plot().outline(&points),
@@ -395,11 +394,11 @@ mod tests {
         let thin = thinned(&points);
         assert!(thin.len() <= MOST_POINTS + 2, "{}", thin.len());
         assert!(thin.contains(&(40_000.0, 99.0)) && thin.contains(&(40_001.0, -99.0)));
-        assert!(thin.is_sorted_by(|one, other| one.0 <= other.0));
+        assert!(thin.is_sorted_by(|a, b| a.0 <= b.0));
     }
 
     #[test]
-    fn what_is_pointed_at_covers_the_whole_width() {
+    fn tooltips_cover_the_whole_width() {
         let mut plot = plot();
         plot.hits = [1.0, 2.0, 4.0]
             .map(|at| Hit {

@@ -1,4 +1,4 @@
-//! The index of a night: a page, Markdown, and lines of a terminal.
+//! The index of a nightly run as a page, as Markdown and as text for the terminal.
 
 use std::fmt::Write as _;
 
@@ -10,11 +10,11 @@ use record::night::{Index, PlanSummary, Trend};
 use crate::report::chart;
 use crate::report::page::{day, plain};
 use crate::report::section::frame;
-use crate::topics::night::tell as night;
+use crate::topics::night::tell;
 use crate::words;
 use crate::words::levels::Levels;
 
-/// The whole page. It loads nothing; its links lead to the reports of its runs.
+/// The whole page. It loads nothing; its links lead to the reports of the runs.
 pub fn page(index: &Index) -> String {
     let sections = html! {
         (top(index))
@@ -26,13 +26,13 @@ pub fn page(index: &Index) -> String {
 }
 
 fn top(index: &Index) -> Markup {
-    let regressions = night::listed(index, |one| one.is_regression);
-    let improvements = night::listed(index, |one| one.is_improvement);
+    let regressions = tell::listed(index, |standing| standing.is_regression);
+    let improvements = tell::listed(index, |standing| standing.is_improvement);
     html! {
         header {
             h1 { "Night " (index.night) }
             p.sub {
-                (night::summary(index))
+                (tell::summary(index))
                 @if !index.begun.is_empty() { span.dot { "·" } time datetime=(index.begun) { (day(&index.begun)) } }
             }
             @if let Some(trouble) = trouble(index) { (doc::html::render(&[trouble])) }
@@ -41,22 +41,22 @@ fn top(index: &Index) -> Markup {
             } @else {
                 section.headline.worse aria-label="Regressions" {
                     p { (pill("worse")) }
-                    ul { @for said in &regressions { li { (unbroken(said)) } } }
+                    ul { @for sentence in &regressions { li { (unbroken(sentence)) } } }
                 }
             }
             @if !improvements.is_empty() {
                 section.headline.better aria-label="Improvements" {
                     p { (pill("better")) }
-                    ul { @for said in &improvements { li { (unbroken(said)) } } }
+                    ul { @for sentence in &improvements { li { (unbroken(sentence)) } } }
                 }
             }
-            p.sub { (night::rates(index)) }
+            p.sub { (tell::rates(index)) }
         }
     }
 }
 
 fn plans(index: &Index) -> Markup {
-    let levels = night::levels(index);
+    let levels = tell::levels(index);
     html! {
         section.night id="plans" {
             h2 { "Plans" }
@@ -72,13 +72,13 @@ fn plans(index: &Index) -> Markup {
     }
 }
 
-/// The link to a run's report, with the plan's title below the first one.
-fn link(plan: &PlanSummary, is_first: bool) -> Markup {
+/// The link to a run's report, followed by the plan's title if `has_title`.
+fn link(plan: &PlanSummary, has_title: bool) -> Markup {
     html! {
         @match &plan.run {
             Some(run) => {
                 a href={ (href(&plan.dir)) "/report.html" } { (plan.name) }
-                @if is_first { div.sub.title { (run.title) } }
+                @if has_title { div.sub.title { (run.title) } }
             }
             None => { (plan.name) }
         }
@@ -87,7 +87,7 @@ fn link(plan: &PlanSummary, is_first: bool) -> Markup {
 
 fn plan_rows(plan: &PlanSummary, levels: &Levels) -> Markup {
     let change = format!("change, {}", levels.head());
-    let lines = night::lines_of(plan);
+    let lines = tell::lines_of(plan);
     html! {
         @if lines.is_empty() {
             tr {
@@ -102,14 +102,14 @@ fn plan_rows(plan: &PlanSummary, levels: &Levels) -> Markup {
         @for (number, line) in lines.iter().enumerate() {
             tr {
                 th scope="row" { (link(plan, number == 0)) }
-                td data-name="arm" { (line.arm()) div.sub { "against " (night::baseline(plan)) } }
+                td data-name="arm" { (line.arm()) div.sub { "against " (tell::baseline(plan)) } }
                 td data-name="metric" {
                     (words::directed(&line.compared.spec))
                     @if line.compared.workload != plan.name { div.sub { (line.compared.workload) } }
                 }
                 td data-name="verdict" {
                     (pill(line.word()))
-                    @if let Some(state) = night::open_state(plan) { div.sub { (state) } }
+                    @if let Some(state) = tell::open_state(plan) { div.sub { (state) } }
                     @if !line.standing().is_empty() { div.sub { (line.standing()) } }
                 }
                 td data-name=(change) {
@@ -122,7 +122,7 @@ fn plan_rows(plan: &PlanSummary, levels: &Levels) -> Markup {
     }
 }
 
-/// A relative path as a link has it: nothing of a directory's name may be taken for something else.
+/// Percent-encodes a relative path, so that no part of it can be taken for a scheme or a query.
 fn href(path: &str) -> String {
     let mut encoded = String::new();
     for byte in path.bytes() {
@@ -140,14 +140,14 @@ fn href(path: &str) -> String {
 }
 
 fn trends(index: &Index) -> Markup {
-    let primary = night::primary_trends(index);
-    let rows = night::change_rows(index);
+    let primary = tell::primary_trends(index);
+    let rows = tell::change_rows(index);
     html! {
         @if !index.trends.is_empty() {
             section id="trends" {
                 h2 { "Over versions and nights" }
-                @if let Some(said) = night::trend_rates(index) { p.sub { (said) } }
-                @for (number, trend) in primary.into_iter().enumerate() { (one_trend(trend, number)) }
+                @if let Some(rates) = tell::trend_rates(index) { p.sub { (rates) } }
+                @for (number, trend) in primary.into_iter().enumerate() { (trend_figures(trend, number)) }
                 @if rows.len() > 1 {
                     details {
                         summary { "Changes of all metrics (" (rows.len() - 1) ")" }
@@ -167,23 +167,23 @@ fn trends(index: &Index) -> Markup {
     }
 }
 
-fn one_trend(trend: &Trend, number: usize) -> Markup {
-    let levels = Levels::of(trend.points.iter().map(|one| one.confidence));
+fn trend_figures(trend: &Trend, number: usize) -> Markup {
+    let levels = Levels::of(trend.points.iter().map(|point| point.confidence));
     html! {
-        h3 { (night::trend_title(trend)) }
-        @if trend.changes.is_empty() { p.sub { (night::no_change(trend)) "." } }
-        @for one in &trend.changes { p { (unbroken(&night::trend_change(trend, one))) "." } }
+        h3 { (tell::trend_title(trend)) }
+        @if trend.changes.is_empty() { p.sub { (tell::no_change(trend)) "." } }
+        @for change in &trend.changes { p { (unbroken(&tell::trend_change(trend, change))) "." } }
         @if let Some(chart) = chart::trend(trend, number) { (frame(&chart)) }
         details {
             summary { "Figures" }
             div.scroll { table {
                 thead { tr { th { "point" } th { "night" } th.n { "change" } th { (levels.head()) } th { "verdict" } } }
-                tbody { @for one in &trend.points { tr {
-                    th scope="row" { (one.label) }
-                    td { (one.night) }
-                    td.n { (unbroken(&words::large_change(one.ratio))) }
-                    td { (unbroken(&levels.cell(&words::interval_of(one.low, one.high), one.confidence))) }
-                    td { (one.verdict.word()) }
+                tbody { @for point in &trend.points { tr {
+                    th scope="row" { (point.label) }
+                    td { (point.night) }
+                    td.n { (unbroken(&words::large_change(point.ratio))) }
+                    td { (unbroken(&levels.cell(&words::interval_of(point.low, point.high), point.confidence))) }
+                    td { (point.verdict.word()) }
                 } } }
             } }
         }
@@ -194,7 +194,7 @@ fn reading(index: &Index) -> Markup {
     html! {
         section id="reading" {
             h2 { "How to read this" }
-            p { (night::rates(index)) }
+            p { (tell::rates(index)) }
             p {
                 "A verdict is its run's own, at its plan's error rate. Many plans have many chances to be wrong, so that some verdicts that \
                  are significant in their run are not so over the night. Trends set ratios to a baseline of the same run beside each other, \
@@ -204,32 +204,32 @@ fn reading(index: &Index) -> Markup {
     }
 }
 
-/// The same for a mail or a chat.
+/// Markdown for a mail or a chat.
 pub fn as_markdown(index: &Index) -> String {
     let mut blocks = vec![
         Block::Title(format!("Night {}", index.night)),
-        Block::Text(night::summary(index)),
+        Block::Text(tell::summary(index)),
     ];
     let [trouble, regressions, improvements] = listed(index);
     blocks.extend(trouble);
     blocks.push(regressions.unwrap_or(Block::Text("No significant regression.".into())));
     blocks.extend(improvements);
-    blocks.extend(Block::table(Table::new(night::rows(index), 6)));
+    blocks.extend(Block::table(Table::new(tell::rows(index), 6)));
     blocks.extend(Block::titled_table(
         "Changes over versions and nights",
-        Table::new(night::change_rows(index), 1),
+        Table::new(tell::change_rows(index), 1),
     ));
     blocks.extend(rates(index).into_iter().map(Block::Text));
     doc::markdown::render(&blocks)
 }
 
-/// The same for a terminal of so many columns.
+/// Text for a terminal of `width` columns.
 pub fn as_text(index: &Index, width: usize) -> String {
-    let summary = night::summary(index);
+    let summary = tell::summary(index);
     let mut blocks = vec![Block::Text(format!("night {}: {summary}", index.night))];
-    blocks.extend(Block::table(Table::new(night::rows(index), 6)));
+    blocks.extend(Block::table(Table::new(tell::rows(index), 6)));
     blocks.extend(listed(index).into_iter().flatten());
-    let changes = night::change_rows(index).into_iter().skip(1);
+    let changes = tell::change_rows(index).into_iter().skip(1);
     let changes = changes.map(|row| row.join(": ")).collect();
     blocks.extend(Block::notice(
         "",
@@ -240,10 +240,10 @@ pub fn as_text(index: &Index, width: usize) -> String {
     doc::terminal::render(&blocks, width)
 }
 
-/// What went wrong, became worse and became better.
+/// Trouble, regressions and improvements.
 fn listed(index: &Index) -> [Option<Block>; 3] {
-    let regressions = night::listed(index, |standing| standing.is_regression);
-    let improvements = night::listed(index, |standing| standing.is_improvement);
+    let regressions = tell::listed(index, |standing| standing.is_regression);
+    let improvements = tell::listed(index, |standing| standing.is_improvement);
     [
         trouble(index),
         Block::notice("worse", "Regressions", regressions),
@@ -252,13 +252,14 @@ fn listed(index: &Index) -> [Option<Block>; 3] {
 }
 
 fn trouble(index: &Index) -> Option<Block> {
-    Block::notice("setbacks", "What went wrong", night::trouble(index))
+    Block::notice("setbacks", "What went wrong", tell::trouble(index))
 }
 
-/// How often any of it is wrong.
+/// The error rates of the night and of its trends.
 fn rates(index: &Index) -> Vec<String> {
-    let all = [night::rates(index)].into_iter();
-    all.chain(night::trend_rates(index)).collect()
+    let mut rates = vec![tell::rates(index)];
+    rates.extend(tell::trend_rates(index));
+    rates
 }
 
 #[cfg(test)]
@@ -283,7 +284,7 @@ pub(crate) mod tests {
             ratio: Some(ratio),
             low: Some(ratio - 0.01),
             high: Some(ratio + 0.01),
-            // A plan with an error rate of its own has another level.
+            // A plan with another error rate has another level.
             confidence: Some(if arm == "7.2" { 0.95 } else { 0.975 }),
             blocks: 8,
             night: Some(NightStanding {
@@ -389,7 +390,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_night_is_told_on_a_terminal() {
+    fn a_night_on_a_terminal() {
         expect![[r#"
             night 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
@@ -442,7 +443,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_night_is_told_in_markdown() {
+    fn a_night_in_markdown() {
         expect![[r#"
             ## Night 2026-11-23
 

@@ -1,12 +1,11 @@
-//! A night of several plans: what of its verdicts stands when all of them are counted, and how metrics change over nights and versions.
+//! A nightly run of several plans: which verdicts remain significant over all plans, and trends over nights and versions.
 //!
 //! ```text
-//! run                  -> summary    its comparisons, the p-value of each primary metric, its line of versions (`p_value`, `bisect::walk`)
+//! run                  -> summary    comparisons, the p-value of each primary metric, the version series (`p_value`, `bisect::walk`)
 //! summaries of a night -> family     regressions by false discovery rate, the gate by family-wise error rate (`multiplicity`)
-//! summaries of nights  -> trends     ratios to each night's own baseline, and their changes (`change_points`)
+//! summaries of nights  -> trends     ratios to the baseline of each night, and their changes (`change_points`)
 //! ```
-//! Only ratios to a baseline of the same run are set beside each other: a figure of one night and one of another differ by all that a
-//! machine did in between.
+//! Trends compare only ratios to a baseline of the same run. Figures of two nights also differ by changes of the machine.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -20,40 +19,39 @@ use record::night::{
     TrendChange, TrendPoint, VERSION,
 };
 use record::rundir::Run;
-use record::verdict::{Comparison, Conclusion, Headline, Judgement, Verdict};
+use record::verdict::{Comparison, Conclusion, Judgement, Verdict};
 
 use crate::topics::bisect::find::walk;
-use crate::topics::night::p_value;
-use crate::topics::night::p_value::PValues;
+use crate::topics::night::p_value::{self, PValues};
 use stats::average::median;
 use stats::change_points::{change_points, fewest};
 use stats::multiplicity::{benjamini_hochberg, holm};
 
-/// Versions of the shortest line that is walked.
-const SHORTEST_LINE: usize = 3;
+/// Fewest versions of a series.
+const SHORTEST_SERIES: usize = 3;
 
 /// The error rates of a night.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
-    /// Chance that the gate trips on any comparison whose arm is not worse.
+    /// Probability that the gate trips on any comparison whose arm is not worse.
     pub gate: f64,
-    /// Share of false ones in a list that is accepted on average.
+    /// Mean share of false positives in a list.
     pub fdr: f64,
 }
 
-/// A night: its name, when it began, its plans.
+/// A night with its plans.
 #[derive(Debug, Clone, PartialEq)]
 pub struct OfNight {
-    /// Its directory's name.
+    /// The name of its directory.
     pub name: String,
-    /// When it was to be run, where no run of it says so.
+    /// The begin in case that no plan has a run.
     pub noted: String,
     /// The plans, in their order.
     pub plans: Vec<PlanSummary>,
 }
 
 impl OfNight {
-    /// When its first run began. A night whose plans all failed is one of its own time too.
+    /// When its first run began; `noted` if no plan has a run.
     pub fn begun(&self) -> &str {
         let runs = self.plans.iter().filter_map(|plan| plan.run.as_ref());
         let begun = runs.map(|run| run.begun.as_str());
@@ -61,13 +59,16 @@ impl OfNight {
     }
 }
 
-/// What is kept of a run; `machine` says in words what it ran on. What gates say of it is for others to add.
+/// The summary of a run. `machine` describes the machine; the caller fills in failures and unanswered questions.
 pub fn summary(run: &Run, judgement: &Judgement, machine: String) -> RunSummary {
     let kernels = kernels(run);
     let design = &run.plan.design;
-    let compared = judgement.comparisons.iter();
-    let compared = compared.map(|one| compared_of(run, judgement, &kernels, one));
-    let blocks = judgement.primaries().map(|one| one.blocks).max();
+    let comparisons = judgement.comparisons.iter();
+    let comparisons = comparisons.map(|comparison| compared(run, judgement, &kernels, comparison));
+    let blocks = judgement
+        .primaries()
+        .map(|comparison| comparison.blocks)
+        .max();
     let input = |name: &str| run.opening.inputs.get(name).cloned().unwrap_or_default();
     RunSummary {
         title: run.plan.title.clone(),
@@ -86,29 +87,29 @@ pub fn summary(run: &Run, judgement: &Judgement, machine: String) -> RunSummary 
         max_blocks: design.most_blocks(),
         failures: Vec::new(),
         unanswered: Vec::new(),
-        comparisons: compared.collect(),
-        walk: line(run, &kernels).map(|line| walk::walk(run, &line)),
+        comparisons: comparisons.collect(),
+        walk: version_series(run, &kernels).map(|arms| walk::walk(run, &arms)),
     }
 }
 
-fn compared_of(
+fn compared(
     run: &Run,
     judgement: &Judgement,
     kernels: &BTreeMap<&str, String>,
-    one: &Comparison,
+    comparison: &Comparison,
 ) -> Compared {
-    let is_its =
-        |headline: &&Headline| headline.workload == one.workload && headline.arm == one.arm;
-    let headline = judgement.headlines.iter().find(is_its);
-    let is_primary = one.spec.role == Role::Primary;
-    let is_fair =
-        headline.is_some_and(|its| !matches!(its.conclusion, Conclusion::Withheld { .. }));
+    let headline = judgement.headlines.iter().find(|headline| {
+        headline.workload == comparison.workload && headline.arm == comparison.arm
+    });
+    let is_primary = comparison.spec.role == Role::Primary;
+    let is_fair = headline
+        .is_some_and(|headline| !matches!(headline.conclusion, Conclusion::Withheld { .. }));
     let p_values = if is_primary && is_fair {
-        let is_beside = |other: &Comparison| {
-            let is_same = other.workload == one.workload && other.arm == one.arm;
+        let has_secondary = judgement.comparisons.iter().any(|other| {
+            let is_same = other.workload == comparison.workload && other.arm == comparison.arm;
             is_same && other.spec.role != Role::Primary
-        };
-        p_value::of(run, one, judgement.comparisons.iter().any(is_beside))
+        });
+        p_value::of(run, comparison, has_secondary)
     } else {
         PValues {
             worse: 1.0,
@@ -116,25 +117,25 @@ fn compared_of(
         }
     };
     Compared {
-        workload: one.workload.clone(),
-        arm: one.arm.clone(),
-        kernel: kernels.get(one.arm.as_str()).cloned(),
-        spec: one.spec.clone(),
-        verdict: one.verdict,
+        workload: comparison.workload.clone(),
+        arm: comparison.arm.clone(),
+        kernel: kernels.get(comparison.arm.as_str()).cloned(),
+        spec: comparison.spec.clone(),
+        verdict: comparison.verdict,
         headline: headline
             .filter(|_| is_primary)
-            .map(|its| its.conclusion.word().into()),
-        ratio: one.ratio,
-        low: one.low,
-        high: one.high,
-        confidence: one.confidence,
-        blocks: one.blocks,
-        night: is_primary.then(|| alone(p_values)),
+            .map(|headline| headline.conclusion.word().into()),
+        ratio: comparison.ratio,
+        low: comparison.low,
+        high: comparison.high,
+        confidence: comparison.confidence,
+        blocks: comparison.blocks,
+        night: is_primary.then(|| unadjusted(p_values)),
     }
 }
 
-/// A comparison before it stands among others.
-fn alone(p_values: PValues) -> NightStanding {
+/// A comparison's standing before `adjust` corrects for multiple comparisons.
+fn unadjusted(p_values: PValues) -> NightStanding {
     NightStanding {
         p_worse: p_values.worse,
         p_better: p_values.better,
@@ -147,72 +148,72 @@ fn alone(p_values: PValues) -> NightStanding {
     }
 }
 
-/// The kernel of each arm, as its trials say it.
+/// The kernel of each arm that its trials reported.
 fn kernels(run: &Run) -> BTreeMap<&str, String> {
     let mut kernels = BTreeMap::new();
     for (record, facts) in run.attempts.iter().zip(&run.facts) {
-        let is_measured = record.outcome.measured().is_some();
-        let said = facts
+        let facts = facts
             .as_ref()
-            .and_then(|facts| facts.values.get(fact::KERNEL_VERSION));
-        if let (true, Some(said)) = (is_measured, said) {
-            kernels.insert(record.trial.arm.as_str(), version(said));
+            .filter(|_| record.outcome.measured().is_some());
+        if let Some(banner) = facts.and_then(|facts| facts.values.get(fact::KERNEL_VERSION)) {
+            kernels.insert(record.trial.arm.as_str(), version(banner));
         }
     }
     kernels
 }
 
-/// `6.17.8-1~bpo13+1` of a kernel of Debian, whose release names no point release; else the release.
-fn version(said: &str) -> String {
-    let build = said.split_once('#').map_or("", |(_, build)| build);
-    let of_debian = build
+/// The package version of a Debian kernel, `6.17.8-1~bpo13+1`, because its release has no point release; else the release.
+fn version(banner: &str) -> String {
+    let build = banner.split_once('#').map_or("", |(_, build)| build);
+    let debian = build
         .split_once(" Debian ")
         .and_then(|(_, rest)| rest.split(' ').next());
-    let release = said
+    let release = banner
         .strip_prefix("Linux version ")
-        .unwrap_or(said)
+        .unwrap_or(banner)
         .split(' ')
         .next();
-    of_debian.or(release).unwrap_or_default().into()
+    debian.or(release).unwrap_or_default().into()
 }
 
 /// Older kernels first. A release candidate comes before its release.
-fn by_version(one: &str, other: &str) -> Ordering {
+fn by_version(a: &str, b: &str) -> Ordering {
     let plain = |version: &str| {
         let candidate = version.replace("-rc", "~rc");
         candidate.split('-').next().unwrap_or_default().to_string()
     };
-    deb_version::compare_versions(&plain(one), &plain(other))
-        .then_with(|| deb_version::compare_versions(one, other))
+    deb_version::compare_versions(&plain(a), &plain(b))
+        .then_with(|| deb_version::compare_versions(a, b))
 }
 
-/// The arms of a run in the order of their versions, where they are kernels that differ in nothing else.
-fn line(run: &Run, kernels: &BTreeMap<&str, String>) -> Option<Vec<String>> {
+/// The arms of a run in the order of their versions; `None` unless they are kernels that differ in nothing else.
+fn version_series(run: &Run, kernels: &BTreeMap<&str, String>) -> Option<Vec<String>> {
     let first = run.plan.arms.first()?;
     let is_alike = |arm: &Arm| {
-        let twin = Arm {
+        let expected = Arm {
             name: arm.name.clone(),
             line: arm.line,
             kernel: arm.kernel.clone(),
             ..first.clone()
         };
-        *arm == twin
+        *arm == expected
     };
-    let mut line = Vec::new();
+    let mut arms = Vec::new();
     for arm in &run.plan.arms {
-        line.push((kernels.get(arm.name.as_str())?, arm.name.clone()));
+        arms.push((kernels.get(arm.name.as_str())?, arm.name.clone()));
     }
-    line.sort_by(|one, other| by_version(one.0, other.0));
-    let are_distinct = line.windows(2).all(|two| two[0].0 != two[1].0);
-    let is_line = SHORTEST_LINE <= line.len() && are_distinct && run.plan.arms.iter().all(is_alike);
-    is_line.then(|| line.into_iter().map(|(_, name)| name).collect())
+    arms.sort_by(|a, b| by_version(a.0, b.0));
+    let are_distinct = arms.windows(2).all(|pair| pair[0].0 != pair[1].0);
+    let is_series =
+        SHORTEST_SERIES <= arms.len() && are_distinct && run.plan.arms.iter().all(is_alike);
+    is_series.then(|| arms.into_iter().map(|(_, name)| name).collect())
 }
 
-/// The newest of some nights, with the trends over all of them. Without a night there is no index.
+/// The index of the newest night, with the trends over all nights; `None` without nights.
 pub fn index(mut nights: Vec<OfNight>, rates: Rates) -> Option<Index> {
-    nights.sort_by(|one, other| (one.begun(), &one.name).cmp(&(other.begun(), &other.name)));
+    nights.sort_by(|a, b| (a.begun(), &a.name).cmp(&(b.begun(), &b.name)));
     let mut newest = nights.last()?.clone();
-    let family = stand(&mut newest.plans, rates);
+    let family = adjust(&mut newest.plans, rates);
     let names = nights.iter().map(|night| NightName {
         name: night.name.clone(),
         begun: night.begun().into(),
@@ -231,45 +232,48 @@ pub fn index(mut nights: Vec<OfNight>, rates: Rates) -> Option<Index> {
     })
 }
 
-/// Sets the primary metrics of all plans beside each other; how many there are, those among them that have no figures yet.
-fn stand(plans: &mut [PlanSummary], rates: Rates) -> usize {
+/// Adjusts the p-values of the primary metrics of all plans; returns their number, including those without figures yet.
+fn adjust(plans: &mut [PlanSummary], rates: Rates) -> usize {
     let planned: u32 = plans.iter().map(|plan| plan.planned).sum();
     let runs = plans.iter_mut().filter_map(|plan| plan.run.as_mut());
-    let compared = runs.flat_map(|run| &mut run.comparisons);
-    let mut family: Vec<&mut NightStanding> =
-        compared.filter_map(|one| one.night.as_mut()).collect();
+    let comparisons = runs.flat_map(|run| &mut run.comparisons);
+    let mut family: Vec<&mut NightStanding> = comparisons
+        .filter_map(|compared| compared.night.as_mut())
+        .collect();
     let count = family.len().max(planned as usize);
-    // What has no figures yet may have some later: until then it is as little significant as can be.
-    let all = |p_value: fn(&NightStanding) -> f64| {
-        let mut all: Vec<f64> = family.iter().map(|one| p_value(one)).collect();
-        all.resize(count, 1.0);
-        all
+    // Comparisons without figures yet have p = 1.
+    let p_values = |p_value: fn(&NightStanding) -> f64| {
+        let mut p_values: Vec<f64> = family.iter().map(|standing| p_value(standing)).collect();
+        p_values.resize(count, 1.0);
+        p_values
     };
-    let (worse, better) = (all(|one| one.p_worse), all(|one| one.p_better));
+    let worse = p_values(|standing| standing.p_worse);
+    let better = p_values(|standing| standing.p_better);
     let adjusted = holm(&worse)
         .into_iter()
         .zip(benjamini_hochberg(&worse))
         .zip(benjamini_hochberg(&better));
-    for (one, ((fwer_worse, fdr_worse), fdr_better)) in family.iter_mut().zip(adjusted) {
-        one.fwer_worse = fwer_worse;
-        one.fdr_worse = fdr_worse;
-        one.fdr_better = fdr_better;
-        // A rate that was shared out evenly and is added up again may be off in its last digit.
-        let within = |adjusted: f64, rate: f64| adjusted <= rate * (1.0 + 1e-9);
-        one.is_regression = within(fdr_worse, rates.fdr) && one.p_worse < 1.0;
-        one.is_improvement = within(fdr_better, rates.fdr) && one.p_better < 1.0;
-        one.trips_gate = within(fwer_worse, rates.gate) && one.p_worse < 1.0;
+    // The sum of equal shares of a rate may differ from the rate in its last digit.
+    let within = |adjusted: f64, rate: f64| adjusted <= rate * (1.0 + 1e-9);
+    for (standing, ((fwer_worse, fdr_worse), fdr_better)) in family.iter_mut().zip(adjusted) {
+        standing.fwer_worse = fwer_worse;
+        standing.fdr_worse = fdr_worse;
+        standing.fdr_better = fdr_better;
+        standing.is_regression = within(fdr_worse, rates.fdr) && standing.p_worse < 1.0;
+        standing.is_improvement = within(fdr_better, rates.fdr) && standing.p_better < 1.0;
+        standing.trips_gate = within(fwer_worse, rates.gate) && standing.p_worse < 1.0;
     }
     count
 }
 
-/// The error rate at which each plan's runs may call an arm worse, so that what they call so trips the gate of a night of so many
-/// comparisons: a verdict has two sides, the gate has one.
+/// The error rate for each plan of a night of `family` comparisons at which every "worse" trips the gate.
+///
+/// It is twice the gate's share, because a verdict has two sides and the gate one.
 pub fn error_rate_of_plans(gate: f64, family: usize) -> f64 {
     (2.0 * gate / family.max(1) as f64).min(0.5)
 }
 
-/// One arm on one metric, night by night.
+/// One arm's metric, night by night.
 struct Series<'n> {
     plan: &'n str,
     points: Vec<(&'n str, &'n RunSummary, &'n Compared)>,
@@ -282,40 +286,43 @@ fn trends(nights: &[OfNight], error_rate: f64) -> Vec<Trend> {
     let mut trends = Vec::new();
     for plan in &newest.plans {
         if let Some(run) = &plan.run {
-            trends.extend(of_versions(&newest.name, &plan.name, run));
+            trends.extend(version_trends(&newest.name, &plan.name, run));
         }
     }
     let series = series(nights, newest);
-    for role in [Role::Primary, Role::Guard] {
-        let is_of_role = |one: &&Series<'_>| {
-            let (_, _, compared) = one.points[0];
-            (compared.spec.role == Role::Primary) == (role == Role::Primary)
-        };
-        let family: Vec<&Series<'_>> = series.iter().filter(is_of_role).collect();
-        let each = error_rate / family.len().max(1) as f64;
-        trends.extend(family.into_iter().map(|one| over_nights(one, each)));
+    let (primary, others): (Vec<_>, Vec<_>) = series.iter().partition(|series| {
+        let (_, _, compared) = series.points[0];
+        compared.spec.role == Role::Primary
+    });
+    for family in [primary, others] {
+        let error_rate = error_rate / family.len().max(1) as f64;
+        for series in family {
+            trends.push(night_trend(series, error_rate));
+        }
     }
     trends
 }
 
-/// The arms of the newest night that were measured in another night too.
+/// The metrics of the newest night that were also measured in another night.
 fn series<'n>(nights: &'n [OfNight], newest: &'n OfNight) -> Vec<Series<'n>> {
     let mut all = Vec::new();
     for plan in &newest.plans {
-        for own in plan.run.iter().flat_map(|run| &run.comparisons) {
-            let is_same = |one: &&Compared| {
-                one.workload == own.workload && one.arm == own.arm && one.spec.name == own.spec.name
+        for newest in plan.run.iter().flat_map(|run| &run.comparisons) {
+            let is_same = |compared: &&Compared| {
+                compared.workload == newest.workload
+                    && compared.arm == newest.arm
+                    && compared.spec.name == newest.spec.name
             };
-            let of_night = |night: &'n OfNight| {
-                let its = night.plans.iter().find(|one| one.name == plan.name)?;
-                let run = its.run.as_ref()?;
+            let point = |night: &'n OfNight| {
+                let mut plans = night.plans.iter();
+                let run = plans.find(|other| other.name == plan.name)?.run.as_ref()?;
                 let compared = run.comparisons.iter().find(is_same)?;
                 let is_usable = compared
                     .ratio
                     .is_some_and(|ratio| ratio.is_normal() && ratio > 0.0);
                 is_usable.then_some((night.name.as_str(), run, compared))
             };
-            let points: Vec<_> = nights.iter().filter_map(of_night).collect();
+            let points: Vec<_> = nights.iter().filter_map(point).collect();
             if points.len() > 1 {
                 all.push(Series {
                     plan: &plan.name,
@@ -327,97 +334,93 @@ fn series<'n>(nights: &'n [OfNight], newest: &'n OfNight) -> Vec<Series<'n>> {
     all
 }
 
-fn over_nights(series: &Series<'_>, error_rate: f64) -> Trend {
+fn night_trend(series: &Series<'_>, error_rate: f64) -> Trend {
     let mut points = series.points.clone();
     let mut kernels: Vec<&str> = points
         .iter()
-        .filter_map(|(_, _, one)| one.kernel.as_deref())
+        .filter_map(|(_, _, compared)| compared.kernel.as_deref())
         .collect();
     kernels.sort_unstable();
     kernels.dedup();
-    // Where each night had another kernel the question is which, not when.
+    // If each night had a different kernel, order the points by kernel.
     let along = if kernels.len() == points.len() {
+        points.sort_by(|(_, _, a), (_, _, b)| {
+            let [a, b] = [a, b].map(|compared| compared.kernel.as_deref().unwrap_or_default());
+            by_version(a, b)
+        });
         Along::VersionsOfNights
     } else {
         Along::Nights
     };
-    if along == Along::VersionsOfNights {
-        let kernel = |of: &(&str, &RunSummary, &Compared)| of.2.kernel.clone().unwrap_or_default();
-        points.sort_by(|one, other| by_version(&kernel(one), &kernel(other)));
+    let (_, newest_run, newest) = series.points[series.points.len() - 1];
+    let ratios = points.iter().filter_map(|(_, _, compared)| compared.ratio);
+    let ratios: Vec<f64> = ratios.collect();
+    let change_points = change_points(&ratios, error_rate);
+    let mut edges = vec![0];
+    edges.extend(change_points.iter().map(|change_point| change_point.place));
+    edges.push(ratios.len());
+    let mut changes = Vec::new();
+    for (change_point, edge) in change_points.iter().zip(edges.windows(3)) {
+        let after = change_point.place;
+        let level_before = median(&ratios[edge[0]..edge[1]]);
+        let level_after = median(&ratios[edge[1]..edge[2]]);
+        let ratio = level_after / level_before;
+        changes.push(TrendChange {
+            p_value: Some(change_point.p_value),
+            beside: beside(points[after - 1].1, points[after].1),
+            ..change(after - 1, after, ratio, &newest.spec, newest_run.margin)
+        });
     }
-    let (_, newest, own) = series.points[series.points.len() - 1];
-    let ratios: Vec<f64> = points.iter().filter_map(|(_, _, one)| one.ratio).collect();
-    let found = change_points(&ratios, error_rate);
-    let places: Vec<usize> = found.iter().map(|one| one.place).collect();
-    let changes = found.iter().enumerate().map(|(number, one)| {
-        let ratio = level_after(&ratios, &places, number) / level_before(&ratios, &places, number);
-        TrendChange {
-            p_value: Some(one.p_value),
-            beside: beside(points[one.place - 1].1, points[one.place].1),
-            ..change((one.place - 1, one.place), ratio, &own.spec, newest.margin)
-        }
-    });
     Trend {
         plan: series.plan.into(),
-        workload: own.workload.clone(),
-        spec: own.spec.clone(),
-        arm: Some(own.arm.clone()),
+        workload: newest.workload.clone(),
+        spec: newest.spec.clone(),
+        arm: Some(newest.arm.clone()),
         along,
-        changes: changes.collect(),
-        points: points.iter().map(|one| point(*one, along)).collect(),
+        changes,
+        points: points
+            .iter()
+            .map(|(night, _, compared)| point(night, compared, along))
+            .collect(),
         error_rate,
         least_points: fewest(error_rate) as u32,
     }
 }
 
-fn point((night, _, one): (&str, &RunSummary, &Compared), along: Along) -> TrendPoint {
-    let label = match (along, &one.kernel) {
+fn point(night: &str, compared: &Compared, along: Along) -> TrendPoint {
+    let label = match (along, &compared.kernel) {
         (Along::VersionsOfNights | Along::Versions, Some(kernel)) => kernel.clone(),
         (Along::Nights, _) | (_, None) => night.into(),
     };
     TrendPoint {
         label,
         night: night.into(),
-        kernel: one.kernel.clone(),
-        ratio: one.ratio.unwrap_or(1.0),
-        low: one.low,
-        high: one.high,
-        confidence: one.confidence,
-        verdict: one.verdict,
+        kernel: compared.kernel.clone(),
+        ratio: compared.ratio.unwrap_or(1.0),
+        low: compared.low,
+        high: compared.high,
+        confidence: compared.confidence,
+        verdict: compared.verdict,
     }
 }
 
-/// The typical ratio from the change before to this one.
-fn level_before(ratios: &[f64], places: &[usize], number: usize) -> f64 {
-    let from = number.checked_sub(1).map_or(0, |before| places[before]);
-    median(&ratios[from..places[number]])
-}
-
-/// The same from this change to the next.
-fn level_after(ratios: &[f64], places: &[usize], number: usize) -> f64 {
-    let to = places.get(number + 1).copied().unwrap_or(ratios.len());
-    median(&ratios[places[number]..to])
-}
-
+/// What else changed between two nights.
 fn beside(before: &RunSummary, after: &RunSummary) -> Vec<Beside> {
-    let all = [
-        (
-            Beside::Baseline,
-            before.baseline_kernel != after.baseline_kernel,
-        ),
-        (Beside::Machine, before.machine != after.machine),
-        (Beside::Plan, before.plan_sha256 != after.plan_sha256),
-    ];
-    let changed = all.into_iter().filter(|(_, is_changed)| *is_changed);
-    changed.map(|(one, _)| one).collect()
+    let mut changed = Vec::new();
+    if before.baseline_kernel != after.baseline_kernel {
+        changed.push(Beside::Baseline);
+    }
+    if before.machine != after.machine {
+        changed.push(Beside::Machine);
+    }
+    if before.plan_sha256 != after.plan_sha256 {
+        changed.push(Beside::Plan);
+    }
+    changed
 }
 
-fn change(
-    (before, after): (usize, usize),
-    ratio: f64,
-    spec: &MetricSpec,
-    margin: f64,
-) -> TrendChange {
+/// `before` and `after` are indices of points.
+fn change(before: usize, after: usize, ratio: f64, spec: &MetricSpec, margin: f64) -> TrendChange {
     let is_worse = match spec.direction {
         Direction::Higher => ratio < 1.0,
         Direction::Lower => ratio > 1.0,
@@ -433,8 +436,8 @@ fn change(
     }
 }
 
-/// A run's line of versions, a trend for each metric; its significant steps are the changes.
-fn of_versions(night: &str, plan: &str, run: &RunSummary) -> Vec<Trend> {
+/// A trend over the versions of a run for each metric; significant steps are its changes.
+fn version_trends(night: &str, plan: &str, run: &RunSummary) -> Vec<Trend> {
     let Some(walk) = &run.walk else {
         return Vec::new();
     };
@@ -444,51 +447,58 @@ fn of_versions(night: &str, plan: &str, run: &RunSummary) -> Vec<Trend> {
         spec: metric.spec.clone(),
         arm: None,
         along: Along::Versions,
-        points: points_of(night, walk, metric, run),
-        changes: changes_of(metric, run.margin),
+        points: version_points(night, walk, metric, run),
+        changes: version_changes(metric, run.margin),
         error_rate: walk.error_rate,
-        least_points: SHORTEST_LINE as u32,
+        least_points: SHORTEST_SERIES as u32,
     };
     walk.metrics.iter().map(trend).collect()
 }
 
-/// The versions that have figures, each over the first; the interval of a version is that of its own comparison, where the first one is
-/// the baseline.
-fn points_of(night: &str, walk: &Walk, metric: &WalkMetric, run: &RunSummary) -> Vec<TrendPoint> {
+/// The versions that have figures, as ratios to the first version.
+///
+/// A version has the interval of its comparison if the first version is the baseline, else none.
+fn version_points(
+    night: &str,
+    walk: &Walk,
+    metric: &WalkMetric,
+    run: &RunSummary,
+) -> Vec<TrendPoint> {
     let mut points = Vec::new();
     for (name, ratio) in walk.line.iter().zip(&metric.ratios) {
         let Some(ratio) = ratio else {
             continue;
         };
-        let is_its = |one: &&Compared| {
-            one.arm == *name && one.workload == metric.workload && one.spec.name == metric.spec.name
-        };
-        let own = run.comparisons.iter().find(is_its);
-        let ends = own.filter(|_| walk.line[0] == run.baseline);
+        let compared = run.comparisons.iter().find(|compared| {
+            compared.arm == *name
+                && compared.workload == metric.workload
+                && compared.spec.name == metric.spec.name
+        });
+        let against_first = compared.filter(|_| walk.line[0] == run.baseline);
         let is_baseline = *name == run.baseline;
         points.push(TrendPoint {
             label: name.clone(),
             night: night.into(),
-            kernel: match own {
-                Some(own) => own.kernel.clone(),
+            kernel: match compared {
+                Some(compared) => compared.kernel.clone(),
                 None => run.baseline_kernel.clone().filter(|_| is_baseline),
             },
             ratio: *ratio,
-            low: ends.and_then(|one| one.low),
-            high: ends.and_then(|one| one.high),
-            confidence: ends.and_then(|one| one.confidence),
-            verdict: own.map_or(Verdict::Equivalent, |one| one.verdict),
+            low: against_first.and_then(|compared| compared.low),
+            high: against_first.and_then(|compared| compared.high),
+            confidence: against_first.and_then(|compared| compared.confidence),
+            verdict: compared.map_or(Verdict::Equivalent, |compared| compared.verdict),
         });
     }
     points
 }
 
-fn changes_of(metric: &WalkMetric, margin: f64) -> Vec<TrendChange> {
-    // Places among the versions that have figures.
-    let known: Vec<usize> = (0..metric.ratios.len())
-        .filter(|place| metric.ratios[*place].is_some())
-        .collect();
-    let place = |of: usize| known.iter().position(|one| *one == of);
+fn version_changes(metric: &WalkMetric, margin: f64) -> Vec<TrendChange> {
+    // The index of a version among those that have figures.
+    let point = |version: usize| {
+        let ratio = metric.ratios.get(version).copied().flatten();
+        ratio.map(|_| metric.ratios[..version].iter().flatten().count())
+    };
     let mut changes = Vec::new();
     for step in &metric.steps {
         let is_worse = match step.verdict {
@@ -496,10 +506,10 @@ fn changes_of(metric: &WalkMetric, margin: f64) -> Vec<TrendChange> {
             Verdict::Worse => true,
             Verdict::Equivalent | Verdict::Undecided => continue,
         };
-        if let (Some(before), Some(after)) = (place(step.before), place(step.after)) {
+        if let (Some(before), Some(after)) = (point(step.before), point(step.after)) {
             changes.push(TrendChange {
                 is_worse,
-                ..change((before, after), step.ratio, &metric.spec, margin)
+                ..change(before, after, step.ratio, &metric.spec, margin)
             });
         }
     }

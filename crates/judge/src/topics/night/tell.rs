@@ -1,4 +1,4 @@
-//! A night of several plans in words: the same in HTML, Markdown and on a terminal.
+//! A nightly run of several plans in words, for HTML, Markdown and the terminal.
 
 use base::input::units::significant;
 use record::metric::Role;
@@ -7,7 +7,6 @@ use record::night::{
 };
 
 use crate::words::levels::{Levels, in_words};
-
 use crate::words::{NONE, change, counted, directed, interval_of, percent};
 
 /// A primary metric of a night.
@@ -18,13 +17,13 @@ pub(crate) struct Line<'i> {
 }
 
 impl Line<'_> {
-    /// What the run says of the arm, in a word.
+    /// The run's headline or verdict in a word.
     pub(crate) fn word(&self) -> &str {
         let headline = self.compared.headline.as_deref();
         headline.unwrap_or(self.compared.verdict.word())
     }
 
-    /// How it stands among all of the night's comparisons.
+    /// The result after adjusting for all comparisons of the night.
     pub(crate) fn standing(&self) -> &'static str {
         let standing = self.standing;
         if standing.trips_gate {
@@ -40,7 +39,7 @@ impl Line<'_> {
         }
     }
 
-    /// The p-value of the side that the verdict names, as it is and adjusted for the list.
+    /// The p-value of the side that the verdict names, and in brackets the one adjusted for the list.
     pub(crate) fn p_value(&self) -> String {
         let standing = self.standing;
         let (p_value, adjusted) = if standing.p_worse < 1.0 {
@@ -68,7 +67,7 @@ impl Line<'_> {
     }
 }
 
-/// An arm with its kernel, where its name does not say it.
+/// An arm with its kernel, unless the kernel's name contains that of the arm.
 fn with_kernel(arm: &str, kernel: Option<&str>) -> String {
     match kernel {
         Some(kernel) if !kernel.contains(arm) => format!("{arm} ({kernel})"),
@@ -85,11 +84,11 @@ fn lines(index: &Index) -> Vec<Line<'_>> {
     index.plans.iter().flat_map(lines_of).collect()
 }
 
-/// Those of one plan.
+/// The primary metrics of one plan.
 pub(crate) fn lines_of(plan: &PlanSummary) -> Vec<Line<'_>> {
     let run = plan.run.as_ref();
-    let compared = run.into_iter().flat_map(|run| &run.comparisons);
-    let lines = compared.filter_map(|compared| {
+    let comparisons = run.into_iter().flat_map(|run| &run.comparisons);
+    let lines = comparisons.filter_map(|compared| {
         Some(Line {
             plan,
             compared,
@@ -99,21 +98,19 @@ pub(crate) fn lines_of(plan: &PlanSummary) -> Vec<Line<'_>> {
     lines.collect()
 }
 
-/// Lines that a test picks, the most significant first: in sentences.
+/// A sentence for each wanted line, the most significant first.
 pub(crate) fn listed(index: &Index, is_wanted: fn(&NightStanding) -> bool) -> Vec<String> {
-    let mut wanted: Vec<Line<'_>> = lines(index)
-        .into_iter()
-        .filter(|line| is_wanted(&line.standing))
-        .collect();
+    let mut wanted = lines(index);
+    wanted.retain(|line| is_wanted(&line.standing));
     let least = |line: &Line<'_>| line.standing.p_worse.min(line.standing.p_better);
-    wanted.sort_by(|one, other| least(one).total_cmp(&least(other)));
-    let said = |line: &Line<'_>| {
+    wanted.sort_by(|a, b| least(a).total_cmp(&least(b)));
+    let sentence = |line: &Line<'_>| {
         let gate = if line.standing.trips_gate {
             "; trips the gate"
         } else {
             ""
         };
-        // A primary metric may be better in a run that is no gain.
+        // The headline may differ from the verdict of the primary metric, as in a trade-off.
         let headline = match line.word() {
             word if word == line.compared.verdict.word() => String::new(),
             word => format!("; its run says {word}"),
@@ -129,20 +126,21 @@ pub(crate) fn listed(index: &Index, is_wanted: fn(&NightStanding) -> bool) -> Ve
             line.p_value(),
         )
     };
-    wanted.iter().map(said).collect()
+    wanted.iter().map(sentence).collect()
 }
 
-/// What became of plans that have no answer, and what speaks against runs whatever their figures.
+/// Plans that did not complete, with the reason, and failures of runs.
 pub(crate) fn trouble(index: &Index) -> Vec<String> {
-    let mut said = Vec::new();
+    let mut sentences = Vec::new();
     for plan in &index.plans {
         if let Some(why) = &plan.why {
-            said.push(format!("{}: {}: {why}", plan.name, plan.state.word()));
+            sentences.push(format!("{}: {}: {why}", plan.name, plan.state.word()));
         }
-        let failures = plan.run.iter().flat_map(|run| &run.failures);
-        said.extend(failures.map(|one| format!("{}: {one}", plan.name)));
+        for failure in plan.run.iter().flat_map(|run| &run.failures) {
+            sentences.push(format!("{}: {failure}", plan.name));
+        }
     }
-    said
+    sentences
 }
 
 /// `9 plans, 12 comparisons: 2 regressions, 1 improvement; the gate trips`.
@@ -167,12 +165,12 @@ pub(crate) fn summary(index: &Index) -> String {
         "{}, {}: {}, {}; {gate}{unanswered}",
         counted(index.plans.len() as u32, "plan"),
         counted(index.family, "comparison"),
-        counted(count(|one| one.is_regression), "regression"),
-        counted(count(|one| one.is_improvement), "improvement"),
+        counted(count(|standing| standing.is_regression), "regression"),
+        counted(count(|standing| standing.is_improvement), "improvement"),
     )
 }
 
-/// What is promised of the night as a whole.
+/// The error rates of the whole night.
 pub(crate) fn rates(index: &Index) -> String {
     format!(
         "Of all {} together: of the regressions listed, {} are false on average at the most, and so of the improvements (Benjamini and \
@@ -189,7 +187,7 @@ pub(crate) fn levels(index: &Index) -> Levels {
     Levels::of(lines(index).iter().map(|line| line.compared.confidence))
 }
 
-/// The table of all comparisons, its head first.
+/// The table of all comparisons with its head.
 pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
     let levels = levels(index);
     let interval = levels.head();
@@ -207,15 +205,15 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for plan in &index.plans {
-        let of_plan = lines_of(plan);
-        if of_plan.is_empty() {
+        let lines = lines_of(plan);
+        if lines.is_empty() {
             let mut row = vec![plan.name.clone()];
             row.extend((0..4).map(|_| NONE.to_string()));
             row.push(plan.state.word().into());
             row.resize(head.len(), NONE.into());
             rows.push(row);
         }
-        for line in of_plan {
+        for line in lines {
             rows.push(vec![
                 plan.name.clone(),
                 line.compared.workload.clone(),
@@ -233,15 +231,15 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
     rows
 }
 
-/// The verdict, and that its run is not over where it is not.
-pub(crate) fn word_with_state(line: &Line<'_>) -> String {
+/// The headline, with the state of a run that is not over.
+fn word_with_state(line: &Line<'_>) -> String {
     match open_state(line.plan) {
         Some(state) => format!("{} ({state})", line.word()),
         None => line.word().into(),
     }
 }
 
-/// How far a run is that is not over.
+/// The state of a run that is not over.
 pub(crate) fn open_state(plan: &PlanSummary) -> Option<&'static str> {
     match plan.state {
         State::Complete | State::Undecided => None,
@@ -251,7 +249,7 @@ pub(crate) fn open_state(plan: &PlanSummary) -> Option<&'static str> {
     }
 }
 
-/// The baseline with its kernel, where its name does not say it.
+/// The baseline with its kernel, unless the kernel's name contains that of the arm.
 pub(crate) fn baseline(plan: &PlanSummary) -> String {
     let Some(run) = &plan.run else {
         return NONE.into();
@@ -259,7 +257,7 @@ pub(crate) fn baseline(plan: &PlanSummary) -> String {
     with_kernel(&run.baseline, run.baseline_kernel.as_deref())
 }
 
-/// What a trend is of: `web-static: throughput ↑ of 7.2`.
+/// `web-static: throughput ↑ of 7.2`.
 pub(crate) fn trend_title(trend: &Trend) -> String {
     let arm = trend
         .arm
@@ -273,7 +271,7 @@ pub(crate) fn trend_title(trend: &Trend) -> String {
     format!("{}{workload}: {}{arm}", trend.plan, directed(&trend.spec))
 }
 
-/// What its points are, and what they are relative to.
+/// What a trend's points are, and what they are relative to.
 pub(crate) fn trend_along(trend: &Trend) -> &'static str {
     match trend.along {
         Along::Versions => "kernel version; each against the first, side by side in one run",
@@ -282,41 +280,43 @@ pub(crate) fn trend_along(trend: &Trend) -> &'static str {
     }
 }
 
-/// Where a trend changes: `-5.00 % from 2026-11-06 to 2026-11-07 (p = 0.0021); the machine changed there too`.
-pub(crate) fn trend_change(trend: &Trend, one: &TrendChange) -> String {
-    let label = |place: u32| &trend.points[place as usize].label;
-    let p_value = one.p_value.map_or(String::new(), |p_value| {
+/// `worse by 5.00 % from 2026-11-06 to 2026-11-07 (p = 0.0021); the machine changed there too`.
+pub(crate) fn trend_change(trend: &Trend, step: &TrendChange) -> String {
+    let label = |index: u32| &trend.points[index as usize].label;
+    let p_value = step.p_value.map_or(String::new(), |p_value| {
         format!(" (p = {})", short(p_value))
     });
-    let way = if one.is_worse { "worse" } else { "better" };
-    let size = if one.is_beyond_margin {
+    let direction = if step.is_worse { "worse" } else { "better" };
+    let size = if step.is_beyond_margin {
         ""
     } else {
         ", within the margin"
     };
     format!(
-        "{way} by {} from {} to {}{p_value}{size}{}",
-        change(Some(one.ratio)).trim_start_matches(['+', '-']),
-        label(one.before),
-        label(one.after),
-        beside(&one.beside),
+        "{direction} by {} from {} to {}{p_value}{size}{}",
+        change(Some(step.ratio)).trim_start_matches(['+', '-']),
+        label(step.before),
+        label(step.after),
+        beside(&step.beside),
     )
 }
 
-fn beside(all: &[Beside]) -> String {
-    let name = |one: &Beside| match one {
-        Beside::Baseline => "the baseline's kernel",
-        Beside::Machine => "the machine",
-        Beside::Plan => "the plan",
-    };
-    let names: Vec<&str> = all.iter().map(name).collect();
-    match names.len() {
-        0 => String::new(),
-        _ => format!("; {} changed there too", names.join(" and ")),
+fn beside(changed: &[Beside]) -> String {
+    if changed.is_empty() {
+        return String::new();
     }
+    let names: Vec<&str> = changed
+        .iter()
+        .map(|beside| match beside {
+            Beside::Baseline => "the baseline's kernel",
+            Beside::Machine => "the machine",
+            Beside::Plan => "the plan",
+        })
+        .collect();
+    format!("; {} changed there too", names.join(" and "))
 }
 
-/// What is said of a trend without a change.
+/// The sentence on a trend without a change.
 pub(crate) fn no_change(trend: &Trend) -> String {
     if (trend.points.len() as u32) < trend.least_points {
         format!(
@@ -329,7 +329,7 @@ pub(crate) fn no_change(trend: &Trend) -> String {
     }
 }
 
-/// Trends of primary metrics, which have a chart each.
+/// Trends of primary metrics; each has a chart.
 pub(crate) fn primary_trends(index: &Index) -> Vec<&Trend> {
     let trends = index.trends.iter();
     trends
@@ -337,18 +337,18 @@ pub(crate) fn primary_trends(index: &Index) -> Vec<&Trend> {
         .collect()
 }
 
-/// Changes of all trends, their head first.
+/// The table of all trends' changes with its head.
 pub(crate) fn change_rows(index: &Index) -> Vec<Vec<String>> {
     let mut rows = vec![["metric", "change"].map(String::from).to_vec()];
     for trend in &index.trends {
-        for one in &trend.changes {
-            rows.push(vec![trend_title(trend), trend_change(trend, one)]);
+        for change in &trend.changes {
+            rows.push(vec![trend_title(trend), trend_change(trend, change)]);
         }
     }
     rows
 }
 
-/// The error rate of changes over nights; nothing where there are none to look for.
+/// The error rate of changes over nights; `None` without such trends.
 pub(crate) fn trend_rates(index: &Index) -> Option<String> {
     let nights = index
         .trends

@@ -1,12 +1,12 @@
-//! Nodes of a fleet: what each measured, and the verdict where the claim is about machines in general.
+//! Nodes of a fleet: the means of each node, and the verdict on a claim about machines in general.
 //!
 //! ```text
-//! claim "nodes"      of these nodes: the rule for runs, block by block; the order in each block was random whatever the node
-//! claim "machines"   of machines like these: one figure for each node, the mean of its blocks, and the signs of nodes are flipped
+//! claim "nodes"      about these nodes: the rule for runs, block by block; the order in each block was random on every node
+//! claim "machines"   about machines like these: one figure per node, the mean of its blocks; the test flips the signs of nodes
 //! ```
-//! Blocks of one node share whatever that node does to an arm, so that however many there are they are one observation of machines in
-//! general (pseudoreplication, Hurlbert 1984). The test needs that a node is as likely to favour an arm as to hinder it. It looks once,
-//! at the run's last block. With n nodes no p-value is below 2^-(n-1).
+//! All blocks of one node share that node's influence on an arm, so together they are one observation of machines in general
+//! (pseudoreplication, Hurlbert 1984). The test assumes that a node is as likely to favour an arm as to hinder it.
+//! It looks once, at the run's last block. With n nodes no p-value is below 2^-(n-1).
 
 use std::collections::BTreeMap;
 
@@ -24,51 +24,60 @@ use stats::average::less;
 use stats::contrast::{Contrasts, Kind};
 use stats::fixed_sample::{SEARCH, is_refuted};
 use stats::inversion::interval;
-use stats::looks;
-use stats::looks::fewest_blocks;
+use stats::looks::{self, fewest_blocks};
 use stats::randomization::SignFlips;
 use stats::score::{hodges_lehmann, scale};
 
-/// What each node measured, by its name; none where the run was no fleet's.
+/// The means of each node, by its name; empty if the run was not of a fleet.
 pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<NodeSummary> {
     let nodes = run.nodes();
-    let summary = |node: &Node| {
-        let is_own = |block: u32| nodes.get(&block).is_some_and(|own| own.name == node.name);
-        let primaries = comparisons
-            .iter()
-            .filter(|one| one.spec.role == Role::Primary);
-        let mean = |one: &Comparison| {
-            let own = one.pairs.iter().filter(|pair| is_own(pair.block));
-            let own: Vec<Pair> = own.cloned().collect();
-            let pair = mean_pair(&own)?;
-            Some(NodeMean {
-                workload: one.workload.clone(),
-                metric: one.spec.name.clone(),
-                unit: one.spec.unit.clone(),
-                arm: one.arm.clone(),
-                blocks: own.len() as u32,
-                baseline: pair.baseline,
-                figure: pair.arm,
-            })
-        };
-        NodeSummary {
-            node: node.clone(),
-            blocks: nodes.values().filter(|own| own.name == node.name).count() as u32,
-            means: primaries.filter_map(mean).collect(),
+    let mut summaries = Vec::new();
+    for node in distinct(&nodes) {
+        let mut means = Vec::new();
+        for comparison in comparisons {
+            if comparison.spec.role != Role::Primary {
+                continue;
+            }
+            let pairs = pairs_of(node, comparison, &nodes);
+            means.extend(mean_pair(&pairs).map(|mean| NodeMean {
+                workload: comparison.workload.clone(),
+                metric: comparison.spec.name.clone(),
+                unit: comparison.spec.unit.clone(),
+                arm: comparison.arm.clone(),
+                blocks: pairs.len() as u32,
+                baseline: mean.baseline,
+                figure: mean.arm,
+            }));
         }
-    };
-    distinct(&nodes).into_iter().map(summary).collect()
+        let blocks = nodes.values().filter(|other| other.name == node.name);
+        summaries.push(NodeSummary {
+            node: node.clone(),
+            blocks: blocks.count() as u32,
+            means,
+        });
+    }
+    summaries
 }
 
-/// Each machine once, however many CPUs a job had of it.
+/// Each machine once, also if jobs had different numbers of its CPUs.
 fn distinct<'n>(nodes: &BTreeMap<u32, &'n Node>) -> Vec<&'n Node> {
     let mut distinct: Vec<&Node> = nodes.values().copied().collect();
     distinct.sort();
-    distinct.dedup_by(|one, other| one.name == other.name);
+    distinct.dedup_by(|a, b| a.name == b.name);
     distinct
 }
 
-/// The means of some pairs as one; `None` of none.
+/// The blocks of a comparison that ran on a node.
+fn pairs_of(node: &Node, comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair> {
+    let ran_on_node = |pair: &&Pair| {
+        let other = nodes.get(&pair.block);
+        other.is_some_and(|other| other.name == node.name)
+    };
+    let pairs = comparison.pairs.iter().filter(ran_on_node);
+    pairs.cloned().collect()
+}
+
+/// The mean of some pairs, geometric if all figures are positive; `None` without pairs.
 fn mean_pair(pairs: &[Pair]) -> Option<Pair> {
     let first = pairs.first()?;
     let count = pairs.len() as f64;
@@ -89,7 +98,7 @@ fn mean_pair(pairs: &[Pair]) -> Option<Pair> {
     })
 }
 
-/// Puts verdicts about machines in general in the place of those about the nodes, where the plan claims that.
+/// Replaces verdicts about the nodes by verdicts about machines in general, if the plan claims that.
 pub(crate) fn claim(run: &Run, measured: &Measured<'_>, comparisons: &mut [Comparison]) {
     match run.plan.claim {
         Claim::Nodes => return,
@@ -99,13 +108,13 @@ pub(crate) fn claim(run: &Run, measured: &Measured<'_>, comparisons: &mut [Compa
     for comparison in comparisons {
         let specs = measured.specs(&comparison.workload);
         let secondary = specs.iter().filter(|spec| spec.role != Role::Primary);
-        // Half for the primary metric and half for all others, as the rule for runs has it.
+        // As in the rule for runs: half for the primary metric, and half for all others.
         let share = match (comparison.spec.role, secondary.count()) {
             (Role::Primary, 0) => 1.0,
             (Role::Primary, _) => 0.5,
             (_, count) => 0.5 / count.max(1) as f64,
         };
-        decide(comparison, &nodes, Terms::of(design, share));
+        decide(comparison, &nodes, Terms::new(design, share));
     }
 }
 
@@ -114,14 +123,14 @@ struct Terms {
     error_rate: f64,
     equivalence_error_rate: f64,
     margin: f64,
-    /// The block after which is looked.
+    /// The only look is after this block.
     last: u32,
     seed: u64,
 }
 
 impl Terms {
-    /// For a share of the plan's error rate.
-    fn of(design: &Design, share: f64) -> Self {
+    /// `share` is the metric's share of the plan's error rate.
+    fn new(design: &Design, share: f64) -> Self {
         Self {
             error_rate: design.error_rate * share,
             equivalence_error_rate: looks::equivalence_error_rate(design),
@@ -177,7 +186,7 @@ fn decide(comparison: &mut Comparison, nodes: &BTreeMap<u32, &Node>, terms: Term
     comparison.decided_at = (tested.verdict != Verdict::Undecided).then_some(last_block);
 }
 
-/// The p-value of one side of a verdict about machines in general: the smallest level at which the signs of nodes would have been enough.
+/// The p-value of one side of a verdict about machines in general: half of the smallest level at which the test rejects.
 pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -> f64 {
     let design = &run.plan.design;
     let pairs = node_pairs(comparison, &run.nodes());
@@ -187,33 +196,30 @@ pub(crate) fn p_value(run: &Run, comparison: &Comparison, has_secondary: bool) -
     let flips = flips(pairs.len(), design.seed, design.error_rate);
     let share = if has_secondary { 0.5 } else { 1.0 };
     let levels = p_value::levels(share * design.error_rate);
-    p_value::smallest(&levels, |place| {
-        is_refuted(&contrasts.values, 0.0, &flips, levels[place])
+    p_value::smallest(&levels, |index| {
+        is_refuted(&contrasts.values, 0.0, &flips, levels[index])
     })
 }
 
-/// One pair for each node that measured any.
+/// The mean pair of each node that has blocks.
 fn node_pairs(comparison: &Comparison, nodes: &BTreeMap<u32, &Node>) -> Vec<Pair> {
-    let of_node = |node: &Node| {
-        let own = comparison.pairs.iter();
-        let is_own = |block: &u32| nodes.get(block).is_some_and(|one| one.name == node.name);
-        let own = own.filter(|pair| is_own(&pair.block));
-        mean_pair(&own.cloned().collect::<Vec<_>>())
-    };
-    distinct(nodes).into_iter().filter_map(of_node).collect()
+    let distinct = distinct(nodes).into_iter();
+    distinct
+        .filter_map(|node| mean_pair(&pairs_of(node, comparison, nodes)))
+        .collect()
 }
 
 fn flips(nodes: usize, seed: u64, error_rate: f64) -> SignFlips {
     SignFlips::draw(&format!("nodes\n{seed}"), nodes, error_rate)
 }
 
-/// What a test of nodes' means says.
+/// The result of a test of nodes' means.
 struct Tested {
     verdict: Verdict,
     reason: Reason,
     /// The interval that belongs to the verdict, as contrasts.
     interval: Option<(f64, f64)>,
-    /// Its error rate.
+    /// The error rate of the interval.
     error_rate: f64,
 }
 
@@ -221,8 +227,8 @@ fn test(contrasts: &Contrasts, typical: f64, terms: Terms) -> Tested {
     let (values, nodes) = (&contrasts.values, contrasts.values.len());
     let flips = flips(nodes, terms.seed, terms.error_rate);
     let refuted = |shift: f64, rate: f64| is_refuted(values, shift, &flips, rate);
-    let around = less(values, typical);
-    let step = scale(&around) / (nodes as f64).sqrt();
+    let residuals = less(values, typical);
+    let step = scale(&residuals) / (nodes as f64).sqrt();
     let ends = |rate: f64| interval(typical, step, SEARCH, |shift| refuted(shift, rate));
     let count = nodes as u32;
     if refuted(0.0, terms.error_rate) {
@@ -276,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Two blocks on each of some nodes, on each of which the arm is better by so much.
+    /// Two blocks on each node; `effects` has the arm's ratio on each.
     fn run(effects: &[f64], claim: Claim) -> Run {
         let figures = |effect: &f64| [[100.0, 100.0 * effect], [101.0, 101.1 * effect]];
         let blocks: Vec<[f64; 2]> = effects.iter().flat_map(figures).collect();
@@ -288,7 +294,7 @@ mod tests {
                 at: String::new(),
                 event: Event::Merged {
                     block,
-                    // A job may have fewer of its CPUs than the one before.
+                    // Jobs may have different numbers of a node's CPUs.
                     node: Node {
                         cpus: 1 + block % 2,
                         ..node(&format!("n{:02}", (block - 1) / 2))
@@ -311,7 +317,7 @@ mod tests {
         let ratios: Vec<f64> = judgement
             .nodes
             .iter()
-            .map(|one| one.means[0].figure / one.means[0].baseline)
+            .map(|node| node.means[0].figure / node.means[0].baseline)
             .collect();
         assert!((ratios[0] - 1.1005).abs() < 1e-3 && (ratios[1] - 1.2006).abs() < 1e-3);
         assert_eq!(
@@ -324,37 +330,36 @@ mod tests {
     }
 
     #[test]
-    fn a_gain_of_one_node_in_seven_is_none_of_machines_in_general() {
-        // On one host with the same figures it is found.
+    fn gains_on_four_nodes_of_seven_show_nothing_about_machines() {
         let mixed = [1.10, 0.90, 1.12, 0.89, 1.11, 0.92, 1.09];
-        let found = primary(&run(&mixed, Claim::Machines));
-        assert_eq!(found.verdict, Verdict::Undecided);
-        assert_eq!(found.reason, Reason::InconclusiveOverNodes { nodes: 7 });
-        let (low, high) = (found.low.unwrap(), found.high.unwrap());
+        let primary = primary(&run(&mixed, Claim::Machines));
+        assert_eq!(primary.verdict, Verdict::Undecided);
+        assert_eq!(primary.reason, Reason::InconclusiveOverNodes { nodes: 7 });
+        let (low, high) = (primary.low.unwrap(), primary.high.unwrap());
         assert!(low < 1.0 && 1.0 < high, "{low} {high}");
     }
 
     #[test]
-    fn what_all_nodes_show_is_shown_of_machines_and_two_nodes_show_nothing() {
+    fn a_gain_on_all_nodes_is_significant_but_not_on_two_nodes() {
         let alike = [1.10, 1.11, 1.12, 1.105, 1.115, 1.09, 1.13];
-        let found = primary(&run(&alike, Claim::Machines));
-        assert_eq!(found.verdict, Verdict::Better, "{:?}", found.reason);
-        assert!(found.low.unwrap() > 1.05 && found.high.unwrap() < 1.15);
+        let better = primary(&run(&alike, Claim::Machines));
+        assert_eq!(better.verdict, Verdict::Better, "{:?}", better.reason);
+        assert!(better.low.unwrap() > 1.05 && better.high.unwrap() < 1.15);
         let worse = alike.map(|ratio| 1.0 / ratio);
         assert_eq!(
             primary(&run(&worse, Claim::Machines)).verdict,
             Verdict::Worse
         );
         let same = [1.0, 1.001, 0.999, 1.0005, 0.9995, 1.0002, 0.9998, 1.0003];
-        let found = primary(&run(&same, Claim::Machines));
-        assert_eq!(found.verdict, Verdict::Equivalent, "{:?}", found.reason);
-        let found = primary(&run(&alike[..2], Claim::Machines));
-        assert_eq!(found.verdict, Verdict::Undecided);
-        assert!(matches!(found.reason, Reason::TooFewNodes { nodes: 2, .. }));
+        let equal = primary(&run(&same, Claim::Machines));
+        assert_eq!(equal.verdict, Verdict::Equivalent, "{:?}", equal.reason);
+        let few = primary(&run(&alike[..2], Claim::Machines));
+        assert_eq!(few.verdict, Verdict::Undecided);
+        assert!(matches!(few.reason, Reason::TooFewNodes { nodes: 2, .. }));
     }
 
     #[test]
-    fn nobody_looks_before_the_last_block() {
+    fn there_is_no_look_before_the_last_block() {
         let mut run = run(&[1.10; 8], Claim::Machines);
         run.plan.design.max_blocks = 17;
         let judgement = judge(&run);

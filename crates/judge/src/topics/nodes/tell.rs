@@ -5,10 +5,12 @@ use record::node::Node;
 use record::verdict::Judgement;
 use record::verdict::nodes::NodeMean;
 
-/// What the table of nodes is called.
+use crate::words::{NONE, counted};
+
+/// Title of the table of nodes.
 pub(crate) const TITLE: &str = "What each node measured";
 
-/// Each node's means with a head; empty where the run was no fleet's.
+/// The table of each node's means with its head; empty if the run was not of a fleet.
 pub(crate) fn rows(judgement: &Judgement) -> Vec<Vec<String>> {
     if judgement.nodes.is_empty() {
         return Vec::new();
@@ -39,11 +41,11 @@ fn change(mean: &NodeMean) -> String {
     if ratio.is_normal() {
         show_change(ratio)
     } else {
-        crate::words::NONE.into()
+        NONE.into()
     }
 }
 
-/// That a block was taken over: `block 3 ran on n2 (AMD EPYC 7B13, 8 CPUs)`.
+/// `block 3 ran on n2 (AMD EPYC 7B13, 8 CPUs), begun before and given up on n1`.
 pub fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
     let ran = format!("block {block} ran on {}", about(node));
     if given_up_on.is_empty() {
@@ -57,7 +59,7 @@ pub fn merged(block: u32, node: &Node, given_up_on: &[String]) -> String {
 
 /// A node and its CPUs.
 fn about(node: &Node) -> String {
-    let cpus = crate::words::counted(node.cpus, "CPU");
+    let cpus = counted(node.cpus, "CPU");
     match &node.cpu_model {
         Some(model) => format!("{} ({model}, {cpus})", node.name),
         None => format!("{} ({cpus})", node.name),
@@ -69,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_is_told_with_its_node_and_those_that_gave_it_up() {
+    fn a_block_is_reported_with_its_node_and_those_that_gave_it_up() {
         let node = Node {
             name: "n2".into(),
             hostname: "rack7".into(),

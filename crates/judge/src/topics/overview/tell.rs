@@ -1,13 +1,14 @@
-//! The first table of a plan with several workloads, as the old reports had it: workload by arm.
+//! The overview of a plan with several workloads: a table of workloads by arms.
 
 pub(crate) mod footing;
 
 use base::input::units::significant;
-use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::verdict::{Comparison, Headline, Judgement};
+use record::verdict::{Comparison, Judgement};
 
+use crate::topics::headline::tell::against as against_headline;
 use crate::topics::loads::tell::Unit;
+use crate::topics::metrics::document::tables_of;
 use crate::words;
 use crate::words::levels::Levels;
 
@@ -19,16 +20,16 @@ pub(crate) struct Row<'j> {
     pub(crate) unit: String,
     /// The baseline's mean.
     pub(crate) baseline: String,
-    /// The other arms: mean, and what is said of them.
+    /// The other arms: mean, and result.
     pub(crate) others: Vec<(String, Option<Cell<'j>>)>,
 }
 
 /// One arm on one workload.
 pub(crate) struct Cell<'j> {
     pub(crate) word: &'static str,
-    /// Its comparison on the primary metric; `None` where the arm failed everywhere.
+    /// Its comparison on the primary metric; `None` if the arm failed in all trials.
     pub(crate) primary: Option<&'j Comparison>,
-    /// Secondary metrics that speak against it, with their changes: `latency-p99 +259 %`.
+    /// Secondary metrics that contradict the headline, with their changes: `latency-p99 +259 %`.
     pub(crate) against: Vec<String>,
 }
 
@@ -38,38 +39,37 @@ impl<'j> Cell<'j> {
         self.primary.filter(|_| self.word != "failed")
     }
 
-    /// The change; empty where the arm failed.
+    /// The change; empty if the arm failed.
     pub(crate) fn change(&self) -> String {
         self.shown().map_or(String::new(), words::change_of)
     }
 
-    /// Its interval; empty where there is none.
+    /// Its interval; empty if there is none.
     pub(crate) fn interval(&self, levels: &Levels) -> String {
-        let interval = self
-            .shown()
-            .map(|one| (words::interval(one), one.confidence));
-        match interval {
-            Some((interval, confidence)) if interval != words::NONE => {
-                levels.cell(&interval, confidence)
-            }
-            Some(_) | None => String::new(),
+        let Some(comparison) = self.shown() else {
+            return String::new();
+        };
+        let interval = words::interval(comparison);
+        if interval == words::NONE {
+            return String::new();
         }
+        levels.cell(&interval, comparison.confidence)
     }
 }
 
-/// A row for each workload; nothing for a plan of one.
+/// A row for each workload; empty for a plan with one workload.
 pub(crate) fn rows<'j>(run: &'j Run, judgement: &'j Judgement) -> Vec<Row<'j>> {
-    let workloads = run.plan.workloads.iter();
-    match run.plan.workloads.len() {
-        1 => Vec::new(),
-        _ => workloads
-            .map(|workload| row(run, judgement, &workload.id))
-            .collect(),
+    if run.plan.workloads.len() == 1 {
+        return Vec::new();
     }
+    let workloads = run.plan.workloads.iter();
+    workloads
+        .map(|workload| row(run, judgement, &workload.id))
+        .collect()
 }
 
 fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j> {
-    let tables = crate::topics::metrics::document::tables_of(judgement, workload);
+    let tables = tables_of(judgement, workload);
     let primary: Vec<&Comparison> = judgement
         .primaries()
         .filter(|comparison| comparison.workload == workload)
@@ -77,27 +77,29 @@ fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j>
     let spec = primary.first().map(|comparison| &comparison.spec);
     let mean = |arm: &str| {
         let table = tables.iter().find(|table| table.arm == arm)?;
-        let same = |(its, _): &&(MetricSpec, f64)| Some(its) == spec;
-        table.figures.iter().find(same).map(|(_, value)| *value)
+        let mut figures = table.figures.iter();
+        let figure = figures.find(|(other, _)| Some(other) == spec)?;
+        Some(figure.1)
     };
     let arms = || run.plan.arms.iter().map(|arm| arm.name.as_str());
     let largest = arms().filter_map(mean).fold(0.0, f64::max);
     let unit = Unit::fit(spec.map_or("", |spec| &spec.unit), largest);
-    let shown = |arm: &str| {
+    let figure = |arm: &str| {
         mean(arm).map_or(words::NONE.into(), |value| {
             words::figure(value * unit.factor)
         })
     };
-    let compared = |arm: &str| {
-        let its = |one: &&Headline| one.workload == workload && one.arm == arm;
-        let headline = judgement.headlines.iter().find(its)?;
-        let change = |one: &Comparison| format!("{} {}", one.spec.name, words::change_of(one));
+    let cell = |arm: &str| {
+        let mut headlines = judgement.headlines.iter();
+        let headline =
+            headlines.find(|headline| headline.workload == workload && headline.arm == arm)?;
+        let mut primaries = primary.iter().copied();
+        let against = against_headline(judgement, headline).into_iter();
         Some(Cell {
             word: headline.conclusion.word(),
-            primary: primary.iter().copied().find(|one| one.arm == arm),
-            against: crate::topics::headline::tell::against(judgement, headline)
-                .into_iter()
-                .map(change)
+            primary: primaries.find(|comparison| comparison.arm == arm),
+            against: against
+                .map(|metric| format!("{} {}", metric.spec.name, words::change_of(metric)))
                 .collect(),
         })
     };
@@ -105,24 +107,24 @@ fn row<'j>(run: &'j Run, judgement: &'j Judgement, workload: &'j str) -> Row<'j>
     Row {
         workload,
         metric: spec.map_or(words::NONE.into(), words::directed),
-        baseline: shown(&run.plan.baseline),
-        others: others.map(|arm| (shown(arm), compared(arm))).collect(),
+        baseline: figure(&run.plan.baseline),
+        others: others.map(|arm| (figure(arm), cell(arm))).collect(),
         unit: unit.name,
     }
 }
 
-/// The levels of all its intervals.
+/// The confidence levels of all intervals.
 pub(crate) fn levels(rows: &[Row<'_>]) -> Levels {
     let cells = rows.iter().flat_map(|row| &row.others);
     Levels::of(cells.map(|(_, cell)| cell.as_ref()?.shown()?.confidence))
 }
 
-/// Head of the columns that compare an arm: `against 6.1, 97.5 % interval`.
+/// The head of columns with comparisons: `against 6.1, 97.5 % interval`.
 pub(crate) fn against(baseline: &str, levels: &Levels) -> String {
     format!("against {baseline}, {}", levels.head())
 }
 
-/// The table as text, its head first; empty for a plan of one workload.
+/// The table as text with its head; empty for a plan with one workload.
 pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
     let rows = rows(run, judgement);
     if rows.is_empty() {
@@ -135,32 +137,25 @@ pub(crate) fn table(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         "unit".into(),
         run.plan.baseline.clone(),
     ];
-    for arm in run
-        .plan
-        .arms
-        .iter()
-        .filter(|arm| arm.name != run.plan.baseline)
-    {
-        head.extend([arm.name.clone(), against(&run.plan.baseline, &levels)]);
-    }
-    let cells = |row: Row<'_>| {
-        let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
-        for (figure, comparison) in row.others {
-            cells.extend([
-                figure,
-                comparison.map_or(words::NONE.into(), |cell| said(&cell, &levels)),
-            ]);
+    for arm in &run.plan.arms {
+        if arm.name != run.plan.baseline {
+            head.extend([arm.name.clone(), against(&run.plan.baseline, &levels)]);
         }
-        cells
-    };
-    [head]
-        .into_iter()
-        .chain(rows.into_iter().map(cells))
-        .collect()
+    }
+    let mut table = vec![head];
+    for row in rows {
+        let mut cells = vec![row.workload.to_string(), row.metric, row.unit, row.baseline];
+        for (figure, cell) in row.others {
+            let result = cell.map_or(words::NONE.into(), |cell| result(&cell, &levels));
+            cells.extend([figure, result]);
+        }
+        table.push(cells);
+    }
+    table
 }
 
 /// `+7.36 % [+7.17 %, +7.68 %] better`; `+15.2 % [+14.8 %, +15.8 %] trade-off: latency-p99 +259 %`; `failed`.
-fn said(cell: &Cell<'_>, levels: &Levels) -> String {
+fn result(cell: &Cell<'_>, levels: &Levels) -> String {
     let interval = cell.interval(levels);
     let against = match cell.against.len() {
         0 => String::new(),
@@ -171,7 +166,7 @@ fn said(cell: &Cell<'_>, levels: &Levels) -> String {
     parts.join(" ")
 }
 
-/// What several verdicts together may get wrong; nothing where there is only one.
+/// The error rate of several verdicts together; `None` if there is only one.
 pub(crate) fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
     let (workloads, others) = (run.plan.workloads.len(), run.plan.arms.len() - 1);
     let percent = |share: f64| format!("{} %", significant(share * 100.0, 2));
@@ -205,8 +200,8 @@ mod tests {
     #[test]
     fn two_workloads_and_two_arms_are_four_chances_to_be_wrong() {
         let (run, judgement) = judged(web::two_workloads());
-        let said = multiplicity(&run, &judgement).unwrap();
-        assert!(said.ends_with(
+        let note = multiplicity(&run, &judgement).unwrap();
+        assert!(note.ends_with(
             "at least one of 4 verdicts calls better or worse what is equal is up to 20 %."
         ));
         let table = table(&run, &judgement);

@@ -1,75 +1,74 @@
-//! What a headline hangs on, and at which loads an arm is better: what is shown of them in which form.
+//! Lines and tables of what a headline depends on, and of the loads at which an arm is better.
 
 use record::verdict::robustness::{ByLoad, Robustness};
 use record::verdict::{Conclusion, Judgement};
 
-use crate::topics::robustness::tell as said;
+use crate::topics::robustness::tell;
 
 /// Title of the table.
 pub(crate) const TITLE: &str = "What the headline hangs on";
 
-/// Whether a headline says anything that could hang on something.
-fn is_said(judgement: &Judgement, one: &Robustness) -> bool {
+/// The sensitivity of one arm's headline in a line.
+pub(crate) fn line(judgement: &Judgement, (workload, arm): (&str, &str)) -> Option<String> {
+    let mut all = judgement.robustness.iter();
+    let robustness = all.find(|entry| entry.workload == workload && entry.arm == arm)?;
+    if is_withheld(judgement, robustness) {
+        return None;
+    }
+    tell::line(robustness)
+}
+
+fn is_withheld(judgement: &Judgement, robustness: &Robustness) -> bool {
     let mut headlines = judgement.headlines.iter();
-    headlines.any(|headline| {
-        let is_its = headline.workload == one.workload && headline.arm == one.arm;
-        is_its && !matches!(headline.conclusion, Conclusion::Withheld { .. })
+    !headlines.any(|headline| {
+        headline.workload == robustness.workload
+            && headline.arm == robustness.arm
+            && !matches!(headline.conclusion, Conclusion::Withheld { .. })
     })
 }
 
-/// The sensitivity of one arm's headline in a line.
-pub(crate) fn line(judgement: &Judgement, of: (&str, &str)) -> Option<String> {
-    said::line(find(judgement, of)?)
-}
-
-fn find<'j>(judgement: &'j Judgement, (workload, arm): (&str, &str)) -> Option<&'j Robustness> {
-    let mut found = judgement.robustness.iter();
-    let found = found.find(|one| one.workload == workload && one.arm == arm)?;
-    is_said(judgement, found).then_some(found)
-}
-
-/// A workload's tables, their heads first: arms beside each other; empty where nothing is decided.
+/// A workload's table with its head, a column per arm; empty if nothing is decided.
 pub(crate) fn table(judgement: &Judgement, workload: &str) -> Vec<Vec<String>> {
-    let arms = judgement.robustness.iter();
-    let arms = arms.filter(|one| one.workload == workload && said::line(one).is_some());
-    let found: Vec<(&str, Vec<[String; 2]>)> = arms
-        .filter_map(|one| {
-            let one = find(judgement, (workload, &one.arm))?;
-            Some((&*one.arm, said::rows(one)))
-        })
-        .collect();
-    let Some((_, first)) = found.first() else {
-        return Vec::new();
-    };
-    let mut rows = vec![vec!["changed".to_string()]];
-    rows[0].extend(found.iter().map(|(arm, _)| (*arm).to_string()));
-    for (place, [name, _]) in first.iter().enumerate() {
-        let mut row = vec![name.clone()];
-        row.extend(found.iter().map(|(_, rows)| rows[place][1].clone()));
-        rows.push(row);
+    let mut head = vec!["changed".to_string()];
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for robustness in &judgement.robustness {
+        if robustness.workload != workload
+            || tell::line(robustness).is_none()
+            || is_withheld(judgement, robustness)
+        {
+            continue;
+        }
+        head.push(robustness.arm.clone());
+        for (index, [name, cell]) in tell::rows(robustness).into_iter().enumerate() {
+            if rows.len() == index {
+                rows.push(vec![name]);
+            }
+            rows[index].push(cell);
+        }
+    }
+    if !rows.is_empty() {
+        rows.insert(0, head);
     }
     rows
 }
 
-/// A workload's loads, of curves that are shown: title, table with its head, sentence.
+/// A workload's curves that are not zero throughout: title, table with its head, sentence.
 pub(crate) fn loads(
     judgement: &Judgement,
     baseline: &str,
     workload: &str,
 ) -> Vec<(String, Vec<Vec<String>>, String)> {
-    let its = judgement.by_load.iter();
-    its.filter(|one| one.workload == workload && !is_empty(one))
-        .map(|one| {
+    let is_shown = |curve: &&ByLoad| {
+        curve.workload == workload && curve.loads.iter().any(|load| load.ratio.is_some())
+    };
+    let curves = judgement.by_load.iter().filter(is_shown);
+    curves
+        .map(|curve| {
             (
-                said::load_title(one, baseline),
-                said::load_rows(one),
-                said::load_sentence(one, baseline),
+                tell::load_title(curve, baseline),
+                tell::load_rows(curve),
+                tell::load_sentence(curve, baseline),
             )
         })
         .collect()
-}
-
-/// Whether a curve was zero all along, as one of failed requests is.
-fn is_empty(one: &ByLoad) -> bool {
-    one.loads.iter().all(|load| load.ratio.is_none())
 }

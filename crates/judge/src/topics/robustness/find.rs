@@ -1,15 +1,15 @@
-//! What a headline hangs on: a sensitivity analysis of a verdict that stands.
+//! What a headline depends on: a sensitivity analysis of a verdict that stands.
 //!
 //! ```text
-//! blocks    each block left out in turn (a delete-one jackknife), the others looked at once at the primary metric's error rate
-//! margins   the rule again, with its looks and sign flips, at other margins (`margins`)
-//! metric    the rule again, with another metric in the place of the primary one
-//! prices    the rule again, at other prices of string instructions (`prices`)
-//! models    what runs on other CPU models said
+//! blocks    leaves out each block in turn (a delete-one jackknife); one look at the rest, at the primary metric's error rate
+//! margins   applies the rule, with its looks and sign flips, at other margins (`margins`)
+//! metric    applies the rule to another metric in place of the primary one
+//! prices    applies the rule at other prices of string instructions (`prices`)
+//! models    results of runs on other CPU models
 //! ```
-//! None of it is a test: the verdict has its error rate from looks that are paid for, and a reader who picks among these answers has
-//! none. Without a block there is one look and not the run's looks, because a run stops at the first block that suffices: with one
-//! block less its own looks would nearly always say nothing.
+//! None of these is a test. Only the verdict has an error rate; a reader who picks among these answers has none.
+//! The jackknife takes one look instead of the run's looks, because a run stops at the first block that suffices.
+//! With one block less, the run's looks would nearly always be undecided.
 
 use plan::Design;
 use record::hardware_counters::is_rate;
@@ -32,32 +32,37 @@ use stats::rule;
 use stats::rule::Series;
 use stats::sequential_test::TestSetup;
 
-/// By workload and arm as headlines are; nothing of arms that failed.
+/// One entry per headline, in their order, without arms that failed.
 pub(crate) fn of(run: &Run, judgement: &Judgement) -> Vec<Robustness> {
-    let headlines = judgement.headlines.iter();
-    let said = headlines.filter(|one| !matches!(one.conclusion, Conclusion::Failed(_)));
-    said.filter_map(|headline| {
+    let mut all = Vec::new();
+    for headline in &judgement.headlines {
+        if matches!(headline.conclusion, Conclusion::Failed(_)) {
+            continue;
+        }
         let (workload, arm) = (&headline.workload, &headline.arm);
-        let its = judgement.comparisons.iter();
-        let its: Vec<&Comparison> = its
-            .filter(|one| one.workload == *workload && one.arm == *arm)
+        let comparisons = judgement.comparisons.iter();
+        let comparisons: Vec<&Comparison> = comparisons
+            .filter(|comparison| comparison.workload == *workload && comparison.arm == *arm)
             .collect();
         let by_load = judgement.by_load.iter();
         let by_load: Vec<&ByLoad> = by_load
-            .filter(|one| one.workload == *workload && one.arm == *arm)
+            .filter(|curve| curve.workload == *workload && curve.arm == *arm)
             .collect();
-        let subject = Subject::new(&run.plan.design, &its)?;
-        Some(Robustness {
+        let Some(subject) = Subject::new(&run.plan.design, &comparisons) else {
+            continue;
+        };
+        let by_margin = ByMargin::new(subject.design, subject.primary, &comparisons, &by_load);
+        all.push(Robustness {
             workload: workload.clone(),
             arm: arm.clone(),
             blocks: subject.left_out(),
-            margins: ByMargin::new(subject.design, subject.primary, &its, &by_load).ranges(),
+            margins: by_margin.ranges(),
             metric: subject.other_metric(),
             prices: headline.by_price.clone(),
             models: models(run, workload, arm),
-        })
-    })
-    .collect()
+        });
+    }
+    all
 }
 
 /// All metrics of one arm on one workload.
@@ -70,7 +75,9 @@ struct Subject<'s> {
 
 impl<'s> Subject<'s> {
     fn new(design: &'s Design, metrics: &'s [&'s Comparison]) -> Option<Self> {
-        let primary = metrics.iter().find(|one| one.spec.role == Role::Primary)?;
+        let primary = metrics
+            .iter()
+            .find(|metric| metric.spec.role == Role::Primary)?;
         Some(Self {
             design,
             primary,
@@ -102,16 +109,16 @@ impl<'s> Subject<'s> {
         let mut carried_by = Vec::new();
         let (mut low, mut high) = (f64::INFINITY, 0.0f64);
         let mut has_ratio = true;
-        // One block is left out of as many at a time: all have the same sign flips.
+        // The rest always has the same number of blocks, so the sign flips are the same.
         let flips = self.flips(pairs.len() - 1);
         for pair in pairs {
-            let (own, loses) = self.without(Some(pair.block), &flips, &against);
-            if own != verdict || (!against.is_empty() && loses.len() == against.len()) {
+            let (without, loses) = self.without(Some(pair.block), &flips, &against);
+            if without != verdict || (!against.is_empty() && loses.len() == against.len()) {
                 carried_by.push(CarryingBlock {
                     block: pair.block,
-                    verdict: own,
+                    verdict: without,
                     loses,
-                    always: always(pairs, pair.block),
+                    always: constant_place(pairs, pair.block),
                 });
             }
             match self.ratio_without(pair.block) {
@@ -127,7 +134,7 @@ impl<'s> Subject<'s> {
         }
     }
 
-    /// The plan's design with one look, after so many blocks.
+    /// The plan's design with a single look after `blocks` blocks.
     fn one_look(&self, blocks: usize) -> Design {
         Design {
             min_blocks: blocks as u32,
@@ -141,19 +148,14 @@ impl<'s> Subject<'s> {
         TestSetup::flips(blocks, &self.one_look(blocks), &self.key)
     }
 
-    /// What one look says of the primary metric without a block, and which of some secondary ones speak against it no more.
+    /// The primary metric's verdict after one look without a block, and the metrics of `against` that no longer contradict it.
     fn without(
         &self,
         block: Option<u32>,
         flips: &SignFlips,
         against: &[String],
     ) -> (Verdict, Vec<String>) {
-        let left = |one: &Comparison| -> Vec<Pair> {
-            let pairs = one.pairs.iter();
-            let left = pairs.filter(|pair| Some(pair.block) != block);
-            left.cloned().collect()
-        };
-        let primary = left(self.primary);
+        let primary = pairs_without(self.primary, block);
         let design = self.one_look(primary.len());
         let series = Series {
             pairs: &primary,
@@ -163,80 +165,85 @@ impl<'s> Subject<'s> {
             let verdict = rule::with_flips(series, &design, flips, self.has_secondary());
             return (verdict.unwrap_or(self.primary.verdict), Vec::new());
         }
-        let others: Vec<&Comparison> = self
-            .metrics
-            .iter()
-            .copied()
-            .filter(|one| one.spec.role == Role::Guard)
+        let secondary = self.metrics.iter().copied();
+        let secondary: Vec<&Comparison> = secondary
+            .filter(|metric| metric.spec.role == Role::Guard)
             .collect();
-        let pairs: Vec<Vec<Pair>> = others.iter().map(|one| left(one)).collect();
-        let of_others = others.iter().zip(&pairs).map(|(one, pairs)| Series {
+        let pairs: Vec<Vec<Pair>> = secondary
+            .iter()
+            .map(|metric| pairs_without(metric, block))
+            .collect();
+        let mut all = vec![series];
+        all.extend(secondary.iter().zip(&pairs).map(|(metric, pairs)| Series {
             pairs,
-            direction: one.spec.direction,
-        });
-        let all: Vec<Series<'_>> = [series].into_iter().chain(of_others).collect();
+            direction: metric.spec.direction,
+        }));
         let decisions = rule::decisions_at_stop(&all, &design, &self.key);
         let verdicts: Vec<Verdict> = decisions
             .iter()
             .map(|decision| decision.map_or(Verdict::Undecided, |decision| decision.verdict))
             .collect();
         let wanted = contrary(self.primary.verdict);
-        let others = others.iter().zip(&verdicts[1..]);
-        let lost =
-            others.filter(|(one, verdict)| against.contains(&one.spec.name) && **verdict != wanted);
-        (
-            verdicts[0],
-            lost.map(|(one, _)| one.spec.name.clone()).collect(),
-        )
+        let mut lost = Vec::new();
+        for (metric, verdict) in secondary.iter().zip(&verdicts[1..]) {
+            if against.contains(&metric.spec.name) && *verdict != wanted {
+                lost.push(metric.spec.name.clone());
+            }
+        }
+        (verdicts[0], lost)
     }
 
     fn ratio_without(&self, block: u32) -> Option<f64> {
-        let pairs = self.primary.pairs.iter();
-        let left: Vec<Pair> = pairs.filter(|pair| pair.block != block).cloned().collect();
         rule::typical_ratio(Series {
-            pairs: &left,
+            pairs: &pairs_without(self.primary, Some(block)),
             direction: self.primary.spec.direction,
         })
     }
 
-    /// The first secondary metric that is not the primary one in other words, else the first.
+    /// The first secondary metric of another family than the primary one, else the first secondary metric.
     fn other_metric(&self) -> Option<OtherMetric> {
-        let own = family(&self.primary.spec.name);
-        let usable = || {
-            let others = self.metrics.iter();
-            let others = others.filter(|one| one.spec.role == Role::Guard && !is_rate(&one.spec));
-            others.filter_map(|one| Some((*one, self.as_primary(one)?)))
+        let primary_family = family(&self.primary.spec.name);
+        let secondary = self.metrics.iter();
+        let secondary =
+            secondary.filter(|metric| metric.spec.role == Role::Guard && !is_rate(&metric.spec));
+        let is_unrelated = |metric: &&&Comparison| {
+            let family = family(&metric.spec.name);
+            family != primary_family && family != Family::Shape
         };
-        let is_unrelated = |one: &Comparison| {
-            let family = family(&one.spec.name);
-            family != own && family != Family::Shape
-        };
-        let unrelated = usable().find(|(one, _)| is_unrelated(one));
-        let (one, verdict) = unrelated.or_else(|| usable().next())?;
+        let judged = |metric: &'s &'s Comparison| Some((*metric, self.as_primary(metric)?));
+        let unrelated = secondary.clone().filter(is_unrelated).find_map(judged);
+        let (metric, verdict) = unrelated.or_else(|| secondary.clone().find_map(judged))?;
         Some(OtherMetric {
-            name: one.spec.name.clone(),
+            name: metric.spec.name.clone(),
             verdict,
             agreement: agreement(self.primary.verdict, verdict),
         })
     }
 
-    /// What a metric says at the primary one's error rate; `None` where it is zero throughout or missing in some block.
-    fn as_primary(&self, one: &Comparison) -> Option<Verdict> {
+    /// A metric's verdict at the primary one's error rate; `None` if it is zero throughout or missing in some block.
+    fn as_primary(&self, metric: &Comparison) -> Option<Verdict> {
         let is_number = |pair: &Pair| pair.baseline.is_finite() && pair.arm.is_finite();
-        let is_whole = one.pairs.len() == self.primary.pairs.len();
-        if one.pairs.is_empty() || !is_whole || !one.pairs.iter().all(is_number) {
+        let is_complete = metric.pairs.len() == self.primary.pairs.len();
+        if metric.pairs.is_empty() || !is_complete || !metric.pairs.iter().all(is_number) {
             return None;
         }
         let series = Series {
-            pairs: &one.pairs,
-            direction: one.spec.direction,
+            pairs: &metric.pairs,
+            direction: metric.spec.direction,
         };
         rule::by_margin(series, self.design, &self.key, true)(self.design.margin)
     }
 }
 
-/// The place of the arm in all blocks but one, if it is the same in all.
-fn always(pairs: &[Pair], without: u32) -> Option<Place> {
+/// All blocks of a comparison except `block`.
+fn pairs_without(comparison: &Comparison, block: Option<u32>) -> Vec<Pair> {
+    let pairs = comparison.pairs.iter();
+    let pairs = pairs.filter(|pair| Some(pair.block) != block);
+    pairs.cloned().collect()
+}
+
+/// The place at which the arm ran in all blocks except `without`; `None` if it ran at both places.
+fn constant_place(pairs: &[Pair], without: u32) -> Option<Place> {
     let mut others = pairs.iter().filter(|pair| pair.block != without);
     let first = others.next()?.arm_first;
     others
@@ -244,33 +251,33 @@ fn always(pairs: &[Pair], without: u32) -> Option<Place> {
         .then_some(if first { Place::First } else { Place::Second })
 }
 
-fn agreement(own: Verdict, other: Verdict) -> Agreement {
-    match (own, other) {
+fn agreement(primary: Verdict, other: Verdict) -> Agreement {
+    match (primary, other) {
         (Verdict::Undecided, _) | (_, Verdict::Undecided) => Agreement::Nothing,
-        (own, other) if own == other => Agreement::Same,
+        (primary, other) if primary == other => Agreement::Same,
         (Verdict::Equivalent, _) | (_, Verdict::Equivalent) => Agreement::Other,
         (_, _) => Agreement::Opposite,
     }
 }
 
-/// Metrics that follow from each other: a rate and the times of what it counts, or what is spent on each.
+/// Groups of metrics that follow from each other, such as a request rate and the requests' latencies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
     /// Rates, times and latencies.
     Service,
     /// CPU time and instructions.
     Cost,
-    /// What failed.
+    /// Failed requests and wrong answers.
     Faults,
     /// Memory in use.
     Memory,
-    /// Where a curve bends, and what is left of it.
+    /// Where a curve bends or peaks, and how much it keeps beyond that.
     Shape,
 }
 
 fn family(metric: &str) -> Family {
     let has = |words: &[&str]| words.iter().any(|word| metric.contains(word));
-    // A capacity is what the server's instructions come to.
+    // A capacity is derived from the server's instructions.
     if has(&["cpu", "instructions", "wakeups"]) || metric == CAPACITY {
         Family::Cost
     } else if has(&[
@@ -290,13 +297,15 @@ fn family(metric: &str) -> Family {
     }
 }
 
-/// The worst of what other CPU models say.
+/// The worst standing among other CPU models.
 fn models(run: &Run, workload: &str, arm: &str) -> Option<Standing> {
     let rows = run.models.as_ref()?.rows.iter();
-    let its = rows.filter(|row| row.workload == workload && row.arm == arm);
-    let its: Vec<Standing> = its.map(|row| row.standing).collect();
-    let worst = [Standing::ModelDependent, Standing::Open, Standing::Holds];
-    worst.into_iter().find(|standing| its.contains(standing))
+    let rows = rows.filter(|row| row.workload == workload && row.arm == arm);
+    let standings: Vec<Standing> = rows.map(|row| row.standing).collect();
+    let worst_first = [Standing::ModelDependent, Standing::Open, Standing::Holds];
+    worst_first
+        .into_iter()
+        .find(|standing| standings.contains(standing))
 }
 
 #[cfg(test)]
@@ -311,7 +320,7 @@ mod tests {
         judgement.robustness.into_iter().next().unwrap()
     }
 
-    /// Blocks around a ratio, off by a few tenths of a percent.
+    /// Blocks whose ratios differ from `ratio` by at most a few tenths of a percent.
     fn around(ratio: f64, blocks: u32) -> Vec<[f64; 2]> {
         let wobble = |block: u32| 1.0 + 0.002 * (f64::from(block * 7 % 11) / 5.0 - 1.0);
         (0..blocks)
@@ -319,36 +328,35 @@ mod tests {
             .collect()
     }
 
-    fn carried(one: &Robustness) -> Vec<u32> {
-        let LeftOut::Tried { carried_by, .. } = &one.blocks else {
-            panic!("{one:?}")
+    fn carrying_blocks(robustness: &Robustness) -> Vec<u32> {
+        let LeftOut::Tried { carried_by, .. } = &robustness.blocks else {
+            panic!("{robustness:?}")
         };
-        carried_by.iter().map(|one| one.block).collect()
+        carried_by.iter().map(|carrying| carrying.block).collect()
     }
 
     #[test]
     fn a_steady_gain_holds_without_any_block() {
-        let one = robustness(&around(1.07, 12), |_| {});
-        assert_eq!(carried(&one), Vec::<u32>::new());
+        let robustness = robustness(&around(1.07, 12), |_| {});
+        assert_eq!(carrying_blocks(&robustness), Vec::<u32>::new());
         let LeftOut::Tried {
             range,
             blocks,
             at_once,
             ..
-        } = one.blocks
+        } = robustness.blocks
         else {
-            panic!("tried")
+            panic!("no block was left out: {:?}", robustness.blocks)
         };
         let (low, high) = range.unwrap();
         assert!(1.068 < low && low <= high && high < 1.072, "{low} {high}");
         assert_eq!((blocks, at_once), (12, Verdict::Better));
     }
 
-    /// Gains that are small beside their noise: some are carried by some of their blocks, and without such a block a run that is looked
-    /// at once says something else.
+    /// Among gains that are small beside their noise, some depend on single blocks.
+    /// A run without such a block and with a single look has the verdict that the analysis predicts.
     #[test]
     fn a_headline_that_one_block_carries_names_it() {
-        let mut found = 0;
         for seed in 0..80 {
             let noise = pairs(REFERENCE, 0.05, 10, (seed, 0));
             let figures: Vec<[f64; 2]> =
@@ -362,31 +370,30 @@ mod tests {
             if !(1..10).contains(&carried_by.len()) {
                 continue;
             }
-            found += 1;
-            for one in carried_by.iter().take(2) {
-                let without = builder().with(|run| {
+            for carrying in carried_by.iter().take(2) {
+                let run = builder().with(|run| {
                     run.attempts
-                        .retain(|record| record.trial.block != one.block);
+                        .retain(|record| record.trial.block != carrying.block);
                     run.facts.truncate(run.attempts.len());
                     (run.plan.design.min_blocks, run.plan.design.max_blocks) = (9, 9);
                 });
-                let said = crate::look(&without.run()).comparisons[0].verdict;
-                assert!(said != verdict && said == one.verdict, "{said:?} {one:?}");
+                let without = crate::look(&run.run()).comparisons[0].verdict;
+                assert_ne!(without, verdict, "{carrying:?}");
+                assert_eq!(without, carrying.verdict, "{carrying:?}");
             }
-            if found == 1 {
-                break;
-            }
+            return;
         }
-        assert!(found > 0);
+        panic!("no headline depends on a single block");
     }
 
     #[test]
-    fn what_is_undecided_hangs_on_nothing_and_few_blocks_cannot_spare_one() {
+    fn an_undecided_headline_depends_on_nothing_and_few_blocks_cannot_spare_one() {
         let noisy: Vec<[f64; 2]> = (0..12)
             .map(|block| [100.0, 100.0 + f64::from(block * 7 % 5) * 9.0 - 18.0])
             .collect();
-        let one = robustness(&noisy, |_| {});
-        assert_eq!((one.blocks, one.margins), (LeftOut::Undecided, None));
+        let undecided = robustness(&noisy, |_| {});
+        assert_eq!(undecided.blocks, LeftOut::Undecided);
+        assert_eq!(undecided.margins, None);
         let few = robustness(&around(1.07, 7), |run| {
             (run.plan.design.max_blocks, run.plan.design.min_blocks) = (7, 7);
         });
@@ -395,7 +402,7 @@ mod tests {
 
     #[test]
     fn a_difference_has_the_largest_margin_and_equivalence_the_smallest() {
-        // Better whatever the margin, but for those within which it would have been called equivalent sooner.
+        // Better at every margin up to the one at which it would have been called equivalent sooner.
         let better = robustness(&around(1.02, 12), |_| {}).margins.unwrap();
         assert_eq!(better.from, None);
         let most = better.to.unwrap();
@@ -419,19 +426,16 @@ mod tests {
         assert_eq!(at(most * 1.03), Verdict::Equivalent);
     }
 
-    /// Server CPU time as another secondary metric.
+    /// Adds server CPU time as another secondary metric.
     fn with_cpu(ratio: f64) -> impl FnOnce(&mut Run) {
         move |run| {
             for record in &mut run.attempts {
                 let trial = record.outcome.measured_mut().unwrap();
                 let mut figure = trial.figures[0].clone();
                 figure.spec.name = "server-cpu".into();
-                let times = if record.trial.arm == "7.2" {
-                    ratio
-                } else {
-                    1.0
-                };
-                figure.value = 5.0 * times * (1.0 + 1e-4 * f64::from(record.trial.block % 3));
+                let is_arm = record.trial.arm == "7.2";
+                let factor = if is_arm { ratio } else { 1.0 };
+                figure.value = 5.0 * factor * (1.0 + 1e-4 * f64::from(record.trial.block % 3));
                 trial.figures.push(figure);
             }
         }
@@ -439,21 +443,21 @@ mod tests {
 
     #[test]
     fn another_metric_as_the_primary_one_says_the_same_the_opposite_or_something_else() {
-        let said = |ratio| {
+        let agreement_with_cpu = |ratio| {
             let other = robustness(&around(1.07, 12), with_cpu(ratio))
                 .metric
                 .unwrap();
             assert_eq!(other.name, "server-cpu");
             other.agreement
         };
-        assert_eq!(said(0.9), Agreement::Same);
-        assert_eq!(said(1.1), Agreement::Opposite);
-        assert_eq!(said(1.0), Agreement::Other);
+        assert_eq!(agreement_with_cpu(0.9), Agreement::Same);
+        assert_eq!(agreement_with_cpu(1.1), Agreement::Opposite);
+        assert_eq!(agreement_with_cpu(1.0), Agreement::Other);
         assert_eq!(
             agreement(Verdict::Better, Verdict::Undecided),
             Agreement::Nothing
         );
-        // The latency of these runs is the rate in other words, and is taken where there is nothing else.
+        // The latency of these runs follows from the rate, and is used only if there is no other metric.
         let other = robustness(&around(1.07, 12), |_| {}).metric.unwrap();
         assert_eq!(
             (&*other.name, other.agreement),
@@ -462,11 +466,10 @@ mod tests {
     }
 
     #[test]
-    fn a_trade_off_is_carried_by_what_makes_it_one() {
-        let one = robustness(&around(1.07, 12), with_cpu(1.1));
-        assert_eq!(carried(&one), Vec::<u32>::new());
-        let margins = one.margins.unwrap();
-        let most = margins.to.unwrap();
+    fn a_trade_off_holds_up_to_the_margin_that_hides_the_other_metric() {
+        let robustness = robustness(&around(1.07, 12), with_cpu(1.1));
+        assert_eq!(carrying_blocks(&robustness), Vec::<u32>::new());
+        let most = robustness.margins.unwrap().to.unwrap();
         assert!(
             0.05 < most && most <= 0.1,
             "beyond it CPU time is no trade-off any more: {most}"

@@ -1,14 +1,14 @@
-//! For which margins a headline would be the same: the rule again, at other margins.
+//! The margins for which a headline would be the same: applies the rule at other margins.
 //!
 //! ```text
-//! tried    margins from 0.01 % to 100 % on a logarithmic grid; finer where a margin comes near the blocks; and both sides of each
-//!          margin at which a secondary metric or a load comes to lie beyond it
-//! ranges   neighbours that say the same; where two do not, the margin between them is found by halving
+//! tried    margins from 0.01 % to 100 % on a logarithmic grid; a finer grid around the blocks' ratios;
+//!          and both sides of each margin that equals a secondary metric's or a load's change
+//! ranges   neighbouring margins with the same headline; bisection finds the border between two that differ
 //! ends     rounded inwards, each tried again as it is printed
 //! ```
-//! The verdict at a margin is piecewise constant and not monotone: a score that gives up outliers and a test that ends at its first
-//! verdict may say "equivalent" at a margin, "worse" at a larger one and "equivalent" again. So nothing is inferred from one
-//! change to the next. A range narrower than the grid's step may be missed; none that is found is told wider than it is.
+//! The verdict as a function of the margin is piecewise constant but not monotone. It may be "equivalent" at one margin, "worse" at
+//! a larger one and "equivalent" again, because the score drops outliers and the test ends at its first verdict.
+//! So every margin is judged, none is interpolated. A range narrower than the grid's step may be missed; no range is reported too wide.
 
 use plan::Design;
 use record::metric::Role;
@@ -19,44 +19,44 @@ use crate::topics::headline::find::{contrary, is_judged, may_speak};
 use stats::contrast::Contrasts;
 use stats::sequential_test::{TestSetup, sequential_test};
 
-/// Margins that are tried: smaller ones are below any noise, larger ones would call a doubling equivalent.
+/// Lowest and highest margin to try: smaller ones are below any noise, larger ones would call a doubling equivalent.
 const MARGINS: [f64; 2] = [1e-4, 1.0];
 
-/// Margins on the logarithmic grid, and twice as many around the blocks.
+/// Most and fewest margins on the logarithmic grid; the grid around the blocks has twice as many.
 const MOST_TRIED: usize = 400;
 const LEAST_TRIED: usize = 24;
 
-/// Additions that all margins together may cost: about a second.
+/// Additions that all margins together may cost, about one second.
 const WORK: usize = 600_000_000;
 
-/// How often the way between two margins is halved that say different things.
+/// Bisection steps to find the border between two margins with different headlines.
 const HALVINGS: u32 = 24;
 
-/// How far an end may be rounded, as a share of itself; and five times that of the range.
+/// Largest rounding of an end, as a share of the end; as a share of the range's width it is five times that.
 const NEAR: f64 = 0.01;
 
-/// Significant digits of an end, where the range does not need more.
+/// Significant digits of an end, unless the range needs more.
 const DIGITS: i32 = 2;
 
-/// What is said at the plan's margin and what at others.
+/// Judges one arm's headline at any margin.
 pub(crate) struct ByMargin<'s> {
     design: &'s Design,
     setup: TestSetup,
     primary: &'s Comparison,
-    /// Secondary metrics, each with the difference that is told of it where no margin calls it equivalent sooner.
+    /// Secondary metrics with their verdicts at margin zero, where no metric is equivalent.
     secondary: Vec<(&'s Comparison, Verdict)>,
     by_load: &'s [&'s ByLoad],
 }
 
-/// What decides what kind of headline there is.
+/// What determines the kind of headline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Said {
+struct Outcome {
     verdict: Verdict,
     is_contradicted: bool,
 }
 
 impl<'s> ByMargin<'s> {
-    /// Of the metrics of one workload and arm, whose primary one this is.
+    /// `metrics` are all of one workload and arm, with `primary` among them.
     pub(crate) fn new(
         design: &'s Design,
         primary: &'s Comparison,
@@ -66,8 +66,9 @@ impl<'s> ByMargin<'s> {
         let key = format!("{}\n{}", primary.workload, primary.arm);
         let setup = TestSetup::new(&primary.pairs, design, &key, metrics.len() > 1);
         let guards = metrics.iter().copied();
-        let guards = guards.filter(|one| one.spec.role == Role::Guard);
-        let guards: Vec<&Comparison> = guards.filter(|one| is_whole(one, primary)).collect();
+        let guards: Vec<&Comparison> = guards
+            .filter(|metric| metric.spec.role == Role::Guard && is_usable(metric, primary))
+            .collect();
         let verdicts = verdicts(&guards, 0.0, &setup);
         Self {
             design,
@@ -78,56 +79,55 @@ impl<'s> ByMargin<'s> {
         }
     }
 
-    /// The margins for which the headline is the plan's; `None` where it is undecided.
+    /// The margins at which the headline is the same as at the plan's margin; `None` if that one is undecided.
     pub(crate) fn ranges(&self) -> Option<Margins> {
-        let own = self.at(self.design.margin)?;
-        if own.verdict == Verdict::Undecided {
+        let plans = self.at(self.design.margin)?;
+        if plans.verdict == Verdict::Undecided {
             return None;
         }
-        let holds = |margin: f64| self.at(margin) == Some(own);
-        let mut found = ranges(&self.tried(), holds);
-        let is_own = |range: &Range| range.holds(self.design.margin);
-        let place = found.iter().position(is_own)?;
-        let Range { from, to } = found.remove(place);
-        Some(Margins {
-            from,
-            to,
-            again: found,
-        })
+        let mut again = ranges(&self.tried(), |margin| self.at(margin) == Some(plans));
+        let index = again
+            .iter()
+            .position(|range| range.holds(self.design.margin))?;
+        let Range { from, to } = again.remove(index);
+        Some(Margins { from, to, again })
     }
 
-    fn at(&self, margin: f64) -> Option<Said> {
+    fn at(&self, margin: f64) -> Option<Outcome> {
         Contrasts::of(&self.primary.pairs, self.primary.spec.direction, margin)?;
         let verdict = verdicts(&[self.primary], margin, &self.setup).remove(0);
         let is_contradicted = self.is_contradicted_by_a_metric(verdict, margin)
             || self.is_contradicted_by_a_load(verdict, margin);
-        Some(Said {
+        Some(Outcome {
             verdict,
             is_contradicted,
         })
     }
 
-    /// Secondary metrics are judged at this margin too: one that is found equivalent sooner is not worse.
+    /// Judges the secondary metrics at this margin too: one that is equivalent at an earlier look is not worse.
     fn is_contradicted_by_a_metric(&self, verdict: Verdict, margin: f64) -> bool {
         let wanted = contrary(verdict);
-        let is_beyond = |one: &Comparison| {
-            let change = one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-            may_speak(&one.spec) && change > margin.ln_1p()
+        let is_beyond = |metric: &Comparison| {
+            let change = metric.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+            may_speak(&metric.spec) && change > margin.ln_1p()
         };
-        let may = |(one, most): &(&Comparison, Verdict)| *most == wanted && is_beyond(one);
-        if !self.secondary.iter().any(may) {
+        // The verdict at margin zero is cheap to compare and excludes most metrics.
+        let mut secondary = self.secondary.iter();
+        if !secondary.any(|(metric, at_zero)| *at_zero == wanted && is_beyond(metric)) {
             return false;
         }
-        let all: Vec<&Comparison> = self.secondary.iter().map(|(one, _)| *one).collect();
-        let verdicts = verdicts(&all, margin, &self.setup);
-        let mut judged = all.iter().zip(verdicts);
-        judged.any(|(one, verdict)| verdict == wanted && is_beyond(one))
+        let metrics: Vec<&Comparison> = self.secondary.iter().map(|(metric, _)| *metric).collect();
+        let verdicts = verdicts(&metrics, margin, &self.setup);
+        let mut judged = metrics.iter().zip(verdicts);
+        judged.any(|(metric, verdict)| verdict == wanted && is_beyond(metric))
     }
 
     fn is_contradicted_by_a_load(&self, verdict: Verdict, margin: f64) -> bool {
         let wanted = contrary(verdict);
-        let judged = self.by_load.iter().filter(|one| is_judged(&one.curve));
-        let mut loads = judged.flat_map(|one| &one.loads);
+        let curves = self.by_load.iter();
+        let mut loads = curves
+            .filter(|curve| is_judged(&curve.curve))
+            .flat_map(|curve| &curve.loads);
         loads.any(|load| {
             let is_beyond = load.ratio.map_or(load.is_beyond_margin, |ratio| {
                 ratio.ln().abs() > margin.ln_1p()
@@ -136,14 +136,15 @@ impl<'s> ByMargin<'s> {
         })
     }
 
-    /// Margins to try, rising; the plan's own is among them.
+    /// Margins to try, ascending, with the plan's margin among them.
     fn tried(&self) -> Vec<f64> {
         let [least, most] = MARGINS;
         let blocks: usize = self.setup.looks.iter().map(|look| look.blocks).sum();
-        let is_told = |(_, most): &&(&Comparison, Verdict)| *most != Verdict::Undecided;
-        let metrics = match self.secondary.iter().find(is_told) {
-            Some(_) => 1 + self.secondary.len(),
-            None => 1,
+        let mut secondary = self.secondary.iter();
+        let metrics = if secondary.any(|(_, verdict)| *verdict != Verdict::Undecided) {
+            1 + self.secondary.len()
+        } else {
+            1
         };
         let cost = self.setup.rows() * blocks.max(1) * 3 * metrics;
         let count = (WORK / cost.max(1) / 3).clamp(LEAST_TRIED, MOST_TRIED);
@@ -152,11 +153,12 @@ impl<'s> ByMargin<'s> {
             .map(|index| least * (most / least).powf(step(index)))
             .collect();
         tried.push(self.design.margin);
-        if let Some((low, high)) = self.near() {
+        if let Some((low, high)) = self.around_blocks() {
             tried.extend((0..=2 * count).map(|index| low + (high - low) * step(index) / 2.0));
         }
-        let secondary = self.secondary.iter().filter_map(|(one, _)| one.ratio);
-        let loads = self.by_load.iter().flat_map(|one| &one.loads);
+        let secondary = self.secondary.iter();
+        let secondary = secondary.filter_map(|(metric, _)| metric.ratio);
+        let loads = self.by_load.iter().flat_map(|curve| &curve.loads);
         let ratios = secondary.chain(loads.filter_map(|load| load.ratio));
         for border in ratios.map(|ratio| ratio.ln().abs().exp_m1()) {
             tried.extend([border * (1.0 - 1e-7), border * (1.0 + 1e-7)]);
@@ -167,34 +169,32 @@ impl<'s> ByMargin<'s> {
         tried
     }
 
-    /// Margins that lie among the blocks, or near them: there the test changes its mind.
-    fn near(&self) -> Option<(f64, f64)> {
+    /// The lowest and highest margin near the blocks' changes, where the test's verdict varies with the margin.
+    fn around_blocks(&self) -> Option<(f64, f64)> {
         let contrasts = Contrasts::of(&self.primary.pairs, self.primary.spec.direction, 0.0)?;
-        let sizes = || contrasts.values.iter().map(|value| value.abs());
-        let (low, high) = (
-            sizes().fold(f64::INFINITY, f64::min),
-            sizes().fold(0.0, f64::max),
-        );
+        let sizes = contrasts.values.iter().map(|value| value.abs());
+        let low = sizes.clone().fold(f64::INFINITY, f64::min);
+        let high = sizes.fold(0.0, f64::max);
         let beside = (high - low).max(0.02 * high);
         Some(((low - beside).max(0.0).exp_m1(), (high + beside).exp_m1()))
     }
 }
 
 /// Whether a metric has a figure in all blocks of the primary one, and is not zero throughout.
-fn is_whole(one: &Comparison, primary: &Comparison) -> bool {
+fn is_usable(metric: &Comparison, primary: &Comparison) -> bool {
     let is_number = |pair: &Pair| pair.baseline.is_finite() && pair.arm.is_finite();
-    one.pairs.len() == primary.pairs.len()
-        && one.pairs.iter().all(is_number)
-        && Contrasts::of(&one.pairs, one.spec.direction, 0.0).is_some()
+    metric.pairs.len() == primary.pairs.len()
+        && metric.pairs.iter().all(is_number)
+        && Contrasts::of(&metric.pairs, metric.spec.direction, 0.0).is_some()
 }
 
-/// What is said of metrics that share one error rate, at a margin; at zero nothing is equivalent.
-fn verdicts(family: &[&Comparison], margin: f64, setup: &TestSetup) -> Vec<Verdict> {
-    let contrasts: Vec<Contrasts> = family
+/// Verdicts of metrics that share one error rate, at a margin. At margin zero no metric is equivalent.
+fn verdicts(metrics: &[&Comparison], margin: f64, setup: &TestSetup) -> Vec<Verdict> {
+    let contrasts: Vec<Contrasts> = metrics
         .iter()
-        .map(|one| {
-            Contrasts::of(&one.pairs, one.spec.direction, margin)
-                .expect("a metric that is zero throughout is not asked for")
+        .map(|metric| {
+            Contrasts::of(&metric.pairs, metric.spec.direction, margin)
+                .expect("is_usable excludes metrics that are zero throughout")
         })
         .collect();
     let contrasts: Vec<&Contrasts> = contrasts.iter().collect();
@@ -204,9 +204,9 @@ fn verdicts(family: &[&Comparison], margin: f64, setup: &TestSetup) -> Vec<Verdi
         .collect()
 }
 
-/// The ranges of these margins, rising, for which it holds; ends rounded inwards.
+/// The ranges of ascending margins for which `holds` is true; ends rounded inwards.
 fn ranges(tried: &[f64], holds: impl Fn(f64) -> bool) -> Vec<Range> {
-    let said: Vec<bool> = tried.iter().map(|margin| holds(*margin)).collect();
+    let results: Vec<bool> = tried.iter().map(|margin| holds(*margin)).collect();
     let border = |inside: usize, outside: usize| {
         let (mut inside, mut outside) = (tried[inside], tried[outside]);
         for _ in 0..HALVINGS {
@@ -219,24 +219,26 @@ fn ranges(tried: &[f64], holds: impl Fn(f64) -> bool) -> Vec<Range> {
         }
         inside
     };
-    let mut found = Vec::new();
+    let mut ranges = Vec::new();
     let mut first = 0;
-    while first < said.len() {
-        if !said[first] {
+    while first < results.len() {
+        if !results[first] {
             first += 1;
             continue;
         }
-        let last = first + said[first..].iter().take_while(|holds| **holds).count() - 1;
+        let last = first + results[first..].iter().take_while(|holds| **holds).count() - 1;
         let from = (first > 0).then(|| border(first, first - 1));
-        let to = (last + 1 < said.len()).then(|| border(last, last + 1));
-        found.push(inwards(from, to, &holds));
+        let to = (last + 1 < results.len()).then(|| border(last, last + 1));
+        ranges.push(rounded_inwards(from, to, &holds));
         first = last + 1;
     }
-    found
+    ranges
 }
 
-/// A range with ends of few digits that lie within it; with more where it is narrow, and as they are where no digits are true.
-fn inwards(from: Option<f64>, to: Option<f64>, holds: impl Fn(f64) -> bool) -> Range {
+/// Rounds the ends of a range inwards to few digits, to more if the range is narrow.
+///
+/// An end stays exact if the headline does not hold at any rounded value.
+fn rounded_inwards(from: Option<f64>, to: Option<f64>, holds: impl Fn(f64) -> bool) -> Range {
     let exact = Range { from, to };
     let width = to.unwrap_or(f64::INFINITY) - from.unwrap_or(0.0);
     let rounded = |end: Option<f64>, digits: i32, up: bool| {
@@ -274,7 +276,7 @@ mod tests {
     use record::fixtures::builder::RunBuilder;
     use stats::noise_models::{REFERENCE, pairs};
 
-    /// Requests a second of a web server on two boots of one kernel, the second one with `kernel.sched_schedstats=1`: six blocks.
+    /// Requests per second of a web server in six blocks: one kernel, without and with `kernel.sched_schedstats=1`.
     const SCHEDSTATS: [[f64; 2]; 6] = [
         [4413.0, 4392.0],
         [4410.0, 4392.0],
@@ -286,22 +288,13 @@ mod tests {
 
     fn schedstats(margin: f64) -> Run {
         let arm_first = [true, false, true, false, false, true];
-        run(&SCHEDSTATS, margin).with_slots(&arm_first)
-    }
-
-    trait Slots {
-        fn with_slots(self, arm_first: &[bool]) -> Self;
-    }
-
-    impl Slots for Run {
-        fn with_slots(mut self, arm_first: &[bool]) -> Self {
-            for record in &mut self.attempts {
-                let place = record.trial.block as usize - 1;
-                let is_first = (record.trial.arm == "7.2") == arm_first[place];
-                record.trial.slot = if is_first { 1 } else { 2 };
-            }
-            self
+        let mut run = run(&SCHEDSTATS, margin);
+        for record in &mut run.attempts {
+            let index = record.trial.block as usize - 1;
+            let is_first = (record.trial.arm == "7.2") == arm_first[index];
+            record.trial.slot = if is_first { 1 } else { 2 };
         }
+        run
     }
 
     fn run(figures: &[[f64; 2]], margin: f64) -> Run {
@@ -314,11 +307,11 @@ mod tests {
         builder.run()
     }
 
-    fn found(run: &Run) -> Option<Margins> {
+    fn margins_of(run: &Run) -> Option<Margins> {
         crate::judge(run).robustness.remove(0).margins
     }
 
-    /// The headline with another margin in the plan, and nothing else changed.
+    /// The headline with another margin in the plan.
     fn headline(run: &Run, margin: f64) -> String {
         let mut run = run.clone();
         run.plan.design.margin = margin;
@@ -330,51 +323,58 @@ mod tests {
         format!("{} {primary}", conclusion.word())
     }
 
-    /// Every margin of a scan lies in a range just when its headline is the plan's; so do the ends as they are printed.
+    /// The plan's range first, then the others.
+    fn all_ranges(margins: Margins) -> Vec<Range> {
+        let Margins {
+            from,
+            to,
+            mut again,
+        } = margins;
+        again.insert(0, Range { from, to });
+        again
+    }
+
+    /// Checks the ranges' ends as they are printed, and `steps` margins between `low` and `high`:
+    /// a margin lies in a range if and only if its headline is the plan's.
     #[track_caller]
-    /// Headlines of the ends, and of so many margins between `low` and `high`.
     fn check_by_scan(run: &Run, [low, high]: [f64; 2], steps: u32, want: &Expect) {
-        let margins = found(run).unwrap();
+        let margins = margins_of(run).unwrap();
         want.assert_eq(&format!(
             "{:?}..{:?} {:?}",
             margins.from, margins.to, margins.again
         ));
-        let own = headline(run, run.plan.design.margin);
-        let plans = Range {
-            from: margins.from,
-            to: margins.to,
-        };
-        let all: Vec<Range> = [plans].into_iter().chain(margins.again).collect();
-        for end in all.iter().flat_map(|one| [one.from, one.to]).flatten() {
-            assert_eq!(headline(run, end), own, "at the end {end}");
+        let plans = headline(run, run.plan.design.margin);
+        let ranges = all_ranges(margins);
+        let ends = ranges.iter().flat_map(|range| [range.from, range.to]);
+        let ends: Vec<f64> = ends.flatten().collect();
+        for end in &ends {
+            assert_eq!(headline(run, *end), plans, "at the end {end}");
         }
         for step in 0..=steps {
             let margin = low * (high / low).powf(f64::from(step) / f64::from(steps));
-            let is_told = all.iter().any(|one| one.holds(margin));
+            let is_in_range = ranges.iter().any(|range| range.holds(margin));
             // Ends are rounded inwards.
-            let is_near = all.iter().any(|one| {
-                let ends = [one.from, one.to].into_iter().flatten();
-                ends.into_iter()
-                    .any(|end| (margin / end - 1.0).abs() < 1.1 * NEAR)
-            });
-            let is_same = headline(run, margin) == own;
-            assert!(is_same || !is_told, "{margin} does not hold");
-            assert!(is_told || !is_same || is_near, "{margin} holds");
+            let is_near = ends
+                .iter()
+                .any(|end| (margin / end - 1.0).abs() < 1.1 * NEAR);
+            let is_same = headline(run, margin) == plans;
+            assert!(is_same || !is_in_range, "{margin} does not hold");
+            assert!(is_in_range || !is_same || is_near, "{margin} holds");
         }
     }
 
     #[test]
     fn all_ranges_are_found_that_a_scan_finds() {
-        ranges_of_scans(60);
+        check_schedstats_by_scan(60);
     }
 
     #[test]
     #[ignore = "a scan of ten times the steps: make test-all"]
     fn all_ranges_are_found_that_a_fine_scan_finds() {
-        ranges_of_scans(600);
+        check_schedstats_by_scan(600);
     }
 
-    fn ranges_of_scans(steps: u32) {
+    fn check_schedstats_by_scan(steps: u32) {
         check_by_scan(
             &schedstats(0.005),
             [0.003, 0.01],
@@ -419,18 +419,17 @@ mod tests {
             let figures: Vec<[f64; 2]> =
                 noise.iter().map(|pair| [pair.baseline, pair.arm]).collect();
             let run = run(&figures, 0.02);
-            let Some(margins) = found(&run) else { continue };
+            let Some(margins) = margins_of(&run) else {
+                continue;
+            };
             seen += 1;
-            let own = headline(&run, 0.02);
-            let mut all = margins.again.clone();
-            all.push(Range {
-                from: margins.from,
-                to: margins.to,
-            });
+            let plans = headline(&run, 0.02);
+            let ranges = all_ranges(margins);
             for step in 0..=200 {
                 let margin = 1e-3 * 300f64.powf(f64::from(step) / 200.0);
-                if all.iter().any(|one| one.holds(margin)) {
-                    assert_eq!(headline(&run, margin), own, "{seed}: {margin} of {all:?}");
+                if ranges.iter().any(|range| range.holds(margin)) {
+                    let at = headline(&run, margin);
+                    assert_eq!(at, plans, "{seed}: {margin} of {ranges:?}");
                 }
             }
             if seen == wanted {
@@ -446,15 +445,17 @@ mod tests {
         for step in 0..=75 {
             let margin = 0.004 + 1e-5 * f64::from(step) * 2.0;
             let judgement = crate::look(&schedstats(margin));
-            let one = &judgement.comparisons[0];
-            let (Some(low), Some(high), Some(ratio)) = (one.low, one.high, one.ratio) else {
+            let comparison = &judgement.comparisons[0];
+            let (Some(low), Some(high), Some(ratio)) =
+                (comparison.low, comparison.high, comparison.ratio)
+            else {
                 continue;
             };
             assert!(
                 low <= ratio && ratio <= high,
                 "{margin}: {low} {ratio} {high}"
             );
-            if one.verdict == Verdict::Equivalent {
+            if comparison.verdict == Verdict::Equivalent {
                 equivalent += 1;
                 assert!(ratio.ln().abs() <= margin.ln_1p(), "{margin}: {ratio}");
             }
@@ -464,16 +465,17 @@ mod tests {
 
     #[test]
     fn ends_have_the_digits_that_they_need() {
-        let told = |from, to| {
-            let range = inwards(Some(from), Some(to), |margin| (from..=to).contains(&margin));
+        let rounded = |from, to| {
+            let holds = |margin| (from..=to).contains(&margin);
+            let range = rounded_inwards(Some(from), Some(to), holds);
             (range.from.unwrap(), range.to.unwrap())
         };
-        assert_eq!(told(0.004_627_1, 0.004_911_3), (0.004_63, 0.0049));
-        assert_eq!(told(0.001_021, 0.207_49), (0.001_03, 0.207));
-        assert_eq!(told(0.132_64, 0.134_17), (0.1327, 0.1341));
+        assert_eq!(rounded(0.004_627_1, 0.004_911_3), (0.004_63, 0.0049));
+        assert_eq!(rounded(0.001_021, 0.207_49), (0.001_03, 0.207));
+        assert_eq!(rounded(0.132_64, 0.134_17), (0.1327, 0.1341));
     }
 
-    /// A maximum of one trial speaks against nothing.
+    /// The maximum of a single trial contradicts no headline.
     #[test]
     fn a_maximum_makes_no_trade_off() {
         let with = |name: &'static str| {

@@ -1,4 +1,4 @@
-//! What a headline hangs on, at which loads an arm is better, and what is known of the machine, in words.
+//! What a headline depends on, at which loads an arm is better, and the machine's A/A history, in words.
 
 use base::input::units::{show_share, significant};
 use record::models::Standing;
@@ -9,55 +9,54 @@ use record::verdict::robustness::{
 };
 use record::verdict::{Judgement, Verdict};
 
+use crate::topics::loads::tell::load as show_load;
 use crate::topics::why::tell::notes::fraction;
 use crate::words::levels::{Levels, in_words};
+use crate::words::{NONE, arrowed, change, counted, interval_of};
 
-use crate::topics::loads::tell as curves;
-use crate::words::{NONE, change, counted, interval_of};
-
-/// Of many blocks only so many are named.
+/// At most this many blocks are named.
 const NAMED: usize = 5;
 
-/// What a headline hangs on in one line: what holds, and first what does not. Nothing where nothing is said.
-pub(crate) fn line(one: &Robustness) -> Option<String> {
-    if one.blocks == LeftOut::Undecided {
+/// What a headline depends on, in one line; `None` if it is undecided.
+pub(crate) fn line(robustness: &Robustness) -> Option<String> {
+    if robustness.blocks == LeftOut::Undecided {
         return None;
     }
-    let parts: Vec<String> = [
-        Some(blocks(&one.blocks)),
-        one.margins.as_ref().map(margins),
-        one.metric.as_ref().map(metric),
-        one.prices.as_ref().map(prices),
-        one.models.map(|standing| models(standing).into()),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let parts: Vec<String> = changes(robustness)
+        .into_iter()
+        .filter_map(|(_, result)| result)
+        .collect();
     Some(format!("sensitivity: {}", parts.join("; ")))
 }
 
-/// The same as rows: what was changed, and what came of it.
-pub(crate) fn rows(one: &Robustness) -> Vec<[String; 2]> {
-    let cells = [
-        ("each block left out in turn", Some(blocks(&one.blocks))),
-        ("another margin", one.margins.as_ref().map(margins)),
+/// What a headline depends on, as rows: what was changed, and the result.
+pub(crate) fn rows(robustness: &Robustness) -> Vec<[String; 2]> {
+    changes(robustness)
+        .into_iter()
+        .map(|(name, result)| [name.to_string(), result.unwrap_or(NONE.into())])
+        .collect()
+}
+
+fn changes(robustness: &Robustness) -> [(&'static str, Option<String>); 5] {
+    [
+        (
+            "each block left out in turn",
+            Some(blocks(&robustness.blocks)),
+        ),
+        ("another margin", robustness.margins.as_ref().map(margins)),
         (
             "another metric as the primary one",
-            one.metric.as_ref().map(metric),
+            robustness.metric.as_ref().map(metric),
         ),
         (
             "another price of string instructions",
-            one.prices.as_ref().map(prices),
+            robustness.prices.as_ref().map(prices),
         ),
         (
             "another CPU model",
-            one.models.map(|standing| models(standing).into()),
+            robustness.models.map(|standing| models(standing).into()),
         ),
-    ];
-    let cells = cells.into_iter();
-    cells
-        .map(|(name, said)| [name.to_string(), said.unwrap_or(NONE.into())])
-        .collect()
+    ]
 }
 
 fn blocks(left_out: &LeftOut) -> String {
@@ -83,21 +82,22 @@ fn blocks(left_out: &LeftOut) -> String {
                     format!(" ({low} to {high})")
                 }
             });
-            // Where the others ran in one order, nothing could be told whatever they showed.
-            let (untold, flipped): (Vec<&CarryingBlock>, Vec<&CarryingBlock>) =
-                carried_by.iter().partition(|one| one.always.is_some());
-            let untold: Vec<String> = untold.into_iter().filter_map(one_way).collect();
-            let untold = match untold.as_slice() {
-                [] => String::new(),
-                untold => format!("; {}", untold.join("; ")),
-            };
+            // If all other blocks ran in the same order, no test of them is possible.
+            let (untestable, flipped): (Vec<&CarryingBlock>, Vec<&CarryingBlock>) = carried_by
+                .iter()
+                .partition(|carrying| carrying.always.is_some());
+            let untestable: String = untestable
+                .into_iter()
+                .filter_map(one_order)
+                .map(|sentence| format!("; {sentence}"))
+                .collect();
             if flipped.is_empty() {
                 let left_out = blocks - carried_by.len() as u32;
                 let all = match carried_by.len() {
-                    0 => format!("any one of {}", crate::words::blocks(*blocks)),
-                    _ => format!("any other one of {}", crate::words::blocks(left_out)),
+                    0 => format!("any one of {}", counted(*blocks, "block")),
+                    _ => format!("any other one of {}", counted(left_out, "block")),
                 };
-                return format!("holds without {all}{range}{untold}");
+                return format!("holds without {all}{range}{untestable}");
             }
             if flipped.len() == *blocks as usize {
                 return format!(
@@ -108,62 +108,61 @@ fn blocks(left_out: &LeftOut) -> String {
             let named: Vec<String> = flipped
                 .iter()
                 .take(NAMED)
-                .map(|one| carrying(one))
+                .map(|carrying| carrying_block(carrying))
                 .collect();
             let more = match flipped.len().saturating_sub(NAMED) {
                 0 => String::new(),
                 more => format!(" and {more} more"),
             };
             format!(
-                "does NOT hold without block {}{more}, of {blocks} left out in turn{range}{untold}",
+                "does NOT hold without block {}{more}, of {blocks} left out in turn{range}{untestable}",
                 named.join(", ")
             )
         }
     }
 }
 
-/// A block without which the arm ran in one place of all others.
-fn one_way(one: &CarryingBlock) -> Option<String> {
-    let place = match one.always? {
+/// Why a block cannot be left out: the arm ran at the same place in all others.
+fn one_order(carrying: &CarryingBlock) -> Option<String> {
+    let place = match carrying.always? {
         Place::First => "first",
         Place::Second => "second",
     };
     Some(format!(
         "without block {} nothing can be told, because the arm ran {place} in all others",
-        one.block
+        carrying.block
     ))
 }
 
 /// `4 (undecided)`.
-fn carrying(one: &CarryingBlock) -> String {
-    let what = match one.loses.len() {
-        0 => one.verdict.word().to_string(),
-        _ => format!("{} speaks against it no more", one.loses.join(", ")),
+fn carrying_block(carrying: &CarryingBlock) -> String {
+    let change = match carrying.loses.len() {
+        0 => carrying.verdict.word().to_string(),
+        _ => format!("{} speaks against it no more", carrying.loses.join(", ")),
     };
-    format!("{} ({what})", one.block)
+    format!("{} ({change})", carrying.block)
 }
 
 fn margins(margins: &Margins) -> String {
-    let own = (margins.from, margins.to);
-    if own == (None, None) {
+    if (margins.from, margins.to) == (None, None) {
         return "holds for any margin".into();
     }
     let again = match margins.again.as_slice() {
         [] => String::new(),
-        [one] => format!(", and again {}", range((one.from, one.to))),
-        // Near a border the verdict may change with each look: where that is says enough.
-        [first, .., last] => {
-            let all = range((first.from, last.to));
-            format!(", and again for some {all}")
-        }
+        [only] => format!(", and again {}", range(only.from, only.to)),
+        // Near a border the verdict may change many times: the whole stretch suffices.
+        [first, .., last] => format!(", and again for some {}", range(first.from, last.to)),
     };
-    format!("holds for margins {}{again}", range(own))
+    format!(
+        "holds for margins {}{again}",
+        range(margins.from, margins.to)
+    )
 }
 
-/// The digits are those of the ends: rounded again, they would not be true.
-fn range(ends: (Option<f64>, Option<f64>)) -> String {
+/// The ends are rounded already: rounded again, they could lie outside the range.
+fn range(from: Option<f64>, to: Option<f64>) -> String {
     let percent = |margin: f64| show_share(margin, 7);
-    match ends {
+    match (from, to) {
         (None, None) => "of any size".into(),
         (None, Some(to)) => format!("up to {}", percent(to)),
         (Some(from), None) => format!("from {}", percent(from)),
@@ -189,7 +188,6 @@ fn metric(other: &OtherMetric) -> String {
     )
 }
 
-/// Other CPU models.
 fn models(standing: Standing) -> &'static str {
     match standing {
         Standing::Holds => "holds on other CPU models",
@@ -198,9 +196,8 @@ fn models(standing: Standing) -> &'static str {
     }
 }
 
-/// Other prices of string instructions.
 fn prices(by_price: &ByPrice) -> String {
-    let says = match by_price.standing {
+    let standing = match by_price.standing {
         Standing::Holds => "holds",
         Standing::ModelDependent => "does NOT hold",
         Standing::Open => "open",
@@ -210,12 +207,12 @@ fn prices(by_price: &ByPrice) -> String {
         .map(|at| format!("{} at {}", change(at.ratio), fraction(at.byte)))
         .collect();
     format!(
-        "{says} at other prices of a string byte ({} of an instruction)",
+        "{standing} at other prices of a string byte ({} of an instruction)",
         others.join(", ")
     )
 }
 
-/// What a headline says at each price, where that is not the same.
+/// The verdict at each price of a string instruction, for headlines that depend on it.
 pub(crate) fn at_prices(by_price: &ByPrice) -> String {
     let each = by_price.at.iter().map(|at| {
         let (word, change) = (at.verdict.word(), change(at.ratio));
@@ -229,54 +226,54 @@ pub(crate) fn at_prices(by_price: &ByPrice) -> String {
     )
 }
 
-/// Loads at which an arm is better or worse, as table rows with their head.
-pub(crate) fn load_rows(one: &ByLoad) -> Vec<Vec<String>> {
-    let levels = Levels::of([one.confidence]);
-    let head = [&*one.axis, "verdict", "change", &levels.head()].map(String::from);
-    let row = |load: &AtLoad| {
+/// The verdict at each load, as table rows with their head.
+pub(crate) fn load_rows(curve: &ByLoad) -> Vec<Vec<String>> {
+    let levels = Levels::of([curve.confidence]);
+    let head = [&*curve.axis, "verdict", "change", &levels.head()].map(String::from);
+    let mut rows = vec![head.to_vec()];
+    rows.extend(curve.loads.iter().map(|load| {
         vec![
-            curves::load(load.at),
+            show_load(load.at),
             load.verdict.word().into(),
             change(load.ratio),
             interval_of(load.low, load.high),
         ]
-    };
-    let rows = one.loads.iter().map(row);
-    [head.to_vec()].into_iter().chain(rows).collect()
+    }));
+    rows
 }
 
-/// The title of that table.
-pub(crate) fn load_title(one: &ByLoad, baseline: &str) -> String {
-    let also = match one.also.as_slice() {
+/// The title of the table of loads.
+pub(crate) fn load_title(curve: &ByLoad, baseline: &str) -> String {
+    let also = match curve.also.as_slice() {
         [] => String::new(),
         also => format!(" (and {}, which differs alike)", also.join(", ")),
     };
     format!(
         "{}{also} at each load, {} against {baseline}, {}",
-        crate::words::arrowed(&one.curve, one.direction),
-        one.arm,
-        crate::words::blocks(one.blocks)
+        arrowed(&curve.curve, curve.direction),
+        curve.arm,
+        counted(curve.blocks, "block")
     )
 }
 
-/// At which loads which arm is better.
-pub(crate) fn load_sentence(one: &ByLoad, baseline: &str) -> String {
-    if one.blocks < one.needed {
+/// The loads at which each arm is better.
+pub(crate) fn load_sentence(curve: &ByLoad, baseline: &str) -> String {
+    if curve.blocks < curve.needed {
         return format!(
             "{} are too few to tell loads apart ({} are needed)",
-            crate::words::blocks(one.blocks),
-            one.needed
+            counted(curve.blocks, "block"),
+            curve.needed
         );
     }
-    let at = |verdict: Verdict| {
-        let loads = one.beyond(verdict);
-        loads
-            .map(|load| curves::load(load.at))
-            .collect::<Vec<_>>()
-            .join(", ")
+    let loads = |verdict: Verdict| {
+        let loads: Vec<String> = curve
+            .beyond(verdict)
+            .map(|load| show_load(load.at))
+            .collect();
+        loads.join(", ")
     };
-    let (better, worse) = (at(Verdict::Better), at(Verdict::Worse));
-    let (arm, axis) = (&one.arm, &one.axis);
+    let (better, worse) = (loads(Verdict::Better), loads(Verdict::Worse));
+    let (arm, axis) = (&curve.arm, &curve.axis);
     match (better.is_empty(), worse.is_empty()) {
         (true, true) => format!("{arm} and {baseline} differ at no load by more than the margin"),
         (false, true) => format!("{arm} is better at {better} {axis}, and nowhere worse"),
@@ -289,7 +286,7 @@ pub(crate) fn load_sentence(one: &ByLoad, baseline: &str) -> String {
     }
 }
 
-/// What curves say against a headline: `at 144 clients its throughput is 32.0 % lower [..]`.
+/// The largest contradiction of a headline per curve: `throughput at 144 clients: -32.00 % [..]`.
 pub(crate) fn against_by_load(
     judgement: &Judgement,
     (workload, arm): (&str, &str),
@@ -300,30 +297,34 @@ pub(crate) fn against_by_load(
         Verdict::Worse => Verdict::Better,
         Verdict::Better | Verdict::Equivalent | Verdict::Undecided => Verdict::Worse,
     };
-    let its = judgement
-        .by_load
-        .iter()
-        .filter(|one| one.workload == workload && one.arm == arm && curves.contains(&one.curve));
-    let worst = its.filter_map(|one| {
-        let size = |load: &AtLoad| load.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-        let worst = one
-            .beyond(contrary)
-            .max_by(|one, other| size(one).total_cmp(&size(other)))?;
-        let by = match worst.ratio {
+    let size = |load: &AtLoad| load.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    let mut sentences = Vec::new();
+    for curve in &judgement.by_load {
+        if curve.workload != workload || curve.arm != arm || !curves.contains(&curve.curve) {
+            continue;
+        }
+        let loads = curve.beyond(contrary);
+        let Some(worst) = loads.max_by(|a, b| size(a).total_cmp(&size(b))) else {
+            continue;
+        };
+        let difference = match worst.ratio {
             Some(ratio) => format!(
                 "{} {}",
                 change(Some(ratio)),
-                in_words(&interval_of(worst.low, worst.high), one.confidence)
+                in_words(&interval_of(worst.low, worst.high), curve.confidence)
             ),
             None => contrary.word().into(),
         };
-        let at = curves::load(worst.at);
-        Some(format!("{} at {at} {}: {by}", one.curve, one.axis))
-    });
-    worst.collect()
+        let at = show_load(worst.at);
+        sentences.push(format!(
+            "{} at {at} {}: {difference}",
+            curve.curve, curve.axis
+        ));
+    }
+    sentences
 }
 
-/// What is known of the machine from its A/A runs.
+/// Results of the machine's A/A runs.
 pub(crate) fn history(judgement: &Judgement) -> String {
     match &judgement.a_a {
         History::NotKnown => {
@@ -348,7 +349,7 @@ pub(crate) fn history(judgement: &Judgement) -> String {
             format!(
                 "A/A history of this machine: {} of {}, {told_apart} told apart, e-value {}, of blocks {} (fails at 100){verdict}",
                 counted(*runs, "run"),
-                crate::words::blocks(*blocks),
+                counted(*blocks, "block"),
                 significant(*e_value, 2),
                 significant(*e_value_of_blocks, 2)
             )
@@ -356,32 +357,26 @@ pub(crate) fn history(judgement: &Judgement) -> String {
     }
 }
 
-/// Arms that moved one way in all workloads.
+/// Arms that differ from the baseline in the same direction in all workloads.
 pub(crate) fn one_sided(judgement: &Judgement) -> Vec<String> {
-    let sentence = |one: &OneSided| {
-        let (low, high) = one.range;
-        let beside = judgement
-            .host_speed
-            .iter()
-            .filter(|speed| speed.arm == one.arm);
-        let logs: Vec<f64> = beside.map(|speed| speed.ratio.ln()).collect();
-        let host =
-            match logs.iter().copied().reduce(
-                |one, other| {
-                    if one.abs() < other.abs() { other } else { one }
-                },
-            ) {
-                Some(most) => format!(
-                    "a fixed piece of work on the host differed by {} at the most",
-                    change(Some(most.exp()))
-                ),
-                None => "nothing is known that no arm can move".into(),
-            };
+    let sentence = |one_sided: &OneSided| {
+        let (low, high) = one_sided.range;
+        let speeds = judgement.host_speed.iter();
+        let logs = speeds
+            .filter(|speed| speed.arm == one_sided.arm)
+            .map(|speed| speed.ratio.ln());
+        let host = match logs.reduce(|a, b| if a.abs() < b.abs() { b } else { a }) {
+            Some(largest) => format!(
+                "a fixed piece of work on the host differed by {} at the most",
+                change(Some(largest.exp()))
+            ),
+            None => "nothing is known that no arm can move".into(),
+        };
         format!(
             "{} is {} in all {} workloads, {} to {}, which is rare of unrelated work and points to the rig unless the kernel explains it ({host})",
-            one.arm,
-            one.verdict.word(),
-            one.workloads,
+            one_sided.arm,
+            one_sided.verdict.word(),
+            one_sided.workloads,
             change(Some(low)),
             change(Some(high))
         )
@@ -414,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_told_as_what_holds_and_what_does_not() {
+    fn blocks_are_reported_by_whether_the_headline_holds_without_them() {
         assert_eq!(
             tried(Vec::new()),
             "holds without any one of 6 blocks (+7.00 % to +7.50 %)"
@@ -431,16 +426,16 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_told_as_a_range() {
-        let said = |from, to| {
+    fn margins_are_shown_as_a_range() {
+        let shown = |from, to| {
             let again = Vec::new();
             margins(&Margins { from, to, again })
         };
-        assert_eq!(said(None, Some(0.029)), "holds for margins up to 2.9 %");
-        assert_eq!(said(Some(0.0042), None), "holds for margins from 0.42 %");
-        assert_eq!(said(None, None), "holds for any margin");
+        assert_eq!(shown(None, Some(0.029)), "holds for margins up to 2.9 %");
+        assert_eq!(shown(Some(0.0042), None), "holds for margins from 0.42 %");
+        assert_eq!(shown(None, None), "holds for any margin");
         assert_eq!(
-            said(Some(0.00459), Some(0.004_627_5)),
+            shown(Some(0.00459), Some(0.004_627_5)),
             "holds for margins from 0.459 % to 0.46275 %"
         );
         let again = |ranges: &[(f64, f64)]| {
@@ -462,7 +457,7 @@ mod tests {
     }
 
     #[test]
-    fn other_prices_of_string_instructions_are_told_with_what_is_said_there() {
+    fn other_prices_of_string_instructions_are_shown_with_their_changes() {
         let at = |byte, ratio| AtPrice {
             byte,
             verdict: Verdict::Worse,
@@ -506,12 +501,12 @@ mod tests {
 
     #[test]
     fn a_margin_has_the_digits_that_it_needs() {
-        let said = [0.01, 0.133, 0.005, 0.004_625, 0.2].map(crate::words::margin);
-        assert_eq!(said, ["1.0", "13.3", "0.50", "0.4625", "20"]);
+        let shown = [0.01, 0.133, 0.005, 0.004_625, 0.2].map(crate::words::margin);
+        assert_eq!(shown, ["1.0", "13.3", "0.50", "0.4625", "20"]);
     }
 
     #[test]
-    fn crossing_curves_are_told_with_their_loads() {
+    fn crossing_curves_are_named_with_their_loads() {
         let load = |at, verdict, ratio: f64| AtLoad {
             at,
             verdict,
@@ -520,7 +515,7 @@ mod tests {
             high: Some(ratio + 0.01),
             is_beyond_margin: true,
         };
-        let mut one = ByLoad {
+        let mut curve = ByLoad {
             workload: "web".into(),
             arm: "7.2".into(),
             curve: "throughput".into(),
@@ -539,21 +534,21 @@ mod tests {
             ],
         };
         assert_eq!(
-            load_sentence(&one, "6.1"),
+            load_sentence(&curve, "6.1"),
             "the curves cross, so that there is no single winner: 7.2 is better at 16 and 6.1 at 144 clients"
         );
         assert_eq!(
-            load_rows(&one)[3],
+            load_rows(&curve)[3],
             ["144", "worse", "-32.00 %", "[-33.00 %, -31.00 %]"]
         );
-        one.loads.truncate(2);
+        curve.loads.truncate(2);
         assert_eq!(
-            load_sentence(&one, "6.1"),
+            load_sentence(&curve, "6.1"),
             "7.2 is better at 16 clients, and nowhere worse"
         );
-        one.blocks = 4;
+        curve.blocks = 4;
         assert_eq!(
-            load_sentence(&one, "6.1"),
+            load_sentence(&curve, "6.1"),
             "4 blocks are too few to tell loads apart (6 are needed)"
         );
     }

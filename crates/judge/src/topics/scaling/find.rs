@@ -1,7 +1,7 @@
-//! Arms that differ in nothing but CPUs: what each number of CPUs did, and the law behind it.
+//! Arms that differ only in CPUs: the figures of each number of CPUs, and the universal scalability law fitted to them.
 //!
-//! A speed-up is a ratio within a block, like every comparison here; for figures of which less is better it is the
-//! inverse one, so that 2 always means twice as good. There is no error control: `rule` decides about pairs of arms.
+//! A speed-up is a ratio within a block, as in all comparisons. If less is better the ratio is inverted, so that 2
+//! always means twice as good. There is no error control here: `rule` decides about pairs of arms.
 
 use plan::Arm;
 use plan::kernel::KernelRef;
@@ -12,17 +12,16 @@ use record::verdict::{ArmCurve, Scaling, ScalingLaw, ScalingStep, Spread};
 
 use crate::topics::metrics::pair::Measured;
 use stats::average::median;
-use stats::usl;
-use stats::usl::Law;
+use stats::usl::{self, Law};
 
 /// An arm and its CPUs.
 type Member<'r> = (u32, &'r Arm);
 
-/// All groups of a run that have two numbers of CPUs or more, by workload.
+/// All groups of a run that have at least two numbers of CPUs, by workload.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Scaling> {
     let groups = groups(run);
     let names: Vec<String> = groups.iter().map(|group| name(group)).collect();
-    let mut found = Vec::new();
+    let mut scalings = Vec::new();
     for workload in &run.plan.workloads {
         let specs = measured.specs(&workload.id);
         let Some(spec) = specs.iter().find(|spec| spec.role == Role::Primary) else {
@@ -36,19 +35,18 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Scaling> {
             } else {
                 arms().collect::<Vec<_>>().join(", ")
             };
-            found.extend(scale(measured, (&workload.id, spec), (group, name)));
+            scalings.extend(scaling(measured, &workload.id, spec, group, name));
         }
     }
-    found
+    scalings
 }
 
-/// Whether two arms are the same in all but name and CPUs.
-pub(crate) fn is_alike(one: &Arm, other: &Arm) -> bool {
-    (&one.kernel, &one.cmdline, &one.sysctl, &one.tuning)
-        == (&other.kernel, &other.cmdline, &other.sysctl, &other.tuning)
+/// Whether two arms differ only in name and CPUs.
+pub(crate) fn is_alike(a: &Arm, b: &Arm) -> bool {
+    (&a.kernel, &a.cmdline, &a.sysctl, &a.tuning) == (&b.kernel, &b.cmdline, &b.sysctl, &b.tuning)
 }
 
-/// Fewest CPUs first, groups in the order of the plan.
+/// Groups in the order of the plan; the arm with the fewest CPUs is first in each.
 fn groups(run: &Run) -> Vec<Vec<Member<'_>>> {
     let mut groups: Vec<Vec<Member<'_>>> = Vec::new();
     // With counted instructions all arms have one CPU.
@@ -71,7 +69,7 @@ fn groups(run: &Run) -> Vec<Vec<Member<'_>>> {
     groups
 }
 
-/// The words that all names have: `6.1` of `6.1-1cpu` and `6.1-2cpu`; where they have none, the kernel.
+/// The words that all names have in common, `6.1` for `6.1-1cpu` and `6.1-2cpu`; else the kernel.
 fn name(group: &[Member<'_>]) -> String {
     let split = |(_, arm): &Member<'_>| -> Vec<String> {
         let words = arm.name.split(['-', '_', '+']);
@@ -91,10 +89,13 @@ fn name(group: &[Member<'_>]) -> String {
     }
 }
 
-fn scale(
+/// `None` if no member of the group has figures.
+fn scaling(
     measured: &Measured<'_>,
-    (workload, spec): (&str, &MetricSpec),
-    (group, name): (&[Member<'_>], String),
+    workload: &str,
+    spec: &MetricSpec,
+    group: &[Member<'_>],
+    name: String,
 ) -> Option<Scaling> {
     let values = |arm: &Arm| measured.figures(workload, &arm.name, &spec.name);
     let members: Vec<Member<'_>> = group
@@ -104,32 +105,31 @@ fn scale(
         .collect();
     let (fewest, base) = *members.first()?;
     let figures: Vec<Vec<(u32, f64)>> = members.iter().map(|(_, arm)| values(arm)).collect();
-    let over_blocks = figures.iter().map(|its| {
-        let its: Vec<f64> = its.iter().map(|(_, value)| *value).collect();
-        spread(&its).expect("a member has figures")
-    });
-    let over_blocks: Vec<Spread> = over_blocks.collect();
-    let steps = members.iter().zip(&figures).map(|((cpus, arm), its)| {
+    let spreads: Vec<Spread> = figures
+        .iter()
+        .map(|figures| spread(&values_of(figures)).expect("a member has figures"))
+        .collect();
+    let mut steps = Vec::new();
+    for ((cpus, arm), figures) in members.iter().zip(&figures) {
         let pairs = measured.pairs(workload, (&base.name, &arm.name), &spec.name);
-        let ups: Vec<f64> = pairs
+        let speed_ups: Vec<f64> = pairs
             .iter()
             .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0)
             .map(|pair| speed(spec, pair.arm) / speed(spec, pair.baseline))
             .collect();
-        let speed_up = spread(&ups);
-        let more = f64::from(*cpus) / f64::from(fewest);
-        ScalingStep {
+        let speed_up = spread(&speed_ups);
+        let cpu_ratio = f64::from(*cpus) / f64::from(fewest);
+        steps.push(ScalingStep {
             cpus: *cpus,
             arm: arm.name.clone(),
-            trials: its.len() as u32,
+            trials: figures.len() as u32,
             speed_up,
-            efficiency: speed_up.map(|speed_up| speed_up.typical / more),
-        }
-    });
-    let steps: Vec<ScalingStep> = steps.collect();
-    let points = steps.iter().zip(&over_blocks).map(|(step, over)| Point {
+            efficiency: speed_up.map(|speed_up| speed_up.typical / cpu_ratio),
+        });
+    }
+    let points = steps.iter().zip(&spreads).map(|(step, spread)| Point {
         at: f64::from(step.cpus),
-        value: over.typical,
+        value: spread.typical,
     });
     let points: Vec<Point> = points.collect();
     let cpus: Vec<u32> = members.iter().map(|(cpus, _)| *cpus).collect();
@@ -139,8 +139,8 @@ fn scale(
             workload: workload.into(),
             arm: name,
             trials: steps.iter().map(|step| step.trials).max().unwrap_or(0),
-            lowest: over_blocks.iter().map(|over| over.lowest).collect(),
-            highest: over_blocks.iter().map(|over| over.highest).collect(),
+            lowest: spreads.iter().map(|spread| spread.lowest).collect(),
+            highest: spreads.iter().map(|spread| spread.highest).collect(),
             shape: None,
             typical: Curve {
                 name: spec.name.clone(),
@@ -154,7 +154,11 @@ fn scale(
     })
 }
 
-/// A figure as a speed: more is better. The same way back.
+fn values_of(figures: &[(u32, f64)]) -> Vec<f64> {
+    figures.iter().map(|(_, value)| *value).collect()
+}
+
+/// Converts a figure to a speed, of which more is better, or a speed to a figure.
 fn speed(spec: &MetricSpec, value: f64) -> f64 {
     match spec.direction {
         Direction::Higher => value,
@@ -162,56 +166,52 @@ fn speed(spec: &MetricSpec, value: f64) -> f64 {
     }
 }
 
-/// The law of the blocks that have all numbers of CPUs, each fitted by itself; of the medians where no block can be.
+/// Fits the law to each block that has all numbers of CPUs, or to the medians if there is no such block.
 fn law(spec: &MetricSpec, cpus: &[u32], figures: &[Vec<(u32, f64)>]) -> Option<ScalingLaw> {
-    let of_block = |block: u32| -> Option<Law> {
-        let point = |(cpus, its): (&u32, &Vec<(u32, f64)>)| {
-            let place = its.binary_search_by_key(&block, |(block, _)| *block).ok()?;
-            Some((f64::from(*cpus), its[place].1))
+    let fit_block = |block: u32| -> Option<Law> {
+        let point = |(cpus, figures): (&u32, &Vec<(u32, f64)>)| {
+            let index = figures.binary_search_by_key(&block, |(block, _)| *block);
+            Some((f64::from(*cpus), figures[index.ok()?].1))
         };
         let points: Option<Vec<(f64, f64)>> = cpus.iter().zip(figures).map(point).collect();
         fit(spec, &points?)
     };
     let blocks = figures.first()?.iter().map(|(block, _)| *block);
-    let mut laws: Vec<Law> = blocks.filter_map(of_block).collect();
+    let mut laws: Vec<Law> = blocks.filter_map(fit_block).collect();
     let blocks = laws.len() as u32;
     if laws.is_empty() {
-        let middle = |its: &Vec<(u32, f64)>| {
-            let its: Vec<f64> = its.iter().map(|(_, value)| *value).collect();
-            median(&its)
-        };
-        let points: Vec<(f64, f64)> = cpus
-            .iter()
-            .zip(figures)
-            .map(|(cpus, its)| (f64::from(*cpus), middle(its)))
+        let medians = cpus.iter().zip(figures);
+        let medians: Vec<(f64, f64)> = medians
+            .map(|(cpus, figures)| (f64::from(*cpus), median(&values_of(figures))))
             .collect();
-        laws.push(fit(spec, &points)?);
+        laws.push(fit(spec, &medians)?);
     }
-    let over = |of: fn(&Law) -> f64| {
-        let its: Vec<f64> = laws.iter().map(of).collect();
-        spread(&its).expect("a law was fitted")
+    let over_blocks = |parameter: fn(&Law) -> f64| {
+        let values: Vec<f64> = laws.iter().map(parameter).collect();
+        spread(&values).expect("a law was fitted")
     };
-    let (contention, coherence) = (over(|law| law.alpha), over(|law| law.beta));
-    let middle = Law {
-        gamma: over(|law| law.gamma).typical,
+    let contention = over_blocks(|law| law.alpha);
+    let coherence = over_blocks(|law| law.beta);
+    let typical = Law {
+        gamma: over_blocks(|law| law.gamma).typical,
         alpha: contention.typical,
         beta: coherence.typical,
     };
     let (first, last) = (*cpus.first()?, *cpus.last()?);
     let line = (first..=last).map(|n| Point {
         at: f64::from(n),
-        value: speed(spec, middle.throughput(f64::from(n))),
+        value: speed(spec, typical.throughput(f64::from(n))),
     });
     Some(ScalingLaw {
         contention,
         coherence,
-        peak: middle.peak().map(|(n, _)| n),
+        peak: typical.peak().map(|(n, _)| n),
         blocks,
         line: line.filter(|point| point.value.is_finite()).collect(),
     })
 }
 
-/// A figure of zero is no speed that a law could have.
+/// `None` if a speed is zero or infinite.
 fn fit(spec: &MetricSpec, points: &[(f64, f64)]) -> Option<Law> {
     let speeds: Vec<(f64, f64)> = points
         .iter()
@@ -242,12 +242,13 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    #[track_caller]
-    fn close(got: f64, want: f64, digits: i32) {
-        let within = 0.5001 * 10f64.powi(-digits);
-        assert!((got - want).abs() <= within, "{got} is not {want}");
-    }
     use record::fixtures::builder::{RunBuilder, measurements};
+
+    #[track_caller]
+    fn check_close(got: f64, want: f64, digits: i32) {
+        let tolerance = 0.5001 * 10f64.powi(-digits);
+        assert!((got - want).abs() <= tolerance, "{got} is not {want}");
+    }
 
     const TRUTH: Law = Law {
         gamma: 500.0,
@@ -255,24 +256,22 @@ mod tests {
         beta: 0.004,
     };
 
-    /// Arms `6.1` and `7.2` with so many CPUs, and a copy of each for every further number.
+    /// Arms `6.1-Ncpu` and `7.2-Ncpu` for each number of CPUs.
     fn on_cpus(cpus: &[u32]) -> RunBuilder {
         RunBuilder::new().with(|run| {
-            let kinds = std::mem::take(&mut run.plan.arms);
-            for (kind, count) in kinds
-                .iter()
-                .flat_map(|kind| cpus.iter().map(move |n| (kind, n)))
-            {
-                let mut arm = kind.clone();
-                arm.name = format!("{}-{count}cpu", kind.name);
-                arm.cpus = Some(*count);
-                run.plan.arms.push(arm);
+            for kernel in std::mem::take(&mut run.plan.arms) {
+                for count in cpus {
+                    let mut arm = kernel.clone();
+                    arm.name = format!("{}-{count}cpu", kernel.name);
+                    arm.cpus = Some(*count);
+                    run.plan.arms.push(arm);
+                }
             }
             run.plan.baseline.clone_from(&run.plan.arms[0].name);
         })
     }
 
-    fn found(builder: RunBuilder) -> Vec<Scaling> {
+    fn scalings(builder: RunBuilder) -> Vec<Scaling> {
         let run = builder.run();
         of(&run, &Measured::of(&run))
     }
@@ -287,28 +286,28 @@ mod tests {
             builder = builder.measured(block, &format!("6.1-{n}cpu"), rate);
             builder = builder.measured(block, &format!("7.2-{n}cpu"), pace * 300.0 * f64::from(n));
         }
-        let found = found(builder);
-        let names: Vec<&str> = found.iter().map(|one| one.curve.arm.as_str()).collect();
+        let scalings = scalings(builder);
+        let names: Vec<&str> = scalings.iter().map(|group| &*group.curve.arm).collect();
         assert_eq!(names, ["6.1", "7.2"]);
-        let law = found[0].law.as_ref().unwrap();
-        close(law.contention.typical, TRUTH.alpha, 6);
-        close(law.coherence.highest, TRUTH.beta, 7);
-        close(law.peak.unwrap(), TRUTH.peak().unwrap().0, 3);
+        let law = scalings[0].law.as_ref().unwrap();
+        check_close(law.contention.typical, TRUTH.alpha, 6);
+        check_close(law.coherence.highest, TRUTH.beta, 7);
+        check_close(law.peak.unwrap(), TRUTH.peak().unwrap().0, 3);
         assert_eq!((law.blocks, law.line.len()), (5, 8));
-        close(law.line[0].value, TRUTH.gamma * 1.03, 3);
-        let last = &found[0].steps[3];
+        check_close(law.line[0].value, TRUTH.gamma * 1.03, 3);
+        let last = &scalings[0].steps[3];
         assert_eq!((last.cpus, last.trials), (8, 5));
         let up = TRUTH.throughput(8.0) / TRUTH.gamma;
-        close(last.speed_up.unwrap().typical, up, 6);
-        close(last.efficiency.unwrap(), up / 8.0, 6);
-        // Without contention or coherence there is no end to it.
-        let linear = &found[1];
-        close(linear.steps[3].speed_up.unwrap().typical, 8.0, 6);
-        close(linear.law.as_ref().unwrap().contention.typical, 0.0, 6);
+        check_close(last.speed_up.unwrap().typical, up, 6);
+        check_close(last.efficiency.unwrap(), up / 8.0, 6);
+        // Without contention and coherence, scaling is linear.
+        let linear = &scalings[1];
+        check_close(linear.steps[3].speed_up.unwrap().typical, 8.0, 6);
+        check_close(linear.law.as_ref().unwrap().contention.typical, 0.0, 6);
     }
 
     fn check(builder: RunBuilder, want: &Expect) {
-        let told = |one: &Scaling| {
+        let describe = |group: &Scaling| {
             let step = |step: &ScalingStep| {
                 let up = step.speed_up.map(|up| format!("{:.3}", up.typical));
                 format!(
@@ -316,12 +315,12 @@ mod tests {
                     step.cpus, step.arm, step.efficiency
                 )
             };
-            let steps: Vec<String> = one.steps.iter().map(step).collect();
-            let law = one.law.as_ref().map(|law| law.blocks);
-            format!("{} {law:?}\n  {}", one.curve.arm, steps.join("\n  "))
+            let steps: Vec<String> = group.steps.iter().map(step).collect();
+            let law = group.law.as_ref().map(|law| law.blocks);
+            format!("{} {law:?}\n  {}", group.curve.arm, steps.join("\n  "))
         };
-        let told: Vec<String> = found(builder).iter().map(told).collect();
-        want.assert_eq(&told.join("\n"));
+        let groups: Vec<String> = scalings(builder).iter().map(describe).collect();
+        want.assert_eq(&groups.join("\n"));
     }
 
     #[test]
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn where_less_is_better_half_is_a_speed_up_of_two() {
+    fn if_less_is_better_half_is_a_speed_up_of_two() {
         let lower = |run: &mut Run| {
             for measurement in measurements(run) {
                 let figure = &mut measurement.figures[1];
@@ -398,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_that_share_their_words_are_told_by_their_arms() {
+    fn groups_with_the_same_name_are_named_after_their_arms() {
         let rename = |run: &mut Run| {
             for (arm, name) in run.plan.arms.iter_mut().zip(["a-x", "b-x", "c-x", "d-x"]) {
                 arm.name = name.into();
@@ -408,9 +407,9 @@ mod tests {
             .with(rename)
             .measured(1, "a-x", 1.0)
             .measured(1, "c-x", 1.0);
-        let names: Vec<String> = found(builder)
+        let names: Vec<String> = scalings(builder)
             .into_iter()
-            .map(|one| one.curve.arm)
+            .map(|group| group.curve.arm)
             .collect();
         assert_eq!(names, ["a-x, b-x", "c-x, d-x"]);
     }

@@ -1,12 +1,12 @@
-//! Arms that differ in CPUs alone, in words and numbers: figure, speed-up, and the law behind it.
+//! Arms that differ only in CPUs, in words and numbers: figure, speed-up, and the fitted law.
 
 use base::input::units::significant;
-use record::verdict::{Judgement, Scaling, ScalingLaw, ScalingStep, Spread};
+use record::verdict::{ArmCurve, Judgement, Scaling, ScalingLaw, ScalingStep, Spread};
 
-use crate::topics::loads::tell as curves;
+use crate::topics::loads;
 use crate::words;
 
-/// Numbers of CPUs through which the law's three parameters pass whatever they are.
+/// The law has three parameters, so it fits any three numbers of CPUs exactly.
 const ALWAYS_FIT: usize = 3;
 
 /// The groups of one workload.
@@ -17,19 +17,19 @@ pub(crate) fn groups<'j>(judgement: &'j Judgement, workload: &str) -> Vec<&'j Sc
         .collect()
 }
 
-/// What the groups show: `throughput ↑, requests/s against CPUs, median of 3 trials`.
+/// `Scaling: throughput ↑, requests/s against CPUs, median of 3 trials`.
 pub(crate) fn title(groups: &[&Scaling]) -> String {
-    format!("Scaling: {}", curves::title(&family(groups)))
+    format!("Scaling: {}", loads::tell::title(&family(groups)))
 }
 
-/// The groups' curves, as those of arms.
-pub(crate) fn family(groups: &[&Scaling]) -> Vec<record::verdict::ArmCurve> {
+/// The groups' curves; each has the group's name in place of the arm's.
+pub(crate) fn family(groups: &[&Scaling]) -> Vec<ArmCurve> {
     groups.iter().map(|group| group.curve.clone()).collect()
 }
 
 /// A table of CPUs with its head, group after group.
 pub(crate) fn rows(groups: &[&Scaling]) -> Vec<Vec<String>> {
-    let unit = curves::unit(&family(groups));
+    let unit = loads::tell::unit(&family(groups));
     let head = [
         "group",
         "arm",
@@ -47,7 +47,7 @@ pub(crate) fn rows(groups: &[&Scaling]) -> Vec<Vec<String>> {
         let figures = curve.typical.points.iter().zip(ends);
         for (step, (point, (low, high))) in group.steps.iter().zip(figures) {
             let [value, low, high] =
-                [point.value, *low, *high].map(|value| curves::value(value * unit.factor));
+                [point.value, *low, *high].map(|value| loads::tell::value(value * unit.factor));
             let mut row = vec![curve.arm.clone(), step.arm.clone(), step.cpus.to_string()];
             row.extend([value, format!("{low} to {high}")]);
             row.extend(gain(step));
@@ -70,39 +70,37 @@ fn gain(step: &ScalingStep) -> [String; 3] {
     [times(up.typical), ends, efficiency]
 }
 
-/// What each group comes to, and how far that can be trusted.
+/// The fitted law of each group, and a note on error control.
 pub(crate) fn sentences(groups: &[&Scaling]) -> Vec<String> {
-    let mut said: Vec<String> = groups.iter().map(|group| sentence(group)).collect();
-    said.push(
+    let mut sentences: Vec<String> = groups.iter().map(|group| sentence(group)).collect();
+    sentences.push(
         "a speed-up is over the group's fewest CPUs in the same block, and efficiency is its share of the ratio of CPUs; \
          neither has error control, nor has a law: the verdicts have"
             .into(),
     );
-    said
+    sentences
 }
 
 fn sentence(group: &Scaling) -> String {
     let name = &group.curve.arm;
     let counts = counts(group);
     match &group.law {
-        Some(law) => format!("{name}: {}", told(law, counts)),
+        Some(scaling_law) => format!("{name}: {}", law(scaling_law, counts)),
         None if counts < ALWAYS_FIT => format!(
-            "{name}: no scalability law is fitted to {}: it takes three",
-            format_args!("{} of CPUs", words::counted(counts as u32, "number"))
+            "{name}: no scalability law is fitted to {} of CPUs: it takes three",
+            words::counted(counts as u32, "number")
         ),
         None => format!("{name}: no scalability law fits these figures"),
     }
 }
 
-/// Different numbers of CPUs.
+/// How many different numbers of CPUs there are.
 fn counts(group: &Scaling) -> usize {
-    group
-        .steps
-        .chunk_by(|one, next| one.cpus == next.cpus)
-        .count()
+    let steps = &group.steps;
+    steps.chunk_by(|a, b| a.cpus == b.cpus).count()
 }
 
-fn told(law: &ScalingLaw, counts: usize) -> String {
+fn law(law: &ScalingLaw, counts: usize) -> String {
     let most = law.line.last().map_or(0.0, |point| point.at);
     let peak = match law.peak {
         Some(peak) if peak > most => format!(
@@ -150,10 +148,10 @@ mod tests {
     use expect_test::expect;
 
     use super::*;
-    use crate::report::judged;
+    use crate::report::{html, judged, markdown, terminal};
     use record::fixtures::web;
 
-    fn told(cpus: &[u32]) -> String {
+    fn section(cpus: &[u32]) -> String {
         let (_, judgement) = judged(web::cpu_counts(cpus));
         let groups = groups(&judgement, "web-static");
         let rows = rows(&groups).into_iter().map(|row| row.join(" | "));
@@ -180,17 +178,17 @@ mod tests {
             7.2 | 7.2-8cpu | 8 | 5 581 | 5 527 to 5 636 | 5.47 | 5.47 to 5.47 | 68.4 %
             6.1: universal scalability law with contention 5.0 % (5.0 to 5.0 over blocks), coherence 2.0 % (2.0 to 2.0 over blocks): its peak is at 6.9 CPUs (fitted in each of 3 blocks, lowest to highest in brackets)
             7.2: universal scalability law with contention 5.0 % (5.0 to 5.0 over blocks), coherence 0.20 % (0.20 to 0.20 over blocks): it foretells a peak at 22 CPUs, beyond what was measured (fitted in each of 3 blocks, lowest to highest in brackets)
-            a speed-up is over the group's fewest CPUs in the same block, and efficiency is its share of the ratio of CPUs; neither has error control, nor has a law: the verdicts have"#]].assert_eq(&told(&[1, 2, 4, 8]));
+            a speed-up is over the group's fewest CPUs in the same block, and efficiency is its share of the ratio of CPUs; neither has error control, nor has a law: the verdicts have"#]].assert_eq(&section(&[1, 2, 4, 8]));
     }
 
     #[test]
     fn two_numbers_of_cpus_have_no_law_and_three_prove_none() {
-        let two = told(&[1, 2]);
+        let two = section(&[1, 2]);
         assert!(
             two.contains("no scalability law is fitted to 2 numbers of CPUs: it takes three"),
             "{two}"
         );
-        let three = told(&[1, 4, 8]);
+        let three = section(&[1, 4, 8]);
         assert!(
             three.contains("three numbers of CPUs always fit"),
             "{three}"
@@ -201,9 +199,9 @@ mod tests {
     fn all_forms_of_the_report_have_it() {
         let (run, judgement) = judged(web::cpu_counts(&[1, 2, 4, 8]));
         let forms = [
-            crate::report::html(&run, &judgement, &[]),
-            crate::report::markdown(&run, &judgement, &[]),
-            crate::report::terminal(&run, &judgement, &[], 400),
+            html(&run, &judgement, &[]),
+            markdown(&run, &judgement, &[]),
+            terminal(&run, &judgement, &[], 400),
         ];
         for form in forms {
             for want in ["its peak is at 6.9 CPUs", "40.5 %", "1.83 to 1.83"] {
@@ -211,6 +209,6 @@ mod tests {
             }
         }
         let (run, judgement) = judged(web::two_kernels());
-        assert!(!crate::report::markdown(&run, &judgement, &[]).contains("Scaling"));
+        assert!(!markdown(&run, &judgement, &[]).contains("Scaling"));
     }
 }

@@ -1,94 +1,87 @@
-//! Soaks: what long trials say of reliability, growth and service over time.
+//! Soaks: reliability, growth and service over time in long trials.
 //!
-//! One pair of trials of two weeks carries no verdict on speed: which arm got the better boot is chance, and nothing was drawn often enough
-//! to tell. So speed is shown as it was within the trials, and what can be said is said: how rare failures are at the most, what grows, how
-//! long service was out, where it changed. Trials that were cut short are evidence up to there.
+//! One pair of trials of two weeks allows no verdict on speed, because chance decides which arm gets the better boot.
+//! So speed is shown as measured within the trials. Findings are an upper bound on failures, counters that grow, outages and
+//! changes of service. Trials that were cut short count up to where they ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use plan::WorkloadPlan;
-use record::counters;
-use record::counters::Counters;
+use record::counters::{self, Counters, SHORTEST_MS};
 use record::curve::{Curve, Point};
 use record::defect::{DefectLog, Kind};
-use record::disturbances;
-use record::disturbances::{BegunDisturbance, DisturbanceRecord, PlannedSpan};
+use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, PlannedSpan};
 use record::latency::Packed;
 use record::load::Second;
 use record::metric::{Direction, Role};
 use record::rundir::{LongEvidence, Run, TrialRecord};
 use record::trial::{Outcome, VoidReason};
-use record::verdict::soak::{CutShort, GrowthRule, Soak, SoakArm, SoakPart, WithinRuns};
+use record::verdict::soak::{
+    Change, CutShort, GrowthRule, Outage, PlannedOutage, Soak, SoakArm, SoakPart, WithinRuns,
+};
 use record::verdict::{ArmCurve, Comparison};
 
-use crate::topics::soak::growth;
-use crate::topics::soak::growth::{Counter, InArm, Series};
+use crate::topics::soak::growth::{self, Counter, InArm, Series};
 use crate::topics::soak::reliability::upper_bound;
-use crate::topics::soak::service;
-use stats::batches;
-use stats::batches::{Reading, centred};
-
-/// Windows shorter than this say nothing of what happens over time.
-const SHORTEST_MS: u64 = record::counters::SHORTEST_MS;
+use crate::topics::soak::service::{self, Outages};
+use stats::batches::{self, Reading, centred};
 
 const HOUR_MS: u64 = 3_600_000;
 const DAY_MS: u64 = 24 * HOUR_MS;
 
-/// Fewer answers have no latency that one in a thousand exceeds.
+/// Fewest answers for a 99.9th percentile of latencies.
 const ENOUGH: u64 = 1000;
 
-/// What was not read for this share of the window at its end says nothing of growth.
+/// A counter that was not read during this share of the window, at its end, is not tested for growth.
 const UNREAD: f64 = 1.0 / 8.0;
 
 /// Half the width of an interval at the level of `record::verdict::soak::CONFIDENCE`, in standard errors.
 pub(crate) const Z: f64 = 1.959_963_984_540_054;
 
-/// A trial that was long enough.
-struct Long<'r> {
+/// A trial of at least `SHORTEST_MS`.
+struct LongTrial<'r> {
     number: u32,
     arm: &'r str,
     timeline: &'r [Second],
     counters: &'r [Counters],
     cut_short: Option<VoidReason>,
     requests: u64,
-    /// But for those that are laid to a disturbance of the plan.
+    /// Failures without `planned_failures`.
     failures: u64,
-    /// Those, by the instant at which theirs began.
+    /// Failures that a planned disturbance caused: (begin of the disturbance in ms, count).
     planned_failures: Vec<(u64, u64)>,
-    /// What was done to it on purpose.
+    /// When planned disturbances lasted.
     spans: Vec<PlannedSpan<'r>>,
     defects: Option<&'r DefectLog>,
 }
 
-/// The soaks of a run: workloads with a trial that was long enough.
+/// One soak for each workload that has a long trial.
 pub(crate) fn of(run: &Run, comparisons: &[Comparison]) -> Vec<Soak> {
     let workloads = run.plan.workloads.iter();
     workloads
-        .filter_map(|workload| of_workload(run, comparisons, workload))
+        .filter_map(|workload| workload_soak(run, comparisons, workload))
         .collect()
 }
 
-fn of_workload(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -> Option<Soak> {
+fn workload_soak(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -> Option<Soak> {
     let records = run.attempts.iter();
-    let its = records.filter(|record| record.trial.workload == workload.id);
-    let trials: Vec<Long<'_>> = its.filter_map(|record| Long::of(record, run)).collect();
+    let trials: Vec<LongTrial<'_>> = records
+        .filter(|record| record.trial.workload == workload.id)
+        .filter_map(|record| LongTrial::new(record, run))
+        .collect();
     if trials.is_empty() {
         return None;
     }
     let error_rate = run.plan.design.error_rate / trials.len() as f64;
     let counters = counters(run, &trials);
-    let tell_growth = |arm: &str| {
-        let mut its = counters.iter().flat_map(|counter| &counter.arms);
-        its.any(|one| one.arm == arm && one.trials.iter().any(Series::tells))
+    let has_counters = |arm: &str| {
+        let mut in_arms = counters.iter().flat_map(|counter| &counter.arms);
+        in_arms.any(|in_arm| in_arm.arm == arm && in_arm.trials.iter().any(Series::is_testable))
     };
     let arms = run.plan.arms.iter();
-    let arms = arms.map(|arm| {
-        let its = trials.iter().filter(|trial| trial.arm == arm.name);
-        let its: Vec<&Long<'_>> = its.collect();
-        SoakArm {
-            has_counters: tell_growth(&arm.name),
-            ..in_arm(&arm.name, &its, error_rate)
-        }
+    let arms = arms.map(|arm| SoakArm {
+        has_counters: has_counters(&arm.name),
+        ..soak_arm(&arm.name, &trials_of(&arm.name, &trials), error_rate)
     });
     let rule = GrowthRule {
         error_rate: run.plan.design.error_rate,
@@ -98,7 +91,7 @@ fn of_workload(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -
         levelled_off: 0,
         small: 0,
     };
-    let (growth, rule) = growth::of(&counters, rule);
+    let (growth, rule) = growth::test_counters(&counters, rule);
     Some(Soak {
         workload: workload.id.clone(),
         arms: arms.collect(),
@@ -108,16 +101,21 @@ fn of_workload(run: &Run, comparisons: &[Comparison], workload: &WorkloadPlan) -
     })
 }
 
-impl<'r> Long<'r> {
-    fn of(record: &'r TrialRecord, run: &'r Run) -> Option<Self> {
-        let is_its = |one: &&LongEvidence| {
-            one.trial.number == record.trial.number && one.attempt == record.attempt
+fn trials_of<'t, 'r>(arm: &str, trials: &'t [LongTrial<'r>]) -> Vec<&'t LongTrial<'r>> {
+    trials.iter().filter(|trial| trial.arm == arm).collect()
+}
+
+impl<'r> LongTrial<'r> {
+    /// `None` for a trial that was skipped, has no load or was too short.
+    fn new(record: &'r TrialRecord, run: &'r Run) -> Option<Self> {
+        let is_of_attempt = |evidence: &&LongEvidence| {
+            evidence.trial.number == record.trial.number && evidence.attempt == record.attempt
         };
-        let evidence = run.long.iter().find(is_its);
-        let seconds = evidence.map_or(&[][..], |one| &one.seconds);
-        let counters = evidence.map_or(&[][..], |one| &one.counters);
-        let sum = |timeline: &[Second], of: fn(&Second) -> u64| {
-            timeline.iter().map(of).fold(0, u64::saturating_add)
+        let evidence = run.long.iter().find(is_of_attempt);
+        let seconds = evidence.map_or(&[][..], |evidence| &evidence.seconds);
+        let counters = evidence.map_or(&[][..], |evidence| &evidence.counters);
+        let sum = |timeline: &[Second], value: fn(&Second) -> u64| {
+            timeline.iter().map(value).fold(0, u64::saturating_add)
         };
         let mut spans = Vec::new();
         let planned_failures;
@@ -133,21 +131,21 @@ impl<'r> Long<'r> {
                         .iter()
                         .filter_map(DisturbanceRecord::span),
                 );
-                planned_failures = planned(&measurement.disturbances);
+                planned_failures = planned_failures_of(&measurement.disturbances);
                 (&*load.timeline, failures, None)
             }
             Outcome::Void(void) => {
-                let failures = sum(seconds, |one| one.faults);
-                let begun = evidence.map_or(&[][..], |one| &one.disturbances);
+                let failures = sum(seconds, |second| second.faults);
+                let begun = evidence.map_or(&[][..], |evidence| &evidence.disturbances);
                 spans.extend(begun.iter().map(BegunDisturbance::span));
-                planned_failures = while_they_lasted(seconds, &spans);
+                planned_failures = failures_during(seconds, &spans);
                 (seconds, failures, Some(void.reason))
             }
             Outcome::Skipped(_) => return None,
         };
         let length_ms = sum(timeline, Second::length_ms);
-        let requests = sum(timeline, |one| one.ok).saturating_add(failures);
-        let all_planned: u64 = planned_failures.iter().map(|one| one.1).sum();
+        let requests = sum(timeline, |second| second.ok).saturating_add(failures);
+        let all_planned: u64 = planned_failures.iter().map(|(_, count)| count).sum();
         (SHORTEST_MS <= length_ms).then(|| Self {
             number: record.trial.number,
             arm: &record.trial.arm,
@@ -162,14 +160,16 @@ impl<'r> Long<'r> {
         })
     }
 
-    /// Failures that are laid to disturbances which began in a part of the window.
+    /// Failures caused by disturbances that began in a part of the window.
     fn planned_in(&self, at_ms: u64, length_ms: u64) -> u64 {
-        let its = self.planned_failures.iter();
-        let its = its.filter(|(begin, _)| at_ms <= *begin && *begin - at_ms < length_ms);
-        its.map(|(_, failed)| *failed).sum()
+        let failures = self.planned_failures.iter();
+        failures
+            .filter(|(begin_ms, _)| at_ms <= *begin_ms && *begin_ms - at_ms < length_ms)
+            .map(|(_, count)| *count)
+            .sum()
     }
 
-    /// Whether a reading was taken while something was done to the system on purpose.
+    /// Whether a reading was taken during a planned disturbance.
     fn is_disturbed(&self, reading: &Counters) -> bool {
         let Ok(at_ms) = u64::try_from(reading.at_ms) else {
             return false;
@@ -177,7 +177,7 @@ impl<'r> Long<'r> {
         reading.joined.is_none() && disturbances::overlap_ms(&self.spans, at_ms, 1) > 0
     }
 
-    /// Requests that ended well in seconds in which it was disturbed on purpose, and those that failed and are laid to that.
+    /// Requests during planned disturbances: successful ones, by share of each second, and failures that these caused.
     fn disturbed_requests(&self) -> u64 {
         let ok = |second: &Second| {
             let disturbed_ms =
@@ -193,39 +193,48 @@ impl<'r> Long<'r> {
         self.timeline.iter().map(Second::length_ms).sum()
     }
 
-    /// Where the window ends, in milliseconds.
+    /// When the window ends, in milliseconds.
     fn end_ms(&self) -> u64 {
         let last = self.timeline.last();
         last.map_or(0, |last| last.at_ms.saturating_add(last.length_ms()))
     }
 }
 
-/// Failed requests that are laid to disturbances, each once, by when these began.
-fn planned(records: &[DisturbanceRecord]) -> Vec<(u64, u64)> {
-    let failed = |one: &DisturbanceRecord| {
-        let service = one.service.as_ref()?;
-        let own = service.all_failed().saturating_sub(service.counted_before);
-        (own > 0).then_some((one.begin_ms, own))
+/// Failures that disturbances caused, each counted once: (begin of the disturbance in ms, count).
+fn planned_failures_of(records: &[DisturbanceRecord]) -> Vec<(u64, u64)> {
+    let mut failures = Vec::new();
+    for record in records {
+        let Some(service) = &record.service else {
+            continue;
+        };
+        let count = service.all_failed().saturating_sub(service.counted_before);
+        if count > 0 {
+            failures.push((record.begin_ms, count));
+        }
+    }
+    failures
+}
+
+/// Failures during disturbances of a trial that was cut short: (second in ms, count). Joined seconds are left out.
+fn failures_during(seconds: &[Second], spans: &[PlannedSpan<'_>]) -> Vec<(u64, u64)> {
+    let is_disturbed = |second: &&Second| {
+        second.joined.is_none()
+            && second.faults > 0
+            && disturbances::overlap_ms(spans, second.at_ms, 1000) > 0
     };
-    records.iter().filter_map(failed).collect()
+    let disturbed = seconds.iter().filter(is_disturbed);
+    disturbed
+        .map(|second| (second.at_ms, second.faults))
+        .collect()
 }
 
-/// The same of a trial that was cut short: what failed while they lasted, in seconds that are single.
-fn while_they_lasted(seconds: &[Second], spans: &[PlannedSpan<'_>]) -> Vec<(u64, u64)> {
-    let is_disturbed = |at_ms: u64| disturbances::overlap_ms(spans, at_ms, 1000) > 0;
-    let its = seconds
-        .iter()
-        .filter(|one| one.joined.is_none() && one.faults > 0 && is_disturbed(one.at_ms));
-    its.map(|one| (one.at_ms, one.faults)).collect()
-}
-
-fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
-    let requests: u64 = trials.iter().map(|one| one.requests).sum();
-    let disturbed_requests: u64 = trials.iter().map(|one| one.disturbed_requests()).sum();
-    let failures = trials.iter().map(|one| one.failures).sum();
+fn soak_arm(arm: &str, trials: &[&LongTrial<'_>], error_rate: f64) -> SoakArm {
+    let requests: u64 = trials.iter().map(|trial| trial.requests).sum();
+    let disturbed_requests: u64 = trials.iter().map(|trial| trial.disturbed_requests()).sum();
+    let failures = trials.iter().map(|trial| trial.failures).sum();
     let (mut hours, mut failure_hours) = (0, 0);
     for trial in trials {
-        // What began in one hour may have failed in the next.
+        // Requests may fail in the hour after the one in which their disturbance began.
         let mut planned = 0;
         for part in parts(&[trial], HOUR_MS) {
             planned += trial.planned_in(part.at_ms, HOUR_MS);
@@ -234,42 +243,42 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
             planned = planned.saturating_sub(part.failures);
         }
     }
-    let outages = trials.iter().map(|one| {
-        let mut outages = service::outages(one.timeline, &one.spans);
-        let numbers = outages.unplanned.iter_mut().map(|one| &mut one.trial);
-        let numbers = numbers.chain(outages.planned.iter_mut().map(|one| &mut one.trial));
-        numbers.for_each(|trial| *trial = one.number);
-        outages
-    });
-    let outages: Vec<service::Outages> = outages.collect();
-    let unplanned = outages.iter().filter_map(|one| one.unplanned);
-    let by_plan = outages.iter().filter_map(|one| one.planned.clone());
-    let told = |kinds: &[Kind]| {
-        let found = trials.iter().filter_map(|one| one.defects);
-        let found = found.flat_map(|log| &log.found);
-        let its = found.filter(|one| kinds.contains(&one.kind));
-        its.map(|one| one.count).fold(0, u64::saturating_add)
-    };
-    let changes = trials.iter().flat_map(|one| {
-        let changes = service::changes(one.timeline, error_rate).into_iter();
-        changes.map(|change| record::verdict::soak::Change {
-            trial: one.number,
+    let (mut unplanned_outages, mut planned_outages) = (Vec::new(), Vec::new());
+    let (mut changes, mut cut_short) = (Vec::new(), Vec::new());
+    for trial in trials {
+        let Outages { unplanned, planned } = service::outages(trial.timeline, &trial.spans);
+        unplanned_outages.extend(unplanned.map(|outage| Outage {
+            trial: trial.number,
+            ..outage
+        }));
+        planned_outages.extend(planned.map(|outage| PlannedOutage {
+            trial: trial.number,
+            ..outage
+        }));
+        let trial_changes = service::changes(trial.timeline, error_rate).into_iter();
+        changes.extend(trial_changes.map(|change| Change {
+            trial: trial.number,
             ..change
-        })
-    });
-    let cut_short = trials.iter().filter_map(|one| {
-        Some(CutShort {
-            trial: one.number,
-            at_ms: one.end_ms(),
-            reason: one.cut_short?,
-        })
-    });
+        }));
+        cut_short.extend(trial.cut_short.map(|reason| CutShort {
+            trial: trial.number,
+            at_ms: trial.end_ms(),
+            reason,
+        }));
+    }
+    let defects = |kinds: &[Kind]| {
+        let logs = trials.iter().filter_map(|trial| trial.defects);
+        logs.flat_map(|log| &log.found)
+            .filter(|defect| kinds.contains(&defect.kind))
+            .map(|defect| defect.count)
+            .fold(0, u64::saturating_add)
+    };
     let by_day = parts(trials, DAY_MS);
     SoakArm {
         arm: arm.into(),
         trials: trials.len() as u32,
-        cut_short: cut_short.collect(),
-        length_ms: trials.iter().map(|one| one.length_ms()).sum(),
+        cut_short,
+        length_ms: trials.iter().map(|trial| trial.length_ms()).sum(),
         requests,
         failures,
         disturbed_requests,
@@ -277,31 +286,39 @@ fn in_arm(arm: &str, trials: &[&Long<'_>], error_rate: f64) -> SoakArm {
         hours,
         failure_hours,
         failure_hours_bound: upper_bound(failure_hours.into(), hours.into()),
-        planned_failures: trials.iter().map(|one| one.planned_in(0, u64::MAX)).sum(),
-        outage: unplanned.max_by_key(|one| one.length_ms),
-        planned_outage: by_plan.max_by_key(|one| one.length_ms),
-        service_crashes: told(&[Kind::ServiceCrash, Kind::ServiceExit]),
-        service_restarts: told(&[Kind::ServiceRestart]),
-        changes: changes.collect(),
+        planned_failures: trials
+            .iter()
+            .map(|trial| trial.planned_in(0, u64::MAX))
+            .sum(),
+        outage: unplanned_outages
+            .into_iter()
+            .max_by_key(|outage| outage.length_ms),
+        planned_outage: planned_outages
+            .into_iter()
+            .max_by_key(|outage| outage.length_ms),
+        service_crashes: defects(&[Kind::ServiceCrash, Kind::ServiceExit]),
+        service_restarts: defects(&[Kind::ServiceRestart]),
+        changes,
         by_hour: parts(trials, HOUR_MS),
         by_day: if by_day.len() > 1 { by_day } else { Vec::new() },
         has_counters: false,
     }
 }
 
-/// Some of the window under way.
+/// Sums over a part of the window.
 #[derive(Default)]
 struct Part<'r> {
     length_ms: u64,
     ok: u64,
     failures: u64,
     latencies: Vec<&'r Packed>,
+    /// Sum of readings in bytes, and their number.
     memory: (f64, f64),
     swap: Option<u64>,
 }
 
-/// The window in parts of one length, trials together.
-fn parts(trials: &[&Long<'_>], step_ms: u64) -> Vec<SoakPart> {
+/// The window in parts of `step_ms` each, summed over trials.
+fn parts(trials: &[&LongTrial<'_>], step_ms: u64) -> Vec<SoakPart> {
     let mut parts = BTreeMap::<u64, Part<'_>>::new();
     for trial in trials {
         for second in trial.timeline {
@@ -315,7 +332,7 @@ fn parts(trials: &[&Long<'_>], step_ms: u64) -> Vec<SoakPart> {
             let Ok(at_ms) = u64::try_from(reading.at_ms) else {
                 continue;
             };
-            // What was read as the window closed is in no part of it.
+            // A reading at the very end of the window lies in no part.
             let Some(part) = parts.get_mut(&(at_ms / step_ms)) else {
                 continue;
             };
@@ -327,12 +344,13 @@ fn parts(trials: &[&Long<'_>], step_ms: u64) -> Vec<SoakPart> {
             part.swap = part.swap.max(reading.most(counters::SWAP_USED));
         }
     }
-    let part = |(number, part): (u64, Part<'_>)| {
+    let mut soak_parts = Vec::new();
+    for (number, part) in parts {
         let latency = Packed::sum(part.latencies).unpack();
         let quantile = |quantile: f64, least: u64| {
             (latency.count() >= least).then(|| latency.quantile_ns(quantile) as f64 / 1e6)
         };
-        SoakPart {
+        soak_parts.push(SoakPart {
             at_ms: number * step_ms,
             length_ms: part.length_ms,
             ok: part.ok,
@@ -343,15 +361,15 @@ fn parts(trials: &[&Long<'_>], step_ms: u64) -> Vec<SoakPart> {
             memory_used_bytes: (part.memory.1 > 0.0)
                 .then(|| (part.memory.0 / part.memory.1) as u64),
             swap_used_bytes: part.swap,
-        }
-    };
-    parts.into_iter().map(part).collect()
+        });
+    }
+    soak_parts
 }
 
-/// Memory, swap and failures by the hour, as curves over time; those of one hour or less are none.
+/// Memory, swap and failures by the hour, as curves over time; none for trials of one hour or less.
 pub(crate) fn curves(soaks: &[Soak]) -> Vec<ArmCurve> {
-    type Of = fn(&SoakPart) -> Option<f64>;
-    let all: [(&str, &str, Of); 3] = [
+    type ValueOf = fn(&SoakPart) -> Option<f64>;
+    let all: [(&str, &str, ValueOf); 3] = [
         ("memory-in-use", "MiB", |part| {
             part.memory_used_bytes.map(mebibytes)
         }),
@@ -364,16 +382,20 @@ pub(crate) fn curves(soaks: &[Soak]) -> Vec<ArmCurve> {
     ];
     let mut curves = Vec::new();
     for soak in soaks {
-        for (name, unit, of) in all {
-            let arms = soak.arms.iter().filter(|arm| arm.by_hour.len() > 1);
-            curves.extend(arms.filter_map(|arm| {
-                let points = arm.by_hour.iter().filter_map(|part| {
-                    let at = part.at_ms as f64 / 1e3;
-                    of(part).map(|value| Point { at, value })
-                });
-                let points: Vec<Point> = points.collect();
+        for (name, unit, value_of) in all {
+            for arm in soak.arms.iter().filter(|arm| arm.by_hour.len() > 1) {
+                let parts = arm.by_hour.iter();
+                let points: Vec<Point> = parts
+                    .filter_map(|part| {
+                        let at = part.at_ms as f64 / 1e3;
+                        value_of(part).map(|value| Point { at, value })
+                    })
+                    .collect();
+                if points.is_empty() {
+                    continue;
+                }
                 let values: Vec<f64> = points.iter().map(|point| point.value).collect();
-                (!points.is_empty()).then(|| ArmCurve {
+                curves.push(ArmCurve {
                     workload: soak.workload.clone(),
                     arm: arm.arm.clone(),
                     trials: arm.trials,
@@ -387,8 +409,8 @@ pub(crate) fn curves(soaks: &[Soak]) -> Vec<ArmCurve> {
                     lowest: values.clone(),
                     highest: values,
                     shape: None,
-                })
-            }));
+                });
+            }
         }
     }
     curves
@@ -399,132 +421,147 @@ fn mebibytes(bytes: u64) -> f64 {
 }
 
 /// All counters of all arms, the baseline's first.
-fn counters(run: &Run, trials: &[Long<'_>]) -> Vec<Counter> {
-    let values = trials.iter().flat_map(|one| one.counters);
-    let names: BTreeSet<&str> = values
+fn counters(run: &Run, trials: &[LongTrial<'_>]) -> Vec<Counter> {
+    let readings = trials.iter().flat_map(|trial| trial.counters);
+    let names: BTreeSet<&str> = readings
         .flat_map(|reading| reading.values.keys().map(String::as_str))
         .collect();
     let baseline = &run.plan.baseline;
     let mut arms: Vec<&str> = run.plan.arms.iter().map(|arm| &*arm.name).collect();
     arms.sort_by_key(|arm| *arm != *baseline);
+    let in_arm = |arm: &str, name: &str| {
+        let trials = trials_of(arm, trials);
+        InArm {
+            arm: arm.into(),
+            limit: trials.iter().find_map(|trial| limit(trial.counters, name)),
+            trials: trials
+                .iter()
+                .map(|trial| series(trial, name))
+                .filter(|series| !series.readings.is_empty())
+                .collect(),
+        }
+    };
     let counter = |name: &str| Counter {
         name: name.into(),
-        arms: arms
-            .iter()
-            .map(|arm| {
-                let its = trials.iter().filter(|trial| trial.arm == *arm);
-                let its: Vec<&Long<'_>> = its.collect();
-                InArm {
-                    arm: (*arm).into(),
-                    limit: its.iter().find_map(|trial| limit(trial.counters, name)),
-                    trials: its
-                        .iter()
-                        .map(|trial| series(trial, name))
-                        .filter(|series| !series.readings.is_empty())
-                        .collect(),
-                }
-            })
-            .collect(),
+        arms: arms.iter().map(|arm| in_arm(arm, name)).collect(),
     };
     names.into_iter().map(counter).collect()
 }
 
-/// What a counter cannot exceed: its own limit, or the memory.
+/// The most a counter can be: its own limit, or the memory.
 fn limit(readings: &[Counters], name: &str) -> Option<u64> {
-    let own = |name: &str| {
+    let limit_of = |name: &str| {
+        let mut readings = readings.iter();
         readings
-            .iter()
-            .find_map(|one| one.limits.get(name))
+            .find_map(|reading| reading.limits.get(name))
             .copied()
     };
-    own(name).or_else(|| match counters::unit(name) {
-        counters::Unit::Bytes => own(counters::MEMORY_TOTAL),
+    limit_of(name).or_else(|| match counters::unit(name) {
+        counters::Unit::Bytes => limit_of(counters::MEMORY_TOTAL),
         counters::Unit::Count | counters::Unit::Permille => None,
     })
 }
 
-/// What a counter was while nothing was done to the system on purpose; nothing of one that was not read until the trial's end.
-fn series(trial: &Long<'_>, name: &str) -> Series {
+/// A counter's readings outside planned disturbances; none if it was not read until the end of the trial.
+fn series(trial: &LongTrial<'_>, name: &str) -> Series {
     let end_s = trial.end_ms() as f64 / 1e3;
-    let next = trial.counters.iter().skip(1).map(|one| one.at_ms);
+    let next = trial.counters.iter().skip(1).map(|reading| reading.at_ms);
     let next = next.chain([i64::try_from(trial.end_ms()).unwrap_or(i64::MAX)]);
     let mut readings = Vec::new();
-    for (one, next_ms) in trial.counters.iter().zip(next) {
-        let Some(value) = one.values.get(name).filter(|_| !trial.is_disturbed(one)) else {
+    for (reading, next_ms) in trial.counters.iter().zip(next) {
+        let Some(value) = reading.values.get(name) else {
             continue;
         };
-        let weight = one.readings() as f64;
-        // Of several the time of the first is known; they end before the next reading.
-        let to_middle_ms = (next_ms - one.at_ms).max(0) as f64 * (weight - 1.0) / (2.0 * weight);
+        if trial.is_disturbed(reading) {
+            continue;
+        }
+        let weight = reading.readings() as f64;
+        // Joined readings have the time of the first; the last of them was before the next reading.
+        let to_middle_ms =
+            (next_ms - reading.at_ms).max(0) as f64 * (weight - 1.0) / (2.0 * weight);
         readings.push(Reading {
-            at_s: (one.at_ms as f64 + to_middle_ms) / 1e3,
+            at_s: (reading.at_ms as f64 + to_middle_ms) / 1e3,
             value: *value as f64,
             weight,
         });
     }
-    let last_s = readings.last().map_or(0.0, |one| one.at_s);
+    let last_s = readings.last().map_or(0.0, |reading| reading.at_s);
     if last_s < (1.0 - UNREAD) * end_s {
         readings.clear();
     }
     Series { readings, end_s }
 }
 
-/// Arms whose blocks exclude nothing, against the baseline.
+/// Throughput against the baseline of arms that have too few blocks for an interval.
 fn speed(
     run: &Run,
     comparisons: &[Comparison],
     workload: &str,
-    trials: &[Long<'_>],
+    trials: &[LongTrial<'_>],
 ) -> Vec<WithinRuns> {
     let is_open = |arm: &str| {
-        let its = |one: &&Comparison| one.workload == workload && one.arm == arm;
-        let mut primaries = comparisons
-            .iter()
-            .filter(|one| one.spec.role == Role::Primary);
-        primaries.find(its).is_some_and(|one| !one.has_interval())
+        let primary = comparisons.iter().find(|comparison| {
+            comparison.spec.role == Role::Primary
+                && comparison.workload == workload
+                && comparison.arm == arm
+        });
+        primary.is_some_and(|primary| !primary.has_interval())
     };
-    let whole = |arm: &str| {
-        let its = trials.iter().filter(|one| one.arm == arm);
-        let rates: Vec<(f64, f64)> = its
-            .filter(|one| one.cut_short.is_none())
-            .filter_map(log_rate)
-            .collect();
-        let count = rates.len() as f64;
-        let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / count;
-        let variance = rates.iter().map(|rate| rate.1).sum::<f64>() / (count * count);
-        (!rates.is_empty()).then_some((mean, variance))
-    };
-    let others = run.plan.arms.iter();
-    let others = others.filter(|arm| arm.name != run.plan.baseline && is_open(&arm.name));
-    others
-        .filter_map(|arm| {
-            let (own, base) = (whole(&arm.name)?, whole(&run.plan.baseline)?);
-            let (middle, reach) = (own.0 - base.0, Z * (own.1 + base.1).sqrt());
-            Some(WithinRuns {
-                arm: arm.name.clone(),
-                ratio: middle.exp(),
-                low: (middle - reach).exp(),
-                high: (middle + reach).exp(),
-            })
-        })
-        .collect()
+    let mut speeds = Vec::new();
+    for arm in &run.plan.arms {
+        if arm.name == run.plan.baseline || !is_open(&arm.name) {
+            continue;
+        }
+        let rate = mean_log_rate(&trials_of(&arm.name, trials));
+        let baseline = mean_log_rate(&trials_of(&run.plan.baseline, trials));
+        let (Some(rate), Some(baseline)) = (rate, baseline) else {
+            continue;
+        };
+        let middle = rate.value - baseline.value;
+        let reach = Z * (rate.variance + baseline.variance).sqrt();
+        speeds.push(WithinRuns {
+            arm: arm.name.clone(),
+            ratio: middle.exp(),
+            low: (middle - reach).exp(),
+            high: (middle + reach).exp(),
+        });
+    }
+    speeds
 }
 
-/// The logarithm of a trial's mean throughput, and its variance by what that varies within the trial (the delta method).
-fn log_rate(trial: &Long<'_>) -> Option<(f64, f64)> {
+/// The logarithm of a throughput, and its variance.
+struct LogRate {
+    value: f64,
+    variance: f64,
+}
+
+/// The mean over complete trials; `None` if there are none.
+fn mean_log_rate(trials: &[&LongTrial<'_>]) -> Option<LogRate> {
+    let complete = trials.iter().filter(|trial| trial.cut_short.is_none());
+    let rates: Vec<LogRate> = complete.filter_map(|trial| log_rate(trial)).collect();
+    let count = rates.len() as f64;
+    let sum = |value: fn(&LogRate) -> f64| rates.iter().map(value).sum::<f64>();
+    (!rates.is_empty()).then(|| LogRate {
+        value: sum(|rate| rate.value) / count,
+        variance: sum(|rate| rate.variance) / (count * count),
+    })
+}
+
+/// A trial's throughput. The variance is from its variation within the trial (the delta method).
+fn log_rate(trial: &LongTrial<'_>) -> Option<LogRate> {
     let readings: Vec<Reading> = trial
         .timeline
         .iter()
-        .map(|one| Reading {
-            at_s: one.at_ms as f64 / 1e3,
-            value: one.ok as f64 / one.length_s(),
-            weight: one.length_s(),
+        .map(|second| Reading {
+            at_s: second.at_ms as f64 / 1e3,
+            value: second.ok as f64 / second.length_s(),
+            weight: second.length_s(),
         })
         .collect();
     let batches = batches::means(&readings, (0.0, trial.end_ms() as f64 / 1e3));
     let rates: Vec<f64> = batches.iter().map(|batch| batch.1).collect();
     let count = rates.len() as f64;
-    let served: u64 = trial.timeline.iter().map(|one| one.ok).sum();
+    let served: u64 = trial.timeline.iter().map(|second| second.ok).sum();
     if rates.is_empty() || served == 0 {
         return None;
     }
@@ -534,10 +571,10 @@ fn log_rate(trial: &Long<'_>) -> Option<(f64, f64)> {
         .map(|rate| (rate / mean - 1.0).powi(2))
         .sum::<f64>()
         / (count - 1.0);
-    Some((
-        mean.ln(),
-        spread / count * batches::inflation(&centred(&rates), 1.0),
-    ))
+    Some(LogRate {
+        value: mean.ln(),
+        variance: spread / count * batches::inflation(&centred(&rates), 1.0),
+    })
 }
 
 #[cfg(test)]

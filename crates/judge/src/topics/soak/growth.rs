@@ -2,14 +2,14 @@
 //!
 //! ```text
 //! slope      the median of the slopes of all pairs of batch means (Theil 1950, Sen 1968)
-//! p-value    twice the smaller one of two: Mann and Kendall's, its variance inflated for what neighbours have in common (`batches`),
-//!            and Student's of the steps from batch to batch, inflated alike, for what wanders with a drift, as a leak by the request does
-//! trials     z of several trials of an arm is added up (Stouffer 1949), each test by itself; slopes are averaged
+//! p-value    twice the smaller one of two tests: Mann and Kendall's, and Student's of the steps from batch to batch, for counters
+//!            that wander with a drift, such as a leak per request; both variances inflated for autocorrelation (`batches`)
+//! trials     sums z over the trials of an arm (Stouffer 1949), each test separately; averages slopes
 //! family     all counters of all arms together, by Holm 1979
 //! both arms  the interval of a difference from the intervals of its parts (Zou and Donner 2008)
 //! ```
-//! Something that grows only while it warms up grows by less in the second half than in the first: it is no growth. Something that could never matter is
-//! none either, however significant.
+//! A counter that grows only during warm-up grows less in the second half than in the first, and is not reported. Nor is growth
+//! that is significant but too small to matter.
 
 use record::counters;
 use record::counters::Unit;
@@ -18,26 +18,25 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::topics::soak::find::Z;
 use stats::average::{kendall_s, kendall_variance, median};
-use stats::batches;
-use stats::batches::{Reading, centred};
+use stats::batches::{self, Reading, centred};
 use stats::multiplicity::holm;
 
 /// The share of the window that is left out at its beginning.
-pub(crate) const WARM_UP: f64 = 1.0 / 8.0;
+const WARM_UP: f64 = 1.0 / 8.0;
 
-/// What grows must grow in the second half by this share of what it grows over all, and of what it grows in the first half, at the least.
+/// Least slope in the second half, as a share of the slope over all and of that in the first half.
 const STEADY: f64 = 0.5;
 
-/// Of the correlation of neighbours so many standard errors are added: many counters are tested at once, far out in the tail.
+/// Standard errors added to the autocorrelation, because many counters are tested at once, far out in the tail.
 const ERRORS: f64 = 2.0;
 
-/// Likewise of the steps from batch to batch, which hang together less.
+/// Standard errors added to the autocorrelation of steps from batch to batch, which correlate less.
 const DRIFT_ERRORS: f64 = 3.0;
 
-/// Thousandths by which something must grow that is counted in them.
+/// Least growth of a counter in thousandths.
 const LEAST_PERMILLE: f64 = 100.0;
 
-/// Things by which a counter without a limit must grow, beside doubling.
+/// Least growth of a counter without a limit, which must also double.
 const LEAST_COUNT: f64 = 100.0;
 
 /// A counter in one trial.
@@ -63,31 +62,31 @@ pub(crate) struct Counter {
     pub(crate) arms: Vec<InArm>,
 }
 
-/// What a trial, or those of an arm together, say of a counter. Slopes are in an hour.
+/// A counter's trend in one trial, or in all trials of an arm. Slopes are per hour.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Slope {
-    pub(crate) per_h: f64,
-    /// Infinite where every slope fits.
-    pub(crate) low: f64,
-    pub(crate) high: f64,
-    /// Standard normal where there is no trend.
-    pub(crate) z: f64,
-    /// The same of the steps from batch to batch, where they have no mean.
-    pub(crate) drift_z: f64,
+struct Slope {
+    per_h: f64,
+    /// Ends of the interval; infinite if the data exclude no slope.
+    low: f64,
+    high: f64,
+    /// Mann and Kendall's test: standard normal if there is no trend.
+    z: f64,
+    /// Test of the steps from batch to batch: standard normal if their mean is zero.
+    drift_z: f64,
     /// Over the first half alone.
-    pub(crate) early_per_h: f64,
+    early_per_h: f64,
     /// Over the second half alone.
-    pub(crate) late_per_h: f64,
-    /// What it typically is.
+    late_per_h: f64,
+    /// The counter's typical value.
     level: f64,
 }
 
-/// Which counters grow, and the rule with its counts. `rule` has what is asked.
-pub(crate) fn of(counters: &[Counter], rule: GrowthRule) -> (Vec<Growth>, GrowthRule) {
+/// Which counters grow, and `rule` with its counts filled in.
+pub(crate) fn test_counters(counters: &[Counter], rule: GrowthRule) -> (Vec<Growth>, GrowthRule) {
     let mut tested = Vec::new();
-    for (place, counter) in counters.iter().enumerate() {
+    for (index, counter) in counters.iter().enumerate() {
         for arm in &counter.arms {
-            tested.extend(arm.slope().map(|slope| (place, arm, slope)));
+            tested.extend(arm.slope().map(|slope| (index, arm, slope)));
         }
     }
     let p_values: Vec<f64> = tested.iter().map(|(_, _, slope)| slope.p_value()).collect();
@@ -97,8 +96,8 @@ pub(crate) fn of(counters: &[Counter], rule: GrowthRule) -> (Vec<Growth>, Growth
         ..rule
     };
     let mut by_counter: Vec<Vec<(ArmGrowth, Slope)>> = vec![Vec::new(); counters.len()];
-    for ((place, arm, slope), p_value) in tested.into_iter().zip(p_values) {
-        let name = &counters[place].name;
+    for ((index, arm, slope), p_value) in tested.into_iter().zip(p_values) {
+        let name = &counters[index].name;
         let trends = p_value <= rule.error_rate && slope.rises();
         let is_steady = slope.late_per_h >= STEADY * slope.per_h.max(slope.early_per_h);
         let matters = slope.matters(name, arm.limit, &rule);
@@ -116,23 +115,22 @@ pub(crate) fn of(counters: &[Counter], rule: GrowthRule) -> (Vec<Growth>, Growth
             share_after: arm.limit.map(share),
             grows: trends && is_steady && matters,
         };
-        by_counter[place].push((growth, slope));
+        by_counter[index].push((growth, slope));
     }
-    let grown = counters.iter().zip(by_counter);
-    let mut grown: Vec<Growth> = grown
-        .filter(|(_, arms)| arms.iter().any(|(one, _)| one.grows))
+    let mut growing: Vec<Growth> = counters
+        .iter()
+        .zip(by_counter)
+        .filter(|(_, arms)| arms.iter().any(|(growth, _)| growth.grows))
         .map(|(counter, arms)| growth(counter, arms))
         .collect();
-    let is_new = |one: &Growth| one.against.iter().any(|one| one.place.is_new());
-    grown.sort_by_key(|one| (one.is_cache, !is_new(one)));
-    (grown, rule)
+    let is_new = |growth: &Growth| growth.against.iter().any(|arm| arm.place.is_new());
+    growing.sort_by_key(|growth| (growth.is_cache, !is_new(growth)));
+    (growing, rule)
 }
 
 fn growth(counter: &Counter, arms: Vec<(ArmGrowth, Slope)>) -> Growth {
-    let baseline = &counter.arms[0].arm;
-    let known = arms.iter().find(|(one, _)| one.arm == *baseline);
-    // An arm without a slope has a counter that never varied, or none at all.
-    let still = Slope {
+    // An arm without a slope has a counter that never varied, or no such counter.
+    let constant = Slope {
         per_h: 0.0,
         low: 0.0,
         high: 0.0,
@@ -142,37 +140,36 @@ fn growth(counter: &Counter, arms: Vec<(ArmGrowth, Slope)>) -> Growth {
         late_per_h: 0.0,
         level: 0.0,
     };
-    let (known_grows, known) = known.map_or((false, still), |(one, slope)| (one.grows, *slope));
-    let against = counter.arms[1..].iter().filter_map(|arm| {
-        let its = arms.iter().find(|(one, _)| one.arm == arm.arm);
-        let (grows, slope) = its.map_or((false, still), |(one, slope)| (one.grows, *slope));
-        let place = place((grows, &slope), (known_grows, &known))?;
-        Some(GrowthAgainst {
+    let trend = |arm: &InArm| {
+        let found = arms.iter().find(|(growth, _)| growth.arm == arm.arm);
+        found.map_or((false, constant), |(growth, slope)| (growth.grows, *slope))
+    };
+    let (baseline_grows, baseline) = trend(&counter.arms[0]);
+    let mut against = Vec::new();
+    for arm in &counter.arms[1..] {
+        let (grows, slope) = trend(arm);
+        let (low, high) = difference(&slope, &baseline);
+        let place = match (grows, baseline_grows) {
+            (false, false) => continue,
+            (true, true) if low > 0.0 => GrowthPlace::FasterInArm,
+            (true, true) => GrowthPlace::Both,
+            (true, false) if low > 0.0 => GrowthPlace::ArmOnly,
+            (true, false) => GrowthPlace::ArmAtLeast,
+            (false, true) if high < 0.0 => GrowthPlace::BaselineOnly,
+            (false, true) => GrowthPlace::BaselineAtLeast,
+        };
+        against.push(GrowthAgainst {
             arm: arm.arm.clone(),
             place,
-        })
-    });
+        });
+    }
     Growth {
         counter: counter.name.clone(),
         unit: counters::unit(&counter.name),
         is_cache: counters::is_cache(&counter.name),
-        against: against.collect(),
-        arms: arms.into_iter().map(|(one, _)| one).collect(),
+        against,
+        arms: arms.into_iter().map(|(growth, _)| growth).collect(),
     }
-}
-
-/// `None` where it grows in neither.
-fn place(arm: (bool, &Slope), baseline: (bool, &Slope)) -> Option<GrowthPlace> {
-    let (low, high) = difference(arm.1, baseline.1);
-    Some(match (arm.0, baseline.0) {
-        (false, false) => return None,
-        (true, true) if low > 0.0 => GrowthPlace::FasterInArm,
-        (true, true) => GrowthPlace::Both,
-        (true, false) if low > 0.0 => GrowthPlace::ArmOnly,
-        (true, false) => GrowthPlace::ArmAtLeast,
-        (false, true) if high < 0.0 => GrowthPlace::BaselineOnly,
-        (false, true) => GrowthPlace::BaselineAtLeast,
-    })
 }
 
 /// The interval of arm minus baseline.
@@ -184,24 +181,25 @@ fn difference(arm: &Slope, baseline: &Slope) -> (f64, f64) {
 }
 
 impl InArm {
-    /// All trials together; `None` where none tells, and where the counter never varies.
+    /// The trend over all trials; `None` if every trial is too short or the counter never varies.
     fn slope(&self) -> Option<Slope> {
         let slopes: Vec<Slope> = self.trials.iter().filter_map(Series::slope).collect();
         let count = slopes.len() as f64;
-        let mean = |of: fn(&Slope) -> f64| slopes.iter().map(of).sum::<f64>() / count;
-        let root = |of: fn(&Slope) -> f64| {
-            slopes.iter().map(|one| of(one).powi(2)).sum::<f64>().sqrt() / count
+        let mean = |value: fn(&Slope) -> f64| slopes.iter().map(value).sum::<f64>() / count;
+        let error = |value: fn(&Slope) -> f64| {
+            let squares = slopes.iter().map(|slope| value(slope).powi(2));
+            squares.sum::<f64>().sqrt() / count
         };
-        let per_h = mean(|one| one.per_h);
+        let per_h = mean(|slope| slope.per_h);
         (!slopes.is_empty()).then(|| Slope {
             per_h,
-            low: per_h - root(|one| one.per_h - one.low),
-            high: per_h + root(|one| one.high - one.per_h),
-            z: mean(|one| one.z) * count.sqrt(),
-            drift_z: mean(|one| one.drift_z) * count.sqrt(),
-            early_per_h: mean(|one| one.early_per_h),
-            late_per_h: mean(|one| one.late_per_h),
-            level: mean(|one| one.level),
+            low: per_h - error(|slope| slope.per_h - slope.low),
+            high: per_h + error(|slope| slope.high - slope.per_h),
+            z: mean(|slope| slope.z) * count.sqrt(),
+            drift_z: mean(|slope| slope.drift_z) * count.sqrt(),
+            early_per_h: mean(|slope| slope.early_per_h),
+            late_per_h: mean(|slope| slope.late_per_h),
+            level: mean(|slope| slope.level),
         })
     }
 }
@@ -211,13 +209,13 @@ impl Series {
         batches::means(&self.readings, (WARM_UP * self.end_s, self.end_s))
     }
 
-    /// Whether it says anything of growth.
-    pub(crate) fn tells(&self) -> bool {
+    /// Whether there are enough readings for a test.
+    pub(crate) fn is_testable(&self) -> bool {
         !self.batches().is_empty()
     }
 
-    /// `None` of a trial that is too short, and of a counter that never varies.
-    pub(crate) fn slope(&self) -> Option<Slope> {
+    /// `None` if the trial is too short or the counter never varies.
+    fn slope(&self) -> Option<Slope> {
         let batches = self.batches();
         let y: Vec<f64> = batches.iter().map(|batch| batch.1).collect();
         let first = y.first()?;
@@ -226,14 +224,21 @@ impl Series {
         }
         let slopes = slopes(&batches);
         let per_s = median(&slopes);
-        let rest: Vec<f64> = batches.iter().map(|(x, y)| y - per_s * x).collect();
-        let inflated = batches::inflation(&centred(&rest), ERRORS);
-        let deviation = (kendall_variance(&y) * inflated).sqrt();
+        let residuals: Vec<f64> = batches.iter().map(|(x, y)| y - per_s * x).collect();
+        let inflation = batches::inflation(&centred(&residuals), ERRORS);
+        let deviation = (kendall_variance(&y) * inflation).sqrt();
         let s = kendall_s(&y);
         let z = s.signum() * (s.abs() - 1.0).max(0.0) / deviation;
-        let drift = Drift::of(&batches);
-        let intervals = [inside(&slopes, Z * deviation), drift.around(per_s)];
-        let (low, high) = narrower(intervals);
+        let drift = Drift::new(&batches);
+        let rank_interval = rank_interval(&slopes, Z * deviation);
+        let drift_interval = drift.interval_with(per_s);
+        // Each interval is by far the wider one if the other one's test is appropriate.
+        let width = |(low, high): (f64, f64)| high - low;
+        let (low, high) = if width(drift_interval) < width(rank_interval) {
+            drift_interval
+        } else {
+            rank_interval
+        };
         let (early, late) = batches.split_at(batches.len() / 2);
         let half_per_h = |half: &[(f64, f64)]| median(&self::slopes(half)) * 3600.0;
         Some(Slope {
@@ -249,32 +254,24 @@ impl Series {
     }
 }
 
-/// The ends of a slope's interval, of all slopes in order; infinite where every slope fits.
-fn inside(slopes: &[f64], reach: f64) -> (f64, f64) {
+/// The ends of a slope's interval among all slopes, sorted; infinite if the data exclude no slope.
+fn rank_interval(slopes: &[f64], reach: f64) -> (f64, f64) {
     let count = slopes.len() as f64;
-    let edge = |place: f64| {
-        let inside = 0.0 <= place && place < count;
-        inside.then(|| slopes[place as usize])
+    let slope_at = |rank: f64| {
+        let exists = 0.0 <= rank && rank < count;
+        exists.then(|| slopes[rank as usize])
     };
-    let low = edge(((count - reach) / 2.0).floor());
-    let high = edge((f64::midpoint(count, reach)).ceil());
+    let low = slope_at(((count - reach) / 2.0).floor());
+    let high = slope_at((f64::midpoint(count, reach)).ceil());
     (
         low.unwrap_or(f64::NEG_INFINITY),
         high.unwrap_or(f64::INFINITY),
     )
 }
 
-/// Each is by far the wider one where the other one's test is the right one.
-fn narrower([one, other]: [(f64, f64); 2]) -> (f64, f64) {
-    if other.1 - other.0 < one.1 - one.0 {
-        other
-    } else {
-        one
-    }
-}
-
-/// The mean of the steps from batch to batch, in a second. What wanders without a drift has steps that hang on each other little, however
-/// much its values do.
+/// The mean of the steps from batch to batch, per second.
+///
+/// The steps of a counter that wanders without a drift correlate little, even if its values correlate strongly.
 struct Drift {
     per_s: f64,
     error: f64,
@@ -283,24 +280,24 @@ struct Drift {
 }
 
 impl Drift {
-    fn of(batches: &[(f64, f64)]) -> Self {
+    fn new(batches: &[(f64, f64)]) -> Self {
         let steps = batches.windows(2);
         let steps: Vec<f64> = steps
             .map(|pair| (pair[1].1 - pair[0].1) / (pair[1].0 - pair[0].0))
             .collect();
         let count = steps.len() as f64;
         let per_s = steps.iter().sum::<f64>() / count;
-        let rest: Vec<f64> = steps.iter().map(|step| step - per_s).collect();
+        let residuals: Vec<f64> = steps.iter().map(|step| step - per_s).collect();
         let degrees = count - 1.0;
-        let variance = rest.iter().map(|step| step * step).sum::<f64>() / degrees;
-        let error = (variance / count * batches::inflation(&rest, DRIFT_ERRORS)).sqrt();
+        let variance = residuals.iter().map(|step| step * step).sum::<f64>() / degrees;
+        let error = (variance / count * batches::inflation(&residuals, DRIFT_ERRORS)).sqrt();
         let t = if error > 0.0 { per_s / error } else { 0.0 };
         let z = t * (1.0 - 0.25 / degrees) / (1.0 + t * t / (2.0 * degrees)).sqrt();
         Self { per_s, error, z }
     }
 
-    /// Its interval, widened to a slope.
-    fn around(&self, per_s: f64) -> (f64, f64) {
+    /// The interval of the drift, widened so that it contains the slope `per_s`.
+    fn interval_with(&self, per_s: f64) -> (f64, f64) {
         let reach = Z * self.error;
         let (low, high) = (self.per_s - reach, self.per_s + reach);
         (low.min(per_s), high.max(per_s))
@@ -308,12 +305,12 @@ impl Drift {
 }
 
 impl Slope {
-    /// Two-sided; of two tests, twice the smaller one.
+    /// Two-sided; twice the smaller p-value of the two tests.
     fn p_value(&self) -> f64 {
         (4.0 * Normal::standard().sf(self.strongest().abs())).min(1.0)
     }
 
-    /// Whether it and the test that tells more go up.
+    /// Whether both the slope and the stronger test are positive.
     fn rises(&self) -> bool {
         self.per_h > 0.0 && self.strongest() > 0.0
     }
@@ -336,12 +333,12 @@ impl Slope {
     }
 }
 
-/// Of all pairs of points, in order.
+/// The slopes of all pairs of points, sorted.
 fn slopes(points: &[(f64, f64)]) -> Vec<f64> {
     let mut slopes = Vec::with_capacity(points.len() * points.len() / 2);
-    for (index, one) in points.iter().enumerate() {
-        for other in &points[index + 1..] {
-            slopes.push((other.1 - one.1) / (other.0 - one.0));
+    for (index, (x0, y0)) in points.iter().enumerate() {
+        for (x1, y1) in &points[index + 1..] {
+            slopes.push((y1 - y0) / (x1 - x0));
         }
     }
     slopes.sort_by(f64::total_cmp);

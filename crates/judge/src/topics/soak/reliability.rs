@@ -1,16 +1,17 @@
-//! What a count of failures says of how likely they are.
+//! An upper bound on the probability of failure from a count of failures.
 
 use record::verdict::soak::CONFIDENCE;
 use statrs::function::beta::beta_reg;
 
-/// With more failures than this the bound is Wilson's, which differs from the exact one by less than its rounding.
+/// Above this number of failures the bound is Wilson's, which differs from the exact one by less than its rounding.
 const MANY: u64 = 1000;
 
-/// A share `CONFIDENCE` of a standard normal lies below.
+/// The quantile of the standard normal distribution at `CONFIDENCE`.
 const Z: f64 = 1.644_853_626_951_472_2;
 
-/// The share of failures is below this with 95 % confidence, by Clopper and Pearson 1934; `None` of nothing. Each must fail or not by
-/// itself: failures that come in bursts are fewer events than they are requests.
+/// The share of failures is below this with 95 % confidence, by Clopper and Pearson 1934; `None` if `all` is 0.
+///
+/// The bound assumes independent failures: a burst of failed requests counts as many events although it is one.
 pub(crate) fn upper_bound(failures: u64, all: u64) -> Option<f64> {
     let (f, n) = (failures as f64, all as f64);
     if all == 0 {

@@ -1,9 +1,9 @@
-//! Service over time: where it changed, how long it was out, and how soon it came back.
+//! Service over time: changes, outages and recovery.
 //!
 //! ```text
-//! change     Pettitt 1979: K = max |U_t|, U_t the rank sum of the first t batches less what it would be by chance,
-//!            placed where two levels fit best; p = 2 exp(-6 K^2 / (n^3 + n^2) / inflation); then the same in both parts (binary segmentation)
-//! outage     the longest time without a right answer, where so many were to be expected that chance is no cause
+//! change     Pettitt 1979: K = max |U_t|, where U_t is the rank sum of the first t batches minus its expectation;
+//!            placed where two levels fit best; p = 2 exp(-6 K^2 / (n^3 + n^2) / inflation); then both parts alike (binary segmentation)
+//! outage     the longest time without a right answer, if too many were expected for chance to be the cause
 //! recovery   the first instant from which throughput and p99 are as before for some seconds on end
 //! ```
 
@@ -14,29 +14,28 @@ use record::thinned::Point as _;
 use record::verdict::soak::{Change, Outage, PlannedOutage, Quality};
 
 use stats::average::median;
-use stats::batches;
-use stats::batches::{BATCHES, FEWEST, centred};
+use stats::batches::{self, BATCHES, FEWEST, centred};
 use stats::change_points::{rank_weights, segmented, two_levels};
 
-/// A smaller change of throughput or of a latency is none that matters, as a share.
+/// Least change of throughput or of a latency that matters, as a share.
 const LEAST_CHANGE: f64 = 0.05;
 
-/// Batches on either side of a change, at the least.
+/// Fewest batches on either side of a change.
 const SIDE: usize = 6;
 
-/// Right answers that a time without any would have had, at the least, to be called an outage.
+/// An outage is a time without right answers in which at least this many were expected.
 const OUTAGE_ANSWERS: f64 = 20.0;
 
-/// What is compared with the time before an instant.
+/// When service after an instant counts as good as before it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Band {
-    /// How much of the time before the instant is looked at, in milliseconds.
+    /// Length of the time before the instant that is the reference, in milliseconds.
     pub before_ms: u64,
-    /// How long it must be as before, in milliseconds.
+    /// How long service must be as before, in milliseconds.
     pub hold_ms: u64,
-    /// Least throughput, as a share of the median before; where a second before had less, that.
+    /// Least throughput, as a share of the median before; or the lowest second before, if that is less.
     pub least_rate: f64,
-    /// Highest p99, as a multiple of the median before; where a second before had more, that.
+    /// Highest p99, as a multiple of the median before; or the highest second before, if that is more.
     pub most_p99: f64,
 }
 
@@ -51,54 +50,56 @@ impl Default for Band {
     }
 }
 
-/// How service went on after an instant.
+/// How service developed after an instant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Recovery {
-    /// As before from so many milliseconds after the instant on; 0 where it never left the band.
+    /// As before from this many milliseconds after the instant; 0 if it never left the band.
     After(u64),
-    /// Not as before at the end of what was looked at, so many milliseconds after the instant.
+    /// Still not as before at the end of the timeline, this many milliseconds after the instant.
     Never(u64),
-    /// There is nothing before the instant, or nothing after it.
+    /// The timeline has nothing before the instant, or nothing after it.
     NotKnown,
 }
 
-/// When throughput and p99 were as before an instant for long enough. Points are seconds, in their order; where they are old and joined
-/// the answer is as coarse as they are.
+/// When throughput and p99 were as before an instant for long enough.
+///
+/// The timeline has seconds in ascending order. Joined seconds make the answer coarser.
 pub fn recovery(timeline: &[Second], at_ms: u64, band: &Band) -> Recovery {
     let begin_ms = at_ms.saturating_sub(band.before_ms);
-    let end_ms = |one: &Second| one.at_ms.saturating_add(one.length_ms());
+    let end_ms = |second: &Second| second.at_ms.saturating_add(second.length_ms());
     let before: Vec<&Second> = timeline
         .iter()
-        .filter(|one| begin_ms <= one.at_ms && end_ms(one) <= at_ms)
+        .filter(|second| begin_ms <= second.at_ms && end_ms(second) <= at_ms)
         .collect();
-    let after: Vec<&Second> = timeline.iter().filter(|one| at_ms < end_ms(one)).collect();
-    let (Some(limits), Some(last)) = (Limits::of(&before, band), after.last()) else {
+    let after = timeline.iter().filter(|second| at_ms < end_ms(second));
+    let (Some(limits), Some(last)) = (Limits::new(&before, band), after.clone().next_back()) else {
         return Recovery::NotKnown;
     };
     let mut since_ms = None;
-    for one in &after {
-        if !limits.hold(one) {
+    for second in after {
+        if !limits.hold(second) {
             since_ms = None;
             continue;
         }
-        let since = *since_ms.get_or_insert(one.at_ms.max(at_ms));
-        if end_ms(one).saturating_sub(since) >= band.hold_ms {
+        let since = *since_ms.get_or_insert(second.at_ms.max(at_ms));
+        if end_ms(second).saturating_sub(since) >= band.hold_ms {
             return Recovery::After(since - at_ms);
         }
     }
     Recovery::Never(end_ms(last).saturating_sub(at_ms))
 }
 
-/// Within which service is as before.
+/// Service within these limits is as before.
 struct Limits {
     least_per_s: f64,
     most_p99_ns: f64,
 }
 
 impl Limits {
-    fn of(before: &[&Second], band: &Band) -> Option<Self> {
-        let rates: Vec<f64> = before.iter().map(|one| per_s(one)).collect();
-        let p99: Vec<f64> = before.iter().map(|one| p99_ns(one)).collect();
+    /// `None` if there are no seconds before the instant.
+    fn new(before: &[&Second], band: &Band) -> Option<Self> {
+        let rates: Vec<f64> = before.iter().map(|second| per_s(second)).collect();
+        let p99: Vec<f64> = before.iter().map(|second| p99_ns(second)).collect();
         let least = rates.iter().copied().reduce(f64::min)?;
         let most = p99.iter().copied().reduce(f64::max)?;
         Some(Self {
@@ -107,67 +108,60 @@ impl Limits {
         })
     }
 
-    fn hold(&self, one: &Second) -> bool {
-        let serves = one.ok > 0 || self.least_per_s <= 0.0;
-        serves && self.least_per_s <= per_s(one) && p99_ns(one) <= self.most_p99_ns
+    fn hold(&self, second: &Second) -> bool {
+        let serves = second.ok > 0 || self.least_per_s <= 0.0;
+        serves && self.least_per_s <= per_s(second) && p99_ns(second) <= self.most_p99_ns
     }
 }
 
-fn per_s(one: &Second) -> f64 {
-    one.ok as f64 / one.length_s()
+fn per_s(second: &Second) -> f64 {
+    second.ok as f64 / second.length_s()
 }
 
-fn p99_ns(one: &Second) -> f64 {
-    one.latency.unpack().quantile_ns(0.99) as f64
+fn p99_ns(second: &Second) -> f64 {
+    second.latency.unpack().quantile_ns(0.99) as f64
 }
 
-/// The longest outages of a trial: that which no disturbance of the plan made, and that which one did.
+/// The longest outages of a trial, outside and during planned disturbances.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Outages {
     pub(crate) unplanned: Option<Outage>,
     pub(crate) planned: Option<PlannedOutage>,
 }
 
-/// Time without a right answer is a disturbance's from its beginning until service was as before; what goes on for longer is not its
-/// from there on. Of points that are sums of seconds the longest such time is known, and those at their two ends.
+/// An outage is planned for as long as the disturbance's span lasts, until service was as before, and unplanned from then on.
+///
+/// Of joined seconds only three times without answers are known: the longest one, and those at both ends.
 pub(crate) fn outages(timeline: &[Second], spans: &[PlannedSpan<'_>]) -> Outages {
     let length_ms: u64 = timeline.iter().map(Second::length_ms).sum();
-    let ok: u64 = timeline.iter().map(|one| one.ok).sum();
-    let is_outage = |one: &Outage| {
-        let busy_ms = length_ms.saturating_sub(one.length_ms).max(1);
-        let expected = ok as f64 / busy_ms as f64 * one.length_ms as f64;
+    let ok: u64 = timeline.iter().map(|second| second.ok).sum();
+    let is_outage = |idle_ms: u64| {
+        let busy_ms = length_ms.saturating_sub(idle_ms).max(1);
+        let expected = ok as f64 / busy_ms as f64 * idle_ms as f64;
         expected >= OUTAGE_ANSWERS
     };
     let (mut unplanned, mut planned) = (None::<Outage>, None::<PlannedOutage>);
     for idle in idle_times(timeline) {
-        let own = spans.iter().filter_map(|span| overlap(&idle, span));
-        let own = own.max_by_key(|one| one.length_ms);
-        if let Some(own) = own
+        let during = spans.iter().filter_map(|span| overlap(&idle, span));
+        if let Some(during) = during.max_by_key(|outage| outage.length_ms)
             && planned
                 .as_ref()
-                .is_none_or(|one| one.length_ms < own.length_ms)
+                .is_none_or(|longest| longest.length_ms < during.length_ms)
         {
-            planned = Some(own);
+            planned = Some(during);
         }
-        let rest = beyond(idle, spans);
-        if unplanned.is_none_or(|one| one.length_ms < rest.length_ms) {
-            unplanned = Some(rest);
+        let outside = longest_outside(idle, spans);
+        if unplanned.is_none_or(|longest| longest.length_ms < outside.length_ms) {
+            unplanned = Some(outside);
         }
     }
-    let is_planned_outage = |one: &PlannedOutage| {
-        is_outage(&Outage {
-            trial: 0,
-            at_ms: one.at_ms,
-            length_ms: one.length_ms,
-        })
-    };
     Outages {
-        unplanned: unplanned.filter(is_outage),
-        planned: planned.filter(is_planned_outage),
+        unplanned: unplanned.filter(|outage| is_outage(outage.length_ms)),
+        planned: planned.filter(|outage| is_outage(outage.length_ms)),
     }
 }
 
-/// All times without a right answer that are known.
+/// All known times without a right answer.
 fn idle_times(timeline: &[Second]) -> Vec<Outage> {
     let mut all = Vec::new();
     let mut open = Outage {
@@ -202,11 +196,11 @@ fn idle_times(timeline: &[Second]) -> Vec<Outage> {
     all
 }
 
-/// How much of it is the disturbance's.
+/// The part of an idle time during a disturbance.
 fn overlap(idle: &Outage, span: &PlannedSpan<'_>) -> Option<PlannedOutage> {
-    let (first_ms, last_ms) = seconds_of(span);
-    let at_ms = idle.at_ms.max(first_ms);
-    let end_ms = idle.at_ms.saturating_add(idle.length_ms).min(last_ms);
+    let (begin_ms, until_ms) = whole_seconds(span);
+    let at_ms = idle.at_ms.max(begin_ms);
+    let end_ms = idle.at_ms.saturating_add(idle.length_ms).min(until_ms);
     (at_ms < end_ms).then(|| PlannedOutage {
         name: span.name.into(),
         trial: 0,
@@ -215,39 +209,39 @@ fn overlap(idle: &Outage, span: &PlannedSpan<'_>) -> Option<PlannedOutage> {
     })
 }
 
-/// The longest part of it that is no disturbance's.
-fn beyond(idle: Outage, spans: &[PlannedSpan<'_>]) -> Outage {
-    let mut spans: Vec<(u64, u64)> = spans.iter().map(seconds_of).collect();
+/// The longest part of an idle time outside all disturbances.
+fn longest_outside(idle: Outage, spans: &[PlannedSpan<'_>]) -> Outage {
+    let mut spans: Vec<(u64, u64)> = spans.iter().map(whole_seconds).collect();
     spans.sort_unstable();
     let end_ms = idle.at_ms.saturating_add(idle.length_ms);
     spans.push((end_ms, u64::MAX));
-    let mut best = Outage {
+    let mut longest = Outage {
         length_ms: 0,
         ..idle
     };
     let mut from_ms = idle.at_ms;
-    for (first_ms, last_ms) in spans {
-        let length_ms = first_ms.min(end_ms).saturating_sub(from_ms);
-        if best.length_ms < length_ms {
-            best = Outage {
+    for (begin_ms, until_ms) in spans {
+        let length_ms = begin_ms.min(end_ms).saturating_sub(from_ms);
+        if longest.length_ms < length_ms {
+            longest = Outage {
                 at_ms: from_ms,
                 length_ms,
                 ..idle
             };
         }
-        from_ms = from_ms.max(last_ms);
+        from_ms = from_ms.max(until_ms);
     }
-    best
+    longest
 }
 
-/// Whole seconds: nothing is known of parts of them.
-fn seconds_of(span: &PlannedSpan<'_>) -> (u64, u64) {
-    let first = span.begin_ms / 1000 * 1000;
-    (first, span.until_ms.div_ceil(1000).saturating_mul(1000))
+/// Begin and end of a span, extended to whole seconds: the timeline is no finer.
+fn whole_seconds(span: &PlannedSpan<'_>) -> (u64, u64) {
+    let begin_ms = span.begin_ms / 1000 * 1000;
+    (begin_ms, span.until_ms.div_ceil(1000).saturating_mul(1000))
 }
 
-/// What is looked at for changes.
-pub(crate) const QUALITIES: [Quality; 5] = [
+/// Qualities of service that are tested for changes.
+const QUALITIES: [Quality; 5] = [
     Quality::Throughput,
     Quality::P50,
     Quality::P99,
@@ -255,46 +249,47 @@ pub(crate) const QUALITIES: [Quality; 5] = [
     Quality::Failures,
 ];
 
-/// Changes of service in one trial, by quality, then by time. `error_rate` is the chance that there is any where nothing changed.
+/// Changes of service in one trial, by quality, then by time.
+///
+/// `error_rate` is the probability of reporting any change if nothing changed.
 pub(crate) fn changes(timeline: &[Second], error_rate: f64) -> Vec<Change> {
     let batches = joined(timeline);
     if batches.len() < FEWEST {
         return Vec::new();
     }
-    let of = |quality: Quality| {
-        let values = values(quality, &batches)?;
-        let found = segmented(&values, &|part| {
+    let mut changes = Vec::new();
+    for quality in QUALITIES {
+        let Some(values) = values(quality, &batches) else {
+            continue;
+        };
+        let segments = segmented(&values, &|part| {
             pettitt(part).filter(|(_, p_value)| *p_value <= error_rate / QUALITIES.len() as f64)
         });
         let mut edges = vec![0];
-        edges.extend(found.iter().map(|one| one.place));
+        edges.extend(segments.iter().map(|change_point| change_point.place));
         edges.push(values.len());
-        let change = |edge: &[usize]| {
-            let (before, after) = (&values[edge[0]..edge[1]], &values[edge[1]..edge[2]]);
-            Change {
-                trial: 0,
-                quality,
-                at_ms: batches[edge[1]].at_ms,
-                before: typical(quality, before),
-                after: typical(quality, after),
-            }
-        };
-        Some(edges.windows(3).map(change).collect::<Vec<_>>())
-    };
-    let all = QUALITIES.into_iter().filter_map(of).flatten();
-    all.filter(matters).collect()
+        changes.extend(edges.windows(3).map(|edge| Change {
+            trial: 0,
+            quality,
+            at_ms: batches[edge[1]].at_ms,
+            before: typical(quality, &values[edge[0]..edge[1]]),
+            after: typical(quality, &values[edge[1]..edge[2]]),
+        }));
+    }
+    changes.retain(matters);
+    changes
 }
 
-/// Neighbouring points as one, so that there are about `BATCHES` of equal time.
+/// Joins neighbouring seconds into about `BATCHES` batches of equal length.
 fn joined(timeline: &[Second]) -> Vec<Second> {
     let end_ms = timeline
         .last()
         .map_or(0, |last| last.at_ms + last.length_ms());
     let width_ms = (end_ms / BATCHES as u64).max(1000);
-    let group = |one: &Second| one.at_ms / width_ms;
-    let groups = timeline.chunk_by(|one, next| group(one) == group(next));
+    let batch = |second: &Second| second.at_ms / width_ms;
+    let groups = timeline.chunk_by(|second, next| batch(second) == batch(next));
     let mut batches: Vec<Second> = groups.map(Second::join).collect();
-    // What is left over at the end is no batch.
+    // A short remainder at the end is dropped.
     if batches
         .last()
         .is_some_and(|last| last.length_ms() < width_ms / 2)
@@ -304,25 +299,25 @@ fn joined(timeline: &[Second]) -> Vec<Second> {
     batches
 }
 
-/// `None` where a batch has too few requests to tell.
+/// `None` if a batch has too few requests.
 fn values(quality: Quality, batches: &[Second]) -> Option<Vec<f64>> {
-    let of = |one: &Second| -> Option<f64> {
-        let total = one.ok + one.faults;
+    let value = |batch: &Second| -> Option<f64> {
+        let total = batch.ok + batch.faults;
         match quality {
-            Quality::Throughput => Some(per_s(one)),
-            Quality::Failures => Some(one.faults as f64 / total.max(1) as f64),
-            Quality::P50 => quantile(one, 0.5),
-            Quality::P99 => quantile(one, 0.99),
-            Quality::P999 => quantile(one, 0.999),
+            Quality::Throughput => Some(per_s(batch)),
+            Quality::Failures => Some(batch.faults as f64 / total.max(1) as f64),
+            Quality::P50 => quantile(batch, 0.5),
+            Quality::P99 => quantile(batch, 0.99),
+            Quality::P999 => quantile(batch, 0.999),
         }
     };
-    batches.iter().map(of).collect()
+    batches.iter().map(value).collect()
 }
 
-/// In milliseconds; a batch without answers has none, and takes the place of the slowest.
-fn quantile(one: &Second, quantile: f64) -> Option<f64> {
-    let latency: Latency = one.latency.unpack();
-    if one.ok == 0 {
+/// A latency in milliseconds; `f64::MAX`, slower than any, for a batch without answers; `None` for one with too few.
+fn quantile(batch: &Second, quantile: f64) -> Option<f64> {
+    let latency: Latency = batch.latency.unpack();
+    if batch.ok == 0 {
         return Some(f64::MAX);
     }
     let enough = latency.count() as f64 * (1.0 - quantile) >= 5.0;
@@ -346,8 +341,8 @@ fn matters(change: &Change) -> bool {
     }
 }
 
-/// Where values change most, as the number of those before, and how likely that is where none do. `None` of too few.
-pub(crate) fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
+/// Pettitt's test: the number of values before the change, and the p-value; `None` for too few values.
+fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
     let count = values.len();
     if count < 2 * SIDE {
         return None;
@@ -360,20 +355,20 @@ pub(crate) fn pettitt(values: &[f64]) -> Option<(usize, f64)> {
             k = k.max(sum.abs());
         }
     }
-    let place = split(values);
-    // Ranks, so that a batch without answers weighs no more than others.
-    let (before, after) = weights.split_at(place);
-    let rest = [centred(before), centred(after)].concat();
+    let index = best_split(values);
+    // Ranks limit the weight of a batch without answers.
+    let (before, after) = weights.split_at(index);
+    let residuals = [centred(before), centred(after)].concat();
     let n = count as f64;
-    let exponent = -6.0 * k * k / (n.powi(3) + n.powi(2)) / batches::inflation(&rest, 1.0);
-    Some((place, (2.0 * exponent.exp()).min(1.0)))
+    let exponent = -6.0 * k * k / (n.powi(3) + n.powi(2)) / batches::inflation(&residuals, 1.0);
+    Some((index, (2.0 * exponent.exp()).min(1.0)))
 }
 
-/// Where two levels fit best.
-fn split(values: &[f64]) -> usize {
+/// The number of values before the change if two levels fit best.
+fn best_split(values: &[f64]) -> usize {
     let finite = values.iter().filter(|value| **value < f64::MAX);
     let highest = finite.copied().fold(0.0, f64::max);
-    // A batch without answers is slower than any, and says no more than that.
+    // A batch without answers counts as slower than any, but not as infinitely slow.
     let values: Vec<f64> = values
         .iter()
         .map(|value| value.min(2.0 * highest))

@@ -1,19 +1,20 @@
-//! What long trials say, in sentences and in the tables of the reports of 2004.
+//! Sentences and tables on long trials; the tables have the layout of the reports of 2004.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use base::input::units::{show_bytes, show_duration, significant};
 use record::counters::Unit;
 use record::verdict::soak::{
-    ArmGrowth, CONFIDENCE, Change, Growth, GrowthPlace, GrowthRule, Outage, PlannedOutage, Quality,
-    Soak, SoakArm, SoakPart, WithinRuns,
+    ArmGrowth, CONFIDENCE, Change, CutShort, Growth, GrowthPlace, GrowthRule, Outage,
+    PlannedOutage, Quality, Soak, SoakArm, SoakPart, WithinRuns,
 };
 use record::verdict::{Headline, Judgement};
 
 use crate::words::levels::{in_words, level};
-use crate::words::{NONE, count, interval_of, percent};
+use crate::words::{NONE, count, interval_of, percent, plural, small_percent};
 
-/// Of fewer hours a bound on their share says nothing.
+/// Fewest hours for a bound on the share of hours with failures.
 const FEW_HOURS: u32 = 10;
 
 /// All sentences about one workload: reliability, service over time, growth, speed.
@@ -25,26 +26,22 @@ pub(crate) fn sentences(soak: &Soak, baseline: &str) -> Vec<String> {
             continue;
         }
         all.push(format!("{}: {}", arm.arm, reliability(arm)));
-        all.extend(
-            events(arm)
-                .into_iter()
-                .map(|said| format!("{}: {said}", arm.arm)),
-        );
+        for event in events(arm) {
+            all.push(format!("{}: {event}", arm.arm));
+        }
     }
-    all.extend(
-        soak.growth
-            .iter()
-            .map(|one| growth(one, &soak.rule, baseline)),
-    );
+    for counter in &soak.growth {
+        all.push(growth(counter, &soak.rule, baseline));
+    }
     all.extend(tested(soak));
-    let untold = soak
-        .arms
-        .iter()
-        .filter(|arm| arm.trials > 0 && !arm.has_counters);
-    all.extend(untold.map(|arm| {
-        format!("{}: whether anything grows is not known, counters were not read often enough, or not until the end of a trial", arm.arm)
-    }));
-    all.extend(soak.speed.iter().map(|one| speed(one, baseline)));
+    for arm in &soak.arms {
+        if arm.trials > 0 && !arm.has_counters {
+            all.push(format!("{}: whether anything grows is not known, counters were not read often enough, or not until the end of a trial", arm.arm));
+        }
+    }
+    for arm in &soak.speed {
+        all.push(speed(arm, baseline));
+    }
     all
 }
 
@@ -57,7 +54,10 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
             failures => format!(" ({:.1e})", failures as f64 / others.max(1) as f64),
         };
         let level = level(CONFIDENCE);
-        format!("{share}: below {} with {level} confidence", bounded(bound))
+        format!(
+            "{share}: below {} with {level} confidence",
+            rounded_up(bound)
+        )
     });
     let mut parts = vec![format!(
         "{} in {} requests{}",
@@ -86,31 +86,29 @@ pub(crate) fn reliability(arm: &SoakArm) -> String {
     parts.concat()
 }
 
-/// An upper bound, rounded up: `5.6e-8`.
-fn bounded(bound: f64) -> String {
+/// An upper bound of two digits: `5.6e-8`.
+fn rounded_up(bound: f64) -> String {
     let step = 10.0_f64.powf(bound.log10().floor() - 1.0);
     format!("{:.1e}", (bound / step - 1e-9).ceil() * step)
 }
 
-/// What happened in an arm: trials that were cut short, an outage, changes.
+/// Trials that were cut short, outages, crashes of services and changes.
 fn events(arm: &SoakArm) -> Vec<String> {
-    let mut all: Vec<String> = arm
-        .cut_short
-        .iter()
-        .map(|one| {
-            format!(
-                "trial {:03} ended after {} of load: {}",
-                one.trial,
-                time(one.at_ms),
-                one.reason.words()
-            )
-        })
-        .collect();
+    let mut all: Vec<String> = arm.cut_short.iter().map(cut_short).collect();
     all.extend(arm.outage.map(outage));
     all.extend(arm.planned_outage.as_ref().map(planned_outage));
     all.extend(services(arm));
     all.extend(arm.changes.iter().map(change));
     all
+}
+
+fn cut_short(trial: &CutShort) -> String {
+    format!(
+        "trial {:03} ended after {} of load: {}",
+        trial.trial,
+        time(trial.at_ms),
+        trial.reason.words()
+    )
 }
 
 fn outage(outage: Outage) -> String {
@@ -141,13 +139,13 @@ fn services(arm: &SoakArm) -> Option<String> {
         more => Some(format!("{} processes crashed", count(more))),
     };
     let restarts = (arm.service_restarts > 0).then(|| counted(arm.service_restarts, "restart"));
-    let told: Vec<String> = crashes.into_iter().chain(restarts).collect();
-    (!told.is_empty()).then(|| format!("services: {}", told.join(", ")))
+    let parts: Vec<String> = crashes.into_iter().chain(restarts).collect();
+    (!parts.is_empty()).then(|| format!("services: {}", parts.join(", ")))
 }
 
-/// `p99 changed about 2h into trial 002: from 12.1 to 24.3 ms`.
-fn change(one: &Change) -> String {
-    let (name, unit, factor) = match one.quality {
+/// `p99 latency changed about 2h into trial 002: from 12.1 to 24.3 ms`.
+fn change(change: &Change) -> String {
+    let (name, unit, factor) = match change.quality {
         Quality::Throughput => ("throughput", " requests/s", 1.0),
         Quality::P50 => ("median latency", " ms", 1.0),
         Quality::P99 => ("p99 latency", " ms", 1.0),
@@ -155,46 +153,45 @@ fn change(one: &Change) -> String {
         Quality::Failures => ("share of failures", " %", 100.0),
     };
     let shown = |value: f64| match value {
-        none if none >= f64::MAX => "no answer".to_string(),
+        f64::MAX.. => "no answer".to_string(),
         value => significant(value * factor, 4),
     };
     format!(
         "{name} changed about {} into trial {:03}: from {} to {}{unit}",
-        time(one.at_ms),
-        one.trial,
-        shown(one.before),
-        shown(one.after)
+        time(change.at_ms),
+        change.trial,
+        shown(change.before),
+        shown(change.after)
     )
 }
 
 /// `grows in 7.2 only: slab cache filp, 12 KiB/h [11, 13], 4.1 % of memory after 14days`.
-fn growth(one: &Growth, rule: &GrowthRule, baseline: &str) -> String {
-    let where_it_grows = if one.against.is_empty() {
+fn growth(growth: &Growth, rule: &GrowthRule, baseline: &str) -> String {
+    let where_it_grows = if growth.against.is_empty() {
         format!("grows in {baseline}")
     } else {
-        let places = one.against.iter();
-        let places: Vec<String> = places
+        let against = growth.against.iter();
+        let places: Vec<String> = against
             .map(|against| place(against.place, &against.arm, baseline))
             .collect();
         places.join(", ")
     };
-    let grown: Vec<&ArmGrowth> = one.arms.iter().filter(|arm| arm.grows).collect();
-    let amounts = grown.iter().map(|arm| {
-        let said = amount(arm, one, rule);
-        match grown.len() {
-            1 => said,
-            _ => format!("{} in {}", said, arm.arm),
-        }
-    });
-    let amounts: Vec<String> = amounts.collect();
-    let note = if one.is_cache {
+    let growing: Vec<&ArmGrowth> = growth.arms.iter().filter(|arm| arm.grows).collect();
+    let amounts: Vec<String> = match growing.as_slice() {
+        [arm] => vec![amount(arm, growth.unit, rule)],
+        arms => arms
+            .iter()
+            .map(|arm| format!("{} in {}", amount(arm, growth.unit, rule), arm.arm))
+            .collect(),
+    };
+    let note = if growth.is_cache {
         "; given back when memory is short"
     } else {
         ""
     };
     format!(
         "{where_it_grows}: {}, {}{note}",
-        counter(&one.counter),
+        counter(&growth.counter),
         amounts.join(", ")
     )
 }
@@ -214,8 +211,8 @@ fn place(place: GrowthPlace, arm: &str, baseline: &str) -> String {
     }
 }
 
-fn amount(arm: &ArmGrowth, one: &Growth, rule: &GrowthRule) -> String {
-    let in_unit = |value: f64| match one.unit {
+fn amount(arm: &ArmGrowth, unit: Unit, rule: &GrowthRule) -> String {
+    let in_unit = |value: f64| match unit {
         Unit::Bytes if value < 0.0 => format!("-{}", show_bytes(-value as u64)),
         Unit::Bytes => show_bytes(value as u64),
         Unit::Count => significant(value, 3),
@@ -223,11 +220,12 @@ fn amount(arm: &ArmGrowth, one: &Growth, rule: &GrowthRule) -> String {
     };
     let end = |end: Option<f64>| end.map_or("-".into(), in_unit);
     let share = arm.share_after.map(|share| {
-        let of = match one.unit {
+        let whole = match unit {
             Unit::Bytes => "memory",
             Unit::Count | Unit::Permille => "its limit",
         };
-        format!(", {} of {of} after {}", percent(share), time(rule.after_ms))
+        let after = time(rule.after_ms);
+        format!(", {} of {whole} after {after}", percent(share))
     });
     format!(
         "{}/h {}{}",
@@ -240,97 +238,90 @@ fn amount(arm: &ArmGrowth, one: &Growth, rule: &GrowthRule) -> String {
     )
 }
 
-/// A counter in words.
-pub(crate) fn counter(name: &str) -> String {
-    let (group, own) = name.split_once(':').unwrap_or(("", name));
-    let spaced = own.replace('-', " ");
+/// A counter's name in words: `slab:filp` is `slab cache filp`.
+pub(crate) fn counter(counter: &str) -> String {
+    let (group, name) = counter.split_once(':').unwrap_or(("", counter));
+    let spaced = name.replace('-', " ");
     match group {
-        "slab" => format!("slab cache {own}"),
-        "cache" => format!("reclaimable slab cache {own}"),
+        "slab" => format!("slab cache {name}"),
+        "cache" => format!("reclaimable slab cache {name}"),
         "memory" => format!("memory: {spaced}"),
         "tcp" => format!("TCP sockets: {spaced}"),
         "sockets" => format!("sockets: {spaced}"),
-        "service-files" => format!("descriptors of {own}"),
-        "service-rss" => format!("resident memory of {own}"),
-        "service-threads" => format!("threads of {own}"),
-        "service-processes" => format!("processes of {own}"),
+        "service-files" => format!("descriptors of {name}"),
+        "service-rss" => format!("resident memory of {name}"),
+        "service-threads" => format!("threads of {name}"),
+        "service-processes" => format!("processes of {name}"),
         "fragmentation" => "fragmentation of free memory".into(),
         _ => spaced,
     }
 }
 
-/// How much was looked at, and what was found of it beside what grows.
+/// How many counters were tested, and how many of them grow too briefly or too little.
 fn tested(soak: &Soak) -> Option<String> {
     let rule = &soak.rule;
     if rule.tested == 0 {
         return None;
     }
-    let what = format!(
+    let least = format!(
         "{} of memory or of its limit within {}",
         percent(rule.least),
         time(rule.after_ms)
     );
-    let told = soak.arms.iter().filter(|arm| arm.has_counters);
-    let told: Vec<&str> = told.map(|arm| arm.arm.as_str()).collect();
-    let arms = if told.len() == soak.arms.len() {
+    let with_counters = soak.arms.iter().filter(|arm| arm.has_counters);
+    let with_counters: Vec<&str> = with_counters.map(|arm| arm.arm.as_str()).collect();
+    let arms = if with_counters.len() == soak.arms.len() {
         "all arms".to_string()
     } else {
-        told.join(" and ")
+        with_counters.join(" and ")
     };
-    let found = if soak.growth.is_empty() {
-        format!("nothing grows by {what}")
+    let growth = if soak.growth.is_empty() {
+        format!("nothing grows by {least}")
     } else {
-        format!("growth is told from {what} on")
+        format!("growth is told from {least} on")
     };
-    let mut parts = vec![
-        found,
-        format!(
-            ": {} of {arms} tested, error rate {} for all together",
-            counted(rule.tested.into(), "counter"),
-            percent(rule.error_rate)
-        ),
-    ];
-    for (number, what) in [
-        (rule.levelled_off, "grew only at first"),
-        (rule.small, "grow by less"),
-    ] {
-        if number > 0 {
-            parts.push(format!("; {number} {what}"));
-        }
+    let mut sentence = format!(
+        "{growth}: {} of {arms} tested, error rate {} for all together",
+        counted(rule.tested.into(), "counter"),
+        percent(rule.error_rate)
+    );
+    if rule.levelled_off > 0 {
+        sentence += &format!("; {} grew only at first", rule.levelled_off);
     }
-    Some(parts.concat())
+    if rule.small > 0 {
+        sentence += &format!("; {} grow by less", rule.small);
+    }
+    Some(sentence)
 }
 
-fn speed(one: &WithinRuns, baseline: &str) -> String {
+fn speed(speed: &WithinRuns, baseline: &str) -> String {
     format!(
         "no verdict on speed: {} (by what varies within trials; what boots differ by is not in it)",
-        in_these_trials(one, baseline)
+        in_these_trials(speed, baseline)
     )
 }
 
-fn in_these_trials(one: &WithinRuns, baseline: &str) -> String {
-    let way = if one.ratio < 1.0 { "fewer" } else { "more" };
+fn in_these_trials(speed: &WithinRuns, baseline: &str) -> String {
+    let fewer_or_more = if speed.ratio < 1.0 { "fewer" } else { "more" };
+    let interval = interval_of(Some(speed.low), Some(speed.high));
     format!(
-        "in these trials {} served {} {way} requests/s than {baseline} {}",
-        one.arm,
-        crate::words::small_percent((one.ratio - 1.0).abs()),
-        in_words(
-            &interval_of(Some(one.low), Some(one.high)),
-            Some(CONFIDENCE)
-        )
+        "in these trials {} served {} {fewer_or_more} requests/s than {baseline} {}",
+        speed.arm,
+        small_percent((speed.ratio - 1.0).abs()),
+        in_words(&interval, Some(CONFIDENCE))
     )
 }
 
-/// What the headline says of an arm whose blocks are too few, and whose trials are long.
+/// The headline of an arm with long trials and too few blocks for a verdict.
 pub(crate) fn headline(
     judgement: &Judgement,
     headline: &Headline,
     baseline: &str,
 ) -> Option<String> {
-    let mut its = judgement.soaks.iter();
-    let soak = its.find(|one| one.workload == headline.workload)?;
-    let speed = soak.speed.iter().find(|one| one.arm == headline.arm)?;
-    let arm = soak.arms.iter().find(|one| one.arm == headline.arm)?;
+    let mut soaks = judgement.soaks.iter();
+    let soak = soaks.find(|soak| soak.workload == headline.workload)?;
+    let speed = soak.speed.iter().find(|speed| speed.arm == headline.arm)?;
+    let arm = soak.arms.iter().find(|arm| arm.arm == headline.arm)?;
     let mut parts = vec![
         format!("no verdict on speed: {}", in_these_trials(speed, baseline)),
         reliability(arm),
@@ -344,16 +335,17 @@ pub(crate) fn headline(
     Some(parts.join("; "))
 }
 
+/// Counters that grow in an arm more than in the baseline, without caches.
 fn new_growth(soak: &Soak, arm: &str) -> Vec<String> {
-    let is_new = |one: &&Growth| {
-        let mut against = one.against.iter();
-        !one.is_cache && against.any(|one| one.arm == arm && one.place.is_new())
+    let is_new = |growth: &&Growth| {
+        let mut against = growth.against.iter();
+        !growth.is_cache && against.any(|against| against.arm == arm && against.place.is_new())
     };
     let new = soak.growth.iter().filter(is_new);
-    new.map(|one| counter(&one.counter)).collect()
+    new.map(|growth| counter(&growth.counter)).collect()
 }
 
-/// Growth that speaks against an arm.
+/// Growth that the baseline does not have, a sentence per arm.
 pub fn against_arms(soak: &Soak) -> Vec<String> {
     let mut all = Vec::new();
     for arm in &soak.arms {
@@ -365,36 +357,32 @@ pub fn against_arms(soak: &Soak) -> Vec<String> {
     all
 }
 
-/// Failures of arms other than the baseline.
+/// Failed requests, trials cut short and outages of arms other than the baseline.
 pub fn failures(soak: &Soak, baseline: &str) -> Vec<String> {
     let mut all = Vec::new();
     for arm in soak.arms.iter().filter(|arm| arm.arm != baseline) {
-        if arm.failures > 0 {
-            all.push(format!("{}: {}", arm.arm, reliability(arm)));
-        }
-        let short = arm.cut_short.iter();
-        all.extend(short.map(|one| {
-            let (at, why) = (time(one.at_ms), one.reason.words());
-            format!(
-                "{}: trial {:03} ended after {at} of load: {why}",
-                arm.arm, one.trial
-            )
-        }));
-        all.extend(
-            arm.outage
-                .map(|one| format!("{}: {}", arm.arm, outage(one))),
-        );
+        let failed = (arm.failures > 0).then(|| reliability(arm));
+        let cut_short = arm.cut_short.iter().map(cut_short);
+        let sentences = failed
+            .into_iter()
+            .chain(cut_short)
+            .chain(arm.outage.map(outage));
+        all.extend(sentences.map(|sentence| format!("{}: {sentence}", arm.arm)));
     }
     all
 }
 
-/// The table of the report of 2004: an arm a column.
+/// The table of the report of 2004, a column per arm.
 pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
-    let row = |name: &str, of: &dyn Fn(&SoakArm) -> String| {
-        let cells = soak.arms.iter().map(of);
-        [name.to_string()].into_iter().chain(cells).collect()
+    let row = |name: &str, cell: &dyn Fn(&SoakArm) -> String| {
+        let mut row = vec![name.to_string()];
+        row.extend(soak.arms.iter().map(cell));
+        row
     };
-    let outage = |arm: &SoakArm| arm.outage.map_or("none".into(), |one| time(one.length_ms));
+    let outage = |arm: &SoakArm| {
+        arm.outage
+            .map_or("none".into(), |outage| time(outage.length_ms))
+    };
     let mut rows = vec![
         row("", &|arm| arm.arm.clone()),
         row("trials", &|arm| arm.trials.to_string()),
@@ -403,7 +391,7 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
         row("unsuccessful requests", &|arm| count(arm.failures)),
         row(
             &format!("their share, at most ({})", level(CONFIDENCE)),
-            &|arm| arm.failure_bound.map_or(NONE.into(), bounded),
+            &|arm| arm.failure_bound.map_or(NONE.into(), rounded_up),
         ),
         row("hours with one", &|arm| {
             format!("{} of {}", arm.failure_hours, arm.hours)
@@ -426,49 +414,46 @@ pub(crate) fn rows(soak: &Soak) -> Vec<Vec<String>> {
         }));
         rows.push(row("longest outage while disturbed as planned", &|arm| {
             let outage = arm.planned_outage.as_ref();
-            outage.map_or("none".into(), |one| time(one.length_ms))
+            outage.map_or("none".into(), |outage| time(outage.length_ms))
         }));
     }
     rows
 }
 
-/// A table of the window in parts, all arms beside each other; the time is counted in `unit`s.
+/// A table of the window in parts of a `unit` each, with its head and columns for each arm.
 pub(crate) fn part_rows(
     soak: &Soak,
-    of: fn(&SoakArm) -> &[SoakPart],
+    parts: fn(&SoakArm) -> &[SoakPart],
     unit: &str,
 ) -> Vec<Vec<String>> {
     let mut head = vec![unit.to_string()];
     let length_ms = if unit == "day" { 86_400_000 } else { 3_600_000 };
-    for arm in soak.arms.iter().filter(|arm| !of(arm).is_empty()) {
+    for arm in soak.arms.iter().filter(|arm| !parts(arm).is_empty()) {
         let names = [
             "requests", "failed", "p50 ms", "p99 ms", "p99.9 ms", "memory", "swap",
         ];
         head.extend(names.map(|name| format!("{} {name}", arm.arm)));
     }
-    let mut numbers: Vec<u64> = soak
-        .arms
-        .iter()
-        .flat_map(of)
-        .map(|part| part.at_ms / length_ms)
-        .collect();
-    numbers.sort_unstable();
-    numbers.dedup();
+    let all_parts = soak.arms.iter().flat_map(parts);
+    let numbers: BTreeSet<u64> = all_parts.map(|part| part.at_ms / length_ms).collect();
     if numbers.is_empty() {
         return Vec::new();
     }
-    let row = |number: u64| {
-        let mut cells = vec![(number + 1).to_string()];
-        for arm in soak.arms.iter().filter(|arm| !of(arm).is_empty()) {
-            let part = of(arm).iter().find(|part| part.at_ms / length_ms == number);
-            cells.extend(part.map_or([const { String::new() }; 7], part_cells));
+    let mut rows = vec![head];
+    for number in numbers {
+        let mut row = vec![(number + 1).to_string()];
+        for parts in soak
+            .arms
+            .iter()
+            .map(parts)
+            .filter(|parts| !parts.is_empty())
+        {
+            let part = parts.iter().find(|part| part.at_ms / length_ms == number);
+            row.extend(part.map_or([const { String::new() }; 7], part_cells));
         }
-        cells
-    };
-    [head]
-        .into_iter()
-        .chain(numbers.into_iter().map(row))
-        .collect()
+        rows.push(row);
+    }
+    rows
 }
 
 fn part_cells(part: &SoakPart) -> [String; 7] {
@@ -486,14 +471,10 @@ fn part_cells(part: &SoakPart) -> [String; 7] {
 }
 
 fn counted(number: u64, noun: &str) -> String {
-    format!(
-        "{} {}",
-        count(number),
-        crate::words::plural(noun, number == 1)
-    )
+    format!("{} {}", count(number), plural(noun, number == 1))
 }
 
-/// Whole seconds.
+/// A duration in whole seconds.
 fn time(ms: u64) -> String {
     show_duration(Duration::from_secs(ms / 1000))
 }

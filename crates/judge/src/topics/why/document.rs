@@ -4,17 +4,18 @@ use doc::{Block, Table};
 use record::verdict::why::{WaitView, Why};
 use serde_json::Value;
 
+use crate::topics::why::tell::{self, notes, tables};
+
 pub(crate) mod section;
 pub(crate) mod tree;
 
-/// A table and what it is called.
 struct Section {
     topic: Topic,
     title: String,
     table: Table,
 }
 
-/// What a table is of. The page draws mechanisms and functions itself.
+/// The topic of a table. The page draws mechanisms and functions itself.
 enum Topic {
     Mechanisms,
     Functions,
@@ -23,36 +24,33 @@ enum Topic {
     Waits,
 }
 
-/// Sections that have any row.
+/// Sections that are not empty.
 fn sections(why: &Why) -> Vec<Section> {
-    let (what, each) = (
-        crate::topics::why::tell::what(why),
-        crate::topics::why::tell::a(why.per),
-    );
+    let (quantity, each) = (tell::quantity(why), tell::per_unit(why.per));
     let mechanisms = Section {
         topic: Topic::Mechanisms,
-        title: format!("{what} {each}, by mechanism"),
-        table: Table::new(crate::topics::why::tell::tables::mechanism_rows(why), 1),
+        title: format!("{quantity} {each}, by mechanism"),
+        table: Table::new(tables::mechanism_rows(why), 1),
     };
     let functions = Section {
         topic: Topic::Functions,
         title: "significant functions of significant mechanisms".into(),
-        table: Table::new(crate::topics::why::tell::tables::function_rows(why), 1),
+        table: Table::new(tables::function_rows(why), 1),
     };
     let tasks = Section {
         topic: Topic::Tasks,
-        title: format!("{what} {each}, by task"),
-        table: Table::new(crate::topics::why::tell::tables::task_rows(why), 1),
+        title: format!("{quantity} {each}, by task"),
+        table: Table::new(tables::task_rows(why), 1),
     };
     let counters = Section {
         topic: Topic::Counters,
         title: format!("counters {each}"),
-        table: Table::new(crate::topics::why::tell::tables::counter_rows(why), 1),
+        table: Table::new(tables::counter_rows(why), 1),
     };
     let waits = |title: String, view| Section {
         topic: Topic::Waits,
         title,
-        table: Table::new(crate::topics::why::tell::tables::wait_rows(why, view), 2),
+        table: Table::new(tables::wait_rows(why, view), 2),
     };
     let mean = waits(format!("time that tasks waited, {each}"), WaitView::Mean);
     let slowest = waits(
@@ -63,35 +61,35 @@ fn sections(why: &Why) -> Vec<Section> {
     all.filter(|section| !section.table.is_empty()).collect()
 }
 
-/// The sentence first, then tables, then what limits them.
-fn told(why: &Why) -> Vec<Block> {
+/// The sentence first, then tables, then notes.
+fn blocks(why: &Why) -> Vec<Block> {
     let mut blocks = vec![
-        Block::Title(crate::topics::why::tell::title(why)),
-        Block::Text(crate::topics::why::tell::metric(why)),
-        Block::Lead(crate::topics::why::tell::sentence(why)),
+        Block::Title(tell::title(why)),
+        Block::Text(tell::metric(why)),
+        Block::Lead(tell::sentence(why)),
     ];
     for section in sections(why) {
         blocks.extend(Block::titled_table(section.title, section.table));
     }
     blocks.push(Block::Gap);
-    blocks.extend(Block::list(crate::topics::why::tell::notes::all(why)));
+    blocks.extend(Block::list(notes::all(why)));
     blocks
 }
 
-/// For a terminal of so many columns.
+/// Text for a terminal of `width` columns.
 pub fn terminal(why: &Why, width: usize) -> String {
-    doc::terminal::render(&told(why), width)
+    doc::terminal::render(&blocks(why), width)
 }
 
-/// The same for a mail or a pull request.
+/// Markdown for a mail or a pull request.
 pub fn markdown(why: &Why) -> String {
-    doc::markdown::render(&told(why))
+    doc::markdown::render(&blocks(why))
 }
 
-/// The data, and the sentence as `text`.
+/// The explanation as JSON, with the sentence as `text`.
 pub fn json(why: &Why) -> Value {
     let mut value = serde_json::to_value(why).expect("an explanation has string keys only");
-    value["text"] = crate::topics::why::tell::sentence(why).into();
+    value["text"] = tell::sentence(why).into();
     value
 }
 
@@ -101,10 +99,12 @@ pub(crate) mod tests {
 
     use super::*;
     use crate::topics::why::find::{Question, explain};
-    use record::fixtures::accounts;
-    use record::fixtures::accounts::Profile;
-    use record::verdict::mechanism::Presence;
-    use record::verdict::why::{LostReason, Unexplained, WaitRow};
+    use crate::topics::why::tell::paths;
+    use record::account::CounterUnit;
+    use record::fixtures::accounts::{self, Profile};
+    use record::verdict::call_tree::CallNode;
+    use record::verdict::mechanism::{Mechanism, Presence};
+    use record::verdict::why::{CounterRow, LostReason, LostTrial, Unexplained, WaitRow};
 
     pub(crate) fn explained(arm: &Profile, blocks: u32, metric: Option<&str>) -> Why {
         let (run, accounts) = accounts::run(&Profile::web(), arm, blocks, 1);
@@ -116,7 +116,7 @@ pub(crate) mod tests {
         explain(&run, &accounts, &question).unwrap()
     }
 
-    /// Fewer context switches, no zeroing to speak of, and a server that waits behind its clients.
+    /// Fewer context switches, less zeroing, and a server that waits behind its clients.
     pub(crate) fn newer() -> Profile {
         let mut arm = Profile::web();
         for code in &mut arm.code {
@@ -204,7 +204,7 @@ pub(crate) mod tests {
               sched/features=NO_RUN_TO_PARITY, sched/features=NO_DELAY_DEQUEUE, sched/features=NO_PLACE_LAG, sched/base_slice_ns=100000,
               sched/features=NO_GENTLE_FAIR_SLEEPERS); zeroing (init_on_alloc=0); TCP/IP (net.ipv4.tcp_timestamps=0, net.ipv4.tcp_sack=0)
         "#]].assert_eq(&terminal(&why, 140));
-        expect!["p99 latency falls by 15 µs [-16 µs, -14 µs] (95 % interval), although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&crate::topics::why::tell::sentence(&explained(
+        expect!["p99 latency falls by 15 µs [-16 µs, -14 µs] (95 % interval), although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer, behind bakeoff; 3.3 fewer context switches a request save 11.0 k of the 15.0 k instructions; zeroing saves 4.6 k; TCP/IP costs 541"].assert_eq(&tell::sentence(&explained(
             &newer(),
             6,
             Some("latency-p99"),
@@ -212,51 +212,48 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_wait_that_goes_the_way_of_the_latency_is_told_before_a_longer_one() {
+    fn a_wait_that_explains_the_latency_is_named_before_a_longer_one() {
         let mut why = explained(&newer(), 6, Some("latency-p99"));
         (why.difference, why.low, why.high) = (-2000.0, Some(-2200.0), Some(-1800.0));
         let client = |row: &&mut WaitRow| row.task == "bakeoff" && row.view == WaitView::Slowest;
         let row = why.waits.iter_mut().find(client).unwrap();
         (row.significant, row.difference_ns) = (true, -1.2e6);
         assert!(
-            crate::topics::why::tell::sentence(&why).contains(
+            tell::sentence(&why).contains(
                 "because the slowest 1 % of bakeoff's waits for the CPU are 1.2 ms shorter"
             ),
             "{}",
-            crate::topics::why::tell::sentence(&why)
+            tell::sentence(&why)
         );
-        // Less than half of the difference is no reason.
+        // A wait of less than half of the difference does not explain it.
         let row = why.waits.iter_mut().find(client).unwrap();
         row.difference_ns = -0.9e6;
         assert!(
-            crate::topics::why::tell::sentence(&why).contains(
+            tell::sentence(&why).contains(
                 "although the slowest 1 % of nginx's waits for the CPU are 1.9 ms longer"
             )
         );
     }
 
     #[test]
-    fn a_task_that_one_arm_has_alone_is_no_reason() {
+    fn a_task_that_only_one_arm_has_is_not_named_as_waiting() {
         let mut why = explained(&newer(), 6, None);
-        let said = |why: &Why| {
-            crate::topics::why::tell::sentence(why).contains("nginx's waits for the CPU")
-        };
-        assert!(said(&why));
-        let its = why.waits.iter_mut().filter(|row| row.task == "nginx");
-        its.for_each(|row| row.baseline_ns = 0.0);
-        assert!(!said(&why));
+        let is_named = |why: &Why| tell::sentence(why).contains("nginx's waits for the CPU");
+        assert!(is_named(&why));
+        for row in &mut why.waits {
+            if row.task == "nginx" {
+                row.baseline_ns = 0.0;
+            }
+        }
+        assert!(!is_named(&why));
     }
 
     #[test]
     fn equal_arms_and_too_few_blocks_claim_nothing() {
-        let said = |why: &Why| crate::topics::why::tell::sentence(why);
         expect!["no mechanism differs by more than chance in 6 blocks"]
-            .assert_eq(&said(&explained(&Profile::web(), 6, None)));
-        expect!["too few blocks to name a cause: 1 (at least 6)"].assert_eq(&said(&explained(
-            &newer(),
-            1,
-            None,
-        )));
+            .assert_eq(&tell::sentence(&explained(&Profile::web(), 6, None)));
+        expect!["too few blocks to name a cause: 1 (at least 6)"]
+            .assert_eq(&tell::sentence(&explained(&newer(), 1, None)));
         expect![[r#"
             web: 7.2 against 6.1
             instructions: 127.5 k → 112.6 k instructions/request, -15.0 k
@@ -347,7 +344,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_profile_that_is_lost_is_told_from_one_that_was_never_made() {
+    fn each_reason_for_a_missing_profile_has_its_own_note_and_remedy() {
         let mut why = explained(&newer(), 6, None);
         let reasons = [
             LostReason::NoProfile,
@@ -359,14 +356,14 @@ pub(crate) mod tests {
         ];
         why.lost = (1..)
             .zip(reasons)
-            .map(|(trial, reason)| record::verdict::why::LostTrial {
+            .map(|(trial, reason)| LostTrial {
                 trial,
                 block: trial,
                 arm: "7.2".into(),
                 reason,
             })
             .collect();
-        let notes = crate::topics::why::tell::notes::all(&why);
+        let notes = notes::all(&why);
         let lost = notes.iter().filter(|note| note.contains("left out"));
         let lost: Vec<&str> = lost.map(String::as_str).collect();
         expect![[r#"
@@ -377,8 +374,7 @@ pub(crate) mod tests {
             block 5 is left out: a profile of a newer bakeoff (trial 005, arm 7.2)
             block 6 is left out: no request served (trial 006, arm 7.2)"#]]
         .assert_eq(&lost.join("\n"));
-        let remedies =
-            reasons.map(|reason| crate::topics::why::tell::remedy([reason, LostReason::NoFigure]));
+        let remedies = reasons.map(|reason| tell::remedy([reason, LostReason::NoFigure]));
         expect![[r#"
             profile a new run: bakeoff run PLAN --why
             mend what kept profiles from being made, and profile a new run: bakeoff run PLAN --why
@@ -390,33 +386,33 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_large_difference_is_told_even_where_blocks_are_too_few_for_it() {
+    fn a_large_difference_is_named_even_if_it_is_not_significant() {
         let mut why = explained(&newer(), 6, None);
         why.mechanisms[0].significant = false;
-        assert!(crate::topics::why::tell::sentence(&why).starts_with(
+        assert!(tell::sentence(&why).starts_with(
             "3.3 fewer context switches a request save 11.0 k instructions (not significant after 6 blocks); \
              zeroing saves 4.6 k (memset: 85.7 instead of 743 a call); TCP/IP costs 541"
-        ), "{}", crate::topics::why::tell::sentence(&why));
-        // What may as well be nothing is not.
+        ), "{}", tell::sentence(&why));
+        // But not if its interval contains zero.
         (why.mechanisms[0].low, why.mechanisms[0].high) = (Some(-22e3), Some(1e3));
-        assert!(crate::topics::why::tell::sentence(&why).starts_with("zeroing saves 4.6 k of the"));
+        assert!(tell::sentence(&why).starts_with("zeroing saves 4.6 k of the"));
     }
 
     #[test]
     fn a_difference_is_as_precise_as_the_figures_beside_it() {
         let mut why = explained(&newer(), 6, Some("throughput"));
-        let mut said = |figures: [f64; 2], low, high| {
+        let mut metric = |figures: [f64; 2], low, high| {
             why.figures = figures;
             why.difference = figures[1] - figures[0];
             (why.low, why.high) = (Some(low), Some(high));
-            crate::topics::why::tell::metric(&why)
+            tell::metric(&why)
         };
         assert_eq!(
-            said([4411.6, 5428.1], 990.4, 1042.9),
+            metric([4411.6, 5428.1], 990.4, 1042.9),
             "throughput: 4412 → 5428 requests/s, +1016 [+990, +1043] (95 % interval)"
         );
         assert_eq!(
-            said([3100.2, 3095.2], -7.0, -3.0),
+            metric([3100.2, 3095.2], -7.0, -3.0),
             "throughput: 3100 → 3095 requests/s, -5.00 [-7.00, -3.00] (95 % interval)"
         );
     }
@@ -438,9 +434,9 @@ pub(crate) mod tests {
         let mut why = explained(&newer(), 6, None);
         let page = |why: &Why| section::section(why, "1").into_string();
         assert!(!page(&why).contains("Counters a request"));
-        why.counters = vec![record::verdict::why::CounterRow {
+        why.counters = vec![CounterRow {
             name: "context-switches".into(),
-            unit: record::account::CounterUnit::Events,
+            unit: CounterUnit::Events,
             baseline: 1.45,
             arm: 1.34,
             difference: -0.11,
@@ -456,12 +452,12 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_path_is_not_called_vanished_where_its_function_is_elsewhere() {
+    fn a_path_is_not_called_vanished_if_its_function_is_on_other_paths() {
         let mut why = explained(&newer(), 6, None);
-        let node = |name: &str, presence, elsewhere, own| record::verdict::call_tree::CallNode {
+        let node = |name: &str, presence, elsewhere, own| CallNode {
             parent: Some(0),
             name: name.into(),
-            mechanism: record::verdict::mechanism::Mechanism::Zeroing,
+            mechanism: Mechanism::Zeroing,
             presence,
             elsewhere,
             via: [None, None],
@@ -477,7 +473,7 @@ pub(crate) mod tests {
             node("psi_group_change", Presence::Vanished, false, [700.0, 0.0]),
             node("update_se", Presence::New, false, [0.0, 600.0]),
         ]);
-        let rows = crate::topics::why::tell::paths::largest(&why, 9);
+        let rows = paths::largest(&why, 9);
         let names: Vec<&str> = rows[1..].iter().map(|row| row[0].as_str()).collect();
         assert_eq!(
             names,
@@ -491,13 +487,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_explained_says_what_to_do() {
+    fn unexplained_runs_name_a_remedy() {
         let lost = [
             (LostReason::NoProfile, 1),
             (LostReason::NoProfile, 2),
             (LostReason::Damaged, 3),
         ];
-        let lost = lost.map(|(reason, trial)| record::verdict::why::LostTrial {
+        let lost = lost.map(|(reason, trial)| LostTrial {
             trial,
             block: 1,
             arm: "7.2".into(),
@@ -520,16 +516,13 @@ pub(crate) mod tests {
                 metric: "server-cpu".into(),
             },
         ];
-        let told: Vec<String> = all
-            .iter()
-            .map(crate::topics::why::tell::unexplained)
-            .collect();
+        let sentences: Vec<String> = all.iter().map(tell::unexplained).collect();
         expect![[r#"
             no block that can be explained: 2 trials: it was not profiled, 1 trial: a damaged profile (put the trials' files back from a copy, or profile a new run: bakeoff run PLAN --why)
             no block that can be explained: none was measured of both arms (see the failed trials in the report)
             no arm to explain: 8 (name one of the plan's, other than the baseline)
             no such workload: cgi (see the plan's [[workload]])
             no such metric: p42 (there are a, b)
-            server-cpu is of the services' tasks alone, and the profile counts all tasks: the clients' and the kernel's with them (leave --metric out; the table of tasks has the services' rows)"#]].assert_eq(&told.join("\n"));
+            server-cpu is of the services' tasks alone, and the profile counts all tasks: the clients' and the kernel's with them (leave --metric out; the table of tasks has the services' rows)"#]].assert_eq(&sentences.join("\n"));
     }
 }

@@ -1,16 +1,16 @@
-//! Why an arm differs: the difference in instructions a request by mechanism, then by function, and waits by task and cause.
+//! Why an arm differs: the difference in instructions per request by mechanism, then by function, and waits by task and cause.
 //!
 //! ```text
 //! accounts --table--> rows by mechanism and function, a pair of figures for each block
 //!          --tasks--> rows by task, likewise
 //!          --waits--> rows by task, state and cause, likewise
 //!          --tree---> both arms' call paths as one tree
-//! rows     --max_t--> which are more than chance, and intervals
-//!          --sampled> where trials were sampled: counters, and how sure samples are
+//! rows     --max_t--> which are significant, and intervals
+//!          --sampled> of sampled trials: counters, and how precise samples are
 //! ```
-//! Two families of rows are tested, each by the largest statistic of all its rows: mechanisms and tasks, then functions and causes. Of
-//! the second nothing is named whose row of the first is not. So where the arms are the same, anything is named in no more runs than
-//! the error rate says; where they are not, a wrong mechanism and a wrong function each are.
+//! Two families of rows are tested, each by the maximum statistic over its rows: mechanisms and waits, then functions and causes.
+//! A row of the second family is named only if its row of the first is significant. So if the arms are equal, the error rate
+//! bounds the share of runs that name anything. If they differ, it bounds wrong mechanisms and wrong functions each.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use plan::Design;
 use record::account::Account;
 use record::metric::{MetricSpec, latency};
 use record::rundir::Run;
-use record::verdict::why::{MechanismRow, Tail, Unexplained, VERSION, Why, Within};
+use record::verdict::why::{Tail, Unexplained, VERSION, Why, Within};
 
 use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
@@ -40,16 +40,16 @@ mod waits;
 /// The metric that mechanisms sum to.
 pub(crate) const INSTRUCTIONS: &str = "instructions";
 
-/// The same of trials that were sampled.
+/// The metric that mechanisms sum to if trials were sampled.
 const CPU_TIME: &str = "cpu-time";
 
-/// CPU time of services alone. Mechanisms sum to the work of all tasks, the clients' and the kernel's with it.
+/// CPU time of services alone. It cannot be explained, because mechanisms count all tasks, also the clients' and the kernel's.
 const OF_SERVICES: [&str; 2] = ["server-cpu", "database-cpu"];
 
-/// The metrics of which waits say most; a workload has one of them.
+/// The metrics that depend most on waits; a workload has one of them.
 pub(crate) const TAILS: [&str; 2] = ["latency-p99", "wakeup-p99"];
 
-/// The fewest blocks of which anything can be named.
+/// The fewest blocks with which anything can be significant.
 pub fn least_blocks(design: &Design) -> u32 {
     fewest_blocks(design.error_rate) as u32
 }
@@ -59,15 +59,17 @@ pub fn least_blocks(design: &Design) -> u32 {
 pub struct Question<'q> {
     /// The workload's id.
     pub workload: &'q str,
-    /// The arm: against the plan's baseline, or its own boots.
+    /// The arm to compare with the plan's baseline, or whose boots to compare with each other.
     pub arm: &'q str,
-    /// The metric; `None`: of two arms the primary metric where it is a latency, else instructions a request where they were counted,
-    /// CPU time where trials were sampled, else the primary metric.
+    /// The metric. `None` chooses the primary metric if it is a latency; else instructions per request if they were counted,
+    /// or CPU time if trials were sampled; else the primary metric.
     pub metric: Option<&'q str>,
 }
 
-/// Explains one arm's difference on one workload. Accounts may be of any trials of the run, in any order; what there is none of is
-/// told. Sampled ones are of the trials that were run for their profile alone.
+/// Explains one arm's difference from the baseline on one workload.
+///
+/// Accounts may be of any trials of the run, in any order; trials without one are listed in `Why::lost`. Sampled accounts are of
+/// the extra trials that were run only for their profile.
 pub fn explain(
     run: &Run,
     accounts: &[Account],
@@ -102,31 +104,32 @@ pub fn explain(
     why.confidence = (least <= blocks).then_some(1.0 - error_rate);
     if let Some(sampling) = &mut why.sampling {
         sampling.against_judged =
-            [baseline, arm].map(|arm| sampled::against_judged((judged, run), workload, arm));
+            [baseline, arm].map(|arm| sampled::against_judged(judged, run, workload, arm));
     }
     let releases = [baseline, arm].map(|arm| release(run, arm));
     let unsure = why.unsure().map(|row| row.name);
-    let is_worth_it = |row: &&mut MechanismRow| row.significant || Some(row.name) == unsure;
-    for row in why.mechanisms.iter_mut().filter(is_worth_it) {
-        let known = knobs::of(row.name).filter(|knob| {
-            let mut releases = releases.iter();
-            releases.any(|release| knob.is_in(release))
-        });
-        row.settings = known.map(|knob| knob.setting().text()).collect();
+    for row in &mut why.mechanisms {
+        if row.significant || Some(row.name) == unsure {
+            let knobs = knobs::of(row.name)
+                .filter(|knob| releases.iter().any(|release| knob.is_in(release)));
+            row.settings = knobs.map(|knob| knob.setting().text()).collect();
+        }
     }
     Ok(why)
 }
 
-/// The kernel that an arm ran, as its trials say; empty where none was measured.
+/// The kernel release that an arm's last measured trial reported; empty if no trial was measured.
 pub fn release<'r>(run: &'r Run, arm: &str) -> &'r str {
-    let its = run.attempts.iter().filter(|record| record.trial.arm == arm);
-    let mut kernel =
-        its.filter_map(|record| record.outcome.measured()?.kernel.split_whitespace().next());
-    kernel.next_back().unwrap_or_default()
+    let attempts = run.attempts.iter();
+    let mut releases = attempts
+        .filter(|record| record.trial.arm == arm)
+        .filter_map(|record| record.outcome.measured()?.kernel.split_whitespace().next());
+    releases.next_back().unwrap_or_default()
 }
 
-/// Explains what differs between an arm's slow boots and its fast ones: two groups, chosen by the metric, of which that which is
-/// worse is explained against the other. The arm may be the baseline.
+/// Explains what differs between an arm's slow boots and its fast ones.
+///
+/// The metric divides the boots into two groups; the worse one is compared with the better one. The arm may be the baseline.
 pub fn within(
     run: &Run,
     accounts: &[Account],
@@ -158,7 +161,7 @@ pub fn within(
     Ok(why)
 }
 
-/// The fewest boots of which anything can be named, the smaller group being as large as it is.
+/// The fewest boots with which anything can be significant, given the size of the smaller group.
 fn least_boots(sizes: [usize; 2], error_rate: f64) -> usize {
     let small = sizes[0].min(sizes[1]);
     let mut large = small;
@@ -168,13 +171,13 @@ fn least_boots(sizes: [usize; 2], error_rate: f64) -> usize {
     small + large
 }
 
-/// What fixes the draws of a question.
+/// The key that determines the random draws of a question.
 fn key(run: &Run, question: &Question<'_>) -> String {
     let (seed, workload, arm) = (run.plan.design.seed, question.workload, question.arm);
     format!("why\n{seed}\n{workload}\n{arm}")
 }
 
-/// What the trials of two sides come to; who they are is not filled in.
+/// Compares the trials of two sides. The caller fills in the names of workload and arms, and the numbers of blocks.
 fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -> Why {
     let string_shares = usable.string_shares();
     let [baseline, arm] = usable.trials;
@@ -229,7 +232,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
     }
 }
 
-/// What the latency of the slowest requests did in these blocks, where all of them have it.
+/// The difference in the latency of the slowest requests; `None` if some block has no such latency.
 fn tail(run: &Run, question: &Question<'_>, blocks: &[u32], test: &Test) -> Option<Tail> {
     let measured = Measured::of(run);
     let Question { workload, arm, .. } = *question;
@@ -239,8 +242,13 @@ fn tail(run: &Run, question: &Question<'_>, blocks: &[u32], test: &Test) -> Opti
     let figures = [run.plan.baseline.as_str(), arm].map(|arm| {
         let figures = measured.figures(workload, arm, &spec.name);
         let figures: BTreeMap<u32, f64> = figures.into_iter().collect();
-        let of_block = |block: &u32| figures.get(block).copied().filter(|one| one.is_finite());
-        blocks.iter().map(of_block).collect::<Option<Vec<f64>>>()
+        let figure = |block: &u32| {
+            figures
+                .get(block)
+                .copied()
+                .filter(|value| value.is_finite())
+        };
+        blocks.iter().map(figure).collect::<Option<Vec<f64>>>()
     });
     let [Some(baseline), Some(arm)] = figures else {
         return None;
@@ -257,7 +265,7 @@ fn tail(run: &Run, question: &Question<'_>, blocks: &[u32], test: &Test) -> Opti
     })
 }
 
-/// The metric that is asked about; where none is, the usual one, or the primary one.
+/// The metric that the question names; if it names none, `usual` or the primary metric.
 fn spec(
     run: &Run,
     question: &Question<'_>,
@@ -268,24 +276,24 @@ fn spec(
         arm,
         metric,
     } = *question;
-    if run.plan.workloads.iter().all(|one| one.id != workload) {
+    if run.plan.workloads.iter().all(|plan| plan.id != workload) {
         let workload = workload.into();
         return Err(Unexplained::NoWorkload { workload });
     }
-    if run.plan.arms.iter().all(|one| one.name != arm) {
+    if run.plan.arms.iter().all(|plan| plan.name != arm) {
         return Err(Unexplained::NoArm { arm: arm.into() });
     }
     let specs = Measured::of(run).specs(workload);
-    let named = |name: &str| specs.iter().find(|spec| spec.name == name).cloned();
-    let found = if let Some(name) = metric {
-        named(name)
+    let find = |name: &str| specs.iter().find(|spec| spec.name == name).cloned();
+    let spec = if let Some(name) = metric {
+        find(name)
     } else {
         let primary = specs.first();
         let is_latency = primary.is_some_and(|spec| latency(&spec.name).is_some());
-        let usual = usual.filter(|_| !is_latency).and_then(named);
+        let usual = usual.filter(|_| !is_latency).and_then(find);
         usual.or_else(|| primary.cloned())
     };
-    found.ok_or_else(|| Unexplained::NoMetric {
+    spec.ok_or_else(|| Unexplained::NoMetric {
         metric: metric.or(usual).unwrap_or_default().into(),
         known: specs.into_iter().map(|spec| spec.name).collect(),
     })

@@ -1,4 +1,4 @@
-//! Mechanisms: what a function is for, by its name. And names under which functions of different kernels are the same.
+//! Mechanisms: the purpose of a function, by its name. Also the names under which functions of different kernels are compared.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ use record::verdict::mechanism::Mechanism;
 pub mod knobs;
 mod rules;
 
-/// What a function is for; `None` where its name says nothing, and it counts for what its callers are for.
+/// The mechanism of a function; `None` if no rule has its name, and it counts for its caller's mechanism.
 pub fn of(function: &Function) -> Option<Mechanism> {
     match &function.domain {
         Domain::User(_) => Some(Mechanism::User),
@@ -19,8 +19,9 @@ pub fn of(function: &Function) -> Option<Mechanism> {
     }
 }
 
-/// The name under which a function is compared with others: `BINARY: NAME` in programs. Kernel and modules are one, because
-/// code is in a module of one kernel and built into another.
+/// The name under which a function is compared with others: `BINARY: NAME` in programs.
+///
+/// Kernel and modules share their names, because one kernel may build in what another has as a module.
 pub fn compared_name(function: &Function) -> String {
     let normal = normalized(&function.name);
     match &function.domain {
@@ -36,21 +37,23 @@ pub fn compared_name(function: &Function) -> String {
     }
 }
 
-/// The function, under the name by which it is compared, that leads to this one by a jump, where nothing else does: `memset_orig`
-/// behind `memset`, and the seldom executed part that compilers put apart. Both together are one call.
+/// The compared name of the only function that jumps to this one: `memset` for `memset_orig`, and for a function's `.cold` part.
+///
+/// Both together are one call.
 pub fn jumps_from(function: &Function) -> Option<&str> {
     let normal = normalized(&function.name);
     let is_inner = function.name.contains(".cold") || rules::JUMPED_TO.contains(&normal);
     is_inner.then(|| alias(normal))
 }
 
-/// The function that a call path sleeps in, under the name by which functions are compared: the innermost one that is more than the
-/// way to sleep. Kernels and compilers differ in what lies around it.
+/// The compared name of the function in which a call path sleeps: the innermost one without a rule in `WAYS_TO_SLEEP`.
+///
+/// Kernels and compilers differ in the functions around it.
 pub fn sleeping_function(path: &str) -> &str {
     let mut inwards = path.split(';').map(normalized);
     let innermost = inwards.clone().next_back().unwrap_or_default();
-    let found = inwards.rfind(|name| !is_way_to_sleep(name));
-    alias(found.unwrap_or(innermost))
+    let sleeping = inwards.rfind(|name| !is_way_to_sleep(name));
+    alias(sleeping.unwrap_or(innermost))
 }
 
 fn is_way_to_sleep(name: &str) -> bool {
@@ -60,10 +63,10 @@ fn is_way_to_sleep(name: &str) -> bool {
     })
 }
 
-/// A name without what compilers and the kernel's own macros put around it.
+/// A name without prefixes and suffixes that compilers and the kernel's macros add.
 fn normalized(name: &str) -> &str {
     let name = name.strip_prefix("__pfx_").unwrap_or(name);
-    // `.isra.0`, `.constprop.0`, `.part.0`, `.cold`, `.llvm.123`: no C name holds a dot. C++ and Rust names do not either.
+    // `.isra.0`, `.constprop.0`, `.part.0`, `.cold`, `.llvm.123`: names of C, C++ and Rust have no dots.
     let name = match name.find('.') {
         Some(dot) if dot > 0 => &name[..dot],
         Some(_) | None => name,
@@ -77,14 +80,14 @@ fn alias(name: &str) -> &str {
     ALIASES.get(name).copied().unwrap_or(name)
 }
 
-/// The rules, ready to be asked.
+/// `rules::RULES`, indexed for look-up.
 #[derive(Default)]
 struct Rules {
     whole: HashMap<&'static str, Mechanism>,
     beginnings: HashMap<&'static str, Mechanism>,
     /// Lengths of beginnings, the longest first.
     lengths: Vec<usize>,
-    /// By their length, the longest first.
+    /// The longest first.
     parts: Vec<(&'static str, Mechanism)>,
 }
 
@@ -107,13 +110,13 @@ static RULES: LazyLock<Rules> = LazyLock::new(|| {
     all
 });
 
-/// Without leading underscores, and without the mark of code that may run before the kernel is where it belongs.
+/// A name without leading underscores, and without the prefix of position-independent code, which runs before relocation.
 fn bare(name: &str) -> &str {
     let name = name.strip_prefix("__pi_").unwrap_or(name);
     name.trim_start_matches('_')
 }
 
-/// Prefixes of the same system call: the one for 64-bit programs, for 32-bit ones, the inner one.
+/// Prefixes of system calls: for 64-bit programs, for 32-bit ones, and of inner functions.
 const SYSTEM_CALLS: [&str; 6] = [
     "x64_sys_",
     "ia32_sys_",
@@ -130,7 +133,7 @@ fn of_kernel(name: &str) -> Option<Mechanism> {
         .iter()
         .find_map(|prefix| name.strip_prefix(prefix));
     match call {
-        // `do_sys_poll` and `x64_sys_call` have rules of their own.
+        // `do_sys_poll` and `x64_sys_call` have separate rules.
         Some(_) if RULES.whole.contains_key(name) => direct,
         Some(call) => by_rules(&format!("sys_{call}")),
         None => direct,
@@ -161,7 +164,7 @@ mod tests {
         }
     }
 
-    /// Names out of kallsyms of Debian's 5.10, 6.1, 6.12 and 7.2, chosen among what servers execute.
+    /// Names from kallsyms of Debian's 5.10, 6.1, 6.12 and 7.2, selected from what servers execute.
     const KNOWN: [(Mechanism, &str); 23] = [
         (
             Mechanism::Scheduler,
@@ -286,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_count_for_their_callers() {
+    fn names_without_a_rule_count_for_their_callers() {
         for name in [
             "rb_insert_color",
             "strlen",
@@ -338,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleep_has_one_name_in_kernels_that_go_to_sleep_by_other_paths() {
+    fn a_sleep_has_one_name_although_kernels_go_to_sleep_by_different_paths() {
         let switch = "schedule;__schedule;__switch_to";
         for (path, want) in [
             ("ret_from_fork;kthread;kcompactd", "kcompactd"),
@@ -373,9 +376,9 @@ mod tests {
     }
 
     #[test]
-    fn no_rule_stands_twice_and_no_alias_has_another_mechanism() {
+    fn rules_are_unique_and_aliases_keep_their_mechanism() {
         let mut seen: BTreeMap<&str, Mechanism> = BTreeMap::new();
-        let mut twice = Vec::new();
+        let mut contradictions = Vec::new();
         for (mechanism, words) in rules::RULES {
             for word in words.split_whitespace() {
                 let exact = word.trim_start_matches('_');
@@ -383,18 +386,18 @@ mod tests {
                     .insert(exact, *mechanism)
                     .filter(|other| other != mechanism);
                 if let Some(other) = other {
-                    twice.push(format!("{word}: {other:?} and {mechanism:?}"));
+                    contradictions.push(format!("{word}: {other:?} and {mechanism:?}"));
                 }
             }
         }
-        assert!(twice.is_empty(), "{}", twice.join("\n"));
-        let mut apart = Vec::new();
+        assert!(contradictions.is_empty(), "{}", contradictions.join("\n"));
+        let mut wrong = Vec::new();
         for (old, new) in rules::ALIASES {
             let both = [of(&kernel(old)), of(&kernel(new))];
             if both[0] != both[1] || old == new {
-                apart.push(format!("{old} -> {new}: {both:?}"));
+                wrong.push(format!("{old} -> {new}: {both:?}"));
             }
         }
-        assert!(apart.is_empty(), "{}", apart.join("\n"));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 }

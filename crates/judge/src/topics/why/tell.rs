@@ -9,25 +9,25 @@ use record::verdict::why::{
 };
 
 use crate::words::levels::in_words;
-use crate::words::{NONE, blocks, counted, unit};
+use crate::words::{NONE, blocks, counted, plural, unit};
 
 pub(crate) mod notes;
 pub(crate) mod paths;
 pub(crate) mod tables;
 
-/// Mechanisms that the sentence names; the others are counted.
+/// Most mechanisms that the sentence names; the others are counted.
 const NAMED: usize = 3;
 
-/// A count of events that differs by less than this share is no reason.
+/// A count of events that differs by less than this share explains nothing.
 const SAME_COUNT: f64 = 0.05;
 
-/// Share of a difference that events, a function or a wait must make to be named for it.
+/// Least share of a difference for events, a function or a wait to be named as its reason.
 const MOST: f64 = 0.5;
 
-/// Share of a function's difference that is due to its calls alone, or to their cost.
+/// Above this share of a function's difference, only its calls or only their cost are named.
 const MOSTLY: f64 = 0.75;
 
-/// The one sentence: which mechanisms make the difference, and who waits longer.
+/// The explanation in one sentence: the largest mechanisms, and the task that waits longer.
 pub fn sentence(why: &Why) -> String {
     let waiting = waiting(why);
     let mechanisms = mechanisms(why);
@@ -44,11 +44,11 @@ pub fn sentence(why: &Why) -> String {
     }
 }
 
-/// `p99 latency rises by 3.2 ms [2.9 ms, 3.6 ms]`, and by how much, where a latency is asked about.
+/// `p99 latency rises by 3.2 ms [2.9 ms, 3.6 ms]`, and the difference in nanoseconds; `None` if the metric is no latency.
 fn latency(why: &Why) -> Option<(String, f64)> {
-    let to_ns = ns_of(&why.unit)?;
+    let to_ns = ns_per(&why.unit)?;
     let by_ns = why.difference * to_ns;
-    let moved = moved(&why.metric, by_ns)?;
+    let clause = rises_or_falls(&why.metric, by_ns)?;
     let interval = match (why.low, why.high) {
         (Some(low), Some(high)) => {
             let interval = format!("[{}, {}]", duration(low * to_ns), duration(high * to_ns));
@@ -56,13 +56,14 @@ fn latency(why: &Why) -> Option<(String, f64)> {
         }
         (_, _) => String::new(),
     };
-    Some((moved + &interval, by_ns))
+    Some((clause + &interval, by_ns))
 }
 
 const BECAUSE: &str = " because ";
 
-/// What joins a latency's difference to the wait that is told with it: a wait is a reason only where it goes the same way and is
-/// not small beside the difference.
+/// The conjunction between a latency's difference and a wait.
+///
+/// The wait is a reason only if it has the same direction and makes most of the difference.
 fn link(why: &Why, by_ns: f64) -> &'static str {
     let wait = longest_wait(why).map_or(0.0, |row| row.difference_ns);
     match wait / by_ns {
@@ -72,24 +73,24 @@ fn link(why: &Why, by_ns: f64) -> &'static str {
     }
 }
 
-/// `p99 latency rises by 3.2 ms`, where that is more than chance and a wait is the reason.
+/// `p99 latency rises by 3.2 ms`, if that is significant and a wait is the reason.
 fn tail(why: &Why) -> Option<String> {
     let tail = why.tail.as_ref()?;
-    let is_sure = excludes_zero(tail.low, tail.high);
-    let by_ns = tail.difference * ns_of(&tail.unit)?;
-    let moved = moved(&tail.metric, by_ns)?;
-    (is_sure && link(why, by_ns) == BECAUSE).then_some(moved)
+    let is_significant = excludes_zero(tail.low, tail.high);
+    let by_ns = tail.difference * ns_per(&tail.unit)?;
+    let clause = rises_or_falls(&tail.metric, by_ns)?;
+    (is_significant && link(why, by_ns) == BECAUSE).then_some(clause)
 }
 
 /// `p99 latency rises by 3.2 ms`.
-fn moved(metric: &str, by_ns: f64) -> Option<String> {
+fn rises_or_falls(metric: &str, by_ns: f64) -> Option<String> {
     let name = record::metric::latency(metric)?;
-    let way = if by_ns > 0.0 { "rises" } else { "falls" };
-    Some(format!("{name} {way} by {}", duration(by_ns.abs())))
+    let verb = if by_ns > 0.0 { "rises" } else { "falls" };
+    Some(format!("{name} {verb} by {}", duration(by_ns.abs())))
 }
 
-/// Nanoseconds of a unit of time.
-fn ns_of(unit: &str) -> Option<f64> {
+/// Nanoseconds per unit of time.
+fn ns_per(unit: &str) -> Option<f64> {
     match unit {
         "us" => Some(1e3),
         "ms" => Some(1e6),
@@ -99,13 +100,13 @@ fn ns_of(unit: &str) -> Option<f64> {
 
 /// `3.3 fewer context switches a request save 9.5 k of the 32.9 k instructions; TCP/IP costs 1.2 k`.
 fn mechanisms(why: &Why) -> String {
-    let sure: Vec<&MechanismRow> = why
+    let significant: Vec<&MechanismRow> = why
         .mechanisms
         .iter()
         .filter(|row| row.significant)
         .collect();
-    let Some((first, others)) = sure.split_first() else {
-        return match (&why.within, is_nameable(why)) {
+    let Some((first, others)) = significant.split_first() else {
+        return match (&why.within, has_enough_blocks(why)) {
             (None, true) => format!(
                 "no mechanism differs by more than chance in {}",
                 blocks(why.blocks)
@@ -122,14 +123,14 @@ fn mechanisms(why: &Why) -> String {
         };
     };
     let whole = amount(why, why.account.difference.abs());
-    let what = what(why);
+    let quantity = quantity(why);
     let each = |row| match fewer_or_more(row, why.per) {
-        // The events are of a request already.
-        Some(_) => format!(" {what}"),
-        None => format!(" {what} {}", a(why.per)),
+        // The events are per request already.
+        Some(_) => format!(" {quantity}"),
+        None => format!(" {quantity} {}", per_unit(why.per)),
     };
-    let of = match first.share {
-        Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {what}"),
+    let first_unit = match first.share {
+        Some(share) if share > 0.0 && share < 1.0 => format!(" of the {whole} {quantity}"),
         Some(_) | None => each(first),
     };
     let mut parts = match why.unsure() {
@@ -141,10 +142,11 @@ fn mechanisms(why: &Why) -> String {
             ),
             clause(why, first, "") + &by_function(first),
         ],
-        None => vec![clause(why, first, &of) + &by_function(first)],
+        None => vec![clause(why, first, &first_unit) + &by_function(first)],
     };
-    let named = others.iter().take(NAMED - 1);
-    parts.extend(named.map(|row| clause(why, row, "")));
+    for row in others.iter().take(NAMED - 1) {
+        parts.push(clause(why, row, ""));
+    }
     if others.len() >= NAMED {
         let more = counted((others.len() + 1 - NAMED) as u32, "more mechanism");
         let verb = if others.len() == NAMED {
@@ -157,8 +159,8 @@ fn mechanisms(why: &Why) -> String {
     parts.join("; ")
 }
 
-/// What a figure is of.
-pub(crate) fn a(per: WorkUnit) -> &'static str {
+/// `a request`, as in `3 calls a request`.
+pub(crate) fn per_unit(per: WorkUnit) -> &'static str {
     match per {
         WorkUnit::Request => "a request",
         WorkUnit::Run => "a run",
@@ -167,12 +169,12 @@ pub(crate) fn a(per: WorkUnit) -> &'static str {
     }
 }
 
-/// Whether anything can be named at the error rate.
-fn is_nameable(why: &Why) -> bool {
+/// Whether anything can be significant at the error rate.
+fn has_enough_blocks(why: &Why) -> bool {
     why.least_blocks <= why.blocks
 }
 
-/// What is compared: `web-static: 7.2 against 6.1`, or one arm's slow boots against its fast ones.
+/// `web-static: 7.2 against 6.1`, or one arm's slow boots against its fast ones.
 pub(crate) fn title(why: &Why) -> String {
     match &why.within {
         None => format!("{}: {} against {}", why.workload, why.arm, why.baseline),
@@ -189,17 +191,19 @@ pub(crate) fn title(why: &Why) -> String {
 
 /// `trials 001, 004`.
 fn trials(numbers: &[u32]) -> String {
-    let names: Vec<String> = numbers.iter().map(|one| format!("{one:03}")).collect();
-    let what = if numbers.len() == 1 {
-        "trial"
-    } else {
-        "trials"
-    };
-    format!("{what} {}", names.join(", "))
+    let names: Vec<String> = numbers
+        .iter()
+        .map(|number| format!("{number:03}"))
+        .collect();
+    format!(
+        "{} {}",
+        plural("trial", numbers.len() == 1),
+        names.join(", ")
+    )
 }
 
-/// `3.3 fewer context switches a request save 9.5 k`.
-fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
+/// `3.3 fewer context switches a request save 9.5 k`, and `unit`.
+fn clause(why: &Why, row: &MechanismRow, unit: &str) -> String {
     let (event, is_plural) = match fewer_or_more(row, why.per) {
         Some(event) => (event, true),
         None => (
@@ -216,8 +220,8 @@ fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
         ),
     };
     if why.per == WorkUnit::Second {
-        // No work is done with less: who gets less of a second leaves it to others.
-        return format!("{event}: {}{of}", signed_amount(why, row.difference));
+        // No saving: what one mechanism uses less of a second, others use more.
+        return format!("{event}: {}{unit}", signed_amount(why, row.difference));
     }
     let verb = match (row.difference < 0.0, is_plural) {
         (true, true) => "save",
@@ -225,20 +229,18 @@ fn clause(why: &Why, row: &MechanismRow, of: &str) -> String {
         (false, true) => "cost",
         (false, false) => "costs",
     };
-    format!("{event} {verb} {}{of}", amount(why, row.difference.abs()))
+    format!("{event} {verb} {}{unit}", amount(why, row.difference.abs()))
 }
 
-/// ` (memset: 29.5 instead of 78.1 calls)`, where one function makes most of the difference and no count of events does.
+/// ` (memset: 29.5 instead of 78.1 calls)`, if one function makes most of the difference and no count of events does.
 fn by_function(row: &MechanismRow) -> String {
-    // Code without a symbol has no name to tell.
-    let largest = row
-        .significant_functions()
-        .next()
-        .filter(|one| !one.name.starts_with('('));
     let is_most = |function: &&FunctionRow| {
-        function.difference * row.difference > 0.0
+        // Code without a symbol is named in brackets.
+        !function.name.starts_with('(')
+            && function.difference * row.difference > 0.0
             && MOST * row.difference.abs() <= function.difference.abs()
     };
+    let largest = row.significant_functions().next();
     let Some(function) = largest
         .filter(is_most)
         .filter(|_| fewer_or_more(row, WorkUnit::Request).is_none())
@@ -277,7 +279,7 @@ fn by_function(row: &MechanismRow) -> String {
     }
 }
 
-/// `3.3 fewer context switches a request`, where that makes most of the difference.
+/// `3.3 fewer context switches a request`, if that makes most of the difference.
 fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
     let event = row.event?;
     let [before, after] = event.per_request;
@@ -287,8 +289,8 @@ fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
     if change.abs() < SAME_COUNT * before || explains < MOST {
         return None;
     }
-    let way = if change < 0.0 { "fewer" } else { "more" };
-    let what = match event.kind {
+    let fewer_or_more = if change < 0.0 { "fewer" } else { "more" };
+    let events = match event.kind {
         EventKind::ContextSwitch => "context switches",
         EventKind::SystemCall => "system calls",
         EventKind::EpollWait => "calls of epoll_wait",
@@ -296,15 +298,16 @@ fn fewer_or_more(row: &MechanismRow, per: WorkUnit) -> Option<String> {
         EventKind::PageFault => "page faults",
     };
     Some(format!(
-        "{} {way} {what} {}",
+        "{} {fewer_or_more} {events} {}",
         significant(change.abs(), 2),
-        a(per)
+        per_unit(per)
     ))
 }
 
-/// The wait for the CPU that is told, of those that are more than chance: that of the task whose waits come to most in a request; a
-/// kernel's thread that hardly ever waits may have the longest. For a metric of the tail, the slowest of that task. One that is a reason of
-/// what latencies did comes before all others.
+/// The significant wait for the CPU to name. A wait that explains the latency takes precedence.
+///
+/// Else the task with the largest difference per request is named; a kernel thread that hardly ever waits may have longer waits.
+/// Unless the metric is a mean or a median, the row is that of the task's slowest waits.
 fn longest_wait(why: &Why) -> Option<&WaitRow> {
     let is_mean = ["-mean", "-p50"]
         .iter()
@@ -314,76 +317,71 @@ fn longest_wait(why: &Why) -> Option<&WaitRow> {
     } else {
         WaitView::Slowest
     };
-    // A task that only one of the arms has, as a kernel's thread of another name, is none that waits longer.
+    // A task that only one arm has, such as a renamed kernel thread, does not wait longer.
     let is_in_both = |row: &&WaitRow| row.baseline_ns > 0.0 && row.arm_ns > 0.0;
-    let sure =
+    let is_candidate =
         |row: &&WaitRow| row.significant && row.state == WaitState::RunQueue && is_in_both(row);
-    let in_all = |task: &str| {
-        let mut its = why.waits.iter().filter(sure);
-        let its = its.find(|row| row.view == WaitView::Mean && row.task == task);
-        its.map_or(0.0, |row| row.difference_ns.abs())
+    let candidates = || why.waits.iter().filter(is_candidate);
+    let per_request = |task: &str| {
+        let mean = candidates().find(|row| row.view == WaitView::Mean && row.task == task);
+        mean.map_or(0.0, |row| row.difference_ns.abs())
     };
-    let size = |row: &WaitRow| (in_all(&row.task), row.difference_ns.abs());
     let latency_by_ns = latency_by_ns(why);
     let is_reason =
         |row: &WaitRow| latency_by_ns.is_some_and(|by_ns| MOST <= row.difference_ns / by_ns);
-    let its = why.waits.iter().filter(sure).filter(|row| row.view == view);
-    its.max_by(|one, other| {
-        let ((all, own), (other_all, other_own)) = (size(one), size(other));
-        let longer = all.total_cmp(&other_all).then(own.total_cmp(&other_own));
-        is_reason(one).cmp(&is_reason(other)).then(longer)
+    let candidates = candidates().filter(|row| row.view == view);
+    candidates.max_by(|a, b| {
+        let total = per_request(&a.task).total_cmp(&per_request(&b.task));
+        let size = a.difference_ns.abs().total_cmp(&b.difference_ns.abs());
+        is_reason(a).cmp(&is_reason(b)).then(total).then(size)
     })
 }
 
-/// What the latency did that is asked about, else that of the slowest requests.
+/// The difference of the metric if it is a latency, else that of the slowest requests.
 fn latency_by_ns(why: &Why) -> Option<f64> {
-    let own = Some((&why.metric, &why.unit, why.difference));
-    let own = own.filter(|(metric, ..)| record::metric::latency(metric).is_some());
-    let tail = why.tail.as_ref();
-    let tail = tail.map(|tail| (&tail.metric, &tail.unit, tail.difference));
-    let (_, unit, difference) = own.or(tail)?;
-    Some(difference * ns_of(unit)?)
+    if record::metric::latency(&why.metric).is_some() {
+        return Some(why.difference * ns_per(&why.unit)?);
+    }
+    let tail = why.tail.as_ref()?;
+    Some(tail.difference * ns_per(&tail.unit)?)
 }
 
 /// `the slowest 1 % of nginx's waits for the CPU are 0.47 ms longer, behind bakeoff`.
 fn waiting(why: &Why) -> Option<String> {
     let row = longest_wait(why)?;
-    let way = if row.difference_ns > 0.0 {
+    let longer_or_shorter = if row.difference_ns > 0.0 {
         "longer"
     } else {
         "shorter"
     };
     let by = duration(row.difference_ns.abs());
-    let goes_along = |cause: &&str| !cause.is_empty();
-    let behind = row
+    let causes: Vec<&str> = row
         .causes
         .iter()
-        .filter(|cause| cause.difference_ns * row.difference_ns > 0.0);
-    let behind: Vec<&str> = behind
+        .filter(|cause| cause.difference_ns * row.difference_ns > 0.0 && !cause.name.is_empty())
         .map(|cause| cause.name.as_str())
-        .filter(goes_along)
         .take(2)
         .collect();
-    let behind = match behind[..] {
+    let behind = match causes[..] {
         [] => String::new(),
-        _ => format!(", behind {}", behind.join(" and ")),
+        _ => format!(", behind {}", causes.join(" and ")),
     };
     Some(match row.view {
         WaitView::Mean => format!(
-            "{} waits {by} {} {way} for the CPU{behind}",
+            "{} waits {by} {} {longer_or_shorter} for the CPU{behind}",
             row.task,
-            a(why.per)
+            per_unit(why.per)
         ),
         WaitView::Slowest => {
             format!(
-                "the slowest 1 % of {}'s waits for the CPU are {by} {way}{behind}",
+                "the slowest 1 % of {}'s waits for the CPU are {by} {longer_or_shorter}{behind}",
                 row.task
             )
         }
     })
 }
 
-/// Why nothing can be explained, with the remedy.
+/// Why a difference cannot be explained, with the remedy.
 pub fn unexplained(unexplained: &Unexplained) -> String {
     match unexplained {
         Unexplained::NoWorkload { workload } => {
@@ -407,25 +405,21 @@ pub fn unexplained(unexplained: &Unexplained) -> String {
         Unexplained::OneBoot { lost } => {
             format!(
                 "fewer than two boots that can be compared: {} ({})",
-                reasons_of(lost, "none other was measured"),
-                remedy_of(lost)
+                reasons(lost, "none other was measured"),
+                remedy(lost.iter().map(|trial| trial.reason))
             )
         }
         Unexplained::NoBlock { lost } => {
             format!(
                 "no block that can be explained: {} ({})",
-                reasons_of(lost, "none was measured of both arms"),
-                remedy_of(lost)
+                reasons(lost, "none was measured of both arms"),
+                remedy(lost.iter().map(|trial| trial.reason))
             )
         }
     }
 }
 
-fn remedy_of(lost: &[LostTrial]) -> &'static str {
-    remedy(lost.iter().map(|one| one.reason))
-}
-
-/// What to do about trials that were lost. A profile that is there for somebody is told before one that nobody has.
+/// What the user can do about lost trials. Profiles that exist take precedence over profiles that were never made.
 pub fn remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
     let rank = |reason: &LostReason| match reason {
         LostReason::Newer => 0,
@@ -451,31 +445,33 @@ pub fn remedy(reasons: impl IntoIterator<Item = LostReason>) -> &'static str {
     }
 }
 
-/// Why trials were lost, each reason with their number.
-fn reasons_of(lost: &[LostTrial], none: &str) -> String {
-    let mut reasons: Vec<(LostReason, u32)> = Vec::new();
-    for one in lost {
-        match reasons.iter_mut().find(|(reason, _)| *reason == one.reason) {
+/// Why trials were lost, with the number of trials of each reason; `none` if there are no lost trials.
+fn reasons(lost: &[LostTrial], none: &str) -> String {
+    let mut counts: Vec<(LostReason, u32)> = Vec::new();
+    for trial in lost {
+        match counts
+            .iter_mut()
+            .find(|(reason, _)| *reason == trial.reason)
+        {
             Some((_, count)) => *count += 1,
-            None => reasons.push((one.reason, 1)),
+            None => counts.push((trial.reason, 1)),
         }
     }
-    let told: Vec<String> = reasons
-        .into_iter()
-        .map(|(kind, count)| format!("{}: {}", counted(count, "trial"), notes::reason(kind)))
-        .collect();
-    if told.is_empty() {
-        none.into()
-    } else {
-        told.join(", ")
+    if counts.is_empty() {
+        return none.into();
     }
+    let reasons: Vec<String> = counts
+        .into_iter()
+        .map(|(reason, count)| format!("{}: {}", counted(count, "trial"), notes::reason(reason)))
+        .collect();
+    reasons.join(", ")
 }
 
-/// What the metric did: `instructions: 141.0 k → 108.1 k instructions/request, -32.9 k [-33.1 k, -32.7 k]`.
+/// `instructions: 141.0 k → 108.1 k instructions/request, -32.9 k [-33.1 k, -32.7 k]`.
 pub(crate) fn metric(why: &Why) -> String {
     let is_instructions = why.unit == "instructions/request";
     let is_cpu_time = why.unit == "ns/request";
-    // Figures of other metrics may lie closer together than instructions in thousands would show.
+    // Other metrics need four digits: the arms may differ by less than a thousandth.
     let show = |value: f64| match (is_instructions, is_cpu_time) {
         (true, _) => thousands(value),
         (_, true) => duration(value),
@@ -504,7 +500,7 @@ pub(crate) fn metric(why: &Why) -> String {
     )
 }
 
-/// A difference of three digits, and of more where figures with so many decimals beside it would belie it.
+/// A difference of three digits, or with as many decimals as the figures beside it have.
 fn signed_beside(value: f64, places: usize) -> String {
     let sign = if value > 0.0 { "+" } else { "" };
     let short = significant(value, 3);
@@ -519,15 +515,15 @@ fn decimals(number: &str) -> usize {
     number.split_once('.').map_or(0, |(_, after)| after.len())
 }
 
-/// What mechanisms are summed in.
-pub(crate) fn what(why: &Why) -> &'static str {
+/// The quantity that mechanisms sum to.
+pub(crate) fn quantity(why: &Why) -> &'static str {
     match why.sampling {
         None => "instructions",
         Some(_) => "CPU time",
     }
 }
 
-/// So many instructions, or so much CPU time.
+/// An amount of instructions or of CPU time.
 pub(crate) fn amount(why: &Why, value: f64) -> String {
     match why.sampling {
         None => thousands(value),
@@ -535,7 +531,7 @@ pub(crate) fn amount(why: &Why, value: f64) -> String {
     }
 }
 
-/// The same with its sign.
+/// An amount of instructions or of CPU time with its sign.
 pub(crate) fn signed_amount(why: &Why, value: f64) -> String {
     match why.sampling {
         None => change(value),
@@ -554,7 +550,7 @@ pub(crate) fn interval(
     }
 }
 
-/// `950`, `9.5 k`, `1.24 M`; what is less than one instruction is none.
+/// `950`, `9.5 k`, `1.24 M`; less than one instruction is `0`.
 fn thousands(value: f64) -> String {
     match value.abs() {
         size if size >= 999_950.0 => format!("{:.2} M", value / 1e6),

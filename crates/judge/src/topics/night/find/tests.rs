@@ -1,4 +1,6 @@
-//! Nights of simulated plans, with a known truth: both error rates are counted.
+//! Nights of simulated plans with known effects, which count both kinds of errors.
+
+use std::ops::Range;
 
 use record::fixtures::night::{run_summary, throughput};
 use record::night::State;
@@ -7,10 +9,9 @@ use record::verdict::Pair;
 use super::*;
 use stats::counts::{least, most};
 use stats::noise_models::{QUIET, REFERENCE, pairs};
-use stats::rule;
-use stats::rule::decisions_at_stop;
+use stats::rule::{self, decisions_at_stop};
 
-/// Plans of a simulated night.
+/// Number of plans of a simulated night.
 const PLANS: u64 = 20;
 
 const RATES: Rates = Rates {
@@ -47,14 +48,14 @@ fn compared(arm: &str, kernel: &str, ratio: f64, p_worse: f64) -> Compared {
         high: None,
         confidence: None,
         blocks: 8,
-        night: Some(alone(PValues {
+        night: Some(unadjusted(PValues {
             worse: p_worse,
             better: 1.0,
         })),
     }
 }
 
-/// A plan that runs to its end on a machine that makes `effect` of its arm, at an error rate of its own.
+/// A plan that runs to its end; `effect` is the relative difference of its arm.
 fn simulated(seed: u64, effect: f64, error_rate: f64) -> Compared {
     let noise = if seed.is_multiple_of(2) {
         QUIET
@@ -76,36 +77,38 @@ fn simulated(seed: u64, effect: f64, error_rate: f64) -> Compared {
         direction: Direction::Higher,
     };
     let decision = decisions_at_stop(&[series(&all)], &design, "")[0];
-    let (verdict, blocks) = decision.map_or((Verdict::Undecided, all.len()), |one| {
-        (one.verdict, one.at_block)
+    let (verdict, blocks) = decision.map_or((Verdict::Undecided, all.len()), |decision| {
+        (decision.verdict, decision.at_block)
     });
     let p_worse = match verdict {
-        Verdict::Worse => p_value::of_series(series(&all[..blocks]), verdict, &design, ("", false)),
+        Verdict::Worse => p_value::of_series(series(&all[..blocks]), verdict, &design, "", false),
         Verdict::Better | Verdict::Equivalent | Verdict::Undecided => 1.0,
     };
     compared("7.2", "7.2", 1.0, p_worse)
 }
 
-/// What came of some nights.
+/// Counts over simulated nights.
 #[derive(Debug, Default)]
 struct Nights {
     all: u32,
-    /// With an arm that any run called worse and that is not.
+    /// Nights with a run that called an arm worse that is not.
     with_wrong_run: u32,
-    /// In which the gate tripped on an arm that is not worse.
+    /// Nights in which the gate tripped on an arm that is not worse.
     with_wrong_gate: u32,
-    /// Sum over nights of the share of false ones in the list.
+    /// Sum over nights of the share of false positives in the list.
     false_share: f64,
-    /// Arms that are worse, and how many of them are in the list and trip the gate.
+    /// Arms that are worse.
     worse: u32,
+    /// Arms that are worse and in the list.
     listed: u32,
+    /// Arms that are worse and trip the gate.
     tripping: u32,
 }
 
-/// Nights of plans of which the first few have an arm that is worse by 6 %; `first` is the number of the first night.
-fn nights((first, count): (u64, u64), worse: u64, error_rate: f64) -> Nights {
-    let mut found = Nights::default();
-    for night in first..first + count {
+/// Simulates nights with these numbers. In each, the arms of the first `worse` plans are worse by 6 %.
+fn nights(numbers: Range<u64>, worse: u64, error_rate: f64) -> Nights {
+    let mut counts = Nights::default();
+    for night in numbers {
         let effect = |number: u64| if number < worse { -0.06 } else { 0.0 };
         let mut plans: Vec<PlanSummary> = (0..PLANS)
             .map(|number| {
@@ -116,31 +119,40 @@ fn nights((first, count): (u64, u64), worse: u64, error_rate: f64) -> Nights {
                 )
             })
             .collect();
-        assert_eq!(stand(&mut plans, RATES), PLANS as usize);
+        assert_eq!(adjust(&mut plans, RATES), PLANS as usize);
         let all: Vec<NightStanding> = plans
             .iter()
             .flat_map(|plan| plan.run.iter().flat_map(|run| &run.comparisons))
-            .filter_map(|one| one.night)
+            .filter_map(|compared| compared.night)
             .collect();
-        let (truly, equal) = all.split_at(worse as usize);
-        let listed = |some: &[NightStanding]| some.iter().filter(|one| one.is_regression).count();
-        let is = |test: fn(&NightStanding) -> bool| u32::from(equal.iter().any(test));
-        found.all += 1;
-        found.with_wrong_run += is(|one| one.p_worse < 1.0);
-        found.with_wrong_gate += is(|one| one.trips_gate);
-        found.false_share += listed(equal) as f64 / listed(&all).max(1) as f64;
-        found.worse += worse as u32;
-        found.listed += listed(truly) as u32;
-        found.tripping += truly.iter().filter(|one| one.trips_gate).count() as u32;
+        let (truly_worse, equal) = all.split_at(worse as usize);
+        let listed = |standings: &[NightStanding]| {
+            let listed = standings.iter().filter(|standing| standing.is_regression);
+            listed.count()
+        };
+        counts.all += 1;
+        counts.with_wrong_run += u32::from(equal.iter().any(|standing| standing.p_worse < 1.0));
+        counts.with_wrong_gate += u32::from(equal.iter().any(|standing| standing.trips_gate));
+        counts.false_share += listed(equal) as f64 / listed(&all).max(1) as f64;
+        counts.worse += worse as u32;
+        counts.listed += listed(truly_worse) as u32;
+        let tripping = truly_worse.iter().filter(|standing| standing.trips_gate);
+        counts.tripping += tripping.count() as u32;
     }
-    found
+    counts
 }
 
-/// Nights of the ordinary tests, and of `make test-all`: the first night's number, and how many.
-const FEW: (u64, u64) = (0, 40);
+/// Numbers of the nights of ordinary tests.
+const FEW: Range<u64> = 0..40;
 
-fn many() -> (u64, u64) {
-    (base::skip::seed(0), 600)
+/// Numbers of the nights of `make test-all`.
+fn many() -> Range<u64> {
+    let first = base::skip::seed(0);
+    first..first + 600
+}
+
+fn count(nights: &Range<u64>) -> u64 {
+    nights.end - nights.start
 }
 
 #[test]
@@ -154,17 +166,15 @@ fn many_nights_of_equal_arms_trip_their_gate_as_seldom_as_promised() {
     equal_arms_trip_their_gate(many());
 }
 
-fn equal_arms_trip_their_gate(some: (u64, u64)) {
-    let found = nights(some, 0, error_rate_of_plans(RATES.gate, PLANS as usize));
-    println!("nights of 20 equal plans, --family-wise: {found:?}");
-    let wrong = u64::from(found.with_wrong_gate);
-    // Sign flips are few, so that not all of a plan's small error rate can be reached.
-    let fewest = least(some.1, RATES.gate / 2.0);
-    assert!(
-        (fewest..=most(some.1, RATES.gate)).contains(&wrong),
-        "{found:?}"
-    );
-    assert_eq!(found.with_wrong_gate, found.with_wrong_run, "{found:?}");
+fn equal_arms_trip_their_gate(numbers: Range<u64>) {
+    let count = count(&numbers);
+    let counts = nights(numbers, 0, error_rate_of_plans(RATES.gate, PLANS as usize));
+    println!("nights of 20 equal plans, --family-wise: {counts:?}");
+    let wrong = u64::from(counts.with_wrong_gate);
+    // A test of few sign flips cannot spend all of a plan's small error rate.
+    let expected = least(count, RATES.gate / 2.0)..=most(count, RATES.gate);
+    assert!(expected.contains(&wrong), "{counts:?}");
+    assert_eq!(counts.with_wrong_gate, counts.with_wrong_run, "{counts:?}");
 }
 
 #[test]
@@ -178,20 +188,21 @@ fn the_gate_holds_in_many_nights_whatever_plans_call_worse() {
     the_gate_holds(many());
 }
 
-fn the_gate_holds(some: (u64, u64)) {
-    let found = nights(some, 0, 0.05);
-    println!("nights of 20 equal plans at 5 % each: {found:?}");
-    let (count, runs) = (some.1, u64::from(found.with_wrong_run));
-    // Half of the error rate is that of "worse": 1 - 0.975^20 of the nights at the most.
+fn the_gate_holds(numbers: Range<u64>) {
+    let count = count(&numbers);
+    let counts = nights(numbers, 0, 0.05);
+    println!("nights of 20 equal plans at 5 % each: {counts:?}");
+    let runs = u64::from(counts.with_wrong_run);
+    // "Worse" has half of the error rate: at most 1 - 0.975^20 of the nights.
     assert!(
         runs > least(count, 0.3) && runs <= most(count, 0.4),
-        "{found:?}"
+        "{counts:?}"
     );
-    let gates = u64::from(found.with_wrong_gate);
-    assert!(gates <= most(count, RATES.gate), "{found:?}");
-    // Where all are equal, the list's rate is the chance of any.
+    let gates = u64::from(counts.with_wrong_gate);
+    assert!(gates <= most(count, RATES.gate), "{counts:?}");
+    // If all arms are equal, the false discovery rate is the probability of any false positive.
     let listed = most(count, RATES.fdr) as f64;
-    assert!(found.false_share <= listed, "{found:?}");
+    assert!(counts.false_share <= listed, "{counts:?}");
 }
 
 #[test]
@@ -205,29 +216,30 @@ fn many_nights_with_regressions_list_them_and_few_others() {
     regressions_are_listed(many());
 }
 
-fn regressions_are_listed(some: (u64, u64)) {
-    let found = nights(some, 5, 0.02);
-    println!("nights, 5 of 20 plans worse by 6 %, at 2 % each: {found:?}");
-    // A night's share of false ones is one at the most, and its mean what is promised.
-    let listed = most(some.1, RATES.fdr) as f64;
-    assert!(found.false_share <= listed, "{found:?}");
-    assert!(found.listed > found.worse / 4, "{found:?}");
-    let gates = u64::from(found.with_wrong_gate);
-    assert!(gates <= most(some.1, RATES.gate), "{found:?}");
+fn regressions_are_listed(numbers: Range<u64>) {
+    let count = count(&numbers);
+    let counts = nights(numbers, 5, 0.02);
+    println!("nights, 5 of 20 plans worse by 6 %, at 2 % each: {counts:?}");
+    // The mean share of false positives is at most the false discovery rate.
+    let listed = most(count, RATES.fdr) as f64;
+    assert!(counts.false_share <= listed, "{counts:?}");
+    assert!(counts.listed > counts.worse / 4, "{counts:?}");
+    let gates = u64::from(counts.with_wrong_gate);
+    assert!(gates <= most(count, RATES.gate), "{counts:?}");
 }
 
 #[test]
 fn plans_at_the_error_rate_of_their_night_trip_the_gate_with_what_they_call_worse() {
     let error_rate = error_rate_of_plans(RATES.gate, PLANS as usize);
     assert!((error_rate - 0.005).abs() < 1e-12);
-    let found = nights((0, 20), 5, error_rate);
-    println!("20 nights, 5 of 20 plans worse by 6 %, --family-wise: {found:?}");
-    assert_eq!(found.listed, found.tripping, "{found:?}");
-    assert!(found.tripping > 25, "{found:?}");
+    let counts = nights(0..20, 5, error_rate);
+    println!("20 nights, 5 of 20 plans worse by 6 %, --family-wise: {counts:?}");
+    assert_eq!(counts.listed, counts.tripping, "{counts:?}");
+    assert!(counts.tripping > 25, "{counts:?}");
 }
 
 #[test]
-fn what_has_not_been_run_counts_among_the_comparisons() {
+fn plans_without_a_run_count_among_the_comparisons() {
     let mut plans = vec![
         plan("a", vec![compared("7.2", "7.2", 0.9, 0.004)]),
         PlanSummary {
@@ -237,7 +249,7 @@ fn what_has_not_been_run_counts_among_the_comparisons() {
             ..plan("b", Vec::new())
         },
     ];
-    assert_eq!(stand(&mut plans, RATES), 20);
+    assert_eq!(adjust(&mut plans, RATES), 20);
     let standing = plans[0].run.as_ref().unwrap().comparisons[0].night.unwrap();
     assert!((standing.fwer_worse - 0.08).abs() < 1e-12 && !standing.trips_gate);
     assert!((standing.fdr_worse - 0.08).abs() < 1e-12 && standing.is_regression);
@@ -245,26 +257,27 @@ fn what_has_not_been_run_counts_among_the_comparisons() {
 
 /// Nights of one plan: the kernel of its arm, and the ratio.
 fn history(nights: &[(&str, f64)]) -> Index {
-    let night = |(number, (kernel, ratio)): (usize, &(&str, f64))| {
-        let mut its = plan("web-static", vec![compared("rc", kernel, *ratio, 1.0)]);
-        let run = its.run.as_mut().unwrap();
-        run.begun = format!("2026-11-{:02}T00:00:00Z", number + 1);
-        if number >= 6 {
+    let mut of_nights = Vec::new();
+    for (number, (kernel, ratio)) in (1..).zip(nights) {
+        let mut plan = plan("web-static", vec![compared("rc", kernel, *ratio, 1.0)]);
+        let run = plan.run.as_mut().unwrap();
+        run.begun = format!("2026-11-{number:02}T00:00:00Z");
+        if number > 6 {
             run.machine = "another machine".into();
         }
-        OfNight {
-            name: format!("{:02}", number + 1),
+        of_nights.push(OfNight {
+            name: format!("{number:02}"),
             noted: String::new(),
-            plans: vec![its],
-        }
-    };
-    // Backwards: their order is that of their times.
-    let nights = nights.iter().enumerate().map(night).rev().collect();
-    index(nights, RATES).unwrap()
+            plans: vec![plan],
+        });
+    }
+    // `index` must sort them.
+    of_nights.reverse();
+    index(of_nights, RATES).unwrap()
 }
 
 #[test]
-fn a_night_in_which_no_plan_could_run_is_the_newest_all_the_same() {
+fn a_night_without_any_run_can_be_the_newest() {
     let night = |name: &str, noted: &str, run: Option<RunSummary>| OfNight {
         name: name.into(),
         noted: noted.into(),
@@ -280,7 +293,7 @@ fn a_night_in_which_no_plan_could_run_is_the_newest_all_the_same() {
         night("green", "2026-11-22T00:00:00Z", Some(run)),
     ];
     let index = index(nights, RATES).unwrap();
-    let order: Vec<&str> = index.nights.iter().map(|one| one.name.as_str()).collect();
+    let order: Vec<&str> = index.nights.iter().map(|night| &*night.name).collect();
     assert_eq!(order, ["green", "failed"]);
     assert_eq!(
         (&*index.night, &*index.begun),
@@ -289,7 +302,7 @@ fn a_night_in_which_no_plan_could_run_is_the_newest_all_the_same() {
 }
 
 #[test]
-fn a_change_over_nights_is_told_with_what_changed_beside_it() {
+fn a_change_over_nights_is_reported_with_what_else_changed() {
     let ratios = [
         1.0, 1.002, 0.999, 1.001, 1.003, 0.998, 0.95, 0.949, 0.951, 0.952, 0.948, 0.953,
     ];
@@ -308,11 +321,11 @@ fn a_change_over_nights_is_told_with_what_changed_beside_it() {
 }
 
 #[test]
-fn nights_of_a_kernel_each_go_by_version() {
+fn nights_with_different_kernels_are_ordered_by_version() {
     let index = history(&[("7.3.0", 1.0), ("7.3.0-rc2", 1.1), ("7.3.0-rc10", 1.2)]);
     let trend = &index.trends[0];
     assert_eq!(trend.along, Along::VersionsOfNights);
-    let labels: Vec<&str> = trend.points.iter().map(|one| one.label.as_str()).collect();
+    let labels: Vec<&str> = trend.points.iter().map(|point| &*point.label).collect();
     assert_eq!(labels, ["7.3.0-rc2", "7.3.0-rc10", "7.3.0"]);
     assert!(trend.changes.is_empty() && trend.least_points == 8);
 }

@@ -1,29 +1,28 @@
-//! What stands under the verdicts, the same in all forms of the report.
+//! Sentences below the verdicts, in all forms of the report.
 
 use record::rundir::Run;
 use record::verdict::Judgement;
 
-use crate::topics::models::tell as models;
 use crate::topics::models::tell::mitigations;
+use crate::topics::{defects, differences, models, robustness};
 use crate::words;
 
-/// What belongs under the verdicts: which CPU they were found on, whether they stand on another, what the machine
-/// showed of itself, and what differed between the arms.
+/// The CPU of the run, verdicts on other CPUs, the machine's A/A history, defects, and differences between the arms.
 pub(crate) fn lines(run: &Run, judgement: &Judgement) -> Vec<String> {
-    let mut said = models::sentences(run);
-    said.extend(mitigations::line(run));
-    said.extend(crate::topics::robustness::tell::one_sided(judgement));
+    let mut lines = models::tell::sentences(run);
+    lines.extend(mitigations::line(run));
+    lines.extend(robustness::tell::one_sided(judgement));
     if !judgement.headlines.is_empty() {
-        said.push(crate::topics::robustness::tell::history(judgement));
+        lines.push(robustness::tell::history(judgement));
     }
-    said.extend(crate::topics::defects::tell::summary(run, judgement));
-    said.extend(crate::topics::differences::tell::line(judgement));
-    said.extend(crate::topics::differences::tell::counts(judgement));
+    lines.extend(defects::tell::summary(run, judgement));
+    lines.extend(differences::tell::line(judgement));
+    lines.extend(differences::tell::counts(judgement));
     if !run.profiled.is_empty() {
-        said.push(format!(
+        lines.push(format!(
             "{} run for profiles alone: sampled, not judged",
             words::counted(run.profiled.len() as u32, "more trial")
         ));
     }
-    said
+    lines
 }

@@ -1,26 +1,28 @@
+use std::ops::Range;
+
 use record::verdict::soak::GrowthPlace;
 
 use super::*;
 use crate::judge;
 use record::fixtures::builder::{RunBuilder, measurement};
 
-/// A run of one block of two trials of six hours, each with its minutes and its counters.
+/// A run of one block: two trials of six hours, with a timeline by the minute and counters.
 fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
     let rates = ok_per_s.map(|rate| rate as f64);
     RunBuilder::new()
         .blocks(&[rates])
         .with(|run| {
             run.plan.workloads[0].length = std::time::Duration::from_secs(6 * 3600);
-            for (place, record) in run.attempts.iter_mut().enumerate() {
+            for (index, record) in run.attempts.iter_mut().enumerate() {
                 let measurement = record.outcome.measured_mut().unwrap();
                 let load = measurement.load.as_mut().unwrap();
-                load.timeline = timeline(ok_per_s[place]);
+                load.timeline = timeline(ok_per_s[index]);
                 load.faults.clear();
                 load.window_ns = 6 * 3600 * 1_000_000_000;
                 run.long.push(LongEvidence {
                     trial: record.trial.clone(),
                     attempt: record.attempt,
-                    counters: leaking(leak_bytes_per_h[place]),
+                    counters: leaking(leak_bytes_per_h[index]),
                     seconds: Vec::new(),
                     disturbances: Vec::new(),
                 });
@@ -29,13 +31,13 @@ fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
         .run()
 }
 
-/// Six hours of minutes.
+/// Six hours, by the minute.
 fn timeline(ok_per_s: u64) -> Vec<Second> {
     let mut latency = record::latency::Latency::coarse();
     (0..60).for_each(|ms| latency.record(1_000_000 * (ms + 1)));
     let latency = latency.pack();
     let minute = |minute: u64| {
-        // Not all alike.
+        // A little variation.
         let ok = 60 * ok_per_s + minute * 7919 % 13;
         Second {
             at_ms: minute * 60_000,
@@ -78,16 +80,14 @@ fn soak(run: &Run) -> Soak {
 }
 
 #[test]
-fn a_pair_of_long_trials_is_told_without_a_verdict_on_speed() {
+fn a_pair_of_long_trials_has_a_speed_without_a_verdict() {
     let soak = soak(&run([100, 110], [0, 0]));
     assert_eq!(soak.growth, []);
-    let [one] = &soak.speed[..] else {
+    let [speed] = &soak.speed[..] else {
         panic!("{:?}", soak.speed)
     };
-    assert!(
-        one.low < one.ratio && one.ratio < one.high && 1.09 < one.low && one.high < 1.11,
-        "{one:?}"
-    );
+    assert!(1.09 < speed.low && speed.low < speed.ratio, "{speed:?}");
+    assert!(speed.ratio < speed.high && speed.high < 1.11, "{speed:?}");
     let arm = &soak.arms[0];
     assert_eq!((arm.hours, arm.failures, arm.failure_hours), (6, 0, 0));
     assert_eq!(arm.by_hour.len(), 6);
@@ -99,7 +99,7 @@ fn a_pair_of_long_trials_is_told_without_a_verdict_on_speed() {
     assert_eq!(arm.by_hour[0].swap_used_bytes, Some(0));
     assert!(arm.failure_bound.unwrap() < 1.5e-6);
     assert_eq!((arm.outage, arm.changes.len()), (None, 0));
-    // A short run is none.
+    // A short run is no soak.
     assert_eq!(
         judge(&RunBuilder::new().blocks(&[[1.0, 2.0]]).run()).soaks,
         []
@@ -119,12 +119,12 @@ fn a_leak_is_found_in_its_arm() {
         (arm.per_h / f64::from(8 << 20) - 1.0).abs() < 0.01,
         "{arm:?}"
     );
-    // 8 MiB an hour for six hours, of 1 GiB.
+    // 8 MiB per hour for six hours, as a share of 1 GiB.
     assert!((arm.share_after.unwrap() - 48.0 / 1024.0).abs() < 0.001);
 }
 
 #[test]
-fn a_trial_that_was_cut_short_is_evidence_up_to_there() {
+fn a_trial_that_was_cut_short_counts_up_to_its_end() {
     let mut run = run([100, 100], [0, 0]);
     run.attempts[1].outcome = Outcome::Void(record::trial::Void {
         reason: VoidReason::Silent,
@@ -144,13 +144,13 @@ fn a_trial_that_was_cut_short_is_evidence_up_to_there() {
     assert_eq!(soak.speed, []);
 }
 
-/// A disturbance of an arm's trial, from one minute of its window to another.
-fn disturbed(run: &mut Run, place: usize, minutes: (u64, u64), failed: u64) {
-    let measurement = measurement(run, place);
+/// Adds a disturbance to a trial, during some minutes of its window.
+fn disturb(run: &mut Run, index: usize, minutes: Range<usize>, failed: u64) {
+    let measurement = measurement(run, index);
     measurement.disturbances.push(DisturbanceRecord {
         name: "loss".into(),
-        begin_ms: minutes.0 * 60_000,
-        end_ms: minutes.1 * 60_000,
+        begin_ms: minutes.start as u64 * 60_000,
+        end_ms: minutes.end as u64 * 60_000,
         effect: record::disturbances::Effect::Unfelt {
             counts: BTreeMap::new(),
         },
@@ -166,30 +166,31 @@ fn disturbed(run: &mut Run, place: usize, minutes: (u64, u64), failed: u64) {
     });
     let load = measurement.load.as_mut().unwrap();
     load.faults.insert(record::load::Fault::Reset, failed);
-    for second in &mut load.timeline[minutes.0 as usize..minutes.1 as usize] {
-        second.ok /= 2;
-        second.faults = failed / (minutes.1 - minutes.0);
+    let failed_per_minute = failed / minutes.len() as u64;
+    for minute in &mut load.timeline[minutes] {
+        minute.ok /= 2;
+        minute.faults = failed_per_minute;
     }
 }
 
 #[test]
-fn a_bound_is_of_the_requests_that_no_disturbance_touched() {
+fn the_failure_bound_excludes_requests_during_disturbances() {
     let mut run = run([100, 100], [0, 0]);
-    disturbed(&mut run, 1, (60, 120), 600);
+    disturb(&mut run, 1, 60..120, 600);
     let arm = &soak(&run).arms[1];
     assert_eq!((arm.failures, arm.planned_failures), (0, 600));
     let load = measurement(&mut run, 1).load.as_ref().unwrap();
-    let within: u64 = load.timeline[60..120].iter().map(|one| one.ok).sum();
-    assert_eq!(arm.disturbed_requests, within + 600);
+    let ok: u64 = load.timeline[60..120].iter().map(|minute| minute.ok).sum();
+    assert_eq!(arm.disturbed_requests, ok + 600);
     let others = arm.requests - arm.disturbed_requests;
     assert_eq!(arm.failure_bound, upper_bound(0, others));
 }
 
-/// A disturbance fills memory for an hour: without that hour the leak is plain.
+/// A disturbance fills memory for an hour.
 #[test]
-fn what_is_read_while_disturbed_hides_no_leak() {
+fn readings_during_disturbances_hide_no_leak() {
     let mut run = run([100, 100], [0, 8 << 20]);
-    disturbed(&mut run, 1, (150, 210), 0);
+    disturb(&mut run, 1, 150..210, 0);
     for reading in &mut run.long[1].counters[150..210] {
         *reading.values.get_mut("slab:filp").unwrap() += 400 << 20;
     }
@@ -207,21 +208,23 @@ fn counters_that_end_early_leave_growth_unknown() {
     let mut run = run([100, 100], [0, 0]);
     run.long[1].counters.truncate(300);
     let soak = soak(&run);
-    let known = [0, 1].map(|place: usize| soak.arms[place].has_counters);
+    let known: Vec<bool> = soak.arms.iter().map(|arm| arm.has_counters).collect();
     assert_eq!(known, [true, false]);
 }
 
-/// Where a whole part of the window had no answer there is a mean all the same.
+/// A part of the window without any answer still has a mean rate.
 #[test]
 fn speed_is_shown_beside_an_outage() {
     let mut run = run([100, 100], [0, 0]);
     let measurement = measurement(&mut run, 1);
     let timeline = &mut measurement.load.as_mut().unwrap().timeline;
-    timeline[90..126].iter_mut().for_each(|one| one.ok = 0);
+    for minute in &mut timeline[90..126] {
+        minute.ok = 0;
+    }
     let soak = soak(&run);
-    let [one] = &soak.speed[..] else {
+    let [speed] = &soak.speed[..] else {
         panic!("{:?}", soak.speed)
     };
-    assert!((one.ratio - 0.9).abs() < 0.001, "{one:?}");
-    assert!(one.low < 0.9 && 0.9 < one.high, "{one:?}");
+    assert!((speed.ratio - 0.9).abs() < 0.001, "{speed:?}");
+    assert!(speed.low < 0.9 && 0.9 < speed.high, "{speed:?}");
 }

@@ -5,43 +5,43 @@ use maud::{Markup, html};
 use record::verdict::why::{MechanismRow, Why};
 
 use super::{Topic, sections, tree};
-use crate::topics::why::tell as words;
+use crate::topics::why::tell::{self, notes, tables};
 
-/// What made one arm's difference on one workload; `id` is unique in the page.
+/// One arm's explanation on one workload; `id` is unique in the page.
 pub(crate) fn section(why: &Why, id: &str) -> Markup {
     html! {
         h3 id={ "why-" (id) } { "Why " (why.arm) " differs from " (why.baseline) }
-        p { (capital(&words::sentence(why))) "." }
-        p.sub { (words::metric(why)) }
+        p { (capital(&tell::sentence(why))) "." }
+        p.sub { (tell::metric(why)) }
         (mechanisms(why))
         (others(why))
         (tree::tree(why, id))
         h4 { "Notes" }
-        ul.notes { @for note in words::notes::all(why) { li { (note) } } }
+        ul.notes { @for note in notes::all(why) { li { (note) } } }
     }
 }
 
 fn mechanisms(why: &Why) -> Markup {
-    let rows = words::tables::mechanism_rows(why);
+    let rows = tables::mechanism_rows(why);
     let (head, rows) = rows.split_first().expect("a table has its head");
-    let shown = words::tables::shown(why);
+    let shown = tables::shown(why);
     let scale = scale(&shown);
-    let cell = |place: usize, text: &str| html! { td.n data-name=(head[place]) { (text) } };
+    let cell = |column: usize, text: &str| html! { td.n data-name=(head[column]) { (text) } };
     html! {
         div.scroll { table.cards.mechanisms {
             thead { tr {
-                @for (place, name) in head.iter().enumerate() {
-                    @if place == 3 { th aria-hidden="true" {} }
-                    th.n[place > 0] scope="col" { (name) }
+                @for (column, name) in head.iter().enumerate() {
+                    @if column == 3 { th aria-hidden="true" {} }
+                    th.n[column > 0] scope="col" { (name) }
                 }
             } }
-            tbody { @for (place, row) in rows.iter().enumerate() {
-                @let mechanism = shown.get(place);
+            tbody { @for (index, row) in rows.iter().enumerate() {
+                @let mechanism = shown.get(index);
                 tr.total[mechanism.is_none()] {
                     th scope="row" { (row[0]) }
                     (cell(1, &row[1])) (cell(2, &row[2]))
                     td.swing { @if let Some(mechanism) = mechanism { (swing(mechanism, scale)) } }
-                    @for place in 3..row.len() { (cell(place, &row[place])) }
+                    @for column in 3..row.len() { (cell(column, &row[column])) }
                 }
                 @if let Some(mechanism) = mechanism { (functions(why, mechanism)) }
             } }
@@ -49,7 +49,7 @@ fn mechanisms(why: &Why) -> Markup {
     }
 }
 
-/// What the bars of a table are drawn against.
+/// The largest absolute value of a table's bars and intervals.
 fn scale(rows: &[&MechanismRow]) -> f64 {
     let ends = rows.iter().flat_map(|row| {
         let ends = [Some(row.difference), row.low, row.high];
@@ -60,9 +60,9 @@ fn scale(rows: &[&MechanismRow]) -> f64 {
 
 /// A bar to the left for less and to the right for more, with its interval.
 fn swing(row: &MechanismRow, scale: f64) -> Markup {
-    let place = |value: f64| 50.0 + 48.0 * value / scale;
+    let x = |value: f64| 50.0 + 48.0 * value / scale;
     let percent = |value: f64| format!("{value:.2}%");
-    let (zero, end) = (50.0, place(row.difference));
+    let (zero, end) = (50.0, x(row.difference));
     let style = match (row.difference < 0.0, row.significant) {
         (true, true) => "less",
         (true, false) => "less unsure",
@@ -74,25 +74,25 @@ fn swing(row: &MechanismRow, scale: f64) -> Markup {
             line.grid x1="50%" x2="50%" y1="0" y2="100%" {}
             rect class=(style) x=(percent(end.min(zero))) width=(percent((end - zero).abs())) y="4" height="10" {}
             @if let (Some(low), Some(high)) = (row.low, row.high) {
-                line.interval x1=(percent(place(low))) x2=(percent(place(high))) y1="9" y2="9" {}
+                line.interval x1=(percent(x(low))) x2=(percent(x(high))) y1="9" y2="9" {}
             }
         }
     }
 }
 
-/// Functions of a mechanism that the page has; JSON has the others.
+/// Most functions of a mechanism in the page; JSON has the others.
 const FUNCTIONS: usize = 15;
 
 fn functions(why: &Why, mechanism: &MechanismRow) -> Markup {
-    let rows = words::tables::functions_of(why, mechanism, FUNCTIONS);
+    let rows = tables::functions_of(why, mechanism, FUNCTIONS);
     let (head, rows) = rows.split_first().expect("a table has its head");
     html! {
         @if !rows.is_empty() {
             tr.functions { td colspan="8" { details {
-                summary { (words::tables::functions_title(mechanism)) }
+                summary { (tables::functions_title(mechanism)) }
                 div.scroll { table {
-                    thead { tr { @for (place, name) in head.iter().enumerate() {
-                        th.n[place > 0].path[place == 0] scope="col" { (name) }
+                    thead { tr { @for (column, name) in head.iter().enumerate() {
+                        th.n[column > 0].path[column == 0] scope="col" { (name) }
                     } } }
                     tbody { @for row in rows { tr {
                         th.path scope="row" { (row[0]) }

@@ -1,5 +1,5 @@
-//! Both arms' call paths in the page: as data for a script that draws them, and as a table of the largest ones where no script runs, and
-//! on paper.
+//! Both arms' call paths in the page: data for a script that draws them, and a table of the largest ones for paper and for
+//! browsers without scripts.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use base::input::text::escaped;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use maud::{Markup, PreEscaped, html};
-use record::verdict::call_tree::{CallNode, CallTree};
+use record::verdict::call_tree::{CallNode, CallTree, FunctionSum};
 use record::verdict::mechanism::Presence;
 use record::verdict::why::Why;
 use serde_json::{Value, json};
@@ -18,18 +18,18 @@ use crate::topics::why::tell::paths;
 /// The script that draws all trees of a page.
 pub(crate) const SCRIPT: &str = include_str!("tree.js");
 
-/// By this the page's policy knows the script, and lets no other one run.
+/// The script's hash for the page's content security policy, which allows no other script.
 pub(crate) fn script_hash() -> String {
     format!("sha256-{}", STANDARD.encode(Sha256::digest(SCRIPT)))
 }
 
-/// Rows of the table.
+/// Most rows of the table.
 const LARGEST: usize = 20;
 
-/// Functions below this many instructions a request in both arms are not searched.
+/// The search has only functions with at least this many instructions per request in one of the arms.
 const LEAST_SEARCHED: f64 = 1.0;
 
-/// The tree of one explanation; nothing where it is empty.
+/// The tree of one explanation; empty if there are no paths.
 pub(crate) fn tree(why: &Why, id: &str) -> Markup {
     let rows = paths::largest(why, LARGEST);
     html! {
@@ -46,7 +46,7 @@ pub(crate) fn tree(why: &Why, id: &str) -> Markup {
                 div.paths {
                     p { (paths::table_title(why)) }
                     div.scroll { table {
-                        thead { tr { @for (place, cell) in head.iter().enumerate() { th.n[place > 1] scope="col" { (cell) } } } }
+                        thead { tr { @for (column, cell) in head.iter().enumerate() { th.n[column > 1] scope="col" { (cell) } } } }
                         tbody { @for row in rows { tr {
                             th.path scope="row" { (row[0]) } td.path { (row[1]) }
                             @for cell in &row[2..] { td.n { (cell) } }
@@ -59,7 +59,7 @@ pub(crate) fn tree(why: &Why, id: &str) -> Markup {
     }
 }
 
-/// The data as JSON that no HTML parser takes for markup.
+/// The data as JSON without characters that an HTML parser would take for markup.
 fn data(why: &Why) -> String {
     let data = json!({
         "arms": [why.baseline, why.arm],
@@ -67,29 +67,31 @@ fn data(why: &Why) -> String {
         "names": [],
         "mechanisms": [],
     });
-    let text = written_out(packed(why, data)).to_string();
+    let text = escape_texts(packed(why, data)).to_string();
     text.replace('<', "\\u003c").replace('>', "\\u003e")
 }
 
-/// The data with its texts as they are shown elsewhere.
-fn written_out(data: Value) -> Value {
+/// Escapes control characters in all texts, as other parts of the page do.
+fn escape_texts(data: Value) -> Value {
     match data {
         Value::String(text) => escaped(&text).into(),
-        Value::Array(all) => all.into_iter().map(written_out).collect(),
-        Value::Object(all) => {
-            let all = all.into_iter();
-            all.map(|(key, value)| (key, written_out(value))).collect()
+        Value::Array(values) => values.into_iter().map(escape_texts).collect(),
+        Value::Object(map) => {
+            let entries = map.into_iter();
+            entries
+                .map(|(key, value)| (key, escape_texts(value)))
+                .collect()
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => data,
     }
 }
 
-/// Names are told once, figures to a tenth of an instruction.
+/// Adds nodes and functions to the data; each name is stored once, figures to a tenth of an instruction.
 fn packed(why: &Why, mut data: Value) -> Value {
     let CallTree {
         nodes, functions, ..
     } = &why.tree;
-    let (mut names, mut mechanisms) = (Places::default(), Places::default());
+    let (mut names, mut mechanisms) = (Names::default(), Names::default());
     let node = |node: &CallNode| {
         let mark = match node.presence {
             Presence::Both | Presence::Renamed { .. } => 0,
@@ -98,8 +100,8 @@ fn packed(why: &Why, mut data: Value) -> Value {
         };
         let mut row = vec![
             json!(node.parent),
-            json!(names.place(&node.name)),
-            json!(mechanisms.place(node.mechanism.word())),
+            json!(names.index(&node.name)),
+            json!(mechanisms.index(node.mechanism.word())),
             json!(mark),
             json!(node.folded),
         ];
@@ -111,19 +113,18 @@ fn packed(why: &Why, mut data: Value) -> Value {
     data["nodes"] = nodes.iter().map(node).collect();
     let searched = functions
         .iter()
-        .filter(|one| one.own.iter().any(|own| *own >= LEAST_SEARCHED));
-    let function = |name: &str, own: [f64; 2]| {
-        let [baseline, arm] = own.map(|own| round(own, 10.0));
-        json!([names.place(name), baseline, arm])
+        .filter(|function| function.own.iter().any(|own| *own >= LEAST_SEARCHED));
+    let function = |function: &FunctionSum| {
+        let [baseline, arm] = function.own.map(|own| round(own, 10.0));
+        json!([names.index(&function.name), baseline, arm])
     };
-    let mut function = function;
-    data["functions"] = searched.map(|one| function(&one.name, one.own)).collect();
+    data["functions"] = searched.map(function).collect();
     data["names"] = names.all.into();
     data["mechanisms"] = mechanisms.all.into();
     data
 }
 
-/// Whole numbers without a fraction: the page is shorter.
+/// Rounds to a fraction of `parts`; whole numbers become integers, which are shorter in JSON.
 fn round(value: f64, parts: f64) -> Value {
     let rounded = (value * parts).round() / parts;
     if rounded.fract() == 0.0 {
@@ -134,18 +135,18 @@ fn round(value: f64, parts: f64) -> Value {
 }
 
 #[derive(Default)]
-struct Places {
+struct Names {
     all: Vec<String>,
-    known: HashMap<String, usize>,
+    indices: HashMap<String, usize>,
 }
 
-impl Places {
-    fn place(&mut self, name: &str) -> usize {
+impl Names {
+    fn index(&mut self, name: &str) -> usize {
         let next = self.all.len();
-        let place = *self.known.entry(name.into()).or_insert(next);
-        if place == next {
+        let index = *self.indices.entry(name.into()).or_insert(next);
+        if index == next {
             self.all.push(name.into());
         }
-        place
+        index
     }
 }

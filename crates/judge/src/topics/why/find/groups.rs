@@ -1,15 +1,19 @@
-//! Slow boots and fast ones: where a list of figures falls apart.
+//! Divides boots into fast and slow ones.
 
-/// How many of the figures, in rising order, are the first of two groups: those for which the squares of all distances from their
-/// group's mean sum to the least (Fisher 1958; Jenks 1967 for two classes). Less than two figures are one group.
+/// The size of the first of two groups of ascending figures; fewer than two figures are one group.
+///
+/// The sum of squares within groups is minimal (Fisher 1958; Jenks 1967 for two classes).
 pub(crate) fn cut(figures: &[f64]) -> usize {
     let squares = |group: &[f64]| {
         let mean = group.iter().sum::<f64>() / group.len() as f64;
-        group.iter().map(|one| (one - mean).powi(2)).sum::<f64>()
+        group
+            .iter()
+            .map(|figure| (figure - mean).powi(2))
+            .sum::<f64>()
     };
     let within = |cut: usize| squares(&figures[..cut]) + squares(&figures[cut..]);
-    let cuts = 1..figures.len();
-    cuts.min_by(|one, other| within(*one).total_cmp(&within(*other)))
+    (1..figures.len())
+        .min_by(|a, b| within(*a).total_cmp(&within(*b)))
         .unwrap_or(figures.len())
 }
 

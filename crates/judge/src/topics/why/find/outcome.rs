@@ -1,4 +1,4 @@
-//! What was found, as the rows that a reader sees.
+//! The rows of an explanation.
 
 use std::cmp::Reverse;
 
@@ -13,12 +13,13 @@ use super::table::{self, Row};
 use super::tested::{Named, Test};
 use super::waits;
 
-/// Shares are told where the difference is no less than this share of what mechanisms differ by, signs apart.
+/// Shares are given only if the net difference is at least this share of the sum of all absolute differences.
 const LEAST_NET: f64 = 0.5;
 
-/// Functions that come to this share of all instructions in either arm are told, whatever they differ by: less than two thousand
-/// of each arm can, so that an explanation stays short however many functions a kernel has.
-const LEAST_TOLD: f64 = 5e-4;
+/// Functions of at least this share of all instructions of an arm are listed even if they do not differ.
+///
+/// At most two thousand functions of each arm can reach it, which bounds the size of an explanation.
+const LEAST_LISTED: f64 = 5e-4;
 
 /// Both arms and their difference.
 pub(crate) fn side([baseline, arm]: [f64; 2]) -> Side {
@@ -43,23 +44,25 @@ pub(crate) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
     let whole = side(all).difference;
     let is_large = |row: &Row| {
         let mut both = row.means().into_iter().zip(all);
-        both.any(|(counts, all)| LEAST_TOLD * all <= counts.instructions)
+        both.any(|(counts, all)| LEAST_LISTED * all <= counts.instructions)
     };
-    let mut found: Vec<MechanismRow> = Vec::new();
+    let mut mechanisms: Vec<MechanismRow> = Vec::new();
     for (mechanism, p_value) in &named.mechanisms {
-        let its = || {
-            rows.iter()
-                .zip(&named.functions)
-                .filter(|(row, _)| row.mechanism == *mechanism)
-        };
-        let totals = side(sum(its().map(|(row, _)| row)));
-        let (low, high) = test.interval(&table::instructions(its().map(|(row, _)| row)));
-        let told = its().filter(|(row, is_named)| **is_named || is_large(row));
-        let mut functions: Vec<FunctionRow> = told
-            .map(|(row, is_named)| function(row, *is_named))
-            .collect();
-        functions.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
-        found.push(MechanismRow {
+        let mut members = Vec::new();
+        let mut functions = Vec::new();
+        for (row, is_named) in rows.iter().zip(&named.functions) {
+            if row.mechanism != *mechanism {
+                continue;
+            }
+            members.push(row);
+            if *is_named || is_large(row) {
+                functions.push(function(row, *is_named));
+            }
+        }
+        functions.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
+        let totals = side(sum(members.iter().copied()));
+        let (low, high) = test.interval(&table::instructions(members.iter().copied()));
+        mechanisms.push(MechanismRow {
             name: *mechanism,
             baseline: totals.baseline,
             arm: totals.arm,
@@ -69,19 +72,19 @@ pub(crate) fn mechanisms(rows: &[Row], named: &Named, test: &Test) -> Vec<Mechan
             share: None,
             significant: test.is_significant(*p_value),
             p_value: *p_value,
-            event: event(*mechanism, its().map(|(row, _)| row)),
+            event: event(*mechanism, &members),
             functions,
             settings: Vec::new(),
         });
     }
-    let gross: f64 = found.iter().map(|row| row.difference.abs()).sum();
+    let gross: f64 = mechanisms.iter().map(|row| row.difference.abs()).sum();
     if whole != 0.0 && LEAST_NET * gross <= whole.abs() {
-        for row in &mut found {
+        for row in &mut mechanisms {
             row.share = Some(row.difference / whole);
         }
     }
-    found.sort_by(|one, other| other.difference.abs().total_cmp(&one.difference.abs()));
-    found
+    mechanisms.sort_by(|a, b| b.difference.abs().total_cmp(&a.difference.abs()));
+    mechanisms
 }
 
 fn function(row: &Row, significant: bool) -> FunctionRow {
@@ -92,12 +95,12 @@ fn function(row: &Row, significant: bool) -> FunctionRow {
     let difference = means[1].instructions - means[0].instructions;
     let parts = match cost_per_call {
         [Some(before), Some(after)] => {
-            // At the cost in the arm that calls it more: where the other one hardly calls it, its cost there says nothing.
+            // At the cost in the arm with more calls: an arm with few calls has no typical cost.
             let cost = if calls[0] < calls[1] { after } else { before };
             let by_calls = (calls[1] - calls[0]) * cost;
             Some((by_calls, difference - by_calls))
         }
-        // A function that is new or gone differs by its calls alone.
+        // A new or vanished function differs only by its calls.
         [Some(_), None] | [None, Some(_)] if row.is_only_in(0) || row.is_only_in(1) => {
             Some((difference, 0.0))
         }
@@ -122,7 +125,7 @@ fn function(row: &Row, significant: bool) -> FunctionRow {
     }
 }
 
-/// What a mechanism is there for, and functions that are called once for each; the first that both arms have is counted.
+/// Events of a mechanism, and functions that are called once for each event; the first one that both arms have is counted.
 const EVENTS: [(Mechanism, EventKind, &[&str]); 5] = [
     (
         Mechanism::Scheduler,
@@ -154,9 +157,8 @@ const EVENTS: [(Mechanism, EventKind, &[&str]); 5] = [
     ),
 ];
 
-fn event<'r>(mechanism: Mechanism, rows: impl Iterator<Item = &'r Row>) -> Option<EventCount> {
+fn event(mechanism: Mechanism, rows: &[&Row]) -> Option<EventCount> {
     let (_, kind, functions) = EVENTS.iter().find(|event| event.0 == mechanism)?;
-    let rows: Vec<&Row> = rows.collect();
     let calls = |name: &&str| {
         let row = rows.iter().find(|row| row.name == **name)?;
         let calls = row.means().map(|counts| counts.calls);
@@ -169,26 +171,26 @@ fn event<'r>(mechanism: Mechanism, rows: impl Iterator<Item = &'r Row>) -> Optio
     })
 }
 
-/// What one arm alone executed, and what was taken for one function under two names.
+/// Functions that only one arm executed, and functions that were joined as renamed.
 pub(crate) fn unmatched(rows: &[Row]) -> Unmatched {
     let only = |side: usize| -> Vec<LoneFunction> {
-        let its = rows
+        let lone = rows
             .iter()
             .filter(|row| row.from.is_none() && row.is_only_in(side));
-        let mut found: Vec<LoneFunction> = its
+        let mut functions: Vec<LoneFunction> = lone
             .map(|row| LoneFunction {
                 name: row.name.clone(),
                 mechanism: row.mechanism,
                 instructions: row.means()[side].instructions,
             })
             .collect();
-        found.sort_by(|one, other| other.instructions.total_cmp(&one.instructions));
-        found
+        functions.sort_by(|a, b| b.instructions.total_cmp(&a.instructions));
+        functions
     };
     let (mut vanished, mut new) = (only(0), only(1));
-    let mut joined: Vec<&Row> = rows.iter().filter(|row| row.from.is_some()).collect();
-    joined.sort_by_key(|row| Reverse(row.means()[1].instructions as u64));
-    let pair = |row: &&Row| Some([row.from.clone()?, row.name.clone()]);
+    let mut renamed: Vec<&Row> = rows.iter().filter(|row| row.from.is_some()).collect();
+    renamed.sort_by_key(|row| Reverse(row.means()[1].instructions as u64));
+    let names = |row: &&Row| Some([row.from.clone()?, row.name.clone()]);
     let (vanished_count, new_count) = (vanished.len() as u32, new.len() as u32);
     vanished.truncate(Unmatched::MOST_NAMED);
     new.truncate(Unmatched::MOST_NAMED);
@@ -197,37 +199,31 @@ pub(crate) fn unmatched(rows: &[Row]) -> Unmatched {
         vanished_count,
         new,
         new_count,
-        renamed: joined
+        renamed: renamed
             .iter()
             .take(Unmatched::MOST_NAMED)
-            .filter_map(pair)
+            .filter_map(names)
             .collect(),
-        renamed_count: joined.len() as u32,
+        renamed_count: renamed.len() as u32,
     }
 }
 
-/// Rows of waits that are large enough to be tested; all others are left out.
+/// Rows of waits that were large enough to be tested.
 pub(crate) fn wait_rows(waits: &[waits::Row], named: &Named, test: &Test) -> Vec<WaitRow> {
-    let mut found = Vec::new();
-    for ((row, p_value), sure) in waits.iter().zip(&named.waits).zip(&named.causes) {
+    let mut rows = Vec::new();
+    for ((row, p_value), are_named) in waits.iter().zip(&named.waits).zip(&named.causes) {
         if p_value.is_none() {
             continue;
         }
         let [baseline_ns, arm_ns] = waits::means(&row.sides);
         let (low_ns, high_ns) = test.interval(&row.sides);
-        let causes = row
-            .causes
-            .iter()
-            .zip(sure)
-            .filter(|(_, is_named)| **is_named);
-        let mut causes: Vec<WaitCauseRow> = causes.map(|(cause, _)| wait_cause(cause)).collect();
-        causes.sort_by(|one, other| {
-            other
-                .difference_ns
-                .abs()
-                .total_cmp(&one.difference_ns.abs())
-        });
-        found.push(WaitRow {
+        let causes = row.causes.iter().zip(are_named);
+        let mut causes: Vec<WaitCauseRow> = causes
+            .filter(|(_, is_named)| **is_named)
+            .map(|(cause, _)| wait_cause(cause))
+            .collect();
+        causes.sort_by(|a, b| b.difference_ns.abs().total_cmp(&a.difference_ns.abs()));
+        rows.push(WaitRow {
             task: row.key.task.clone(),
             state: row.key.state,
             view: row.key.view,
@@ -241,18 +237,14 @@ pub(crate) fn wait_rows(waits: &[waits::Row], named: &Named, test: &Test) -> Vec
             causes,
         });
     }
-    // Tasks are blocked most of the time because nobody asks anything of them: what waits for the CPU goes first.
+    // Waits for the CPU go first: blocked tasks mostly have no work.
     let is_blocked = |row: &WaitRow| row.state == WaitState::Blocked;
-    found.sort_by(|one, other| {
-        let size = other
-            .difference_ns
-            .abs()
-            .total_cmp(&one.difference_ns.abs());
-        (Reverse(one.significant), is_blocked(one), one.view)
-            .cmp(&(Reverse(other.significant), is_blocked(other), other.view))
-            .then(size)
+    let rank = |row: &WaitRow| (Reverse(row.significant), is_blocked(row), row.view);
+    rows.sort_by(|a, b| {
+        let size = b.difference_ns.abs().total_cmp(&a.difference_ns.abs());
+        rank(a).cmp(&rank(b)).then(size)
     });
-    found
+    rows
 }
 
 fn wait_cause(cause: &waits::Cause) -> WaitCauseRow {

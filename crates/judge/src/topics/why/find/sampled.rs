@@ -1,4 +1,4 @@
-//! Trials that were sampled: they are not those that were judged, and beside their samples there are counters.
+//! Trials that were sampled. They are not the judged trials, and they have counters besides samples.
 
 use record::account::{Account, CounterUnit, SampleClock, Sampled};
 use record::metric::Role;
@@ -11,7 +11,7 @@ use crate::topics::metrics::pair::Measured;
 
 const NS_PER_S: f64 = 1e9;
 
-/// The run of the trials that were sampled; `None` where the accounts are of judged trials.
+/// The run with only its sampled trials; `None` if the accounts are of judged trials.
 pub(crate) fn run(run: &Run, accounts: &[Account]) -> Option<Run> {
     let is_sampled = accounts.iter().any(|account| account.sampled.is_some());
     is_sampled.then(|| Run {
@@ -24,23 +24,24 @@ pub(crate) fn run(run: &Run, accounts: &[Account]) -> Option<Run> {
     })
 }
 
-/// How the accounts of both sides were sampled; how these trials compare with judged ones is not filled in.
+/// How the accounts of both sides were sampled. The caller fills in `against_judged`.
 pub(crate) fn sampling(accounts: &[Vec<&Account>; 2]) -> Option<Sampling> {
-    let of_side = |side: &Vec<&'_ Account>| {
-        let own = side.iter().map(|account| account.sampled.clone());
-        own.collect::<Option<Vec<Sampled>>>()
+    let sampled = |side: &Vec<&Account>| -> Option<Vec<Sampled>> {
+        side.iter().map(|account| account.sampled.clone()).collect()
     };
-    let sides = [of_side(&accounts[0])?, of_side(&accounts[1])?];
+    let sides = [sampled(&accounts[0])?, sampled(&accounts[1])?];
     let first = sides[0].first()?;
     let is_timed = sides
         .iter()
         .flatten()
-        .any(|one| one.clock == SampleClock::CpuClock);
-    let total = |of: fn(&Sampled) -> u64| {
-        let sum = |side: &Vec<Sampled>| side.iter().map(of).sum::<u64>();
-        sides.each_ref().map(sum)
+        .any(|sampled| sampled.clock == SampleClock::CpuClock);
+    let total = |value: fn(&Sampled) -> u64| {
+        sides
+            .each_ref()
+            .map(|side| side.iter().map(value).sum::<u64>())
     };
-    let (samples, cpu_ns) = (total(|one| one.samples), total(|one| one.cpu_ns));
+    let samples = total(|sampled| sampled.samples);
+    let cpu_ns = total(|sampled| sampled.cpu_ns);
     let period_ns = NS_PER_S / f64::from(first.frequency_hz.max(1));
     let covered = [0, 1].map(|side| samples[side] as f64 * period_ns / cpu_ns[side].max(1) as f64);
     Some(Sampling {
@@ -51,34 +52,36 @@ pub(crate) fn sampling(accounts: &[Vec<&Account>; 2]) -> Option<Sampling> {
         },
         frequency_hz: first.frequency_hz,
         samples,
-        lost: total(|one| one.lost),
+        lost: total(|sampled| sampled.lost),
         covered: is_timed.then_some(covered),
         against_judged: [None; 2],
     })
 }
 
-/// The primary metric of an arm's profiled trials, over that of its judged ones.
+/// The median primary metric of an arm's profiled trials, divided by that of its judged ones.
 pub(crate) fn against_judged(
-    (judged, profiled): (&Run, &Run),
+    judged: &Run,
+    profiled: &Run,
     workload: &str,
     arm: &str,
 ) -> Option<f64> {
     let specs = Measured::of(judged).specs(workload);
     let primary = specs.iter().find(|spec| spec.role == Role::Primary)?;
-    let middle = |run: &Run| {
+    let median = |run: &Run| {
         let figures = Measured::of(run).figures(workload, arm, &primary.name);
         let mut values: Vec<f64> = figures.into_iter().map(|(_, value)| value).collect();
         values.sort_by(f64::total_cmp);
         let (low, high) = (values.len().checked_sub(1)? / 2, values.len() / 2);
         Some(f64::midpoint(values[low], values[high]))
     };
-    Some(middle(profiled)? / middle(judged)?).filter(|ratio| ratio.is_finite())
+    Some(median(profiled)? / median(judged)?).filter(|ratio| ratio.is_finite())
 }
 
-/// Counters that any trial has, for its work; one that a trial has not is zero there.
+/// All counters, per unit of work; zero for trials without the counter.
 pub(crate) fn counters(accounts: &[Vec<&Account>; 2], test: &Test) -> Vec<CounterRow> {
     let rows = table::per_work(accounts, |account| {
-        let counters = account.sampled.iter().flat_map(|one| &one.counters);
+        let sampled = account.sampled.iter();
+        let counters = sampled.flat_map(|sampled| &sampled.counters);
         counters.map(|counter| ((counter.name.as_str(), counter.unit), counter.value))
     });
     let row = |((name, unit), sides): ((&str, CounterUnit), [Vec<f64>; 2])| {

@@ -9,7 +9,7 @@ use record::verdict::why::LostReason;
 
 use crate::topics::why::mechanism;
 
-/// What one function counts in one trial, per request.
+/// Counts of one function in one trial, per request.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Counts {
     pub(crate) calls: f64,
@@ -31,8 +31,9 @@ pub(crate) type Key = (Mechanism, String);
 /// One trial's functions.
 pub(crate) type Column = BTreeMap<Key, Counts>;
 
-/// One trial's account by mechanism and function. A function that says nothing by its name counts for the mechanism of the
-/// nearest caller that does, so it may stand in several.
+/// One trial's account by mechanism and function.
+///
+/// A function whose name has no rule counts for the mechanism of its nearest caller with a rule, so it may be in several.
 pub(crate) fn column(account: &Account) -> Result<Column, LostReason> {
     if !(account.work.is_finite() && account.work > 0.0) {
         return Err(LostReason::NoWork);
@@ -49,31 +50,29 @@ pub(crate) fn column(account: &Account) -> Result<Column, LostReason> {
             strings: node.string_instructions as f64 / account.work,
         };
     }
-    // In the order of functions: sums of fractions must not hang on that of a hash.
+    // Sorted, because the rounding of sums must not depend on the order of a hash table.
     let mut sums: Vec<_> = sums.into_iter().collect();
-    sums.sort_by_key(|(place, _)| *place);
+    sums.sort_by_key(|(key, _)| *key);
     let mut column = Column::new();
     for ((mechanism, function), counts) in sums {
         let name = mechanism::compared_name(&account.functions[function as usize]);
         *column.entry((mechanism, name)).or_default() += counts;
     }
-    let is_empty = column.values().all(|counts| counts.instructions <= 0.0);
-    if is_empty {
+    if column.values().all(|counts| counts.instructions <= 0.0) {
         Err(LostReason::Damaged)
     } else {
         Ok(column)
     }
 }
 
-/// Calls of each node, without those of a function that only another one jumps to: the profile counts its entries too.
+/// Calls of each node. Entries of a function that is only jumped to are not counted: its caller's entry counts already.
 pub(crate) fn calls(account: &Account) -> Vec<u64> {
     let functions = account.functions.iter();
     let jumps_from: Vec<Option<&str>> = functions.clone().map(mechanism::jumps_from).collect();
-    let whole = functions
+    let called: HashSet<String> = functions
         .zip(&jumps_from)
-        .filter(|(_, from)| from.is_none());
-    let called: HashSet<String> = whole
-        .map(|(one, _)| mechanism::compared_name(one))
+        .filter(|(_, from)| from.is_none())
+        .map(|(function, _)| mechanism::compared_name(function))
         .collect();
     let nodes = account.nodes.iter();
     nodes
@@ -84,16 +83,15 @@ pub(crate) fn calls(account: &Account) -> Vec<u64> {
         .collect()
 }
 
-/// What trials count under names of their own, for their work: a row for each name, zero in a trial that has it not. A trial has a
-/// name once.
+/// Counts divided by the trial's work: a row for each name, with zero for trials without it. `counts` must have each name once.
 pub(crate) fn per_work<'a, K: Ord, C: Iterator<Item = (K, u64)>>(
     accounts: &[Vec<&'a Account>; 2],
     counts: impl Fn(&'a Account) -> C,
 ) -> BTreeMap<K, [Vec<f64>; 2]> {
     let none = || accounts.each_ref().map(|side| vec![0.0; side.len()]);
     let mut rows: BTreeMap<K, [Vec<f64>; 2]> = BTreeMap::new();
-    for (side, own) in accounts.iter().enumerate() {
-        for (trial, account) in own.iter().enumerate() {
+    for (side, accounts) in accounts.iter().enumerate() {
+        for (trial, account) in accounts.iter().enumerate() {
             for (name, count) in counts(account) {
                 rows.entry(name).or_insert_with(none)[side][trial] = count as f64 / account.work;
             }
@@ -102,29 +100,29 @@ pub(crate) fn per_work<'a, K: Ord, C: Iterator<Item = (K, u64)>>(
     rows
 }
 
-/// What each node counts for: its function's mechanism, or its caller's.
+/// The mechanism of each node: its function's, or its caller's.
 pub(crate) fn mechanisms(account: &Account) -> Result<Vec<Mechanism>, LostReason> {
-    let known: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();
-    let mut of_node: Vec<Mechanism> = Vec::with_capacity(account.nodes.len());
+    let by_function: Vec<Option<Mechanism>> = account.functions.iter().map(mechanism::of).collect();
+    let mut by_node: Vec<Mechanism> = Vec::with_capacity(account.nodes.len());
     for node in &account.nodes {
-        let own = *known
+        let direct = *by_function
             .get(node.function as usize)
             .ok_or(LostReason::Damaged)?;
         let inherited = match node.parent {
-            Some(parent) => *of_node.get(parent as usize).ok_or(LostReason::Damaged)?,
+            Some(parent) => *by_node.get(parent as usize).ok_or(LostReason::Damaged)?,
             None => Mechanism::Other,
         };
-        of_node.push(own.unwrap_or(inherited));
+        by_node.push(direct.unwrap_or(inherited));
     }
-    Ok(of_node)
+    Ok(by_node)
 }
 
-/// A function in all trials, the baseline's first.
+/// A function's counts in all trials, the baseline's first.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) mechanism: Mechanism,
     pub(crate) name: String,
-    /// Its name in the baseline, where that is another one.
+    /// Its name in the baseline, if that differs.
     pub(crate) from: Option<String>,
     pub(crate) sides: [Vec<Counts>; 2],
 }
@@ -132,8 +130,9 @@ pub(crate) struct Row {
 impl Row {
     /// Instructions of each trial.
     pub(crate) fn instructions(&self) -> [Vec<f64>; 2] {
-        let of = |side: &Vec<Counts>| side.iter().map(|counts| counts.instructions).collect();
-        self.sides.each_ref().map(of)
+        self.sides
+            .each_ref()
+            .map(|side| side.iter().map(|counts| counts.instructions).collect())
     }
 
     /// Means over trials, of the baseline and of the arm.
@@ -152,21 +151,21 @@ impl Row {
         })
     }
 
-    /// Whether all trials of one side have it.
+    /// Whether all trials of one side executed it.
     fn is_steady(&self, side: usize) -> bool {
         self.sides[side]
             .iter()
             .all(|counts| counts.instructions > 0.0)
     }
 
-    /// Whether no trial of one side has it.
+    /// Whether no trial of one side executed it.
     fn is_absent(&self, side: usize) -> bool {
         self.sides[side]
             .iter()
             .all(|counts| counts.instructions <= 0.0)
     }
 
-    /// Whether one arm alone executed it, in all of its trials.
+    /// Whether all trials of one side executed it, and none of the other.
     pub(crate) fn is_only_in(&self, side: usize) -> bool {
         self.is_steady(side) && self.is_absent(1 - side)
     }
@@ -194,45 +193,50 @@ pub(crate) fn rows(columns: [Vec<Column>; 2]) -> Vec<Row> {
     rows.into_iter().map(row).collect()
 }
 
-/// Instructions of all trials, the rows taken together.
+/// Instructions of each trial, summed over rows.
 pub(crate) fn instructions<'r>(rows: impl IntoIterator<Item = &'r Row>) -> [Vec<f64>; 2] {
     let mut sums: [Vec<f64>; 2] = Default::default();
     for row in rows {
         for (sum, side) in sums.iter_mut().zip(row.instructions()) {
             sum.resize(side.len(), 0.0);
-            sum.iter_mut().zip(side).for_each(|(sum, one)| *sum += one);
+            for (sum, instructions) in sum.iter_mut().zip(side) {
+                *sum += instructions;
+            }
         }
     }
     sums
 }
 
-/// Functions that each arm has under another name become one row, named as in the arm: same mechanism, words of the name in common,
-/// calls and cost within `NEAR`, and no other function that would do nearly as well.
+/// Joins a vanished and a new function to one row, named as in the arm, if they are most likely one function with two names.
+///
+/// Both have the same mechanism, words of the name in common, calls and cost within `NEAR`, and no other candidate is nearly as close.
 pub(crate) fn join_renamed(rows: &[Row]) -> Vec<Row> {
     let lone = |side: usize| -> Vec<usize> {
-        let its = |index: &usize| is_lone(&rows[*index], side);
-        (0..rows.len()).filter(its).collect()
+        let is_lone = |index: &usize| is_lone(&rows[*index], side);
+        (0..rows.len()).filter(is_lone).collect()
     };
-    let (vanished, new) = (lone(0), lone(1));
-    let marks: HashMap<usize, [f64; 2]> = [(0, &vanished), (1, &new)]
-        .into_iter()
-        .flat_map(|(side, indices)| indices.iter().map(move |index| (*index, side)))
-        .map(|(index, side)| (index, mark(rows[index].means()[side])))
-        .collect();
-    let best = |index: usize, others: &[usize]| best(rows, &marks, index, others);
+    let sides = [lone(0), lone(1)];
+    let mut log_costs: HashMap<usize, [f64; 2]> = HashMap::new();
+    for (side, indices) in sides.iter().enumerate() {
+        for index in indices {
+            log_costs.insert(*index, log_cost(rows[*index].means()[side]));
+        }
+    }
+    let [vanished, new] = &sides;
+    let nearest = |index: usize, others: &[usize]| nearest(rows, &log_costs, index, others);
     let mut from: HashMap<usize, usize> = HashMap::new();
-    for index in &vanished {
-        let Some(other) = best(*index, &new) else {
+    for index in vanished {
+        let Some(other) = nearest(*index, new) else {
             continue;
         };
-        if best(other, &vanished) == Some(*index) {
+        if nearest(other, vanished) == Some(*index) {
             from.insert(other, *index);
         }
     }
-    let gone: HashSet<usize> = from.values().copied().collect();
-    let mut joined = Vec::with_capacity(rows.len() - gone.len());
+    let old_rows: HashSet<usize> = from.values().copied().collect();
+    let mut joined = Vec::with_capacity(rows.len() - old_rows.len());
     for (index, row) in rows.iter().enumerate() {
-        if gone.contains(&index) {
+        if old_rows.contains(&index) {
             continue;
         }
         let mut row = row.clone();
@@ -246,16 +250,16 @@ pub(crate) fn join_renamed(rows: &[Row]) -> Vec<Row> {
     joined
 }
 
-/// Two functions are taken for one where calls and cost of a call differ by no more than this, as a logarithm.
+/// Largest difference of the logarithms of calls and of cost per call between two names of one function.
 const NEAR: f64 = 0.05;
 
-/// Letters in common from which on two names are about one thing: `tcp` alone is in too many.
+/// Least number of letters in common words: `tcp` alone is in too many names.
 const LETTERS: usize = 4;
 
-/// Among thousands of functions some have the same calls and cost by chance: of one that has another name the old one's words remain.
-fn have_words_in_common(one: &str, other: &str) -> bool {
+/// Among thousands of functions some have the same calls and cost by chance; a renamed one keeps some words of its name.
+fn have_words_in_common(a: &str, b: &str) -> bool {
     let words = |name| str::split(name, ['_', '.']);
-    let common = words(one).filter(|word| words(other).any(|its| its == *word));
+    let common = words(a).filter(|word| words(b).any(|other| other == *word));
     LETTERS <= common.map(str::len).sum()
 }
 
@@ -263,38 +267,35 @@ fn is_lone(row: &Row, side: usize) -> bool {
     row.mechanism != Mechanism::User && row.is_only_in(side) && row.means()[side].calls > 0.0
 }
 
-/// Calls and cost of a call, as logarithms.
-fn mark(counts: Counts) -> [f64; 2] {
+/// Logarithms of calls and of cost per call.
+fn log_cost(counts: Counts) -> [f64; 2] {
     [counts.calls.ln(), (counts.instructions / counts.calls).ln()]
 }
 
-/// The one of `others` that is nearest, if it is near and no other is.
-fn best(
+/// The nearest of `others`, if it is near and no other is nearly as near.
+fn nearest(
     rows: &[Row],
-    marks: &HashMap<usize, [f64; 2]>,
+    log_costs: &HashMap<usize, [f64; 2]>,
     index: usize,
     others: &[usize],
 ) -> Option<usize> {
-    let own = marks[&index];
-    let distance = |other: usize| {
-        let [calls, cost] = marks[&other];
-        (calls - own[0]).abs().max((cost - own[1]).abs())
-    };
-    let (mut first, mut second) = ((f64::INFINITY, None), f64::INFINITY);
+    let [calls, cost] = log_costs[&index];
+    let mut nearest = None;
+    let (mut least, mut second) = (f64::INFINITY, f64::INFINITY);
     for other in others {
-        let is_alike = rows[*other].mechanism == rows[index].mechanism
-            && have_words_in_common(&rows[*other].name, &rows[index].name);
-        if !is_alike {
+        if rows[*other].mechanism != rows[index].mechanism
+            || !have_words_in_common(&rows[*other].name, &rows[index].name)
+        {
             continue;
         }
-        let far = distance(*other);
-        if far < first.0 {
-            (second, first) = (first.0, (far, Some(*other)));
+        let [other_calls, other_cost] = log_costs[other];
+        let distance = (other_calls - calls).abs().max((other_cost - cost).abs());
+        if distance < least {
+            (second, least) = (least, distance);
+            nearest = Some(*other);
         } else {
-            second = second.min(far);
+            second = second.min(distance);
         }
     }
-    first
-        .1
-        .filter(|_| first.0 <= NEAR && first.0 + NEAR <= second)
+    nearest.filter(|_| least <= NEAR && least + NEAR <= second)
 }

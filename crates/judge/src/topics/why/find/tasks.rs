@@ -1,4 +1,4 @@
-//! Whose instructions they are: those of each kind of task, whatever code it ran.
+//! Instructions of each kind of task, in any code.
 
 use record::account::Account;
 use record::verdict::why::TaskRow;
@@ -6,9 +6,9 @@ use record::verdict::why::TaskRow;
 use super::tested::Test;
 use super::{table, waits};
 
-/// A row for each kind of task, the largest first. They sum to the account. No row is tested: mechanisms are of the same instructions.
+/// A row for each kind of task, the largest first; their sum is the account. No row is tested: mechanisms have the same instructions.
 pub(crate) fn rows(accounts: &[Vec<&Account>; 2], test: &Test) -> Vec<TaskRow> {
-    let found = table::per_work(accounts, |account| {
+    let by_task = table::per_work(accounts, |account| {
         let tasks = account.tasks.iter();
         tasks.map(|task| (task.name.as_str(), task.instructions))
     });
@@ -24,7 +24,7 @@ pub(crate) fn rows(accounts: &[Vec<&Account>; 2], test: &Test) -> Vec<TaskRow> {
             high,
         }
     };
-    let mut rows: Vec<TaskRow> = found.into_iter().map(row).collect();
-    rows.sort_by(|one, other| other.larger().total_cmp(&one.larger()));
+    let mut rows: Vec<TaskRow> = by_task.into_iter().map(row).collect();
+    rows.sort_by(|a, b| b.larger().total_cmp(&a.larger()));
     rows
 }

@@ -1,4 +1,4 @@
-//! Which rows are more than chance: two families of tests, and what is too small to be in them.
+//! Which rows are significant: two families of tests, without rows that are too small.
 
 use std::collections::BTreeMap;
 
@@ -6,24 +6,25 @@ use record::verdict::mechanism::Mechanism;
 use record::verdict::why::WaitView;
 
 use super::table::{self, Row};
-use crate::topics::why::find::waits;
+use super::waits;
 use stats::max_t;
 use stats::randomization::{GroupDraws, SignFlips};
 
-/// Rows of mechanisms and functions whose difference is typically below this share of all instructions are not tested: they
-/// would make the others less sure, and explain nothing. The size heeds no sign, so this favours no arm.
+/// Mechanisms and functions whose typical difference is below this share of all instructions are not tested.
+///
+/// They would weaken the tests of the others, and explain nothing. The size ignores the sign, so this favours no arm.
 const SMALL: f64 = 2e-4;
 
-/// The same of waits, as a share of all waits for the same.
+/// Waits that differ by less than this share of all waits of their view and state are not tested.
 const SMALL_WAIT: f64 = 0.01;
 
-/// What all tests of an explanation share.
+/// The random draws and the error rate of all tests of an explanation.
 pub(crate) struct Test {
-    draws: Kind,
+    draws: Draws,
     error_rate: f64,
 }
 
-enum Kind {
+enum Draws {
     /// Trials of both arms are blocks.
     Blocks(SignFlips),
     /// Trials of one arm are two groups.
@@ -31,37 +32,39 @@ enum Kind {
 }
 
 impl Test {
-    /// Tests of so many blocks; `key` fixes their sign flips.
+    /// `key` determines the sign flips.
     pub(crate) fn of_blocks(key: &str, blocks: usize, error_rate: f64) -> Self {
         Self {
-            draws: Kind::Blocks(SignFlips::draw(key, blocks, error_rate)),
+            draws: Draws::Blocks(SignFlips::draw(key, blocks, error_rate)),
             error_rate,
         }
     }
 
-    /// Tests of two groups of these sizes, neither of them 0; `key` fixes what they are compared with.
+    /// Neither size may be 0; `key` determines the random groups.
     pub(crate) fn of_groups(key: &str, sizes: [usize; 2], error_rate: f64) -> Self {
         Self {
-            draws: Kind::Groups(GroupDraws::draw(key, sizes, error_rate)),
+            draws: Draws::Groups(GroupDraws::draw(key, sizes, error_rate)),
             error_rate,
         }
     }
 
-    /// Both ends of the interval of the mean difference; none with too few blocks, nor for groups: they were chosen by the figure.
+    /// Both ends of the interval of the mean difference.
+    ///
+    /// `None` with too few blocks, and for groups, because the figures themselves determined the groups.
     pub(crate) fn interval(&self, sides: &[Vec<f64>; 2]) -> (Option<f64>, Option<f64>) {
         match &self.draws {
-            Kind::Blocks(flips) => {
+            Draws::Blocks(flips) => {
                 max_t::interval(&differences(sides), flips, self.error_rate).unzip()
             }
-            Kind::Groups(_) => (None, None),
+            Draws::Groups(_) => (None, None),
         }
     }
 
-    /// What is tested of a row: a value for each block, or for each trial.
+    /// The values of a row to test: the difference of each block, or each trial's deviation from the mean.
     fn values(&self, sides: &[Vec<f64>; 2]) -> Vec<f64> {
         match &self.draws {
-            Kind::Blocks(_) => differences(sides),
-            Kind::Groups(_) => {
+            Draws::Blocks(_) => differences(sides),
+            Draws::Groups(_) => {
                 let all = || sides.iter().flatten();
                 let mean = all().sum::<f64>() / all().count() as f64;
                 all().map(|value| value - mean).collect()
@@ -71,20 +74,20 @@ impl Test {
 
     /// The p-values of those rows that are not small; `None` for the others.
     fn p_values(&self, family: &[Tested]) -> Vec<Option<f64>> {
-        let is_tested = |one: &&Tested| max_t::size(&one.values) > one.small;
+        let is_tested = |row: &&Tested| max_t::size(&row.values) > row.small;
         let tested: Vec<&[f64]> = family
             .iter()
             .filter(is_tested)
-            .map(|one| &one.values[..])
+            .map(|row| &row.values[..])
             .collect();
-        let found = match &self.draws {
-            Kind::Blocks(flips) => max_t::p_values(&tested, flips),
-            Kind::Groups(groups) => max_t::p_values(&tested, groups),
+        let p_values = match &self.draws {
+            Draws::Blocks(flips) => max_t::p_values(&tested, flips),
+            Draws::Groups(groups) => max_t::p_values(&tested, groups),
         };
-        let mut found = found.into_iter();
+        let mut p_values = p_values.into_iter();
         family
             .iter()
-            .map(|one| is_tested(&one).then(|| found.next()).flatten())
+            .map(|row| is_tested(&row).then(|| p_values.next()).flatten())
             .collect()
     }
 
@@ -93,7 +96,7 @@ impl Test {
     }
 }
 
-/// Differences of both arms, block by block.
+/// The difference of each block.
 fn differences([baseline, arm]: &[Vec<f64>; 2]) -> Vec<f64> {
     let both = baseline.iter().zip(arm);
     both.map(|(baseline, arm)| arm - baseline).collect()
@@ -106,37 +109,39 @@ struct Tested {
     small: f64,
 }
 
-/// What is known of each row; by the places of `rows` and `waits`.
+/// Test results of all rows; vectors have the order of `rows` and `waits`.
 pub(crate) struct Named {
-    /// p-values; `None` where a row is too small to be tested.
+    /// p-values; `None` for mechanisms that are too small to test.
     pub(crate) mechanisms: BTreeMap<Mechanism, Option<f64>>,
+    /// Whether each function is named.
     pub(crate) functions: Vec<bool>,
+    /// p-values; `None` for waits that are too small to test.
     pub(crate) waits: Vec<Option<f64>>,
-    /// By wait, then by cause.
+    /// Whether each cause is named, by wait.
     pub(crate) causes: Vec<Vec<bool>>,
 }
 
 impl Named {
-    /// Tests all rows. `both` is what all instructions of the two arms come to.
+    /// Tests all rows. `both` is the sum of the instructions of both arms.
     pub(crate) fn of(rows: &[Row], waits: &[waits::Row], both: f64, test: &Test) -> Self {
         let small = SMALL * both / 2.0;
-        let mut of_mechanism: BTreeMap<Mechanism, Vec<&Row>> = BTreeMap::new();
+        let mut by_mechanism: BTreeMap<Mechanism, Vec<&Row>> = BTreeMap::new();
         for row in rows {
-            of_mechanism.entry(row.mechanism).or_default().push(row);
+            by_mechanism.entry(row.mechanism).or_default().push(row);
         }
-        let small_wait = |row: &waits::Row| SMALL_WAIT * scale_of(waits, row);
-        let mechanisms: Vec<Mechanism> = of_mechanism.keys().copied().collect();
+        let small_wait = |row: &waits::Row| SMALL_WAIT * scale(waits, row);
+        let mechanisms: Vec<Mechanism> = by_mechanism.keys().copied().collect();
         let tested = |rows: Vec<&Row>| Tested {
             values: test.values(&table::instructions(rows)),
             small,
         };
-        let mut first: Vec<Tested> = of_mechanism.into_values().map(tested).collect();
+        let mut first: Vec<Tested> = by_mechanism.into_values().map(tested).collect();
         first.extend(waits.iter().map(|row| Tested {
             values: test.values(&row.sides),
             small: small_wait(row),
         }));
         let mut first = test.p_values(&first);
-        let of_waits = first.split_off(mechanisms.len());
+        let wait_p_values = first.split_off(mechanisms.len());
         let mechanisms: BTreeMap<_, _> = mechanisms.into_iter().zip(first).collect();
 
         let function = |row: &Row| Tested {
@@ -153,28 +158,30 @@ impl Named {
         let mut second = test
             .p_values(&second)
             .into_iter()
-            .map(|one| test.is_significant(one));
+            .map(|p_value| test.is_significant(p_value));
         let functions = rows.iter().map(|row| {
-            let is_open = test.is_significant(mechanisms[&row.mechanism]);
-            second.next() == Some(true) && is_open
+            let is_significant = second.next() == Some(true);
+            is_significant && test.is_significant(mechanisms[&row.mechanism])
         });
         let functions = functions.collect();
-        let causes = waits.iter().zip(&of_waits).map(|(row, p_value)| {
-            let is_open = test.is_significant(*p_value);
-            let its = second.by_ref().take(row.causes.len());
-            its.map(|is_sure| is_sure && is_open).collect()
+        let causes = waits.iter().zip(&wait_p_values).map(|(row, p_value)| {
+            let is_wait_significant = test.is_significant(*p_value);
+            let causes = second.by_ref().take(row.causes.len());
+            causes
+                .map(|is_significant| is_significant && is_wait_significant)
+                .collect()
         });
         Self {
             functions,
             causes: causes.collect(),
-            waits: of_waits,
+            waits: wait_p_values,
             mechanisms,
         }
     }
 }
 
-/// What the waits of a row are small beside: all waits for the same thing, or the longest of the slowest.
-fn scale_of(waits: &[waits::Row], row: &waits::Row) -> f64 {
+/// What a row of waits must not be small against: the sum of all waits of its view and state, or the longest of the slowest.
+fn scale(waits: &[waits::Row], row: &waits::Row) -> f64 {
     let alike =
         |other: &&waits::Row| (other.key.view, other.key.state) == (row.key.view, row.key.state);
     let typical = |other: &waits::Row| waits::means(&other.sides).iter().sum::<f64>() / 2.0;

@@ -1,8 +1,7 @@
-//! Simulated machines with a known truth.
+//! Explanations of simulated machines with known differences.
 
 use record::account::{WaitCause, WaitSize, WaitState, Waits};
-use record::fixtures::accounts;
-use record::fixtures::accounts::{Profile, REMAINDER};
+use record::fixtures::accounts::{self, Profile, REMAINDER};
 use record::fixtures::builder::{measurement, measurements};
 use record::metric::Role;
 use record::verdict::mechanism::Mechanism;
@@ -11,7 +10,7 @@ use record::verdict::why::{EventKind, LostReason, MechanismRow, Unmatched, WaitR
 use super::*;
 use stats::counts::{least, most};
 
-const ASKED: Question<'static> = Question {
+const QUESTION: Question<'static> = Question {
     workload: "web",
     arm: "7.2",
     metric: None,
@@ -19,7 +18,7 @@ const ASKED: Question<'static> = Question {
 
 fn explained(baseline: &Profile, arm: &Profile, blocks: u32, seed: u64) -> Why {
     let (run, accounts) = accounts::run(baseline, arm, blocks, seed);
-    explain(&run, &accounts, &ASKED).unwrap()
+    explain(&run, &accounts, &QUESTION).unwrap()
 }
 
 fn mechanism(why: &Why, name: Mechanism) -> &MechanismRow {
@@ -27,13 +26,13 @@ fn mechanism(why: &Why, name: Mechanism) -> &MechanismRow {
 }
 
 fn significant(why: &Why) -> Vec<Mechanism> {
-    let sure = why.mechanisms.iter().filter(|row| row.significant);
-    sure.map(|row| row.name).collect()
+    let rows = why.mechanisms.iter().filter(|row| row.significant);
+    rows.map(|row| row.name).collect()
 }
 
 fn significant_names(row: &MechanismRow) -> Vec<&str> {
-    let its = row.significant_functions();
-    its.map(|one| one.name.as_str()).collect()
+    let functions = row.significant_functions();
+    functions.map(|function| function.name.as_str()).collect()
 }
 
 fn names_anything(why: &Why) -> bool {
@@ -54,12 +53,12 @@ fn tasks_sum_to_the_account_and_the_largest_is_first() {
     assert!(low < expected && expected < high, "{clients:?}");
     let sum: f64 = why.tasks.iter().map(|task| task.arm).sum();
     assert!((sum / why.account.arm - 1.0).abs() < 1e-9, "{sum}");
-    // Of a task that one arm alone has the other executes nothing.
+    // A task that only one arm has executes nothing in the other.
     let (run, mut accounts) = accounts::run(&baseline, &baseline, 6, 1);
     for account in accounts.iter_mut().filter(|account| account.trial % 2 == 0) {
         account.tasks[1].name = "kdamond".into();
     }
-    let why = explain(&run, &accounts, &ASKED).unwrap();
+    let why = explain(&run, &accounts, &QUESTION).unwrap();
     let alone = why
         .tasks
         .iter()
@@ -85,7 +84,7 @@ fn a_planted_difference_is_found_in_its_function_with_its_size() {
         (function.difference / 4365.0 - 1.0).abs() < 0.1,
         "{function:?}"
     );
-    // The same calls, each dearer.
+    // Equal calls, each more expensive.
     assert!(
         function.by_cost.unwrap() > 0.95 * function.difference,
         "{function:?}"
@@ -97,7 +96,7 @@ fn a_planted_difference_is_found_in_its_function_with_its_size() {
 }
 
 #[test]
-fn fewer_calls_are_told_from_cheaper_ones() {
+fn fewer_calls_are_distinguished_from_cheaper_ones() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     for name in [
@@ -128,7 +127,7 @@ fn fewer_calls_are_told_from_cheaper_ones() {
 }
 
 #[test]
-fn the_account_closes_and_tells_its_remainder() {
+fn mechanisms_and_remainder_sum_to_the_difference() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.function("memset_orig").instructions *= 0.2;
@@ -148,7 +147,7 @@ fn the_account_closes_and_tells_its_remainder() {
 }
 
 #[test]
-fn what_cancels_has_no_shares_and_is_named_all_the_same() {
+fn differences_that_cancel_are_named_without_shares() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.function("psi_group_change").instructions -= 2500.0;
@@ -164,7 +163,7 @@ fn what_cancels_has_no_shares_and_is_named_all_the_same() {
 fn renamed_functions_are_no_difference() {
     let baseline = Profile::web().with_small_functions(200);
     let mut arm = baseline.clone();
-    // Names of the same mechanisms, so that nothing but names differs.
+    // New names keep their mechanisms.
     for code in arm.code.iter_mut().filter(|code| !code.name.is_empty()) {
         code.name = match code.name.as_str() {
             "helper_of_nobody" => "nobodys_helper".into(),
@@ -180,9 +179,9 @@ fn renamed_functions_are_no_difference() {
         assert!(!names_anything(&why), "{:?}", significant(&why));
         let unmatched = &why.unmatched;
         assert!(unmatched.renamed_count >= 30, "{unmatched:?}");
-        let told = unmatched.renamed_count + unmatched.vanished_count;
-        // The function of the server too, which is never taken for another one.
-        assert_eq!(told as usize, baseline.code.len() - 2);
+        let unmatched_count = unmatched.renamed_count + unmatched.vanished_count;
+        // It includes the server's function, although functions of programs are never joined.
+        assert_eq!(unmatched_count as usize, baseline.code.len() - 2);
         assert_eq!(unmatched.vanished_count, unmatched.new_count);
         assert!(unmatched.vanished.len() <= Unmatched::MOST_NAMED);
     }
@@ -195,8 +194,8 @@ fn equal_calls_and_cost_alone_do_not_make_a_renamed_function() {
         let mut arm = baseline.clone();
         arm.function("tcp_ack").name = name.into();
         let unmatched = explained(&baseline, &arm, 8, 4).unmatched;
-        let found = (unmatched.renamed_count, unmatched.vanished_count);
-        assert_eq!(found, (renamed, 1 - renamed), "{name}");
+        let counts = (unmatched.renamed_count, unmatched.vanished_count);
+        assert_eq!(counts, (renamed, 1 - renamed), "{name}");
     }
 }
 
@@ -223,15 +222,15 @@ fn suffixes_and_known_new_names_are_the_same_function() {
 fn a_jump_inside_a_function_is_no_second_call() {
     let mut baseline = Profile::web();
     baseline.noise = 0.0;
-    let entry = |profile: &mut Profile, of: &str, name: &str| {
-        let mut code = profile.function(of).clone();
+    let add_entry = |profile: &mut Profile, target: &str, name: &str| {
+        let mut code = profile.function(target).clone();
         code.name = name.into();
         code.instructions = code.calls;
         code.strings = 0.0;
         profile.code.push(code);
     };
-    entry(&mut baseline, "memset_orig", "memset");
-    entry(&mut baseline, "tcp_ack", "tcp_ack.cold");
+    add_entry(&mut baseline, "memset_orig", "memset");
+    add_entry(&mut baseline, "tcp_ack", "tcp_ack.cold");
     let mut arm = baseline.clone();
     arm.function("memset_orig").calls = 3.0;
     arm.function("memset").calls = 3.0;
@@ -239,8 +238,8 @@ fn a_jump_inside_a_function_is_no_second_call() {
     let why = explained(&baseline, &arm, 6, 5);
     let calls = |name: &str| {
         let mut functions = why.mechanisms.iter().flat_map(|row| &row.functions);
-        let found = functions.find(|one| one.name == name);
-        found.unwrap().calls.map(|calls| calls.round() as u64)
+        let function = functions.find(|function| function.name == name);
+        function.unwrap().calls.map(|calls| calls.round() as u64)
     };
     assert_eq!(calls("memset"), [7, 3]);
     assert_eq!(calls("tcp_ack"), [3, 3]);
@@ -250,7 +249,7 @@ fn a_jump_inside_a_function_is_no_second_call() {
 }
 
 #[test]
-fn a_function_without_a_telling_name_counts_for_its_caller() {
+fn a_function_without_a_rule_counts_for_its_caller() {
     let mut baseline = Profile::web();
     baseline.noise = 0.0;
     let mut arm = baseline.clone();
@@ -265,88 +264,85 @@ fn a_function_without_a_telling_name_counts_for_its_caller() {
 }
 
 #[test]
-fn equal_arms_have_nothing_named_in_more_runs_than_the_error_rate_says() {
-    equal_arms_have_nothing_named(1000, 50);
+fn the_error_rate_bounds_runs_of_equal_arms_that_name_anything() {
+    equal_arms_name_something(1000, 50);
 }
 
 #[test]
 #[ignore = "four times the runs, another seed each time: make test-all"]
-fn many_equal_arms_have_nothing_named_in_more_runs_than_the_error_rate_says() {
-    let named = equal_arms_have_nothing_named(base::skip::seed(1000), 200);
-    // The error rate is spent, not shunned.
-    assert!(named >= least(200, 0.03), "{named}");
+fn the_error_rate_bounds_many_runs_of_equal_arms_that_name_anything() {
+    let count = equal_arms_name_something(base::skip::seed(1000), 200);
+    // The tests are not much too conservative.
+    assert!(count >= least(200, 0.03), "{count}");
 }
 
-/// How many of so many runs of eight blocks have anything named.
-fn equal_arms_have_nothing_named(first: u64, all: u64) -> u64 {
+/// How many of `runs` runs of eight blocks name anything.
+fn equal_arms_name_something(first: u64, runs: u64) -> u64 {
     let profile = Profile::web().with_small_functions(40);
-    let named = |blocks: u32, from: u64| {
+    let count = |blocks: u32, first: u64| {
         let is_named = |seed: &u64| {
-            let (mut run, accounts) = accounts::run(&profile, &profile, blocks, from + seed);
-            // Without a clock of instructions no other verdicts are worked out, which take most of the time.
+            let (mut run, accounts) = accounts::run(&profile, &profile, blocks, first + seed);
+            // Without counted instructions there are fewer other verdicts, which take most of the time.
             run.opening.ns_per_instruction = None;
-            names_anything(&explain(&run, &accounts, &ASKED).unwrap())
+            names_anything(&explain(&run, &accounts, &QUESTION).unwrap())
         };
-        (0..all).filter(is_named).count() as u64
+        (0..runs).filter(is_named).count() as u64
     };
-    // Six blocks allow no more than 2 of 64.
-    let (six, eight) = (named(6, first), named(8, first + 4000));
-    assert!(six <= most(all, 2.0 / 64.0), "{six}");
-    assert!(eight <= most(all, 0.05), "{eight}");
+    // A test of six blocks has a level of at most 2 of 64.
+    let (six, eight) = (count(6, first), count(8, first + 4000));
+    assert!(six <= most(runs, 2.0 / 64.0), "{six}");
+    assert!(eight <= most(runs, 0.05), "{eight}");
     eight
 }
 
 #[test]
-fn functions_that_are_not_small_are_told_whether_they_differ_or_not() {
-    let baseline = Profile::web();
+fn functions_that_are_not_small_are_listed_even_if_they_do_not_differ() {
+    let mut baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.function("tcp_sendmsg_locked").instructions += 4365.0;
     // Less than a 2000th of all instructions.
     arm.function("hrtimer_interrupt").instructions = 20.0;
     arm.function("sysvec_apic_timer_interrupt").instructions = 900.0;
-    let mut baseline = baseline;
     baseline.function("hrtimer_interrupt").instructions = 20.0;
     let why = explained(&baseline, &arm, 1, 1);
-    let names = |mechanism: Mechanism| {
-        let row = why.mechanisms.iter().find(|row| row.name == mechanism);
-        let all = row.into_iter().flat_map(|row| &row.functions);
-        all.map(|one| (one.name.as_str(), one.significant))
-            .collect::<Vec<_>>()
-    };
-    let of_tcp = names(Mechanism::TcpIp);
+    let tcp: Vec<(&str, bool)> = mechanism(&why, Mechanism::TcpIp)
+        .functions
+        .iter()
+        .map(|function| (function.name.as_str(), function.significant))
+        .collect();
     assert_eq!(
-        of_tcp[0],
+        tcp[0],
         ("tcp_sendmsg_locked", false),
         "one block names nothing"
     );
-    assert!(of_tcp.contains(&("tcp_ack", false)), "{of_tcp:?}");
+    assert!(tcp.contains(&("tcp_ack", false)), "{tcp:?}");
     let all: Vec<&str> = why
         .mechanisms
         .iter()
         .flat_map(|row| &row.functions)
-        .map(|one| one.name.as_str())
+        .map(|function| function.name.as_str())
         .collect();
     assert!(!all.contains(&"hrtimer_interrupt"), "{all:?}");
     assert!(all.contains(&"sysvec_apic_timer_interrupt"), "{all:?}");
 }
 
 #[test]
-fn who_made_whom_wait_is_named() {
+fn the_task_that_made_another_one_wait_is_named() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.queued[0].3 *= 8.0;
     let why = explained(&baseline, &arm, 6, 7);
     assert!(significant(&why).is_empty());
-    let sure: Vec<&WaitRow> = why.waits.iter().filter(|row| row.significant).collect();
-    assert_eq!(sure.len(), 2, "{:?}", why.waits);
-    for row in sure {
+    let waits: Vec<&WaitRow> = why.waits.iter().filter(|row| row.significant).collect();
+    assert_eq!(waits.len(), 2, "{:?}", why.waits);
+    for row in waits {
         assert_eq!(
             (row.task.as_str(), row.state),
             ("nginx", WaitState::RunQueue)
         );
         let causes: Vec<&str> = row.causes.iter().map(|cause| cause.name.as_str()).collect();
         assert_eq!(causes, ["bakeoff"]);
-        // All waits: two of 40 us a request, of which one in 33 is ten times as long, become eight times as long.
+        // Two waits of 40 us per request, of which one in 33 is ten times as long, become eight times as long.
         let want = match row.view {
             WaitView::Mean => 2.0 * 40_000.0 * (0.8 * 0.97 + 8.0 * 0.03) * 7.0,
             WaitView::Slowest => 40_000.0 * 8.0 * 7.0,
@@ -358,7 +354,7 @@ fn who_made_whom_wait_is_named() {
     }
 }
 
-/// Eight blocks in which nginx sleeps so long in each trial on these paths, by arm; the arm takes `work` times the requests.
+/// Eight blocks in which nginx sleeps on these paths for these nanoseconds; the arm has `work` times the requests.
 fn with_sleeps(sleeps: [&[(&str, u64)]; 2], work: f64) -> Why {
     let profile = Profile::web();
     let (run, mut accounts) = accounts::run(&profile, &profile, 8, 18);
@@ -367,14 +363,15 @@ fn with_sleeps(sleeps: [&[(&str, u64)]; 2], work: f64) -> Why {
         if is_arm {
             account.work *= work;
         }
-        // Some parts in a million differ from trial to trial.
-        let causes = sleeps[usize::from(is_arm)]
+        // A small difference from trial to trial.
+        let extra_ns = u64::from(account.trial) * 100;
+        let causes: Vec<WaitCause> = sleeps[usize::from(is_arm)]
             .iter()
             .map(|(path, ns)| WaitCause {
                 name: (*path).into(),
-                ns: ns + u64::from(account.trial) * 100,
-            });
-        let causes: Vec<WaitCause> = causes.collect();
+                ns: ns + extra_ns,
+            })
+            .collect();
         account.waits.push(Waits {
             task: "nginx".into(),
             state: WaitState::Blocked,
@@ -386,7 +383,7 @@ fn with_sleeps(sleeps: [&[(&str, u64)]; 2], work: f64) -> Why {
             }],
         });
     }
-    explain(&run, &accounts, &ASKED).unwrap()
+    explain(&run, &accounts, &QUESTION).unwrap()
 }
 
 fn sleeps(why: &Why) -> Vec<&WaitRow> {
@@ -395,7 +392,7 @@ fn sleeps(why: &Why) -> Vec<&WaitRow> {
 }
 
 #[test]
-fn one_function_that_sleeps_by_another_path_is_not_gone_and_new() {
+fn a_function_that_sleeps_by_another_path_is_one_cause() {
     let old = "do_futex;futex_wait;futex_wait_queue;schedule;__schedule";
     let new = "do_futex;futex_wait;__futex_wait;futex_do_wait;schedule;__schedule";
     let why = with_sleeps([&[(old, 500_000_000)], &[(new, 400_000_000)]], 1.0);
@@ -410,7 +407,7 @@ fn one_function_that_sleeps_by_another_path_is_not_gone_and_new() {
 }
 
 #[test]
-fn a_cause_larger_than_its_row_is_told_with_its_counterpart() {
+fn a_cause_larger_than_its_row_is_joined_with_its_counterpart() {
     let both = ("do_sys_poll;schedule", 10_000_000);
     let why = with_sleeps(
         [
@@ -431,30 +428,31 @@ fn a_cause_larger_than_its_row_is_told_with_its_counterpart() {
 }
 
 #[test]
-fn tasks_that_sleep_alike_differ_by_nothing_but_the_requests_of_either_arm() {
+fn tasks_that_sleep_equally_long_are_left_out() {
     let path = "kthread;kcompactd;schedule_timeout";
-    // All of the window of a second in both, and as long in both.
     for ns in [
+        // During the whole window of a second.
         [999_000_000, 994_000_000],
+        // Equally long.
         [500_000_000, 500_900_000],
-        // Three threads, and two.
+        // Three threads and two, during the whole window.
         [2_999_000_000, 1_995_000_000],
     ] {
         let [before, after] = ns;
         let why = with_sleeps([&[(path, before)], &[(path, after)]], 1.2);
         assert!(sleeps(&why).is_empty(), "{:?}", why.waits);
     }
-    // One that did not wake in the window is not told of in that arm's profiles.
+    // A thread that never woke is not in that arm's profiles.
     let why = with_sleeps([&[(path, 999_000_000)], &[]], 1.2);
     assert!(sleeps(&why).is_empty(), "{:?}", why.waits);
     for (before, after) in [(500_000_000, 700_000_000), (26_300_000_000, 16_300_000_000)] {
         let why = with_sleeps([&[(path, before)], &[(path, after)]], 1.2);
-        assert_eq!(sleeps(&why).len(), 1, "longer in a second too");
+        assert_eq!(sleeps(&why).len(), 1, "also differs per second");
     }
 }
 
 #[test]
-fn what_one_arm_hardly_calls_differs_by_its_calls() {
+fn a_function_that_one_arm_hardly_calls_differs_by_its_calls() {
     let mut baseline = Profile::web();
     let mut arm = baseline.clone();
     let code = baseline.function("psi_group_change");
@@ -469,17 +467,17 @@ fn what_one_arm_hardly_calls_differs_by_its_calls() {
     assert!((calls + cost - row.difference).abs() < 1e-6);
 }
 
-/// The boots of 7.2, of which those with these numbers are like `slow`.
+/// Explains the boots of 7.2; trials with these numbers are like `slow`.
 fn boots(fast: &Profile, slow: &Profile, numbers: &[u32], blocks: u32) -> Why {
-    let of = |trial: u32| {
+    let profile = |trial: u32| {
         if numbers.contains(&trial) { slow } else { fast }
     };
-    let (run, accounts) = accounts::run_of(blocks, 5, of);
-    within(&run, &accounts, &ASKED).unwrap()
+    let (run, accounts) = accounts::run_of(blocks, 5, profile);
+    within(&run, &accounts, &QUESTION).unwrap()
 }
 
 #[test]
-fn slow_boots_are_found_with_what_they_do_more() {
+fn slow_boots_are_found_with_their_additional_instructions() {
     let fast = Profile::web();
     let mut slow = fast.clone();
     slow.function("memset_orig").instructions *= 2.0;
@@ -489,7 +487,7 @@ fn slow_boots_are_found_with_what_they_do_more() {
     assert_eq!((&groups.slow[..], groups.fast.len()), (&[4, 10][..], 8));
     assert_eq!((&*groups.arm, &*why.metric), ("7.2", "throughput"));
     assert!(why.difference < 0.0, "{}", why.difference);
-    // Two of seven can be drawn in 21 ways: sure enough at 5 %.
+    // There are 21 ways to draw two of seven, which suffices at 5 %.
     assert_eq!((why.blocks, why.least_blocks), (10, 7));
     assert_eq!(significant(&why), [Mechanism::Zeroing]);
     let row = mechanism(&why, Mechanism::Zeroing);
@@ -500,7 +498,7 @@ fn slow_boots_are_found_with_what_they_do_more() {
 }
 
 #[test]
-fn one_slow_boot_of_few_is_shown_and_not_named() {
+fn a_single_slow_boot_of_few_is_not_significant() {
     let fast = Profile::web();
     let mut slow = fast.clone();
     slow.function("memset_orig").instructions *= 2.0;
@@ -514,7 +512,7 @@ fn one_slow_boot_of_few_is_shown_and_not_named() {
 #[test]
 fn a_single_boot_has_no_groups() {
     let (run, accounts) = accounts::run(&Profile::web(), &Profile::web(), 1, 5);
-    let refused = within(&run, &accounts, &ASKED).unwrap_err();
+    let refused = within(&run, &accounts, &QUESTION).unwrap_err();
     assert_eq!(refused, Unexplained::OneBoot { lost: Vec::new() });
 }
 
@@ -522,7 +520,7 @@ fn a_single_boot_has_no_groups() {
 fn a_rare_burst_is_in_the_slowest_waits_and_hardly_in_the_mean() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
-    // A fiftieth of a wait a request.
+    // One wait in twenty requests.
     arm.queued.push(("nginx", "burst", 0.05, 1_000_000.0));
     let why = explained(&baseline, &arm, 8, 8);
     let slowest = why
@@ -542,22 +540,22 @@ fn a_rare_burst_is_in_the_slowest_waits_and_hardly_in_the_mean() {
 fn a_task_that_hardly_ever_waits_has_no_slowest_waits() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
-    // Eighty waits a trial, and a thousand times as long in the arm.
+    // 80 waits per trial, 1000 times as long in the arm.
     let rarely = |ns| ("kcompactd0", "nginx", 0.002, ns);
     let mut before = baseline.clone();
     before.queued.push(rarely(1_000.0));
     arm.queued.push(rarely(1_000_000.0));
     let why = explained(&before, &arm, 8, 17);
-    let its = why.waits.iter().filter(|row| row.task == "kcompactd0");
+    let mut waits = why.waits.iter().filter(|row| row.task == "kcompactd0");
     assert!(
-        its.clone().all(|row| row.view == WaitView::Mean),
+        waits.all(|row| row.view == WaitView::Mean),
         "{:?}",
         why.waits
     );
 }
 
 #[test]
-fn string_instructions_are_told_by_their_share() {
+fn string_instructions_have_a_share() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     let code = arm.function("memset_orig");
@@ -580,36 +578,28 @@ fn one_block_has_figures_and_no_claims() {
 }
 
 #[test]
-fn what_cannot_be_used_is_told_and_the_rest_stands() {
+fn unusable_trials_are_listed_and_the_others_explained() {
     let profile = Profile::web();
     let (mut run, mut accounts) = accounts::run(&profile, &profile, 9, 12);
     accounts.retain(|account| account.trial != 2);
-    accounts.iter_mut().find(|one| one.trial == 3).unwrap().work = 0.0;
-    accounts.iter_mut().find(|one| one.trial == 6).unwrap().work = f64::NAN;
-    accounts
-        .iter_mut()
-        .find(|one| one.trial == 7)
-        .unwrap()
-        .nodes[0]
-        .parent = Some(7);
-    accounts
-        .iter_mut()
-        .find(|one| one.trial == 9)
-        .unwrap()
-        .nodes[0]
-        .string_instructions = u64::MAX;
-    accounts
-        .iter_mut()
-        .find(|one| one.trial == 11)
-        .unwrap()
-        .nodes
-        .clear();
+    for account in &mut accounts {
+        match account.trial {
+            3 => account.work = 0.0,
+            6 => account.work = f64::NAN,
+            7 => account.nodes[0].parent = Some(7),
+            9 => account.nodes[0].string_instructions = u64::MAX,
+            11 => account.nodes.clear(),
+            _ => {}
+        }
+    }
     let newest = run.attempts.len() - 1;
-    let figures = measurement(&mut run, newest).figures.iter_mut();
-    figures.for_each(|figure| figure.value = f64::NAN);
-    let why = explain(&run, &accounts, &ASKED).unwrap();
+    for figure in &mut measurement(&mut run, newest).figures {
+        figure.value = f64::NAN;
+    }
+    let why = explain(&run, &accounts, &QUESTION).unwrap();
     assert_eq!(why.blocks, 2);
-    let lost: Vec<(u32, LostReason)> = why.lost.iter().map(|one| (one.trial, one.reason)).collect();
+    let lost = why.lost.iter().map(|trial| (trial.trial, trial.reason));
+    let lost: Vec<(u32, LostReason)> = lost.collect();
     let want = [
         (2, LostReason::NoProfile),
         (3, LostReason::NoWork),
@@ -622,37 +612,40 @@ fn what_cannot_be_used_is_told_and_the_rest_stands() {
     assert_eq!(lost, want);
     // One arm without a single profile.
     accounts.retain(|account| account.trial % 2 == 1);
-    let refused = explain(&run, &accounts, &ASKED).unwrap_err();
+    let refused = explain(&run, &accounts, &QUESTION).unwrap_err();
     assert!(matches!(refused, Unexplained::NoBlock { lost } if lost.len() > 8));
 }
 
 #[test]
-fn what_the_plan_does_not_have_is_refused() {
+fn unknown_workloads_arms_and_metrics_are_refused() {
     let profile = Profile::web();
     let (run, accounts) = accounts::run(&profile, &profile, 2, 13);
-    let asked = |question: Question<'_>| explain(&run, &accounts, &question).unwrap_err();
-    let other = |workload, arm, metric| {
-        asked(Question {
+    let refused = |workload, arm, metric| {
+        let question = Question {
             workload,
             arm,
             metric,
-        })
+        };
+        explain(&run, &accounts, &question).unwrap_err()
     };
     assert!(matches!(
-        other("cgi", "7.2", None),
+        refused("cgi", "7.2", None),
         Unexplained::NoWorkload { .. }
     ));
     assert!(matches!(
-        other("web", "6.1", None),
+        refused("web", "6.1", None),
         Unexplained::NoArm { .. }
     ));
-    assert!(matches!(other("web", "8", None), Unexplained::NoArm { .. }));
-    let metric = other("web", "7.2", Some("latency-p42"));
+    assert!(matches!(
+        refused("web", "8", None),
+        Unexplained::NoArm { .. }
+    ));
+    let metric = refused("web", "7.2", Some("latency-p42"));
     assert!(matches!(metric, Unexplained::NoMetric { known, .. } if known.len() == 3));
 }
 
 #[test]
-fn a_cost_of_services_alone_is_not_explained_by_the_work_of_all_tasks() {
+fn cpu_time_of_services_alone_cannot_be_explained() {
     let profile = Profile::web();
     let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
     for name in ["server-cpu", "database-cpu"] {
@@ -674,7 +667,7 @@ fn another_metric_has_its_own_difference_and_no_remainder() {
     let profile = Profile::web();
     let (run, accounts) = accounts::run(&profile, &profile, 6, 14);
     let metric = Some("latency-p99");
-    let why = explain(&run, &accounts, &Question { metric, ..ASKED }).unwrap();
+    let why = explain(&run, &accounts, &Question { metric, ..QUESTION }).unwrap();
     assert_eq!(
         (why.metric.as_str(), why.unit.as_str(), why.remainder),
         ("latency-p99", "us", None)
@@ -683,7 +676,7 @@ fn another_metric_has_its_own_difference_and_no_remainder() {
 }
 
 #[test]
-fn a_latency_that_decides_is_what_is_explained() {
+fn a_primary_latency_is_explained_by_default() {
     let profile = Profile::web();
     let (mut run, accounts) = accounts::run(&profile, &profile, 6, 14);
     for record in &mut run.attempts {
@@ -691,18 +684,15 @@ fn a_latency_that_decides_is_what_is_explained() {
         let figures = &mut measurement.figures;
         let latency = figures
             .iter()
-            .position(|one| one.spec.name == "latency-p99");
+            .position(|figure| figure.spec.name == "latency-p99");
         figures.swap(0, latency.unwrap());
         (figures[0].spec.role, figures[1].spec.role) = (Role::Primary, Role::Guard);
     }
-    let named = |run: &mut Run, name: &str| {
-        for measurement in measurements(run) {
-            measurement.figures[0].spec.name = name.into();
-        }
-    };
     for tail in TAILS {
-        named(&mut run, tail);
-        let why = explain(&run, &accounts, &ASKED).unwrap();
+        for measurement in measurements(&mut run) {
+            measurement.figures[0].spec.name = tail.into();
+        }
+        let why = explain(&run, &accounts, &QUESTION).unwrap();
         assert_eq!((why.metric.as_str(), why.remainder), (tail, None));
         assert!(why.tail.is_none());
     }
@@ -713,12 +703,12 @@ fn the_same_accounts_give_the_same_bytes_in_any_order() {
     let profile = Profile::web().with_small_functions(50);
     let (run, mut accounts) = accounts::run(&profile, &profile, 16, 15);
     let bytes = |accounts: &[Account]| {
-        serde_json::to_string(&explain(&run, accounts, &ASKED).unwrap()).unwrap()
+        serde_json::to_string(&explain(&run, accounts, &QUESTION).unwrap()).unwrap()
     };
     let first = bytes(&accounts);
     assert_eq!(first, bytes(&accounts));
     accounts.reverse();
     assert_eq!(first, bytes(&accounts));
-    let back: Why = serde_json::from_str(&first).unwrap();
-    assert_eq!(serde_json::to_string(&back).unwrap(), first);
+    let read: Why = serde_json::from_str(&first).unwrap();
+    assert_eq!(serde_json::to_string(&read).unwrap(), first);
 }

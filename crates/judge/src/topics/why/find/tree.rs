@@ -1,11 +1,11 @@
-//! Both arms' call trees as one: joined by path and name, without what is too small to be seen.
+//! Both arms' call trees as one tree: joined by path and name, with small frames folded.
 //!
 //! ```text
-//! accounts --joined--> a frame for each path, counts of either arm
-//!          --align---> paths on which one arm has a function more, or another one (`tree/align.rs`)
-//!          --fold----> small frames are one of their caller's
+//! accounts --joined--> a frame for each path, with the counts of both arms
+//!          --align---> aligns paths on which one arm has an additional or a different function (`tree/align.rs`)
+//!          --fold----> small frames become one frame below their caller
 //! ```
-//! Nothing is lost on the way: what all nodes execute themselves is what the accounts hold.
+//! Nothing is lost: the sum of what all nodes execute by themselves is the sum of the accounts.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -21,20 +21,22 @@ mod align;
 /// Paths below this share of a request in both arms are folded.
 const LEAST: f64 = 1e-3;
 
-/// Frames below this one count for it: no path of a healthy profile is nearly as deep, and what walks the tree calls itself.
+/// Deeper frames count for their ancestor at this depth. Real paths are far shorter; the limit bounds recursion over the tree.
 const DEEPEST: u32 = 256;
 
-/// Place of a name.
+/// Index of a name.
 type Name = u32;
 
 /// A function on one path.
 #[derive(Debug, Clone, PartialEq)]
 struct Frame {
     name: Name,
-    /// Its name in the baseline, where that is another one.
+    /// Its name in the baseline, if that differs.
     from: Option<Name>,
+    /// The function in between through which each arm calls it, if it was lifted to a caller further up.
     via: [Option<Name>; 2],
     mechanism: Mechanism,
+    /// Without what it calls.
     own: [f64; 2],
     total: [f64; 2],
     calls: [f64; 2],
@@ -55,7 +57,7 @@ impl Frame {
         }
     }
 
-    /// What it comes to where it is more.
+    /// The larger one of both arms' totals.
     fn most(&self) -> f64 {
         self.total[0].max(self.total[1])
     }
@@ -65,7 +67,7 @@ impl Frame {
         self.total[side] > 0.0 && self.total[1 - side] <= 0.0
     }
 
-    /// Sums up what it and all below come to.
+    /// Computes the totals of this frame and all below.
     fn sum_up(&mut self) {
         self.total = self.own;
         for child in &mut self.children {
@@ -74,7 +76,7 @@ impl Frame {
         }
     }
 
-    /// Nodes at and below it.
+    /// The number of frames from this one down.
     fn count(&self) -> u32 {
         1 + self.children.iter().map(Self::count).sum::<u32>()
     }
@@ -85,7 +87,7 @@ fn add(sum: &mut [f64; 2], more: [f64; 2]) {
     sum[1] += more[1];
 }
 
-/// The tree of usable accounts, the baseline's first; `rows` knows which functions have two names.
+/// The tree of usable accounts, the baseline's first; `rows` tells which functions were renamed.
 pub(crate) fn tree(sides: &[Vec<&Account>; 2], rows: &[Row]) -> CallTree {
     let mut joined = Joined::new(rows);
     for (side, accounts) in sides.iter().enumerate() {
@@ -94,19 +96,19 @@ pub(crate) fn tree(sides: &[Vec<&Account>; 2], rows: &[Row]) -> CallTree {
         }
     }
     let Joined { names, frames, .. } = joined;
-    let mut whole = nested(frames);
-    whole.sum_up();
-    let functions = functions(&whole);
-    let least = LEAST * f64::midpoint(whole.total[0], whole.total[1]);
-    align::align(&mut whole, least);
-    whole.sum_up();
+    let mut root = nested(frames);
+    root.sum_up();
+    let functions = functions(&root);
+    let least = LEAST * f64::midpoint(root.total[0], root.total[1]);
+    align::align(&mut root, least);
+    root.sum_up();
     let mut flat = Flat {
         names: &names.all,
         functions: &functions,
         least,
         nodes: Vec::new(),
     };
-    flat.push(&whole, None);
+    flat.push(&root, None);
     CallTree {
         least,
         nodes: flat.nodes,
@@ -114,73 +116,77 @@ pub(crate) fn tree(sides: &[Vec<&Account>; 2], rows: &[Row]) -> CallTree {
     }
 }
 
-/// What each function executes itself.
+/// What each function executes by itself on all paths.
 type Functions = BTreeMap<Name, [f64; 2]>;
 
-fn functions(whole: &Frame) -> Functions {
-    fn note(frame: &Frame, found: &mut Functions) {
-        add(found.entry(frame.name).or_default(), frame.own);
-        frame.children.iter().for_each(|child| note(child, found));
+fn functions(root: &Frame) -> Functions {
+    fn collect(frame: &Frame, functions: &mut Functions) {
+        for child in &frame.children {
+            add(functions.entry(child.name).or_default(), child.own);
+            collect(child, functions);
+        }
     }
-    let mut found = Functions::new();
-    whole
-        .children
-        .iter()
-        .for_each(|child| note(child, &mut found));
-    found
+    let mut functions = Functions::new();
+    collect(root, &mut functions);
+    functions
 }
 
 /// The largest difference first.
 fn sorted(functions: &Functions, names: &[String]) -> Vec<FunctionSum> {
-    let each = functions.iter().map(|(name, own)| FunctionSum {
-        name: names[*name as usize].clone(),
-        own: *own,
-    });
-    let mut all: Vec<FunctionSum> = each
-        .filter(|one| one.own.iter().any(|own| *own > 0.0))
+    let executed = functions
+        .iter()
+        .filter(|(_, own)| own.iter().any(|own| *own > 0.0));
+    let mut sums: Vec<FunctionSum> = executed
+        .map(|(name, own)| FunctionSum {
+            name: names[*name as usize].clone(),
+            own: *own,
+        })
         .collect();
-    let size = |one: &FunctionSum| (one.own[1] - one.own[0]).abs();
-    all.sort_by(|one, other| size(other).total_cmp(&size(one)));
-    all
+    let size = |sum: &FunctionSum| (sum.own[1] - sum.own[0]).abs();
+    sums.sort_by(|a, b| size(b).total_cmp(&size(a)));
+    sums
 }
 
 #[derive(Default)]
 struct Names {
     all: Vec<String>,
-    places: HashMap<String, Name>,
+    indices: HashMap<String, Name>,
 }
 
 impl Names {
-    fn place(&mut self, name: &str) -> Name {
-        if let Some(place) = self.places.get(name) {
-            return *place;
+    fn index(&mut self, name: &str) -> Name {
+        if let Some(index) = self.indices.get(name) {
+            return *index;
         }
-        let place = self.all.len() as Name;
+        let index = self.all.len() as Name;
         self.all.push(name.into());
-        self.places.insert(name.into(), place);
-        place
+        self.indices.insert(name.into(), index);
+        index
     }
 }
 
 /// Where an account's node is in the joined tree.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct Position {
     frame: usize,
     depth: u32,
 }
 
-/// Accounts joined by path. Frames have no children yet, but the place of their caller.
+/// Accounts joined by path.
 struct Joined<'r> {
     names: Names,
+    /// By mechanism and name in the baseline: the name in the arm.
     renamed: HashMap<(Mechanism, &'r str), &'r str>,
+    /// The index of its caller for each frame. Frames have no children yet.
     frames: Vec<(usize, Frame)>,
-    places: HashMap<(usize, Name), usize>,
+    /// The frame of each caller and name.
+    by_caller: HashMap<(usize, Name), usize>,
 }
 
 impl<'r> Joined<'r> {
     fn new(rows: &'r [Row]) -> Self {
         let mut names = Names::default();
-        let whole = Frame::new(names.place(""), Mechanism::Other);
+        let root = Frame::new(names.index(""), Mechanism::Other);
         let renamed = rows.iter().filter_map(|row| {
             let from = row.from.as_deref()?;
             Some(((row.mechanism, from), row.name.as_str()))
@@ -188,12 +194,12 @@ impl<'r> Joined<'r> {
         Self {
             names,
             renamed: renamed.collect(),
-            frames: vec![(0, whole)],
-            places: HashMap::new(),
+            frames: vec![(0, root)],
+            by_caller: HashMap::new(),
         }
     }
 
-    /// Adds one trial; each count by `factor`.
+    /// Adds one trial, each count multiplied by `factor`.
     fn add(&mut self, account: &Account, side: usize, factor: f64) {
         let names: Vec<String> = account
             .functions
@@ -201,46 +207,53 @@ impl<'r> Joined<'r> {
             .map(mechanism::compared_name)
             .collect();
         let mechanisms = table::mechanisms(account).unwrap_or_default();
-        let mut places: Vec<Place> = Vec::with_capacity(account.nodes.len());
+        let mut positions: Vec<Position> = Vec::with_capacity(account.nodes.len());
+        let root = Position { frame: 0, depth: 0 };
         let nodes = account.nodes.iter().zip(table::calls(account));
         for ((node, calls), mechanism) in nodes.zip(mechanisms) {
-            let whole = Place { frame: 0, depth: 0 };
-            let caller = node.parent.map_or(whole, |parent| places[parent as usize]);
-            let place = if caller.depth < DEEPEST {
+            let parent = node.parent.map(|parent| positions[parent as usize]);
+            let caller = parent.unwrap_or(root);
+            let position = if caller.depth < DEEPEST {
                 let name = names[node.function as usize].as_str();
-                self.below(caller, side, (mechanism, name))
+                self.callee(caller, side, mechanism, name)
             } else {
                 caller
             };
-            let (_, frame) = &mut self.frames[place.frame];
+            let (_, frame) = &mut self.frames[position.frame];
             frame.own[side] += node.instructions as f64 * factor;
             frame.calls[side] += calls as f64 * factor;
-            places.push(place);
+            positions.push(position);
         }
     }
 
-    /// The place of a function that is called by another one.
-    fn below(&mut self, caller: Place, side: usize, key: (Mechanism, &str)) -> Place {
-        let (mechanism, own) = key;
-        let old = self.renamed.get(&key).filter(|_| side == 0).copied();
-        let name = self.names.place(old.unwrap_or(own));
-        let from = old.map(|_| self.names.place(own));
+    /// The position of a function below its caller; adds a frame if there is none.
+    fn callee(
+        &mut self,
+        caller: Position,
+        side: usize,
+        mechanism: Mechanism,
+        name: &str,
+    ) -> Position {
+        let renamed = self.renamed.get(&(mechanism, name));
+        let new_name = renamed.filter(|_| side == 0).copied();
+        let index = self.names.index(new_name.unwrap_or(name));
+        let from = new_name.map(|_| self.names.index(name));
         let next = self.frames.len();
-        let frame = *self.places.entry((caller.frame, name)).or_insert(next);
+        let frame = *self.by_caller.entry((caller.frame, index)).or_insert(next);
         if frame == next {
             self.frames
-                .push((caller.frame, Frame::new(name, mechanism)));
+                .push((caller.frame, Frame::new(index, mechanism)));
         }
-        let known = &mut self.frames[frame].1;
-        known.from = known.from.or(from);
-        Place {
+        let (_, callee) = &mut self.frames[frame];
+        callee.from = callee.from.or(from);
+        Position {
             frame,
             depth: caller.depth + 1,
         }
     }
 }
 
-/// Frames, each behind its caller, as a tree. Paths without an instruction are left out.
+/// Builds a tree of frames that are each behind their caller, without paths that executed nothing.
 fn nested(mut frames: Vec<(usize, Frame)>) -> Frame {
     while frames.len() > 1 {
         let Some((caller, mut frame)) = frames.pop() else {
@@ -252,12 +265,12 @@ fn nested(mut frames: Vec<(usize, Frame)>) -> Frame {
             frames[caller].1.children.push(frame);
         }
     }
-    let (_, mut whole) = frames.pop().expect("the whole is the first frame");
-    whole.children.reverse();
-    whole
+    let (_, mut root) = frames.pop().expect("the root is the first frame");
+    root.children.reverse();
+    root
 }
 
-/// The tree as it is kept.
+/// Converts the tree to a list of nodes, each behind its parent.
 struct Flat<'f> {
     names: &'f [String],
     functions: &'f Functions,
@@ -267,7 +280,7 @@ struct Flat<'f> {
 
 impl Flat<'_> {
     fn push(&mut self, frame: &Frame, parent: Option<u32>) {
-        let place = self.nodes.len() as u32;
+        let index = self.nodes.len() as u32;
         let presence = match frame.from {
             _ if frame.is_only_in(0) => Presence::Vanished,
             _ if frame.is_only_in(1) => Presence::New,
@@ -293,12 +306,12 @@ impl Flat<'_> {
         let is_small = |child: &&Frame| child.most() < self.least;
         let (small, mut large): (Vec<&Frame>, Vec<&Frame>) =
             frame.children.iter().partition(is_small);
-        large.sort_by(|one, other| other.most().total_cmp(&one.most()));
+        large.sort_by(|a, b| b.most().total_cmp(&a.most()));
         for child in large {
-            self.push(child, Some(place));
+            self.push(child, Some(index));
         }
         if !small.is_empty() {
-            self.push_folded(&small, frame, place);
+            self.push_folded(&small, frame, index);
         }
     }
 

@@ -11,12 +11,12 @@ use super::groups;
 use super::table::{self, Column};
 use crate::topics::metrics::pair::Measured;
 
-/// What can be used of a run.
+/// The usable trials of a run.
 #[derive(Default)]
 pub(crate) struct Usable<'a> {
-    /// The block of each trial, where trials of both sides are blocks; else empty.
+    /// The block of each trial if trials are paired by block; else empty.
     pub(crate) blocks: Vec<u32>,
-    /// Trials of either side, the baseline's first.
+    /// Trials of each side, the baseline's first.
     pub(crate) trials: [Trials<'a>; 2],
     pub(crate) lost: Vec<LostTrial>,
 }
@@ -39,7 +39,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The measured trials of a workload, with what is known of each.
+/// The measured trials of a workload, with their accounts and figures.
 pub(crate) struct Source<'r, 'a> {
     measured: Measured<'r>,
     accounts: BTreeMap<u32, &'a Account>,
@@ -63,12 +63,12 @@ impl<'r, 'a> Source<'r, 'a> {
         }
     }
 
-    /// An arm's trials by block, usable or with the reason why not.
+    /// An arm's trials by block, or why a trial is not usable.
     fn trials(&self, arm: &str) -> BTreeMap<u32, Result<UsableTrial<'a>, LostTrial>> {
         let figures = self.measured.figures(self.workload, arm, self.metric);
         let figures: BTreeMap<u32, f64> = figures.into_iter().collect();
-        let trials = self.measured.trials(self.workload, arm).into_iter();
-        let found = trials.map(|(block, trial)| {
+        let mut trials = BTreeMap::new();
+        for (block, trial) in self.measured.trials(self.workload, arm) {
             let account = self.accounts.get(&trial.number).copied();
             let usable = usable_trial(account, figures.get(&block).copied());
             let lost = |reason| LostTrial {
@@ -77,12 +77,12 @@ impl<'r, 'a> Source<'r, 'a> {
                 arm: trial.arm.clone(),
                 reason,
             };
-            (block, usable.map_err(lost))
-        });
-        found.collect()
+            trials.insert(block, usable.map_err(lost));
+        }
+        trials
     }
 
-    /// Blocks that have a usable trial of both arms, and why others have not.
+    /// Blocks that have a usable trial of both arms, and why trials of other blocks are not usable.
     pub(crate) fn blocks(&self, baseline: &str, arm: &str) -> Usable<'a> {
         let mut usable = Usable::default();
         let mut others = self.trials(arm);
@@ -105,7 +105,7 @@ impl<'r, 'a> Source<'r, 'a> {
         usable
     }
 
-    /// One arm's usable trials in two groups: those that are better by the metric first.
+    /// One arm's usable trials in two groups, the better one by the metric first.
     pub(crate) fn groups(&self, arm: &str, direction: Direction) -> Usable<'a> {
         let mut usable = Usable::default();
         let mut trials = Vec::new();
@@ -119,23 +119,23 @@ impl<'r, 'a> Source<'r, 'a> {
             Direction::Higher => -trial.figure,
             Direction::Lower => trial.figure,
         };
-        trials.sort_by(|one, other| figure(one).total_cmp(&figure(other)));
+        trials.sort_by(|a, b| figure(a).total_cmp(&figure(b)));
         let figures: Vec<f64> = trials.iter().map(figure).collect();
         let cut = groups::cut(&figures);
-        for (place, trial) in trials.into_iter().enumerate() {
-            usable.trials[usize::from(cut <= place)].push(trial);
+        for (index, trial) in trials.into_iter().enumerate() {
+            usable.trials[usize::from(cut <= index)].push(trial);
         }
         usable
     }
 }
 
 impl Usable<'_> {
-    /// Whether nothing can be compared.
+    /// Whether one side has no trials.
     pub(crate) fn is_empty(&self) -> bool {
         self.trials.iter().any(|side| side.numbers.is_empty())
     }
 
-    /// The share of string instructions, of the baseline and of the arm.
+    /// String instructions as a share of all, for the baseline and the arm.
     pub(crate) fn string_shares(&self) -> [f64; 2] {
         self.trials.each_ref().map(|side| {
             let counts = side.columns.iter().flat_map(|column| column.values());
@@ -148,7 +148,6 @@ impl Usable<'_> {
     }
 }
 
-/// A trial that can be used.
 struct UsableTrial<'a> {
     account: &'a Account,
     column: Column,

@@ -1,4 +1,4 @@
-//! Waits of either arm side by side: by task, by what they waited for, and by what that was due to.
+//! Waits of both arms side by side, by task, state and cause.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -8,8 +8,7 @@ use record::verdict::why::WaitView;
 use crate::topics::why::mechanism;
 use stats::average::mean;
 
-/// The longest of a task's waits are one in so many, and a task that has no more than that in a typical trial has no longest ones
-/// to speak of.
+/// One in this many waits is among the slowest. A task with fewer waits in a typical trial has no slowest ones.
 const SLOWEST_ONE_IN: f64 = 100.0;
 
 /// Waits of one kind of task.
@@ -20,7 +19,7 @@ pub(crate) struct Key {
     pub(crate) task: String,
 }
 
-/// One kind of waits in all trials, the baseline's first: nanoseconds a request, or a wait for the slowest.
+/// One kind of waits in all trials, the baseline's first: nanoseconds per request, or per wait for the slowest.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     pub(crate) key: Key,
@@ -28,30 +27,31 @@ pub(crate) struct Row {
     pub(crate) causes: Vec<Cause>,
 }
 
-/// What some of them are due to.
+/// The part of a row's waits that has one cause.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cause {
     pub(crate) name: String,
     pub(crate) sides: [Vec<f64>; 2],
 }
 
-/// Functions that the baseline has under another name, and their names in the arm.
+/// Names of renamed functions: the baseline's name to the arm's.
 pub(crate) type Renamed<'r> = HashMap<&'r str, &'r str>;
 
 /// One trial's waits of one kind.
 #[derive(Debug, Clone, Default)]
 struct Sum {
-    /// How many there were, the others of the task among them.
+    /// Number of all waits of the task in this state.
     count: f64,
+    /// Per request, or per wait for the slowest.
     ns: f64,
-    /// All of them, not divided by anything.
+    /// Sum of all waits of the trial.
     whole_ns: f64,
     window_ns: f64,
     causes: BTreeMap<String, f64>,
 }
 
 impl Sum {
-    /// Adds a part of some waits, multiplied by `factor`.
+    /// Adds waits, multiplied by `factor`.
     fn add(&mut self, waits: &WaitSize, factor: f64, cause_of: impl Fn(&str) -> String) {
         self.ns += waits.ns as f64 * factor;
         for cause in &waits.causes {
@@ -71,34 +71,39 @@ fn cause_of(name: &str, state: WaitState, renamed: &Renamed<'_>) -> String {
     }
 }
 
-/// The waits of all trials, ordered by view, state and task. Accounts are usable ones.
+/// The waits of all trials, ordered by view, state and task. All accounts must be usable.
 pub(crate) fn rows(accounts: &[Vec<&Account>; 2], renamed: &Renamed<'_>) -> Vec<Row> {
     let none = accounts
         .each_ref()
         .map(|side| vec![Sum::default(); side.len()]);
-    let mut found: BTreeMap<Key, [Vec<Sum>; 2]> = BTreeMap::new();
+    let mut by_key: BTreeMap<Key, [Vec<Sum>; 2]> = BTreeMap::new();
     for (side, accounts) in accounts.iter().enumerate() {
         for (trial, account) in accounts.iter().enumerate() {
             for (key, sum) in sums(account, renamed) {
-                found.entry(key).or_insert_with(|| none.clone())[side][trial] = sum;
+                by_key.entry(key).or_insert_with(|| none.clone())[side][trial] = sum;
             }
         }
     }
-    let is_known = |(key, sums): &(Key, [Vec<Sum>; 2])| match key.view {
-        WaitView::Mean => key.state == WaitState::RunQueue || !differs_by_its_unit(sums),
-        WaitView::Slowest => {
-            let all: Vec<&Sum> = sums.iter().flatten().collect();
-            SLOWEST_ONE_IN <= mean(&all, |sum| sum.count)
+    let mut rows = Vec::new();
+    for (key, sums) in by_key {
+        let is_comparable = match key.view {
+            WaitView::Mean => key.state == WaitState::RunQueue || !differs_only_by_unit(&sums),
+            WaitView::Slowest => {
+                let all: Vec<&Sum> = sums.iter().flatten().collect();
+                SLOWEST_ONE_IN <= mean(&all, |sum| sum.count)
+            }
+        };
+        if is_comparable {
+            rows.push(row(key, &sums));
         }
-    };
-    let known = found.into_iter().filter(is_known);
-    known.map(|(key, sums)| row(key, &sums)).collect()
+    }
+    rows
 }
 
-/// A share of the window, and of a time in it, below which tasks that sleep all the time differ by chance.
+/// Tasks that always sleep differ by less than this share of the window, and of their sleep, by chance.
 const IDLE_SHARE: f64 = 0.01;
 
-/// Whether the threads of a task, however many they are, slept all of the window. One that did not wake at all is not told of.
+/// Whether all threads of a task slept during the whole window. Accounts have no waits of threads that never woke.
 fn is_idle(sum: &Sum) -> bool {
     if sum.whole_ns == 0.0 {
         return true;
@@ -108,9 +113,10 @@ fn is_idle(sum: &Sum) -> bool {
     (threads - windows).abs() <= IDLE_SHARE
 }
 
-/// Whether tasks sleep as long in one arm as in the other, or all of the window in both: then there is no difference but that of the
-/// work that the time is divided by.
-fn differs_by_its_unit(sums: &[Vec<Sum>; 2]) -> bool {
+/// Whether tasks sleep equally long in both arms, or during the whole window.
+///
+/// Then their times per request differ only because the arms served different numbers of requests.
+fn differs_only_by_unit(sums: &[Vec<Sum>; 2]) -> bool {
     let [before, after] = sums.each_ref().map(|side| mean(side, |sum| sum.whole_ns));
     sums.iter().flatten().all(is_idle) || (after - before).abs() < IDLE_SHARE * before.max(after)
 }
@@ -135,7 +141,7 @@ fn sums(account: &Account, renamed: &Renamed<'_>) -> BTreeMap<Key, Sum> {
     sums
 }
 
-/// The longest waits: of the size at the border as many as are needed, at that size's mean.
+/// The mean of the longest waits. Of the last size class, only as many waits as needed count, at the mean of the class.
 fn slowest(sizes: &[WaitSize], cause_of: impl Fn(&str) -> String) -> Sum {
     let count: f64 = sizes.iter().map(|size| size.count as f64).sum();
     let wanted = (count / SLOWEST_ONE_IN).max(1.0).min(count);
@@ -152,8 +158,8 @@ fn slowest(sizes: &[WaitSize], cause_of: impl Fn(&str) -> String) -> Sum {
 }
 
 fn row(key: Key, sums: &[Vec<Sum>; 2]) -> Row {
-    let both = |of: &dyn Fn(&Sum) -> f64| -> [Vec<f64>; 2] {
-        sums.each_ref().map(|side| side.iter().map(of).collect())
+    let both = |value: &dyn Fn(&Sum) -> f64| -> [Vec<f64>; 2] {
+        sums.each_ref().map(|side| side.iter().map(value).collect())
     };
     let mut names: Vec<&String> = sums
         .iter()
@@ -177,17 +183,22 @@ fn row(key: Key, sums: &[Vec<Sum>; 2]) -> Row {
     row
 }
 
-/// A cause of one arm alone that differs by more than the whole row is most likely one under another name: it is told together with
-/// the largest one that the other arm alone has.
+/// Joins the largest causes that each arm alone has, if one of them is larger than the row's whole difference.
+///
+/// Such causes are most likely one cause under two names.
 fn join_lone(row: &mut Row) {
     let [before, after] = means(&row.sides);
     let whole = (after - before).abs();
     let size = |cause: &Cause| means(&cause.sides).iter().sum::<f64>();
     loop {
         let largest = |side: usize| {
-            let is_absent = |cause: &Cause| cause.sides[1 - side].iter().all(|ns| *ns <= 0.0);
-            let its = (0..row.causes.len()).filter(|index| is_absent(&row.causes[*index]));
-            its.max_by(|one, other| size(&row.causes[*one]).total_cmp(&size(&row.causes[*other])))
+            let is_lone = |index: &usize| {
+                let mut other_side = row.causes[*index].sides[1 - side].iter();
+                other_side.all(|ns| *ns <= 0.0)
+            };
+            (0..row.causes.len())
+                .filter(is_lone)
+                .max_by(|a, b| size(&row.causes[*a]).total_cmp(&size(&row.causes[*b])))
         };
         let (Some(old), Some(new)) = (largest(0), largest(1)) else {
             return;

@@ -1,7 +1,7 @@
-//! Knobs: what turns a part of a mechanism off, or makes it the same in all kernels, and in which kernels there is one.
+//! Knobs: settings that turn a part of a mechanism off, or make it equal in all kernels, with the kernels that have them.
 //!
-//! A knob that a kernel does not have after all is told by the guest: a parameter that it does not know, a sysctl or a file that it has
-//! not (`agent/src/boot/parameters.rs`, `sysctl.rs`, `debugfs.rs`).
+//! The guest reports a knob that its kernel lacks after all: an unknown parameter, a missing sysctl or file
+//! (`agent/src/boot/parameters.rs`, `sysctl.rs`, `debugfs.rs`).
 
 use std::collections::BTreeSet;
 
@@ -11,13 +11,12 @@ use record::verdict::mechanism::Mechanism;
 /// One knob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Knob {
-    /// The mechanism that it is a part of.
+    /// The mechanism that it affects.
     pub mechanism: Mechanism,
-    /// What it is set to, and where.
     to: To,
     /// The first kernel that has it.
     since: Version,
-    /// The first kernel that has it no more.
+    /// The first kernel that no longer has it.
     until: Option<Version>,
 }
 
@@ -41,7 +40,7 @@ impl Knob {
         }
     }
 
-    /// Whether a kernel of this release has it, as far as that is known; one without a version may have it.
+    /// Whether a kernel of this release has it; true for a release without a version number.
     pub fn is_in(&self, release: &str) -> bool {
         version(release).is_none_or(|version| {
             self.since <= version && self.until.is_none_or(|until| version < until)
@@ -56,17 +55,17 @@ fn version(release: &str) -> Option<Version> {
     Some((next()?, next()?))
 }
 
-/// The mechanisms that have any, each once.
+/// The mechanisms that have knobs.
 pub fn mechanisms() -> BTreeSet<Mechanism> {
     KNOBS.iter().map(|knob| knob.mechanism).collect()
 }
 
-/// The knob that is this setting, if one is known.
+/// The knob with this setting.
 pub fn find(setting: &Setting) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.setting() == *setting)
 }
 
-/// The knobs of a mechanism, those that explain most first.
+/// The knobs of a mechanism, the most relevant first.
 pub fn of(mechanism: Mechanism) -> impl Iterator<Item = &'static Knob> {
     KNOBS.iter().filter(move |knob| knob.mechanism == mechanism)
 }
@@ -95,18 +94,18 @@ const KNOBS: [Knob; 25] = {
     [
         knob(M::Zeroing, Cmdline("init_on_alloc=0"), (5, 3)),
         knob(M::Scheduler, Cmdline("psi=0"), (4, 20)),
-        // Sessions, such as those of clients and servers, share the CPU alike with it, and tasks do without.
+        // With it sessions, such as clients and servers, share the CPU equally; without it tasks do.
         knob(
             M::Scheduler,
             Sysctl("kernel.sched_autogroup_enabled", "0"),
             (2, 6),
         ),
-        // The one model that all kernels with a choice have.
+        // The only preemption model that all kernels with a choice have.
         knob(M::Scheduler, Cmdline("preempt=full"), (5, 12)),
         knob(M::Scheduler, Debugfs(FEATURES, "NO_RUN_TO_PARITY"), (6, 6)),
         knob(M::Scheduler, Debugfs(FEATURES, "NO_DELAY_DEQUEUE"), (6, 12)),
         knob(M::Scheduler, Debugfs(FEATURES, "NO_PLACE_LAG"), (6, 6)),
-        // A slice of 0.1 ms in place of 0.7 ms and more.
+        // A slice of 0.1 ms instead of at least 0.7 ms.
         knob(
             M::Scheduler,
             Debugfs("sched/base_slice_ns", "100000"),
@@ -161,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_ones_that_can_be_typed() {
+    fn settings_can_be_typed() {
         for knob in &KNOBS {
             let setting = knob.setting();
             let word = match &setting {

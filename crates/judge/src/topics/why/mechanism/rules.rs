@@ -1,8 +1,8 @@
-//! Names of kernel functions by what they are for: 5.10 to 7.x, x86-64.
+//! Names of kernel functions by mechanism: 5.10 to 7.x, x86-64.
 //!
-//! `name` is that name alone, `name*` all that begin so, `*name*` all that have it somewhere. The whole name goes first, then the
-//! longest beginning, then the longest part. Leading underscores are gone, and `sys_` stands for all prefixes of system calls.
-//! Functions that are in no rule count for what their callers are for.
+//! `name` matches that name alone, `name*` names that begin with it, `*name*` names that contain it. A whole name takes
+//! precedence, then the longest beginning, then the longest part. Leading underscores are removed, and `sys_` stands for all
+//! prefixes of system calls. Functions without a rule count for their caller's mechanism.
 
 use record::verdict::mechanism::Mechanism;
 use record::verdict::mechanism::Mechanism::{
@@ -10,7 +10,7 @@ use record::verdict::mechanism::Mechanism::{
     Mitigations, Paging, Processes, Rcu, Scheduler, Security, TcpIp, Timers, Tracing, Vfs, Zeroing,
 };
 
-/// The rules, words apart from each other by blanks.
+/// The rules, separated by blanks.
 pub(crate) const RULES: &[(Mechanism, &str)] = &[
     (
         Scheduler,
@@ -349,7 +349,7 @@ pub(crate) const RULES: &[(Mechanism, &str)] = &[
     ),
 ];
 
-/// Functions that say nothing of what a task sleeps for: their caller does. `NAME*` is all that begin so.
+/// Functions on the way to sleep; their caller tells what a task waits for. `NAME*` matches names that begin with `NAME`.
 pub(crate) const WAYS_TO_SLEEP: &[&str] = &[
     "__futex_wait",
     "__schedule",
@@ -380,13 +380,14 @@ pub(crate) const WAYS_TO_SLEEP: &[&str] = &[
     "wait_woken",
 ];
 
-/// Functions that only a jump at the beginning of another one leads to, which `ALIASES` names: the kernel patches the jump in where the
-/// CPU lacks an instruction.
+/// Functions that are reached only by a jump at the beginning of the function that `ALIASES` names.
+///
+/// The kernel patches in this jump if the CPU lacks an instruction.
 pub(crate) const JUMPED_TO: &[&str] = &["memcpy_erms", "memcpy_orig", "memset_erms", "memset_orig"];
 
-/// Functions that have other names in other versions, and the name under which they are compared; after the suffixes are gone.
+/// Functions with other names in other versions, and the name under which they are compared; all without suffixes.
 pub(crate) const ALIASES: &[(&str, &str)] = &[
-    // 6.4 put one routine in the place of three that were patched in.
+    // 6.4 replaced three routines that were patched in by one.
     ("copy_user_enhanced_fast_string", "rep_movs_alternative"),
     ("copy_user_fast_string", "rep_movs_alternative"),
     ("copy_user_generic_string", "rep_movs_alternative"),
@@ -394,7 +395,7 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("clear_user_erms", "rep_stos_alternative"),
     ("clear_user_original", "rep_stos_alternative"),
     ("clear_user_rep_good", "rep_stos_alternative"),
-    // Flavours of one function, by what the CPU has.
+    // Variants of one function for different CPU features.
     ("memcpy_erms", "memcpy"),
     ("memcpy_orig", "memcpy"),
     ("__memcpy", "memcpy"),
@@ -406,7 +407,7 @@ pub(crate) const ALIASES: &[(&str, &str)] = &[
     ("clear_page_orig", "clear_page"),
     ("clear_page_rep", "clear_page"),
     ("__clear_pages_unrolled", "clear_page"),
-    // 5.14 to 6.12, renamed with the same duty.
+    // Renamed between 5.14 and 6.12.
     ("scheduler_tick", "sched_tick"),
     ("check_preempt_curr", "wakeup_preempt"),
     ("check_preempt_wakeup", "check_preempt_wakeup_fair"),

@@ -1,17 +1,16 @@
-//! What a reader must know beside an explanation's figures.
+//! Notes on an explanation: its error rate, missing trials, and limits of the method.
 
 use base::input::units::show_share;
 use record::account::SampleClock;
 use record::verdict::why::{LostReason, Sampling, Why};
 
-use super::{a, is_nameable, signed_amount, what};
+use super::{has_enough_blocks, per_unit, quantity, signed_amount};
 use crate::words::{blocks, change as ratio_change, counted};
 
-/// What a reader must know beside the figures.
 pub(crate) fn all(why: &Why) -> Vec<String> {
     let mut notes: Vec<String> = withheld(why).into_iter().collect();
     notes.extend(sampling(why));
-    notes.extend(why.remainder.map(|remainder| remainder_of(why, remainder)));
+    notes.extend(why.remainder.map(|value| remainder(why, value)));
     match why.confidence {
         None if why.within.is_some() => notes.push(groups(why)),
         Some(level) => notes.push(format!(
@@ -39,7 +38,7 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
     notes
 }
 
-/// That the run itself says nothing of this difference.
+/// Why the run has no headline on this difference.
 fn withheld(why: &Why) -> Option<String> {
     (!why.violations.is_empty()).then(|| {
         format!(
@@ -49,10 +48,10 @@ fn withheld(why: &Why) -> Option<String> {
     })
 }
 
-/// Returns that no known call led to are told beyond this share of all calls.
+/// Least share of calls without a known caller that is reported.
 const LOST_CALLS: f64 = 1e-3;
 
-/// Where call paths have holes.
+/// Calls without a known caller.
 fn lost_calls(why: &Why) -> Option<String> {
     let arms = [&why.baseline, &why.arm].into_iter().zip(why.lost_calls);
     let lost: Vec<String> = arms
@@ -67,40 +66,41 @@ fn lost_calls(why: &Why) -> Option<String> {
     })
 }
 
-/// Settings that would show what a mechanism explains.
+/// Settings with which the user can confirm a mechanism.
 fn settings(why: &Why) -> Option<String> {
-    let known = why.mechanisms.iter().filter(|row| !row.settings.is_empty());
-    let known: Vec<String> = known
+    let mechanisms = why.mechanisms.iter();
+    let settings: Vec<String> = mechanisms
+        .filter(|row| !row.settings.is_empty())
         .map(|row| format!("{} ({})", row.name.word(), row.settings.join(", ")))
         .collect();
-    (!known.is_empty()).then(|| {
+    (!settings.is_empty()).then(|| {
         format!(
             "to be tried with bakeoff why RUN --confirm MECHANISM: {}",
-            known.join("; ")
+            settings.join("; ")
         )
     })
 }
 
-/// How one arm's boots were compared.
+/// How one arm's boots were divided into groups, and the error rate.
 fn groups(why: &Why) -> String {
     let rate = show_share(why.error_rate, 2);
-    let how = format!(
+    let method = format!(
         "the groups are the two that differ least among themselves in {}, so intervals would say nothing",
         why.metric
     );
-    if is_nameable(why) {
+    if has_enough_blocks(why) {
         format!(
-            "{how}; significant: between random groups of these sizes anything is named at most {rate} of the time"
+            "{method}; significant: between random groups of these sizes anything is named at most {rate} of the time"
         )
     } else {
         format!(
-            "{how}; nothing is named below {} at an error rate of {rate}",
+            "{method}; nothing is named below {} at an error rate of {rate}",
             counted(why.least_blocks, "boot")
         )
     }
 }
 
-/// How profiles were sampled, and what that cannot show.
+/// How profiles were sampled, and the limits of samples.
 fn sampling(why: &Why) -> Vec<String> {
     let Some(sampling) = &why.sampling else {
         return Vec::new();
@@ -141,8 +141,8 @@ fn sampling(why: &Why) -> Vec<String> {
     notes
 }
 
-/// What the metric's difference has and the mechanisms have not.
-fn remainder_of(why: &Why, remainder: f64) -> String {
+/// The part of the metric's difference that is in no mechanism.
+fn remainder(why: &Why, remainder: f64) -> String {
     let part = match (remainder / why.difference).abs() {
         share if share.is_finite() => format!(" ({} of the difference)", show_share(share, 2)),
         _ => String::new(),
@@ -152,13 +152,13 @@ fn remainder_of(why: &Why, remainder: f64) -> String {
         _ => format!(
             "{} {} {}{part} are in the metric and in no mechanism",
             signed_amount(why, remainder),
-            what(why),
-            a(why.per)
+            quantity(why),
+            per_unit(why.per)
         ),
     }
 }
 
-/// How much of what was counted are string instructions.
+/// String instructions as a share of all.
 fn strings(shares: [f64; 2]) -> Option<String> {
     shares.iter().any(|share| *share > 0.0).then(|| {
         let [baseline, arm] = shares.map(|share| show_share(share, 2));
@@ -184,20 +184,21 @@ fn unmatched(why: &Why) -> Option<String> {
         (unmatched.vanished_count, "only in the baseline"),
         (unmatched.new_count, "only in the arm"),
     ];
-    let told = counts.iter().filter(|(count, _)| *count > 0);
-    let told: Vec<String> = told
-        .map(|(count, what)| format!("{count} {what}"))
+    let parts: Vec<String> = counts
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, kind)| format!("{count} {kind}"))
         .collect();
-    (!told.is_empty()).then(|| {
+    (!parts.is_empty()).then(|| {
         format!(
             "functions: {}; compilers inline and rename",
-            told.join(", ")
+            parts.join(", ")
         )
     })
 }
 
 fn lost(why: &Why) -> Vec<String> {
-    let told = why.lost.iter().map(|lost| {
+    let notes = why.lost.iter().map(|lost| {
         let (block, trial) = (lost.block, lost.trial);
         let reason = reason(lost.reason);
         if why.within.is_some() {
@@ -208,7 +209,7 @@ fn lost(why: &Why) -> Vec<String> {
             lost.arm
         )
     });
-    told.collect()
+    notes.collect()
 }
 
 pub(crate) fn reason(reason: LostReason) -> &'static str {

@@ -1,48 +1,47 @@
-//! Call paths in words: what stands around the tree, and at its nodes.
+//! Texts around the tree of call paths and at its nodes.
 
 use record::verdict::call_tree::CallNode;
 use record::verdict::mechanism::Presence;
 use record::verdict::why::Why;
 use serde_json::{Value, json};
 
-use super::{a, change, thousands};
+use super::{change, per_unit, thousands};
 
-/// Above the tree.
 pub(crate) const TITLE: &str = "Call paths of both arms";
 
-/// What the tree's figures are.
-fn counted_in(why: &Why) -> &'static str {
+/// The unit of the tree's figures.
+fn unit(why: &Why) -> &'static str {
     match why.sampling {
         None => "instructions",
         Some(_) => "nanoseconds of CPU time",
     }
 }
 
-/// Above the table that stands for it.
+/// The title of the table that replaces the tree on paper.
 pub(crate) fn table_title(why: &Why) -> String {
     format!(
         "Paths whose last function differs most by itself, in {} {}. Vanished, new: no other path of the other arm executes \
          the function either.",
-        counted_in(why),
-        a(why.per)
+        unit(why),
+        per_unit(why.per)
     )
 }
 
-/// How the tree is read.
+/// Instructions for reading the tree.
 pub(crate) fn reading(why: &Why) -> String {
     format!(
         "Each frame is a function on one path, below the one that calls it. Its upper bar is what the path costs {} in {}, \
          its lower bar in {}, in {}, with all that it calls. What comes to less than {} in both arms is one frame of its \
          caller's. A click or Enter zooms, arrow keys walk.",
-        a(why.per),
+        per_unit(why.per),
         why.baseline,
         why.arm,
-        counted_in(why),
+        unit(why),
         thousands(why.tree.least)
     )
 }
 
-/// The key's entries.
+/// An entry of the legend, like the next three.
 pub(crate) fn less(why: &Why) -> String {
     format!("costs less in {}", why.arm)
 }
@@ -59,14 +58,14 @@ pub(crate) fn new(why: &Why) -> String {
     format!("path in {} alone", why.arm)
 }
 
-/// What the script writes; `{}` is a number.
+/// Texts for the script; `{}` is a number.
 pub(crate) fn labels(why: &Why) -> Value {
     json!({
         "whole": "all",
         "folded": "{} smaller",
         "total": "with all that it calls",
         "own": "by itself",
-        "calls": format!("calls {}", a(why.per)),
+        "calls": format!("calls {}", per_unit(why.per)),
         "difference": "difference",
         "change": "change",
         "search": "search functions",
@@ -77,7 +76,7 @@ pub(crate) fn labels(why: &Why) -> Value {
     })
 }
 
-/// What is to be known of a node beside its figures.
+/// Remarks on a node: whether one arm lacks it, its other name, and calls through another function.
 pub(crate) fn notes(why: &Why, node: &CallNode) -> Vec<String> {
     let arms = [&why.baseline, &why.arm];
     let mut notes = Vec::new();
@@ -97,13 +96,14 @@ pub(crate) fn notes(why: &Why, node: &CallNode) -> Vec<String> {
         }
     }
     for (via, arm) in node.via.iter().zip(arms) {
-        let told = via.as_ref();
-        notes.extend(told.map(|via| format!("{arm} calls it through {via}, which stands beside")));
+        if let Some(via) = via {
+            notes.push(format!("{arm} calls it through {via}, which stands beside"));
+        }
     }
     notes
 }
 
-/// Paths by what their last function differs by, the head first; nothing where there is no path.
+/// A table with its head: the paths whose last functions differ most by themselves; empty if there are no paths.
 pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
     let nodes = &why.tree.nodes;
     let mut paths: Vec<&CallNode> = nodes
@@ -114,7 +114,7 @@ pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
         return Vec::new();
     }
     let size = |node: &CallNode| (node.own[1] - node.own[0]).abs();
-    paths.sort_by(|one, other| size(other).total_cmp(&size(one)));
+    paths.sort_by(|a, b| size(b).total_cmp(&size(a)));
     let head = [
         "function",
         "called by",
@@ -128,7 +128,7 @@ pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
         let alone = |arm: &str| format!("{} (this path in {arm} alone)", node.name);
         let name = match &node.presence {
             Presence::Both => node.name.clone(),
-            // The function is there all the same: what vanished is a way to it.
+            // Only the path vanished: the function is on other paths.
             Presence::Vanished if node.elsewhere => alone(&why.baseline),
             Presence::New if node.elsewhere => alone(&why.arm),
             Presence::Vanished => format!("{} (vanished)", node.name),
@@ -146,20 +146,18 @@ pub(crate) fn largest(why: &Why, count: usize) -> Vec<Vec<String>> {
     rows
 }
 
-/// Callers that are told, the nearest first.
+/// Most callers that are named.
 const CALLERS: usize = 4;
 
 fn callers(nodes: &[CallNode], node: &CallNode) -> String {
     let caller = |node: &CallNode| node.parent.and_then(|parent| nodes.get(parent as usize));
     let all = std::iter::successors(caller(node), |node| caller(node));
     let mut names: Vec<&str> = all.map(|node| node.name.as_str()).collect();
-    // The whole has no name.
+    // The root has no name.
     names.pop();
-    let more = names.len() > CALLERS;
-    names.truncate(CALLERS);
-    let mut told = names.join(" < ");
-    if more {
-        told += " < ...";
+    if names.len() > CALLERS {
+        names.truncate(CALLERS);
+        names.push("...");
     }
-    told
+    names.join(" < ")
 }

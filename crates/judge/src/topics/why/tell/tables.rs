@@ -1,17 +1,17 @@
-//! What an explanation's tables hold: rows of cells, the head first.
+//! Tables of an explanation: rows of cells, the head first.
 
 use base::input::units::significant;
 use record::account::{CounterUnit, WaitState};
 use record::verdict::mechanism::Presence;
 use record::verdict::why::{
-    CounterRow, FunctionRow, MechanismRow, TaskRow, WaitRow, WaitView, Why,
+    CounterRow, FunctionRow, MechanismRow, TaskRow, WaitRow, WaitView, Why, excludes_zero,
 };
 
-use super::{a, amount, change, duration, interval, signed_amount, signed_duration};
+use super::{amount, change, duration, interval, per_unit, signed_amount, signed_duration};
 use crate::words::levels::Levels;
 use crate::words::{NONE, counted};
 
-/// The mechanisms, the head first; those too small to be tested are one row, and the last rows are what they sum to.
+/// Mechanisms; the last rows are the sum of those too small to be tested, and the sum of all.
 pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
     let head = [
         "mechanism",
@@ -50,7 +50,7 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
         ]
     };
     if !small.is_empty() {
-        let sum = |of: fn(&MechanismRow) -> f64| small.iter().map(|row| of(row)).sum();
+        let sum = |value: fn(&MechanismRow) -> f64| small.iter().map(|row| value(row)).sum();
         let name = format!("{} too small to test", small.len());
         rows.push(total(name, [sum(|row| row.baseline), sum(|row| row.arm)]));
     }
@@ -58,12 +58,12 @@ pub(crate) fn mechanism_rows(why: &Why) -> Vec<Vec<String>> {
     rows
 }
 
-/// Head of a column of intervals.
+/// The head of a column of intervals.
 fn interval_head(why: &Why) -> String {
     Levels::of([why.confidence]).head()
 }
 
-/// Mechanisms that have a row of their own.
+/// Mechanisms that have a separate row.
 pub(crate) fn shown(why: &Why) -> Vec<&MechanismRow> {
     why.mechanisms.iter().filter(|row| is_shown(row)).collect()
 }
@@ -72,17 +72,17 @@ fn is_shown(row: &MechanismRow) -> bool {
     row.significant || row.p_value.is_some()
 }
 
-/// Functions of one mechanism that tables have; JSON has the others.
+/// Most functions of one mechanism in a table; JSON has the others.
 const FUNCTIONS: usize = 3;
 
-/// Functions below this share of what mechanisms differ by are in JSON alone.
+/// Functions below this share of the mechanisms' absolute differences are only in JSON.
 const SMALL_FUNCTION: f64 = 0.01;
 
 /// Most characters of a function's name in a table.
 const NAME_CHARS: usize = 40;
 
 fn function_head(why: &Why) -> Vec<String> {
-    let calls = format!("calls {}", a(why.per));
+    let calls = format!("calls {}", per_unit(why.per));
     let head = match why.sampling {
         None => vec![
             "function",
@@ -91,13 +91,13 @@ fn function_head(why: &Why) -> Vec<String> {
             "difference",
             "by calls",
         ],
-        // Samples know no calls.
+        // Samples do not count calls.
         Some(_) => vec!["function", &why.baseline, &why.arm, "difference"],
     };
     head.iter().map(ToString::to_string).collect()
 }
 
-/// Significant functions of one mechanism, the head first and at most so many; the rest is counted in the last row.
+/// At most `most` significant functions of one mechanism; the last row counts the others.
 pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> Vec<Vec<String>> {
     let mut rows = vec![function_head(why)];
     let columns = rows[0].len();
@@ -112,20 +112,20 @@ pub(crate) fn functions_of(why: &Why, mechanism: &MechanismRow, most: usize) -> 
     rows
 }
 
-/// What those are called.
+/// `3 significant functions of zeroing`.
 pub(crate) fn functions_title(mechanism: &MechanismRow) -> String {
     let count = mechanism.significant_functions().count();
     let count = counted(count as u32, "significant function");
     format!("{count} of {}", mechanism.name.word())
 }
 
-/// The functions that are named, below their mechanisms, the head first; the head alone where none is.
+/// Significant functions, each below a row with its mechanism.
 pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
     let mut rows = vec![function_head(why)];
     let columns = rows[0].len();
-    let row_of = |name: String| {
+    let text_row = |text: String| {
         let mut row = vec![String::new(); columns];
-        row[0] = name;
+        row[0] = text;
         row
     };
     let gross: f64 = why.mechanisms.iter().map(|row| row.difference.abs()).sum();
@@ -137,12 +137,12 @@ pub(crate) fn function_rows(why: &Why) -> Vec<Vec<String>> {
         let shown: Vec<Vec<String>> = large.map(|row| function_row(why, row)).collect();
         left_out += mechanism.significant_functions().count() - shown.len();
         if !shown.is_empty() {
-            rows.push(row_of(format!("{}:", mechanism.name.word())));
+            rows.push(text_row(format!("{}:", mechanism.name.word())));
             rows.extend(shown);
         }
     }
     if left_out > 0 {
-        rows.push(row_of(format!("{left_out} smaller ones: see --json")));
+        rows.push(text_row(format!("{left_out} smaller ones: see --json")));
     }
     rows
 }
@@ -166,7 +166,7 @@ fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
     let cost = |cost: Option<f64>| cost.map_or(NONE.into(), |cost| significant(cost, 3));
     let [calls_before, calls_after] = function.calls.map(|calls| significant(calls, 3));
     let [cost_before, cost_after] = function.cost_per_call.map(cost);
-    // Of programs no calls are counted.
+    // Calls in programs are not counted.
     let (calls, costs) = if function.calls.iter().all(|calls| *calls <= 0.0) {
         (NONE.into(), NONE.into())
     } else {
@@ -184,10 +184,10 @@ fn function_row(why: &Why, function: &FunctionRow) -> Vec<String> {
     ]
 }
 
-/// Tasks below this share of the instructions of both arms are one row.
+/// Tasks below this share of the instructions are joined in one row.
 const SMALL_TASK: f64 = 0.005;
 
-/// Whose instructions they are, the head first; small ones are the last row.
+/// Instructions of each task; the last row is the sum of small tasks.
 pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
     let head = [
         "task",
@@ -210,7 +210,7 @@ pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
         row(task.name.clone(), [task.baseline, task.arm], interval)
     }));
     if !small.is_empty() {
-        let sum = |of: fn(&TaskRow) -> f64| small.iter().map(|task| of(task)).sum();
+        let sum = |value: fn(&TaskRow) -> f64| small.iter().map(|task| value(task)).sum();
         let sums = [sum(|task| task.baseline), sum(|task| task.arm)];
         let others = format!("{} smaller ones", small.len());
         rows.push(row(others, sums, NONE.into()));
@@ -218,7 +218,7 @@ pub(crate) fn task_rows(why: &Why) -> Vec<Vec<String>> {
     rows
 }
 
-/// What was counted beside samples, the head first: what differs by more than its interval, and switches and waits in any case.
+/// Counters whose intervals exclude zero, and those in `ALWAYS`.
 pub(crate) fn counter_rows(why: &Why) -> Vec<Vec<String>> {
     let head = [
         "counter",
@@ -228,7 +228,7 @@ pub(crate) fn counter_rows(why: &Why) -> Vec<Vec<String>> {
         &interval_head(why),
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
-    let shown = why.counters.iter().filter(|row| is_telling(row));
+    let shown = why.counters.iter().filter(|row| is_counter_shown(row));
     rows.extend(shown.map(|row| {
         let (show, signed): (Show, Show) = match row.unit {
             CounterUnit::Events => (count, signed_count),
@@ -245,15 +245,14 @@ pub(crate) fn counter_rows(why: &Why) -> Vec<Vec<String>> {
     rows
 }
 
-/// How a figure is written.
+/// Formats a figure.
 type Show = fn(f64) -> String;
 
-/// Counters that are shown however little they differ.
+/// Counters that are shown even if they do not differ.
 const ALWAYS: [&str; 3] = ["context-switches", "cpu-migrations", "page-faults-minor"];
 
-fn is_telling(row: &CounterRow) -> bool {
-    let is_off_zero = |(low, high): (f64, f64)| low > 0.0 || high < 0.0;
-    ALWAYS.contains(&row.name.as_str()) || row.low.zip(row.high).is_some_and(is_off_zero)
+fn is_counter_shown(row: &CounterRow) -> bool {
+    ALWAYS.contains(&row.name.as_str()) || excludes_zero(row.low, row.high)
 }
 
 fn count(value: f64) -> String {
@@ -265,7 +264,7 @@ fn signed_count(value: f64) -> String {
     format!("{sign}{}", significant(value, 3))
 }
 
-/// Waits seen in one way, the head first: significant ones and all for the CPU.
+/// Waits of one view: significant ones, and all waits for the CPU.
 pub(crate) fn wait_rows(why: &Why, view: WaitView) -> Vec<Vec<String>> {
     let head = [
         "task",
@@ -307,7 +306,7 @@ fn wait_row(row: &WaitRow) -> Vec<String> {
     ]
 }
 
-/// The end of a call path: a whole path fills a screen.
+/// The last function of a call path.
 fn innermost(path: &str) -> &str {
     path.rsplit(';').next().unwrap_or(path)
 }

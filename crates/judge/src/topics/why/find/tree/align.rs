@@ -1,55 +1,57 @@
-//! Paths on which the arms differ by a function in between, put side by side.
+//! Aligns paths on which the arms differ by a function in between.
 //!
 //! ```text
-//! old: do_writev > do_iter_write > sock_write_iter      one arm has a function more: what it calls is lifted to its
-//! new: do_writev > sock_write_iter                      caller, and it stands beside that, without it
+//! old: do_writev > do_iter_write > sock_write_iter      one arm has an additional function: its callees are lifted to its
+//! new: do_writev > sock_write_iter                      caller, and it becomes their sibling
 //!
-//! old: recvfrom > inet_recvmsg > tcp_recvmsg            each arm has another one: they are one frame of two names
+//! old: recvfrom > inet_recvmsg > tcp_recvmsg            each arm has a different function: they become one frame with two names
 //! new: recvfrom > sock_recvmsg > tcp_recvmsg
 //! ```
-//! Otherwise a kernel that splits or inlines one function would have everything below it vanished and new. Both ask for the same: that
-//! most of what the function comes to is in functions that the other arm calls there.
+//! Without this, a kernel that splits or inlines one function would show everything below it as vanished and new. Both cases have
+//! the same condition: most of the function's total is in functions that the other arm calls there.
 
 use std::collections::HashSet;
 
 use super::{Frame, Name, add};
 
-/// Functions are looked for so many calls below: a path from system call to network card that was written anew, as that of sendfile
-/// was between 6.1 and 7.2, has ten functions of other names before the two come together again.
+/// Functions are searched this many calls below. A rewritten path from system call to network card has ten functions of other
+/// names before both arms call the same ones again, as that of sendfile has between 6.1 and 7.2.
 const REACH: u32 = 16;
 
 /// Share of a frame that must be in functions of the other arm.
 const MOST: f64 = 0.5;
 
-/// A frame is one arm's where the other one has no more of it than this share: a function that ends in a call of another one
-/// stands beside that.
+/// A frame belongs to one arm if the other arm's total is at most this share of it.
+///
+/// It need not be zero, because a function that ends in a call of another one is its sibling.
 const HARDLY: f64 = 0.1;
 
 fn is_mostly_in(frame: &Frame, side: usize) -> bool {
     frame.total[1 - side] <= HARDLY * frame.total[side]
 }
 
-/// Aligns a frame and all below it that come to `least` and are in both arms.
+/// Aligns a frame and all below it that are in both arms and have a total of at least `least`.
 pub(crate) fn align(frame: &mut Frame, least: f64) {
     for side in [0, 1] {
         lift(frame, side, least);
     }
     pair(frame, least);
-    let both = frame.children.iter_mut();
-    let both =
-        both.filter(|child| least <= child.most() && child.total.iter().all(|total| *total > 0.0));
-    both.for_each(|child| align(child, least));
+    for child in &mut frame.children {
+        if least <= child.most() && child.total.iter().all(|total| *total > 0.0) {
+            align(child, least);
+        }
+    }
 }
 
-/// Children that are one arm's, and that come to `least`.
+/// Indices of children that belong to one arm and have a total of at least `least`.
 fn lone(caller: &Frame, side: usize, least: f64) -> Vec<usize> {
     let is_lone = |frame: &Frame| is_mostly_in(frame, side) && least <= frame.total[side];
     (0..caller.children.len())
-        .filter(|place| is_lone(&caller.children[*place]))
+        .filter(|index| is_lone(&caller.children[*index]))
         .collect()
 }
 
-/// Lifts what functions of one arm alone call, where the other arm calls it directly.
+/// Lifts callees of functions that only one arm has, if the other arm calls them directly.
 fn lift(caller: &mut Frame, side: usize, least: f64) {
     let direct = caller.children.iter();
     let direct = direct.filter(|child| is_mostly_in(child, 1 - side));
@@ -57,8 +59,8 @@ fn lift(caller: &mut Frame, side: usize, least: f64) {
     if direct.is_empty() {
         return;
     }
-    for place in lone(caller, side, least) {
-        let between = &mut caller.children[place];
+    for index in lone(caller, side, least) {
+        let between = &mut caller.children[index];
         if reached(between, &direct, side, REACH) < MOST * between.total[side] {
             continue;
         }
@@ -68,17 +70,12 @@ fn lift(caller: &mut Frame, side: usize, least: f64) {
         between.sum_up();
         for mut frame in lifted {
             frame.via[side] = Some(via);
-            let mut known = caller.children.iter_mut();
-            // A function may call another one of its own name's: that stays with it.
-            match known.find(|child| child.name == frame.name) {
-                Some(known) => merge(known, frame),
-                None => caller.children.push(frame),
-            }
+            add_child(caller, frame);
         }
     }
 }
 
-/// What of a frame is in the outermost functions of these names.
+/// The part of a frame's total in the outermost functions with these names.
 fn reached(frame: &Frame, names: &HashSet<Name>, side: usize, reach: u32) -> f64 {
     let each = frame.children.iter().map(|child| {
         if names.contains(&child.name) {
@@ -92,7 +89,7 @@ fn reached(frame: &Frame, names: &HashSet<Name>, side: usize, reach: u32) -> f64
     each.sum()
 }
 
-/// Takes those functions out of a frame.
+/// Moves the outermost functions with these names from a frame to `taken`.
 fn take(frame: &mut Frame, names: &HashSet<Name>, reach: u32, taken: &mut Vec<Frame>) {
     for mut child in std::mem::take(&mut frame.children) {
         if names.contains(&child.name) {
@@ -106,51 +103,51 @@ fn take(frame: &mut Frame, names: &HashSet<Name>, reach: u32, taken: &mut Vec<Fr
     }
 }
 
-/// Makes one frame of a function that vanished and a new one that calls mostly the same.
+/// Merges a vanished function and a new one if both call mostly the same functions.
 fn pair(caller: &mut Frame, least: f64) {
     let (vanished, new) = (lone(caller, 0, least), lone(caller, 1, least));
     let mut pairs: Vec<(f64, usize, usize)> = Vec::new();
     for old in &vanished {
-        for place in &new {
-            let alike = alike(&caller.children[*old], &caller.children[*place]);
-            pairs.extend(alike.map(|common| (common, *old, *place)));
+        for new in &new {
+            let common = common(&caller.children[*old], &caller.children[*new]);
+            pairs.extend(common.map(|common| (common, *old, *new)));
         }
     }
-    pairs.sort_by(|one, other| other.0.total_cmp(&one.0));
-    let mut gone: HashSet<usize> = HashSet::new();
-    for (_, old, place) in pairs {
-        if gone.contains(&old) || caller.children[place].from.is_some() {
+    pairs.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let mut merged: HashSet<usize> = HashSet::new();
+    for (_, old, new) in pairs {
+        if merged.contains(&old) || caller.children[new].from.is_some() {
             continue;
         }
-        gone.insert(old);
+        merged.insert(old);
         let before = caller.children[old].clone();
-        let after = &mut caller.children[place];
+        let after = &mut caller.children[new];
         after.from = Some(before.name);
         merge(after, before);
     }
-    let mut place = 0..;
+    let mut index = 0..;
     caller
         .children
-        .retain(|_| !place.next().is_some_and(|place| gone.contains(&place)));
+        .retain(|_| !index.next().is_some_and(|index| merged.contains(&index)));
 }
 
-/// What the two have in common, in instructions of either; `None` where that is not most of both.
-fn alike(old: &Frame, new: &Frame) -> Option<f64> {
+/// Instructions of both frames in functions that both call; `None` if that is not most of each frame.
+fn common(old: &Frame, new: &Frame) -> Option<f64> {
     let common = [(old, new, 0), (new, old, 1)].map(|(frame, other, side)| {
         let mut names = HashSet::new();
-        called(other, REACH, &mut names);
+        callees(other, REACH, &mut names);
         (reached(frame, &names, side, REACH), frame.total[side])
     });
     let is_most = common.iter().all(|(common, all)| MOST * all <= *common);
     is_most.then(|| common[0].0 + common[1].0)
 }
 
-/// Names of what a frame calls, and what that calls.
-fn called(frame: &Frame, reach: u32, names: &mut HashSet<Name>) {
+/// Collects the names of direct and indirect callees.
+fn callees(frame: &Frame, reach: u32, names: &mut HashSet<Name>) {
     for child in &frame.children {
         names.insert(child.name);
         if reach > 1 {
-            called(child, reach - 1, names);
+            callees(child, reach - 1, names);
         }
     }
 }
@@ -165,10 +162,15 @@ fn merge(into: &mut Frame, other: Frame) {
         into.via[side] = into.via[side].or(other.via[side]);
     }
     for child in other.children {
-        let mut known = into.children.iter_mut();
-        match known.find(|one| one.name == child.name) {
-            Some(known) => merge(known, child),
-            None => into.children.push(child),
-        }
+        add_child(into, child);
+    }
+}
+
+/// Adds a child, or merges it with the child of the same name.
+fn add_child(parent: &mut Frame, frame: Frame) {
+    let mut children = parent.children.iter_mut();
+    match children.find(|child| child.name == frame.name) {
+        Some(child) => merge(child, frame),
+        None => parent.children.push(frame),
     }
 }

@@ -4,17 +4,16 @@ use std::fmt::Write;
 
 use expect_test::{Expect, expect};
 use record::account::{Domain, Function, Node, WorkUnit};
-use record::fixtures::accounts;
-use record::fixtures::accounts::Profile;
+use record::fixtures::accounts::{self, Profile};
 
 use super::super::{Question, explain, table};
 use super::*;
 
-/// An account from lines: a function's depth by its indentation, its calls, its instructions.
+/// An account from lines with a function's name, its calls and its instructions; indentation is its depth.
 fn account(text: &str) -> Account {
     let mut path: Vec<u32> = Vec::new();
     let (mut functions, mut nodes) = (Vec::new(), Vec::new());
-    for (place, line) in (0..).zip(text.trim_end().lines()) {
+    for (index, line) in (0..).zip(text.trim_end().lines()) {
         let depth = (line.len() - line.trim_start().len()) / 2;
         let words: Vec<&str> = line.split_whitespace().collect();
         let [name, calls, instructions] = words[..] else {
@@ -27,12 +26,12 @@ fn account(text: &str) -> Account {
         path.truncate(depth);
         nodes.push(Node {
             parent: path.last().copied(),
-            function: place,
+            function: index,
             calls: calls.parse().unwrap(),
             instructions: instructions.parse().unwrap(),
             string_instructions: 0,
         });
-        path.push(place);
+        path.push(index);
     }
     Account {
         trial: 1,
@@ -48,9 +47,11 @@ fn account(text: &str) -> Account {
     }
 }
 
-fn of(baseline: &str, arm: &str) -> CallTree {
+fn joined_tree(baseline: &str, arm: &str) -> CallTree {
     let accounts = [account(baseline), account(arm)];
-    let columns = accounts.each_ref().map(|one| table::column(one).unwrap());
+    let columns = accounts
+        .each_ref()
+        .map(|account| table::column(account).unwrap());
     let rows = table::join_renamed(&table::rows(columns.map(|column| vec![column])));
     tree(&accounts.each_ref().map(|account| vec![account]), &rows)
 }
@@ -89,7 +90,7 @@ fn drawn(tree: &CallTree) -> String {
 
 #[track_caller]
 fn check(baseline: &str, arm: &str, expected: &Expect) {
-    let tree = of(baseline, arm);
+    let tree = joined_tree(baseline, arm);
     let got = [0, 1].map(|side| tree.nodes.iter().map(|node| node.own[side]).sum::<f64>());
     let want = [baseline, arm].map(|text| {
         let nodes = account(text).nodes;
@@ -106,7 +107,7 @@ fn check(baseline: &str, arm: &str, expected: &Expect) {
 }
 
 #[test]
-fn paths_of_both_arms_are_one_whatever_compilers_append() {
+fn compilers_suffixes_do_not_separate_paths() {
     check(
         "do_syscall_64 10 1000\n  vfs_read 10 500\n    memset_erms 20 4000\n  old_thing 10 900\n",
         "do_syscall_64 10 1100\n  vfs_read.isra.0 10 500\n    memset 10 1000\nnew_entry 1 700\n",
@@ -121,7 +122,7 @@ fn paths_of_both_arms_are_one_whatever_compilers_append() {
     );
 }
 
-/// A path of functions of 100 instructions each, which ends in one of so many.
+/// A path of functions with 100 instructions each; the last one has `last` instructions.
 fn path(names: &str, last: u64) -> String {
     let count = names.split(' ').count();
     let line = |(depth, name): (usize, &str)| {
@@ -132,14 +133,17 @@ fn path(names: &str, last: u64) -> String {
 }
 
 #[test]
-fn a_path_that_was_written_anew_does_not_hide_what_both_arms_call_below() {
+fn callees_of_a_rewritten_path_are_aligned() {
     let old = "direct_splice_actor generic_splice_sendpage splice_from_pipe __splice_from_pipe pipe_to_sendpage \
                sock_sendpage kernel_sendpage inet_sendpage tcp_sendpage do_tcp_sendpages tcp_push tcp_write_xmit";
     let new = "direct_splice_actor splice_to_socket sock_sendmsg inet_sendmsg tcp_sendmsg tcp_sendmsg_locked \
                tcp_push tcp_write_xmit";
-    let tree = of(&path(old, 9000), &path(new, 8000));
-    let sending = tree.nodes.iter().filter(|one| one.name == "tcp_write_xmit");
-    let sending: Vec<&CallNode> = sending.collect();
+    let tree = joined_tree(&path(old, 9000), &path(new, 8000));
+    let sending: Vec<&CallNode> = tree
+        .nodes
+        .iter()
+        .filter(|node| node.name == "tcp_write_xmit")
+        .collect();
     assert_eq!(sending.len(), 1, "{}", drawn(&tree));
     assert_eq!(
         (&sending[0].presence, sending[0].own),
@@ -154,7 +158,7 @@ fn a_path_that_was_written_anew_does_not_hide_what_both_arms_call_below() {
 }
 
 #[test]
-fn a_function_in_between_does_not_hide_what_is_below() {
+fn an_additional_function_in_between_is_aligned() {
     check(
         "do_writev 10 100\n  do_iter_write 10 300\n    sock_write_iter 10 900\n      tcp_sendmsg 10 9000\n    other 10 50\n",
         "do_writev 10 100\n  sock_write_iter 10 800\n    tcp_sendmsg 10 8000\n",
@@ -170,7 +174,7 @@ fn a_function_in_between_does_not_hide_what_is_below() {
 }
 
 #[test]
-fn another_function_that_calls_the_same_is_the_same_frame() {
+fn different_functions_with_the_same_callees_become_one_frame() {
     check(
         "recvfrom 10 100\n  inet_recvmsg 30 300\n    tcp_recvmsg 10 900\n      copy_it 10 9000\n",
         "recvfrom 10 100\n  sock_recvmsg 10 800\n    tcp_recvmsg 10 900\n      copy_it 10 8000\n",
@@ -185,7 +189,7 @@ fn another_function_that_calls_the_same_is_the_same_frame() {
 }
 
 #[test]
-fn a_function_that_ended_in_a_call_and_now_waits_for_it_is_the_same_frame() {
+fn a_former_tail_call_is_the_same_frame() {
     check(
         "recvfrom 10 100\n  sock_recvmsg 10 90\n  inet_recvmsg 30 300\n    tcp_recvmsg 10 9000\n",
         "recvfrom 10 100\n  sock_recvmsg 10 800\n    tcp_recvmsg 10 8000\n",
@@ -199,7 +203,7 @@ fn a_function_that_ended_in_a_call_and_now_waits_for_it_is_the_same_frame() {
 }
 
 #[test]
-fn a_function_that_only_calls_a_little_of_the_same_stays_apart() {
+fn functions_with_few_callees_in_common_stay_separate() {
     check(
         "caller 10 100\n  old_work 30 9000\n    lock 10 900\n",
         "caller 10 100\n  new_work 10 8000\n    lock 10 900\n",
@@ -215,7 +219,7 @@ fn a_function_that_only_calls_a_little_of_the_same_stays_apart() {
 }
 
 #[test]
-fn what_is_small_is_folded_and_not_lost() {
+fn small_frames_are_folded() {
     check(
         "caller 10 100000\n  one 1 20\n    two 1 30\n  three 1 40\n  four 1 900\n",
         "caller 10 100000\n  one 1 20\n    two 1 30\n",
@@ -229,17 +233,17 @@ fn what_is_small_is_folded_and_not_lost() {
 }
 
 #[test]
-fn a_path_deeper_than_any_counts_for_the_deepest() {
+fn frames_that_are_too_deep_count_for_their_ancestor() {
     let lines = (0..5000).map(|depth| format!("{}f{depth} 1 10\n", "  ".repeat(depth)));
     let text: String = lines.collect();
-    let tree = of(&text, &text);
+    let tree = joined_tree(&text, &text);
     let sum: f64 = tree.nodes.iter().map(|node| node.own[0]).sum();
     assert!((sum - 5000.0).abs() < 1e-6, "{sum}");
     assert!(tree.nodes.len() <= DEEPEST as usize + 2);
 }
 
 #[test]
-fn the_tree_of_a_run_comes_to_its_account_and_renamed_functions_are_one() {
+fn the_tree_of_a_run_sums_to_its_account_and_joins_renamed_functions() {
     let baseline = Profile::web();
     let mut arm = baseline.clone();
     arm.function("tcp_ack").name = "tcp_ack_anew".into();
@@ -251,10 +255,8 @@ fn the_tree_of_a_run_comes_to_its_account_and_renamed_functions_are_one() {
         metric: None,
     };
     let why = explain(&run, &accounts, &question).unwrap();
-    for (side, want) in [why.account.baseline, why.account.arm]
-        .into_iter()
-        .enumerate()
-    {
+    let totals = [why.account.baseline, why.account.arm];
+    for (side, want) in totals.into_iter().enumerate() {
         let sum: f64 = why.tree.nodes.iter().map(|node| node.own[side]).sum();
         assert!((sum / want - 1.0).abs() < 1e-9, "{sum} {want}");
     }
@@ -274,6 +276,6 @@ fn the_tree_of_a_run_comes_to_its_account_and_renamed_functions_are_one() {
     assert!(why.tree.nodes.iter().all(|node| node.name != "tcp_ack"));
     let functions = &why.tree.functions;
     assert_eq!(functions[0].name, "vfs_read");
-    let sum: f64 = functions.iter().map(|one| one.own[0]).sum();
+    let sum: f64 = functions.iter().map(|function| function.own[0]).sum();
     assert!((sum / why.account.baseline - 1.0).abs() < 1e-9, "{sum}");
 }

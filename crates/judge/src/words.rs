@@ -56,11 +56,7 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
 
 /// The confidence levels of some comparisons' intervals.
 pub(crate) fn levels<'c>(comparisons: impl IntoIterator<Item = &'c Comparison>) -> Levels {
-    Levels::of(
-        comparisons
-            .into_iter()
-            .map(|comparison| comparison.confidence),
-    )
+    Levels::of(comparisons.into_iter().map(|row| row.confidence))
 }
 
 /// An interval of ratios as one of changes, or `NONE`.

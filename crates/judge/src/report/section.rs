@@ -266,11 +266,9 @@ fn by_arm(
     cell: impl Fn(&ArmSummary) -> Option<String>,
 ) -> Vec<String> {
     let mut row = vec![name];
-    row.extend(
-        tables
-            .iter()
-            .map(|table| cell(table).unwrap_or(words::NONE.into())),
-    );
+    for table in tables {
+        row.push(cell(table).unwrap_or(words::NONE.into()));
+    }
     row
 }
 

@@ -204,6 +204,11 @@ pub(crate) fn estimate_history(
     let counts = primaries.iter().map(|comparison| comparison.pairs.len());
     let most = counts.max().unwrap_or(0);
     let [lower, upper] = margin(run);
+    let (mut layers, mut keys) = (Vec::new(), Vec::new());
+    for comparison in &primaries {
+        layers.extend(history_layers(run, comparison));
+        keys.extend(history_keys(run, comparison));
+    }
     let plot = Plot {
         x: Axis::whole(0.5, most as f64 + 0.5, ACROSS),
         y: Axis::change(low, high, knee, UPWARDS),
@@ -211,14 +216,8 @@ pub(crate) fn estimate_history(
         y_title: format!("change of {}", words::directed(spec)),
         margin: Some((lower, upper)),
         spans: Vec::new(),
-        layers: primaries
-            .iter()
-            .flat_map(|comparison| history_layers(run, comparison))
-            .collect(),
-        keys: primaries
-            .iter()
-            .flat_map(|comparison| history_keys(run, comparison))
-            .collect(),
+        layers,
+        keys,
         hits: history_hits(&primaries, most),
     };
     Some(Chart {
@@ -260,38 +259,35 @@ fn history_layers(run: &Run, comparison: &Comparison) -> Vec<Layer> {
     } else {
         BEHIND
     };
-    let at = |blocks: u32| f64::from(blocks) + offset + behind;
-    let intervals = history
-        .iter()
-        .map(|estimate| (at(estimate.blocks), estimate.low, estimate.high));
-    let line = history
-        .iter()
-        .map(|estimate| (at(estimate.blocks), estimate.ratio));
-    let blocks = changes(comparison).into_iter();
+    let (mut band, mut line, mut intervals) = (Vec::new(), Vec::new(), Vec::new());
+    for estimate in history {
+        let at = f64::from(estimate.blocks) + offset + behind;
+        band.push((at, estimate.low, estimate.high));
+        line.push((at, estimate.ratio));
+        intervals.push((at, estimate.low, estimate.ratio, estimate.high));
+    }
+    let marks = changes(comparison).into_iter();
+    let marks = marks.map(|(block, ratio)| (block + offset, ratio));
     let mut layers = vec![
         Layer::Band {
             place,
-            points: intervals.collect(),
+            points: band,
         },
         Layer::Line {
             place,
-            points: line.collect(),
+            points: line,
             stroke: Stroke::Arm,
         },
         Layer::Marks {
             place,
-            marks: blocks
-                .map(|(block, ratio)| (block + offset, ratio))
-                .collect(),
+            marks: marks.collect(),
         },
     ];
     if history.len() <= MOST_INTERVALS {
-        let points = history.iter().map(|estimate| {
-            let at = at(estimate.blocks);
-            (at, estimate.low, estimate.ratio, estimate.high)
+        layers.push(Layer::Intervals {
+            place,
+            points: intervals,
         });
-        let points = points.collect();
-        layers.push(Layer::Intervals { place, points });
     }
     layers
 }
@@ -321,26 +317,24 @@ fn history_keys(run: &Run, comparison: &Comparison) -> Vec<Key> {
 fn history_hits(comparisons: &[&Comparison], most: usize) -> Vec<Hit> {
     let line = |comparison: &Comparison, blocks: usize| {
         let pair = comparison.pairs.get(blocks - 1)?;
-        let mut line = format!(
+        let mut parts = vec![format!(
             "{}: block {} {}",
             comparison.arm,
             pair.block,
             words::change(Some(pair.arm / pair.baseline))
-        );
+        )];
         for estimate in &comparison.estimate_history {
             if estimate.blocks as usize == blocks {
-                line += &format!(
-                    "; estimate after {}: {} {}",
+                let interval = words::interval_of(Some(estimate.low), Some(estimate.high));
+                parts.push(format!(
+                    "estimate after {}: {} {}",
                     words::counted(estimate.blocks, "block"),
                     words::change(Some(estimate.ratio)),
-                    in_words(
-                        &words::interval_of(Some(estimate.low), Some(estimate.high)),
-                        estimate.confidence
-                    )
-                );
+                    in_words(&interval, estimate.confidence)
+                ));
             }
         }
-        Some(line)
+        Some(parts.join("; "))
     };
     let hit = |blocks: usize| {
         let lines: Vec<String> = comparisons

@@ -149,12 +149,13 @@ fn quantile_hits(lines: &[Line], last: f64) -> Vec<Hit> {
     let quantiles = (0..=80).map(|half| 2f64.powf(f64::from(half) / 2.0));
     let hit = |at: f64| {
         let share = significant((1.0 - 1.0 / at) * 100.0, 6);
-        let mut text = format!("{share} % within");
+        let mut text = vec![format!("{share} % within")];
         for Line { name, points, .. } in lines {
             if let Some((_, ms)) = points.iter().find(|point| point.0 >= at * (1.0 - 1e-9)) {
-                text += &format!("\n{name}: {} ms", words::figure(*ms));
+                text.push(format!("{name}: {} ms", words::figure(*ms)));
             }
         }
+        let text = text.join("\n");
         Hit { at, text }
     };
     quantiles.take_while(|at| *at <= last).map(hit).collect()
@@ -226,14 +227,15 @@ pub(crate) fn hits(
     positions.sort_by(f64::total_cmp);
     positions.dedup();
     let hit = |at: f64| {
-        let mut text = format!("{lead}{}", load(at));
+        let mut text = vec![format!("{lead}{}", load(at))];
         for Line { name, points, .. } in lines {
             if let Ok(index) = points.binary_search_by(|point| point.0.total_cmp(&at))
                 && !points[index].1.is_nan()
             {
-                text += &format!("\n{name}: {}{unit}", value(points[index].1));
+                text.push(format!("{name}: {}{unit}", value(points[index].1)));
             }
         }
+        let text = text.join("\n");
         Hit { at, text }
     };
     positions.into_iter().map(hit).collect()

@@ -86,11 +86,11 @@ fn blocks(left_out: &LeftOut) -> String {
             let (untestable, flipped): (Vec<&CarryingBlock>, Vec<&CarryingBlock>) = carried_by
                 .iter()
                 .partition(|carrying| carrying.always.is_some());
-            let untestable: String = untestable
-                .into_iter()
-                .filter_map(one_order)
-                .map(|sentence| format!("; {sentence}"))
-                .collect();
+            let untestable: Vec<String> = untestable.into_iter().filter_map(one_order).collect();
+            let untestable = match untestable.as_slice() {
+                [] => String::new(),
+                sentences => format!("; {}", sentences.join("; ")),
+            };
             if flipped.is_empty() {
                 let left_out = blocks - carried_by.len() as u32;
                 let all = match carried_by.len() {

@@ -233,19 +233,17 @@ fn soak_arm(arm: &str, trials: &[&LongTrial<'_>], error_rate: f64) -> SoakArm {
     let disturbed_requests: u64 = trials.iter().map(|trial| trial.disturbed_requests()).sum();
     let failures = trials.iter().map(|trial| trial.failures).sum();
     let (mut hours, mut failure_hours) = (0, 0);
-    for trial in trials {
-        // Requests may fail in the hour after the one in which their disturbance began.
-        let mut planned = 0;
-        for part in parts(&[trial], HOUR_MS) {
-            planned += trial.planned_in(part.at_ms, HOUR_MS);
-            hours += 1;
-            failure_hours += u32::from(part.failures > planned);
-            planned = planned.saturating_sub(part.failures);
-        }
-    }
     let (mut unplanned_outages, mut planned_outages) = (Vec::new(), Vec::new());
     let (mut changes, mut cut_short) = (Vec::new(), Vec::new());
     for trial in trials {
+        // Requests may fail in the hour after the one in which their disturbance began.
+        let mut planned_failures = 0;
+        for part in parts(&[trial], HOUR_MS) {
+            planned_failures += trial.planned_in(part.at_ms, HOUR_MS);
+            hours += 1;
+            failure_hours += u32::from(part.failures > planned_failures);
+            planned_failures = planned_failures.saturating_sub(part.failures);
+        }
         let Outages { unplanned, planned } = service::outages(trial.timeline, &trial.spans);
         unplanned_outages.extend(unplanned.map(|outage| Outage {
             trial: trial.number,
@@ -512,13 +510,12 @@ fn speed(
         if arm.name == run.plan.baseline || !is_open(&arm.name) {
             continue;
         }
-        let rate = mean_log_rate(&trials_of(&arm.name, trials));
-        let baseline = mean_log_rate(&trials_of(&run.plan.baseline, trials));
-        let (Some(rate), Some(baseline)) = (rate, baseline) else {
+        let rates =
+            [&arm.name, &run.plan.baseline].map(|arm| mean_log_rate(&trials_of(arm, trials)));
+        let [Some((rate, variance)), Some((base_rate, base_variance))] = rates else {
             continue;
         };
-        let middle = rate.value - baseline.value;
-        let reach = Z * (rate.variance + baseline.variance).sqrt();
+        let (middle, reach) = (rate - base_rate, Z * (variance + base_variance).sqrt());
         speeds.push(WithinRuns {
             arm: arm.name.clone(),
             ratio: middle.exp(),
@@ -529,26 +526,18 @@ fn speed(
     speeds
 }
 
-/// The logarithm of a throughput, and its variance.
-struct LogRate {
-    value: f64,
-    variance: f64,
-}
-
-/// The mean over complete trials; `None` if there are none.
-fn mean_log_rate(trials: &[&LongTrial<'_>]) -> Option<LogRate> {
+/// The mean logarithm of throughput over complete trials, and its variance; `None` without complete trials.
+fn mean_log_rate(trials: &[&LongTrial<'_>]) -> Option<(f64, f64)> {
     let complete = trials.iter().filter(|trial| trial.cut_short.is_none());
-    let rates: Vec<LogRate> = complete.filter_map(|trial| log_rate(trial)).collect();
+    let rates: Vec<(f64, f64)> = complete.filter_map(|trial| log_rate(trial)).collect();
     let count = rates.len() as f64;
-    let sum = |value: fn(&LogRate) -> f64| rates.iter().map(value).sum::<f64>();
-    (!rates.is_empty()).then(|| LogRate {
-        value: sum(|rate| rate.value) / count,
-        variance: sum(|rate| rate.variance) / (count * count),
-    })
+    let mean = rates.iter().map(|rate| rate.0).sum::<f64>() / count;
+    let variance = rates.iter().map(|rate| rate.1).sum::<f64>() / (count * count);
+    (!rates.is_empty()).then_some((mean, variance))
 }
 
-/// A trial's throughput. The variance is from its variation within the trial (the delta method).
-fn log_rate(trial: &LongTrial<'_>) -> Option<LogRate> {
+/// The logarithm of a trial's mean throughput, and its variance from the variation within the trial (the delta method).
+fn log_rate(trial: &LongTrial<'_>) -> Option<(f64, f64)> {
     let readings: Vec<Reading> = trial
         .timeline
         .iter()
@@ -571,10 +560,8 @@ fn log_rate(trial: &LongTrial<'_>) -> Option<LogRate> {
         .map(|rate| (rate / mean - 1.0).powi(2))
         .sum::<f64>()
         / (count - 1.0);
-    Some(LogRate {
-        value: mean.ln(),
-        variance: spread / count * batches::inflation(&centred(&rates), 1.0),
-    })
+    let variance = spread / count * batches::inflation(&centred(&rates), 1.0);
+    Some((mean.ln(), variance))
 }
 
 #[cfg(test)]

@@ -280,18 +280,18 @@ fn tested(soak: &Soak) -> Option<String> {
     } else {
         format!("growth is told from {least} on")
     };
-    let mut sentence = format!(
+    let mut parts = vec![format!(
         "{growth}: {} of {arms} tested, error rate {} for all together",
         counted(rule.tested.into(), "counter"),
         percent(rule.error_rate)
-    );
+    )];
     if rule.levelled_off > 0 {
-        sentence += &format!("; {} grew only at first", rule.levelled_off);
+        parts.push(format!("{} grew only at first", rule.levelled_off));
     }
     if rule.small > 0 {
-        sentence += &format!("; {} grow by less", rule.small);
+        parts.push(format!("{} grow by less", rule.small));
     }
-    Some(sentence)
+    Some(parts.join("; "))
 }
 
 fn speed(speed: &WithinRuns, baseline: &str) -> String {

@@ -26,10 +26,10 @@ pub(crate) fn run(run: &Run, accounts: &[Account]) -> Option<Run> {
 
 /// How the accounts of both sides were sampled. The caller fills in `against_judged`.
 pub(crate) fn sampling(accounts: &[Vec<&Account>; 2]) -> Option<Sampling> {
-    let sampled = |side: &Vec<&Account>| -> Option<Vec<Sampled>> {
+    let side = |side: &Vec<&Account>| -> Option<Vec<Sampled>> {
         side.iter().map(|account| account.sampled.clone()).collect()
     };
-    let sides = [sampled(&accounts[0])?, sampled(&accounts[1])?];
+    let sides = [side(&accounts[0])?, side(&accounts[1])?];
     let first = sides[0].first()?;
     let is_timed = sides
         .iter()

@@ -244,8 +244,8 @@ impl<'r> Joined<'r> {
             self.frames
                 .push((caller.frame, Frame::new(index, mechanism)));
         }
-        let (_, callee) = &mut self.frames[frame];
-        callee.from = callee.from.or(from);
+        let (_, known) = &mut self.frames[frame];
+        known.from = known.from.or(from);
         Position {
             frame,
             depth: caller.depth + 1,

@@ -12,6 +12,8 @@ use crate::randomization::SignFlips;
 pub struct Boundary {
     alive: Vec<bool>,
     used: usize,
+    /// Reused at each look: as large as the paths.
+    remaining: Vec<f64>,
 }
 
 impl Boundary {
@@ -20,7 +22,14 @@ impl Boundary {
         Self {
             alive: vec![true; flips.rows()],
             used: 0,
+            remaining: Vec::new(),
         }
+    }
+
+    /// Goes back to before the first look.
+    pub fn reset(&mut self) {
+        self.alive.fill(true);
+        self.used = 0;
     }
 
     /// How many further paths may cross at a spent error of `spent`; a look without any changes nothing.
@@ -55,18 +64,17 @@ impl Boundary {
 
     /// Ends the `quota` largest paths; equal ones end together or not at all.
     fn spend(&mut self, paths: &[f64], quota: usize) {
-        let mut remaining: Vec<f64> = paths
-            .iter()
-            .zip(&self.alive)
-            .filter_map(|(path, alive)| alive.then_some(*path))
-            .collect();
-        if remaining.len() <= quota {
-            self.used += remaining.len();
+        let alive = paths.iter().zip(&self.alive);
+        self.remaining.clear();
+        self.remaining
+            .extend(alive.filter_map(|(path, alive)| alive.then_some(*path)));
+        if self.remaining.len() <= quota {
+            self.used += self.remaining.len();
             self.alive.fill(false);
             return;
         }
         let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
-        let (_, first_inside, _) = remaining.select_nth_unstable_by(quota, largest_first);
+        let (_, first_inside, _) = self.remaining.select_nth_unstable_by(quota, largest_first);
         let limit = *first_inside + tolerance(*first_inside);
         for (path, alive) in paths.iter().zip(&mut self.alive) {
             if *alive && *path > limit {

@@ -15,14 +15,18 @@ pub fn interval(
     centre: f64,
     step: f64,
     search: Search,
-    is_rejected: impl Fn(f64) -> bool,
+    mut is_rejected: impl FnMut(f64) -> bool,
 ) -> Option<(f64, f64)> {
-    let end = |sign: f64| end_distance(step, search, |far| is_rejected(centre + sign * far));
+    let mut end = |sign: f64| end_distance(step, search, |far| is_rejected(centre + sign * far));
     Some((centre - end(-1.0)?, centre + end(1.0)?))
 }
 
 /// The smallest rejected distance found.
-fn end_distance(step: f64, search: Search, is_rejected: impl Fn(f64) -> bool) -> Option<f64> {
+fn end_distance(
+    step: f64,
+    search: Search,
+    mut is_rejected: impl FnMut(f64) -> bool,
+) -> Option<f64> {
     let (mut inside, mut outside) = (0.0, step);
     let mut tries = 1;
     while !is_rejected(outside) {

@@ -224,8 +224,16 @@ impl SignFlips {
     /// Eight scores have 256 sums, which are tabulated once; a row then needs one look-up per eight blocks. Four tables
     /// are added at a time, so that a row's sum is read and written less often.
     pub fn sums(&self, scores: &[f64]) -> Vec<f64> {
+        let mut sums = Vec::new();
+        self.sums_into(scores, &mut sums);
+        sums
+    }
+
+    /// Like `sums`, into a vector whose contents and memory are reused.
+    pub fn sums_into(&self, scores: &[f64], sums: &mut Vec<f64>) {
         let tables: Vec<_> = scores.chunks(BYTE).map(table).collect();
-        let mut sums = vec![0.0; self.rows];
+        sums.clear();
+        sums.resize(self.rows, 0.0);
         for (chunk, sums) in sums.chunks_mut(CACHED).enumerate() {
             let first = chunk * CACHED;
             let rows = first..first + sums.len();
@@ -249,7 +257,6 @@ impl SignFlips {
                 }
             }
         }
-        sums
     }
 }
 

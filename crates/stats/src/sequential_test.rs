@@ -128,6 +128,10 @@ pub struct Decision {
 struct Hypothesis {
     shift: f64,
     boundary: Boundary,
+    /// Those of one metric; reused, as `largest` is.
+    statistics: Statistics,
+    /// The largest of any metric in each row of sign flips.
+    largest: Vec<f64>,
     /// For each metric the side on which the hypothesis was rejected, if it was.
     rejected: Vec<Option<Side>>,
 }
@@ -144,6 +148,8 @@ pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<D
     let hypothesis = |shift| Hypothesis {
         shift,
         boundary: Boundary::new(&setup.flips),
+        statistics: Statistics::default(),
+        largest: Vec::new(),
         rejected: vec![None; family.len()],
     };
     let mut no_difference = hypothesis(0.0);
@@ -192,18 +198,20 @@ impl Hypothesis {
             return;
         }
         let mut observed = Vec::new();
-        let mut largest = vec![0.0f64; setup.flips.rows()];
+        self.largest.clear();
+        self.largest.resize(setup.flips.rows(), 0.0);
         for contrasts in family {
             let shift = self.shift * contrasts.margin;
-            let statistics = Statistics::of(&contrasts.values, shift, setup, blocks);
-            for (largest, statistic) in largest.iter_mut().zip(&statistics.of_flips) {
+            self.statistics
+                .compute(&contrasts.values, shift, setup, blocks);
+            for (largest, statistic) in self.largest.iter_mut().zip(&self.statistics.of_flips) {
                 *largest = largest.max(*statistic);
             }
-            observed.push(statistics.observed);
+            observed.push(self.statistics.observed);
         }
         let sizes: Vec<f64> = observed.iter().map(|statistic| statistic.abs()).collect();
         let uncounted = setup.flips.uncounted(blocks);
-        let crossed = self.boundary.look(uncounted, &largest, &sizes, spent);
+        let crossed = self.boundary.look(uncounted, &self.largest, &sizes, spent);
         for ((rejected, crosses), statistic) in self.rejected.iter_mut().zip(crossed).zip(observed)
         {
             if crosses && rejected.is_none() && statistic != 0.0 {
@@ -218,6 +226,7 @@ impl Hypothesis {
 }
 
 /// The test statistic of one metric: a sum of scores, in standard deviations over all sign flips.
+#[derive(Default)]
 pub struct Statistics {
     /// Its value in the order that was run.
     pub observed: f64,
@@ -228,23 +237,25 @@ pub struct Statistics {
 impl Statistics {
     /// Statistics of the first `blocks` contrasts, under the hypothesis that the arm is better by `shift`.
     pub fn of(values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) -> Self {
+        let mut statistics = Self::default();
+        statistics.compute(values, shift, setup, blocks);
+        statistics
+    }
+
+    /// Like `of`, in the memory that is here.
+    fn compute(&mut self, values: &[f64], shift: f64, setup: &TestSetup, blocks: usize) {
         let shifted = less(&values[..blocks], shift);
         let scores = tukey(&centred(&shifted, &setup.second[..blocks]).0);
         let deviation = scores.iter().map(|score| score * score).sum::<f64>().sqrt();
+        setup.flips.sums_into(&scores, &mut self.of_flips);
         if deviation == 0.0 {
-            return Self {
-                observed: 0.0,
-                of_flips: vec![0.0; setup.flips.rows()],
-            };
+            self.observed = 0.0;
+            return;
         }
-        let mut of_flips = setup.flips.sums(&scores);
-        for sum in &mut of_flips {
+        for sum in &mut self.of_flips {
             *sum = sum.abs() / deviation;
         }
-        Self {
-            observed: scores.iter().sum::<f64>() / deviation,
-            of_flips,
-        }
+        self.observed = scores.iter().sum::<f64>() / deviation;
     }
 }
 
@@ -272,22 +283,20 @@ fn interval_at(
     let spread = less(&contrasts.values[..blocks], centre);
     // Figures that repeat exactly have a scale of zero.
     let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
-    inversion::interval(centre, step, SEARCH, |shift| {
-        is_rejected(contrasts, shift, setup, error_rate)
-    })
-}
-
-fn is_rejected(contrasts: &Contrasts, shift: f64, setup: &TestSetup, error_rate: f64) -> bool {
     let mut boundary = Boundary::new(&setup.flips);
-    setup.looks.iter().any(|look| {
-        let spent = error_rate * look.spent;
-        if boundary.quota(spent) == 0 {
-            return false;
-        }
-        let Statistics { observed, of_flips } =
-            Statistics::of(&contrasts.values, shift, setup, look.blocks);
-        let uncounted = setup.flips.uncounted(look.blocks);
-        observed != 0.0 && boundary.look(uncounted, &of_flips, &[observed.abs()], spent)[0]
+    let mut statistics = Statistics::default();
+    inversion::interval(centre, step, SEARCH, |shift| {
+        boundary.reset();
+        setup.looks.iter().any(|look| {
+            let spent = error_rate * look.spent;
+            if boundary.quota(spent) == 0 {
+                return false;
+            }
+            statistics.compute(&contrasts.values, shift, setup, look.blocks);
+            let observed = statistics.observed.abs();
+            let uncounted = setup.flips.uncounted(look.blocks);
+            observed != 0.0 && boundary.look(uncounted, &statistics.of_flips, &[observed], spent)[0]
+        })
     })
 }
 

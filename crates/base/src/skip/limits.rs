@@ -13,7 +13,7 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 const MEMORY_BYTES: u64 = 300 << 20;
 
 /// CPU time of a reader, in seconds.
-const CPU_S: u64 = 2;
+const CPU_S: u64 = 10;
 
 /// Memory of one of bakeoff's programs at its start, for code, stacks and arenas, in bytes.
 const START_BYTES: u64 = 96 << 20;

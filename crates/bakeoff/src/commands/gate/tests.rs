@@ -6,6 +6,7 @@ use clap::ValueEnum;
 use expect_test::expect;
 use record::fixtures::builder::RunBuilder;
 use record::fixtures::web;
+use record::journal::{CloseReason, Entry, Event};
 use record::load::Fault;
 
 use super::*;
@@ -28,7 +29,16 @@ fn statuses(run: &Run) -> String {
 
 #[test]
 fn exit_statuses_of_all_fixtures() {
-    let blocks = |figures: [f64; 2]| RunBuilder::new().blocks(&[figures; 8]);
+    let blocks = |figures: [f64; 2]| {
+        let run = RunBuilder::new().blocks(&[figures; 8]);
+        run.with(|run| {
+            let reason = CloseReason::Decided { blocks: 8 };
+            run.entries.push(Entry {
+                at: String::new(),
+                event: Event::Closed { reason },
+            });
+        })
+    };
     let faults = |arm: &'static str| {
         blocks([100.0, 101.0]).with(|run| {
             for record in &mut run.attempts {
@@ -69,5 +79,21 @@ fn exit_statuses_of_all_fixtures() {
         let _ = writeln!(table, "{} {name}", statuses(&run));
     }
     // By column: worse, any-worse, undecided, violation, defect, growth, failures.
-    expect![[""]].assert_eq(&table);
+    expect![[r#"
+        1111111 two kernels
+        1111111 two workloads
+        1111111 trade-off and failure
+        1111111 without clients
+        1111111 connection ramp
+        2222222 CPU counts
+        2222222 just begun
+        2222222 nothing measured
+        2222222 better
+        2222222 worse
+        1111111 a figure is missing
+        1111111 faults of the arm
+        2221222 faults of the baseline
+        2222222 disturbed blocks kept
+    "#]]
+    .assert_eq(&table);
 }

@@ -11,13 +11,13 @@ use record::trial::{Outcome, Trial};
 use record::verdict::fairness::Outcome as Check;
 
 use crate::topics::fairness::tell as fairness;
+use crate::topics::findings::tell::disturbance as disturbance_text;
 use crate::topics::headline::tell::headline;
 use crate::topics::host::tell::machine;
 use crate::topics::limits::tell as limits;
 use crate::topics::look::tell::look;
 use crate::topics::nodes::tell::merged;
 use crate::topics::run_state::tell as run_state;
-use crate::topics::findings::tell::disturbance as disturbance_text;
 use crate::words::{NONE, blocks, count, counted, figure, unit};
 
 /// Placeholder for verdicts before the first comparison.

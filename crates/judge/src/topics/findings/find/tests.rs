@@ -58,7 +58,7 @@ fn a_rate_that_climbs_through_the_window_is_pointed_out() {
     check(
         builder([1100, 1700, 2500]),
         &expect![[r#"
-            Unsettled { workload: "web", arm: "6.1", ratio: 2.272727272727273 }
+            web 6.1 Beyond { quantity: Drift, value: 2.272727272727273, limit: 1.1 }
             ClientsInGuest"#]],
     );
 }
@@ -82,9 +82,7 @@ fn a_rate_that_is_not_kept_up_with_is_pointed_out() {
             .join("\n")
     };
     assert_eq!(told(40), "");
-    expect![[
-        r#"FallsBehind { workload: "web", arm: "6.1", growth_per_s: 100.0, due_per_s: 500.0 }"#
-    ]]
+    expect![[r#"Finding { workload: "web", arm: "6.1", kind: FallsBehind { growth_per_s: 100.0, due_per_s: 500.0 } }"#]]
     .assert_eq(&told(1_000));
 }
 
@@ -188,10 +186,10 @@ fn failures_on_one_arm_are_counted_and_pointed_out() {
             .void(5, "7.2")
             .measured(5, "6.1", 100.0),
         &expect![[r#"
-            Gate { workload: "web", arm: "7.2", baseline: "6.1", failure: MissingFigures { blocks: [5] } }
-            FailedTrials { workload: "web", arm: "7.2", failed: 2, attempts: 6, reasons: {Panic: 2} }
-            UnevenFailures { workload: "web", failed: {"6.1": 0, "7.2": 2} }
-            IncompleteBlocks { workload: "web", begun: 5, blocks: [5] }
+            web 7.2 MissingFigures { baseline: "6.1", blocks: [5] }
+            web 7.2 FailedTrials { failed: 2, attempts: 6, reasons: {Panic: 2} }
+            web UnevenFailures { failed: {"6.1": 0, "7.2": 2} }
+            web IncompleteBlocks { begun: 5, blocks: [5] }
             ClientsInGuest"#]],
     );
 }
@@ -205,9 +203,9 @@ fn a_setting_that_an_arms_kernel_refuses_is_no_uneven_failure() {
             .void_for(refused, 6, "7.2")
             .measured(5, "6.1", 100.0),
         &expect![[r#"
-            Gate { workload: "web", arm: "7.2", baseline: "6.1", failure: MissingFigures { blocks: [5, 6] } }
-            FailedTrials { workload: "web", arm: "7.2", failed: 2, attempts: 6, reasons: {SettingRefused: 2} }
-            IncompleteBlocks { workload: "web", begun: 6, blocks: [5, 6] }
+            web 7.2 MissingFigures { baseline: "6.1", blocks: [5, 6] }
+            web 7.2 FailedTrials { failed: 2, attempts: 6, reasons: {SettingRefused: 2} }
+            web IncompleteBlocks { begun: 6, blocks: [5, 6] }
             ClientsInGuest"#]],
     );
 }
@@ -217,13 +215,13 @@ fn an_unfinished_run_says_what_it_lacks() {
     check(
         RunBuilder::new(),
         &expect![[r#"
-            FewBlocks { workload: "web", blocks: 0, wanted: 4 }
+            web FewBlocks { blocks: 0, wanted: 4 }
             ClientsInGuest"#]],
     );
     check(
         RunBuilder::new().measured(1, "6.1", 100.0),
         &expect![[r#"
-            FewBlocks { workload: "web", blocks: 0, wanted: 4 }
+            web FewBlocks { blocks: 0, wanted: 4 }
             ClientsInGuest"#]],
     );
 }
@@ -243,10 +241,10 @@ fn faults_are_laid_at_the_right_door() {
     check(
         builder,
         &expect![[r#"
-            Gate { workload: "web", arm: "7.2", baseline: "6.1", failure: NewFaults { faults: [Reset, BadStatus] } }
-            FailedRequests(RequestCount { workload: "web", arm: "7.2", count: 3 })
-            LostByClients(RequestCount { workload: "web", arm: "7.2", count: 4 })
-            UnsentRequests(RequestCount { workload: "web", arm: "7.2", count: 5 })
+            web 7.2 NewFaults { baseline: "6.1", faults: [Reset, BadStatus] }
+            web 7.2 FailedRequests { count: 3 }
+            web 7.2 Beyond { quantity: LostByClients, value: 4.0, limit: 0.0 }
+            web 7.2 Beyond { quantity: UnsentRequests, value: 5.0, limit: 0.0 }
             ClientsInGuest"#]],
     );
 }
@@ -340,14 +338,14 @@ fn another_limit_than_the_arm_is_named() {
     check(
         builder,
         &expect![[r#"
-            UnusedCpu { workload: "web", arm: "6.1", state: Idle, share: 0.35 }
-            UnusedCpu { workload: "web", arm: "6.1", state: Stolen, share: 0.02 }
-            UnusedCpu { workload: "web", arm: "6.1", state: Sampling, share: 0.011 }
-            UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.35 }
-            UnusedCpu { workload: "web", arm: "7.2", state: Stolen, share: 0.02 }
-            UnusedCpu { workload: "web", arm: "7.2", state: Sampling, share: 0.011 }
-            Swapped { workload: "web", arm: "6.1", bytes: 3145728 }
-            Swapped { workload: "web", arm: "7.2", bytes: 3145728 }
+            web 6.1 Beyond { quantity: IdleCpu, value: 0.35, limit: 0.1 }
+            web 6.1 Beyond { quantity: Steal, value: 0.02, limit: 0.01 }
+            web 6.1 Beyond { quantity: Sampling, value: 0.011, limit: 0.01 }
+            web 7.2 Beyond { quantity: IdleCpu, value: 0.35, limit: 0.1 }
+            web 7.2 Beyond { quantity: Steal, value: 0.02, limit: 0.01 }
+            web 7.2 Beyond { quantity: Sampling, value: 0.011, limit: 0.01 }
+            web 6.1 Beyond { quantity: Swap, value: 3145728.0, limit: 0.0 }
+            web 7.2 Beyond { quantity: Swap, value: 3145728.0, limit: 0.0 }
             ClientsInGuest"#]],
     );
 }
@@ -386,7 +384,7 @@ fn an_a_a_plan_is_called_one() {
     check(
         whole().with(|run| run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone()),
         &expect![[r#"
-            EqualArms { arm: "6.1", twin: "7.2" }
+            6.1 EqualArms { twin: "7.2" }
             ClientsInGuest"#]],
     );
 }
@@ -397,7 +395,7 @@ fn a_kernel_that_did_not_run_is_missed() {
     check(
         builder,
         &expect![[r#"
-            SameKernel { workload: "web", arms: ["6.1", "7.2"] }
+            web SameKernel { arms: ["6.1", "7.2"] }
             ClientsInGuest"#]],
     );
 }
@@ -421,7 +419,7 @@ fn two_builds_of_one_release_are_two_kernels() {
     check(
         of(["one", "one"]),
         &expect![[r#"
-            SameKernel { workload: "web", arms: ["6.1", "7.2"] }
+            web SameKernel { arms: ["6.1", "7.2"] }
             ClientsInGuest"#]],
     );
 }
@@ -441,8 +439,8 @@ fn cpus_that_were_shared_or_missing_are_told() {
     check(
         builder,
         &expect![[r#"
-            SharedCpus { arm: "7.2", cpus: 4, host_cpus: 2 }
-            MissingCpus { arm: "7.2", cpus: 2, planned: 4 }
+            7.2 SharedCpus { cpus: 4, host_cpus: 2 }
+            7.2 MissingCpus { cpus: 2, planned: 4 }
             ClientsInGuest"#]],
     );
 }
@@ -499,8 +497,8 @@ fn a_clock_that_ran_on_while_the_disk_was_read_is_told() {
         waiting(whole()).with(|run| run.opening.ns_per_instruction = Some(2)),
         &expect![[r#"
             UnchargedStrings
-            UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
-            UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
+            web 7.2 Beyond { quantity: IdleCpu, value: 0.25, limit: 0.1 }
+            web 7.2 Beyond { quantity: DiskWait, value: 0.25, limit: 0.01 }
             CountedInstructions
             ClientsInGuest"#]],
     );
@@ -532,8 +530,8 @@ fn a_clock_that_ran_on_while_the_disk_was_read_is_told() {
         of_devices(false),
         &expect![[r#"
             UnchargedStrings
-            UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
-            UnusedCpu { workload: "web", arm: "7.2", state: WaitingForDisk, share: 0.25 }
+            web 7.2 Beyond { quantity: IdleCpu, value: 0.25, limit: 0.1 }
+            web 7.2 Beyond { quantity: DiskWait, value: 0.25, limit: 0.01 }
             CountedInstructions
             ClientsInGuest"#]],
     );
@@ -541,7 +539,7 @@ fn a_clock_that_ran_on_while_the_disk_was_read_is_told() {
     check(
         waiting(whole()),
         &expect![[r#"
-            UnusedCpu { workload: "web", arm: "7.2", state: Idle, share: 0.25 }
+            web 7.2 Beyond { quantity: IdleCpu, value: 0.25, limit: 0.1 }
             ClientsInGuest"#]],
     );
 }

@@ -58,7 +58,7 @@ fn exit_statuses_of_all_fixtures() {
     let kept = blocks([100.0, 101.0]).with(|run| {
         run.plan.disturbed_blocks = plan::DisturbedBlocks::Keep;
     });
-    let fixtures = [
+    let fixtures = vec![
         ("two kernels", web::two_kernels()),
         ("two workloads", web::two_workloads()),
         ("trade-off and failure", web::trade_off_and_failure()),

@@ -717,7 +717,18 @@ fn the_verdict_does_not_depend_on_which_arm_was_disturbed() {
 }
 
 #[test]
+fn an_interrupted_disturbed_run_resumes_with_the_same_result() {
+    check_disturbed_interruptions(3);
+}
+
+#[test]
+#[ignore = "a run for each entry near a disturbance: make test-all"]
 fn a_disturbed_run_that_is_interrupted_anywhere_resumes_with_the_same_result() {
+    check_disturbed_interruptions(1);
+}
+
+/// Interrupts a disturbed run after every nth entry near a disturbance. The results must be the same.
+fn check_disturbed_interruptions(every: usize) {
     // The last block of the undisturbed run is disturbed too: its figures must not decide before
     // the check for disturbances.
     let world = || disturbed_world(&[3, 6, 13, 14, 16]);
@@ -755,7 +766,8 @@ fn a_disturbed_run_that_is_interrupted_anywhere_resumes_with_the_same_result() {
         near.iter().any(is_invalid) || stop + 4 >= entries.len()
     };
     let judgement = judged(whole.path());
-    for stop in (1..entries.len()).filter(is_near).map(|stop| stop as u32) {
+    let stops = (1..entries.len()).filter(is_near).step_by(every);
+    for stop in stops.map(|stop| stop as u32) {
         let dir = tempfile::tempdir().unwrap();
         world().run(dir.path(), |entry| entry >= stop).unwrap();
         world().run(dir.path(), |_| false).unwrap();
@@ -822,14 +834,25 @@ fn check_interruptions(every: usize) {
 }
 
 #[test]
+fn a_torn_journal_is_resumed() {
+    check_torn_journals(839);
+}
+
+#[test]
+#[ignore = "a run for each cut: make test-all"]
 fn a_journal_torn_anywhere_is_resumed() {
+    check_torn_journals(211);
+}
+
+/// Cuts a journal after every nth byte, and resumes its run.
+fn check_torn_journals(every: usize) {
     let world = || World::new(1.03, 0.01, &[Behaviour::Panics]);
     let whole = tempfile::tempdir().unwrap();
     world().run(whole.path(), |_| false).unwrap();
     let text = fs::read(whole.path().join("journal.jsonl")).unwrap();
     // The step shares no factor with the length of lines, so cuts fall anywhere in a line. No cut
     // is at 0, because an empty journal beside trials is refused.
-    for cut in (1..text.len()).step_by(211) {
+    for cut in (1..text.len()).step_by(every) {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir_all(dir.path().join("trials")).unwrap();
         copy_trials(whole.path(), dir.path());

@@ -251,6 +251,7 @@ impl Counters {
             bucket.counts.body_bytes += body_bytes;
             self.result.ok_in_window += ok;
         }
+        // From the scheduled send time, or requests that had to wait for theirs would be left out (coordinated omission).
         let latency_ns = now_ns.saturating_sub(in_flight.scheduled_ns);
         // Latencies before and after the window only appear in live ticks.
         if ok > 0 && (now_ns < self.window.close_ns || self.window.close_ns <= bucket.begins_ns) {

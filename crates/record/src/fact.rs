@@ -1,4 +1,5 @@
 //! Keys of facts (`evidence::Facts`) that several crates use. A key that a single crate uses is defined in that crate.
+//! Sysctls are facts named `sysctl NAME`, options of the kernel's configuration `CONFIG_NAME`.
 
 /// The kernel's command line.
 pub const CMDLINE: &str = "/proc/cmdline";

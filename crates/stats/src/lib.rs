@@ -12,9 +12,9 @@
 //!   sequential_test   which hypotheses are rejected, and when
 //!   inversion         confidence intervals
 //! fixed_sample      a single look, for figures that others measured
-//! outliers          blocks far from the others
+//! outliers          trials far from the others
 //! max_t             simultaneous tests of many series
-//! multiplicity      Holm's correction of several p-values
+//! multiplicity      Holm's and Benjamini-Hochberg's corrections of several p-values
 //! change_points     where a series changes
 //! batches           means of batches of a long series, and their autocorrelation
 //! usl               the universal scalability law

@@ -41,7 +41,7 @@ fn check(place: &Place, mut program: Command) {
 }
 
 #[test]
-#[ignore = "boots guests: .ci/run, make test-all"]
+#[ignore = "boots guests as the next test does: make test-all"]
 fn clients_on_this_host_need_only_user_namespaces() {
     if !can_boot() || !can_have_clients() {
         return;

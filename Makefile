@@ -36,15 +36,14 @@ test-units:
 test-program:
 	RUST_TEST_THREADS=4 cargo test --workspace --test '*' -- --skip local_machine::
 
-# Runs on this host. Only one can measure at a time, so they start first.
+# Runs on this host. Only one can measure at a time, so they start at once, beside the others.
 test-host:
 	cargo test --workspace --test it -- local_machine::
 
-# A short run on each kind of machine, all emulated: more guests, a box by ssh, a host with KVM, a Slurm cluster. Some need root. Clients
-# on this host, which run as those in a second guest do, have theirs in test-all.
+# A short run on each kind of machine, all emulated: more guests, a box by ssh, a host with KVM, a Slurm cluster. Some need root.
 each-machine:
 	@tools/packages run test kernel
-	cargo test --workspace --test it -- --ignored each_machine:: --skip clients_on_this_host
+	cargo test --workspace --test it -- --ignored each_machine::
 
 # All tests at full size: every kind of guest, all faults of a box, simulated days, Monte Carlo. Takes hours; run it before a
 # release. Random tests have a new seed each time; SEED=7 make test-all repeats one.

@@ -123,11 +123,12 @@ impl Reporter {
         });
     }
 
-    /// Prints a JSON line, if JSON was requested.
-    fn json_line(&self, mut line: Value) {
+    /// Prints a JSON line, if JSON was requested. `line` makes it for the run's CPU model.
+    fn json_line(&self, line: impl FnOnce(Option<&str>) -> Value) {
         if self.format == Format::Text {
             return;
         }
+        let mut line = line(self.model.as_deref());
         if let Some(plan) = &self.plan {
             line["plan"] = plan.as_str().into();
         }
@@ -142,7 +143,7 @@ impl Reporter {
                 self.set_activity(&record.trial, None);
             }
             LabEvent::Activity(trial, Activity::Defect(defect)) => {
-                self.json_line(json_lines::defect(trial, defect, self.model.as_deref()));
+                self.json_line(|model| json_lines::defect(trial, defect, model));
                 if defect.severity > Severity::Notice {
                     self.line(&defect_line(self.series.get(), trial, defect));
                 }
@@ -152,25 +153,21 @@ impl Reporter {
             }
             LabEvent::Violated((blocks, min_blocks), findings) => {
                 let after = (blocks, min_blocks);
-                self.json_line(json_lines::violations(
-                    after,
-                    findings,
-                    self.model.as_deref(),
-                ));
+                self.json_line(|model| json_lines::violations(after, findings, model));
                 for line in judge::report::early_violations(blocks, min_blocks, findings) {
                     self.line(&line);
                 }
             }
             LabEvent::Before(entries) => {
                 for entry in entries {
-                    self.json_line(json_lines::event(entry, self.model.as_deref()));
+                    self.json_line(|model| json_lines::event(entry, model));
                 }
                 if let Some(line) = before_line(entries) {
                     self.line(&line);
                 }
             }
             LabEvent::Entry(entry) => {
-                self.json_line(json_lines::event(entry, self.model.as_deref()));
+                self.json_line(|model| json_lines::event(entry, model));
                 if let Some(line) = self.event_line(entry) {
                     self.line(&line);
                 }

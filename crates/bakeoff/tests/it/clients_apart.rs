@@ -2,12 +2,12 @@
 //! Namespace and tap have no names, and nothing is left afterwards.
 //!
 //! The guests are emulated and timed by the wall clock, so no figure is checked. Tests of signals
-//! need no boot: a script in QEMU's place starts and never sends anything. `each_machine` boots one
-//! guest for each place of the clients.
+//! need no boot: a script in QEMU's place starts and never sends anything. `each_machine` boots guests
+//! for clients in a second guest.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -16,7 +16,8 @@ use record::trial::Outcome;
 
 use crate::program::{bakeoff, command, signal, stderr, write_script};
 use crate::real_guests::{
-    can_boot, processes, rest_of_stderr, run_to_end, wait_for_the_end_of_all, wall_clock_lane,
+    can_boot, processes, rest_of_stderr, run_to_end, wait_for_measured, wait_for_the_end_of_all,
+    wall_clock_lane,
 };
 use crate::simulated_lab::load_run;
 
@@ -215,6 +216,58 @@ fn a_guest_for_clients_ends_with_bakeoff_however_it_ends() {
         let has_both = processes(dir, "-netdev").len() == 2;
         has_both.then(|| fs::read_link("/proc/self/ns/net").unwrap())
     });
+}
+
+/// The program as root with all capabilities dropped except `CAP_SETFCAP`, which maps root into a
+/// user namespace.
+fn without_rights() -> Command {
+    let mut command = Command::new("setpriv");
+    command.args([
+        "--bounding-set=-all,+setfcap",
+        "--inh-caps=-all",
+        "--no-new-privs",
+    ]);
+    command.arg(env!("CARGO_BIN_EXE_bakeoff"));
+    command
+}
+
+/// Measures one trial, and interrupts the run in the next. Nothing may be left running.
+pub(crate) fn check_interrupted(place: &Place, mut program: Command) {
+    let _lane = wall_clock_lane();
+    let temp = tempfile::tempdir().unwrap();
+    // Without symbolic links, as /proc shows paths.
+    let dir = temp.path().canonicalize().unwrap();
+    fs::write(dir.join("plan.toml"), place.plan()).unwrap();
+    program.args(["run", "plan.toml"]).current_dir(&dir);
+    program.stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut run = program.spawn().unwrap();
+    wait_for_measured(&mut run, 1, &dir);
+    signal("INT", run.id());
+    let error = stderr(&run.wait_with_output().unwrap());
+    assert!(
+        error.contains("interrupted; what has ended is kept"),
+        "{error}"
+    );
+    wait_for_the_end_of_all(&dir);
+    assert_eq!(place.check(&dir), 1);
+}
+
+#[test]
+#[ignore = "boots 2 guests: make test-all"]
+fn clients_on_this_host_need_only_user_namespaces() {
+    if !can_boot() || !can_have_clients() {
+        return;
+    }
+    let tried = without_rights().args(["clients", "--try"]).output();
+    match tried {
+        Ok(tried) if tried.status.success() => check_interrupted(&ON_HOST, without_rights()),
+        Ok(tried) => {
+            let why = stderr(&tried);
+            base::skip::skip(&format!("no user namespaces here: {}", why.trim()));
+            check_interrupted(&ON_HOST, Command::new(env!("CARGO_BIN_EXE_bakeoff")));
+        }
+        Err(_) => base::skip::skip("program not installed: setpriv"),
+    }
 }
 
 #[test]

@@ -135,9 +135,9 @@ impl Check {
 /// the plan tells. What it does not tell is not in the list.
 pub fn of_plan(plan: &Plan) -> Vec<CheckResult> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
-        Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(finding(check, judge(plan))),
+        Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(result(check, judge(plan))),
         Judge::Run(_) | Judge::Equal(..) | Judge::OfServers(_) => {
-            Some(finding(check, foreseen::foresee(plan, check)?))
+            Some(result(check, foreseen::foresee(plan, check)?))
         }
     });
     answered.collect()
@@ -158,7 +158,7 @@ pub fn of_run(
             foreseen::named(&run.plan, check, found)
         }
     };
-    let answered = ALL.iter().map(|check| finding(check, outcome(check)));
+    let answered = ALL.iter().map(|check| result(check, outcome(check)));
     accept(answered.collect(), accepted)
 }
 
@@ -239,7 +239,7 @@ pub fn is_of_plan(id: &str) -> bool {
     find(id).is_some_and(|check| matches!(check.judge, Judge::Plan(_)))
 }
 
-fn finding(check: &Check, outcome: Outcome) -> CheckResult {
+fn result(check: &Check, outcome: Outcome) -> CheckResult {
     CheckResult {
         id: check.id.into(),
         outcome,

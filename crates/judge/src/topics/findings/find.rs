@@ -107,15 +107,27 @@ impl<'r> Finder<'r> {
         self.found.push(Finding::new(workload, arm, kind));
     }
 
+    /// Adds a finding that a number is beyond its limit.
+    fn add_beyond(
+        &mut self,
+        workload: &str,
+        arm: &str,
+        quantity: Quantity,
+        value: f64,
+        limit: f64,
+    ) {
+        let kind = Kind::Beyond {
+            quantity,
+            value,
+            limit,
+        };
+        self.add(workload, arm, kind);
+    }
+
     /// Adds a finding where a number is above its limit.
     fn add_above(&mut self, workload: &str, arm: &str, quantity: Quantity, value: f64, limit: f64) {
         if value > limit {
-            let kind = Kind::Beyond {
-                quantity,
-                value,
-                limit,
-            };
-            self.add(workload, arm, kind);
+            self.add_beyond(workload, arm, quantity, value, limit);
         }
     }
 
@@ -332,12 +344,7 @@ impl<'r> Finder<'r> {
             if is_remote {
                 let is_sampled = trials.iter().any(|trial| trial.usage != Usage::default());
                 if is_sampled && idle < CLIENTS_IDLE && !has_limit {
-                    let kind = Kind::Beyond {
-                        quantity: Quantity::ClientsIdleCpu,
-                        value: idle,
-                        limit: CLIENTS_IDLE,
-                    };
-                    self.add(workload, arm, kind);
+                    self.add_beyond(workload, arm, Quantity::ClientsIdleCpu, idle, CLIENTS_IDLE);
                 }
             } else if !has_limit && trials.iter().all(|trial| is_saturating(trial)) {
                 self.add_above(workload, arm, Quantity::IdleCpu, idle, IDLE);
@@ -371,12 +378,7 @@ impl<'r> Finder<'r> {
             let is_chance = (last_per_s - first_per_s).abs() <= CHANCE_SIGMA * error;
             let ratio = last_per_s / first_per_s;
             if ratio.is_finite() && !is_chance && (ratio - 1.0).abs() > DRIFT {
-                let kind = Kind::Beyond {
-                    quantity: Quantity::Drift,
-                    value: ratio,
-                    limit: 1.0 + DRIFT,
-                };
-                self.add(workload, arm, kind);
+                self.add_beyond(workload, arm, Quantity::Drift, ratio, 1.0 + DRIFT);
             }
         }
     }
@@ -524,14 +526,13 @@ impl<'r> Finder<'r> {
     fn shared_cpus(&mut self) {
         let is_virtual = self.run.plan.machine.kind == MachineKind::Qemu;
         let is_counted = self.run.opening.ns_per_instruction.is_some();
-        let Some(host_cpus) = self.run.opening.host_cpus else {
+        let host_cpus = self.run.opening.host_cpus;
+        let Some(host_cpus) = host_cpus.filter(|_| is_virtual && !is_counted) else {
             return;
         };
         for arm in self.arms() {
             if let Some(cpus) = self.run.plan.cpus(arm)
                 && cpus > host_cpus
-                && is_virtual
-                && !is_counted
             {
                 self.add("", &arm.name, Kind::SharedCpus { cpus, host_cpus });
             }

@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test test-units test-program test-host each-machine test-all check packages deny bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program test-host each-machine test-all check packages licences bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -51,14 +51,12 @@ test-all:
 	@tools/packages run test kernel
 	@seed=$${SEED:-$$(date +%s)}; echo "random tests begin at SEED=$$seed"; \
 		SEED=$$seed cargo test --workspace --no-fail-fast -- --include-ignored --skip roles::
+	tools/other-release --build
 
-# Checks licences and origins of all crates by deny.toml. Takes a minute the first time, because it builds cargo-deny, without
-# optimisation. If that fails, reports that nothing was checked.
-deny:
-	[ -x target/deny/bin/cargo-deny ] || CARGO_PROFILE_RELEASE_OPT_LEVEL=0 CARGO_PROFILE_RELEASE_LTO=off \
-		cargo install cargo-deny --locked --root target/deny --target-dir target/deny/build \
-		|| echo "cargo-deny cannot be built here: licences and origins of crates are not checked"
-	[ ! -x target/deny/bin/cargo-deny ] || target/deny/bin/cargo-deny --locked check licenses bans sources
+# Checks licences and origins of all crates.
+licences:
+	@tools/packages run test
+	tools/licences
 
 packages:
 	@tools/packages run test kernel

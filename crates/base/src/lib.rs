@@ -1,7 +1,9 @@
-//! Foundations for all crates: input from people and guests, child processes, secrets, hardware, reasons to skip a test.
+//! Foundations for all crates: input from people and guests, histograms of latencies, child processes, secrets, hardware, reasons to
+//! skip a test.
 
 pub mod hardware;
 pub mod input;
+pub mod latency;
 pub mod process;
 pub mod secret;
 pub mod skip;

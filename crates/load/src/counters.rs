@@ -1,6 +1,6 @@
 //! What one client thread counts. Threads share nothing during the load and are merged at the end.
 
-use record::latency::Latency;
+use base::latency::Latency;
 use record::load::{Fault, LoadResult};
 
 use crate::schedule::{ArrivalSequence, Schedule};

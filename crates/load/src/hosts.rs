@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use record::latency::Packed;
+use base::latency::Packed;
 use record::load::{Second, Tick};
 use record::thinned::Point as _;
 

@@ -166,7 +166,7 @@ mod tests {
             result
         };
         let merged = merge(&[result(1, 901), result(901, 1001)]);
-        let mut expected = record::latency::Latency::new();
+        let mut expected = base::latency::Latency::new();
         (1..1001).for_each(|value| expected.record(value * 1000));
         assert_eq!(merged.latency, expected);
         // The mean of the two medians would be 700 µs.

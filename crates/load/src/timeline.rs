@@ -12,7 +12,7 @@
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
-use record::latency::{Latency, Packed};
+use base::latency::{Latency, Packed};
 use record::load::Second;
 use record::thinned::{Point as _, Thinned};
 

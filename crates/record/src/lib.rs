@@ -21,7 +21,6 @@ pub mod incidents;
 pub mod instructions;
 pub mod journal;
 mod json;
-pub mod latency;
 mod lines;
 pub mod live;
 pub mod load;

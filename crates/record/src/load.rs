@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
 use crate::incidents::Incidents;
-use crate::latency::{Latency, Packed};
 use crate::thinned::Point;
 use crate::trend::Trend;
+use base::latency::{Latency, Packed};
 
 /// Why a request failed. Faults of the client are separate from those of the server.
 #[derive(

@@ -479,7 +479,7 @@ mod tests {
 
     #[test]
     fn long_results_are_sent_in_parts() {
-        let mut latency = crate::latency::Latency::coarse();
+        let mut latency = base::latency::Latency::coarse();
         (0..10_000).for_each(|step| latency.record(step * step));
         let second = |index: u64| Second {
             at_ms: index * 1000,

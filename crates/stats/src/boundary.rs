@@ -7,13 +7,19 @@
 
 use crate::randomization::SignFlips;
 
+/// One in this many paths is sampled: a prime, since rows of enumerated sign flips have the patterns of powers of two.
+const SAMPLED: usize = 61;
+
 /// The paths of one hypothesis.
 #[derive(Debug, Clone)]
 pub struct Boundary {
+    /// Whether the path of each row has not crossed.
     alive: Vec<bool>,
     used: usize,
-    /// Reused at each look: as large as the paths.
-    remaining: Vec<f64>,
+    /// Reused at each look: the largest paths with their rows.
+    largest: Vec<(f64, usize)>,
+    /// Reused at each look.
+    sample: Vec<f64>,
 }
 
 impl Boundary {
@@ -22,7 +28,8 @@ impl Boundary {
         Self {
             alive: vec![true; flips.rows()],
             used: 0,
-            remaining: Vec::new(),
+            largest: Vec::new(),
+            sample: Vec::new(),
         }
     }
 
@@ -52,33 +59,52 @@ impl Boundary {
         if quota == 0 {
             return vec![false; observed.len()];
         }
+        self.collect(paths, quota);
         let is_beyond = |value: &f64| {
             let least = value - tolerance(*value);
-            let alive = paths.iter().zip(&self.alive).filter(|(_, alive)| **alive);
-            uncounted + alive.filter(|(path, _)| **path >= least).count() <= quota
+            // If paths outside `largest` are as large, then all in it are, and they are more than the quota.
+            let further = self.largest.iter().filter(|(path, _)| *path >= least);
+            uncounted + further.count() <= quota
         };
         let crossed = observed.iter().map(is_beyond).collect();
-        self.spend(paths, quota);
+        self.spend(quota);
         crossed
     }
 
-    /// Ends the `quota` largest paths; equal ones end together or not at all.
-    fn spend(&mut self, paths: &[f64], quota: usize) {
-        let alive = paths.iter().zip(&self.alive);
-        self.remaining.clear();
-        self.remaining
-            .extend(alive.filter_map(|(path, alive)| alive.then_some(*path)));
-        if self.remaining.len() <= quota {
-            self.used += self.remaining.len();
-            self.alive.fill(false);
-            return;
+    /// Collects the largest paths that have not crossed: more than `quota` of them, or all. A sample shows where they begin.
+    fn collect(&mut self, paths: &[f64], quota: usize) {
+        self.sample.clear();
+        self.sample.extend(paths.iter().step_by(SAMPLED));
+        // Those that have crossed are mostly among the largest again.
+        let rank = 2 * (quota + self.used) / SAMPLED + 8;
+        let mut least = f64::NEG_INFINITY;
+        if rank < self.sample.len() {
+            let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
+            least = *self.sample.select_nth_unstable_by(rank, largest_first).1;
         }
-        let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
-        let (_, first_inside, _) = self.remaining.select_nth_unstable_by(quota, largest_first);
-        let limit = *first_inside + tolerance(*first_inside);
-        for (path, alive) in paths.iter().zip(&mut self.alive) {
-            if *alive && *path > limit {
-                *alive = false;
+        loop {
+            self.largest.clear();
+            let rows = paths.iter().copied().zip(0..);
+            let alive = rows.filter(|(path, row)| *path >= least && self.alive[*row]);
+            self.largest.extend(alive);
+            if self.largest.len() > quota || least == f64::NEG_INFINITY {
+                return;
+            }
+            least = f64::NEG_INFINITY;
+        }
+    }
+
+    /// Ends the `quota` largest paths; equal ones end together or not at all.
+    fn spend(&mut self, quota: usize) {
+        let mut limit = f64::NEG_INFINITY;
+        if quota < self.largest.len() {
+            let largest_first = |(a, _): &(f64, usize), (b, _): &(f64, usize)| b.total_cmp(a);
+            let (_, first_inside, _) = self.largest.select_nth_unstable_by(quota, largest_first);
+            limit = first_inside.0 + tolerance(first_inside.0);
+        }
+        for (path, row) in &self.largest {
+            if *path > limit {
+                self.alive[*row] = false;
                 self.used += 1;
             }
         }
@@ -115,12 +141,9 @@ mod tests {
                 quota,
                 "quota at {n}"
             );
-            let far = |(path, alive): &(&f64, &bool)| **alive && **path >= total.abs() - 1e-9;
-            assert_eq!(
-                paths.iter().zip(&boundary.alive).filter(far).count(),
-                as_far,
-                "at {n}"
-            );
+            let alive = (0..paths.len()).filter(|row| boundary.alive[*row]);
+            let far = alive.filter(|row| paths[*row] >= total.abs() - 1e-9);
+            assert_eq!(far.count(), as_far, "at {n}");
             let crossed = boundary.look(flips.uncounted(n), &paths, &[total.abs()], spent);
             if crossed[0] {
                 return Some(n);
@@ -148,6 +171,31 @@ mod tests {
             replay(-0.03, &[(8, 0.073_388_7, -4.068_531, 136, 32, 0)]),
             Some(8)
         );
+    }
+
+    #[test]
+    fn the_collected_paths_are_the_largest_of_those_that_have_not_crossed() {
+        let flips = SignFlips::draw("any", 60, 0.05);
+        let mut boundary = Boundary::new(&flips);
+        let mut prng = crate::design::keyed("paths");
+        for (look, quota) in [1, 20, 300, 5000, flips.rows()].into_iter().enumerate() {
+            // Most are near zero, so that a sample can mislead.
+            let mut path = || (prng.bits() as f64 / u64::MAX as f64).powi(1 + 8 * look as i32);
+            let paths: Vec<f64> = (0..flips.rows()).map(|_| path()).collect();
+            let mut all: Vec<f64> = (0..flips.rows())
+                .filter(|row| boundary.alive[*row])
+                .map(|row| paths[row])
+                .collect();
+            boundary.collect(&paths, quota);
+            let mut largest: Vec<f64> = boundary.largest.iter().map(|(path, _)| *path).collect();
+            for list in [&mut all, &mut largest] {
+                list.sort_unstable_by(|a, b| b.total_cmp(a));
+            }
+            assert!(largest.len() > quota.min(all.len() - 1), "{quota}");
+            assert_eq!(largest, all[..largest.len()], "{quota}");
+            boundary.spend(10 * look);
+            assert_eq!(boundary.used, [0, 10, 30, 60, 100][look]);
+        }
     }
 
     #[test]

@@ -215,8 +215,8 @@ fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::latency::Latency;
     use expect_test::expect;
-    use record::latency::Latency;
     use record::metric::MetricSpec;
 
     fn load(ok: u64, faults: &[(Fault, u64)]) -> LoadResult {

@@ -9,10 +9,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use base::latency::Latency;
 use plan::Traits;
 use plan::fields::Fields;
 use record::curve::{Curve, Point};
-use record::latency::Latency;
 use record::metric::{Direction, Figure, Role};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::thread::{name as thread_name, set_name};

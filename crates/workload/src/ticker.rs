@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use record::latency::Packed;
+use base::latency::Packed;
 use record::load::Tick;
 
 use crate::Watcher;

@@ -1,10 +1,10 @@
 //! The result as JSON. docs/load.md documents the format; its version rises when a field changes its
 //! meaning.
 
+use base::latency::Latency;
 use load::client_limits::{Pace, busy_shares};
 use load::schedule::Schedule;
 use load::traffic::{Protocol, Traffic};
-use record::latency::Latency;
 use serde_json::{Map, Value, json};
 
 use crate::load_cli::job::Job;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use base::input::tree::Tree;
-use record::latency::Packed;
+use base::latency::Packed;
 use record::load::Second;
 
 use crate::load_cli::outcome::{Outcome, Run};

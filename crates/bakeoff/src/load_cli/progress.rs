@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use base::latency::Packed;
 use indicatif::{ProgressBar, ProgressStyle};
-use record::latency::Packed;
 use record::load::Tick;
 
 use crate::load_cli::format::{show_count, show_ns};
@@ -133,8 +133,8 @@ fn quantiles(latency: &Packed) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use base::latency::Latency;
     use expect_test::expect;
-    use record::latency::Latency;
 
     fn progress() -> Progress {
         Progress {

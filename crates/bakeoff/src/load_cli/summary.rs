@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use base::input::units;
 use base::input::units::{show_bytes, significant};
+use base::latency::Latency;
 use load::client_limits::busy_shares;
 use load::ramp::Level;
 use load::schedule::{Arrivals, Schedule};
 use load::traffic::{Mix, Protocol, RateUnit, Traffic};
-use record::latency::Latency;
 use record::load::LoadResult;
 
 use crate::load_cli::format::{show_count, show_ns, show_rate};

@@ -155,12 +155,23 @@ fn blocks_after_the_decision_are_kept_but_not_judged() {
 }
 
 #[test]
+fn a_killed_run_resumes_with_the_same_result() {
+    check_kills(7);
+}
+
+#[test]
+#[ignore = "a run for each entry: make test-all"]
 fn a_run_that_is_killed_after_any_entry_resumes_with_the_same_result() {
+    check_kills(1);
+}
+
+/// Kills runs after every nth entry. The results must be the same.
+fn check_kills(every: usize) {
     let whole = finished(&World::new(1.03, 0.01, &[]));
     let text = fs::read_to_string(whole.path().join("journal.jsonl")).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     // The opening is on disk before the first trial.
-    for keep in 1..lines.len() {
+    for keep in (1..lines.len()).step_by(every) {
         // As a killed submitter leaves it: complete blocks, and trials at least as far as the
         // journal.
         let mut journal = lines[..keep].join("\n");

@@ -152,6 +152,33 @@ fn two_kernels_are_compared() {
     check_run(&temp.path().join("runs/plan"), 1);
 }
 
+#[test]
+#[ignore = "boots 3 guests: make test-all"]
+fn a_killed_comparison_resumes_and_explains_the_difference() {
+    if !can_boot() {
+        return;
+    }
+    // Without symbolic links, as /proc shows paths.
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().canonicalize().unwrap();
+    let plan = format!("{PLAN}\n[why]\n");
+    let mut first = run_plan_with(&["--jobs", "1"], &dir, &plan);
+    wait_for_measured(&mut first, 1, &dir);
+    first.kill().unwrap();
+    first.wait().unwrap();
+    wait_for_the_end_of_all(&dir);
+
+    let second = run_plan(&dir, &plan).wait_with_output().unwrap();
+    let log = stderr(&second);
+    assert_eq!(second.status.code(), Some(0), "{log}");
+    assert!(log.contains("going on with an interrupted run"), "{log}");
+    assert_eq!(processes(&dir, "-accel"), [] as [PathBuf; 0]);
+    let run = dir.join("runs/plan");
+    check_run(&run, 1);
+    check_profiles(&run, 2);
+    check_explanation(&run);
+}
+
 /// Standard output and standard error of `bakeoff why`.
 fn why(dir: &Path, args: &[&str]) -> (String, String) {
     let output = bakeoff(dir, &[&["why", dir.to_str().unwrap()], args].concat());

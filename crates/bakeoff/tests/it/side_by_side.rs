@@ -54,7 +54,7 @@ fn any_number_of_jobs_gives_the_same_trials_looks_and_verdict() {
 
 #[test]
 fn an_interrupted_run_of_several_jobs_resumes_with_the_same_result() {
-    check_interruptions(4);
+    check_interruptions(7);
 }
 
 #[test]

@@ -718,7 +718,7 @@ fn the_verdict_does_not_depend_on_which_arm_was_disturbed() {
 
 #[test]
 fn an_interrupted_disturbed_run_resumes_with_the_same_result() {
-    check_disturbed_interruptions(3);
+    check_disturbed_interruptions(7);
 }
 
 #[test]
@@ -799,7 +799,7 @@ fn measured(dir: &Path) -> BTreeMap<String, u32> {
 #[test]
 fn an_interrupted_run_resumes_with_the_same_result() {
     // A block has five entries, so each kind of entry is the last one in some run.
-    check_interruptions(3);
+    check_interruptions(7);
 }
 
 #[test]
@@ -835,7 +835,7 @@ fn check_interruptions(every: usize) {
 
 #[test]
 fn a_torn_journal_is_resumed() {
-    check_torn_journals(839);
+    check_torn_journals(1999);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
-use record::latency::Latency;
+use base::latency::Latency;
 use record::live::{Activity, Eyes, Snapshot, State, Watched};
 use record::load::Second;
 

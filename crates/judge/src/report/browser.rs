@@ -199,59 +199,77 @@ fn a_page_with_a_request_and_an_error_is_noticed() {
     );
 }
 
-/// A script for a page: lists elements that are too wide, and labels of charts that overlap or are outside the window.
+/// A script for a page of frames: lists elements that are too wide, and labels of charts that overlap or are outside the frame.
 const MEASURE: &str = "
-    const page = frames[0].document;
-    for (const fold of page.querySelectorAll('details')) fold.open = true;
-    const tables = [...page.querySelectorAll('table.cards')].map(table => table.parentElement);
-    const wide = [page.documentElement, ...tables].filter(one => one.scrollWidth > one.clientWidth);
-    const sizes = wide.map(one => `${one.tagName} ${one.scrollWidth} in ${one.clientWidth}`);
-    const width = page.documentElement.clientWidth;
-    const bad = [];
-    let labels = 0;
-    for (const chart of page.querySelectorAll('svg')) {
-        const texts = [...chart.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
-        const seen = texts.filter(([, box]) => box.width > 0);
-        labels += seen.length;
-        for (const [index, [text, box]] of seen.entries()) {
-            if (box.left < 0 || box.right > width) bad.push(`${text} outside`);
-            for (const [other, next] of seen.slice(index + 1)) {
-                const apart = box.right < next.left || next.right < box.left
-                    || box.bottom <= next.top || next.bottom <= box.top;
-                if (!apart) bad.push(`${text} on ${other}`);
+    const measure = page => {
+        for (const fold of page.querySelectorAll('details')) fold.open = true;
+        const tables = [...page.querySelectorAll('table.cards')].map(table => table.parentElement);
+        const wide = [page.documentElement, ...tables].filter(one => one.scrollWidth > one.clientWidth);
+        const sizes = wide.map(one => `${one.tagName} ${one.scrollWidth} in ${one.clientWidth}`);
+        const width = page.documentElement.clientWidth;
+        const bad = [];
+        let labels = 0;
+        for (const chart of page.querySelectorAll('svg')) {
+            const texts = [...chart.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+            const seen = texts.filter(([, box]) => box.width > 0);
+            labels += seen.length;
+            for (const [index, [text, box]] of seen.entries()) {
+                if (box.left < 0 || box.right > width) bad.push(`${text} outside`);
+                for (const [other, next] of seen.slice(index + 1)) {
+                    const apart = box.right < next.left || next.right < box.left
+                        || box.bottom <= next.top || next.bottom <= box.top;
+                    if (!apart) bad.push(`${text} on ${other}`);
+                }
             }
         }
-    }
-    const ids = [...page.querySelectorAll('use')].filter(use => !page.querySelector(use.getAttribute('href')));
-    document.querySelector('p').textContent = `tables ${tables.length}, labels ${labels > 0}, `
-        + `bad [${[...sizes, ...bad, ...ids]}]`;
+        const ids = [...page.querySelectorAll('use')].filter(use => !page.querySelector(use.getAttribute('href')));
+        return `tables ${tables.length}, labels ${labels > 0}, bad [${[...sizes, ...bad, ...ids]}]`;
+    };
+    document.querySelector('pre').textContent = [...document.querySelectorAll('iframe')].map(frame => measure(frame.contentDocument)).join('\\n');
 ";
 
-/// Opens a run's page in a window of this width and unfolds everything.
-///
-/// The page must scroll only downwards, tables of metrics must not scroll, and labels of charts must not overlap.
-#[track_caller]
-fn check_fits(width: u32, (run, judgement): &(Run, Judgement)) {
+/// A run's page, and how many tables of metrics it has.
+fn page((run, judgement): &(Run, Judgement)) -> (String, usize) {
     let workloads = &run.plan.workloads;
     let has_sensitivity =
         |workload: &&WorkloadPlan| !robustness_table(judgement, &workload.id).is_empty();
     let sensitivity = workloads.iter().filter(has_sensitivity).count();
     let tables = workloads.len() + usize::from(workloads.len() > 1) + sensitivity;
-    check_page_fits(width, &html(run, judgement, &[]), tables);
+    (html(run, judgement, &[]), tables)
 }
 
-/// As `check_fits`; `tables` is the number of tables of cards.
+/// Opens each page in frames of these widths, and unfolds everything.
+///
+/// Pages must scroll only downwards, tables of metrics must not scroll, and labels of charts must not overlap.
 #[track_caller]
-fn check_page_fits(width: u32, report: &str, tables: usize) {
+fn check_fit(widths: &[u32], pages: &[(String, usize)]) {
     let Some(browser) = browser() else { return };
-    let frame = format!(
-        "<iframe src='report.html' style='width:{width}px;height:800px;border:0'></iframe><p></p>
-        <script>onload = () => {{ {MEASURE} }}</script>"
-    );
-    let seen = open(&browser, &[("report.html", report), ("frame.html", &frame)]);
-    let want = format!("tables {tables}, labels true, bad []</p>");
-    let (dom, console) = (&seen.dom, &seen.console);
-    assert!(dom.contains(&want), "{width} px: {dom} {console:?}");
+    let names: Vec<String> = (0..pages.len())
+        .map(|page| format!("{page}.html"))
+        .collect();
+    let (mut frames, mut want) = (String::new(), Vec::new());
+    for (name, (_, tables)) in names.iter().zip(pages) {
+        for width in widths {
+            frames += &format!(
+                "<iframe src='{name}' style='width:{width}px;height:800px;border:0'></iframe>"
+            );
+            want.push(format!("tables {tables}, labels true, bad []"));
+        }
+    }
+    let all = format!("{frames}<pre></pre><script>onload = () => {{ {MEASURE} }}</script>");
+    let mut files: Vec<(&str, &str)> = names
+        .iter()
+        .map(String::as_str)
+        .zip(pages.iter().map(|(page, _)| page.as_str()))
+        .collect();
+    files.push(("frames.html", &all));
+    let seen = open(&browser, &files);
+    let found = seen
+        .dom
+        .split_once("<pre>")
+        .and_then(|(_, rest)| rest.split_once("</pre>"));
+    let found: Vec<&str> = found.map_or(Vec::new(), |(lines, _)| lines.lines().collect());
+    assert_eq!(found, want, "{widths:?} px: {:?}", seen.console);
 }
 
 /// Runs with changes that are far apart, with curves, and with groups of CPUs.
@@ -270,21 +288,12 @@ fn extreme_runs() -> Vec<(Run, Judgement)> {
 
 #[test]
 fn labels_do_not_overlap_even_with_extreme_figures() {
-    for page in extreme_runs() {
-        for width in [390, 700, 1000] {
-            check_fits(width, &page);
-        }
-    }
+    let pages: Vec<_> = extreme_runs().iter().map(page).collect();
+    check_fit(&[390, 700, 1000], &pages);
 }
 
 #[test]
-fn the_page_fits_a_phone_and_scrolls_only_downwards() {
-    check_fits(390, &judged(web::two_kernels()));
-    check_fits(390, &judged(web::two_workloads()));
-}
-
-#[test]
-fn tables_of_metrics_are_not_cut_in_a_window_of_1000_pixels() {
-    check_fits(1000, &judged(web::two_kernels()));
-    check_fits(1000, &judged(web::two_workloads()));
+fn the_page_fits_a_phone_and_a_window_and_scrolls_only_downwards() {
+    let pages = [web::two_kernels(), web::two_workloads()].map(|run| page(&judged(run)));
+    check_fit(&[390, 1000], &pages);
 }

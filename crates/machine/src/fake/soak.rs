@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base::latency::Latency;
 use plan::PlannedDisturbance;
 use record::counters::{Counters, MEMORY_TOTAL, MEMORY_USED, SWAP_USED};
 use record::defect::FoundDefect;
 use record::disturbances;
 use record::disturbances::{BegunDisturbance, DisturbanceRecord, Effect, SecondsAround};
 use record::evidence::{Memory, Sample, ServiceUse};
-use record::latency::Latency;
 use record::load::{Fault, LoadResult, Second, Tick};
 use record::prng::SplitMix64;
 use record::protocol::FromAgent;

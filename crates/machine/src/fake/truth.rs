@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::latency::Latency;
 use record::evidence::{Cpu, Facts, Memory, Sample};
 use record::fact;
 use record::hardware_counters::HardwareCounters;
-use record::latency::Latency;
 use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure, Role};
 use record::trial::{JobResult, Measurement, Metered};

@@ -107,7 +107,7 @@ impl Curve {
 
 #[cfg(test)]
 mod tests {
-    use crate::latency::Latency;
+    use base::latency::Latency;
 
     use super::*;
 

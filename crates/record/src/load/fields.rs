@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use super::{Fault, LoadResult, Second};
 use crate::check::{Checked, NAMES, THREADS, count, counts, is_name, most, short_text};
 use crate::incidents::Incidents;
-use crate::latency::Latency;
 use crate::thinned::{MOST_POINTS, Point as _};
 use crate::trend::Trend;
 use crate::validate::seconds;
+use base::latency::Latency;
 
 /// A field's type decides how it is added up and checked.
 trait Field {

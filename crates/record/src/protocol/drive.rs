@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::curve::Curve;
-use crate::latency::Packed;
 use crate::load::{LoadResult, Second, Tick};
 use crate::load_path::LoadPath;
 use crate::metric::Figure;
+use base::latency::Packed;
 use serde::{Deserialize, Serialize};
 
 /// A message about a load that has begun.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn seconds(count: u64) -> Vec<Second> {
-        let mut latency = crate::latency::Latency::coarse();
+        let mut latency = base::latency::Latency::coarse();
         (0..10_000).for_each(|step| latency.record(step * step));
         let latency = latency.pack();
         let second = |index: u64| Second {

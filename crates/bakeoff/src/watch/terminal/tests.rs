@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use base::latency::Latency;
 use expect_test::{Expect, expect};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -10,7 +11,6 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 use record::fixtures::web;
 use record::journal::Ending;
-use record::latency::Latency;
 use record::live::{Activity, ArmNow, Attempt, Basis, Curve, Left, Seen, Snapshot, State};
 use record::load::Second;
 use record::rundir::Series;

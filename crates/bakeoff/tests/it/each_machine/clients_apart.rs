@@ -1,4 +1,4 @@
-//! Clients in a second guest: one trial, and Ctrl-C in the next. Those on this host have the same in `make test-all`.
+//! Clients in a second guest: one trial, then Ctrl-C. Those on this host have the same in `make test-all`.
 
 use std::process::Command;
 

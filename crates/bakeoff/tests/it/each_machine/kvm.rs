@@ -6,7 +6,7 @@ use std::fs;
 use serde_json::Value;
 
 use crate::nested_kvm::{FILES, pack, run_until_measured, shown_files};
-use crate::real_guests::{can_boot, wall_clock_lane};
+use crate::real_guests::can_boot;
 
 /// Makes both arms of each plan alike, so that any first trial is the wanted one.
 fn shortened(name: &str, text: &str) -> String {
@@ -25,7 +25,6 @@ fn a_guest_is_measured_under_kvm() {
     if !can_boot() {
         return;
     }
-    let _lane = wall_clock_lane();
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path().canonicalize().unwrap();
     for (name, text) in FILES {

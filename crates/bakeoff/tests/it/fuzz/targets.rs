@@ -4,6 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use base::input::text;
+use base::latency::{Latency, Packed};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use flate2::Compression;
@@ -20,7 +21,6 @@ use record::disturbances::BegunDisturbance;
 use record::evidence::{Facts, Sample};
 use record::hardware_counters::{CountedWindow, EventCounts, HardwareCounters};
 use record::journal;
-use record::latency::{Latency, Packed};
 use record::load::{LoadResult, Second, Tick};
 use record::metric::{Direction, Figure, Role};
 use record::protocol::session::{CheckedMessage, Session};
@@ -261,7 +261,7 @@ fn streams_of_agents() {
             "\\u0007",
         ],
     };
-    fuzz("line", 2500, corpus, run_session);
+    fuzz("line", 1250, corpus, run_session);
 }
 
 /// One message at a time. The frame's length is right, so that changes reach the message itself.
@@ -290,7 +290,7 @@ fn messages_of_agents() {
             "\"Samples\":",
         ],
     };
-    fuzz("message", 20_000, corpus, |body| {
+    fuzz("message", 10_000, corpus, |body| {
         let mut line = Vec::new();
         for message in [
             FromAgent::Hello(greeting()),
@@ -314,7 +314,7 @@ fn histograms() {
         inputs: texts.map(String::into_bytes).to_vec(),
         words: &["AAAA", "////", "=", "\"", "HISTFAAA"],
     };
-    fuzz("histogram", 20_000, corpus, merge);
+    fuzz("histogram", 10_000, corpus, merge);
 }
 
 /// The histograms without compression, changed and packed again.
@@ -335,7 +335,7 @@ fn histograms_unpacked() {
         inputs: texts.map(unpacked).to_vec(),
         words: &["\0\0\0\0", "\0", "\u{1}", "\u{7f}", "AAAAAAAA"],
     };
-    fuzz("histogram-unpacked", 1000, corpus, |bytes| {
+    fuzz("histogram-unpacked", 500, corpus, |bytes| {
         for length in [None, bytes.len().checked_sub(40)] {
             let mut bytes = bytes.to_vec();
             // With the right length, changes reach the counts themselves.
@@ -404,7 +404,7 @@ fn records_of_trials() {
         inputs: vec![serde_json::to_vec(&record).unwrap()],
         words: &["{", "}", "[]", "\"", ",", "null", "-"],
     };
-    fuzz("record", 10_000, corpus, |text| {
+    fuzz("record", 5000, corpus, |text| {
         if let Ok(mut read) = serde_json::from_slice::<TrialRecord>(text)
             && rundir::check_record(&mut read).is_ok()
         {
@@ -467,7 +467,7 @@ fn plans() {
             "{",
         ],
     };
-    fuzz("plan", 5000, corpus, |text| {
+    fuzz("plan", 2500, corpus, |text| {
         let text = String::from_utf8_lossy(text);
         let read = |text: &str| {
             let checks = Checks::of_the_past(&workload::check);
@@ -496,7 +496,7 @@ fn journals() {
         inputs: vec![text.into_bytes()],
         words: &["\n", "{", "}", "\"", ",", "null", "{}\n", "\"event\":"],
     };
-    fuzz("journal", 2000, corpus, |text| {
+    fuzz("journal", 1000, corpus, |text| {
         std::fs::write(&path, text).unwrap();
         let read = journal::read(dir.path());
         // Opening removes at most a torn line, so the entries are the same.
@@ -533,7 +533,7 @@ fn responses_of_servers() {
             "close",
         ],
     };
-    fuzz("answer", 50_000, corpus, |bytes| {
+    fuzz("answer", 25_000, corpus, |bytes| {
         let whole = load::read_response(bytes, bytes.len());
         for piece in [1, 2, 7] {
             let pieces = load::read_response(bytes, piece);
@@ -572,7 +572,7 @@ fn figures_of_other_tools() {
     let paths: Vec<String> = ["one", "two"]
         .map(|name| dir.path().join(name).display().to_string())
         .to_vec();
-    fuzz("figures", 4000, corpus, |text| {
+    fuzz("figures", 2000, corpus, |text| {
         std::fs::write(&paths[0], text).unwrap();
         std::fs::write(&paths[1], &text[..text.len() / 2]).unwrap();
         for paths in [&paths[..1], &paths[..]] {
@@ -624,7 +624,7 @@ fn consoles() {
             "\u{202e}",
         ],
     };
-    fuzz("console", 30_000, corpus, |bytes| {
+    fuzz("console", 15_000, corpus, |bytes| {
         let mut whole = console::Scan::default();
         let panic = whole.feed(bytes);
         // In pieces, the scan must find the same.
@@ -695,7 +695,7 @@ fn output_of_plugins() {
         inputs: vec![plugin_output(), counts.to_vec()],
         words: &["mark 1 ", "mark 2 ", "group ", "\n", "\0\0\0\0\0\0\0\0"],
     };
-    fuzz("plugin", 20_000, corpus, |bytes| {
+    fuzz("plugin", 10_000, corpus, |bytes| {
         if let Ok(raw) = raw::read(bytes)
             && let Ok(profile) = resolve_names(&raw)
         {
@@ -715,7 +715,7 @@ fn profiles() {
         inputs: vec![body],
         words: &["\0", "\u{1}", "\u{7f}", "nginx", "tcp_sendmsg"],
     };
-    fuzz("profile", 5000, corpus, |bytes| {
+    fuzz("profile", 2500, corpus, |bytes| {
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         let read = if bytes.starts_with(&start) {
             format::read(&ruzstd::encoding::compress_to_vec(bytes, level))
@@ -735,7 +735,7 @@ fn programs_and_modules() {
         inputs: vec![std::fs::read("/bin/true").unwrap()],
         words: &["\0", "\u{1}", "\u{7f}ELF", ".symtab", ".dynsym", ".text"],
     };
-    fuzz("elf", 1000, corpus, |bytes| {
+    fuzz("elf", 500, corpus, |bytes| {
         for functions in [elf::functions(bytes), elf::module_functions(bytes, ".text")] {
             let functions = functions.unwrap_or_default();
             let names = functions.iter().map(|function| function.name.len());

@@ -8,7 +8,7 @@ use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::why::Why;
 
-use super::{browser, check_page_fits, open};
+use super::{browser, check_fit, open};
 
 /// A name that would end a script and begin another one.
 const HOSTILE: &str = "</script><script>alert(1)</script><!--";
@@ -116,9 +116,7 @@ fn hostile_names_of_functions_stay_names() {
 fn a_page_with_a_tree_fits_a_phone_and_a_window() {
     let (run, judgement, whys) = explained();
     let page = html(&run, &judgement, &whys);
-    for width in [360, 390, 1000] {
-        check_page_fits(width, &page, 2);
-    }
+    check_fit(&[360, 390, 1000], &[(page, 2)]);
 }
 
 #[test]

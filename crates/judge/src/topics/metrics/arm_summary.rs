@@ -5,9 +5,9 @@
 
 use std::collections::BTreeMap;
 
+use base::latency::Latency;
 use plan::MachineKind;
 use record::evidence::Usage;
-use record::latency::Latency;
 use record::load::{Fault, LoadResult};
 use record::metric::{Figure, MetricSpec};
 use record::rundir::Run;

@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::latency::Packed;
 use plan::WorkloadPlan;
 use record::counters::{self, Counters, SHORTEST_MS};
 use record::curve::{Curve, Point};
 use record::defect::{DefectLog, Kind};
 use record::disturbances::{self, BegunDisturbance, DisturbanceRecord, PlannedSpan};
-use record::latency::Packed;
 use record::load::Second;
 use record::metric::{Direction, Role};
 use record::rundir::{LongEvidence, Run, TrialRecord};

@@ -7,8 +7,8 @@
 //! recovery   the first instant from which throughput and p99 are as before for some seconds on end
 //! ```
 
+use base::latency::Latency;
 use record::disturbances::PlannedSpan;
-use record::latency::Latency;
 use record::load::Second;
 use record::thinned::Point as _;
 use record::verdict::soak::{Change, Outage, PlannedOutage, Quality};

@@ -1,11 +1,11 @@
 //! Which warnings a run has.
 
+use base::latency::Latency;
 use expect_test::{Expect, expect};
 use record::curve::Curve;
 use record::evidence::Facts;
 use record::hardware_counters::{CountedWindow, EventCounts, NoCounters};
 use record::incidents::Incidents;
-use record::latency::Latency;
 use record::load::Fault;
 
 use super::*;

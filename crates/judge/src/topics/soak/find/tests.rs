@@ -33,7 +33,7 @@ fn run(ok_per_s: [u64; 2], leak_bytes_per_h: [u64; 2]) -> Run {
 
 /// Six hours, by the minute.
 fn timeline(ok_per_s: u64) -> Vec<Second> {
-    let mut latency = record::latency::Latency::coarse();
+    let mut latency = base::latency::Latency::coarse();
     (0..60).for_each(|ms| latency.record(1_000_000 * (ms + 1)));
     let latency = latency.pack();
     let minute = |minute: u64| {

@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test test-units test-program test-host each-machine test-all check packages licences bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program test-host each-machine other-release test-all check packages licences bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -44,6 +44,11 @@ test-host:
 each-machine:
 	@tools/packages run test kernel
 	cargo test --workspace --test it -- --ignored each_machine::
+
+# The other Debian release: its packages exist, and a guest of it boots and serves.
+other-release:
+	@tools/packages run test kernel
+	tools/other-release
 
 # All tests at full size: every kind of guest, all faults of a box, simulated days, Monte Carlo. Takes hours; run it before a
 # release. Random tests have a new seed each time; SEED=7 make test-all repeats one.

@@ -178,9 +178,9 @@ mod tests {
         let flips = SignFlips::draw("any", 60, 0.05);
         let mut boundary = Boundary::new(&flips);
         let mut prng = crate::design::keyed("paths");
-        for (look, quota) in [1, 20, 300, 5000, flips.rows()].into_iter().enumerate() {
+        for (look, quota) in (0..).zip([1, 20, 300, 5000, flips.rows()]) {
             // Most are near zero, so that a sample can mislead.
-            let mut path = || (prng.bits() as f64 / u64::MAX as f64).powi(1 + 8 * look as i32);
+            let mut path = || (prng.bits() as f64 / u64::MAX as f64).powi(1 + 8 * look);
             let paths: Vec<f64> = (0..flips.rows()).map(|_| path()).collect();
             let mut all: Vec<f64> = (0..flips.rows())
                 .filter(|row| boundary.alive[*row])
@@ -193,8 +193,8 @@ mod tests {
             }
             assert!(largest.len() > quota.min(all.len() - 1), "{quota}");
             assert_eq!(largest, all[..largest.len()], "{quota}");
-            boundary.spend(10 * look);
-            assert_eq!(boundary.used, [0, 10, 30, 60, 100][look]);
+            boundary.spend(10 * look as usize);
+            assert_eq!(boundary.used, [0, 10, 30, 60, 100][look as usize]);
         }
     }
 

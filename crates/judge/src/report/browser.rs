@@ -247,15 +247,16 @@ fn check_fit(widths: &[u32], pages: &[(String, usize)]) {
     let names: Vec<String> = (0..pages.len())
         .map(|page| format!("{page}.html"))
         .collect();
-    let (mut frames, mut want) = (String::new(), Vec::new());
+    let (mut frames, mut want) = (Vec::new(), Vec::new());
     for (name, (_, tables)) in names.iter().zip(pages) {
         for width in widths {
-            frames += &format!(
+            frames.push(format!(
                 "<iframe src='{name}' style='width:{width}px;height:800px;border:0'></iframe>"
-            );
+            ));
             want.push(format!("tables {tables}, labels true, bad []"));
         }
     }
+    let frames = frames.concat();
     let all = format!("{frames}<pre></pre><script>onload = () => {{ {MEASURE} }}</script>");
     let mut files: Vec<(&str, &str)> = names
         .iter()

@@ -14,9 +14,9 @@ use record::verdict::fairness::withholding;
 use record::verdict::finding::Disturbance;
 use record::verdict::{Comparison, Conclusion, Judgement, Pair, VERSION, Verdict};
 
-use stats::rule::{Finding, Series};
+use stats::rule::{RuleResult, Series};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 pub mod report;
 #[cfg(test)]
@@ -208,7 +208,7 @@ fn compare_primary(
 fn comparison(
     (workload, arm): (&str, &str),
     spec: &MetricSpec,
-    finding: &Finding,
+    finding: &RuleResult,
     pairs: Vec<Pair>,
 ) -> Comparison {
     Comparison {

@@ -31,7 +31,7 @@ const WANTED_MEMORY_BYTES: u64 = 2 << 30;
 
 /// A property of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub struct HostProperty {
     /// The property.
     pub what: String,
     /// Its value: a version, a size, a reason.
@@ -90,7 +90,7 @@ const TOOLS: [Tool; 5] = [
 ];
 
 /// Examines everything without changing or booting anything: the result for KVM is that of an earlier run.
-pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+pub fn examine(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
     let mut findings = vec![system(&OsRelease::read())];
     findings.extend(emulators(cache, named, task));
     findings.extend(needs(task));
@@ -117,15 +117,15 @@ pub fn refuse_lacks(task: Task<'_>) -> Result<()> {
 }
 
 /// What is missing, and the system's description if something is.
-fn lacks(findings: &[Finding]) -> Vec<String> {
-    let is_missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
+fn lacks(findings: &[HostProperty]) -> Vec<String> {
+    let is_missing = |finding: &HostProperty| matches!(finding.state, State::Missing(_));
     if !findings.iter().any(is_missing) {
         return Vec::new();
     }
     let lines = findings.iter().filter_map(|finding| match &finding.state {
         State::Good => None,
         State::Weak(remedy) | State::Missing(remedy) => {
-            let Finding { what, found, .. } = finding;
+            let HostProperty { what, found, .. } = finding;
             Some(format!("{what}: {found} ({remedy})"))
         }
     });
@@ -133,7 +133,7 @@ fn lacks(findings: &[Finding]) -> Vec<String> {
 }
 
 /// Requirements of fetching kernels, building images and booting.
-fn needs(task: Task<'_>) -> Vec<Finding> {
+fn needs(task: Task<'_>) -> Vec<HostProperty> {
     // A missing QEMU is fetched.
     let mut findings: Vec<_> = TOOLS.iter().map(tool).collect();
     findings.push(keyring());
@@ -147,7 +147,7 @@ fn needs(task: Task<'_>) -> Vec<Finding> {
 }
 
 /// Which distribution this is.
-fn system(os_release: &OsRelease) -> Finding {
+fn system(os_release: &OsRelease) -> HostProperty {
     let field = |name| os_release.field(name);
     let name = field("PRETTY_NAME").or(field("ID"));
     let state = match (field("ID"), field("VERSION_ID")) {
@@ -173,7 +173,7 @@ fn install(package: &str) -> State {
     State::Missing(remedy(package, program::find("apt-get").is_some()))
 }
 
-fn tool(tool: &Tool) -> Finding {
+fn tool(tool: &Tool) -> HostProperty {
     let Some(path) = program::find(tool.program) else {
         return finding(tool.program, "not found", install(tool.package));
     };
@@ -201,7 +201,7 @@ fn tool(tool: &Tool) -> Finding {
 }
 
 /// The QEMU that would run guests, and the host's if that is another.
-fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
     let what = emulator::PROGRAM.0;
     let chosen = match emulator_choice::find(named, cache, task) {
         Ok(chosen) => chosen,
@@ -234,7 +234,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding
 }
 
 /// The confinement of a guest that has taken over its QEMU.
-fn sandbox(program: &Program) -> Finding {
+fn sandbox(program: &Program) -> HostProperty {
     let mut holds = Vec::new();
     let mut lacks = Vec::new();
     if program.has_seccomp {
@@ -260,7 +260,7 @@ fn sandbox(program: &Program) -> Finding {
     finding("sandbox of QEMU", &holds.join("; "), state)
 }
 
-fn keyring() -> Finding {
+fn keyring() -> HostProperty {
     if Path::new(KEYRING).exists() {
         return finding("Debian's archive keys", KEYRING, State::Good);
     }
@@ -272,7 +272,7 @@ fn keyring() -> Finding {
 }
 
 /// The source of kernels and images; examined if apt and the keys are there.
-fn mirror(task: Task<'_>) -> Finding {
+fn mirror(task: Task<'_>) -> HostProperty {
     let what = "Debian mirror";
     match Source::of_host(task) {
         Ok(source) => finding(what, &source.mirror, State::Good),
@@ -286,7 +286,7 @@ fn mirror(task: Task<'_>) -> Finding {
 }
 
 /// Without root, an image is built in a user namespace that needs a range of ids.
-fn subordinate_ids() -> Finding {
+fn subordinate_ids() -> HostProperty {
     let what = "ids for building images without root";
     if program::find("newuidmap").is_none() {
         return finding(what, "newuidmap not found", install("uidmap"));
@@ -305,7 +305,7 @@ fn subordinate_ids() -> Finding {
 }
 
 /// The state of KVM, and what a host that may have it lacks.
-fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
     let weak = "guests are emulated: figures count instructions, not time".to_string();
     if let Some(why) = kvm::obstacle() {
         return vec![finding("KVM", &why, State::Weak(weak))];
@@ -316,7 +316,7 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
     let standing = match known {
         Some(Kvm::Works) => finding("KVM", "works", State::Good),
         Some(kvm @ (Kvm::Absent(_) | Kvm::Broken(_) | Kvm::Unwanted)) => {
-            return vec![Finding {
+            return vec![HostProperty {
                 detail: kvm.detail().map(String::from),
                 ..finding("KVM", &kvm.words(), State::Weak(weak))
             }];
@@ -338,7 +338,7 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
 }
 
 /// Whether clients of guests can be on this host; `own` is bakeoff's binary.
-pub fn clients(own: &Path) -> Finding {
+pub fn clients(own: &Path) -> HostProperty {
     let what = "clients outside guests";
     let weak = |why: &str| {
         let (found, remedy) = why.rsplit_once(" (").unwrap_or((why, ""));
@@ -359,7 +359,7 @@ pub fn clients(own: &Path) -> Finding {
     }
 }
 
-fn disk(cache: &Cache) -> Finding {
+fn disk(cache: &Cache) -> HostProperty {
     let place = format!("disk at {}", cache.root().display());
     match cache::free_bytes(cache.root()) {
         Ok(free) => {
@@ -381,7 +381,7 @@ fn disk(cache: &Cache) -> Finding {
     }
 }
 
-fn memory() -> Finding {
+fn memory() -> HostProperty {
     let available = host::available_bytes();
     let state = if available >= WANTED_MEMORY_BYTES {
         State::Good
@@ -395,7 +395,7 @@ fn memory() -> Finding {
     )
 }
 
-fn stock(cache: &Cache) -> Finding {
+fn stock(cache: &Cache) -> HostProperty {
     let writable = cache.staging(0);
     if let Err(why) = cache.refuse_unreadable() {
         let remedy = match &writable {
@@ -419,15 +419,15 @@ fn stock(cache: &Cache) -> Finding {
 }
 
 /// The cache's limit, if the user's setting is not a size.
-fn wrong_limit(limit: Result<u64>) -> Option<Finding> {
+fn wrong_limit(limit: Result<u64>) -> Option<HostProperty> {
     let why = limit.err()?.to_string();
     let (found, remedy) = why.rsplit_once(" (").unwrap_or((&why, ""));
     let remedy = remedy.trim_end_matches(')').into();
     Some(finding("cache limit", found, State::Missing(remedy)))
 }
 
-fn finding(what: &str, found: &str, state: State) -> Finding {
-    Finding {
+fn finding(what: &str, found: &str, state: State) -> HostProperty {
+    HostProperty {
         what: what.into(),
         found: found.into(),
         state,
@@ -455,7 +455,7 @@ mod tests {
         assert_eq!(remedy("such", false), elsewhere);
     }
 
-    fn system_of(os_release: &str) -> Finding {
+    fn system_of(os_release: &str) -> HostProperty {
         system(&OsRelease(os_release.into()))
     }
 

@@ -9,7 +9,7 @@ pub mod fields;
 mod file_system;
 mod growth;
 pub mod kernel;
-pub mod knob;
+pub mod kernel_setting;
 mod machine;
 mod pinned;
 mod queue;

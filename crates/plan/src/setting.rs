@@ -11,7 +11,7 @@ use crate::scheduler::Scheduler;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArmSetting {
     /// Its kind.
-    pub knob: Knob,
+    pub kind: SettingKind,
     /// Its name; empty if the kind is enough.
     pub name: String,
     /// Its value.
@@ -21,7 +21,7 @@ pub struct ArmSetting {
 /// Kinds of settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Knob {
+pub enum SettingKind {
     /// The kernel's command line.
     CommandLine,
     /// Sysctls.
@@ -50,16 +50,16 @@ pub enum Knob {
 
 /// How a kind of setting is shown and compared.
 #[derive(Debug)]
-pub struct KnobTraits {
+pub struct KindTraits {
     /// The kind.
-    pub knob: Knob,
+    pub kind: SettingKind,
     /// Name of all settings of the kind: `sysctls`.
     pub plural: &'static str,
     /// Form of a setting without a name: `CPUs {value}`.
     pub unnamed: &'static str,
     /// Form of a setting with a name: `{name}={value}`.
     pub named: &'static str,
-    /// What it tunes; knobs with the same text count as one. `None` if it only takes resources away.
+    /// What it tunes; kinds with the same text count as one. `None` if it only takes resources away.
     pub tunes: Option<&'static str>,
     /// Whether it is rarely set, so that its absence need not be mentioned.
     pub is_seldom: bool,
@@ -68,20 +68,20 @@ pub struct KnobTraits {
 const NAMED: &str = "{name}={value}";
 
 /// All kinds of settings in the order of the report. A new key of an arm needs a row here.
-pub const KNOBS: [KnobTraits; 12] = {
-    use Knob::{
+pub const SETTING_KINDS: [KindTraits; 12] = {
+    use SettingKind::{
         CommandLine, Configuration, Cpus, Debugfs, Environment, FileSystem, Injected, IoScheduler,
         OpenFiles, Program, Scheduler, Sysctl,
     };
     const fn row(
-        knob: Knob,
+        kind: SettingKind,
         plural: &'static str,
         [unnamed, named]: [&'static str; 2],
         tunes: Option<&'static str>,
-    ) -> KnobTraits {
-        let is_seldom = matches!(knob, Injected | OpenFiles | Scheduler | FileSystem);
-        KnobTraits {
-            knob,
+    ) -> KindTraits {
+        let is_seldom = matches!(kind, Injected | OpenFiles | Scheduler | FileSystem);
+        KindTraits {
+            kind,
             plural,
             unnamed,
             named,
@@ -153,26 +153,26 @@ pub const KNOBS: [KnobTraits; 12] = {
     ]
 };
 
-impl Knob {
+impl SettingKind {
     /// How it is shown and compared.
-    pub fn traits(self) -> &'static KnobTraits {
-        let row = KNOBS.iter().find(|row| row.knob == self);
-        row.expect("each knob has its row")
+    pub fn traits(self) -> &'static KindTraits {
+        let row = SETTING_KINDS.iter().find(|row| row.kind == self);
+        row.expect("each kind has its row")
     }
 
-    /// The first knob with the same `tunes`; `None` if it tunes nothing.
+    /// The first kind with the same `tunes`; `None` if it tunes nothing.
     pub fn tuned_alike(self) -> Option<Self> {
         let tunes = self.traits().tunes?;
-        let mut rows = KNOBS.iter();
+        let mut rows = SETTING_KINDS.iter();
         let first = rows.find(|row| row.tunes == Some(tunes))?;
-        Some(first.knob)
+        Some(first.kind)
     }
 }
 
 impl ArmSetting {
     /// Shows the setting with `value` in place of its value.
     pub fn show(&self, value: &str) -> String {
-        let traits = self.knob.traits();
+        let traits = self.kind.traits();
         let form = match self.name.as_str() {
             "" => traits.unnamed,
             _ => traits.named,
@@ -196,15 +196,15 @@ impl Arm {
             cpus,
             tuning,
         } = self;
-        add(&mut settings, Knob::CommandLine, "", cmdline);
+        add(&mut settings, SettingKind::CommandLine, "", cmdline);
         for (name, value) in sysctl {
-            add(&mut settings, Knob::Sysctl, name, value);
+            add(&mut settings, SettingKind::Sysctl, name, value);
         }
         if let Some(cpus) = cpus {
-            add(&mut settings, Knob::Cpus, "", &cpus.to_string());
+            add(&mut settings, SettingKind::Cpus, "", &cpus.to_string());
         }
         add_tuning(&mut settings, tuning);
-        settings.sort_by_key(|setting| setting.knob);
+        settings.sort_by_key(|setting| setting.kind);
         settings
     }
 }
@@ -226,56 +226,68 @@ fn add_tuning(settings: &mut Vec<ArmSetting>, tuning: &Tuning) {
         debugfs,
         scheduler,
     } = tuning;
-    let mut add = |knob, name: &str, value: &str| add(settings, knob, name, value);
+    let mut add = |kind, name: &str, value: &str| add(settings, kind, name, value);
     for (name, value) in env {
-        add(Knob::Environment, name, value);
+        add(SettingKind::Environment, name, value);
     }
-    add(Knob::Configuration, "", config.trim());
+    add(SettingKind::Configuration, "", config.trim());
     for (server, change) in server_config {
-        add(Knob::Configuration, server, change.directives.trim());
+        add(SettingKind::Configuration, server, change.directives.trim());
     }
     let files = server_config
         .values()
         .filter_map(|change| change.file.as_ref());
     for file in config_file.iter().chain(files) {
-        add(Knob::Configuration, "file", &file.path);
+        add(SettingKind::Configuration, "file", &file.path);
     }
     for (service, path) in programs {
-        add(Knob::Program, service, path);
+        add(SettingKind::Program, service, path);
     }
     if let Some(limit) = nofile {
-        add(Knob::OpenFiles, "", &limit.to_string());
+        add(SettingKind::OpenFiles, "", &limit.to_string());
     }
-    add(Knob::Scheduler, "", scheduler.map_or("", Scheduler::word));
-    add(Knob::IoScheduler, "", io_scheduler);
+    add(
+        SettingKind::Scheduler,
+        "",
+        scheduler.map_or("", Scheduler::word),
+    );
+    add(SettingKind::IoScheduler, "", io_scheduler);
     for (name, value) in queue {
-        add(Knob::IoScheduler, name, value);
+        add(SettingKind::IoScheduler, name, value);
     }
     let file_system = file_system.filter(|system| *system != FileSystem::default());
     let file_system = file_system.map_or("", FileSystem::word);
-    add(Knob::FileSystem, "", file_system);
+    add(SettingKind::FileSystem, "", file_system);
     for (name, value) in debugfs {
-        add(Knob::Debugfs, name, value);
+        add(SettingKind::Debugfs, name, value);
     }
     if *injected_slowdown > 0.0 {
-        add(Knob::Injected, "slowdown", &injected_slowdown.to_string());
+        add(
+            SettingKind::Injected,
+            "slowdown",
+            &injected_slowdown.to_string(),
+        );
     }
     if let Some(period) = injected_period {
-        add(Knob::Injected, "period", &units::show_duration(*period));
+        add(
+            SettingKind::Injected,
+            "period",
+            &units::show_duration(*period),
+        );
     }
     if let Some(cost) = injected_cost {
         add(
-            Knob::Injected,
+            SettingKind::Injected,
             &cost.function,
             &cost.instructions.to_string(),
         );
     }
 }
 
-fn add(settings: &mut Vec<ArmSetting>, knob: Knob, name: &str, value: &str) {
+fn add(settings: &mut Vec<ArmSetting>, kind: SettingKind, name: &str, value: &str) {
     if !value.is_empty() {
         settings.push(ArmSetting {
-            knob,
+            kind,
             name: name.into(),
             value: value.into(),
         });
@@ -326,19 +338,23 @@ mod tests {
             tuning,
             tuned: TuningNote::default(),
         };
-        let knobs: BTreeSet<Knob> = arm.settings().iter().map(|setting| setting.knob).collect();
-        let all: BTreeSet<Knob> = KNOBS.iter().map(|row| row.knob).collect();
-        assert_eq!(knobs, all);
-        let names = |knob| -> Vec<String> {
+        let kinds: BTreeSet<SettingKind> =
+            arm.settings().iter().map(|setting| setting.kind).collect();
+        let all: BTreeSet<SettingKind> = SETTING_KINDS.iter().map(|row| row.kind).collect();
+        assert_eq!(kinds, all);
+        let names = |kind| -> Vec<String> {
             let settings = arm.settings().into_iter();
             settings
-                .filter(|setting| setting.knob == knob)
+                .filter(|setting| setting.kind == kind)
                 .map(|setting| setting.name)
                 .collect()
         };
-        assert_eq!(names(Knob::IoScheduler), ["", "nr_requests"]);
-        assert_eq!(names(Knob::Injected), ["slowdown", "period", "do_exit"]);
+        assert_eq!(names(SettingKind::IoScheduler), ["", "nr_requests"]);
+        assert_eq!(
+            names(SettingKind::Injected),
+            ["slowdown", "period", "do_exit"]
+        );
         // A server without directives has no setting.
-        assert_eq!(names(Knob::Configuration), ["", "file"]);
+        assert_eq!(names(SettingKind::Configuration), ["", "file"]);
     }
 }

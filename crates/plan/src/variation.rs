@@ -3,7 +3,7 @@
 use toml_edit::{ArrayOfTables, DocumentMut, Item, Table, TableLike, TomlError, Value};
 
 use crate::cpu::CpuModel;
-use crate::knob::Setting;
+use crate::kernel_setting::KernelSetting;
 
 /// The plan with only its baseline and a copy of the baseline as arms. It has the given seed, because a second run with the same random
 /// orders adds no evidence.
@@ -62,7 +62,7 @@ pub fn varied(text: &str, variation: &Variation, blocks: u32) -> Result<String, 
             model.to_string(),
         ),
         Variation::NoMitigations => {
-            let setting = Setting::Cmdline(NO_MITIGATIONS.into());
+            let setting = KernelSetting::Cmdline(NO_MITIGATIONS.into());
             let arms = table_in(&mut plan, "arm").iter_mut();
             for arm in arms.filter_map(|(_, arm)| arm.as_table_like_mut()) {
                 setting.add_to(arm);
@@ -87,7 +87,7 @@ pub struct Confirming<'c> {
     /// The two arms, the baseline first.
     pub arms: [&'c str; 2],
     /// Settings, and which of the two arms get them.
-    pub settings: &'c [(Setting, [bool; 2])],
+    pub settings: &'c [(KernelSetting, [bool; 2])],
     /// Exact number of blocks.
     pub blocks: u32,
 }
@@ -383,9 +383,9 @@ kind = "b"
 min_blocks = 2
 "#;
         let settings = [
-            (Setting::Cmdline("psi=0".into()), [true, true]),
+            (KernelSetting::Cmdline("psi=0".into()), [true, true]),
             (
-                Setting::Debugfs("sched/features".into(), "NO_X".into()),
+                KernelSetting::Debugfs("sched/features".into(), "NO_X".into()),
                 [false, true],
             ),
         ];
@@ -442,7 +442,7 @@ min_blocks = 2
         let parameters = Confirming {
             workload: 1,
             arms: ["old", "new"],
-            settings: &[(Setting::Cmdline("psi=0".into()), [false, true])],
+            settings: &[(KernelSetting::Cmdline("psi=0".into()), [false, true])],
             blocks: 6,
         };
         let read = |text: String| text.parse::<toml::Table>().unwrap();

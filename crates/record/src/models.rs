@@ -31,9 +31,9 @@ pub struct ModelRow {
     /// The arm that is compared with the baseline.
     pub arm: String,
     /// Result of the run.
-    pub own: Finding,
+    pub own: ModelVerdict,
     /// Result on the other model.
-    pub other: Finding,
+    pub other: ModelVerdict,
     /// Change of the difference on this model, as a share of the run's: 0 if it is the same, 1 if it is gone or doubled. `None` if
     /// either has no ratio, or the run's difference is negligible.
     pub moved: Option<f64>,
@@ -43,7 +43,7 @@ pub struct ModelRow {
 
 /// A verdict with its figures.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Finding {
+pub struct ModelVerdict {
     /// The verdict.
     pub verdict: Verdict,
     /// Arm over baseline.

@@ -47,7 +47,7 @@ pub struct Terms {
 
 /// The verdict on an arm.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
+pub struct SampleResult {
     /// The verdict.
     pub verdict: Verdict,
     /// The arm against the baseline.
@@ -70,7 +70,7 @@ pub struct Change {
 }
 
 /// Judges figures in blocks; `is_random` tells whether `arm_first` was drawn at random.
-pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Terms) -> Finding {
+pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Terms) -> SampleResult {
     let least = fewest_blocks(terms.error_rate);
     let sample = Sample {
         count: pairs.len(),
@@ -99,7 +99,7 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
 }
 
 /// Judges blocks in random order by the rule for runs, with its first look at the last block.
-fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding {
+fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> SampleResult {
     let blocks = pairs.len() as u32;
     let design = Design {
         margin: terms.margin,
@@ -136,7 +136,7 @@ fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding
             reason: finding.reason,
         },
     };
-    Finding {
+    SampleResult {
         verdict: finding.verdict,
         change,
         reason,
@@ -144,7 +144,7 @@ fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> Finding
 }
 
 /// Judges unmatched runs, one figure per run.
-pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Terms) -> Finding {
+pub fn unpaired(baseline: &[f64], arm: &[f64], direction: Direction, terms: Terms) -> SampleResult {
     let sample = Sample {
         count: baseline.len().min(arm.len()),
         least: fewest_runs(terms.error_rate),
@@ -222,7 +222,7 @@ impl Sample {
         typical: f64,
         interval: Option<(f64, f64)>,
         terms: Terms,
-    ) -> Finding {
+    ) -> SampleResult {
         let (verdict, reason) =
             self.unless_too_few(self.verdict(contrasts, typical, interval, terms));
         let change = Change {
@@ -231,7 +231,7 @@ impl Sample {
             interval: interval.map(|interval| contrasts.shown_interval(interval)),
             confidence: interval.map(|_| 1.0 - terms.error_rate),
         };
-        Finding {
+        SampleResult {
             verdict,
             change: Some(change),
             reason,
@@ -271,7 +271,11 @@ impl Sample {
 }
 
 /// The finding for figures that repeat exactly in both arms.
-fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: f64) -> Finding {
+fn repeated(
+    mut figures: impl Iterator<Item = f64>,
+    sample: Sample,
+    error_rate: f64,
+) -> SampleResult {
     let first = figures.next();
     let reason = if figures.all(|figure| Some(figure) == first) {
         SampleReason::RepeatedFigure
@@ -285,7 +289,7 @@ fn repeated(mut figures: impl Iterator<Item = f64>, sample: Sample, error_rate: 
         interval: (sample.least <= sample.count).then_some((1.0, 1.0)),
         confidence: (sample.least <= sample.count).then_some(1.0 - error_rate),
     };
-    Finding {
+    SampleResult {
         verdict,
         change: Some(change),
         reason,
@@ -414,7 +418,7 @@ mod tests {
         let judged = all
             .chunks(10)
             .map(|pairs| paired(pairs, true, Direction::Lower, terms));
-        let equivalent: Vec<Finding> = judged
+        let equivalent: Vec<SampleResult> = judged
             .filter(|finding| finding.verdict == Verdict::Equivalent)
             .collect();
         assert!(equivalent.len() > 5, "{}", equivalent.len());
@@ -454,7 +458,7 @@ mod tests {
     }
 
     /// Number of intervals, of 1000 comparisons of one system with itself, that exclude "no difference".
-    fn misses(judge: impl Fn(&[f64], &[f64]) -> Finding) -> usize {
+    fn misses(judge: impl Fn(&[f64], &[f64]) -> SampleResult) -> usize {
         let mut prng = keyed("misses");
         let mut figure = || 100.0 * (0.03 * (prng.bits() as f64 / u64::MAX as f64)).exp();
         let misses = |_: &usize| {

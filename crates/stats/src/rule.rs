@@ -56,7 +56,7 @@ impl<'s> Series<'s> {
 
 /// The result of the rule for one metric of one arm.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Finding {
+pub struct RuleResult {
     /// The verdict.
     pub verdict: Verdict,
     /// Blocks after which it was reached.
@@ -83,7 +83,7 @@ pub struct Finding {
     pub reason: Reason,
 }
 
-impl Finding {
+impl RuleResult {
     fn undecided(reason: Reason) -> Self {
         Self {
             verdict: Verdict::Undecided,
@@ -112,7 +112,7 @@ impl Finding {
 
 /// Decides on the metrics of one workload and arm; the first is the primary one. `key` names them, so that each
 /// comparison has different sign flips.
-pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<Finding> {
+pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<RuleResult> {
     let Some((primary, secondary)) = series.split_first() else {
         return Vec::new();
     };
@@ -128,7 +128,7 @@ pub fn decide_at_look(
     design: &Design,
     key: &str,
     has_secondary: bool,
-) -> Finding {
+) -> RuleResult {
     let setup = TestSetup::new(primary.pairs, design, key, has_secondary);
     let ends = if primary.pairs.len() <= MOST_WITH_INTERVAL {
         Ends::Searched
@@ -250,7 +250,7 @@ enum Ends {
 }
 
 /// The contrasts of a metric, or the finding if there are none.
-type Checked = Result<Contrasts, Box<Finding>>;
+type Checked = Result<Contrasts, Box<RuleResult>>;
 
 /// Decides on metrics that share one error rate.
 fn find_family(
@@ -258,7 +258,7 @@ fn find_family(
     design: &Design,
     setup: &TestSetup,
     ends: Ends,
-) -> Vec<Finding> {
+) -> Vec<RuleResult> {
     let mut findings = Vec::new();
     for (checked, decision) in test_family(series, design, setup) {
         findings.push(match checked {
@@ -298,7 +298,7 @@ fn test_family(
 /// The contrasts of a metric, or the finding if there are none.
 fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     let pairs = series.pairs;
-    let undecided = |reason: Reason| Err(Box::new(Finding::undecided(reason)));
+    let undecided = |reason: Reason| Err(Box::new(RuleResult::undecided(reason)));
     if pairs.is_empty() {
         return undecided(Reason::NoPairs);
     }
@@ -311,13 +311,13 @@ fn check(series: &Series<'_>, setup: &TestSetup, design: &Design) -> Checked {
     }
     Contrasts::of(pairs, series.direction, design.margin).ok_or_else(|| {
         let is_enough = pairs.len() >= design.min_blocks as usize;
-        Box::new(Finding {
+        Box::new(RuleResult {
             verdict: if is_enough {
                 Verdict::Equivalent
             } else {
                 Verdict::Undecided
             },
-            ..Finding::undecided(Reason::AllZero)
+            ..RuleResult::undecided(Reason::AllZero)
         })
     })
 }
@@ -330,7 +330,7 @@ fn find(
     design: &Design,
     setup: &TestSetup,
     ends: Ends,
-) -> Finding {
+) -> RuleResult {
     if let Some(Decision { verdict, at_block }) = decision
         && !contrasts.agree_with(verdict, &setup.second)
     {
@@ -347,7 +347,7 @@ fn find_now(
     design: &Design,
     setup: &TestSetup,
     ends: Ends,
-) -> Finding {
+) -> RuleResult {
     let typical = typical(&contrasts.values, &setup.second);
     let centre = typical.shift;
     let verdict = decision.map_or(Verdict::Undecided, |decision| decision.verdict);
@@ -367,7 +367,7 @@ fn find_now(
     let blocks = contrasts.values.len() as u32;
     let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;
     let outlook = is_open.then(|| outlook(contrasts, centre, design, setup));
-    Finding {
+    RuleResult {
         verdict,
         decided_at: decision.map(|decision| decision.at_block as u32),
         ratio: is_ratio.then(|| contrasts.shown(centre)),
@@ -484,7 +484,7 @@ mod tests {
         figures.iter().enumerate().map(pair).collect()
     }
 
-    fn alone(pairs: &[Pair], direction: Direction, design: &Design) -> Finding {
+    fn alone(pairs: &[Pair], direction: Direction, design: &Design) -> RuleResult {
         decide(&[Series { pairs, direction }], design, "web\n7.2").remove(0)
     }
 
@@ -646,7 +646,7 @@ mod tests {
             (higher.verdict, lower.verdict),
             (Verdict::Worse, Verdict::Better)
         );
-        let ends = |finding: &Finding| finding.interval.unwrap();
+        let ends = |finding: &RuleResult| finding.interval.unwrap();
         assert!((ends(&higher).0 - ends(&lower).0).abs() < 1e-9);
     }
 

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use base::input::units::significant;
 use machine::doctor;
-use machine::doctor::{Finding, State};
+use machine::doctor::{HostProperty, State};
 use machine::string_cost;
 use machine::string_cost::StringCost;
 use plan::StringPrice;
@@ -37,7 +37,7 @@ pub(super) fn doctor(args: &DoctorArgs, json: bool) -> Result<End> {
             print(finding, args.verbose);
         }
     }
-    let missing = |finding: &Finding| matches!(finding.state, State::Missing(_));
+    let missing = |finding: &HostProperty| matches!(finding.state, State::Missing(_));
     Ok(if findings.iter().any(missing) {
         End::Refused
     } else {
@@ -81,7 +81,7 @@ fn calibrate(json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-fn state_and_remedy(finding: &Finding) -> (&'static str, &str) {
+fn state_and_remedy(finding: &HostProperty) -> (&'static str, &str) {
     match &finding.state {
         State::Good => ("ok", ""),
         State::Weak(remedy) => ("weak", remedy),
@@ -89,12 +89,12 @@ fn state_and_remedy(finding: &Finding) -> (&'static str, &str) {
     }
 }
 
-fn finding_json(finding: &Finding) -> serde_json::Value {
+fn finding_json(finding: &HostProperty) -> serde_json::Value {
     let (state, remedy) = state_and_remedy(finding);
     json!({ "what": finding.what, "found": finding.found, "state": state, "remedy": remedy, "detail": finding.detail })
 }
 
-fn print(finding: &Finding, is_verbose: bool) {
+fn print(finding: &HostProperty, is_verbose: bool) {
     let (state, remedy) = state_and_remedy(finding);
     out::line(&format!("{state:8} {:22} {}", finding.what, finding.found));
     if !remedy.is_empty() {

@@ -12,7 +12,7 @@ use record::journal;
 use record::journal::{Entry, Event};
 use record::load_path::{Ceiling, CeilingOutcome, ClientUnit, OneFewer, OneFewerOutcome};
 use record::metric::{Direction, MetricSpec, Role};
-use record::models::{Finding, ModelRow, Models, Standing};
+use record::models::{ModelRow, ModelVerdict, Models, Standing};
 use record::node::Node;
 use record::trial::Trial;
 use record::verdict::defects::{ArmDefect, FirstReport, Side, Sides};
@@ -309,7 +309,7 @@ fn with_defect(mut judgement: Judgement) -> Judgement {
 }
 
 fn models() -> Models {
-    let finding = Finding {
+    let finding = ModelVerdict {
         verdict: Verdict::Better,
         ratio: Some(1.1),
         low: Some(1.0),

@@ -2,5 +2,5 @@
 
 pub(crate) mod arm_summary;
 pub(crate) mod document;
-pub(crate) mod pair;
+pub(crate) mod measured;
 pub(crate) mod tell;

@@ -14,7 +14,7 @@ use record::verdict::reason::Reason;
 use record::verdict::robustness::{AtPrice, ByPrice};
 use record::verdict::{Comparison, Conclusion, Headline, Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::rule;
 use stats::rule::Series;
 

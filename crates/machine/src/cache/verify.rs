@@ -14,7 +14,7 @@ use crate::task::Task;
 
 /// Something that may not be used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Finding {
+pub struct BadEntry {
     /// The entry, the package or the index.
     pub path: PathBuf,
     /// What is wrong with it.
@@ -31,7 +31,7 @@ pub struct Verified {
     /// Kept packages that no index here names. They are not used until one does.
     pub unknown: u32,
     /// What is not.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<BadEntry>,
 }
 
 /// What becomes of what is wrong.
@@ -115,7 +115,7 @@ fn check_packages(
                 if is_removed {
                     kept.remove_file(&file)?;
                 }
-                verified.findings.push(Finding {
+                verified.findings.push(BadEntry {
                     path: kept.path().join(&file),
                     what: format!("it is not the package of the signed index: SHA-256 {actual}"),
                     is_removed,
@@ -136,7 +136,7 @@ impl Verified {
         wrong: Wrong,
     ) -> Result<()> {
         let is_removed = wrong == Wrong::IsRemoved && remove(cache, kind, id)?;
-        self.findings.push(Finding {
+        self.findings.push(BadEntry {
             path: cache.tree().below(kind).below(id).path(),
             what: what.into(),
             is_removed,

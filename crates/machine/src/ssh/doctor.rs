@@ -7,7 +7,7 @@ use plan::BootWay;
 
 use super::facts::{self, BoxFacts};
 use super::session::Session;
-use crate::doctor::{Finding, State};
+use crate::doctor::{HostProperty, State};
 use crate::task::Task;
 
 /// Space for a packed kernel, initramfs and image, and for a copy while they are loaded.
@@ -17,7 +17,7 @@ const WANTED_CACHE_BYTES: u64 = 512 << 20;
 const WANTED_MEMORY_BYTES: u64 = 1 << 30;
 
 /// Examines a box without changing anything on it; `config` is a file for `ssh -F`.
-pub fn examine(host: &str, config: Option<&Path>, task: Task<'_>) -> Vec<Finding> {
+pub fn examine(host: &str, config: Option<&Path>, task: Task<'_>) -> Vec<HostProperty> {
     let output = Session::new(host, config).run(facts::SCRIPT, task);
     match output.and_then(|output| BoxFacts::parse(&output)) {
         Ok(facts) => findings(&facts),
@@ -29,8 +29,8 @@ pub fn examine(host: &str, config: Option<&Path>, task: Task<'_>) -> Vec<Finding
     }
 }
 
-fn finding(what: &str, found: String, state: State) -> Finding {
-    Finding {
+fn finding(what: &str, found: String, state: State) -> HostProperty {
+    HostProperty {
         what: what.into(),
         found,
         state,
@@ -38,7 +38,7 @@ fn finding(what: &str, found: String, state: State) -> Finding {
     }
 }
 
-fn findings(facts: &BoxFacts) -> Vec<Finding> {
+fn findings(facts: &BoxFacts) -> Vec<HostProperty> {
     let (kernel, architecture) = (facts.get("kernel"), facts.get("architecture"));
     let system = format!("Linux {kernel}, {architecture}");
     let cpus = format!("{}, {}", facts.cpus(), facts.get("cpu"));
@@ -62,7 +62,7 @@ fn findings(facts: &BoxFacts) -> Vec<Finding> {
     findings
 }
 
-fn boot(ways: &[BootWay]) -> Finding {
+fn boot(ways: &[BootWay]) -> HostProperty {
     if ways.is_empty() {
         let remedy = "no way to boot arms there: mend what it lacks";
         return finding("boot", "none".into(), State::Missing(remedy.into()));
@@ -71,7 +71,7 @@ fn boot(ways: &[BootWay]) -> Finding {
     finding("boot", ways.join(", "), State::Good)
 }
 
-fn memory(facts: &BoxFacts) -> Finding {
+fn memory(facts: &BoxFacts) -> HostProperty {
     let bytes = facts.memory_bytes();
     let state = if bytes < WANTED_MEMORY_BYTES {
         State::Missing("an arm's image is unpacked in memory: 1 GiB at least".into())
@@ -81,7 +81,7 @@ fn memory(facts: &BoxFacts) -> Finding {
     finding("memory", show_bytes(bytes), state)
 }
 
-fn interface(facts: &BoxFacts) -> Finding {
+fn interface(facts: &BoxFacts) -> HostProperty {
     match facts::choose_link(facts, None) {
         Ok(link) => {
             let driver = link.drivers.first().map_or("", |driver| &driver.name);
@@ -117,7 +117,7 @@ fn pstore(facts: &BoxFacts) -> String {
     }
 }
 
-fn room(facts: &BoxFacts) -> Finding {
+fn room(facts: &BoxFacts) -> HostProperty {
     let free = facts.cache_free_bytes();
     let state = if free < WANTED_CACHE_BYTES {
         State::Weak("arms are kept there: 512 MiB at least".into())
@@ -128,7 +128,7 @@ fn room(facts: &BoxFacts) -> Finding {
     finding("/var/cache", found, state)
 }
 
-fn watchdog(facts: &BoxFacts) -> Finding {
+fn watchdog(facts: &BoxFacts) -> HostProperty {
     if facts.watchdog().is_empty() {
         let remedy = "load its driver there, such as iTCO_wdt or ipmi_watchdog; without one a hang needs power.cycle in the plan";
         return finding("watchdog", "none".into(), State::Weak(remedy.into()));

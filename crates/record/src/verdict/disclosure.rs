@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::setting::{ArmSetting, Knob};
+use plan::setting::{ArmSetting, SettingKind};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ pub struct Disclosure {
     /// What each arm changes, and who chose that; the baseline first.
     pub tuning: Vec<ArmTuning>,
     /// What no arm changes.
-    pub untuned: Vec<Knob>,
+    pub untuned: Vec<SettingKind>,
     /// The workloads with all their options.
     pub workloads: Vec<WorkloadOptions>,
     /// How it was measured and decided.

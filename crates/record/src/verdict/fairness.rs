@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plan::setting::Knob;
+use plan::setting::SettingKind;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
@@ -167,7 +167,7 @@ pub enum Detail {
         untuned: Vec<String>,
         /// Which settings, where the others have some of another kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        settings: Option<Knob>,
+        settings: Option<SettingKind>,
     },
     /// Who tuned an arm, or left it alone, and why.
     Tuned {

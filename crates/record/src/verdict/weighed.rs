@@ -130,7 +130,7 @@ pub struct ClassCount {
 /// A setting of a kernel as it is in effect, wherever it was set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Setting {
+pub enum EffectiveSetting {
     /// Ticks in a second.
     Hz,
     /// The model of preemption.
@@ -165,7 +165,7 @@ pub enum Setting {
     Debugging,
 }
 
-impl Setting {
+impl EffectiveSetting {
     /// Whether it is told even where arms agree.
     pub fn is_always_told(self) -> bool {
         matches!(
@@ -261,7 +261,7 @@ impl Setting {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effective {
     /// The setting.
-    pub setting: Setting,
+    pub setting: EffectiveSetting,
     /// Its value for each arm, in the kernel's own word and in most of the arm's trials; `None` where no fact tells it.
     pub values: BTreeMap<String, Option<String>>,
     /// Arms whose own trials do not agree, with all values.

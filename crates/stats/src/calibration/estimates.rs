@@ -8,7 +8,7 @@ use record::verdict::{Pair, Verdict};
 
 use crate::noise_models::{Noise, pairs};
 use crate::rule;
-use crate::rule::{Finding, Series};
+use crate::rule::{RuleResult, Series};
 
 /// Parameters of a run of one metric whose blocks differ only by a normal deviation, the arm and the order.
 #[derive(Debug, Clone, Copy)]
@@ -106,7 +106,7 @@ fn simulation(terms: OrderTerms<'_>, seed: u64) -> Option<Estimates> {
 }
 
 /// The finding of a run at the block where it stops.
-fn at_stop(pairs: &[Pair], design: &Design) -> Finding {
+fn at_stop(pairs: &[Pair], design: &Design) -> RuleResult {
     let series = Series {
         pairs,
         direction: Direction::Higher,

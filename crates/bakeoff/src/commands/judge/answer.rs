@@ -5,14 +5,14 @@ use import::layout::{ArmOrder, Layout};
 use record::verdict::Verdict;
 use record::verdict::reason::SampleReason;
 use stats::fixed_sample;
-use stats::fixed_sample::{Finding, Terms};
+use stats::fixed_sample::{SampleResult, Terms};
 
 /// One comparison and what is said to it.
 pub(super) struct Answer<'q> {
     /// What was asked.
     pub(super) comparison: &'q Comparison,
     /// What is said.
-    pub(super) finding: Finding,
+    pub(super) finding: SampleResult,
     /// The arm that it is compared with.
     baseline: String,
 }
@@ -45,7 +45,7 @@ impl<'q> Answer<'q> {
     }
 }
 
-fn find(comparison: &Comparison, terms: Terms) -> Finding {
+fn find(comparison: &Comparison, terms: Terms) -> SampleResult {
     match &comparison.layout {
         Layout::Blocks { pairs, order } => fixed_sample::paired(
             pairs,
@@ -62,7 +62,7 @@ fn find(comparison: &Comparison, terms: Terms) -> Finding {
                 interval: None,
                 ..change
             });
-            Finding {
+            SampleResult {
                 verdict: Verdict::Undecided,
                 change: typical,
                 reason: SampleReason::OneRunOfEach,

@@ -7,7 +7,7 @@ use record::metric::Direction;
 use record::verdict::Verdict;
 use record::verdict::reason::SampleReason;
 use serde_json::json;
-use stats::fixed_sample::{Finding, Terms};
+use stats::fixed_sample::{SampleResult, Terms};
 
 use super::answer::Answer;
 use super::format;
@@ -162,7 +162,7 @@ fn gate(
             answer.comparison.metric, answer.comparison.arm
         )
     };
-    let is_enough = |finding: &Finding| {
+    let is_enough = |finding: &SampleResult| {
         finding.change.is_some_and(|one| one.interval.is_some())
             && !matches!(finding.reason, SampleReason::TooFew { .. })
     };

@@ -15,7 +15,7 @@ use judge::topics::confirm::find::{Tried, confirm as judge};
 use judge::topics::why::find as explain;
 use judge::topics::why::find::Question;
 use judge::topics::why::mechanism::knobs;
-use plan::knob::{self, Setting};
+use plan::kernel_setting::{self, KernelSetting};
 use plan::{Checks, Confirming, confirming};
 use record::rundir;
 use record::rundir::Run;
@@ -32,7 +32,7 @@ use crate::cli::{FleetArgs, PlanArgs, RunOptions, WhyArgs};
 use crate::out;
 
 /// A setting, and whether the kernels of the two arms have it, the baseline's first.
-type SettingByArm = (Setting, [bool; 2]);
+type SettingByArm = (KernelSetting, [bool; 2]);
 
 /// Writes a plan that tries the settings, runs or resumes it, and prints what the settings explain.
 pub(super) fn confirm(args: &WhyArgs, what: &str, json: bool) -> Result<End> {
@@ -234,7 +234,7 @@ fn settings(
     what: &str,
 ) -> Result<Vec<SettingByArm>> {
     let releases = arms.map(|arm| explain::release(run, arm));
-    let setting_by_arm = |setting: Setting| -> SettingByArm {
+    let setting_by_arm = |setting: KernelSetting| -> SettingByArm {
         let has = match knobs::find(&setting) {
             Some(knob) => releases.map(|release| knob.is_in(release)),
             // The boot shows whether a kernel has it.
@@ -242,9 +242,10 @@ fn settings(
         };
         (setting, has)
     };
-    if Setting::is_meant(what) {
-        let setting = Setting::read(what);
-        let setting = setting.map_err(|why| anyhow::anyhow!("{why} (write {})", knob::FORMS))?;
+    if KernelSetting::is_meant(what) {
+        let setting = KernelSetting::read(what);
+        let setting =
+            setting.map_err(|why| anyhow::anyhow!("{why} (write {})", kernel_setting::FORMS))?;
         return Ok(vec![setting_by_arm(setting)]);
     }
     let mechanism_settings = |mechanism: Mechanism| -> Vec<SettingByArm> {
@@ -259,7 +260,7 @@ fn settings(
             bail!(
                 "no setting is known for {what:?} (name one of {}, or a setting: {})",
                 words.join(", "),
-                knob::FORMS
+                kernel_setting::FORMS
             );
         };
         let settings = mechanism_settings(*mechanism);
@@ -267,7 +268,7 @@ fn settings(
             bail!(
                 "neither kernel has a setting for {what}: {} (name a setting: {})",
                 releases.join(", "),
-                knob::FORMS
+                kernel_setting::FORMS
             );
         }
         return Ok(settings);
@@ -294,7 +295,7 @@ fn settings(
     }
     bail!(
         "no significant mechanism has a known setting (name one: --confirm MECHANISM, or {})",
-        knob::FORMS
+        kernel_setting::FORMS
     )
 }
 

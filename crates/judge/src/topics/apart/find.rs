@@ -10,7 +10,7 @@ use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::verdict::apart::{ArmKey, Change, Obstacle};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 /// Figures of one arm and one metric from both runs.
 #[derive(Debug, Clone, PartialEq)]

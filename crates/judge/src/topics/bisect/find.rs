@@ -22,7 +22,7 @@ use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::verdict::{Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::median;
 use stats::posterior::{Answer, Posterior};
 use stats::rule::{Series, decide_primary, typical_ratio};

@@ -13,7 +13,7 @@ use record::metric::MetricSpec;
 use record::rundir::Run;
 use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSION};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use crate::topics::why::find::{INSTRUCTIONS, TAILS};
 use stats::average::mean;
 use stats::looks::fewest_blocks;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use plan::Plan;
-use record::verdict::weighed::{Class, ClassCount, Effective, Pin, Seen, Setting, Weighed, Weight};
+use record::verdict::weighed::{
+    Class, ClassCount, Effective, EffectiveSetting, Pin, Seen, Weighed, Weight,
+};
 use record::verdict::{Difference, Judgement};
 
 use crate::words::counted;
@@ -52,7 +54,7 @@ fn same(setting: &Effective) -> String {
     let value = setting.values.values().flatten().next();
     let value = value.map_or("not known", String::as_str);
     match setting.setting {
-        Setting::Compiler => value.into(),
+        EffectiveSetting::Compiler => value.into(),
         _ => format!("{} {value}", setting.setting.word()),
     }
 }
@@ -435,7 +437,11 @@ mod tests {
     use super::*;
     use crate::report::judged;
 
-    fn effective(setting: Setting, values: &[(&str, &str)], pin: Option<&str>) -> Effective {
+    fn effective(
+        setting: EffectiveSetting,
+        values: &[(&str, &str)],
+        pin: Option<&str>,
+    ) -> Effective {
         let values = values.iter();
         let values = values.map(|(arm, value)| ((*arm).into(), Some((*value).into())));
         Effective {
@@ -449,15 +455,23 @@ mod tests {
     fn weighed() -> (record::rundir::Run, Judgement) {
         let (run, mut judgement) = judged(web::two_kernels());
         judgement.weighed.settings = vec![
-            effective(Setting::Hz, &[("6.1", "250"), ("7.2", "1000")], None),
             effective(
-                Setting::Preemption,
+                EffectiveSetting::Hz,
+                &[("6.1", "250"), ("7.2", "1000")],
+                None,
+            ),
+            effective(
+                EffectiveSetting::Preemption,
                 &[("6.1", "voluntary"), ("7.2", "lazy")],
                 Some("preempt=full"),
             ),
-            effective(Setting::InitOnAlloc, &[("6.1", "on"), ("7.2", "on")], None),
             effective(
-                Setting::Compiler,
+                EffectiveSetting::InitOnAlloc,
+                &[("6.1", "on"), ("7.2", "on")],
+                None,
+            ),
+            effective(
+                EffectiveSetting::Compiler,
                 &[("6.1", "gcc 12.2"), ("7.2", "gcc 12.2")],
                 None,
             ),
@@ -544,7 +558,7 @@ mod tests {
         ];
         let values = [("6.1", "off"), ("7.2", "on")];
         let settings = &mut judgement.weighed.settings;
-        settings.push(effective(Setting::Autogroup, &values, None));
+        settings.push(effective(EffectiveSetting::Autogroup, &values, None));
         expect![[r#"
             # one value for all arms, that of 6.1 where kernels let it be chosen
             [pinned]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base::input::units::{show_bytes, show_duration, show_share};
 use plan::MachineKind;
-use plan::setting::{ArmSetting, Knob};
+use plan::setting::{ArmSetting, SettingKind};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::disclosure::{ArmTuning, Disclosure, Fact, Item, Rules, Side, Statement};
@@ -338,7 +338,7 @@ fn tuning(disclosure: &Disclosure) -> Vec<Row> {
     let untuned: Vec<&str> = disclosure
         .untuned
         .iter()
-        .map(|knob| knob.traits().plural)
+        .map(|kind| kind.traits().plural)
         .collect();
     if !untuned.is_empty() {
         let said = format!(
@@ -372,13 +372,13 @@ fn of_arm(tuning: &ArmTuning) -> Row {
 /// A setting of an arm.
 pub(crate) fn change(change: &ArmSetting) -> String {
     let (name, value) = (&change.name, shown(&change.value));
-    match (change.knob, name.as_str()) {
-        (Knob::Injected, "slowdown") => {
+    match (change.kind, name.as_str()) {
+        (SettingKind::Injected, "slowdown") => {
             let share = change.value.parse().map(|share: f64| show_share(share, 3));
             change.show(&share.unwrap_or(value))
         }
-        (Knob::Injected, "period") => format!("injected every {value}"),
-        (Knob::Injected, name) => format!("injected cost {value} instructions in {name}"),
+        (SettingKind::Injected, "period") => format!("injected every {value}"),
+        (SettingKind::Injected, name) => format!("injected cost {value} instructions in {name}"),
         _ => change.show(&value),
     }
 }

@@ -9,7 +9,7 @@ use record::trial::Measurement;
 use record::verdict::Spread;
 use record::verdict::planned::PlannedSummary;
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 /// Summaries of arms with measured trials, in the plan's order.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<PlannedSummary> {

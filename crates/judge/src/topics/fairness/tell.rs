@@ -38,7 +38,7 @@ pub(crate) struct Told {
     pub(crate) mend: Option<&'static str>,
 }
 
-/// `56 fairness checks: 41 passed, 6 declared (mitigations, sysctls), 3 not known, 6 not applicable`.
+/// `60 fairness checks: 45 passed, 6 declared (mitigations, sysctls), 3 not known, 6 not applicable`.
 /// Nothing before anything is compared.
 pub(crate) fn summary(judgement: &Judgement) -> Option<String> {
     let findings = &judgement.fairness;
@@ -377,7 +377,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
         } => format!(
             "{} of its own for {}, none for {}",
             settings
-                .and_then(|knob| knob.traits().tunes)
+                .and_then(|kind| kind.traits().tunes)
                 .unwrap_or("settings"),
             tuned.join(", "),
             untuned.join(", ")

@@ -17,7 +17,7 @@ use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity, Unpinnab
 use record::verdict::finding::{Finding, Kind};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
-use record::verdict::weighed::{Class, Effective, Pin, Seen, Setting, Weighed};
+use record::verdict::weighed::{Class, Effective, EffectiveSetting, Pin, Seen, Weighed};
 use record::verdict::{
     ArmSummary, Comparison, Conclusion, Difference, Headline, Judgement, Pair, VERSION, Verdict,
 };
@@ -685,7 +685,7 @@ fn a_mode_says_what_becomes_of_what_kernels_bring() {
 
 #[test]
 fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
-    let controlled = |id: &str, fact: &str, setting: Setting| {
+    let controlled = |id: &str, fact: &str, setting: EffectiveSetting| {
         let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
         let mut run = two_arms(fact, ["one", "other"]).with(other).run();
         run.plan.mode = Some(plan::Mode::Controlled);
@@ -702,22 +702,22 @@ fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
     assert!(is_violation(&controlled(
         "huge-pages",
         huge,
-        Setting::HugePages
+        EffectiveSetting::HugePages
     )));
     let config = |setting| controlled("kernel-configuration", "CONFIG_HZ", setting);
-    assert!(is_violation(&config(Setting::Preemption)));
-    assert!(is_declared(&config(Setting::HugePages)));
+    assert!(is_violation(&config(EffectiveSetting::Preemption)));
+    assert!(is_declared(&config(EffectiveSetting::HugePages)));
     let lsm = "/sys/kernel/security/lsm";
     assert!(is_violation(&controlled(
         "security-modules",
         lsm,
-        Setting::SecurityModules
+        EffectiveSetting::SecurityModules
     )));
     let cpu = "/sys/devices/system/cpu/vulnerabilities/meltdown";
     assert!(is_violation(&controlled(
         "mitigations",
         cpu,
-        Setting::Mitigations
+        EffectiveSetting::Mitigations
     )));
 }
 

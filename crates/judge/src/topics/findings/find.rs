@@ -19,14 +19,14 @@ use record::verdict::finding::{
     Disturbance, DisturbedBlock, Finding, Kind, MissingFiles, StalledClients,
 };
 use record::verdict::limit::CeilingUse;
-use record::verdict::weighed::{Setting, Weighed};
+use record::verdict::weighed::{EffectiveSetting, Weighed};
 use record::verdict::{Comparison, Verdict};
 
 use crate::topics::differences::find::{AUTOGROUP, CPUS};
 use crate::topics::findings::gates;
 use crate::topics::limits::find as limits;
 use crate::topics::metrics::arm_summary::{faults, total, voids};
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use crate::topics::scaling::find::is_alike;
 use stats::average::mean;
 use stats::looks;
@@ -745,7 +745,7 @@ fn uneven_autogroup(run: &Run, weighed: &Weighed) -> Option<Kind> {
     }
     let mut settings = weighed.settings.iter();
     let values = &settings
-        .find(|weighed| weighed.setting == Setting::Autogroup)?
+        .find(|weighed| weighed.setting == EffectiveSetting::Autogroup)?
         .values;
     let having = |wanted: &str| -> Vec<String> {
         let names = run.plan.arms.iter().map(|arm| &arm.name);

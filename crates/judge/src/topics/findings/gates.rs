@@ -7,7 +7,7 @@ use record::rundir::{Run, TrialRecord};
 use record::trial::Measurement;
 use record::verdict::finding::{Finding, Kind};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 /// Arms without a figure in some block while the baseline always gave one, and classes of faults that only an arm has.
 pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<Finding> {

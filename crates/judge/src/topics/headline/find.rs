@@ -25,7 +25,7 @@ use record::verdict::{Comparison, Conclusion, FailedArm, Headline, Verdict};
 
 use crate::topics::limits::find as limits;
 use crate::topics::metrics::arm_summary::voids;
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 /// By workload, then by arm as the plan has them; the baseline has one only where it failed.
 pub(crate) fn of(

@@ -18,7 +18,7 @@ use record::rundir::Run;
 use record::verdict::host::{HostSpeed, OneSided};
 use record::verdict::{Comparison, Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::{less, mean};
 use stats::contrast::Contrasts;
 use stats::looks::fewest_blocks;

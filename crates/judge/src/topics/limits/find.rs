@@ -19,7 +19,7 @@ use record::rundir::Run;
 use record::trial::Measurement;
 use record::verdict::limit::{ArmLimit, CeilingUse, DropPlace, Limit, LimitSign, LimitedArm};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::mean;
 
 /// Share of the ceiling above which an arm is near it. A server without any cost would be less than half as fast again there, and a

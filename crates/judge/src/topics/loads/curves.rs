@@ -5,7 +5,7 @@ use record::metric::Direction;
 use record::rundir::Run;
 use record::verdict::ArmCurve;
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::median;
 
 /// The curves of all workloads, ordered by workload, by the workload's order of curves, and by arm.

@@ -16,7 +16,7 @@ use record::rundir::Run;
 use record::verdict::robustness::{AtLoad, ByLoad};
 use record::verdict::{Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::mean;
 use stats::contrast::{Contrasts, Kind};
 use stats::looks::fewest_blocks;

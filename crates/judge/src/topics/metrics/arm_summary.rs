@@ -15,7 +15,7 @@ use record::trial::{Measurement, NOT_KNOWN, Outcome, VoidReason};
 use record::verdict::{ArmClients, ArmSummary, ArmUsage};
 
 use crate::topics::limits::find as limits;
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::mean;
 
 /// Most points of a curve over time, about the width of a screen. A window of 14 days has 1.2 million seconds.

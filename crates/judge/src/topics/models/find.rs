@@ -1,7 +1,7 @@
 //! Whether a run's verdicts hold on another emulated CPU.
 
 use record::metric::Role;
-use record::models::{Finding, ModelRow, Standing};
+use record::models::{ModelRow, ModelVerdict, Standing};
 use record::verdict::{Comparison, Judgement, Verdict};
 
 /// A verdict depends on the model if the difference changes by more than this share of itself.
@@ -39,8 +39,8 @@ pub fn compare(run: &Judgement, varied: &Judgement, model: &str, dir: &str) -> V
     rows
 }
 
-fn finding(comparison: &Comparison) -> Finding {
-    Finding {
+fn finding(comparison: &Comparison) -> ModelVerdict {
+    ModelVerdict {
         verdict: comparison.verdict,
         ratio: comparison.ratio,
         low: comparison.low,

@@ -72,7 +72,7 @@ pub(crate) fn sentences(run: &Run) -> Vec<String> {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use record::models::{Finding, Models, VERSION};
+    use record::models::{ModelVerdict, Models, VERSION};
     use record::verdict::Verdict;
 
     use super::*;
@@ -80,7 +80,7 @@ pub(crate) mod tests {
     use record::fixtures::web;
 
     pub(crate) fn asked(standing: Standing, verdict: Verdict, ratio: f64) -> Run {
-        let finding = |verdict, ratio| Finding {
+        let finding = |verdict, ratio| ModelVerdict {
             verdict,
             ratio: Some(ratio),
             low: Some(ratio - 0.01),

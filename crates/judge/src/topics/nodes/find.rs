@@ -18,7 +18,7 @@ use record::verdict::nodes::{NodeMean, NodeSummary};
 use record::verdict::reason::Reason;
 use record::verdict::{Comparison, Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use crate::topics::night::p_value;
 use stats::average::less;
 use stats::contrast::{Contrasts, Kind};

@@ -10,7 +10,7 @@ use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::verdict::{ArmCurve, Scaling, ScalingLaw, ScalingStep, Spread};
 
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use stats::average::median;
 use stats::usl::{self, Law};
 

@@ -22,7 +22,7 @@ use record::verdict::why::{Tail, Unexplained, VERSION, Why, Within};
 
 use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 use crate::topics::why::mechanism::knobs;
 use stats::looks::fewest_blocks;
 use stats::randomization::GroupDraws;

@@ -11,8 +11,8 @@ use record::rundir::Run;
 use record::trial::Measurement;
 use record::verdict::{Pair, Verdict};
 
-use crate::topics::metrics::pair::Measured;
-use stats::rule::{Finding, Series, decide, typical_ratio};
+use crate::topics::metrics::measured::Measured;
+use stats::rule::{RuleResult, Series, decide, typical_ratio};
 
 /// Smallest number of blocks with which one of `steps` steps can be significant. Fewer blocks have too few sign flips.
 pub fn fewest_blocks(steps: usize, error_rate: f64) -> u32 {
@@ -120,7 +120,7 @@ impl WorkloadWalk<'_> {
                 before,
                 after,
                 ratio,
-                interval: finding.as_ref().and_then(Finding::shown_interval),
+                interval: finding.as_ref().and_then(RuleResult::shown_interval),
                 confidence: finding.as_ref().and_then(|finding| finding.confidence),
                 share: (whole.abs() > f64::EPSILON).then(|| ratio.ln() / whole),
                 verdict: finding.map_or(Verdict::Undecided, |finding| finding.verdict),
@@ -145,7 +145,12 @@ fn series<'s>(pairs: &'s [Pair], spec: &MetricSpec) -> Series<'s> {
 }
 
 /// Tests the step between two neighbours once, after the last of the blocks that both have.
-fn test_step(series: Series<'_>, design: &Design, error_rate: f64, key: &str) -> Option<Finding> {
+fn test_step(
+    series: Series<'_>,
+    design: &Design,
+    error_rate: f64,
+    key: &str,
+) -> Option<RuleResult> {
     let blocks = series.pairs.len() as u32;
     let design = Design {
         error_rate,

@@ -7,14 +7,14 @@ use record::evidence::Facts;
 use record::fact;
 use record::rundir::Run;
 use record::verdict::Difference;
-use record::verdict::weighed::{Effective, Pin, Seen, Setting};
+use record::verdict::weighed::{Effective, EffectiveSetting, Pin, Seen};
 
 use super::pins::{self, Parameter};
 use crate::topics::differences::find::AUTOGROUP;
 
 /// How a setting is read and pinned.
 struct Row {
-    setting: Setting,
+    setting: EffectiveSetting,
     /// Its value, in the kernel's word; `None` if the facts do not show it.
     read: fn(&Kernel<'_>) -> Option<String>,
     /// The kernel parameter that pins it, if there is one.
@@ -27,62 +27,66 @@ struct Kernel<'f>(&'f Facts);
 /// All settings, from Documentation/admin-guide/kernel-parameters.txt of Linux 6.1 and 7.2.
 const ROWS: [Row; 16] = [
     row(
-        Setting::Hz,
+        EffectiveSetting::Hz,
         |kernel| kernel.option("HZ").map(String::from),
         None,
     ),
-    row(Setting::Preemption, preemption, Some(Parameter::Preempt)),
-    // Debian's kernels have it off in 6.1 and on in 7.2. It has no parameter, because its sysctl is pinned.
-    row(Setting::Autogroup, autogroup, None),
     row(
-        Setting::InitOnAlloc,
+        EffectiveSetting::Preemption,
+        preemption,
+        Some(Parameter::Preempt),
+    ),
+    // Debian's kernels have it off in 6.1 and on in 7.2. It has no parameter, because its sysctl is pinned.
+    row(EffectiveSetting::Autogroup, autogroup, None),
+    row(
+        EffectiveSetting::InitOnAlloc,
         |kernel| kernel.zeroing("heap alloc:", "init_on_alloc", "INIT_ON_ALLOC_DEFAULT_ON"),
         Some(Parameter::Digit("init_on_alloc")),
     ),
     row(
-        Setting::Mitigations,
+        EffectiveSetting::Mitigations,
         mitigations,
         Some(Parameter::Mitigations),
     ),
     row(
-        Setting::HugePages,
+        EffectiveSetting::HugePages,
         huge_pages,
         Some(Parameter::Word("transparent_hugepage")),
     ),
-    row(Setting::Lto, lto, None),
-    row(Setting::Compiler, compiler, None),
+    row(EffectiveSetting::Lto, lto, None),
+    row(EffectiveSetting::Compiler, compiler, None),
     row(
-        Setting::InitOnFree,
+        EffectiveSetting::InitOnFree,
         |kernel| kernel.zeroing("heap free:", "init_on_free", "INIT_ON_FREE_DEFAULT_ON"),
         Some(Parameter::Digit("init_on_free")),
     ),
     row(
-        Setting::HardenedUsercopy,
+        EffectiveSetting::HardenedUsercopy,
         usercopy,
         Some(Parameter::Word("hardened_usercopy")),
     ),
     row(
-        Setting::StackOffset,
+        EffectiveSetting::StackOffset,
         |kernel| kernel.switch("randomize_kstack_offset", "RANDOMIZE_KSTACK_OFFSET_DEFAULT"),
         Some(Parameter::Word("randomize_kstack_offset")),
     ),
-    row(Setting::Psi, psi, Some(Parameter::Digit("psi"))),
+    row(EffectiveSetting::Psi, psi, Some(Parameter::Digit("psi"))),
     row(
-        Setting::DynamicTick,
+        EffectiveSetting::DynamicTick,
         |kernel| kernel.switch("nohz", "NO_HZ_COMMON"),
         Some(Parameter::Word("nohz")),
     ),
-    row(Setting::LruGen, lru_gen, None),
+    row(EffectiveSetting::LruGen, lru_gen, None),
     row(
-        Setting::SecurityModules,
+        EffectiveSetting::SecurityModules,
         |kernel| Some(kernel.0.values.get(fact::SECURITY_MODULES)?.clone()),
         Some(Parameter::SecurityModules),
     ),
-    row(Setting::Debugging, debugging, None),
+    row(EffectiveSetting::Debugging, debugging, None),
 ];
 
 const fn row(
-    setting: Setting,
+    setting: EffectiveSetting,
     read: fn(&Kernel<'_>) -> Option<String>,
     parameter: Option<Parameter>,
 ) -> Row {
@@ -157,7 +161,7 @@ fn pin(
         .map(|arm| effective.values.get(&arm.name)?.as_deref());
     let values: Option<Vec<&str>> = values.collect();
     let mitigations_differ =
-        row.setting == Setting::Mitigations && pins::mitigations_differ(differences);
+        row.setting == EffectiveSetting::Mitigations && pins::mitigations_differ(differences);
     if !effective.differs() && !mitigations_differ {
         return None;
     }
@@ -540,7 +544,9 @@ mod tests {
         let hz = |hz: &str| facts(&[&format!("CONFIG_HZ={hz}")]);
         let settings = settings([("6.1", hz("250")), ("7.2", hz("250")), ("7.2", hz("1000"))]);
         let mut settings = settings.iter();
-        let hz = settings.find(|each| each.setting == Setting::Hz).unwrap();
+        let hz = settings
+            .find(|each| each.setting == EffectiveSetting::Hz)
+            .unwrap();
         assert!(hz.differs() && hz.varying["7.2"].len() == 2);
         assert_eq!(hz.varying["7.2"][1].trials, [3]);
         assert!(!hz.varying.contains_key("6.1"));
@@ -562,12 +568,12 @@ mod tests {
             ("7.2", complete()),
             ("7.2", complete()),
         ]);
-        let find = |setting: Setting| {
+        let find = |setting: EffectiveSetting| {
             let mut settings = settings.iter();
             settings.find(|each| each.setting == setting).unwrap()
         };
-        let preemption = find(Setting::Preemption);
+        let preemption = find(EffectiveSetting::Preemption);
         assert!(!preemption.is_known() && preemption.values["6.1"].is_none());
-        assert!(find(Setting::Hz).is_known() && preemption.pin.is_none());
+        assert!(find(EffectiveSetting::Hz).is_known() && preemption.pin.is_none());
     }
 }

@@ -1,7 +1,7 @@
 //! What each arm changes, who chose it, and what nobody touched.
 
 use plan::Plan;
-use plan::setting::{KNOBS, Knob};
+use plan::setting::{SETTING_KINDS, SettingKind};
 use record::verdict::disclosure::ArmTuning;
 
 pub(crate) fn of_arms(plan: &Plan) -> Vec<ArmTuning> {
@@ -15,14 +15,14 @@ pub(crate) fn of_arms(plan: &Plan) -> Vec<ArmTuning> {
 }
 
 /// What no arm changes. What is injected on purpose is no tuning, and a scheduler of bakeoff's is no setting of a kernel's.
-pub(crate) fn untouched(tuning: &[ArmTuning]) -> Vec<Knob> {
-    let is_touched = |knob: Knob| {
+pub(crate) fn untouched(tuning: &[ArmTuning]) -> Vec<SettingKind> {
+    let is_touched = |kind: SettingKind| {
         let mut changes = tuning.iter().flat_map(|arm| &arm.changes);
-        changes.any(|change| change.knob == knob)
+        changes.any(|change| change.kind == kind)
     };
-    let knobs = KNOBS.iter().filter(|row| !row.is_seldom);
-    knobs
-        .map(|row| row.knob)
-        .filter(|knob| !is_touched(*knob))
+    let kinds = SETTING_KINDS.iter().filter(|row| !row.is_seldom);
+    kinds
+        .map(|row| row.kind)
+        .filter(|kind| !is_touched(*kind))
         .collect()
 }

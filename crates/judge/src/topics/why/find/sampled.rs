@@ -7,7 +7,7 @@ use record::verdict::why::{CounterRow, Sampling};
 
 use super::tested::Test;
 use super::{table, waits};
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 const NS_PER_S: f64 = 1e9;
 

@@ -9,7 +9,7 @@ use record::verdict::why::{LostReason, LostTrial};
 
 use super::groups;
 use super::table::{self, Column};
-use crate::topics::metrics::pair::Measured;
+use crate::topics::metrics::measured::Measured;
 
 /// The usable trials of a run.
 #[derive(Default)]

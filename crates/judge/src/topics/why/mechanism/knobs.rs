@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::knob::Setting;
+use plan::kernel_setting::KernelSetting;
 use record::verdict::mechanism::Mechanism;
 
 /// One knob.
@@ -32,11 +32,11 @@ enum To {
 
 impl Knob {
     /// The setting of an arm.
-    pub fn setting(&self) -> Setting {
+    pub fn setting(&self) -> KernelSetting {
         match self.to {
-            To::Cmdline(words) => Setting::Cmdline(words.into()),
-            To::Sysctl(name, value) => Setting::Sysctl(name.into(), value.into()),
-            To::Debugfs(file, value) => Setting::Debugfs(file.into(), value.into()),
+            To::Cmdline(words) => KernelSetting::Cmdline(words.into()),
+            To::Sysctl(name, value) => KernelSetting::Sysctl(name.into(), value.into()),
+            To::Debugfs(file, value) => KernelSetting::Debugfs(file.into(), value.into()),
         }
     }
 
@@ -61,7 +61,7 @@ pub fn mechanisms() -> BTreeSet<Mechanism> {
 }
 
 /// The knob with this setting.
-pub fn find(setting: &Setting) -> Option<&'static Knob> {
+pub fn find(setting: &KernelSetting) -> Option<&'static Knob> {
     KNOBS.iter().find(|knob| knob.setting() == *setting)
 }
 
@@ -164,12 +164,12 @@ mod tests {
         for knob in &KNOBS {
             let setting = knob.setting();
             let word = match &setting {
-                Setting::Cmdline(_) => "cmdline",
-                Setting::Sysctl(..) => "sysctl",
-                Setting::Debugfs(..) => "debugfs",
+                KernelSetting::Cmdline(_) => "cmdline",
+                KernelSetting::Sysctl(..) => "sysctl",
+                KernelSetting::Debugfs(..) => "debugfs",
             };
             let typed = format!("{word}:{}", setting.text());
-            assert_eq!(Setting::read(&typed), Ok(setting), "{typed}");
+            assert_eq!(KernelSetting::read(&typed), Ok(setting), "{typed}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plan::setting::{ArmSetting, Knob};
+use plan::setting::{ArmSetting, SettingKind};
 use plan::{Arm, Plan};
 use record::verdict::fairness::{Declaration, Detail, Outcome};
 
@@ -13,7 +13,7 @@ pub(crate) const CHECK: Check = Check {
     id: "one-sided-tuning",
     group: Group::Arms,
     question: "Are all sides tuned, or none?",
-    reads: "the arms' `cmdline`, `sysctl`, `config`, `env`, `program`, `nofile`, `io_scheduler`, `queue`, `file_system`, `tuned_by`, `tuning_reason`",
+    reads: "all settings of the arms but `cpus` and injected slowdowns, `tuned_by`, `tuning_reason`",
     passes: "kernels or systems are compared and no arm, or every arm, has settings of its own, of the same kinds (parameters, sysctls, configuration, ...), or a tuned kernel is there untuned as well; what takes memory, CPUs or time away (`mem=`, `maxcpus=`, `injected_slowdown`, ...) tunes nothing; declared where every arm, also one without settings, says `tuned_by` and `tuning_reason`",
     why: "Mindcraft 1999: one side was tuned by its vendor's engineers, the other by nobody.",
     mend: "give each arm settings, best by somebody who wants it to win, or none; or compare the settings on one kernel; or say of every arm by whom it was tuned or left alone, and why",
@@ -52,7 +52,7 @@ fn one_sided(plan: &Plan) -> Outcome {
 
 /// Arms with settings and arms without; of one kind, where those without it have others.
 fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
-    let part = |has: &dyn Fn(&Arm) -> bool, settings: Option<Knob>| {
+    let part = |has: &dyn Fn(&Arm) -> bool, settings: Option<SettingKind>| {
         let (tuned, untuned): (Vec<&Arm>, Vec<&Arm>) = arms.iter().partition(|arm| has(arm));
         let names = |arms: Vec<&Arm>| arms.into_iter().map(|arm| arm.name.clone()).collect();
         (!tuned.is_empty() && !untuned.is_empty()).then(|| Detail::OneSided {
@@ -61,7 +61,7 @@ fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
             settings,
         })
     };
-    let all: BTreeSet<Knob> = arms.iter().flat_map(|arm| kinds(arm)).collect();
+    let all: BTreeSet<SettingKind> = arms.iter().flat_map(|arm| kinds(arm)).collect();
     let of_any = part(&|arm| !kinds(arm).is_empty(), None);
     let of_kind = |kind| part(&|arm| kinds(arm).contains(&kind), Some(kind));
     of_any.or_else(|| all.into_iter().find_map(of_kind))
@@ -71,12 +71,12 @@ fn one_sided_among(arms: &[&Arm]) -> Option<Detail> {
 const TAKING: [&str; 5] = ["mem=", "memmap=", "maxcpus=", "nr_cpus=", "nosmp"];
 
 /// The kinds of settings that an arm has. What takes memory or CPUs away from it is none.
-fn kinds(arm: &Arm) -> BTreeSet<Knob> {
+fn kinds(arm: &Arm) -> BTreeSet<SettingKind> {
     let takes = |word: &str| TAKING.iter().any(|taking| word.starts_with(taking));
     let kind = |setting: ArmSetting| {
-        let is_parameter = setting.knob == Knob::CommandLine;
+        let is_parameter = setting.kind == SettingKind::CommandLine;
         let only_takes = is_parameter && setting.value.split_whitespace().all(takes);
-        setting.knob.tuned_alike().filter(|_| !only_takes)
+        setting.kind.tuned_alike().filter(|_| !only_takes)
     };
     arm.settings().into_iter().filter_map(kind).collect()
 }
@@ -99,6 +99,14 @@ mod tests {
         assert!(is_violation(&told(|run| {
             run.plan.arms[0].tuning.env = [("A".into(), "1".into())].into();
             run.plan.arms[1].cmdline = "mitigations=off".into();
+        })));
+        // Each kind of setting counts.
+        assert!(is_violation(&told(|run| run.plan.arms[1]
+            .tuning
+            .scheduler =
+            Some(plan::Scheduler::Fifo))));
+        assert!(is_violation(&told(|run| {
+            run.plan.arms[1].tuning.debugfs = [("sched/features".into(), "NO_X".into())].into();
         })));
         let both = |run: &mut record::rundir::Run| {
             run.plan

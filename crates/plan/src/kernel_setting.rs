@@ -7,7 +7,7 @@ use crate::variation::set;
 
 /// One setting of an arm.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Setting {
+pub enum KernelSetting {
     /// Parameters on the kernel command line.
     Cmdline(String),
     /// A sysctl and its value.
@@ -19,7 +19,7 @@ pub enum Setting {
 /// Forms of a setting, for messages.
 pub const FORMS: &str = "cmdline:TEXT, sysctl:NAME=VALUE or debugfs:FILE=VALUE";
 
-impl Setting {
+impl KernelSetting {
     /// Whether a text is meant to be a setting, valid or not.
     pub fn is_meant(text: &str) -> bool {
         let kinds = ["cmdline:", "sysctl:", "debugfs:"];
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn settings_are_read_as_typed() {
-        let read = |text: &str| Setting::read(text).map(|setting| setting.arm_name("7.2"));
+        let read = |text: &str| KernelSetting::read(text).map(|setting| setting.arm_name("7.2"));
         let names = [
             "cmdline:init_on_alloc=0",
             "cmdline:psi=0 audit=0",
@@ -130,7 +130,7 @@ mod tests {
             Err("setting without a value: debugfs:=1")
             Err("not a setting: x:y=1")"#]]
         .assert_eq(&wrong.map(|name| format!("{:?}", read(name))).join("\n"));
-        let long = Setting::Cmdline("a".repeat(60)).arm_name(&"b".repeat(40));
+        let long = KernelSetting::Cmdline("a".repeat(60)).arm_name(&"b".repeat(40));
         assert_eq!(long.len(), 40);
     }
 }

@@ -17,7 +17,7 @@ use plan::cpu::CpuModel;
 #[derive(Debug, Parser)]
 #[command(name = "bakeoff", version, arg_required_else_help = true)]
 #[command(after_help = "Example:\n  bakeoff run plans/web-static.toml\n\n\
-    Exit status: 0 done, 1 the gate asked for with --fail-on tripped, 2 could not run or could not tell.")]
+    Exit status: 0 done, 1 the gate of --fail-on tripped, 2 wrong usage or environment, 3 the gate has no answer.")]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -47,7 +47,7 @@ pub enum Command {
     List(compare::ListArgs),
     /// Run a plan, or several one after another, or go on with what was interrupted
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
-        bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on worse\n  \
+        bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on regression\n  \
         bakeoff run plans/web-static.toml --more-blocks 20\n  \
         bakeoff run plans/web-static.toml --slurm --partition lab\n  \
         bakeoff run plans/*.toml --out nights/2026-11-23 --family-wise --fail-on worse\n\n\
@@ -80,7 +80,7 @@ pub enum Command {
     Simulate(simulate::SimulateArgs),
     /// Judge a run directory again, several against one another, or figures that another tool measured
     #[command(
-        after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on worse\n  \
+        after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on regression\n  \
         bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
         bakeoff judge before=runs/a after=runs/b"
     )]
@@ -507,15 +507,13 @@ pub struct RunOptions {
     pub emulator: EmulatorArgs,
 }
 
-/// Verdicts that a gate may trip on.
+/// What a gate may trip on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum FailOn {
-    /// A primary metric is worse than the baseline's
+    /// A primary metric is worse, or another one beyond the margin (a trade-off); no answer while undecided
+    Regression,
+    /// A primary metric is worse; undecided passes
     Worse,
-    /// Any metric is worse, secondary ones like a latency's tail too
-    AnyWorse,
-    /// A primary metric is not shown to be better or equivalent
-    Undecided,
     /// A check of the fairness gate fails
     Violation,
     /// Its kernel or a service told of a defect that the baseline has not

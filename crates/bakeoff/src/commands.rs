@@ -74,6 +74,8 @@ pub enum End {
     Tripped,
     /// Failed; the command has printed why.
     Refused,
+    /// Done, and the gate of `--fail-on` has no answer.
+    Unanswered,
     /// A job of a cluster that may succeed on another node, or later.
     Requeue,
 }
@@ -84,6 +86,7 @@ impl From<End> for ExitCode {
             End::Done => Self::SUCCESS,
             End::Tripped => Self::from(1),
             End::Refused => Self::from(2),
+            End::Unanswered => Self::from(3),
             End::Requeue => Self::from(REQUEUE),
         }
     }

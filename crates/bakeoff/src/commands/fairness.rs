@@ -56,7 +56,7 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
     } else {
         out::text(&judge::report::fairness_terminal(&run, &judgement, width()));
     }
-    gate::gate(&run, &judgement, args.fail_on)
+    Ok(gate::gate(&run, &judgement, args.fail_on))
 }
 
 /// Adds accepted differences to a run's directory.

@@ -1,37 +1,34 @@
 //! The gate of `--fail-on`: whether what was found lets a change pass.
 //!
 //! ```text
-//! status   --fail-on worse             any-worse             undecided
-//! 1        a primary metric is worse   any metric is worse   a primary metric is worse or undecided
-//! 1        with `violation`: a check of the fairness gate fails; the others, save `defect`, `growth` and `failures`, have no answer then
-//! 1        with `defect`: an arm told of a defect that the baseline has not
-//! 2        with `defect`: of some arm no trial's log was read
-//! 1        with `growth`, `failures`: long trials show it in an arm; 2 where no trial was long enough to tell
+//! status   --fail-on regression                                       worse                       violation
+//! 1        a primary metric is worse, or another beyond the margin    a primary metric is worse   a fairness check fails
+//! 1        with `defect`: an arm has a defect that the baseline has not; with `growth`, `failures`: long trials show it in an arm
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
-//! 2        with `violation`: no trial has facts, so that nothing could have been found
-//! 2        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
+//! 3        a primary metric is undecided                              -                           no trial has facts
+//! 3        with `defect`: of some arm no trial's log was read; with `growth`, `failures`: no trial was long enough to tell
+//! 3        `regression` and `worse`: the comparison is not fair
+//! 3        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
 //! 0        else
 //! ```
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
-use anyhow::{Result, bail};
 use record::defect;
-use record::metric::Role;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::defects::{ArmDefect, Side};
 use record::verdict::finding::Severity;
 use record::verdict::soak::SoakArm;
-use record::verdict::{Comparison, Conclusion, Judgement, Verdict, fairness};
+use record::verdict::{Comparison, Conclusion, Headline, Judgement, Verdict, fairness};
 
 use super::End;
 use crate::cli::FailOn;
 use crate::out;
 
 /// How a command ends that has judged a run.
-pub(super) fn gate(run: &Run, judgement: &Judgement, fail_on: Option<FailOn>) -> Result<End> {
+pub(super) fn gate(run: &Run, judgement: &Judgement, fail_on: Option<FailOn>) -> End {
     let Some(fail_on) = fail_on else {
-        return Ok(End::Done);
+        return End::Done;
     };
     answer(fail_on, &found(run, judgement, fail_on), || {
         unanswered(run, judgement, fail_on)
@@ -43,20 +40,25 @@ pub(super) fn answer(
     fail_on: FailOn,
     found: &[String],
     unanswered: impl FnOnce() -> Vec<String>,
-) -> Result<End> {
+) -> End {
     if !found.is_empty() {
         out::error_line(&format!(
             "{}: tripped: {}",
             fail_on.words(),
             found.join("; ")
         ));
-        return Ok(End::Tripped);
+        return End::Tripped;
     }
     let unanswered = unanswered();
     if !unanswered.is_empty() {
-        bail!("{}: no answer: {}", fail_on.words(), unanswered.join("; "));
+        out::error_line(&format!(
+            "{}: no answer: {}",
+            fail_on.words(),
+            unanswered.join("; ")
+        ));
+        return End::Unanswered;
     }
-    Ok(End::Done)
+    End::Done
 }
 
 /// Arms that fail whatever their figures are: they trip every gate.
@@ -94,26 +96,50 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
         found.extend(new.map(|one| judge::report::arm_defect(run, one)));
     }
     found.extend(of_soaks(run, judgement, fail_on));
-    let is_over = is_over(run) && baseline_failed(run, judgement).is_empty();
     for one in watched(judgement, fail_on) {
-        let trips = match (fail_on, one.verdict) {
-            (FailOn::Undecided, Verdict::Undecided) => is_over && one.has_interval(),
-            (FailOn::Violation | FailOn::Defect | FailOn::Growth | FailOn::Failures, _)
-            | (FailOn::Worse | FailOn::AnyWorse, Verdict::Undecided)
-            | (_, Verdict::Better | Verdict::Equivalent) => false,
-            (_, Verdict::Worse) => true,
-        };
-        if trips {
+        if one.verdict == Verdict::Worse {
             found.push(format!(
-                "{}: {} of {} is {}",
-                one.workload,
-                one.spec.name,
-                one.arm,
-                one.verdict.word()
+                "{}: {} of {} is worse",
+                one.workload, one.spec.name, one.arm
             ));
         }
     }
+    if fail_on == FailOn::Regression {
+        found.extend(judgement.headlines.iter().filter_map(trade_off));
+    }
     found
+}
+
+/// What is worse in an arm whose primary metric is not.
+fn trade_off(headline: &Headline) -> Option<String> {
+    let (primary, against, curves) = match &headline.conclusion {
+        Conclusion::Undecided { against } => (Verdict::Undecided, against, &Vec::new()),
+        Conclusion::TradeOff {
+            primary,
+            against,
+            curves,
+        }
+        | Conclusion::ModelDependent {
+            primary,
+            against,
+            curves,
+        } => (*primary, against, curves),
+        Conclusion::Better
+        | Conclusion::Worse
+        | Conclusion::Equivalent
+        | Conclusion::Failed(_)
+        | Conclusion::Withheld { .. } => return None,
+    };
+    let at_some_load = curves.iter().map(|curve| format!("{curve} at some load"));
+    let worse: Vec<String> = against.iter().cloned().chain(at_some_load).collect();
+    (primary != Verdict::Worse && !worse.is_empty()).then(|| {
+        format!(
+            "{}: {} of {} is worse (a trade-off)",
+            headline.workload,
+            worse.join(", "),
+            headline.arm
+        )
+    })
 }
 
 /// What the baseline has too is no news of the arm, and what is less than a defect need not be its fault.
@@ -227,7 +253,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
             ));
         }
         FailOn::Violation => {}
-        FailOn::Worse | FailOn::AnyWorse | FailOn::Undecided => {
+        FailOn::Regression | FailOn::Worse => {
             let unfair = fairness::violations(&judgement.fairness);
             why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
         }
@@ -251,10 +277,8 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
             why.push(format!("{}: arm {} gave no figure", workload.id, arm.name));
         }
     }
-    // A metric that cannot be compared at all has a warning; it would never be answered.
     let is_open = |one: &&Comparison| {
-        let can_be_compared = one.spec.role == Role::Primary || one.noise.is_some();
-        one.verdict == Verdict::Undecided && !one.has_interval() && can_be_compared
+        one.verdict == Verdict::Undecided && (fail_on == FailOn::Regression || !one.has_interval())
     };
     why.extend(watched(judgement, fail_on).filter(is_open).map(|one| {
         format!(
@@ -274,14 +298,10 @@ fn has_no_facts(run: &Run) -> bool {
     run.attempts.iter().any(is_measured) && run.facts.iter().all(Option::is_none)
 }
 
-/// The comparisons that the gate looks at.
+/// The comparisons that the gate watches.
 fn watched(judgement: &Judgement, fail_on: FailOn) -> impl Iterator<Item = &Comparison> {
-    let is_watched = move |one: &&Comparison| match fail_on {
-        FailOn::AnyWorse => true,
-        FailOn::Worse | FailOn::Undecided => one.spec.role == Role::Primary,
-        FailOn::Violation | FailOn::Defect | FailOn::Growth | FailOn::Failures => false,
-    };
-    judgement.comparisons.iter().filter(is_watched)
+    let is_of_speed = matches!(fail_on, FailOn::Regression | FailOn::Worse);
+    judgement.primaries().filter(move |_| is_of_speed)
 }
 
 fn is_over(run: &Run) -> bool {
@@ -313,9 +333,8 @@ pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
 impl FailOn {
     pub(super) fn words(self) -> &'static str {
         match self {
+            Self::Regression => "--fail-on regression",
             Self::Worse => "--fail-on worse",
-            Self::AnyWorse => "--fail-on any-worse",
-            Self::Undecided => "--fail-on undecided",
             Self::Violation => "--fail-on violation",
             Self::Defect => "--fail-on defect",
             Self::Growth => "--fail-on growth",

@@ -91,5 +91,5 @@ fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
         let whys = explained::explained(dir, &run);
         out::text(&judge::report::terminal(&run, &judgement, &whys, width));
     }
-    super::gate::gate(&run, &judgement, args.fail_on)
+    Ok(super::gate::gate(&run, &judgement, args.fail_on))
 }

@@ -300,7 +300,7 @@ fn end(run: &Run, judgement: &Judgement, args: &PlanArgs) -> Result<End> {
     if let Some(why) = nothing_to_compare(run, judgement) {
         bail!("{why}");
     }
-    gate::gate(run, judgement, args.options.fail_on)
+    Ok(gate::gate(run, judgement, args.options.fail_on))
 }
 
 /// Extends the run in a directory by `more` blocks.

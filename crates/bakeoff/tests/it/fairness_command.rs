@@ -32,9 +32,9 @@ fn the_page_in_the_docs_is_made_from_the_checks() {
 fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     run_one_sided_plan(dir.path());
-    let judged = bakeoff(dir.path(), &["judge", "run", "--fail-on", "worse"]);
+    let judged = bakeoff(dir.path(), &["judge", "run", "--fail-on", "regression"]);
     let text = all_output(&judged);
-    assert_eq!(judged.status.code(), Some(2), "{text}");
+    assert_eq!(judged.status.code(), Some(3), "{text}");
     assert!(
         text.contains("withheld: ") && text.contains("one-sided-tuning"),
         "{text}"
@@ -209,9 +209,9 @@ fn a_run_without_facts_is_not_known_to_be_fair() {
     );
     let gate = bakeoff(dir.path(), &["fairness", "run", "--fail-on", "violation"]);
     let text = all_output(&gate);
-    assert_eq!(gate.status.code(), Some(2), "{text}");
+    assert_eq!(gate.status.code(), Some(3), "{text}");
     assert!(
-        text.contains("bakeoff: --fail-on violation: no answer: no trial has facts, so "),
+        text.contains("--fail-on violation: no answer: no trial has facts, so "),
         "{text}"
     );
 }

@@ -311,7 +311,7 @@ fn markdown_has_a_table_and_sentences() {
 }
 
 #[test]
-fn the_gate_trips_on_worse_and_on_undecided() {
+fn a_gate_has_no_answer_while_figures_are_undecided() {
     let dir = tempfile::tempdir().unwrap();
     let status = |blocks, gate: &str| {
         let text = csv(blocks, true);
@@ -323,8 +323,11 @@ fn the_gate_trips_on_worse_and_on_undecided() {
         output.status.code().unwrap()
     };
     assert_eq!([status(SLOWER, "worse"), status(FASTER, "worse")], [1, 0]);
-    assert_eq!([status(NOISY, "worse"), status(NOISY, "undecided")], [0, 1]);
-    assert_eq!(status(ALIKE, "undecided"), 0);
+    let both = |blocks| [status(blocks, "regression"), status(blocks, "worse")];
+    assert_eq!(
+        [both(SLOWER), both(NOISY), both(ALIKE)],
+        [[1, 1], [3, 0], [0, 0]]
+    );
 }
 
 fn rows(head: &str, base: &str, new: &str, blocks: u32) -> String {
@@ -375,7 +378,7 @@ fn blocks_that_differ_in_another_column_are_refused() {
 }
 
 #[test]
-fn a_gate_with_too_few_figures_ends_with_status_2() {
+fn a_gate_with_too_few_figures_has_no_answer() {
     let rows = |arm: &str, from: u32, count: u32| -> String {
         let rows = (from..from + count).map(|value| format!("{arm},{value}\n"));
         rows.collect::<Vec<_>>().concat()
@@ -386,9 +389,9 @@ fn a_gate_with_too_few_figures_ends_with_status_2() {
             rows("old", 100, old),
             rows("new", 300, new)
         );
-        for gate in ["worse", "undecided"] {
+        for gate in ["regression", "worse"] {
             let output = judge_csv(&text, &["--fail-on", gate]);
-            assert_eq!(output.status.code(), Some(2), "{old} and {new}, {gate}");
+            assert_eq!(output.status.code(), Some(3), "{old} and {new}, {gate}");
         }
     }
 }
@@ -1209,8 +1212,8 @@ fn violations_of_fairness_are_reported_when_runs_are_compared() {
     for (gate, status, why) in [
         ("violation", 1, "fairness: one-sided-tuning of a"),
         (
-            "worse",
-            2,
+            "regression",
+            3,
             "a run that is compared is not fair: one-sided-tuning of a",
         ),
     ] {

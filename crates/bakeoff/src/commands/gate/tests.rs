@@ -17,10 +17,10 @@ fn statuses(run: &Run) -> String {
     let mut statuses = String::new();
     for fail_on in FailOn::value_variants() {
         let status = match gate(run, &judgement, Some(*fail_on)) {
-            Ok(End::Done) => '0',
-            Ok(End::Tripped) => '1',
-            Ok(End::Refused | End::Requeue) => '?',
-            Err(_) => '2',
+            End::Done => '0',
+            End::Tripped => '1',
+            End::Unanswered => '3',
+            End::Refused | End::Requeue => '?',
         };
         statuses.push(status);
     }
@@ -30,9 +30,9 @@ fn statuses(run: &Run) -> String {
 #[test]
 fn exit_statuses_of_all_fixtures() {
     let blocks = |figures: [f64; 2]| {
-        let run = RunBuilder::new().blocks(&[figures; 8]);
+        let run = RunBuilder::new().blocks(&[figures; 12]);
         run.with(|run| {
-            let reason = CloseReason::Decided { blocks: 8 };
+            let reason = CloseReason::Decided { blocks: 12 };
             run.entries.push(Entry {
                 at: String::new(),
                 event: Event::Closed { reason },
@@ -58,6 +58,14 @@ fn exit_statuses_of_all_fixtures() {
     let kept = blocks([100.0, 101.0]).with(|run| {
         run.plan.disturbed_blocks = plan::DisturbedBlocks::Keep;
     });
+    let trade_off = blocks([100.0, 120.0]).with(|run| {
+        for record in &mut run.attempts {
+            let is_arm = record.trial.arm == "7.2";
+            let latency = &mut record.outcome.measured_mut().unwrap().figures[0];
+            assert_eq!(latency.spec.name, "latency-p99");
+            latency.value = if is_arm { 50.0 } else { 10.0 };
+        }
+    });
     let fixtures = vec![
         ("two kernels", web::two_kernels()),
         ("two workloads", web::two_workloads()),
@@ -69,6 +77,7 @@ fn exit_statuses_of_all_fixtures() {
         ("nothing measured", RunBuilder::new().run()),
         ("better", blocks([100.0, 120.0]).run()),
         ("worse", blocks([100.0, 80.0]).run()),
+        ("a longer tail at more requests", trade_off.run()),
         ("a figure is missing", missing.run()),
         ("faults of the arm", faults("7.2").run()),
         ("faults of the baseline", faults("6.1").run()),
@@ -78,22 +87,23 @@ fn exit_statuses_of_all_fixtures() {
     for (name, run) in fixtures {
         let _ = writeln!(table, "{} {name}", statuses(&run));
     }
-    // By column: worse, any-worse, undecided, violation, defect, growth, failures.
+    // By column: regression, worse, violation, defect, growth, failures.
     expect![[r#"
-        1111111 two kernels
-        1111111 two workloads
-        1111111 trade-off and failure
-        1111111 without clients
-        1111111 connection ramp
-        2222222 CPU counts
-        2222222 just begun
-        2222222 nothing measured
-        2222222 better
-        2222222 worse
-        1111111 a figure is missing
-        1111111 faults of the arm
-        2221222 faults of the baseline
-        2222222 disturbed blocks kept
+        111111 two kernels
+        111111 two workloads
+        111111 trade-off and failure
+        111111 without clients
+        111111 connection ramp
+        333333 CPU counts
+        333333 just begun
+        333333 nothing measured
+        003333 better
+        113333 worse
+        103333 a longer tail at more requests
+        111111 a figure is missing
+        111111 faults of the arm
+        331333 faults of the baseline
+        003333 disturbed blocks kept
     "#]]
     .assert_eq(&table);
 }

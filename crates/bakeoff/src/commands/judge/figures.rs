@@ -144,7 +144,7 @@ fn gate(
                 .iter()
                 .map(|one| format!("fairness: {one}"))
                 .collect();
-            return gate::answer(fail_on, &found, Vec::new);
+            return Ok(gate::answer(fail_on, &found, Vec::new));
         }
         bail!(
             "--fail-on violation with figures of other tools: nothing is known of how they were measured (run a plan)"
@@ -166,24 +166,23 @@ fn gate(
         finding.change.is_some_and(|one| one.interval.is_some())
             && !matches!(finding.reason, SampleReason::TooFew { .. })
     };
-    let trips = |answer: &&Answer<'_>| match (fail_on, answer.finding.verdict) {
-        (_, Verdict::Worse) => true,
-        (FailOn::Undecided, Verdict::Undecided) => is_enough(&answer.finding),
-        (_, Verdict::Undecided | Verdict::Better | Verdict::Equivalent) => false,
-    };
     let is_open = |answer: &&Answer<'_>| {
-        answer.finding.verdict == Verdict::Undecided && !is_enough(&answer.finding)
+        answer.finding.verdict == Verdict::Undecided
+            && (fail_on == FailOn::Regression || !is_enough(&answer.finding))
     };
-    let found = answers.iter().filter(trips);
-    let found = found.map(|one| told(one, &format!("is {}", one.finding.verdict.word())));
+    let worse = answers
+        .iter()
+        .filter(|one| one.finding.verdict == Verdict::Worse);
+    let found = worse.map(|one| told(one, "is worse"));
     let failing = failing
         .iter()
         .map(|arm| format!("more work failed in {arm} than in the baseline"));
-    gate::answer(fail_on, &found.chain(failing).collect::<Vec<_>>(), || {
+    let found: Vec<String> = found.chain(failing).collect();
+    Ok(gate::answer(fail_on, &found, || {
         let open = answers.iter().filter(is_open);
         let open = open.map(|one| told(one, &format!("is undecided: {}", one.why())));
         let unfair = unfair.iter();
         let unfair = unfair.map(|one| format!("a run that is compared is not fair: {one}"));
         unfair.chain(open).collect()
-    })
+    }))
 }

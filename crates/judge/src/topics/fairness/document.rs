@@ -103,6 +103,6 @@ or places in the listen queue than the load has connections. `bakeoff run` tells
 those that are new. Before the first test, after `min_blocks`, later trials can still set right what trials show: that is told as \"so far\", and at the first test again if it is still there. A run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
 from the whole run, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work.
 
-`--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with a gate of the verdict (`worse`, `any-worse`, `undecided`) an unfair comparison has no answer, and the status is 2; the other gates do not ask. `--accept` is kept in `accepted.json` of the run
+`--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with `--fail-on regression` or `worse` an unfair comparison has no answer (status 3); the other gates do not ask. `--accept` is kept in `accepted.json` of the run
 directory and stands with its reason beside the headline. What is accepted without need (the check passes) is kept and told; a name that is no check's is refused by `--accept` and told where `accepted.json` has it.
 ";

@@ -1,10 +1,10 @@
 //! The command line: commands, options, examples. Completions and man pages are made from it too.
 
 pub mod bisect;
+pub mod check;
 pub mod compare;
 pub mod judge;
 pub mod night;
-pub mod simulate;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -71,13 +71,9 @@ pub enum Command {
         The same command goes on with it where it was interrupted. A version that does not build or boot is left out."
     )]
     Bisect(Box<bisect::BisectArgs>),
-    /// Check a plan without booting anything
-    #[command(after_help = "Examples:\n  bakeoff check plans/web-static.toml\n  \
-        bakeoff check plans/web-static.toml --from runs/web-static")]
-    Check(CheckArgs),
-    /// Simulate a plan: what it would find, how often, after how many blocks and hours
-    #[command(after_help = simulate::examples())]
-    Simulate(simulate::SimulateArgs),
+    /// Check a plan without booting anything; with --power, simulate what it would find, how often, after how many blocks and hours
+    #[command(after_help = check::examples())]
+    Check(check::CheckArgs),
     /// Judge a run directory again, several against one another, or figures that another tool measured
     #[command(
         after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on regression\n  \
@@ -103,19 +99,15 @@ pub enum Command {
         bakeoff why runs/plan --metric latency-p99\n  bakeoff why runs/plan --folded 3 > stacks.txt"
     )]
     Why(WhyArgs),
-    /// Watch a run in the terminal while it goes on: arms side by side, curves, defects, time left, the verdict so far
+    /// Watch a run while it goes on: arms side by side, curves, defects, time left, the verdict so far
     #[command(
-        after_help = "Examples:\n  bakeoff watch\n  bakeoff watch runs/web-static\n  bakeoff watch runs/web-static | tee watched.txt\n\n\
-        Keys: q ends, arrows choose a trial, ? tells the others. Without a terminal it prints a line when something has changed."
+        after_help = "Examples:\n  bakeoff watch\n  bakeoff watch runs/web-static\n  bakeoff watch runs/web-static | tee watched.txt\n  \
+        bakeoff watch --web\n  bakeoff watch --web /data/runs --listen 127.0.0.1:9000\n  \
+        bakeoff watch --web --listen 10.0.0.7:8990 --token-file ~/.bakeoff-token\n\n\
+        Keys: q ends, arrows choose a trial, ? lists the others. Without a terminal it prints a line when something has changed.\n\
+        Pages change nothing. Addresses that others can reach need a token; without --token-file one is made and printed."
     )]
     Watch(WatchArgs),
-    /// Serve pages of all runs, which keep themselves up to date, to browsers of this host
-    #[command(
-        after_help = "Examples:\n  bakeoff serve\n  bakeoff serve /data/runs --listen 127.0.0.1:9000\n  \
-        bakeoff serve --listen 10.0.0.7:8990 --token-file ~/.bakeoff-token\n\n\
-        Nothing can be changed by them. Addresses that others can reach need a token; without --token-file one is made and printed."
-    )]
-    Serve(ServeArgs),
     /// Load a server with simulated clients that check every response
     #[command(
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
@@ -124,23 +116,15 @@ pub enum Command {
     Load(Box<crate::load_cli::LoadArgs>),
     /// Answer each request at once, so that clients on other hosts can find out how much they could measure at the most
     #[command(
+        hide = true,
         after_help = "Examples:\n  bakeoff null-server --listen 0.0.0.0:8080\n\n\
         Name it in a plan, beside systems on the network: [machine] ceiling = \"http://HOST:8080\".\n\
         GET /bytes/1000 is answered with 1000 bytes, any other path with as many as --bytes says."
     )]
     NullServer(NullServerArgs),
-    /// List, fetch and build kernels
-    #[command(subcommand)]
-    Kernel(KernelCommand),
-    /// List and build guest images
-    #[command(subcommand)]
-    Image(ImageCommand),
-    /// List what the cache holds, and make it smaller
+    /// List what the cache holds, make it smaller, and add kernels, guest images and a QEMU
     #[command(subcommand)]
     Cache(CacheCommand),
-    /// List the QEMUs at hand, and fetch one that emulates rightly
-    #[command(subcommand)]
-    Qemu(QemuCommand),
     /// The agent of a trial on this host; started by bakeoff itself
     #[command(hide = true)]
     Agent {
@@ -167,13 +151,19 @@ pub enum Command {
     )]
     Doctor(DoctorArgs),
     /// Print shell completions
-    #[command(after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff")]
+    #[command(
+        hide = true,
+        after_help = "Example:\n  bakeoff completions bash > /etc/bash_completion.d/bakeoff"
+    )]
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
     /// Write man pages into a directory
-    #[command(after_help = "Example:\n  bakeoff man /usr/local/share/man/man1")]
+    #[command(
+        hide = true,
+        after_help = "Example:\n  bakeoff man /usr/local/share/man/man1"
+    )]
     Man {
         /// The directory
         dir: PathBuf,
@@ -226,24 +216,25 @@ pub struct NullServerArgs {
 /// `bakeoff watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The run directory, or that of a night [default: of those below runs, the one that is running, else the one that began last]
+    /// The run directory, or that of a night [default: of those below runs, the one that is running, else the one that began last;
+    /// with --web all of them]
     pub run: Option<PathBuf>,
-}
-
-/// `bakeoff serve`.
-#[derive(Debug, Args)]
-pub struct ServeArgs {
-    /// The directory that holds runs, a night among them, or a run directory
-    #[arg(default_value = "runs")]
-    pub dir: PathBuf,
+    /// Serve pages to browsers instead, which keep themselves up to date, until Ctrl-C
+    #[arg(long)]
+    pub web: bool,
     /// Where to listen
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8990")]
+    #[arg(
+        long,
+        value_name = "ADDRESS:PORT",
+        requires = "web",
+        default_value = "127.0.0.1:8990"
+    )]
     pub listen: SocketAddr,
     /// File with the token that is asked for, 16 characters or more [default: made and printed where ADDRESS is not this host's own]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "web")]
     pub token_file: Option<PathBuf>,
     /// A name under which the server is reached, beside its addresses and localhost
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", requires = "web")]
     pub host: Vec<String>,
 }
 
@@ -275,18 +266,18 @@ fn box_host(text: &str) -> Result<String, String> {
     }
 }
 
-/// `bakeoff qemu ...`.
+/// `bakeoff cache qemu ...`.
 #[derive(Debug, Subcommand)]
 pub enum QemuCommand {
     /// Say which QEMU runs guests, and which others there are
-    #[command(after_help = "Example:\n  bakeoff qemu list")]
+    #[command(after_help = "Example:\n  bakeoff cache qemu list")]
     List {
         /// Which QEMU.
         #[command(flatten)]
         emulator: EmulatorArgs,
     },
     /// Fetch Debian 13's QEMU into the cache; nothing is installed
-    #[command(after_help = "Example:\n  bakeoff qemu fetch")]
+    #[command(after_help = "Example:\n  bakeoff cache qemu fetch")]
     Fetch {
         /// Look for a newer one
         #[arg(long)]
@@ -313,23 +304,6 @@ impl EmulatorArgs {
     pub fn is_typed(&self) -> bool {
         self.path.is_some()
     }
-}
-
-/// `bakeoff check`.
-#[derive(Debug, Args)]
-pub struct CheckArgs {
-    /// The plan file
-    pub plan: PathBuf,
-    /// An earlier run: its noise and its trials' lengths say how many blocks and hours it will take
-    #[arg(long)]
-    pub from: Option<PathBuf>,
-    /// Trials at a time for which hours are told [default: as many as run would take]
-    #[arg(long, value_name = "N", requires = "from")]
-    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
-    /// Which QEMU.
-    #[command(flatten)]
-    pub emulator: EmulatorArgs,
 }
 
 /// The second CPU model by default: a server CPU of another vendor, with other mitigations.
@@ -524,12 +498,12 @@ pub enum FailOn {
     Failures,
 }
 
-/// `bakeoff kernel ...`.
+/// `bakeoff cache kernel ...`.
 #[derive(Debug, Subcommand)]
 pub enum KernelCommand {
     /// List the kernels of a Debian suite, or those in the cache
     #[command(
-        after_help = "Examples:\n  bakeoff kernel list\n  bakeoff kernel list debian:trixie-backports"
+        after_help = "Examples:\n  bakeoff cache kernel list\n  bakeoff cache kernel list debian:trixie-backports"
     )]
     List {
         /// debian:SUITE [default: what is in the cache]
@@ -539,7 +513,7 @@ pub enum KernelCommand {
         refresh: bool,
     },
     /// Fetch a kernel into the cache
-    #[command(after_help = "Example:\n  bakeoff kernel fetch debian:bookworm/6.1")]
+    #[command(after_help = "Example:\n  bakeoff cache kernel fetch debian:bookworm/6.1")]
     Fetch {
         /// `debian:SUITE/VERSION`, `deb:FILE...`, `file:VMLINUZ` or `tree:DIR`
         kernel: String,
@@ -552,8 +526,8 @@ pub enum KernelCommand {
     },
     /// Build a kernel from a source tree, or from a commit of its git repository, into the cache
     #[command(
-        after_help = "Examples:\n  bakeoff kernel build ~/linux\n  bakeoff kernel build ~/linux --commit v6.12\n  \
-        bakeoff kernel build ~/linux --config my.config\n\n\
+        after_help = "Examples:\n  bakeoff cache kernel build ~/linux\n  bakeoff cache kernel build ~/linux --commit v6.12\n  \
+        bakeoff cache kernel build ~/linux --config my.config\n\n\
         Nothing is written into the tree. What a plan calls the kernel is printed."
     )]
     Build {
@@ -606,17 +580,26 @@ pub enum CacheCommand {
         #[arg(long)]
         remove: bool,
     },
+    /// List, fetch and build kernels
+    #[command(subcommand)]
+    Kernel(KernelCommand),
+    /// List and build guest images
+    #[command(subcommand)]
+    Image(ImageCommand),
+    /// List the QEMU binaries, and fetch one that is known to be good
+    #[command(subcommand)]
+    Qemu(QemuCommand),
 }
 
-/// `bakeoff image ...`.
+/// `bakeoff cache image ...`.
 #[derive(Debug, Subcommand)]
 pub enum ImageCommand {
     /// List recipes and built images
-    #[command(after_help = "Example:\n  bakeoff image list")]
+    #[command(after_help = "Example:\n  bakeoff cache image list")]
     List,
     /// Build an image into the cache
     #[command(
-        after_help = "Examples:\n  bakeoff image build web\n  bakeoff image build web --suite trixie"
+        after_help = "Examples:\n  bakeoff cache image build web\n  bakeoff cache image build web --suite trixie"
     )]
     Build {
         /// Name of a recipe, or the path of a recipe file

@@ -102,23 +102,20 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Index(args) => index::index(args, cli.json),
         Command::Bisect(args) => bisect::bisect(args, cli.json),
         Command::Check(args) => check::check(args, cli.json),
-        Command::Simulate(args) => simulate::simulate(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),
         Command::Report { dir } => report::report(dir, cli.json),
         Command::Fairness(args) => fairness::fairness(args, cli.json),
         Command::Why(args) => why::why(args, cli.json),
         Command::Watch(args) => {
             refuse_json(cli)?;
-            watch::watch(args)
-        }
-        Command::Serve(args) => {
-            refuse_json(cli)?;
-            serve::serve(args)
+            if args.web {
+                serve::serve(args)
+            } else {
+                watch::watch(args)
+            }
         }
         Command::Load(args) => load_cli::run(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),
-        Command::Kernel(command) => kernel::run(command, cli.json),
-        Command::Image(command) => image::run(command, cli.json),
         Command::Cache(command) => cache::run(command, cli.json),
         Command::Agent {
             cgroup,
@@ -134,7 +131,6 @@ pub fn run(cli: &Cli) -> Result<End> {
         }
         Command::Clients(args) => clients::clients(args),
         Command::Relay { address } => machine::ssh::relay::relay(address).map(|()| End::Done),
-        Command::Qemu(command) => qemu::run(command, cli.json),
         Command::Doctor(args) => doctor::doctor(args, cli.json),
         Command::Completions { shell } => {
             refuse_json(cli)?;

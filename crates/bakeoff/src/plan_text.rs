@@ -183,7 +183,7 @@ pub fn write(plan: &PlanText) -> String {
     text.extend(machine(plan).iter().map(Line::text));
     if let Place::Guests { recipe, suite } = &plan.machine {
         text.push_str("\n[image]\n");
-        let note = "user land of all arms alike: bakeoff image list";
+        let note = "user land of all arms alike: bakeoff cache image list";
         text.push_str(&Line::new("recipe", recipe.as_str(), note).text());
         if let Some(suite) = suite {
             let note = "Debian suite of its packages";
@@ -353,7 +353,7 @@ mod tests {
             clock = "auto"              # wall where KVM works, instructions under emulation
 
             [image]
-            recipe = "web"              # user land of all arms alike: bakeoff image list
+            recipe = "web"              # user land of all arms alike: bakeoff cache image list
 
             [arm."6.1"]
             kernel = "debian:bookworm/6.1"

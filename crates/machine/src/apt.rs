@@ -176,7 +176,7 @@ impl Suite {
 
     fn anew(&self) -> String {
         format!(
-            "bakeoff kernel list debian:{} --refresh fetches it anew",
+            "bakeoff cache kernel list debian:{} --refresh fetches it anew",
             self.name
         )
     }

@@ -68,7 +68,7 @@ fn add_plugin(places: &[(&'static str, u64)], qemu: &mut Command) -> Result<File
 /// # Errors
 /// The user has stopped it, or nothing can be tried on this host.
 pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
-    let remedy = "run bakeoff qemu fetch, or name another QEMU with --qemu PATH";
+    let remedy = "run bakeoff cache qemu fetch, or name another QEMU with --qemu PATH";
     if program.release < TELLS_STARTS {
         return Ok(Some(format!(
             "{} does not tell where string instructions start ({remedy}: {TELLS_STARTS} or later)",
@@ -96,12 +96,12 @@ mod tests {
         assert_eq!(refused("10.0", quits), None);
         assert_eq!(
             refused("9.2", quits).unwrap(),
-            "QEMU 9.2 does not tell where string instructions start (run bakeoff qemu fetch, or name another QEMU with \
+            "QEMU 9.2 does not tell where string instructions start (run bakeoff cache qemu fetch, or name another QEMU with \
              --qemu PATH: 10.0 or later)"
         );
         let why = refused("10.1", "echo 'qemu: -plugin: invalid option' >&2; exit 1").unwrap();
         assert!(
-            why.contains("-plugin: invalid option") && why.contains("run bakeoff qemu fetch"),
+            why.contains("-plugin: invalid option") && why.contains("run bakeoff cache qemu fetch"),
             "{why}"
         );
     }

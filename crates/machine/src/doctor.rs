@@ -207,7 +207,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostPro
         Ok(chosen) => chosen,
         Err(why) => {
             let remedy = format!(
-                "apt-get install {}, or bakeoff qemu fetch",
+                "apt-get install {}, or bakeoff cache qemu fetch",
                 emulator::PROGRAM.1
             );
             return vec![finding(what, &format!("{why:#}"), State::Missing(remedy))];
@@ -217,7 +217,7 @@ fn emulators(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostPro
     let state = match chosen.fault() {
         None => State::Good,
         Some(fault) => State::Weak(format!(
-            "{fault}: bakeoff qemu fetch brings a release without the fault (`run` does so too, unless --qemu names one)"
+            "{fault}: bakeoff cache qemu fetch brings a release without the fault (`run` does so too, unless --qemu names one)"
         )),
     };
     let mut findings = vec![finding(what, &describe(&chosen), state)];
@@ -240,7 +240,7 @@ fn sandbox(program: &Program) -> HostProperty {
     if program.has_seccomp {
         holds.push("seccomp".to_string());
     } else {
-        lacks.push("seccomp: not built into this QEMU (bakeoff qemu fetch)".to_string());
+        lacks.push("seccomp: not built into this QEMU (bakeoff cache qemu fetch)".to_string());
     }
     match base::process::landlock_obstacle() {
         None => holds.push("Landlock: files of its guest alone".into()),

@@ -249,7 +249,7 @@ pub(crate) fn open(path: &Path, launch: Launch, task: Task<'_>) -> Result<Progra
     if release.cmp(&LEAST) == Ordering::Less {
         bail!(
             "QEMU too old: {release} at {} (the least is {LEAST}: older ones emulate no AVX, so that guests run other \
-             code and figures cannot be compared; run bakeoff qemu fetch, or name another with --qemu PATH)",
+             code and figures cannot be compared; run bakeoff cache qemu fetch, or name another with --qemu PATH)",
             path.display()
         );
     }

@@ -132,7 +132,7 @@ pub fn of_host(task: Task<'_>) -> Result<Program> {
     match program::find(PROGRAM.0) {
         Some(path) => emulator::open(&path, Launch::Direct, task),
         None => bail!(
-            "program not found: {} (install the Debian package {}, or run bakeoff qemu fetch)",
+            "program not found: {} (install the Debian package {}, or run bakeoff cache qemu fetch)",
             PROGRAM.0,
             PROGRAM.1
         ),
@@ -164,7 +164,7 @@ mod tests {
         let why = format!("{why:#}");
         assert!(why.contains("QEMU too old: 5.2 at "), "{why}");
         assert!(
-            why.contains("the least is 7.2") && why.contains("bakeoff qemu fetch"),
+            why.contains("the least is 7.2") && why.contains("bakeoff cache qemu fetch"),
             "{why}"
         );
     }

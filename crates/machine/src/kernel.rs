@@ -232,7 +232,7 @@ pub fn look_up(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Found {
 
 /// Looks a kernel up in the list of a suite, or says why there is none.
 fn found_in(kernels: Result<Vec<Choice>>, suite: &str, version: &str) -> Found {
-    let fetch = format!("bakeoff kernel list debian:{suite} --refresh");
+    let fetch = format!("bakeoff cache kernel list debian:{suite} --refresh");
     let chosen = kernels.map(|kernels| debian::choose(&kernels, suite, version, Flavour::Cloud));
     match chosen {
         Ok(Ok(_)) => Found::Yes,
@@ -786,7 +786,7 @@ mod tests {
         };
         assert!(what.starts_with("no kernel \"9.9\" in bookworm"), "{what}");
         assert!(
-            remedy.contains("bakeoff kernel list debian:bookworm --refresh"),
+            remedy.contains("bakeoff cache kernel list debian:bookworm --refresh"),
             "{remedy}"
         );
         let cache = tempfile::tempdir().unwrap();

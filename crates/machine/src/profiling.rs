@@ -277,7 +277,7 @@ pub fn refusal(program: &Program, task: Task<'_>) -> Result<Option<String>> {
     })?;
     Ok(why.map(|why| {
         format!(
-            "{} does not load the profiler's plugin: {why} (name another QEMU with --qemu PATH, or run bakeoff qemu fetch)",
+            "{} does not load the profiler's plugin: {why} (name another QEMU with --qemu PATH, or run bakeoff cache qemu fetch)",
             program.version
         )
     }))
@@ -456,7 +456,9 @@ pub(crate) mod tests {
         assert!(
             why.starts_with("QEMU 10.0.13 does not load the profiler's plugin: ")
                 && why.contains("-plugin: invalid option")
-                && why.ends_with("(name another QEMU with --qemu PATH, or run bakeoff qemu fetch)"),
+                && why.ends_with(
+                    "(name another QEMU with --qemu PATH, or run bakeoff cache qemu fetch)"
+                ),
             "{why}"
         );
         // One that takes the plugin is told to quit, and does.

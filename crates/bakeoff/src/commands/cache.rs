@@ -1,4 +1,4 @@
-//! `cache list`, `cache prune` and `cache verify`.
+//! `cache`: lists, prunes and verifies it; kernels, images and QEMU have commands below it.
 
 use anyhow::Result;
 use base::input::units::show_bytes;
@@ -15,7 +15,7 @@ use crate::out;
 use super::{End, print_json, with_progress};
 use crate::cli::CacheCommand;
 
-/// Lists, prunes or verifies the cache.
+/// Lists, prunes, verifies or fills the cache.
 pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
     let limit_bytes = eviction::limit()?;
     Cache::of_user()?.refuse_unreadable()?;
@@ -29,6 +29,9 @@ pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
             };
             print_pruned(&with_progress(json, prune)?, mode, json)
         }
+        CacheCommand::Kernel(command) => super::kernel::run(command, json),
+        CacheCommand::Image(command) => super::image::run(command, json),
+        CacheCommand::Qemu(command) => super::qemu::run(command, json),
         CacheCommand::Verify { remove } => {
             let wrong = if *remove {
                 Wrong::IsRemoved

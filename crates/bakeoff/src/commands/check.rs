@@ -16,7 +16,7 @@ use plan::{Arm, Clock, MachineKind, Plan};
 use record::verdict::fairness::CheckResult;
 use serde_json::json;
 
-use crate::cli::CheckArgs;
+use crate::cli::check::CheckArgs;
 
 use super::forecast::{self, Forecast, Length};
 use super::run::jobs;
@@ -26,6 +26,9 @@ use crate::prepare::{check_plan_fits_machine, lacks_ublk};
 
 /// Checks a plan without booting anything; reports all mistakes at once.
 pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
+    if args.power {
+        return super::simulate::simulate(args, as_json);
+    }
     let path = &args.plan;
     let qemu = args.emulator.named();
     match read_plan(path, qemu.as_deref()) {

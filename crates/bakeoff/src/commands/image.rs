@@ -1,4 +1,4 @@
-//! `image list` and `image build`.
+//! `cache image list` and `cache image build`.
 
 use anyhow::Result;
 use base::input::units::show_bytes;

@@ -1,4 +1,4 @@
-//! `kernel list`, `kernel fetch` and `kernel build`.
+//! `cache kernel list`, `cache kernel fetch` and `cache kernel build`.
 
 use std::path::Path;
 
@@ -63,7 +63,7 @@ fn list_cached(json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     if kernels.is_empty() {
-        out::line("no kernels in the cache (bakeoff kernel fetch KERNEL brings one)");
+        out::line("no kernels in the cache (bakeoff cache kernel fetch KERNEL brings one)");
     }
     for (kernel, about) in &kernels {
         out::line(&format!(

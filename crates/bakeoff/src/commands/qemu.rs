@@ -1,4 +1,4 @@
-//! `qemu list` and `qemu fetch`.
+//! `cache qemu list` and `cache qemu fetch`.
 
 use anyhow::Result;
 use machine::emulator::Program;

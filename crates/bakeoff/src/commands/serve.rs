@@ -1,4 +1,4 @@
-//! `serve`: serves pages of all runs, which update themselves. It only reads runs.
+//! `watch --web`: serves pages of all runs, which update themselves. It only reads runs.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,23 +10,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use super::{End, watch};
-use crate::cli::ServeArgs;
+use crate::cli::WatchArgs;
 use crate::out;
 
 /// Serves until a signal stops it.
-pub(super) fn serve(args: &ServeArgs) -> Result<End> {
+pub(super) fn serve(args: &WatchArgs) -> Result<End> {
     let token = token(args)?;
     let guard = Guard::new(token.as_deref(), &args.host)?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
-    let server = Server::listen(
-        &args.dir,
-        args.listen,
-        guard,
-        watch::eyes(),
-        Patience::default(),
-    )?;
+    let dir = args.run.as_deref().unwrap_or(Path::new(watch::RUNS));
+    let server = Server::listen(dir, args.listen, guard, watch::eyes(), Patience::default())?;
     let address = server.address().context("cannot tell the address")?;
-    print_address(args, address, token.as_deref());
+    print_address(args, dir, address, token.as_deref());
     thread::Builder::new()
         .name("server".into())
         .spawn(move || server.run())
@@ -36,7 +31,7 @@ pub(super) fn serve(args: &ServeArgs) -> Result<End> {
 }
 
 /// The token that requests need: that of the file, else a new one if other hosts can reach the address.
-fn token(args: &ServeArgs) -> Result<Option<String>> {
+fn token(args: &WatchArgs) -> Result<Option<String>> {
     match &args.token_file {
         Some(path) => read_token(path).map(Some),
         None if Guard::is_private(args.listen) => Ok(None),
@@ -58,8 +53,8 @@ fn read_token(path: &Path) -> Result<String> {
     Ok(token)
 }
 
-fn print_address(args: &ServeArgs, address: SocketAddr, token: Option<&str>) {
-    out::line(&format!("runs of {}, until Ctrl-C:", args.dir.display()));
+fn print_address(args: &WatchArgs, dir: &Path, address: SocketAddr, token: Option<&str>) {
+    out::line(&format!("runs of {}, until Ctrl-C:", dir.display()));
     let host = if address.ip().is_unspecified() {
         format!("HOST:{}", address.port())
     } else {

@@ -1,4 +1,4 @@
-//! `simulate`: forecasts what a plan would find, how often, after how many blocks, and in how many hours.
+//! `check --power`: forecasts what a plan would find, how often, after how many blocks, and in how many hours.
 //!
 //! Each line of the table assumes one true difference. It is simulated many times on a simulated machine, and judged by the
 //! same rule as real runs. Nothing boots.
@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use base::input::units::{show_change, show_duration, significant};
-use machine::emulator_choice;
 use plan::Plan;
 use record::verdict::Verdict;
 use serde_json::{Value, json};
@@ -23,7 +22,7 @@ use self::play::Tally;
 use super::forecast::{self, Known, Past};
 use super::run::jobs;
 use super::{End, check, print_json, read_plan, watch_signals};
-use crate::cli::simulate::SimulateArgs;
+use crate::cli::check::CheckArgs;
 use crate::out;
 use crate::reporter::Reporter;
 
@@ -39,8 +38,8 @@ struct Scenario {
 }
 
 /// Simulates the plan and prints the result.
-pub(super) fn simulate(args: &SimulateArgs, as_json: bool) -> Result<End> {
-    let qemu = emulator_choice::named(None);
+pub(super) fn simulate(args: &CheckArgs, as_json: bool) -> Result<End> {
+    let qemu = args.emulator.named();
     let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
     let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
@@ -165,7 +164,7 @@ fn ratio(plan: &Plan, margins: f64) -> f64 {
     (1.0 + plan.design.margin).powf(-margins)
 }
 
-fn header_text(plan: &Plan, args: &SimulateArgs) -> String {
+fn header_text(plan: &Plan, args: &CheckArgs) -> String {
     let design = &plan.design;
     format!(
         "{}\n  plan       {} arms, margin {} %, error rate {}, {} to {} blocks, seed {}\n  \

@@ -14,7 +14,7 @@ use crate::cli::WatchArgs;
 use crate::out;
 
 /// The default directory of runs.
-const RUNS: &str = "runs";
+pub(super) const RUNS: &str = "runs";
 
 /// Watches until the user quits; without a terminal, until the run is over.
 pub(super) fn watch(args: &WatchArgs) -> Result<End> {

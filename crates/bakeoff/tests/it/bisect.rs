@@ -431,16 +431,16 @@ fn a_missing_or_changed_configuration_is_refused() {
 #[test]
 fn trees_that_cannot_be_built_are_refused() {
     let dirty = |tree: &Path| fs::write(tree.join("file"), "mine").unwrap();
-    let error = refused(&["kernel", "build", "tree"], dirty);
+    let error = refused(&["cache", "kernel", "build", "tree"], dirty);
     assert!(
         error.contains("files were changed since the last commit: file"),
         "{error}"
     );
-    let error = refused(&["kernel", "build", "tree"], |_| {});
+    let error = refused(&["cache", "kernel", "build", "tree"], |_| {});
     assert!(error.contains("not a kernel tree"), "{error}");
-    let error = refused(&["kernel", "build", "none"], |_| {});
+    let error = refused(&["cache", "kernel", "build", "none"], |_| {});
     assert!(error.contains("no such directory: none"), "{error}");
-    let args = ["kernel", "build", "tree", "--config", "plan.toml"];
+    let args = ["cache", "kernel", "build", "tree", "--config", "plan.toml"];
     let error = refused(&args, |_| {});
     assert!(error.contains("not a kernel configuration"), "{error}");
 }

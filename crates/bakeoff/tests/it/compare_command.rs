@@ -160,7 +160,7 @@ fn a_dry_run_writes_nothing() {
         clock = "auto"              # wall where KVM works, instructions under emulation
 
         [image]
-        recipe = "smb+web"          # user land of all arms alike: bakeoff image list
+        recipe = "smb+web"          # user land of all arms alike: bakeoff cache image list
 
         [arm."6.1"]
         kernel = "debian:bookworm/6.1"

@@ -184,7 +184,7 @@ fn writers_of_the_cache_follow_no_link() {
     for file in ["fetched", "settings", "apt.conf", "sources.list", "status"] {
         trap.plant(&cache.join("apt/bookworm").join(file));
     }
-    refusal(&trap.bakeoff(&["kernel", "list", "debian:bookworm"]));
+    refusal(&trap.bakeoff(&["cache", "kernel", "list", "debian:bookworm"]));
     trap.plant_dir(&cache.join("kernels"));
     trap.plant_dir(&cache.join("staging"));
     let verified = trap.bakeoff(&["cache", "verify", "--remove"]);

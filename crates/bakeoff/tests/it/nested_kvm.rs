@@ -73,10 +73,10 @@ pub(crate) fn pack(kernels: &[&str], dir: &Path) {
     };
     let mut entries = Vec::new();
     for kernel in kernels {
-        let fetched = bakeoff_json(&["kernel", "fetch", kernel]);
+        let fetched = bakeoff_json(&["cache", "kernel", "fetch", kernel]);
         entries.push(cache_entry(&fetched["vmlinuz"]));
     }
-    let image = bakeoff_json(&["image", "build", "web"]);
+    let image = bakeoff_json(&["cache", "image", "build", "web"]);
     entries.push(cache_entry(&image["path"]));
     let root = entries[0].ancestors().nth(2).unwrap();
     let mut tar = Command::new("tar");

@@ -333,7 +333,10 @@ fn a_leak_in_one_arm_is_found_in_that_arm() {
 /// Makes `linux`, like a tree after `make bzImage modules`, and `vmlinuz` with `modules`, which are
 /// all `.ko.zst`.
 fn make_kernels(dir: &Path) {
-    let fetched = bakeoff(dir, &["kernel", "fetch", "debian:bookworm/6.1", "--json"]);
+    let fetched = bakeoff(
+        dir,
+        &["cache", "kernel", "fetch", "debian:bookworm/6.1", "--json"],
+    );
     assert!(fetched.status.success(), "{}", stderr(&fetched));
     let kernel: serde_json::Value = serde_json::from_slice(&fetched.stdout).unwrap();
     let script = r#"
@@ -356,7 +359,7 @@ fn make_kernels(dir: &Path) {
 
 /// The path of each installed QEMU, and whether it has a known fault.
 fn emulators() -> Vec<(String, bool)> {
-    let list = command(Path::new("."), &["qemu", "list", "--json"])
+    let list = command(Path::new("."), &["cache", "qemu", "list", "--json"])
         .env_remove("BAKEOFF_QEMU")
         .output()
         .unwrap();

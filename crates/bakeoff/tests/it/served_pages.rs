@@ -1,4 +1,4 @@
-//! `bakeoff serve` over real sockets: responses and events. Tests check counts and order, not
+//! `bakeoff watch --web` over real sockets: responses and events. Tests check counts and order, not
 //! times.
 
 use std::cell::Cell;
@@ -514,7 +514,7 @@ fn invalid_options_of_serve_end_with_one_message_and_status_2() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().to_string();
     let refused = |args: &[&str]| {
-        let output = bakeoff(dir.path(), &[&["serve"], args].concat());
+        let output = bakeoff(dir.path(), &[&["watch", "--web"], args].concat());
         assert_eq!(stdout(&output), "", "{args:?}");
         refusal(&output)
     };

@@ -1,4 +1,4 @@
-//! `bakeoff simulate`: what a plan could find, before it runs for hours.
+//! `bakeoff check --power`: what a plan could find, before it runs for hours.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -36,7 +36,7 @@ seed = 7
 
 fn simulate(dir: &Path, plan: &str, args: &[&str]) -> Command {
     std::fs::write(dir.join("plan.toml"), plan).unwrap();
-    command(dir, &[&["simulate", "plan.toml"], args].concat())
+    command(dir, &[&["check", "--power", "plan.toml"], args].concat())
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Files below a directory that another user may have filled: a run directory, an unpacked bundle, the cache, what `serve` shows.
+//! Files below a directory that another user may have filled: a run directory, an unpacked bundle, the cache, what `watch --web` shows.
 //!
 //! Anyone who may write to such a directory can replace a file with a symbolic link, a FIFO or a device at any time. So each
 //! file is opened by a path that starts at the directory, and the kernel follows no link and never leaves the directory

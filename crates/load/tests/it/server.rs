@@ -36,7 +36,7 @@ struct State {
 }
 
 impl Server {
-    /// Serves each connection with `serve` on a new thread.
+    /// Serves each connection with `watch --web` on a new thread.
     pub fn start(serve: fn(TcpStream)) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();

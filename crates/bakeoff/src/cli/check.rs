@@ -1,4 +1,4 @@
-//! `bakeoff simulate ...`.
+//! `bakeoff check ...`.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -9,34 +9,43 @@ use clap::Args;
 use stats::noise_models;
 use stats::noise_models::Noise;
 
-/// `bakeoff simulate`: what was typed.
+use super::EmulatorArgs;
+
+/// `bakeoff check`.
 #[derive(Debug, Args)]
-pub struct SimulateArgs {
+pub struct CheckArgs {
     /// The plan file
     pub plan: PathBuf,
-    /// An earlier run of the same workloads: its noise, order effect, outliers and lengths of trials
-    #[arg(long, value_name = "RUN", conflicts_with = "noise")]
+    /// An earlier run of the same workloads: its noise and the lengths of its trials
+    #[arg(long, value_name = "RUN")]
     pub from: Option<PathBuf>,
+    /// Trials at a time for which times are calculated [default: as many as run would take]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+    /// Simulate the plan: what it would find, how often, after how many blocks and hours
+    #[arg(long)]
+    pub power: bool,
     /// The machine's noise: a name from the list below, or the share by which a block's ratio scatters
     /// [default: counted where the plan counts instructions, as "auto" does on a host that is known to emulate;
     /// else reference]
-    #[arg(long, value_name = "NAME|SHARE", value_parser = noise)]
+    #[arg(long, value_name = "NAME|SHARE", value_parser = noise, requires = "power", conflicts_with = "from")]
     pub noise: Option<Noise>,
     /// Simulated runs for each line of the table
-    #[arg(long, value_name = "N", default_value_t = 200)]
+    #[arg(long, value_name = "N", default_value_t = 200, requires = "power")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub runs: u32,
-    /// Trials at a time for which times are told [default: as many as run would take]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    pub jobs: Option<u16>,
+    /// Which QEMU.
+    #[command(flatten)]
+    pub emulator: EmulatorArgs,
 }
 
 /// Examples, and the names of noise models.
 pub fn examples() -> String {
     let mut text = String::from(
-        "Examples:\n  bakeoff simulate plans/web-static.toml\n  \
-         bakeoff simulate plans/web-static.toml --noise quiet\n  \
-         bakeoff simulate plans/web-static.toml --from runs/web-static\n\n\
+        "Examples:\n  bakeoff check plans/web-static.toml\n  \
+         bakeoff check plans/web-static.toml --from runs/web-static\n  \
+         bakeoff check --power plans/web-static.toml\n  \
+         bakeoff check --power plans/web-static.toml --noise quiet\n\n\
          Noise:",
     );
     for noise in noise_models::named() {

@@ -30,7 +30,7 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Compare kernels, sysctls or kernel command lines without a plan file; the plan is written for you
+    /// Compare kernels, sysctls or kernel command lines; bakeoff writes the plan for you
     #[command(after_help = "Examples:\n  bakeoff compare 6.1 7.2\n  \
         bakeoff compare debian:bookworm/6.1 debian:trixie-backports/7.2 --workload web-static,smb\n  \
         bakeoff compare 6.1 ./linux -- ./my-benchmark --threads 4\n  \
@@ -45,7 +45,7 @@ pub enum Command {
     /// List runs with their verdicts
     #[command(after_help = "Examples:\n  bakeoff list\n  bakeoff list /data/runs --json")]
     List(compare::ListArgs),
-    /// Run a plan, or several one after another, or go on with what was interrupted
+    /// Run one or more plans, or resume an interrupted run
     #[command(after_help = "Examples:\n  bakeoff run plans/web-static.toml\n  \
         bakeoff run plans/web-static.toml --out /data/runs/monday --fail-on regression\n  \
         bakeoff run plans/web-static.toml --more-blocks 20\n  \
@@ -53,14 +53,14 @@ pub enum Command {
         bakeoff run plans/*.toml --out nights/2026-11-23 --family-wise --fail-on worse\n\n\
         Several plans are a night: each has its run directory in --out DIR, and DIR/index.html tells of all of them.")]
     Run(RunArgs),
-    /// Write the index of a night of several plans again, or of several nights with trends over them
+    /// Rewrite the index of a nightly run of several plans, or of several nights with their trends
     #[command(
         after_help = "Examples:\n  bakeoff index nights/2026-11-23\n  bakeoff index nights --fail-on worse\n  \
         bakeoff index runs/a runs/b --out /tmp/index\n\n\
         index.html, index.md and index.json are written; the plans are those of the newest night."
     )]
     Index(night::IndexArgs),
-    /// Find the version or the commit that a metric changed with
+    /// Find the version or the commit in which a metric changed
     #[command(
         after_help = "Examples:\n  bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3\n  \
         bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --walk\n  \
@@ -71,35 +71,35 @@ pub enum Command {
         The same command goes on with it where it was interrupted. A version that does not build or boot is left out."
     )]
     Bisect(Box<bisect::BisectArgs>),
-    /// Check a plan without booting anything; with --power, simulate what it would find, how often, after how many blocks and hours
+    /// Check a plan without booting anything; --power simulates how often it would find a difference, and how long it would take
     #[command(after_help = check::examples())]
     Check(check::CheckArgs),
-    /// Judge a run directory again, several against one another, or figures that another tool measured
+    /// Judge a finished run again, compare several runs, or judge results of other tools
     #[command(
         after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on regression\n  \
         bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
         bakeoff judge before=runs/a after=runs/b"
     )]
     Judge(judge::JudgeArgs),
-    /// Write report.html and report.md of a run directory again
+    /// Rewrite report.html and report.md of a run
     #[command(after_help = "Example:\n  bakeoff report runs/web-static")]
     Report {
         /// The run directory
         dir: PathBuf,
     },
-    /// Check what would make a comparison wrong: arms that differ in more than the plan names, another limit than the server
+    /// Check for confounders: unplanned differences, or a bottleneck outside the server
     #[command(after_help = "Examples:\n  bakeoff fairness runs/web-static\n  \
         bakeoff fairness runs/web-static --accept memory='the question is how memory matters'\n  \
         bakeoff fairness runs/web-static --pin >> plans/web-static-pinned.toml\n  \
         bakeoff fairness --list")]
     Fairness(FairnessArgs),
-    /// Explain a difference: which mechanisms and functions it is made of, and who waited for whom
+    /// Explain a difference by kernel mechanism, function and wait
     #[command(
         after_help = "Examples:\n  bakeoff run plan.toml --why\n  bakeoff why runs/plan\n  \
         bakeoff why runs/plan --metric latency-p99\n  bakeoff why runs/plan --folded 3 > stacks.txt"
     )]
     Why(WhyArgs),
-    /// Watch a run while it goes on: arms side by side, curves, defects, time left, the verdict so far
+    /// Watch a run in progress: arms side by side, curves, defects, time left, the verdict so far
     #[command(
         after_help = "Examples:\n  bakeoff watch\n  bakeoff watch runs/web-static\n  bakeoff watch runs/web-static | tee watched.txt\n  \
         bakeoff watch --web\n  bakeoff watch --web /data/runs --listen 127.0.0.1:9000\n  \
@@ -108,13 +108,13 @@ pub enum Command {
         Pages change nothing. Addresses that others can reach need a token; without --token-file one is made and printed."
     )]
     Watch(WatchArgs),
-    /// Load a server with simulated clients that check every response
+    /// Load a server with simulated clients, and check every response
     #[command(
         after_help = "Examples:\n  bakeoff load http://127.0.0.1:8080/ -c 64 -d 10s\n  \
         bakeoff load http://127.0.0.1:8080/ --capacity 'p99<5ms'"
     )]
     Load(Box<crate::load_cli::LoadArgs>),
-    /// Answer each request at once, so that clients on other hosts can find out how much they could measure at the most
+    /// Answer each request at once, to find the highest load that clients on other hosts can measure
     #[command(
         hide = true,
         after_help = "Examples:\n  bakeoff null-server --listen 0.0.0.0:8080\n\n\
@@ -122,7 +122,7 @@ pub enum Command {
         GET /bytes/1000 is answered with 1000 bytes, any other path with as many as --bytes says."
     )]
     NullServer(NullServerArgs),
-    /// List what the cache holds, make it smaller, and add kernels, guest images and a QEMU
+    /// List, prune, verify or fill the cache of kernels, guest images and QEMU
     #[command(subcommand)]
     Cache(CacheCommand),
     /// The agent of a trial on this host; started by bakeoff itself
@@ -145,7 +145,7 @@ pub enum Command {
         /// Address and port of the agent
         address: String,
     },
-    /// Say what this machine, or a box by ssh, can do and what is missing
+    /// Show what this machine, or a box reached by ssh, can do and what is missing
     #[command(
         after_help = "Examples:\n  bakeoff doctor\n  bakeoff doctor -v\n  bakeoff doctor ssh:root@box"
     )]
@@ -216,10 +216,9 @@ pub struct NullServerArgs {
 /// `bakeoff watch`.
 #[derive(Debug, Args)]
 pub struct WatchArgs {
-    /// The run directory, or that of a night [default: of those below runs, the one that is running, else the one that began last;
-    /// with --web all of them]
+    /// The directory of a run or a nightly run [default: in runs, the one in progress, else the newest; with --web all of them]
     pub run: Option<PathBuf>,
-    /// Serve pages to browsers instead, which keep themselves up to date, until Ctrl-C
+    /// Serve pages that update themselves to browsers, until Ctrl-C
     #[arg(long)]
     pub web: bool,
     /// Where to listen
@@ -230,10 +229,10 @@ pub struct WatchArgs {
         default_value = "127.0.0.1:8990"
     )]
     pub listen: SocketAddr,
-    /// File with the token that is asked for, 16 characters or more [default: made and printed where ADDRESS is not this host's own]
+    /// File with the token that requests need, at least 16 characters [default: a new one, printed, if other hosts can reach ADDRESS]
     #[arg(long, value_name = "FILE", requires = "web")]
     pub token_file: Option<PathBuf>,
-    /// A name under which the server is reached, beside its addresses and localhost
+    /// A host name of the server, in addition to its addresses and localhost
     #[arg(long, value_name = "NAME", requires = "web")]
     pub host: Vec<String>,
 }
@@ -241,16 +240,16 @@ pub struct WatchArgs {
 /// `bakeoff doctor`.
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// ssh:HOST: a box for arms; it is looked at, and nothing on it is changed [default: this machine]
+    /// ssh:HOST, a box for arms; nothing on it is changed [default: this machine]
     #[arg(value_parser = box_host)]
     pub target: Option<String>,
-    /// Configuration file for ssh, in place of the user's
+    /// ssh's configuration file [default: the user's]
     #[arg(long, value_name = "FILE", requires = "target")]
     pub ssh_config: Option<PathBuf>,
     /// Print all that is known, such as what QEMU said when KVM failed
     #[arg(short, long)]
     pub verbose: bool,
-    /// Measure what string instructions cost this host's CPU, for the prices in [machine] of a plan; a second or two
+    /// Measure what string instructions cost on this host's CPU, for the prices in a plan's [machine]; takes two seconds
     #[arg(long, conflicts_with = "target")]
     pub calibrate: bool,
     /// Which QEMU.
@@ -269,14 +268,14 @@ fn box_host(text: &str) -> Result<String, String> {
 /// `bakeoff cache qemu ...`.
 #[derive(Debug, Subcommand)]
 pub enum QemuCommand {
-    /// Say which QEMU runs guests, and which others there are
+    /// List QEMU binaries, and which of them runs guests
     #[command(after_help = "Example:\n  bakeoff cache qemu list")]
     List {
         /// Which QEMU.
         #[command(flatten)]
         emulator: EmulatorArgs,
     },
-    /// Fetch Debian 13's QEMU into the cache; nothing is installed
+    /// Download Debian 13's QEMU into the cache; nothing is installed
     #[command(after_help = "Example:\n  bakeoff cache qemu fetch")]
     Fetch {
         /// Look for a newer one
@@ -288,8 +287,7 @@ pub enum QemuCommand {
 /// Which QEMU.
 #[derive(Debug, Clone, Default, Args)]
 pub struct EmulatorArgs {
-    /// The QEMU that runs the guests [default: that of the variable `BAKEOFF_QEMU`, else the host's own, else a fetched
-    /// one]
+    /// The QEMU that runs guests [default: `BAKEOFF_QEMU`, else the host's, else a downloaded one]
     #[arg(long = "qemu", value_name = "PATH")]
     path: Option<PathBuf>,
 }
@@ -354,7 +352,7 @@ impl PlanArgs {
 /// Which nodes of a cluster run a plan's blocks.
 #[derive(Debug, Clone, Default, Args)]
 pub struct FleetArgs {
-    /// Run each block as a job of a Slurm cluster; the run directory must lie where all nodes see it
+    /// Run each block as a job of a Slurm cluster; all nodes must see the run directory
     #[arg(long, conflicts_with_all = ["models", "ceiling"])]
     pub slurm: bool,
     /// The partition for the jobs [default: the cluster's]
@@ -363,10 +361,10 @@ pub struct FleetArgs {
     /// The only nodes for the jobs, such as n[1-3] [default: all of the partition]
     #[arg(long, value_name = "LIST", requires = "slurm")]
     pub nodes: Option<String>,
-    /// Jobs at a time [default: as many as there are nodes]
+    /// Jobs at a time [default: one for each node]
     #[arg(long, value_name = "N", requires = "slurm", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub array_width: Option<u32>,
-    /// The bakeoff of the nodes [default: this one, by its path]
+    /// Path of bakeoff on the nodes [default: the path of this one]
     #[arg(long, value_name = "PATH", requires = "slurm")]
     pub program: Option<PathBuf>,
     /// Run one block of a run that was begun with --slurm; its jobs do
@@ -384,13 +382,13 @@ pub struct FairnessArgs {
     /// Take a violation for declared, with the reason that stands in the report; kept in the run directory
     #[arg(long, value_name = "ID=REASON")]
     pub accept: Vec<String>,
-    /// Print what differs and can be set alike, as the table `[pinned]` of a plan
+    /// Print settings that differ and can be made equal, as a plan's table `[pinned]`
     #[arg(long, conflicts_with_all = ["accept", "fail_on"])]
     pub pin: bool,
-    /// List all checks with what they ask and why, in Markdown
+    /// List all checks with their reasons, in Markdown
     #[arg(long, conflicts_with_all = ["dir", "accept", "pin", "fail_on"])]
     pub list: bool,
-    /// Exit with status 1 where this is found
+    /// Gate: exit with status 1 if this is found, with 3 if there is no answer
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
 }
@@ -403,17 +401,17 @@ pub struct WhyArgs {
     /// Explain this arm's difference from the baseline [default: each arm's]
     #[arg(long, value_name = "NAME")]
     pub arm: Option<String>,
-    /// Explain what differs between this arm's slow boots and its fast ones instead
+    /// Explain what differs between this arm's slow and fast boots instead
     #[arg(long, value_name = "ARM", conflicts_with_all = ["arm", "folded"])]
     pub within: Option<String>,
     /// Explain it on this workload [default: each]
     #[arg(long, value_name = "NAME")]
     pub workload: Option<String>,
-    /// Explain this metric [default: the primary one where it is a latency, else instructions per request, or CPU time where profiles are sampled; with --within the primary one]
+    /// Explain this metric [default: the primary one if it is a latency or with --within, else instructions per request, or CPU time if profiles are sampled]
     #[arg(long, value_name = "NAME")]
     pub metric: Option<String>,
-    /// Run both arms again with and without a setting that turns a mechanism off, and say how much of the difference it explains:
-    /// of this mechanism, or cmdline:TEXT, sysctl:NAME=VALUE, debugfs:FILE=VALUE [default: the largest that has a setting]
+    /// Run both arms again with and without a setting that disables a mechanism, to find its share of the difference: a mechanism, or
+    /// cmdline:TEXT, sysctl:NAME=VALUE, debugfs:FILE=VALUE [default: the largest mechanism that has a setting]
     #[arg(long, value_name = "MECHANISM|SETTING", num_args = 0..=1, default_missing_value = "")]
     #[arg(conflicts_with_all = ["within", "folded", "metric"])]
     pub confirm: Option<String>,
@@ -441,39 +439,38 @@ pub struct WhyArgs {
     reason = "each is a switch of the command line"
 )]
 pub struct RunOptions {
-    /// The run directory [default: runs/NAME, NAME being the plan file's name]; of several plans the directory of all of theirs
+    /// The run directory [default: runs/NAME, after the plan file]; for several plans, the directory of their run directories
     #[arg(long)]
     pub out: Option<PathBuf>,
-    /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told
+    /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
-    /// Take a violation of fairness for declared, with the reason that stands in the report; kept in the run directory
+    /// Accept a failed fairness check; the reason is printed in the report and kept in the run directory
     #[arg(long, value_name = "ID=REASON")]
     pub accept: Vec<String>,
-    /// Run the baseline against itself instead, and say what this machine can show [default directory: runs/NAME-a-a]
+    /// Run the baseline against itself, to find the smallest difference that this machine can show [default directory: runs/NAME-a-a]
     #[arg(long)]
     pub a_a: bool,
-    /// Then repeat a few blocks on another emulated CPU and without mitigations, and say how far the verdict moves
+    /// Repeat a few blocks on another emulated CPU and without mitigations, to see whether the verdict changes
     #[arg(long, value_name = "MODEL", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = SECOND_MODEL, value_parser = CpuModel::parse, conflicts_with = "a_a")]
     pub models: Option<CpuModel>,
-    /// Profile: under counted instructions every trial, by the wall clock as many more that are sampled and not judged (as `[why]` in
-    /// the plan)
+    /// Profile, as `[why]` in the plan does: every trial if instructions are counted, else additional trials that are not judged
     #[arg(long, conflicts_with = "a_a")]
     pub why: bool,
-    /// Give a run that ended undecided N blocks more; a wrong verdict then has a greater chance, which is told
+    /// Add N blocks to a run that ended undecided; this raises the chance of a wrong verdict, and the report says by how much
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_BLOCKS)))]
     pub more_blocks: Option<u32>,
-    /// Where clients were measured against a null server before, do that again, also for a run that has ended
+    /// Measure the clients against the null server again, also for a finished run
     #[arg(long)]
     pub ceiling: bool,
-    /// Look for newer kernels and packages instead of using the cached ones
+    /// Look for newer kernels and packages than the cached ones
     #[arg(long)]
     pub refresh: bool,
-    /// Trials to run at a time, only where instructions are counted [default: one for each CPU, memory permitting]
+    /// Trials at a time, if instructions are counted [default: one for each CPU, if memory allows]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Print the host time of each phase of a trial, by arm
+    /// Print the host time of each phase of trials, by arm
     #[arg(long)]
     pub timings: bool,
     /// Which QEMU.
@@ -488,31 +485,31 @@ pub enum FailOn {
     Regression,
     /// A primary metric is worse; undecided passes
     Worse,
-    /// A check of the fairness gate fails
+    /// A fairness check fails
     Violation,
-    /// Its kernel or a service told of a defect that the baseline has not
+    /// A kernel or service of an arm reports a defect that the baseline does not have
     Defect,
-    /// Long trials show a counter that grows in an arm, and not likewise in the baseline
+    /// Long trials show a counter that grows in an arm and not likewise in the baseline
     Growth,
-    /// Long trials show a failed request, or an outage, in an arm
+    /// Long trials show a failed request or an outage in an arm
     Failures,
 }
 
 /// `bakeoff cache kernel ...`.
 #[derive(Debug, Subcommand)]
 pub enum KernelCommand {
-    /// List the kernels of a Debian suite, or those in the cache
+    /// List kernels of a Debian suite, or in the cache
     #[command(
         after_help = "Examples:\n  bakeoff cache kernel list\n  bakeoff cache kernel list debian:trixie-backports"
     )]
     List {
         /// debian:SUITE [default: what is in the cache]
         suite: Option<String>,
-        /// Fetch the package lists anew
+        /// Download the package lists again
         #[arg(long)]
         refresh: bool,
     },
-    /// Fetch a kernel into the cache
+    /// Download or copy a kernel into the cache
     #[command(after_help = "Example:\n  bakeoff cache kernel fetch debian:bookworm/6.1")]
     Fetch {
         /// `debian:SUITE/VERSION`, `deb:FILE...`, `file:VMLINUZ` or `tree:DIR`
@@ -533,13 +530,13 @@ pub enum KernelCommand {
     Build {
         /// The tree
         tree: PathBuf,
-        /// A commit [default: the tree as it is, which must be a commit's if it is a git repository]
+        /// A commit [default: the tree as it is; a git repository must have no changes]
         #[arg(long, value_name = "COMMIT")]
         commit: Option<String>,
-        /// The configuration [default: bakeoff's own, small]
+        /// The configuration [default: a small one of bakeoff's]
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
-        /// Compilers at a time [default: one for each CPU]
+        /// Compiler processes [default: one for each CPU]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
         jobs: Option<u16>,
     },
@@ -548,10 +545,10 @@ pub enum KernelCommand {
 /// `bakeoff cache ...`.
 #[derive(Debug, Subcommand)]
 pub enum CacheCommand {
-    /// List entries, the least recently used first: size, origin, and which run directories name them
+    /// List entries with size, origin and the runs that use them, the least recently used first
     #[command(after_help = "Example:\n  bakeoff cache list")]
     List,
-    /// Remove the least recently used entries until the cache is small enough
+    /// Remove the least recently used entries
     #[command(
         after_help = "Examples:\n  bakeoff cache prune --to 5GiB --dry-run\n  \
         bakeoff cache prune --to 5GiB\n\n\
@@ -559,24 +556,24 @@ pub enum CacheCommand {
         kernels or image are gone can be judged again, but cannot go on."
     )]
     Prune {
-        /// What it may keep, such as 5GiB [default: `BAKEOFF_CACHE_LIMIT`, else 20GiB]
+        /// Size to keep, such as 5GiB [default: `BAKEOFF_CACHE_LIMIT`, else 20GiB]
         #[arg(long, value_name = "SIZE", value_parser = base::input::units::bytes)]
         to: Option<u64>,
-        /// Remove entries that run directories name as well
+        /// Also remove entries that runs use
         #[arg(long)]
         named: bool,
-        /// Only say what would go
+        /// Only print what would be removed
         #[arg(long)]
         dry_run: bool,
     },
-    /// Check all that it holds against what its names and Debian's signed indexes say; status 2 where something is wrong
+    /// Check all entries against their checksums and Debian's signed indexes; exit status 2 if one is wrong
     #[command(
         after_help = "Examples:\n  bakeoff cache verify\n  bakeoff cache verify --remove\n\n\
         A run checks what it uses, and refuses what was changed. What is removed is made or fetched anew by the next run\n\
         that needs it."
     )]
     Verify {
-        /// Remove what is wrong, unless a bakeoff uses it
+        /// Remove wrong entries, unless a bakeoff uses them
         #[arg(long)]
         remove: bool,
     },
@@ -586,7 +583,7 @@ pub enum CacheCommand {
     /// List and build guest images
     #[command(subcommand)]
     Image(ImageCommand),
-    /// List the QEMU binaries, and fetch one that is known to be good
+    /// List QEMU binaries, or download a known-good one
     #[command(subcommand)]
     Qemu(QemuCommand),
 }
@@ -604,10 +601,10 @@ pub enum ImageCommand {
     Build {
         /// Name of a recipe, or the path of a recipe file
         recipe: String,
-        /// Debian suite of its packages, in place of the recipe's
+        /// Debian suite of its packages [default: the recipe's]
         #[arg(long)]
         suite: Option<String>,
-        /// Build again with newer packages if there are any
+        /// Build again if there are newer packages
         #[arg(long)]
         refresh: bool,
     },

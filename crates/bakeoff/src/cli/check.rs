@@ -16,18 +16,17 @@ use super::EmulatorArgs;
 pub struct CheckArgs {
     /// The plan file
     pub plan: PathBuf,
-    /// An earlier run of the same workloads: its noise and the lengths of its trials
+    /// An earlier run of the same workloads, for noise and trial times
     #[arg(long, value_name = "RUN")]
     pub from: Option<PathBuf>,
-    /// Trials at a time for which times are calculated [default: as many as run would take]
+    /// Trials at a time, for the estimated time [default: as for run]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
-    /// Simulate the plan: what it would find, how often, after how many blocks and hours
+    /// Simulate the plan: how often it would find a difference, after how many blocks and hours
     #[arg(long)]
     pub power: bool,
-    /// The machine's noise: a name from the list below, or the share by which a block's ratio scatters
-    /// [default: counted where the plan counts instructions, as "auto" does on a host that is known to emulate;
-    /// else reference]
+    /// The machine's noise: a name from the list below, or the scatter of a block's ratio [default: counted if the plan counts
+    /// instructions, else reference]
     #[arg(long, value_name = "NAME|SHARE", value_parser = noise, requires = "power", conflicts_with = "from")]
     pub noise: Option<Noise>,
     /// Simulated runs for each line of the table

@@ -11,43 +11,42 @@ use super::judge::{error_rate, margin};
 /// `bakeoff compare`: what was typed.
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// Kernels, the baseline first: 6.1, debian:SUITE/VERSION, ./bzImage, a built tree's directory, FILE.deb; NAME=KERNEL
-    /// gives it another name
+    /// Kernels, the baseline first: 6.1, debian:SUITE/VERSION, ./bzImage, a built tree's directory, FILE.deb; NAME=KERNEL renames it
     #[arg(value_name = "KERNEL")]
     pub kernels: Vec<String>,
-    /// A program with its arguments, in place of a workload or beside it
+    /// A program with its arguments, instead of a workload or in addition to it
     #[arg(last = true, value_name = "PROGRAM")]
     pub program: Vec<String>,
 
     /// What is loaded, such as web-static,smb; `bakeoff new` lists them [default: web-static]
     #[arg(long, short, value_name = "KIND", value_delimiter = ',', help_heading = QUESTION)]
     pub workload: Vec<String>,
-    /// Values of a sysctl in place of kernels, on this host or with --kernel in guests; given again, of several together
+    /// Compare values of a sysctl, on this host or with --kernel in guests; repeat it to change several together
     #[arg(long, value_name = "NAME=VALUE,VALUE", conflicts_with_all = ["kernels", "cmdline"], help_heading = QUESTION)]
     pub sysctl: Vec<String>,
-    /// Kernel command lines in place of kernels, with --kernel
+    /// Compare kernel command lines, with --kernel
     #[arg(long, value_name = "TEXT", num_args = 1.., conflicts_with = "kernels", requires = "kernel")]
     #[arg(help_heading = QUESTION)]
     pub cmdline: Vec<String>,
-    /// The kernel of --sysctl and --cmdline
+    /// The kernel for --sysctl and --cmdline
     #[arg(long, value_name = "KERNEL", conflicts_with = "kernels", help_heading = QUESTION)]
     pub kernel: Option<String>,
-    /// A file that PROGRAM needs beside it; words of PROGRAM with a slash that name files are found
-    /// without, but for the system's (/proc, /etc, /usr, ...)
+    /// A file that PROGRAM needs; words of PROGRAM with a slash that name files are copied without this option, except system files
+    /// (/proc, /etc, /usr, ...)
     #[arg(long = "file", value_name = "PATH", requires = "program", help_heading = QUESTION)]
     pub files: Vec<PathBuf>,
 
-    /// Differences below this are called equivalent [default: 2%]
+    /// Differences within this margin are equivalent [default: 2%]
     #[arg(long, value_name = "SHARE", value_parser = margin, help_heading = QUESTION)]
     pub margin: Option<f64>,
-    /// Chance of a wrong verdict that is accepted [default: 5%]
+    /// Accepted chance of a wrong verdict [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = QUESTION)]
     pub error_rate: Option<f64>,
-    /// Blocks after which it ends undecided: many allow for noise, few decide sooner [default: 12 in guests, 30 on this host]
+    /// Give up as undecided after N blocks [default: 12 in guests, 30 on this host]
     #[arg(long, value_name = "N", help_heading = QUESTION)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=i64::from(MOST_BLOCKS)))]
     pub max_blocks: Option<u32>,
-    /// Of the order of arms in each block, of data and of schedules [default: drawn, and written into the plan]
+    /// Seed of all random choices [default: a new one, written into the plan]
     #[arg(long, value_name = "N", help_heading = QUESTION, value_parser = clap::value_parser!(i64).range(0..))]
     pub seed: Option<i64>,
 
@@ -70,7 +69,7 @@ pub(crate) const ERROR_RATE: f64 = 0.05;
 /// `bakeoff new`.
 #[derive(Debug, Args)]
 pub struct NewArgs {
-    /// What is loaded [default: lists what there is]
+    /// The workload [default: list all]
     pub workload: Option<String>,
     /// The file to write [default: standard output]
     #[arg(long, value_name = "FILE", requires = "workload")]
@@ -80,7 +79,7 @@ pub struct NewArgs {
 /// `bakeoff list`.
 #[derive(Debug, Args)]
 pub struct ListArgs {
-    /// Where the run directories are
+    /// The directory that holds the runs
     #[arg(default_value = "runs")]
     pub dir: PathBuf,
 }

@@ -13,32 +13,32 @@ use super::FailOn;
     reason = "each is a flag of the command line, and they are free of one another"
 )]
 pub struct JudgeArgs {
-    /// A run directory, or several, `NAME=DIR`; or files and directories of figures, `ARM=PATH` where the arm is not in them
+    /// One or more run directories, `NAME=DIR`; or files and directories of other tools' results, `ARM=PATH` if they do not name the arm
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
-    /// Exit with status 1 when any arm has this verdict, with 2 when that cannot be told
+    /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
 
-    /// The arm that the others are compared with [default: one named base or old, else the first]
+    /// The baseline arm [default: one named base or old, else the first]
     #[arg(long, value_name = "ARM", help_heading = FIGURES)]
     pub baseline: Option<String>,
-    /// Judge only these metrics; a part of a name will do
+    /// Judge only these metrics; a part of a name is enough
     #[arg(long, value_name = "NAME", help_heading = FIGURES)]
     pub metric: Vec<String>,
-    /// More is better, for all metrics
+    /// Higher is better, for all metrics
     #[arg(long, conflicts_with = "lower_is_better", help_heading = FIGURES)]
     pub higher_is_better: bool,
-    /// Less is better, for all metrics
+    /// Lower is better, for all metrics
     #[arg(long, help_heading = FIGURES)]
     pub lower_is_better: bool,
-    /// Differences below this are called equivalent [default: 2%]
+    /// Differences within this margin are equivalent [default: 2%]
     #[arg(long, value_name = "SHARE", value_parser = margin, help_heading = FIGURES)]
     pub margin: Option<f64>,
-    /// Chance of any wrong verdict, all metrics and arms together [default: 1%]
+    /// Accepted chance of any wrong verdict, over all metrics and arms [default: 1%]
     #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = FIGURES)]
     pub error_rate: Option<f64>,
-    /// Take each sample inside a run as a run of its own; your word that they are as different
+    /// Treat each sample within a run as a separate run; you vouch that samples vary as much as runs
     #[arg(long, help_heading = FIGURES)]
     pub samples_are_runs: bool,
     /// Seed of the resampling [default: 1]

@@ -15,10 +15,10 @@ pub(crate) const ERROR_RATE: f64 = 0.05;
 /// The rates of a night.
 #[derive(Debug, Clone, Default, Args)]
 pub struct RateArgs {
-    /// Chance that the gate of several plans trips on any arm that is not worse [default: 5%]
+    /// Chance that the gate of several plans trips although no arm is worse [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = NIGHT)]
     pub error_rate: Option<f64>,
-    /// Share of the listed regressions of several plans that may be false on average, and of the improvements [default: 5%]
+    /// Average share of false ones among the listed regressions, and among the improvements [default: 5%]
     #[arg(long, value_name = "SHARE", value_parser = error_rate, help_heading = NIGHT)]
     pub fdr: Option<f64>,
 }
@@ -29,7 +29,7 @@ pub struct RunNightArgs {
     /// The rates.
     #[command(flatten)]
     pub rates: RateArgs,
-    /// Lower the error rate of each of several plans, so that what its run calls worse trips the gate of all; it takes more blocks
+    /// Lower each plan's error rate so that every "worse" trips the gate of all plans; needs more blocks
     #[arg(long, help_heading = NIGHT)]
     pub family_wise: bool,
     /// Plans whose blocks are in the cluster's queue at a time [default: 4]
@@ -41,14 +41,13 @@ pub struct RunNightArgs {
 /// `bakeoff index`.
 #[derive(Debug, Args)]
 pub struct IndexArgs {
-    /// A night's directory, one that holds nights, or run directories
+    /// The directory of a night or of several nights, or run directories
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Where the index is written [default: DIR, where it is one and no run directory]
+    /// Where to write the index [default: DIR, if there is only one and it is no run directory]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Exit with status 1 when a primary metric of the newest night is worse, at the error rate of the night; with 2 when that cannot be
-    /// told
+    /// Gate: exit with status 1 if a primary metric of the newest night is worse at the night's error rate, with 3 if there is no answer
     #[arg(long, value_enum)]
     pub fail_on: Option<FailOn>,
     /// The rates.

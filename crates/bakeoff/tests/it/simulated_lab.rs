@@ -965,7 +965,7 @@ fn an_earlier_run_predicts_what_its_plan_would_find() {
     World::new(1.0, 0.004, &[])
         .run(dir.path(), |_| false)
         .unwrap();
-    let args = "simulate plan.toml --from . --runs 20 --jobs 1 --json";
+    let args = "check --power plan.toml --from . --runs 20 --jobs 1 --json";
     let output = bakeoff(dir.path(), &args.split(' ').collect::<Vec<_>>());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scene = &report["scenes"][0];

@@ -11,19 +11,14 @@ mod explained;
 mod fairness;
 mod forecast;
 mod gate;
-mod image;
 mod index;
 mod judge;
-mod kernel;
 mod list;
 mod new;
 mod null_server;
 mod plan_file;
-mod qemu;
 mod report;
 mod run;
-mod serve;
-mod simulate;
 mod watch;
 mod why;
 
@@ -108,11 +103,7 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::Why(args) => why::why(args, cli.json),
         Command::Watch(args) => {
             refuse_json(cli)?;
-            if args.web {
-                serve::serve(args)
-            } else {
-                watch::watch(args)
-            }
+            watch::watch(args)
         }
         Command::Load(args) => load_cli::run(args, cli.json),
         Command::NullServer(args) => null_server::serve(args, cli),

@@ -77,20 +77,20 @@ impl Boundary {
         self.sample.extend(paths.iter().step_by(SAMPLED));
         // Those that have crossed are mostly among the largest again.
         let rank = 2 * (quota + self.used) / SAMPLED + 8;
-        let mut least = f64::NEG_INFINITY;
+        let mut likely = f64::NEG_INFINITY;
         if rank < self.sample.len() {
             let largest_first = |a: &f64, b: &f64| b.total_cmp(a);
-            least = *self.sample.select_nth_unstable_by(rank, largest_first).1;
+            likely = *self.sample.select_nth_unstable_by(rank, largest_first).1;
         }
-        loop {
+        // Where the sample misleads, all paths are collected.
+        for least in [likely, f64::NEG_INFINITY] {
             self.largest.clear();
             let rows = paths.iter().copied().zip(0..);
             let alive = rows.filter(|(path, row)| *path >= least && self.alive[*row]);
             self.largest.extend(alive);
-            if self.largest.len() > quota || least == f64::NEG_INFINITY {
+            if self.largest.len() > quota {
                 return;
             }
-            least = f64::NEG_INFINITY;
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::input::problem::remedy_among;
 use base::input::units;
-use clap::Args;
+use clap::{ArgGroup, Args};
 use stats::noise_models;
 use stats::noise_models::Noise;
 
@@ -13,6 +13,7 @@ use super::EmulatorArgs;
 
 /// `bakeoff check`.
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("estimate").args(["from", "power"]).multiple(true))]
 pub struct CheckArgs {
     /// The plan file
     pub plan: PathBuf,
@@ -20,7 +21,8 @@ pub struct CheckArgs {
     #[arg(long, value_name = "RUN")]
     pub from: Option<PathBuf>,
     /// Trials at a time, for the estimated time [default: as for run]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, value_name = "N", requires = "estimate")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Simulate the plan: how often it would find a difference, after how many blocks and hours
     #[arg(long)]

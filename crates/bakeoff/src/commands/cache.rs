@@ -1,5 +1,9 @@
 //! `cache`: lists, prunes and verifies it; kernels, images and QEMU have commands below it.
 
+mod image;
+mod kernel;
+mod qemu;
+
 use anyhow::Result;
 use base::input::units::show_bytes;
 use machine::cache::Cache;
@@ -17,11 +21,18 @@ use crate::cli::CacheCommand;
 
 /// Lists, prunes, verifies or fills the cache.
 pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
-    let limit_bytes = eviction::limit()?;
-    Cache::of_user()?.refuse_unreadable()?;
+    let limit = || {
+        let limit_bytes = eviction::limit()?;
+        Cache::of_user()?.refuse_unreadable()?;
+        anyhow::Ok(limit_bytes)
+    };
     match command {
-        CacheCommand::List => with_progress(json, |cache, _| list(cache, limit_bytes, json)),
+        CacheCommand::List => {
+            let limit_bytes = limit()?;
+            with_progress(json, |cache, _| list(cache, limit_bytes, json))
+        }
         CacheCommand::Prune { to, named, dry_run } => {
+            let limit_bytes = limit()?;
             let named = if *named { Named::MayGo } else { Named::Stay };
             let mode = if *dry_run { Mode::Tell } else { Mode::Remove };
             let prune = |cache: &Cache, _: Task<'_>| {
@@ -29,10 +40,11 @@ pub(super) fn run(command: &CacheCommand, json: bool) -> Result<End> {
             };
             print_pruned(&with_progress(json, prune)?, mode, json)
         }
-        CacheCommand::Kernel(command) => super::kernel::run(command, json),
-        CacheCommand::Image(command) => super::image::run(command, json),
-        CacheCommand::Qemu(command) => super::qemu::run(command, json),
+        CacheCommand::Kernel(command) => kernel::run(command, json),
+        CacheCommand::Image(command) => image::run(command, json),
+        CacheCommand::Qemu(command) => qemu::run(command, json),
         CacheCommand::Verify { remove } => {
+            limit()?;
             let wrong = if *remove {
                 Wrong::IsRemoved
             } else {

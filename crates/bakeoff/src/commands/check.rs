@@ -1,6 +1,7 @@
 //! `check`: checks a plan, and forecasts what its run would take.
 
 mod kvm_host;
+mod power;
 
 use std::path::Path;
 use std::time::Duration;
@@ -27,7 +28,7 @@ use crate::prepare::{check_plan_fits_machine, lacks_ublk};
 /// Checks a plan without booting anything; reports all mistakes at once.
 pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     if args.power {
-        return super::simulate::simulate(args, as_json);
+        return power::simulate(args, as_json);
     }
     let path = &args.plan;
     let qemu = args.emulator.named();

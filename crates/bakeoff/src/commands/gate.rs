@@ -112,27 +112,21 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
 
 /// What is worse in an arm whose primary metric is not.
 fn trade_off(headline: &Headline) -> Option<String> {
-    let (primary, against, curves) = match &headline.conclusion {
-        Conclusion::Undecided { against } => (Verdict::Undecided, against, &Vec::new()),
+    let conclusion = &headline.conclusion;
+    let is_worse_itself = matches!(
+        conclusion,
         Conclusion::TradeOff {
-            primary,
-            against,
-            curves,
+            primary: Verdict::Worse,
+            ..
+        } | Conclusion::ModelDependent {
+            primary: Verdict::Worse,
+            ..
         }
-        | Conclusion::ModelDependent {
-            primary,
-            against,
-            curves,
-        } => (*primary, against, curves),
-        Conclusion::Better
-        | Conclusion::Worse
-        | Conclusion::Equivalent
-        | Conclusion::Failed(_)
-        | Conclusion::Withheld { .. } => return None,
-    };
-    let at_some_load = curves.iter().map(|curve| format!("{curve} at some load"));
-    let worse: Vec<String> = against.iter().cloned().chain(at_some_load).collect();
-    (primary != Verdict::Worse && !worse.is_empty()).then(|| {
+    );
+    let curves = conclusion.curves().iter();
+    let curves = curves.map(|curve| format!("{curve} at some load"));
+    let worse: Vec<String> = conclusion.against().iter().cloned().chain(curves).collect();
+    (!is_worse_itself && !worse.is_empty()).then(|| {
         format!(
             "{}: {} of {} is worse (a trade-off)",
             headline.workload,

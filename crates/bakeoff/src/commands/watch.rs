@@ -1,5 +1,7 @@
 //! `watch`: shows a run in the terminal while it goes on, or the state of a night's plans. It only reads runs.
 
+mod serve;
+
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
@@ -14,10 +16,13 @@ use crate::cli::WatchArgs;
 use crate::out;
 
 /// The default directory of runs.
-pub(super) const RUNS: &str = "runs";
+const RUNS: &str = "runs";
 
 /// Watches until the user quits; without a terminal, until the run is over.
 pub(super) fn watch(args: &WatchArgs) -> Result<End> {
+    if args.web {
+        return serve::serve(args);
+    }
     let dir = match &args.run {
         Some(dir) => dir.clone(),
         None => newest_run(Path::new(RUNS))?,

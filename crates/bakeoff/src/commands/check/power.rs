@@ -19,10 +19,10 @@ use stats::noise_models::Noise;
 use stats::power::Terms;
 
 use self::play::Tally;
-use super::forecast::{self, Known, Past};
-use super::run::jobs;
-use super::{End, check, print_json, read_plan, watch_signals};
 use crate::cli::check::CheckArgs;
+use crate::commands::forecast::{self, Known, Past};
+use crate::commands::run::jobs;
+use crate::commands::{End, check_emulator, print_json, read_plan, watch_signals};
 use crate::out;
 use crate::reporter::Reporter;
 
@@ -41,6 +41,7 @@ struct Scenario {
 pub(super) fn simulate(args: &CheckArgs, as_json: bool) -> Result<End> {
     let qemu = args.emulator.named();
     let (_, plan) = read_plan(&args.plan, qemu.as_deref())?;
+    check_emulator(&args.emulator, &plan)?;
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
     let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
     let noise = args.noise.unwrap_or(usual_noise(counted));
@@ -59,7 +60,7 @@ pub(super) fn simulate(args: &CheckArgs, as_json: bool) -> Result<End> {
     let tallies = play::simulate_all(terms, seed, args.runs, &on_progress, &interrupted);
     reporter.close();
     let mut warnings =
-        check::design_warnings(&plan, &forecast::forecasts(&plan, &past.known, jobs));
+        super::design_warnings(&plan, &forecast::forecasts(&plan, &past.known, jobs));
     warnings.extend(past.warning);
     let boots_counted = args.from.is_some();
     if as_json {
@@ -236,7 +237,7 @@ fn show_length(hours: f64) -> String {
 }
 
 fn footer_text(warnings: &[String], boots_counted: bool, jobs: usize) -> String {
-    let at_a_time = check::at_a_time(jobs);
+    let at_a_time = super::at_a_time(jobs);
     let mut text = if boots_counted {
         format!("\ntimes are of {at_a_time}\n")
     } else {

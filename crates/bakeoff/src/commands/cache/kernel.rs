@@ -14,8 +14,8 @@ use machine::kernel_build::How;
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 
-use super::{End, print_json, with_progress};
 use crate::cli::KernelCommand;
+use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists, fetches or builds kernels.

@@ -9,8 +9,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::{End, watch};
+use super::RUNS;
 use crate::cli::WatchArgs;
+use crate::commands::End;
 use crate::out;
 
 /// Serves until a signal stops it.
@@ -18,8 +19,8 @@ pub(super) fn serve(args: &WatchArgs) -> Result<End> {
     let token = token(args)?;
     let guard = Guard::new(token.as_deref(), &args.host)?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
-    let dir = args.run.as_deref().unwrap_or(Path::new(watch::RUNS));
-    let server = Server::listen(dir, args.listen, guard, watch::eyes(), Patience::default())?;
+    let dir = args.run.as_deref().unwrap_or(Path::new(RUNS));
+    let server = Server::listen(dir, args.listen, guard, super::eyes(), Patience::default())?;
     let address = server.address().context("cannot tell the address")?;
     print_address(args, dir, address, token.as_deref());
     thread::Builder::new()

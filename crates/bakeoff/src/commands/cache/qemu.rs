@@ -6,8 +6,8 @@ use machine::emulator_choice;
 use machine::fetched;
 use serde_json::json;
 
-use super::{End, print_json, with_progress};
 use crate::cli::{EmulatorArgs, QemuCommand};
+use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or fetches QEMUs.

@@ -8,8 +8,8 @@ use machine::image;
 use machine::image::{Image, Request};
 use serde_json::{Value, json};
 
-use super::{End, print_json, with_progress};
 use crate::cli::ImageCommand;
+use crate::commands::{End, print_json, with_progress};
 use crate::out;
 
 /// Lists or builds images.

@@ -653,8 +653,8 @@ fn a_syntax_error_has_its_line() {
 
 #[test]
 fn paths_are_relative_to_the_plan_files_directory() {
-    let plan = read_good(&GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1));
-    assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
+    let plan = read_good(&GOOD.replacen("debian:bookworm/6.1", "boot/vmlinuz", 1));
+    assert_eq!(plan.arms[0].kernel.to_string(), "/plans/boot/vmlinuz");
 }
 
 const BOX: (&str, &str) = (

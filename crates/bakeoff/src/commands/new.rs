@@ -35,7 +35,7 @@ pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
     };
     refuse_json(cli)?;
     let text = draft(word)?;
-    match &args.out {
+    match &args.file {
         None => out::text(&text),
         Some(file) => {
             create_file(file, &text)?;
@@ -79,7 +79,7 @@ fn list(json: bool) -> Result<End> {
     if json {
         print_json(&listed)?;
     } else {
-        out::line("\na plan for one of them: bakeoff new WORKLOAD --out plan.toml");
+        out::line("\na plan for one of them: bakeoff new WORKLOAD plan.toml");
     }
     Ok(End::Done)
 }

@@ -25,13 +25,13 @@ use crate::program::bakeoff;
 use crate::simulated_lab::{World, disturbed_world, judged, load_run, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
-const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
-const INDEX: &str = "## `bakeoff index --json`";
+const RUN_DIRECTORY: &str = "## `bakeoff show RUN --json`";
+const INDEX: &str = "## `bakeoff show NIGHT --json`";
 const LIST: &str = "## `bakeoff list --json`";
-const CHECKS: &str = "## `bakeoff fairness --list --json`";
-const FINDINGS: &str = "## `bakeoff fairness DIR --json`";
+const CHECKS: &str = "## `bakeoff show --checks --json`";
+const FINDINGS: &str = "## `bakeoff show RUN --fairness --json`";
 const BISECTION: &str = "## `bakeoff bisect --json`";
-const WALK: &str = "## `bakeoff bisect --walk --json`";
+const WALK: &str = "## `bakeoff bisect --series --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
@@ -223,7 +223,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
         serde_json::from_slice(&bakeoff(dir.path(), args).stdout).unwrap()
     };
     let mut seen = BTreeSet::new();
-    let list = printed(&["fairness", "--list", "--json"]);
+    let list = printed(&["show", "--checks", "--json"]);
     check(&list, CHECKS, &mut seen);
     assert_eq!(seen, documented(CHECKS), "documented, and never printed");
     assert_eq!(
@@ -231,7 +231,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
         judge::topics::fairness::ALL.len()
     );
     check(
-        &printed(&["fairness", "run", "--json"]),
+        &printed(&["show", "run", "--fairness", "--json"]),
         FINDINGS,
         &mut BTreeSet::new(),
     );
@@ -393,7 +393,7 @@ fn every_key_of_an_index_is_documented() {
     let broken = dir.join("all/nights/2026-11-16/broken");
     fs::create_dir_all(&broken).unwrap();
     fs::write(broken.join("journal.jsonl"), "").unwrap();
-    let output = bakeoff(&dir, &["index", "all/nights", "--json"]);
+    let output = bakeoff(&dir, &["show", "all/nights", "--json"]);
     let index = serde_json::from_slice(&output.stdout);
     let mut index: Value = index.unwrap_or_else(|why| panic!("{why}: {output:?}"));
     assert_eq!(index["version"], json!(record::night::VERSION));
@@ -491,7 +491,7 @@ fn every_key_of_a_walk_is_documented() {
     World::new(1.1, 0.002, &[])
         .run(&dir.path().join("run"), |_| false)
         .unwrap();
-    let output = bakeoff(dir.path(), &["bisect", "run", "--walk", "--json"]);
+    let output = bakeoff(dir.path(), &["bisect", "run", "--series", "--json"]);
     let walk: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(walk["version"], json!(record::bisect::VERSION));
     let mut seen = BTreeSet::new();

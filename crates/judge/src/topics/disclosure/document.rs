@@ -124,7 +124,7 @@ mod tests {
              | cache key of the image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1
              | cache keys | hashes of what a kernel or image was made from, not of a file
             To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory
-             | the same figures | bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256"#]].assert_eq(&told.join("\n"));
+             | the same figures | bakeoff show RUN: the journal names each trial's record by its SHA-256"#]].assert_eq(&told.join("\n"));
         let page = crate::report::html(&run, &judgement, &[]);
         assert!(page.contains("id=\"disclosure\"") && page.contains("&lt;the kernel team&gt;"));
         let json = crate::report::json(&run, &judgement);

@@ -670,7 +670,7 @@ fn again() -> Vec<Row> {
         ),
         row(
             "the same figures",
-            "bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256",
+            "bakeoff show RUN: the journal names each trial's record by its SHA-256",
         ),
     ]
 }

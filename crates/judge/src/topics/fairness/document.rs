@@ -81,7 +81,7 @@ fn section(check: &Check) -> String {
 const HEAD: &str = "# Fairness
 
 What would make this comparison wrong? Each check below asks one question of that kind, from the plan or from the facts that every trial records, so that runs of earlier versions can be checked too.
-This page is printed by `bakeoff fairness --list`.
+This page is printed by `bakeoff show --checks`.
 
 | outcome | what follows |
 |---|---|
@@ -95,13 +95,13 @@ A list that an arm does not tell (its sysctls, its kernel's options) says nothin
 the trials and their values, whatever the plan names. Not compared is what varies by itself: counters, times, random ids; lines of the boot log, the numbers of devices and of servers' workers where trials of one arm differ in them; sizes that a kernel works out
 from the memory that it finds (`vm.min_free_kbytes`, `fs.file-max`, `user.max_*`) where they are less than 3 % apart.
 
-What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff fairness RUN --pin` prints what that is
+What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff show RUN --pin` prints what that is
 ([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.
 
 `bakeoff check` answers the checks that need no boot, and tells what others will find as far as the plan decides it: memory and CPUs that parameters take away, parameters, sysctls and limits that one arm alone has, fewer open files
 or places in the listen queue than the load has connections. `bakeoff run` tells these violations before the first boot. After block 1 it tells all violations that were found, one line each with what would mend it, and after a later block
 those that are new. Before the first test, after `min_blocks`, later trials can still set right what trials show: that is told as \"so far\", and at the first test again if it is still there. A run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
-from the whole run, and `bakeoff fairness RUN` prints what they find, also of a run that is still at work.
+from the whole run, and `bakeoff show RUN --fairness` prints what they find, also of a run that is still at work.
 
 `--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with `--fail-on regression` or `worse` an unfair comparison has no answer (status 3); the other gates do not ask. `--accept` is kept in `accepted.json` of the run
 directory and stands with its reason beside the headline. What is accepted without need (the check passes) is kept and told; a name that is no check's is refused by `--accept` and told where `accepted.json` has it.

@@ -95,11 +95,11 @@ pub(crate) fn withheld(findings: &[CheckResult], violations: &[String]) -> Withh
         .iter()
         .filter(|one| violations.contains(&one.id))
         .collect();
-    let mut remedy = String::from("bakeoff fairness RUN tells how to mend each");
+    let mut remedy = String::from("bakeoff show RUN --fairness tells how to mend each");
     if of_these.iter().any(|one| is_pinnable(one)) {
-        remedy.push_str("; bakeoff fairness RUN --pin prints what to pin");
+        remedy.push_str("; bakeoff show RUN --pin prints what to pin");
     }
-    remedy.push_str("; bakeoff fairness RUN --accept ID=REASON declares one");
+    remedy.push_str("; bakeoff show RUN --accept ID=REASON declares one");
     Withheld {
         remedy,
         found: of_these.into_iter().map(in_short).collect(),
@@ -227,7 +227,7 @@ pub fn nearest_check(id: &str) -> &'static str {
 pub fn vain(one: &Vain) -> String {
     match one {
         Vain::Unknown { id } => format!(
-            "accepted.json names a check that there is not: {id:?} (take it out; the nearest is {:?}, bakeoff fairness --list names all)",
+            "accepted.json names a check that there is not: {id:?} (take it out; the nearest is {:?}, bakeoff show --checks names all)",
             nearest_check(id)
         ),
         Vain::NotViolated { id, outcome } => format!(

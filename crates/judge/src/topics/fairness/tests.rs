@@ -455,7 +455,7 @@ fn servers_are_asked_about_where_there_are_any() {
 
 #[test]
 fn what_the_plan_names_is_not_among_what_amounts_to_an_outcome() {
-    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let lists = |swappiness: &str, release: &str| {
         let mut own = facts("sysctl vm.swappiness", swappiness);
         add(&mut own, "sysctl kernel.osrelease", release);
@@ -633,7 +633,7 @@ fn an_accepted_violation_is_declared_with_its_reason() {
 
 /// What a check says of two kernels under a mode, where the first difference has this pin.
 fn under(mode: Option<plan::Mode>, id: &str, fact: &str, pin: Option<Pin>) -> Outcome {
-    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let run = two_arms(fact, ["60", "10"]).with(other).run();
     let mut judgement = judged(&run);
     judgement.differences[0].pin = pin;
@@ -686,7 +686,7 @@ fn a_mode_says_what_becomes_of_what_kernels_bring() {
 #[test]
 fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
     let controlled = |id: &str, fact: &str, setting: EffectiveSetting| {
-        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
         let mut run = two_arms(fact, ["one", "other"]).with(other).run();
         run.plan.mode = Some(plan::Mode::Controlled);
         let mut judgement = judged(&run);

@@ -9,7 +9,7 @@ pub(crate) const CHECK: Check = Check {
     reads: "the configuration that each kernel was built with",
     passes: "all arms have the same; what comes with different kernels is declared, unless the plan's `mode` is `\"controlled\"` and a parameter would make them alike",
     why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
-    mend: "pin what kernels have parameters for (`bakeoff fairness RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
+    mend: "pin what kernels have parameters for (`bakeoff show RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

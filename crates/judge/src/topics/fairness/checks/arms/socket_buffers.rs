@@ -9,7 +9,7 @@ pub(crate) const CHECK: Check = Check {
     reads: "`net.ipv4.tcp_*mem`, `net.core.*mem_*`",
     passes: "all arms have the same; what comes with different kernels is declared",
     why: "Mindcraft 1999: the receive window of one side alone was set for its network.",
-    mend: "pin them in `[pinned]` of the plan (`bakeoff fairness RUN --pin` prints it), or set them alike in the arms' `sysctl`",
+    mend: "pin them in `[pinned]` of the plan (`bakeoff show RUN --pin` prints it), or set them alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
     foreseen: Foreseen::Sysctls(&[
         "net.ipv4.tcp_rmem",

@@ -1,26 +1,30 @@
-//! `fairness`: checks whether a run's comparison is fair.
+//! Whether a run's comparison is fair.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use record::rundir;
 use record::rundir::{ACCEPTED, RunDir};
 use serde_json::json;
 
-use super::{End, gate, print_json, report::width};
-use crate::cli::FairnessArgs;
+use crate::cli::show::ShowArgs;
+use crate::commands::report::width;
+use crate::commands::{End, gate, print_json};
 use crate::out;
 
-/// Prints the findings of all checks, the list of checks, or the table that would make the arms equal.
-pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
-    let Some(path) = &args.dir else {
-        if json {
-            print_json(&judge::report::fairness_list())?;
-        } else {
-            out::text(&judge::report::fairness_page());
-        }
-        return Ok(End::Done);
-    };
+/// Prints the list of checks.
+pub(super) fn list(json: bool) -> Result<End> {
+    if json {
+        print_json(&judge::report::fairness_list())?;
+    } else {
+        out::text(&judge::report::fairness_page());
+    }
+    Ok(End::Done)
+}
+
+/// Prints the findings of all checks, or the table that would make the arms equal.
+pub(super) fn show(path: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     let accepted = read(&args.accept)?;
     if !accepted.is_empty() {
         let run = rundir::load(path, &workload::check)?;
@@ -60,7 +64,7 @@ pub(super) fn fairness(args: &FairnessArgs, json: bool) -> Result<End> {
 }
 
 /// Adds accepted differences to a run's directory.
-pub(super) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result<()> {
+pub(in crate::commands) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result<()> {
     if accepted.is_empty() {
         return Ok(());
     }
@@ -70,13 +74,13 @@ pub(super) fn accept(dir: &RunDir, accepted: BTreeMap<String, String>) -> Result
 }
 
 /// Reads `ID=REASON` options: the reason by the id of the check.
-pub(super) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
+pub(in crate::commands) fn read(accepted: &[String]) -> Result<BTreeMap<String, String>> {
     let mut read = BTreeMap::new();
     for text in accepted {
         let (id, reason) = text.split_once('=').unwrap_or((text, ""));
         if judge::topics::fairness::find(id).is_none() {
             bail!(
-                "--accept {text}: no such check: {id:?} (the nearest is {:?}; bakeoff fairness --list names all)",
+                "--accept {text}: no such check: {id:?} (the nearest is {:?}; bakeoff show --checks lists all)",
                 judge::report::nearest_check(id)
             );
         }

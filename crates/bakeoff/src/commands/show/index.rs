@@ -1,4 +1,4 @@
-//! `index`: summarises the plans of a night, and how metrics change over nights. It only reads runs.
+//! Summarises the plans of a night, and how metrics change over nights. It only reads runs.
 //!
 //! ```text
 //! DIR -> nights (directories of runs) -> a summary of each run -> index.json -> index.html, index.md
@@ -22,27 +22,27 @@ use record::night::{Index, Night, PlanSummary, RunSummary, State};
 use record::rundir;
 use record::rundir::ACCEPTED;
 
-use super::report::width;
-use super::{End, gate, list, print_json};
 use crate::cli::FailOn;
-use crate::cli::night::{ERROR_RATE, IndexArgs, RateArgs};
+use crate::cli::show::{ERROR_RATE, RateArgs, ShowArgs};
+use crate::commands::report::width;
+use crate::commands::{End, gate, list, print_json};
 use crate::out;
 
 /// Writes the index of some nights.
-pub(super) fn index(args: &IndexArgs, json: bool) -> Result<End> {
-    check_gate(args.fail_on, "bakeoff judge DIR")?;
-    let out = match (&args.out, args.dirs.as_slice()) {
+pub(super) fn index(dirs: &[PathBuf], args: &ShowArgs, json: bool) -> Result<End> {
+    check_gate(args.fail_on, "bakeoff show DIR")?;
+    let out = match (&args.index, dirs) {
         (Some(out), _) => out.clone(),
         (None, [dir]) if !rundir::is_run(dir) => dir.clone(),
         (None, _) => bail!(
-            "nowhere to write the index of {} (name a directory: --out DIR)",
-            match args.dirs.len() {
+            "nowhere to write the index of {} (name a directory: --index DIR)",
+            match dirs.len() {
                 1 => "a run".into(),
                 count => format!("{count} directories"),
             }
         ),
     };
-    let nights = nights(&args.dirs)?;
+    let nights = nights(dirs)?;
     let tree = Tree::to_write(&out).with_context(|| format!("cannot create {}", out.display()))?;
     let index = write(&tree, &nights, rates(&args.rates))?;
     if json {
@@ -54,7 +54,7 @@ pub(super) fn index(args: &IndexArgs, json: bool) -> Result<End> {
 }
 
 /// Refuses gates that apply to a single run only.
-pub(super) fn check_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> {
+pub(in crate::commands) fn check_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> {
     match fail_on {
         None | Some(FailOn::Worse) => Ok(()),
         Some(
@@ -73,7 +73,7 @@ pub(super) fn check_gate(fail_on: Option<FailOn>, command: &str) -> Result<()> {
 }
 
 /// The error rates of the options, or the defaults.
-pub(super) fn rates(args: &RateArgs) -> Rates {
+pub(in crate::commands) fn rates(args: &RateArgs) -> Rates {
     Rates {
         gate: args.error_rate.unwrap_or(ERROR_RATE),
         fdr: args.fdr.unwrap_or(ERROR_RATE),
@@ -81,22 +81,22 @@ pub(super) fn rates(args: &RateArgs) -> Rates {
 }
 
 /// Prints the summary of a night, and the path of its page.
-pub(super) fn print(out: &Path, index: &Index) {
+pub(in crate::commands) fn print(out: &Path, index: &Index) {
     out::text(&judge::report::night_terminal(index, width()));
     out::line(&format!("index: {}", page_path(out).display()));
 }
 
 /// The path of the page.
-pub(super) fn page_path(out: &Path) -> PathBuf {
+pub(in crate::commands) fn page_path(out: &Path) -> PathBuf {
     out.join("index.html")
 }
 
 /// A night's directory with its runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct NightDir {
-    pub(super) dir: PathBuf,
+pub(in crate::commands) struct NightDir {
+    pub(in crate::commands) dir: PathBuf,
     /// Names of the selected runs; empty selects all runs of the directory.
-    pub(super) only: BTreeSet<String>,
+    pub(in crate::commands) only: BTreeSet<String>,
 }
 
 /// The nights of directories, each of which may be a night, contain nights, or be a run of a night.
@@ -150,7 +150,7 @@ fn directories(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Makes the index of nights and writes its three files.
-pub(super) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Index> {
+pub(in crate::commands) fn write(out: &Tree, nights: &[NightDir], rates: Rates) -> Result<Index> {
     let path = out.path();
     let from = path
         .canonicalize()
@@ -327,7 +327,7 @@ fn relative(from: &Path, to: &Path) -> String {
 }
 
 /// How a command ends after it has written the index of a night.
-pub(super) fn gate_end(index: &Index, fail_on: Option<FailOn>) -> End {
+pub(in crate::commands) fn gate_end(index: &Index, fail_on: Option<FailOn>) -> End {
     let Some(fail_on) = fail_on else {
         return End::Done;
     };

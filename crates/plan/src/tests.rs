@@ -646,7 +646,7 @@ fn a_syntax_error_has_its_line() {
     check(
         &[("cpus = 2", "cpus = ")],
         &expect![
-            "plan.toml:5: string values must be quoted, expected literal string (see docs/plan.md for the form)"
+            "plan.toml:5: string values must be quoted, expected literal string (see docs/reference/plan.md for the form)"
         ],
     );
 }

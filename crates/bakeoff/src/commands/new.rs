@@ -98,7 +98,7 @@ fn draft(word: &str) -> Result<String> {
             .iter()
             .map(|(name, address)| arm(name, Line::new("url", *address, note)));
         (
-            "Which of two systems on the network serves better? docs/machines.md has the steps."
+            "Which of two systems on the network serves better? docs/howto/url.md has the steps."
                 .into(),
             "Two systems on the network".into(),
             Place::Network,
@@ -110,7 +110,7 @@ fn draft(word: &str) -> Result<String> {
             .iter()
             .map(|(name, kernel)| arm(name, Line::new("kernel", *kernel, note)));
         (
-            format!("Which kernel is better at {kind}? docs/plan.md has every key."),
+            format!("Which kernel is better at {kind}? docs/reference/plan.md has every key."),
             format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
             Place::Guests {
                 recipe: recipe(std::slice::from_ref(&workload))?,

@@ -148,7 +148,7 @@ fn a_dry_run_writes_nothing() {
     );
     assert!(!dir.path().join("runs").exists());
     expect![[r##"
-        # Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),
+        # Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/reference/plan.md has every key),
         # and take bakeoff run.
         title = "web-static, smb: 7.2 against 6.1"
         baseline = "6.1"            # the arm that the others are compared with

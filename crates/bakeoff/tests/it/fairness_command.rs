@@ -24,7 +24,7 @@ fn run_one_sided_plan(dir: &Path) {
 
 #[test]
 fn the_page_in_the_docs_is_made_from_the_checks() {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/fairness.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/fairness.md");
     expect_file![page].assert_eq(&judge::report::fairness_page());
 }
 

@@ -1,4 +1,4 @@
-//! Every key that is printed as JSON is documented in docs/json.md.
+//! Every key that is printed as JSON is documented in docs/reference/json.md.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -36,13 +36,16 @@ const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
 fn documented(section: &str) -> BTreeSet<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/json.md");
     let page = fs::read_to_string(page).unwrap();
     let lines = page.lines().skip_while(|line| *line != section).skip(1);
     let lines = lines.take_while(|line| !line.starts_with("## "));
     let keys = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let keys: BTreeSet<String> = keys.map(String::from).collect();
-    assert!(keys.len() > 5, "docs/json.md has no section {section}");
+    assert!(
+        keys.len() > 5,
+        "docs/reference/json.md has no section {section}"
+    );
     keys
 }
 
@@ -86,7 +89,7 @@ fn check(value: &Value, section: &str, seen: &mut BTreeSet<String>) {
         let mut covering = keys.iter().filter(|key| covers(key, &path)).peekable();
         assert!(
             covering.peek().is_some(),
-            "not in docs/json.md under {section}: {}",
+            "not in docs/reference/json.md under {section}: {}",
             path.join(".")
         );
         seen.extend(covering.cloned());

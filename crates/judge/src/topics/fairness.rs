@@ -1,7 +1,7 @@
 //! The fairness gate: what would make this comparison wrong?
 //!
 //! Each question is a check, in a file of its own below `checks`: what it asks and reads, when it passes, why it matters and how
-//! to mend it stand there as data, and docs/fairness.md is made from them.
+//! to mend it stand there as data, and docs/reference/fairness.md is made from them.
 //!
 //! ```text
 //! plan ----------------> checks that need no boot, and what others will find by it (`foreseen`)

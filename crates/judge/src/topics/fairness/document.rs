@@ -46,7 +46,7 @@ fn differing(judgement: &Judgement) -> Vec<Block> {
     blocks
 }
 
-/// Version of the list; docs/json.md is its schema.
+/// Version of the list; docs/reference/json.md is its schema.
 const LIST_VERSION: u32 = 1;
 
 /// All checks, for machines.
@@ -60,7 +60,7 @@ pub fn list() -> Value {
     json!({ "version": LIST_VERSION, "checks": ALL.iter().map(check).collect::<Vec<_>>() })
 }
 
-/// docs/fairness.md.
+/// docs/reference/fairness.md.
 pub fn page() -> String {
     let mut page = String::from(HEAD);
     for group in Group::ALL {

@@ -419,7 +419,7 @@ pub struct RunOptions {
     #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub fail_on: Option<FailOn>,
     /// Accept a failed fairness check; the reason is printed in the report and kept in the run directory
     #[arg(long, value_name = "ID=REASON")]

@@ -17,7 +17,7 @@ pub struct JudgeArgs {
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub fail_on: Option<FailOn>,
 
     /// The baseline arm [default: one named base or old, else the first]

@@ -51,7 +51,7 @@ pub struct ShowArgs {
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub fail_on: Option<FailOn>,
 
     /// Rewrite report.html, report.md and verdict.json
@@ -70,7 +70,7 @@ pub struct ShowArgs {
     #[arg(long, help_heading = RUN, conflicts_with_all = ["accept", "fairness", "fail_on", "form"])]
     pub pin: bool,
     /// List all fairness checks with their reasons, in Markdown
-    #[arg(long, help_heading = RUN, exclusive = true)]
+    #[arg(long, help_heading = RUN, conflicts_with_all = ["dirs", "fail_on", "report", "form", "fairness", "accept", "pin", "index"])]
     pub checks: bool,
 
     /// Where to write the index [default: DIR, if there is only one and it is no run directory]

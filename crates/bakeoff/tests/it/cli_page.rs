@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use bakeoff::cli::Cli;
+use clap::builder::Str;
 use clap::{Arg, Command, CommandFactory as _};
 use expect_test::expect_file;
 
@@ -45,13 +46,27 @@ fn section(page: &mut String, command: &Command, level: usize) {
     let about = command.get_about().map(ToString::to_string);
     let marks = "#".repeat(level);
     write!(page, "\n{marks} {name}\n{}.\n", about.unwrap_or_default()).unwrap();
-    let arguments: Vec<&Arg> = command
+    let (shared, arguments): (Vec<&Arg>, Vec<&Arg>) = command
         .get_arguments()
         .filter(|arg| is_listed(arg))
-        .collect();
+        .partition(|arg| name == "bakeoff compare" && is_of_run(arg));
     if !arguments.is_empty() {
         page.push_str("\n| option | meaning |\n|---|---|\n");
-        arguments.iter().for_each(|arg| row(page, arg));
+        for arg in arguments {
+            row(page, arg);
+        }
+    }
+    let shared: Vec<String> = shared
+        .iter()
+        .map(|arg| format!("`{}`", option(arg)))
+        .collect();
+    if !shared.is_empty() {
+        let shared = shared.join(", ");
+        write!(
+            page,
+            "\nThese options are as for `bakeoff run`: {shared}.\n"
+        )
+        .unwrap();
     }
     if let Some(examples) = command.get_after_help() {
         write!(
@@ -66,9 +81,19 @@ fn section(page: &mut String, command: &Command, level: usize) {
     }
 }
 
-fn row(page: &mut String, arg: &Arg) {
+/// Whether `bakeoff run` has the same option.
+fn is_of_run(arg: &Arg) -> bool {
+    let cli = Cli::command();
+    let run = cli.find_subcommand("run").unwrap();
+    let text = |arg: &Arg| arg.get_help().map(ToString::to_string);
+    run.get_arguments()
+        .any(|other| other.get_id() == arg.get_id() && text(other) == text(arg))
+}
+
+/// `-o, --out DIR`.
+fn option(arg: &Arg) -> String {
     let names = arg.get_value_names().unwrap_or_default().iter();
-    let values: Vec<&str> = names.map(|name| name.as_str()).collect();
+    let values: Vec<&str> = names.map(Str::as_str).collect();
     let mut option = match (arg.get_short(), arg.get_long()) {
         (Some(short), Some(long)) => format!("-{short}, --{long}"),
         (None, Some(long)) => format!("--{long}"),
@@ -78,6 +103,10 @@ fn row(page: &mut String, arg: &Arg) {
     if arg.get_action().takes_values() {
         option = format!("{option} {}", values.join(" "));
     }
+    option.trim().replace('|', "\\|")
+}
+
+fn row(page: &mut String, arg: &Arg) {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let defaults: Vec<_> = arg.get_default_values().iter().collect();
     let default = match defaults.first() {
@@ -100,7 +129,7 @@ fn row(page: &mut String, arg: &Arg) {
     let text = format!("{help}{words}{default}")
         .replace('|', "\\|")
         .replace('\n', " ");
-    writeln!(page, "| `{}` | {text} |", option.trim().replace('|', "\\|")).unwrap();
+    writeln!(page, "| `{}` | {text} |", option(arg)).unwrap();
 }
 
 #[test]

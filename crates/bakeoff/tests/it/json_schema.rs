@@ -383,7 +383,8 @@ fn every_key_of_judged_figures_is_documented() {
         check(&judged, FIGURES, &mut seen);
     }
     assert_eq!(seen, documented(FIGURES), "documented, and never printed");
-    let judged = judge(dir.path(), &["before"]);
+    let shown = bakeoff(dir.path(), &["show", "before", "--json"]);
+    let judged: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(judged["version"], json!(judge::report::JSON_VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
 }

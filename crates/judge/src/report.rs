@@ -114,35 +114,23 @@ pub(crate) mod tests {
         let text = terminal(&run, &judgement, &[], 100);
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"
-            web-static: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
-            interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
+            web-static: trade-off: 7.2 against 6.1 (emulated, counted instructions): +7.36 % requests/s [+7.12
+            %, +7.82 %] (97.5 % interval), better; p99 latency 3.4x [3.3x, 3.4x] (97.5 % interval), worse; 9
+            blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
                 prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
-            web-nginx: trade-off: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
-            interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
+            web-nginx: trade-off: 7.2 against 6.1 (emulated, counted instructions): +7.36 % requests/s [+7.12 %,
+            +7.82 %] (97.5 % interval), better; p99 latency 3.4x [3.3x, 3.4x] (97.5 % interval), worse; 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
                 prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
-            Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the
-            baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
-            %.
-            A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
-            defects in the kernel's log: not known (an earlier version made this run)
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
-            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
-            named by the plan or by its kernels' names
-            60 fairness checks: 1 violated (trials-fail-alike), 22 passed, 6 declared (boot-log,
-            kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource,
-            command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
-            huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
-            full disclosure: in report.html and report.md (tested by: not stated)
         "#]].assert_eq(closing);
         let first_table: Vec<&str> = text.lines().skip(4).take(9).collect();
         expect![[r#"
@@ -161,9 +149,9 @@ pub(crate) mod tests {
             .lines()
             .filter(|line| line.starts_with("**trade-off**") || line.starts_with("**failed**"));
         expect![[r#"
-            **trade-off** - web-static: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
+            **trade-off** - web-static: 7.2 against 6.1 (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval), better; p99 latency 3.4x [3.3x, 3.4x] (97.5 % interval), worse; 9 blocks
             **failed** - web-static: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
-            **trade-off** - web-nginx: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), but its p99 latency is 3.4 times as long [+234 %, +236 %] (97.5 % interval), 9 blocks
+            **trade-off** - web-nginx: 7.2 against 6.1 (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval), better; p99 latency 3.4x [3.3x, 3.4x] (97.5 % interval), worse; 9 blocks
             **failed** - web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone"#]].assert_eq(&bold.collect::<Vec<_>>().join("\n"));
         let page = html(&run, &judgement, &[]);
         let (overview, rest) = page.split_once("</table>").unwrap();

@@ -296,7 +296,7 @@ fn without_a_terminal_watch_prints_one_line() {
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(text.lines().count(), 1, "{text}");
     assert!(
-        text.contains("trade-off: 7.2 can serve 3.48 % fewer requests/s than 6.1"),
+        text.contains("trade-off: 7.2 against 6.1, web-static (emulated, counted instructions): capacity -3.48 %"),
         "{text}"
     );
     assert_eq!(

@@ -153,7 +153,8 @@ fn a_wide_screen_shows_everything() {
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
-            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
+            better 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9
+            blocks
             ┌ 6.1 ───────────────────────────────────────────────────────────┌ 7.2 ───────────────────────────────────────────────────────────
             │trial        trial 004, block 2                                 │trial        trial 003, block 2
             │state        measuring, second 42 of 60                         │state        measured
@@ -189,7 +190,6 @@ fn a_wide_screen_shows_everything() {
 
 
 
-
             01:01:01  q end  ←→ trial  ? keys  newest trial of each arm"#]],
     );
 }
@@ -202,8 +202,8 @@ fn a_usual_screen_has_curves_and_trials() {
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
             trials
-            better 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 %
-            interval), 9 blocks
+            better 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 %
+            requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9 blocks
             ┌ 6.1 ──────────────────────────────────┌ 7.2 ──────────────────────────────────
             │trial        trial 004, block 2        │trial        trial 003, block 2
             │state        measuring, second 42 of 60│state        measured
@@ -241,9 +241,10 @@ fn a_small_screen_has_what_matters_most() {
             running, 1 of at most 30 blocks, about
             10 min left (2 min to 60 min), from 3
             trials
-            better 7.2 serves 7.36 % more requests/s
-            than 6.1 [+7.12 %, +7.82 %] (97.5 %
-            interval), 9 blocks
+            better 7.2 against 6.1, web-static
+            (emulated, counted instructions): +7.36
+            % requests/s [+7.12 %, +7.82 %] (97.5 %
+            interval); 9 blocks
             ┌ 6.1 ──────────────────────────────────
             │trial        trial 004, block 2
             │state        measuring, second 42 of 60
@@ -251,7 +252,6 @@ fn a_small_screen_has_what_matters_most() {
             ┌ 7.2 ──────────────────────────────────
             │trial        trial 003, block 2
             │state        measured
-            │throughput   2 597/s
             01:01:01  q end  ←→ trial  ? keys  newes"#]],
     );
 }

@@ -57,6 +57,21 @@ pub fn machine(machine: &MachineDescription) -> String {
     }
 }
 
+/// The kind of machine and its clock, for a headline.
+pub(crate) fn kind(machine: &MachineDescription) -> &'static str {
+    match machine {
+        MachineDescription::Qemu(guests) => match (guests.acceleration, guests.clock) {
+            (Acceleration::Tcg, GuestClock::Instructions) => "emulated, counted instructions",
+            (Acceleration::Tcg, GuestClock::Wall) => "emulated",
+            (Acceleration::Kvm, _) => "KVM",
+        },
+        MachineDescription::Local { .. } => "this host",
+        MachineDescription::Ssh { .. } => "a box",
+        MachineDescription::Url { .. } => "the network",
+        MachineDescription::Fake => "simulated",
+    }
+}
+
 /// Network cards at which servers listen, with their addresses.
 fn server_cards(cards: &[BoxCard]) -> String {
     let describe =

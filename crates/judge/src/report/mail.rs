@@ -97,9 +97,7 @@ impl Mail {
             .flatten()
             .collect();
         self.paragraph(&answer.join(" "));
-        if subject.is_regression() {
-            self.rule(subject);
-        }
+        self.rule(subject);
         self.lines.push(String::new());
         for (label, text) in tell::facts(run, subject, culprit) {
             self.fact(label, &text);
@@ -113,7 +111,10 @@ impl Mail {
         if let Some(why) = why {
             self.table(&tell::mechanisms_title(why), &tell::mechanisms(why), 1);
         }
-        self.list(tell::CONFIGURATION, tell::configuration(judgement, subject));
+        self.list(
+            tell::CONFIGURATION,
+            tell::configuration(run, judgement, subject),
+        );
         self.checks(run, judgement);
         let others = judgement
             .headlines
@@ -127,11 +128,14 @@ impl Mail {
     }
 
     fn rule(&mut self, subject: &Subject<'_>) {
+        let (rule, note) = match subject.change {
+            Change::Worse(comparison) => (tell::RULE, tell::by_rule(comparison)),
+            Change::Failed => (tell::RULE_OF_FAILURES, None),
+            Change::Nothing => return,
+        };
         self.paragraph(tell::RULE_SOURCE);
-        self.lines.extend(wrapped(tell::RULE, "> ", "> "));
-        if let Change::Worse(comparison) = subject.change {
-            self.note(tell::by_rule(comparison).as_deref());
-        }
+        self.lines.extend(wrapped(rule, "> ", "> "));
+        self.note(note.as_deref());
     }
 
     fn checks(&mut self, run: &Run, judgement: &Judgement) {
@@ -453,6 +457,8 @@ mod tests {
             Configuration:
             - The kernel's rule asks for similar configurations of both kernels (make
               olddefconfig). Here 120 options differ.
+            - These kernels are packages of a distribution. Kernel developers ask for a
+              test of kernels without its patches.
             - 120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any
               figure (boot log 2, memory management 1, network 1), 0 figures of what
               uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or

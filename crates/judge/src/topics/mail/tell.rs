@@ -1,6 +1,7 @@
 //! Sentences and tables of the mail about a run.
 
 use base::input::units::{show_share, significant};
+use plan::kernel::KernelRef;
 use record::hardware_counters;
 use record::metric::Role;
 use record::rundir::Run;
@@ -21,6 +22,10 @@ use crate::words::levels::level;
 pub(crate) const RULE: &str = "Yes, but the difference has to be significant. A five percent slow-down in a \
      micro-benchmark thus is unlikely to qualify as regression, unless it also influences the results of a broad benchmark by \
      more than one percent. If in doubt, ask for advice.";
+
+/// The same of what does not work at all.
+pub(crate) const RULE_OF_FAILURES: &str = "It's a regression if some application or practical use case running fine with one \
+     Linux kernel works worse or not at all with a newer version compiled using a similar configuration.";
 
 /// Where the rule is written.
 pub(crate) const RULE_SOURCE: &str =
@@ -285,13 +290,25 @@ pub(crate) fn facts(
 }
 
 /// What differs between the arms.
-pub(crate) fn configuration(judgement: &Judgement, subject: &Subject<'_>) -> Vec<String> {
+pub(crate) fn configuration(
+    run: &Run,
+    judgement: &Judgement,
+    subject: &Subject<'_>,
+) -> Vec<String> {
     let options: u32 = judgement.weighed.counted().map(|class| class.options).sum();
     let mut lines = Vec::new();
     if options > 0 && subject.is_regression() {
         lines.push(format!(
             "The kernel's rule asks for similar configurations of both kernels (make olddefconfig). Here {options} options differ."
         ));
+    }
+    let is_packaged =
+        |arm: &plan::Arm| matches!(arm.kernel, KernelRef::Debian { .. } | KernelRef::Deb(_));
+    if subject.is_regression() && run.plan.arms.iter().any(is_packaged) {
+        lines.push(
+            "These kernels are packages of a distribution. Kernel developers ask for a test of kernels without its patches."
+                .into(),
+        );
     }
     lines.extend(differences::tell::line(judgement));
     lines.extend(differences::tell::counts(judgement));
@@ -511,7 +528,7 @@ pub(crate) fn commands(
         let kernel = |arm: &str| {
             let planned = run.plan.arms.iter().find(|planned| planned.name == arm);
             planned.and_then(|planned| match &planned.kernel {
-                plan::kernel::KernelRef::Debian { version, .. } => Some(version.clone()),
+                KernelRef::Debian { version, .. } => Some(version.clone()),
                 _ => None,
             })
         };

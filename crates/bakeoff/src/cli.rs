@@ -60,6 +60,8 @@ pub enum Command {
     #[command(
         after_help = "Examples:\n  bakeoff show\n  bakeoff show runs/web-static --fail-on regression\n  \
         bakeoff show runs/web-static --markdown\n  \
+        bakeoff show runs/web-static --mail --reporter 'A Name <name@example.org>' > mail.txt\n  \
+        bakeoff show runs/web-static --card result.svg\n  \
         bakeoff show runs/web-static --fairness\n  \
         bakeoff show runs/web-static --accept memory='the question is how memory matters'\n  \
         bakeoff show runs/web-static --pin >> plans/web-static-pinned.toml\n  \

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! terminal   plain text of a given width
-//! markdown   GitHub's Markdown for a mail or a pull request
+//! markdown   GitHub's Markdown for a pull request
 //! html       parts of a page, all text escaped
 //! ```
 
@@ -17,7 +17,7 @@ pub mod terminal;
 pub enum Medium {
     /// Plain text.
     Terminal,
-    /// A mail or a pull request.
+    /// A pull request.
     Markdown,
     /// A page.
     Html,

@@ -39,18 +39,30 @@ fn listed(items: &[String]) -> String {
 }
 
 fn headline_parts(headline: &Headline) -> Vec<String> {
+    vec![verdict(headline), details(headline)]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect()
+}
+
+/// Renders a headline's sentence alone.
+pub fn verdict(headline: &Headline) -> String {
     let scope = headline.scope.as_ref();
     let scope = scope.map_or(String::new(), |scope| format!("{scope}: "));
-    let has_findings = !headline.findings.is_empty();
     // An open question needs its reason in the sentence; a withheld verdict has a list of reasons instead.
-    let reason = if headline.is_open && !has_findings {
+    let reason = if headline.is_open && headline.findings.is_empty() {
         format!(": {}", headline.reason)
     } else {
         String::new()
     };
     let sentence = format!("{scope}{}{reason}", headline.text);
-    let mut parts = vec![format!("**{}** - {}\n", headline.badge, text(&sentence))];
-    if has_findings {
+    format!("**{}** - {}\n", headline.badge, text(&sentence))
+}
+
+/// Renders what belongs below a headline's sentence: findings and remarks; empty without any.
+pub fn details(headline: &Headline) -> String {
+    let mut parts = Vec::new();
+    if !headline.findings.is_empty() {
         parts.extend([listed(&headline.findings), text(&headline.reason) + "\n"]);
     }
     for remark in &headline.remarks {
@@ -63,7 +75,17 @@ fn headline_parts(headline: &Headline) -> Vec<String> {
             RemarkKind::Robustness => continue,
         });
     }
-    parts
+    parts.join("\n")
+}
+
+/// Renders blocks that a reader unfolds; empty without blocks.
+pub fn folded(title: &str, blocks: &[Block]) -> String {
+    let rendered = render(blocks);
+    if rendered.is_empty() {
+        return rendered;
+    }
+    let title = escaped(&text(title));
+    format!("<details><summary>{title}</summary>\n\n{rendered}\n</details>\n")
 }
 
 /// Renders a table; the first row is its header.

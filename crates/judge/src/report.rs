@@ -5,6 +5,8 @@
 //! section    the part about one workload
 //! page       what only the page of a run has
 //! chart      its charts, as SVG
+//! card       a summary as one SVG
+//! mail       plain text for a mailing list
 //! json       the judgement as data, with its sentences
 //! ```
 //! Each topic makes blocks, which the crate `doc` renders for a terminal, Markdown and pages.
@@ -19,8 +21,10 @@ use record::{rundir::Run, verdict::Judgement};
 
 #[cfg(test)]
 pub(crate) mod browser;
+pub(crate) mod card;
 pub(crate) mod chart;
 pub(crate) mod json;
+pub(crate) mod mail;
 pub(crate) mod page;
 pub(crate) mod run;
 pub(crate) mod section;
@@ -55,6 +59,7 @@ pub use crate::topics::host::tell::machine;
 pub use crate::topics::limits::tell::ceiling;
 pub use crate::topics::limits::tell::one_fewer;
 pub use crate::topics::look::tell::look;
+pub use crate::topics::mail::find::{Culprit, Step};
 pub use crate::topics::metrics::tell::reason;
 pub use crate::topics::metrics::tell::sample_reason;
 pub use crate::topics::metrics::tell::sample_reason_of;
@@ -72,7 +77,9 @@ pub use crate::topics::why::tell::remedy as why_remedy;
 pub use crate::topics::why::tell::sentence as why_sentence;
 pub use crate::topics::why::tell::unexplained;
 pub use crate::words::fault;
+pub use card::card;
 pub use json::{VERSION as JSON_VERSION, json};
+pub use mail::{Bundle, MailOptions, mail};
 pub use run::html;
 pub use run::markdown;
 pub use run::terminal;

@@ -18,6 +18,7 @@ pub(crate) mod limits;
 pub mod live;
 pub(crate) mod loads;
 pub(crate) mod look;
+pub(crate) mod mail;
 pub(crate) mod metrics;
 pub mod models;
 pub mod night;

@@ -60,6 +60,24 @@ pub struct ShowArgs {
     /// Print Markdown for a pull request
     #[arg(long, help_heading = RUN, group = "form")]
     pub markdown: bool,
+    /// Print a plain-text mail of 75 columns, in the form of a kernel regression report
+    #[arg(long, help_heading = RUN, group = "form")]
+    pub mail: bool,
+    /// Who reports, for the mail's tags
+    #[arg(long, value_name = "NAME <ADDRESS>", help_heading = RUN, requires = "mail")]
+    pub reporter: Option<String>,
+    /// Where the report can be found, for the mail's Closes:
+    #[arg(long, value_name = "ADDRESS", help_heading = RUN, requires = "mail")]
+    pub url: Option<String>,
+    /// Directory of a bisection between the two kernels; the mail names its commit
+    #[arg(long, value_name = "DIR", help_heading = RUN, requires = "mail")]
+    pub bisection: Option<PathBuf>,
+    /// A file with the run's records; the mail names its SHA-256
+    #[arg(long, value_name = "FILE", help_heading = RUN, requires = "mail")]
+    pub bundle: Option<PathBuf>,
+    /// Write a picture of the result, 1200 x 630, as SVG
+    #[arg(long, value_name = "FILE", help_heading = RUN, conflicts_with_all = ["fairness", "accept", "pin"])]
+    pub card: Option<PathBuf>,
     /// Print every fairness check: unplanned differences, or a bottleneck outside the server
     #[arg(long, help_heading = RUN, conflicts_with = "form")]
     pub fairness: bool,

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use judge::report::MailOptions;
 use record::rundir;
 use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
@@ -48,6 +49,11 @@ impl Report {
     /// For a pull request.
     pub(super) fn markdown(&self) -> String {
         judge::report::markdown(&self.run, &self.judgement, &self.whys)
+    }
+
+    /// For a mailing list.
+    pub(super) fn mail(&self, options: &MailOptions) -> String {
+        judge::report::mail(&self.run, &self.judgement, &self.whys, options)
     }
 
     /// The path of the page.

@@ -3,9 +3,13 @@
 pub(super) mod fairness;
 pub(super) mod index;
 
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
+use base::input::file;
+use judge::report::{Bundle, Culprit, MailOptions};
+use record::hash;
 use record::live::Watched;
 use record::rundir;
 use record::rundir::RunDir;
@@ -14,6 +18,9 @@ use super::report::Report;
 use super::{End, gate, print_json, watch};
 use crate::cli::show::ShowArgs;
 use crate::out;
+
+/// Limit on the size of a bisection's state.
+const MOST_BISECTION_BYTES: u64 = 64 << 20;
 
 /// The default directory of runs.
 pub(super) const RUNS: &str = "runs";
@@ -42,14 +49,60 @@ fn show_run(dir: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     if args.report {
         report.write(&RunDir::open(dir, &report.run.plan_text)?)?;
     }
+    if let Some(file) = &args.card {
+        let card = judge::report::card(&report.run, &report.judgement);
+        fs::write(file, card).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     if json {
         print_json(&judge::report::json(&report.run, &report.judgement))?;
     } else if args.markdown {
         out::text(&report.markdown());
+    } else if args.mail {
+        out::text(&report.mail(&mail_options(args)?));
     } else {
         report.print();
     }
     Ok(gate::gate(&report.run, &report.judgement, args.fail_on))
+}
+
+fn mail_options(args: &ShowArgs) -> Result<MailOptions> {
+    let culprit = args.bisection.as_deref().map(culprit).transpose()?;
+    let bundle = args.bundle.as_deref().map(bundle).transpose()?;
+    Ok(MailOptions {
+        reporter: args.reporter.clone(),
+        url: args.url.clone(),
+        culprit,
+        bundle,
+    })
+}
+
+/// The step that a bisection found.
+fn culprit(dir: &Path) -> Result<Culprit> {
+    let path = dir.join("bisect.json");
+    let text = file::read_to_string(&path, MOST_BISECTION_BYTES);
+    let text = text.with_context(|| format!("cannot read bisection: {}", path.display()))?;
+    let bisection = serde_json::from_str(&text)
+        .with_context(|| format!("damaged bisection: {}", path.display()))?;
+    Culprit::of(&bisection).with_context(|| {
+        format!(
+            "no version or commit found by the bisection in {} (go on with it, or leave out --bisection)",
+            dir.display()
+        )
+    })
+}
+
+fn bundle(path: &Path) -> Result<Bundle> {
+    let cannot_read = || format!("cannot read {}", path.display());
+    file::metadata(path).with_context(cannot_read)?;
+    let sha256 = hash::sha256_of(File::open(path).with_context(cannot_read)?);
+    Ok(Bundle {
+        name: path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into(),
+        sha256: sha256.with_context(cannot_read)?,
+    })
 }
 
 /// The newest running run, else the newest run.
@@ -78,6 +131,8 @@ fn refuse_options_of_a_run(args: &ShowArgs) -> Result<()> {
     let typed = [
         (args.report, "--report"),
         (args.markdown, "--markdown"),
+        (args.mail, "--mail"),
+        (args.card.is_some(), "--card"),
         (args.fairness, "--fairness"),
         (!args.accept.is_empty(), "--accept"),
         (args.pin, "--pin"),

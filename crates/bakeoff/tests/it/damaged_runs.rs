@@ -459,7 +459,15 @@ fn judge_and_report(dir: &Path) -> Result<(), String> {
             .collect();
         judge::disturbance(&run, &workload.id, &trials);
     }
+    let options = judge::report::MailOptions {
+        reporter: None,
+        url: None,
+        culprit: None,
+        bundle: None,
+    };
     let reports = [
+        judge::report::mail(&run, &judgement, &[], &options),
+        judge::report::card(&run, &judgement),
         judge::report::terminal(&run, &judgement, &[], 80),
         judge::report::markdown(&run, &judgement, &[]),
         judge::report::html(&run, &judgement, &[]),

@@ -61,6 +61,19 @@ fn check(name: &str, make: impl Fn(&Path)) {
         &judgement,
         &[],
     ));
+    let options = judge::report::MailOptions {
+        reporter: None,
+        url: None,
+        culprit: None,
+        bundle: None,
+    };
+    expect_file![expected.join("mail.txt")].assert_eq(&judge::report::mail(
+        &run,
+        &judgement,
+        &[],
+        &options,
+    ));
+    expect_file![expected.join("card.svg")].assert_eq(&judge::report::card(&run, &judgement));
     check_page_is_self_contained(&judge::report::html(&run, &judgement, &[]));
 }
 

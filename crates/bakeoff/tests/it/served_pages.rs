@@ -114,6 +114,13 @@ fn runs_have_a_list_and_pages() {
     let page = get(address, "/run/real/");
     assert_eq!(page.status, 200);
     assert!(page.body.contains("capacity -3.48\u{a0}%"));
+    // Its windows have one second each.
+    for chart in [
+        "<h3>Block by block</h3>",
+        "<h3>Estimate after each block</h3>",
+    ] {
+        assert!(page.body.contains(chart), "{chart}");
+    }
     let redirect = get(address, "/run/real");
     assert_eq!(redirect.status, 308);
     assert!(redirect.head.contains("Location: /run/real/"));

@@ -8,6 +8,7 @@ use record::verdict::why::Why;
 
 use crate::report::{page, section};
 use crate::topics::disclosure::document as disclosure;
+use crate::topics::mail::tell as mail;
 use crate::topics::models::tell as models;
 use crate::topics::overview::tell as overview;
 use crate::topics::overview::tell::footing;
@@ -38,17 +39,52 @@ pub fn terminal(
     doc::terminal::render(&blocks, form)
 }
 
-/// For a mail or a pull request.
+/// For a pull request: the answer, a caveat and a table in the first lines, the details folded.
 pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
-    let mut blocks = vec![Block::Title(run.plan.title.clone())];
-    blocks.extend(setbacks(judgement));
-    blocks.extend(Block::table(overview(run, judgement)));
-    blocks.extend(answer(run, judgement, whys));
-    blocks.extend(warnings(judgement));
-    blocks.extend(body(run, judgement, whys, Medium::Markdown));
+    let title = Block::Title(run.plan.title.clone());
+    let mut parts = vec![doc::markdown::render(&[title])];
+    let answers = answers(run, judgement, whys, None);
+    let (first, others) = match answers.as_slice() {
+        [] => (format!("{}.\n", doc::html::capital(NOTHING)), Vec::new()),
+        [only] => (
+            doc::markdown::verdict(only),
+            vec![doc::markdown::details(only)],
+        ),
+        several => {
+            let counts = Block::Lead(mail::counts(run, judgement));
+            let each = several.iter();
+            let each =
+                each.flat_map(|one| [doc::markdown::verdict(one), doc::markdown::details(one)]);
+            (doc::markdown::render(&[counts]), each.collect())
+        }
+    };
+    parts.push(first);
+    parts.extend(
+        mail::first_caveat(run, judgement)
+            .map(|text| format!("> {}\n", doc::markdown::text(&text))),
+    );
+    let outcome = Block::table(Table::new(mail::outcome(run, judgement), 1));
+    parts.push(doc::markdown::render(&outcome));
+    parts.extend(others);
+    parts.push(doc::markdown::render(
+        &setbacks(judgement).into_iter().collect::<Vec<_>>(),
+    ));
+    let mut checks = notes(run, judgement);
+    checks.extend(fairness(run, judgement));
+    checks.extend(warnings(judgement));
+    parts.push(doc::markdown::folded(
+        "Warnings, checks and settings",
+        &checks,
+    ));
+    let mut measured: Vec<Block> = Block::table(overview(run, judgement));
+    measured.extend(body(run, judgement, whys, Medium::Markdown));
+    parts.push(doc::markdown::folded("All metrics and arms", &measured));
     let rows = disclosure::rows(run, judgement);
-    blocks.push(Block::Table(Table::new(rows, 3)));
-    doc::markdown::render(&blocks) + "\n" + &repeat(run, judgement)
+    let table = Block::Table(Table::new(rows, 3));
+    parts.push(doc::markdown::folded("Full disclosure", &[table]));
+    parts.push(repeat(run, judgement));
+    parts.retain(|part| !part.is_empty());
+    base::input::text::escaped(&parts.join("\n"))
 }
 
 /// The whole page.
@@ -105,21 +141,22 @@ pub(crate) fn headlines(
     whys: &[Why],
     workload: Option<&str>,
 ) -> Vec<Block> {
+    let answers = answers(run, judgement, whys, workload).into_iter();
+    answers.map(Block::Headline).collect()
+}
+
+fn answers(
+    run: &Run,
+    judgement: &Judgement,
+    whys: &[Why],
+    workload: Option<&str>,
+) -> Vec<doc::Headline> {
     let headlines = judgement.headlines.iter();
     headlines
         .filter(|headline| workload.is_none_or(|workload| headline.workload == workload))
         .filter_map(|headline| {
             crate::topics::headline::tell::headline(run, judgement, whys, headline)
         })
-        .map(Block::Headline)
-        .collect()
-}
-
-/// The verdicts and their basis.
-fn answer(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
-    [verdicts(run, judgement, whys), basis(run, judgement)]
-        .into_iter()
-        .flatten()
         .collect()
 }
 
@@ -134,10 +171,14 @@ fn verdicts(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
 /// What all verdicts share: error rate, machine, differences, fairness.
 fn basis(run: &Run, judgement: &Judgement) -> Vec<Block> {
     let mut blocks = notes(run, judgement);
-    let fairness = crate::topics::fairness::tell::summary(judgement).into_iter();
-    let fairness = fairness.chain(crate::topics::fairness::tell::in_vain(run, judgement));
-    blocks.extend(fairness.map(Block::Sub));
+    blocks.extend(fairness(run, judgement));
     blocks
+}
+
+fn fairness(run: &Run, judgement: &Judgement) -> Vec<Block> {
+    let summary = crate::topics::fairness::tell::summary(judgement).into_iter();
+    let all = summary.chain(crate::topics::fairness::tell::in_vain(run, judgement));
+    all.map(Block::Sub).collect()
 }
 
 /// What belongs below all verdicts.
@@ -346,121 +387,66 @@ mod tests {
     }
 
     #[test]
-    fn a_run_fits_into_a_mail() {
-        let (run, judgement) = judged(web::two_kernels());
+    fn the_first_lines_for_a_pull_request_have_answer_caveat_and_figures() {
+        let first = |run: Run| {
+            let (run, judgement) = judged(run);
+            let text = markdown(&run, &judgement, &[]);
+            let lines: Vec<&str> = text.lines().take(12).collect();
+            lines.join("\n")
+        };
         expect![[r###"
             ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
 
-            **What went wrong**
-
-            - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in every block
-            - web-static: failed trials on arm 7.2: 2 of 11: kernel panic 2
-            - web-static: attempts fail more often on one arm: 6.1 0, 7.2 2 (what makes them fail may also bend the figures of those that do not)
-            - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not compared where an arm is missing)
-
             **better** - 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9 blocks
 
-            A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
+            > Counted instructions under emulation, not times.
 
-            defects in the kernel's log: not known (an earlier version made this run)
+            | metric | 6.1 | 7.2 | change [97.5 % interval] | verdict |
+            |---|---|---|---|---|
+            | throughput, requests/s | 2285 | 2454 | +7.36 % [+7.12, +7.82] | better |
+            | latency-p99, ms | 47.26 | 44.01 | -6.86 % [-7.25, -6.65] | better |
+            | server-cpu, µs/request | 403.0 | 400.0 | -0.74 % [-0.75, -0.74] (90 %) | equivalent |
+            | failed, share | 0 | 0 | both 0 | equivalent |"###]].assert_eq(&first(web::two_kernels()));
+        expect![[r###"
+            ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
 
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
+            **4 verdicts against 6.1: 2 trade-off, 2 failed**
 
-            60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
+            > Counted instructions under emulation, not times.
+
+            | workload | arm | verdict | primary metric, 97.5 % interval | p99, 97.5 % interval |
+            |---|---|---|---|---|
+            | web-static | 7.2 | trade-off | throughput +7.36 % [+7.12, +7.82] | p99 latency 3.4x [3.3, 3.4] |
+            | web-static | 7.2-tuned | failed | - | - |
+            | web-nginx | 7.2 | trade-off | throughput +7.36 % [+7.12, +7.82] | p99 latency 3.4x [3.3, 3.4] |
+            | web-nginx | 7.2-tuned | failed | - | - |"###]].assert_eq(&first(web::trade_off_and_failure()));
+        expect![[r###"
+            ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
+
+            Nothing measured yet, so nothing is compared.
+
+            > web-static: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
+
+            <details><summary>Warnings, checks and settings</summary>
 
             **Warnings**
 
-            - web-static: failed requests on arm 6.1: 3 (never counted as served)
-            - time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)
-            - the clients run inside the guest, on the server's own CPUs (all figures but those of the server alone include the clients' work; no network is in any)
+            - web-static: whole blocks so far: 0, the plan wants 4 at least (no verdict before that)
+            - time is counted in executed instructions, of string instructions by their bytes (caches, memory and devices cost nothing)"###]].assert_eq(&first(web::just_begun()));
+    }
 
-            | web-static | arm | verdict | change | 97.5 % interval | blocks |
-            |---|---|---|---|---|---|
-            | throughput ↑ | 7.2 | better | +7.36 % | [+7.12 %, +7.82 %] | 9 |
-            | latency-p50 ↓ | 7.2 | better | -6.86 % | [-7.25 %, -6.65 %] | 9 |
-            | latency-p99 ↓ | 7.2 | better | -6.86 % | [-7.25 %, -6.65 %] | 9 |
-            | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] (90 %) | 9 |
-            | failed ↓ | 7.2 | equivalent | both 0 | - | 9 |
-
-            (confidence intervals, valid at every look; a row of another level names it)
-
-            What the headline hangs on:
-
-            | changed | 7.2 |
-            |---|---|
-            | each block left out in turn | holds without any one of 9 blocks (+7.28 % to +7.40 %) |
-            | another margin | holds for margins up to 7.6 % |
-            | another metric as the primary one | server-cpu in place of the primary metric says something else (equivalent) |
-            | another price of string instructions | holds at other prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction) |
-            | another CPU model | - |
-
-            | web-static | 6.1 | 7.2 |
-            |---|---|---|
-            | kernel | 6.1.0-40-cloud-amd64 | 7.2.3-cloud-amd64 |
-            | server | Apache/2.4.65 (Debian) | Apache/2.4.65 (Debian) |
-            | trials measured | 10 | 9 |
-            | average CPU, user | 7.0 % | 39.0 % |
-            | average CPU, system | 93.0 % | 60.0 % |
-            | memory in use | 180 MiB | 200 MiB |
-            | swap in use, peak | 0 B | 0 B |
-            | CPU spent on sampling | 0.2 % | 0.2 % |
-            | requests served | 228 528 | 220 853 |
-            | requests per second | 2 285.3 | 2 453.9 |
-            | mean request time | 33.390 ms | 33.448 ms |
-            | failed requests | 3 | 0 |
-            | connection reset | 3 | 0 |
-            | failed trials | 0 | 2 |
-
-            What differed between the arms, by class:
-
-            | class | options | sysctls | other facts | what it can do to figures |
-            |---|---|---|---|---|
-            | memory management | 0 | 0 | 1 | page faults, huge pages, reclaim: tens of percents where memory is short or large |
-            | network | 0 | 1 | 0 | buffers and defaults of TCP: tens of percents over real networks, little over loopback |
-            | boot log | 0 | 0 | 2 | what failed or fell back at boot: read it |
-            | unclassified | 120 | 0 | 0 | not known: read them |
-
-            **Failed trials**
-
-            - trial 006 (arm 7.2, web-static, block 3), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
-            - trial 019 (arm 7.2, web-static, block 10), attempt 1: kernel panic: Kernel panic - not syncing: &lt;init&gt; killed &amp; gone
-
-            | Full disclosure |  |  |
-            |---|---|---|
-            | Test | tested by | not stated |
-            |  | paid for by | not stated |
-            |  | availability | not stated |
-            |  | measured | 2026-01-01 10:00 to 2026-01-01 10:41, UTC |
-            | Hardware | machine | QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB |
-            |  | not known | host: product, host: firmware, host: CPU, host: CPUs, host: SMT, host: caches, host: CPU frequency, host: microcode, host: NUMA nodes, host: memory, host: disk, host: network card, guest: CPU, guest: CPUs, guest: NUMA nodes, guest: memory |
-            | Software | kernel | 6.1: 6.1.0-40-cloud-amd64; 7.2: 7.2.3-cloud-amd64 |
-            |  | kernel from | 6.1: debian:bookworm/6.1; 7.2: debian:trixie-backports/7.2 |
-            |  | image recipe | web |
-            |  | server | Apache/2.4.65 (Debian) |
-            |  | bakeoff | 0.1.0 |
-            |  | not known | kernel built by, command line as booted, user land, host: kernel |
-            | Tuning | arm 6.1 | changes nothing; by whom and why: not stated |
-            |  | arm 7.2 | changes nothing; by whom and why: not stated |
-            |  | not tuned in any arm | command line, sysctls, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (as kernels and packages ship them, and as bakeoff sets them for all arms alike) |
-            | Workloads | web-static | web-static: not known |
-            | Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about) |
-            |  | order | each block runs every arm once, back to back, in an order drawn from seed 7 |
-            |  | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran |
-            |  | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload |
-            | Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history |
-            |  | failed trials | web-static, arm 7.2: 2 of 11, listed in the report |
-            |  | warnings | 3 warnings, listed above |
-            | SHA-256 | journal | not known |
-            |  | kernel 6.1 | 0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d0c1d |
-            |  | kernel 7.2 | 9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f9e8f |
-            |  | plan | 5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a |
-            |  | not known | user land's packages |
-            |  | cache key of the image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1 |
-            |  | cache keys | hashes of what a kernel or image was made from, not of a file |
-            | To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory |
-            |  | the same figures | bakeoff show RUN: the journal names each trial's record by its SHA-256 |
-
-            State: finished after 10 blocks: decided. Machine: QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
-        "###]].assert_eq(&markdown(&run, &judgement, &[]));
+    #[test]
+    fn details_are_folded_and_failures_are_not() {
+        let (run, judgement) = judged(web::two_kernels());
+        let text = markdown(&run, &judgement, &[]);
+        let folds: Vec<&str> = text.split("<details>").collect();
+        assert!(folds[0].contains("**What went wrong**"), "{}", folds[0]);
+        let titles = folds[1..].iter().map(|fold| fold.lines().next().unwrap());
+        expect![[r#"
+            <summary>Warnings, checks and settings</summary>
+            <summary>All metrics and arms</summary>
+            <summary>Full disclosure</summary>"#]]
+        .assert_eq(&titles.collect::<Vec<_>>().join("\n"));
+        assert_eq!(text.matches("</details>").count(), folds.len() - 1);
     }
 }

@@ -68,14 +68,23 @@ fn lines(now: &Snapshot, value: impl Fn(&Point) -> Option<f64>) -> Vec<Line> {
     let line = |arm: &ArmNow| Line {
         place: arm.place,
         name: arm.attempt.trial.arm.clone(),
-        points: complete(arm)
-            .iter()
-            .map(|point| (point.at_s, value(point).unwrap_or(f64::NAN)))
-            .collect(),
+        points: points(complete(arm), &value),
     };
     let lines = now.arms.iter().map(line);
     let has_value = |line: &Line| line.points.iter().any(|point| !point.1.is_nan());
     lines.filter(has_value).collect()
+}
+
+/// The values at the begin of each second. A single second has its value at its end too, because one point is no line.
+fn points(seconds: &[Point], value: impl Fn(&Point) -> Option<f64>) -> Vec<(f64, f64)> {
+    let value = |second: &Point| value(second).unwrap_or(f64::NAN);
+    match seconds {
+        [only] => vec![(only.at_s, value(only)), (only.end_s(), value(only))],
+        all => all
+            .iter()
+            .map(|second| (second.at_s, value(second)))
+            .collect(),
+    }
 }
 
 /// Without the last second of a running trial, which may be incomplete.
@@ -104,4 +113,25 @@ fn across(lines: &[Line]) -> Option<Axis> {
     // A single second would have no width.
     let last = last.max(first + 1.0);
     Some(Axis::whole(first.min(0.0), last, ACROSS))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_of_one_second_has_a_line() {
+        let second = |at_s| Point {
+            at_s,
+            length_s: 1.0,
+            ok: 20,
+            faults: 0,
+            p99_ms: None,
+        };
+        let rate = |point: &Point| Some(point.ok_per_s());
+        assert_eq!(points(&[second(0.0)], rate), [(0.0, 20.0), (1.0, 20.0)]);
+        let two = [second(0.0), second(1.0)];
+        assert_eq!(points(&two, rate), [(0.0, 20.0), (1.0, 20.0)]);
+        assert!(points(&[second(0.0)], |point| point.p99_ms)[0].1.is_nan());
+    }
 }

@@ -399,7 +399,8 @@ fn defects(now: &Snapshot) -> Markup {
     }
 }
 
-/// For each workload: its metrics so far, and a chart of the estimate after each block.
+/// For each workload: its metrics so far, and charts of each block's figures and of the estimate after each block. Where a window has a
+/// single second, only these charts show a course.
 fn metrics(now: &Snapshot) -> Markup {
     let Some((run, judgement)) = now.judged.as_deref() else {
         return Markup::default();
@@ -421,10 +422,11 @@ fn metrics(now: &Snapshot) -> Markup {
                     } } }
                 } }
                 @let comparisons: Vec<&Comparison> = judgement.comparisons.iter().filter(|each| each.workload == workload.id).collect();
-                @if let Some(chart) = chart::estimate_history(run, &comparisons, number) {
-                    h3 { "Estimate after each block" }
-                    (frame(&chart))
-                }
+                @let charts = [
+                    ("Block by block", chart::blocks(run, &comparisons, number)),
+                    ("Estimate after each block", chart::estimate_history(run, &comparisons, number)),
+                ];
+                @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) } }
             }
         }
     }

@@ -257,7 +257,7 @@ pub fn no_defects(now: &Snapshot) -> &'static str {
     if now.attempts.is_empty() {
         "Nothing was run yet."
     } else {
-        "No defect was told."
+        "No kernel or service errors logged."
     }
 }
 

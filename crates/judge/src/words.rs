@@ -12,7 +12,7 @@ use record::trial::{Outcome, Trial};
 use record::verdict::Comparison;
 
 use crate::topics::look::tell::look;
-use crate::words::levels::Levels;
+use crate::words::levels::{Levels, in_words};
 
 pub mod levels;
 
@@ -51,6 +51,16 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
             format!("({}, {})", large_change(low), large_change(high))
         }
         _ => NONE.into(),
+    }
+}
+
+/// The interval with its level: `[+7.07 %, +7.53 %] (95 % interval)`; or `NONE`. The range of single blocks has no level.
+pub(crate) fn interval_in_words(comparison: &Comparison) -> String {
+    let interval = interval(comparison);
+    if comparison.has_interval() {
+        in_words(&interval, comparison.confidence)
+    } else {
+        interval
     }
 }
 

@@ -8,6 +8,7 @@ use record::verdict::why::Why;
 
 use crate::report::{page, section};
 use crate::topics::disclosure::document as disclosure;
+use crate::topics::glance::{document as glance_document, tell as glance_tell};
 use crate::topics::models::tell as models;
 use crate::topics::overview::tell as overview;
 use crate::topics::overview::tell::footing;
@@ -54,13 +55,18 @@ pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
 /// The whole page.
 pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     let has_headlines = !judgement.headlines.is_empty();
+    let has_one_workload = run.plan.workloads.len() == 1;
     let mut top: Vec<Block> = setbacks(judgement).into_iter().collect();
-    if run.plan.workloads.len() > 1 {
-        top.push(Block::Drawing(page::overview(run, judgement)));
-    } else {
+    if has_one_workload {
         top.extend(headlines(run, judgement, whys, None));
+    } else {
+        top.push(Block::Drawing(page::overview(run, judgement)));
     }
-    top.extend(notes(run, judgement));
+    top.extend(multiplicity(run, judgement).map(Block::Sub));
+    top.extend(glance_tell::caveat(run, judgement).map(|line| Block::Drawing(page::caveat(&line))));
+    if has_one_workload {
+        top.push(Block::Drawing(glance_document::workload(run, judgement, 0)));
+    }
     if !has_headlines {
         top.push(Block::Drawing(
             html! { div.headline.undecided { p { (doc::html::capital(NOTHING)) "." } } },
@@ -69,11 +75,11 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     let warnings: Vec<Block> = warnings(judgement).into_iter().collect();
     let body: Markup = html! {
         (page::header(run, judgement, &top))
-        (doc::html::render(&warnings))
         (page::contents(run, judgement))
+        (doc::html::render(&warnings))
         (doc::html::render(&body(run, judgement, whys, Medium::Html)))
+        (page::next(run, judgement, whys))
         (disclosure::section(run, judgement))
-        (page::repeat(run))
         (page::reading(run, judgement))
     };
     page::run(&run.plan.title, whys, &body)
@@ -142,14 +148,18 @@ fn basis(run: &Run, judgement: &Judgement) -> Vec<Block> {
 
 /// What belongs below all verdicts.
 fn notes(run: &Run, judgement: &Judgement) -> Vec<Block> {
-    let has_headlines = !judgement.headlines.is_empty();
-    let multiplicity = overview::multiplicity(run, judgement).filter(|_| has_headlines);
     let footing = footing::lines(run, judgement);
-    multiplicity
+    multiplicity(run, judgement)
         .into_iter()
         .chain(footing)
         .map(Block::Sub)
         .collect()
+}
+
+/// The error rate of all verdicts together, below the verdicts.
+fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
+    let has_headlines = !judgement.headlines.is_empty();
+    overview::multiplicity(run, judgement).filter(|_| has_headlines)
 }
 
 /// Workloads, then what is told of all of them.

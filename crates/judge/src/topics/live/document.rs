@@ -374,7 +374,7 @@ fn curves(now: &Snapshot) -> Markup {
         ("Latency", chart::latency_now(now)),
     ];
     html! {
-        @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) } }
+        @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart, "")) } }
     }
 }
 
@@ -423,7 +423,7 @@ fn metrics(now: &Snapshot) -> Markup {
                 @let comparisons: Vec<&Comparison> = judgement.comparisons.iter().filter(|each| each.workload == workload.id).collect();
                 @if let Some(chart) = chart::estimate_history(run, &comparisons, number) {
                     h3 { "Estimate after each block" }
-                    (frame(&chart))
+                    (frame(&chart, ""))
                 }
             }
         }

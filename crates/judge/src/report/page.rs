@@ -126,9 +126,14 @@ fn against(cell: &overview_tell::Cell<'_>, levels: &Levels) -> Markup {
     }
 }
 
-/// The caveat of the first screen.
-pub(crate) fn caveat(line: &str) -> Markup {
-    html! { p.caveat { (doc::html::unbroken(line)) } }
+/// The caveat of the first screen, with a link to all warnings.
+pub(crate) fn caveat(line: &str, warnings: usize) -> Markup {
+    html! {
+        p.caveat {
+            (doc::html::unbroken(line))
+            @if warnings > 0 { " " a href="#warnings" { (words::counted(warnings as u32, "warning")) } }
+        }
+    }
 }
 
 /// Links to all sections of the page.

@@ -63,7 +63,9 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
         top.push(Block::Drawing(page::overview(run, judgement)));
     }
     top.extend(multiplicity(run, judgement).map(Block::Sub));
-    top.extend(glance_tell::caveat(run, judgement).map(|line| Block::Drawing(page::caveat(&line))));
+    let count = crate::topics::findings::tell::warnings(judgement).len();
+    let caveat = glance_tell::caveat(run, judgement);
+    top.extend(caveat.map(|line| Block::Drawing(page::caveat(&line, count))));
     if has_one_workload {
         top.push(Block::Drawing(glance_document::workload(run, judgement, 0)));
     }
@@ -267,7 +269,7 @@ mod tests {
             latency-p99 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %] (90 %)       9
             failed ↓       7.2  equivalent   both 0                          -       9
-            (confidence intervals, valid at every look; a row of another level names it)
+            (confidence intervals, valid at every interim check; a row of another level names it)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------
@@ -286,21 +288,22 @@ mod tests {
               connection reset                          3                       0
             failed trials                               0                       2
 
-            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
-                significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
-                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
-                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
             defects in the kernel's log: not known (an earlier version made this run)
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
-            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
-            named by the plan or by its kernels' names
+            124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log
+            2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120;
+            not counted: 1 named by the plan or by its kernels' names
             60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart,
             one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control,
             control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and
             15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)
+
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
+                significant after 9 blocks
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
+                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
+                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
         "#]].assert_eq(&terminal(&run, &judgement, &[], 100));
     }
 
@@ -372,7 +375,7 @@ mod tests {
 
             defects in the kernel's log: not known (an earlier version made this run)
 
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
+            124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log 2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
 
             60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
 
@@ -390,9 +393,9 @@ mod tests {
             | server-cpu ↓ | 7.2 | equivalent | -0.74 % | [-0.75 %, -0.74 %] (90 %) | 9 |
             | failed ↓ | 7.2 | equivalent | both 0 | - | 9 |
 
-            (confidence intervals, valid at every look; a row of another level names it)
+            (confidence intervals, valid at every interim check; a row of another level names it)
 
-            What the headline hangs on:
+            How robust the headline is:
 
             | changed | 7.2 |
             |---|---|

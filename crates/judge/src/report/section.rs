@@ -365,7 +365,7 @@ fn open_questions(comparisons: &[&Comparison]) -> Markup {
     let open = document::undecided(comparisons);
     html! {
         @if !open.is_empty() {
-            p { "Undecided, and what would settle it:" }
+            p { "Undecided, and what would decide it:" }
             ul { @for (about, reason) in open { li { b { (about) } ": " (reason) } } }
         }
     }

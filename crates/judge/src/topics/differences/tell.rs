@@ -71,12 +71,12 @@ pub(crate) fn causes(judgement: &Judgement) -> Vec<Vec<String>> {
     rows
 }
 
-/// Summary of all differences of a weight: `277 can change any figure`.
+/// Summary of all differences of a weight: `277 may affect any result`.
 pub(crate) fn weight(weight: Weight, count: usize) -> String {
     match weight {
-        Weight::Any => format!("{count} can change any figure"),
-        Weight::WhereUsed => format!("{count} can change figures of what uses them"),
-        Weight::None => format!("{count} change nothing"),
+        Weight::Any => format!("{count} may affect any result"),
+        Weight::WhereUsed => format!("{count} affect only workloads that use them"),
+        Weight::None => format!("{count} affect nothing"),
     }
 }
 
@@ -214,15 +214,27 @@ pub(crate) fn counts(judgement: &Judgement) -> Option<String> {
         0 => String::new(),
         _ => format!(" ({})", names.join(", ")),
     };
+    let unclassified: u32 = unclassified.into_iter().map(all).sum();
+    let unclassified = match unclassified {
+        0 => String::new(),
+        count => format!("; unclassified: {count}"),
+    };
+    let total_of_all: u32 = judgement.weighed.counted().map(all).sum();
     Some(format!(
-        "{} differ: {} can change any figure{names}, {} figures of what uses them, {} none; unclassified: {}{}",
+        "{} ({}): {} may affect any result{names}, {} only workloads that use them, {} nothing{unclassified}{}",
+        differ(total_of_all),
         kinds.join(", "),
         total(Weight::Any),
         total(Weight::WhereUsed),
         total(Weight::None),
-        unclassified.into_iter().map(all).sum::<u32>(),
         left_out(judgement)
     ))
+}
+
+/// `1 setting differs`, `1351 settings differ`.
+fn differ(count: u32) -> String {
+    let verb = if count == 1 { "differs" } else { "differ" };
+    format!("{} {verb}", counted(count, "setting"))
 }
 
 /// Differences that are not counted, and why.
@@ -663,7 +675,7 @@ mod tests {
     #[test]
     fn classes_are_counted_and_those_that_can_change_any_figure_have_rows() {
         let (_, judgement) = weighed();
-        expect!["120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
+        expect!["124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log 2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
         let rows: Vec<String> = rows(&judgement).iter().map(|row| row.join(" | ")).collect();
         expect![[r#"
             class | options | sysctls | other facts | what it can do to figures

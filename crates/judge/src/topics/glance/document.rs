@@ -20,7 +20,7 @@ pub(crate) fn workload(run: &Run, judgement: &Judgement, number: usize) -> Marku
     let comparisons: Vec<&Comparison> = all.filter(|one| one.workload == *id).collect();
     let tables = tables_of(judgement, id);
     html! {
-        @let figures = find::main_figures(&comparisons);
+        @let figures = find::main_figures(run, &comparisons);
         @if !figures.is_empty() {
             section.tiles aria-label="Main figures" {
                 @for spec in figures { (tile(run, &comparisons, &tables, spec)) }

@@ -39,13 +39,19 @@ pub(crate) fn group(spec: &MetricSpec) -> Group {
 /// Number of main figures.
 const MAIN: usize = 4;
 
-/// The main figures of a workload: the primary one, the tail of latencies, the cost of a request, and failures. Others fill the places
-/// of missing ones.
-pub(crate) fn main_figures<'c>(comparisons: &[&'c Comparison]) -> Vec<&'c MetricSpec> {
+/// The main figures of a workload: the primary one, the tail of latencies, the cost of a request, and failures. Others that follow
+/// from none fill the places of missing ones.
+pub(crate) fn main_figures<'c>(run: &Run, comparisons: &[&'c Comparison]) -> Vec<&'c MetricSpec> {
     let mut all: Vec<&MetricSpec> = Vec::new();
+    let mut others: Vec<&MetricSpec> = Vec::new();
     for comparison in comparisons {
         if !all.contains(&&comparison.spec) {
             all.push(&comparison.spec);
+            others.extend(
+                follows_from(run, comparisons, comparison)
+                    .is_none()
+                    .then_some(&comparison.spec),
+            );
         }
     }
     let first = |is_wanted: &dyn Fn(&MetricSpec) -> bool| {
@@ -59,7 +65,7 @@ pub(crate) fn main_figures<'c>(comparisons: &[&'c Comparison]) -> Vec<&'c Metric
         first(&|spec| group(spec) == Group::Checks),
     ];
     let mut main: Vec<&MetricSpec> = Vec::new();
-    for spec in wanted.into_iter().flatten().chain(all.iter().copied()) {
+    for spec in wanted.into_iter().flatten().chain(others) {
         if main.len() < MAIN && !main.contains(&spec) {
             main.push(spec);
         }
@@ -104,7 +110,8 @@ pub(crate) fn follows_from<'c>(
                 .get("rate_per_s")
                 .is_none_or(serde_json::Value::is_null)
     });
-    let is_reciprocal = comparison.pairs.len() == base.pairs.len()
+    let is_reciprocal = !comparison.pairs.is_empty()
+        && comparison.pairs.len() == base.pairs.len()
         && comparison
             .pairs
             .iter()
@@ -221,9 +228,9 @@ mod tests {
 
     #[test]
     fn the_main_figures_are_outcome_tail_cost_and_failures() {
-        let (_, judgement) = judged(web::two_kernels());
+        let (run, judgement) = judged(web::two_kernels());
         let comparisons: Vec<&Comparison> = judgement.comparisons.iter().collect();
-        let names: Vec<&str> = main_figures(&comparisons)
+        let names: Vec<&str> = main_figures(&run, &comparisons)
             .iter()
             .map(|spec| spec.name.as_str())
             .collect();

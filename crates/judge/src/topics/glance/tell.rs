@@ -116,7 +116,7 @@ pub(crate) fn latency(run: &Run, judgement: &Judgement, workload: &str) -> Strin
         let p99 = |clients| Some(significant(latency_at(clients, 0.99)?, 3));
         let (before, after) = (p99(base)?, p99(other)?);
         Some(format!(
-            "{course}: p99 is {after} {ms} against {before} {ms}."
+            "{course}: p99 was {after} {ms} against {before} {ms}."
         ))
     };
     let others = run.plan.arms.iter().map(|arm| arm.name.as_str());
@@ -127,21 +127,21 @@ pub(crate) fn latency(run: &Run, judgement: &Judgement, workload: &str) -> Strin
 
 fn course_words(arm: &str, baseline: &str, course: Course) -> String {
     match course {
-        Course::Alike => format!("{arm} answers as fast as {baseline}, to within 1 %"),
+        Course::Alike => format!("{arm} answered as fast as {baseline}, to within 1 %"),
         Course::Faster { percent } => {
-            format!("{arm} is faster for {percent} % of requests, and never slower")
+            format!("{arm} was faster for {percent} % of requests, and never slower")
         }
         Course::Slower { percent } => {
-            format!("{arm} is slower for {percent} % of requests, and never faster")
+            format!("{arm} was slower for {percent} % of requests, and never faster")
         }
         Course::FasterThenSlower { until } => {
-            format!("{arm} is faster for {until} % of requests, then slower")
+            format!("{arm} was faster for {until} % of requests, then slower")
         }
         Course::SlowerThenFaster { until } => {
-            format!("{arm} is slower for {until} % of requests, then faster")
+            format!("{arm} was slower for {until} % of requests, then faster")
         }
         Course::Mixed { faster, slower } => {
-            format!("{arm} is faster for {faster} % of requests and slower for {slower} %")
+            format!("{arm} was faster for {faster} % of requests and slower for {slower} %")
         }
     }
 }
@@ -309,7 +309,7 @@ mod tests {
             latency-p99 of 7.2 changes most: +235 %, worse.
             7.2 has the better throughput in 9 of 9 blocks.
             The throughput of 7.2 was decided after 9 blocks.
-            7.2 is faster for 89 % of requests and slower for 11 %: p99 is 236 ms* against 228 ms*."#]].assert_eq(&captions.join("\n"));
+            7.2 was faster for 89 % of requests and slower for 11 %: p99 was 236 ms* against 228 ms*."#]].assert_eq(&captions.join("\n"));
     }
 
     #[test]

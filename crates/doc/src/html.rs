@@ -69,7 +69,7 @@ fn markup(block: &Block) -> Markup {
 /// A box with a title and a list.
 pub fn boxed(notice: &Notice) -> Markup {
     html! {
-        section.boxed.(notice.class) aria-label=(notice.title) {
+        section.boxed.(notice.class) #(notice.class) aria-label=(notice.title) {
             h2 { (notice.title) }
             ul { @for item in &notice.items { li { (item) } } }
         }

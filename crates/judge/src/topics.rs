@@ -12,6 +12,7 @@ pub(crate) mod disclosure;
 pub(crate) mod disturbances;
 pub mod fairness;
 pub(crate) mod findings;
+pub(crate) mod glance;
 pub(crate) mod headline;
 pub(crate) mod host;
 pub(crate) mod limits;

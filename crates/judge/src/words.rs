@@ -12,7 +12,7 @@ use record::trial::{Outcome, Trial};
 use record::verdict::Comparison;
 
 use crate::topics::look::tell::look;
-use crate::words::levels::Levels;
+use crate::words::levels::{Levels, in_words};
 
 pub mod levels;
 
@@ -54,6 +54,16 @@ pub(crate) fn interval(comparison: &Comparison) -> String {
     }
 }
 
+/// The interval with its level: `[+7.07 %, +7.53 %] (95 % interval)`; or `NONE`. The range of single blocks has no level.
+pub(crate) fn interval_in_words(comparison: &Comparison) -> String {
+    let interval = interval(comparison);
+    if comparison.has_interval() {
+        in_words(&interval, comparison.confidence)
+    } else {
+        interval
+    }
+}
+
 /// The confidence levels of some comparisons' intervals.
 pub(crate) fn levels<'c>(comparisons: impl IntoIterator<Item = &'c Comparison>) -> Levels {
     Levels::of(comparisons.into_iter().map(|row| row.confidence))
@@ -80,7 +90,7 @@ pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
             ""
         };
         notes.push(format!(
-            "(confidence intervals, valid at every look{others})"
+            "(confidence intervals, valid at every interim check{others})"
         ));
     }
     let mut rows = comparisons.iter();
@@ -351,12 +361,12 @@ pub(crate) fn reading(run: &Run) -> String {
     let margin = margin(design.margin);
     format!(
         "Each block boots every arm once, in an order drawn from the seed, and gives one ratio of \
-         arm to baseline. The change is typical of the blocks: one wild trial hardly moves it. Better \
-         or worse means that no difference at all was excluded, equivalent that a difference beyond \
-         {margin} % either way was, undecided that neither was. Interval and verdict hold for a look \
-         after every block. Of equal arms, at most {} % of such runs call one better or worse: half \
-         of that is the primary metric's, the other half all others' together. Nothing is assumed \
-         of the noise, because the drawn order alone decides how far chance goes.",
+         arm to baseline. The change is the typical ratio of the blocks, which one outlier hardly \
+         moves. Better or worse: zero difference is ruled out. Equivalent: a difference of more than \
+         {margin} % is ruled out. Undecided: neither is ruled out. Intervals and verdicts hold at every \
+         interim check. If the arms are equal, at most {} % of runs call one better or worse. Half of \
+         that is for the primary metric, half for all others together. The noise may have any \
+         distribution, because the p-values follow from the random order alone.",
         significant(run.error_rate() * 100.0, 2)
     )
 }

@@ -80,7 +80,7 @@ fn check(name: &str, make: impl Fn(&Path)) {
 /// The page is small and loads nothing.
 #[track_caller]
 fn check_page_is_self_contained(page: &str) {
-    const MOST_BYTES: usize = 300_000;
+    const MOST_BYTES: usize = 150_000;
     assert!(page.len() < MOST_BYTES, "{} bytes", page.len());
     for part in [
         "<script", "<link", "<img", "<iframe", "src=", "url(", "@import",

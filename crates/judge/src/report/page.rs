@@ -6,14 +6,15 @@ use doc::html::{Page, pill};
 use doc::{Block, Table};
 use maud::{Markup, PreEscaped, html};
 use record::rundir::Run;
-use record::verdict::weighed::Weight;
+use record::verdict::weighed::{Class, Weight};
 use record::verdict::why::Why;
 use record::verdict::{Difference, Judgement};
 
 use crate::report::chart;
 use crate::topics::overview::tell as overview_tell;
+use crate::topics::overview::tell::footing;
 use crate::topics::why::document::tree;
-use crate::topics::{defects, differences, disclosure, fairness, host, run_state};
+use crate::topics::{defects, differences, disclosure, fairness, glance, run_state};
 use crate::words;
 use crate::words::levels::Levels;
 
@@ -21,6 +22,9 @@ use crate::words::levels::Levels;
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 const STYLE: &str = include_str!("style.css");
+
+/// The style of breakdowns and call trees.
+const TREE_STYLE: &str = include_str!("tree.css");
 
 /// The page of a run. Only pages with explanations have a script, for call trees.
 pub(crate) fn run(title: &str, whys: &[Why], body: &Markup) -> String {
@@ -32,19 +36,22 @@ pub(crate) fn run(title: &str, whys: &[Why], body: &Markup) -> String {
         main { (body) }
         @if !whys.is_empty() { script { (PreEscaped(tree::SCRIPT)) } }
     };
-    whole(title, &policy, &body)
+    match whys {
+        [] => whole(title, &policy, STYLE, &body),
+        _ => whole(title, &policy, &format!("{STYLE}{TREE_STYLE}"), &body),
+    }
 }
 
 /// A page of sections without a script.
 pub(crate) fn plain(title: &str, sections: &Markup) -> String {
-    whole(title, POLICY, &html! { main { (sections) } })
+    whole(title, POLICY, STYLE, &html! { main { (sections) } })
 }
 
-fn whole(title: &str, policy: &str, body: &Markup) -> String {
+fn whole(title: &str, policy: &str, style: &str, body: &Markup) -> String {
     let page = Page {
         title,
         policy,
-        style: STYLE,
+        style,
         generator: &format!("bakeoff {}", record::VERSION),
         body: html! { (chart::shapes()) (body) },
     };
@@ -95,7 +102,7 @@ pub(crate) fn overview(run: &Run, judgement: &Judgement) -> Markup {
             } }
             tbody { @for (number, row) in rows.into_iter().enumerate() { tr {
                 th scope="row" { a href={ "#workload-" (number) } { (row.workload) } }
-                td { (row.metric) " " span.sub { (row.unit) } }
+                td { (row.metric) " " span.sub { (glance::tell::unit(run, &row.unit)) } }
                 td.n data-name=(run.plan.baseline) { (row.baseline) }
                 @for (arm, (figure, cell)) in others().zip(row.others) {
                     td.n data-name=(arm.name) { (figure) }
@@ -119,33 +126,49 @@ fn against(cell: &overview_tell::Cell<'_>, levels: &Levels) -> Markup {
     }
 }
 
-/// The table of contents for a page of several workloads.
-pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
+/// The caveat of the first screen, with a link to all warnings.
+pub(crate) fn caveat(line: &str, warnings: usize) -> Markup {
     html! {
-        @if run.plan.workloads.len() > 1 {
-            nav aria-label="Contents" {
-                h2 { "Contents" }
-                ol {
-                    @for (number, workload) in run.plan.workloads.iter().enumerate() {
-                        li { a href={ "#workload-" (number) } { "Workload " (workload.id) } }
-                    }
-                    li { a href="#differences" { "What differed between the arms" } }
-                    @if !judgement.defects.found.is_empty() {
-                        li { a href="#defects" { (defects::tell::TITLE) } }
-                    }
-                    @if !words::failed(run).is_empty() {
-                        li { a href="#failures" { "Failed trials" } }
-                    }
-                    li { a href="#disclosure" { (disclosure::tell::TITLE) } }
-                    li { a href="#repeat" { "Run it again" } }
-                    li { a href="#reading" { "How to read this" } }
-                }
-            }
+        p.caveat {
+            (doc::html::unbroken(line))
+            @if warnings > 0 { " " a href="#warnings" { (words::counted(warnings as u32, "warning")) } }
         }
     }
 }
 
-/// Differences between the arms: a summary, then all by class; classes that cannot change figures are folded.
+/// Links to all sections of the page.
+pub(crate) fn contents(run: &Run, judgement: &Judgement) -> Markup {
+    let workloads = run.plan.workloads.iter().enumerate();
+    let mut links: Vec<(String, String)> = workloads
+        .map(|(number, workload)| (format!("workload-{number}"), workload.id.clone()))
+        .collect();
+    let sections = [
+        ("differences", "What differed", true),
+        (
+            "fairness",
+            "Fairness and conditions",
+            fairness::tell::summary(judgement).is_some(),
+        ),
+        (
+            "defects",
+            defects::tell::TITLE,
+            !judgement.defects.found.is_empty(),
+        ),
+        ("failures", "Failed trials", !words::failed(run).is_empty()),
+        ("next", "What next", true),
+        ("disclosure", disclosure::tell::TITLE, true),
+        ("reading", "How to read this", true),
+    ];
+    let sections = sections.into_iter().filter(|(_, _, is_there)| *is_there);
+    links.extend(sections.map(|(id, title, _)| (id.into(), title.into())));
+    html! {
+        nav aria-label="Contents" {
+            ul { @for (id, title) in links { li { a href={ "#" (id) } { (title) } } } }
+        }
+    }
+}
+
+/// Differences between the arms: the likeliest causes, then all by class, folded.
 pub(crate) fn differences(judgement: &Judgement) -> Markup {
     let (declared, others): (Vec<_>, Vec<_>) = judgement
         .differences
@@ -155,28 +178,68 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
         section #differences {
             h2 { "What differed between the arms" }
             @if judgement.differences.is_empty() { p { "No fact that was collected differs." } }
-            @if let Some(line) = differences::tell::line(judgement) { p { (line) } }
-            @if !declared.is_empty() {
-                h3 { "Named by the plan" }
-                (facts(&declared))
+            @if let Some(counts) = differences::tell::counts(judgement) { p { (doc::html::sentence(&counts)) } }
+            @let causes = Table::new(differences::tell::causes(judgement), usize::MAX).cards("facts causes");
+            @if !causes.is_empty() {
+                h3 { (differences::tell::CAUSES) }
+                (doc::html::table(&causes))
             }
-            @if !others.is_empty() {
-                h3 { "Not named by the plan" }
-                p.sub { "These follow from what the plan names, or are a flaw of the comparison." }
-                @if let Some(counts) = differences::tell::counts(judgement) { p { (counts) } }
-                @for count in &judgement.weighed.classes {
-                    @let is_in_class = |difference: &&&Difference| difference.class == count.class;
-                    @let of_class: Vec<_> = others.iter().filter(is_in_class).copied().collect();
-                    details open[count.weight == Weight::Any] {
-                        summary { (differences::tell::name(count.class)) ": " (of_class.len()) }
-                        p.sub { (differences::tell::can(count.class)) }
-                        (facts(&of_class))
-                    }
+            @if let Some(line) = differences::tell::equal(judgement) { p.sub { (doc::html::capital(&doc::html::sentence(&line))) } }
+            @if !declared.is_empty() {
+                details {
+                    summary { "Named by the plan: " (declared.len()) }
+                    (facts(&declared))
                 }
             }
+            @for weight in [Weight::Any, Weight::WhereUsed, Weight::None] {
+                @let is_of_weight = |difference: &&&Difference| difference.counts() && difference.class.weight() == weight;
+                @let of_weight: Vec<_> = others.iter().filter(is_of_weight).copied().collect();
+                @if !of_weight.is_empty() { details {
+                    summary { (differences::tell::weight(weight, of_weight.len())) }
+                    (classes(judgement, weight, &of_weight))
+                } }
+            }
+            @let renamed: Vec<_> = others.iter().filter(|one| one.class == Class::Renamed).copied().collect();
+            @if !renamed.is_empty() { details {
+                summary { (differences::tell::renamed(renamed.len())) }
+                (short(judgement, &renamed))
+            } }
         }
     }
 }
+
+/// The differences of each class, folded.
+fn classes(judgement: &Judgement, weight: Weight, differences: &[&Difference]) -> Markup {
+    let counts = judgement.weighed.classes.iter();
+    let classes = counts
+        .filter(|count| count.weight == weight)
+        .map(|count| count.class);
+    html! {
+        @for class in classes {
+            @let of_class: Vec<_> = differences.iter().filter(|one| one.class == class).copied().collect();
+            @if !of_class.is_empty() { details.inner {
+                summary { (differences::tell::name(class)) ": " (of_class.len()) }
+                p.sub { (differences::tell::can(class)) }
+                @match weight {
+                    Weight::Any => { (facts(&of_class)) }
+                    Weight::WhereUsed | Weight::None => { (short(judgement, &of_class)) }
+                }
+            } }
+        }
+    }
+}
+
+/// Names of facts by their values, for classes that can hardly change a figure.
+fn short(judgement: &Judgement, differences: &[&Difference]) -> Markup {
+    html! {
+        @for (values, facts) in differences::tell::by_values(&judgement.weighed.arms, differences) {
+            p.short { b { (values) } ": " (facts.join(", ")) }
+        }
+    }
+}
+
+/// Longer values scroll.
+const SHORT: usize = 60;
 
 fn facts(differences: &[&Difference]) -> Markup {
     let values = differences.iter().map(|difference| &difference.values);
@@ -189,14 +252,10 @@ fn facts(differences: &[&Difference]) -> Markup {
                     (difference.fact)
                     @if let Some(before) = &difference.formerly { span.sub { " (" (before) ")" } }
                 }
-                @for arm in &arms { td {
-                    @match (difference.varying.get(*arm), difference.values.get(*arm)) {
-                        (Some(values), _) => { div.value { (differences::tell::seen(values)) } }
-                        (None, Some(Some(value))) => { div.value { (value) } }
-                        (None, Some(None)) => { span.sub { "absent" } }
-                        (None, None) => { span.sub { "not known" } }
-                    }
-                } }
+                @for arm in &arms {
+                    @let value = differences::tell::value(difference, arm);
+                    td { @if value.len() > SHORT { div.value { (value) } } @else { (value) } }
+                }
             } } }
         } }
     }
@@ -209,22 +268,35 @@ pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         @if let Some(summary) = fairness::tell::summary(judgement) {
             section #fairness {
-                h2 { "Fairness" }
+                h2 { "Fairness and conditions" }
                 p.sub { (summary) }
-                @for unused in fairness::tell::in_vain(run, judgement) { p.sub { (unused) } }
-                @for check in &checks {
-                    details open[check.mend.is_some()] {
-                        summary {
-                            @if check.mend.is_some() { b { (check.id) } } @else { (check.id) }
-                            ": " (check.outcome)
-                        }
-                        p { (check.question) }
-                        ul { @for detail in &check.details { li { (detail) } } }
-                        @if let Some(why) = check.why { p.sub { "Why it matters: " (why) } }
-                        @if let Some(remedy) = check.mend { p.sub { "To mend it: " (remedy) "." } }
-                    }
+                @for line in footing::conditions(run, judgement).into_iter().chain(footing::profiled(run)) {
+                    p.sub { (doc::html::capital(&doc::html::sentence(&line))) }
                 }
+                @for unused in fairness::tell::in_vain(run, judgement) { p.sub { (unused) } }
+                @let (violations, others): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.mend.is_some());
+                @for check in violations { (fairness_check(check)) }
+                @if !others.is_empty() { details {
+                    summary { (fairness::tell::OTHERS) }
+                    @for check in others { (fairness_check(check)) }
+                } }
             }
+        }
+    }
+}
+
+/// A check that did not pass; a violation is unfolded.
+fn fairness_check(check: &fairness::tell::Told) -> Markup {
+    html! {
+        details.inner[check.mend.is_none()] open[check.mend.is_some()] {
+            summary {
+                @if check.mend.is_some() { b { (check.id) } } @else { (check.id) }
+                ": " (check.outcome)
+            }
+            p { (check.question) }
+            ul { @for detail in &check.details { li { (detail) } } }
+            @if let Some(why) = check.why { p.sub { "Why it matters: " (why) } }
+            @if let Some(remedy) = check.mend { p.sub { "To mend it: " (remedy) "." } }
         }
     }
 }
@@ -269,33 +341,19 @@ pub(crate) fn failures(run: &Run) -> Markup {
     }
 }
 
-pub(crate) fn repeat(run: &Run) -> Markup {
-    let opening = &run.opening;
+/// What a reader can do next, the plan, and what each interim check found.
+pub(crate) fn next(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
     html! {
-        section #repeat {
-            h2 { "Run it again" }
-            pre { "bakeoff run plan.toml      # the plan below, or plan.toml of the run directory\n"
-                  "bakeoff show RUN   # the same verdict from the same records" }
-            div.scroll { table.facts { tbody {
-                tr { th scope="row" { "bakeoff" } td { (opening.bakeoff) } }
-                tr { th scope="row" { "machine" } td { (host::tell::machine(&opening.machine)) } }
-                tr { th scope="row" { "question" } td { (words::mode(run)) } }
-                tr { th scope="row" { "seed" } td { (run.plan.design.seed) } }
-                @for arm in &run.plan.arms {
-                    tr { th scope="row" { "arm " (arm.name) } td {
-                        (arm.kernel)
-                        @for setting in arm.settings() { ", " (disclosure::tell::change(&setting)) }
-                    } }
-                }
-                @for (name, hash) in &opening.inputs {
-                    tr { th scope="row" { "SHA-256 of " (name) } td { code { (hash) } } }
-                }
-            } } }
+        section #next {
+            h2 { "What next" }
+            dl.steps { @for step in glance::tell::next_steps(run, judgement, whys) {
+                dt { code { (step.command) } } dd { (step.gives) }
+            } }
             details { summary { "The plan" } pre { (words::plan_text(run)) } }
             @let looks = words::looks(run);
             @if !looks.is_empty() {
                 details {
-                    summary { "What each look said" }
+                    summary { "What each interim check found" }
                     ol { @for look in looks { li { (look) } } }
                 }
             }

@@ -8,6 +8,7 @@ use record::verdict::why::Why;
 
 use crate::report::{page, section};
 use crate::topics::disclosure::document as disclosure;
+use crate::topics::glance::{document as glance_document, tell as glance_tell};
 use crate::topics::mail::tell as mail;
 use crate::topics::models::tell as models;
 use crate::topics::overview::tell as overview;
@@ -90,13 +91,20 @@ pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
 /// The whole page.
 pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     let has_headlines = !judgement.headlines.is_empty();
+    let has_one_workload = run.plan.workloads.len() == 1;
     let mut top: Vec<Block> = setbacks(judgement).into_iter().collect();
-    if run.plan.workloads.len() > 1 {
-        top.push(Block::Drawing(page::overview(run, judgement)));
-    } else {
+    if has_one_workload {
         top.extend(headlines(run, judgement, whys, None));
+    } else {
+        top.push(Block::Drawing(page::overview(run, judgement)));
     }
-    top.extend(notes(run, judgement));
+    top.extend(multiplicity(run, judgement).map(Block::Sub));
+    let count = crate::topics::findings::tell::warnings(judgement).len();
+    let caveat = glance_tell::caveat(run, judgement);
+    top.extend(caveat.map(|line| Block::Drawing(page::caveat(&line, count))));
+    if has_one_workload {
+        top.push(Block::Drawing(glance_document::workload(run, judgement, 0)));
+    }
     if !has_headlines {
         top.push(Block::Drawing(
             html! { div.headline.undecided { p { (doc::html::capital(NOTHING)) "." } } },
@@ -105,11 +113,11 @@ pub fn html(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
     let warnings: Vec<Block> = warnings(judgement).into_iter().collect();
     let body: Markup = html! {
         (page::header(run, judgement, &top))
-        (doc::html::render(&warnings))
         (page::contents(run, judgement))
+        (doc::html::render(&warnings))
         (doc::html::render(&body(run, judgement, whys, Medium::Html)))
+        (page::next(run, judgement, whys))
         (disclosure::section(run, judgement))
-        (page::repeat(run))
         (page::reading(run, judgement))
     };
     page::run(&run.plan.title, whys, &body)
@@ -183,14 +191,18 @@ fn fairness(run: &Run, judgement: &Judgement) -> Vec<Block> {
 
 /// What belongs below all verdicts.
 fn notes(run: &Run, judgement: &Judgement) -> Vec<Block> {
-    let has_headlines = !judgement.headlines.is_empty();
-    let multiplicity = overview::multiplicity(run, judgement).filter(|_| has_headlines);
     let footing = footing::lines(run, judgement);
-    multiplicity
+    multiplicity(run, judgement)
         .into_iter()
         .chain(footing)
         .map(Block::Sub)
         .collect()
+}
+
+/// The error rate of all verdicts together, below the verdicts.
+fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
+    let has_headlines = !judgement.headlines.is_empty();
+    overview::multiplicity(run, judgement).filter(|_| has_headlines)
 }
 
 /// Workloads, then what is told of all of them.
@@ -298,7 +310,7 @@ mod tests {
             latency-p99 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %] (90 %)       9
             failed ↓       7.2  equivalent   both 0                          -       9
-            (confidence intervals, valid at every look; a row of another level names it)
+            (confidence intervals, valid at every interim check; a row of another level names it)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------
@@ -319,9 +331,9 @@ mod tests {
 
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
             defects in the kernel's log: not known (an earlier version made this run)
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
-            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
-            named by the plan or by its kernels' names
+            124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log
+            2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120;
+            not counted: 1 named by the plan or by its kernels' names
             60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart,
             one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control,
             control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and

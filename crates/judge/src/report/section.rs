@@ -1,7 +1,7 @@
 //! The section of one workload: verdicts, figures, charts and their numbers.
 
 use base::input::units::show_change;
-use doc::html::{pill, sentence};
+use doc::html::{pill, sentence, unbroken};
 use doc::{Block, Medium, Table};
 use maud::{Markup, html};
 use plan::Plan;
@@ -12,6 +12,8 @@ use record::verdict::{ArmSummary, Comparison, Judgement, Scaling, Verdict};
 use crate::report::chart::{self, Chart};
 use crate::report::run;
 use crate::topics::disturbances::tell as disturbances_tell;
+use crate::topics::glance::find::{self as glance, GROUPS, group, latency_at};
+use crate::topics::glance::{document as glance_document, tell as glance_tell};
 use crate::topics::loads::tell::{self as loads_tell, Unit};
 use crate::topics::metrics::document;
 use crate::topics::metrics::tell::reason;
@@ -20,6 +22,7 @@ use crate::topics::scaling::tell as scaling_tell;
 use crate::topics::soak::document as soak_document;
 use crate::topics::why::document::section::section as why_section;
 use crate::words;
+use crate::words::levels::Levels;
 
 /// The part of the workload with this number in the plan: a section of the page.
 pub(crate) fn workload(
@@ -82,8 +85,11 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
     let mut blocks = Vec::new();
     if plan.workloads.len() > 1 {
         blocks.extend(run::headlines(run, judgement, whys, Some(id)));
+        blocks.push(Block::Drawing(glance_document::workload(
+            run, judgement, number,
+        )));
     }
-    blocks.push(Block::Drawing(metrics(plan, &comparisons, &tables)));
+    blocks.push(Block::Drawing(metrics(run, &comparisons, &tables)));
     blocks.extend(sensitivity(judgement, id));
     blocks.extend(soak_document::blocks(
         judgement,
@@ -96,37 +102,48 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
         let section = why_section(why, &format!("{number}-{index}"));
         blocks.push(Block::Drawing(section));
     }
-    let margins = chart::verdicts(run, &comparisons, number);
-    blocks.extend(part("Against the margin", margins, || None));
+    let primaries: Vec<&Comparison> = words::primaries(comparisons.iter().copied()).collect();
+    let is_news = |one: &&Comparison| glance::follows_from(run, &comparisons, one).is_none();
+    let news: Vec<&Comparison> = comparisons.iter().copied().filter(is_news).collect();
+    let margins = chart::verdicts(run, &news, number);
+    let finding = glance_tell::largest(&news);
+    blocks.extend(part("Against the margin", margins, &finding, || None));
     let estimates = chart::estimate_history(run, &comparisons, number);
-    blocks.extend(part("Estimate after each block", estimates, || {
-        folded("Measurement noise", noise(&comparisons))
-    }));
+    let finding = glance_tell::decisions(&primaries);
+    blocks.extend(part(
+        "Estimate after each block",
+        estimates,
+        &finding,
+        || folded("Measurement noise", noise(&comparisons)),
+    ));
     for (index, family) in loads_tell::families(judgement, id).into_iter().enumerate() {
         let chart = chart::curve(run, family, format!("curve-{number}-{index}"));
         let name = words::arrowed(&family[0].typical.name, family[0].typical.direction);
         let sentences = Block::list(loads_tell::sentences(family));
         let rows = || Table::new(loads_tell::rows(family), 0).long();
-        blocks.extend(part(&format!("Curve: {name}"), chart, || {
+        blocks.extend(part(&format!("Curve: {name}"), chart, "", || {
             sentences.into_iter().chain(numbers(rows()))
         }));
     }
     blocks.extend(loads(judgement, &plan.baseline, id));
     let groups = scaling_tell::groups(judgement, id);
     let cpus = chart::cpus(run, &groups, format!("cpus-{number}"));
-    blocks.extend(part("Scaling", cpus, || scaled(&groups)));
+    blocks.extend(part("Scaling", cpus, "", || scaled(&groups)));
     blocks.push(Block::Heading("What each arm did".into()));
-    blocks.push(Block::Table(arms(plan, judgement, id, &tables)));
+    blocks.push(Block::Table(arms(run, judgement, id, &tables)));
+    blocks.extend(folded(
+        "Latency by share of requests",
+        latency(run, &tables),
+    ));
     let requests = chart::over_time(run, &tables, number);
-    blocks.extend(part("Requests served over time", requests, || {
+    blocks.extend(part("Requests served over time", requests, "", || {
         numbers(over_time(&tables))
     }));
     let by_block = chart::blocks(run, &comparisons, number);
-    blocks.extend(part("Block by block", by_block, || {
+    let finding = glance_tell::blocks(&primaries);
+    blocks.extend(part("Block by block", by_block, &finding, || {
         numbers(block_table(plan, &comparisons))
     }));
-    let latencies = chart::latency(run, &tables, number);
-    blocks.extend(part("Latency", latencies, || numbers(latency(&tables))));
     blocks
 }
 
@@ -151,16 +168,20 @@ fn disturbed(judgement: &Judgement, workload: &str) -> Vec<Block> {
     blocks
 }
 
-/// A chart with its title and the blocks below it; empty without a chart.
+/// A chart with its title, what it shows, and the blocks below it; empty without a chart.
 fn part<B: IntoIterator<Item = Block>>(
     title: &str,
     chart: Option<Chart>,
+    finding: &str,
     below: impl FnOnce() -> B,
 ) -> Vec<Block> {
     let Some(chart) = chart else {
         return Vec::new();
     };
-    let mut blocks = vec![Block::Heading(title.into()), Block::Drawing(frame(&chart))];
+    let mut blocks = vec![
+        Block::Heading(title.into()),
+        Block::Drawing(frame(&chart, finding)),
+    ];
     blocks.extend(below());
     blocks
 }
@@ -175,11 +196,13 @@ fn folded(summary: &str, table: Table) -> Option<Block> {
     (!table.is_empty()).then(|| Block::Folded(summary.into(), vec![Block::Table(table)]))
 }
 
-pub(crate) fn frame(chart: &Chart) -> Markup {
+/// A chart with its caption: what it shows in this run, then what is drawn.
+pub(crate) fn frame(chart: &Chart, finding: &str) -> Markup {
     html! {
         figure {
+            @if !finding.is_empty() { figcaption.finding { b { (unbroken(finding)) } " " (chart.label) "." } }
             div.chart id=(chart.id) role="img" aria-label=(chart.label) { (chart.drawn) }
-            figcaption { (chart.label) "." }
+            @if finding.is_empty() { figcaption { (chart.label) "." } }
         }
     }
 }
@@ -207,12 +230,18 @@ fn scaled(groups: &[&Scaling]) -> Vec<Block> {
 }
 
 /// The table of arms; its head marks the baseline.
-fn arms(plan: &Plan, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Table {
+fn arms(run: &Run, judgement: &Judgement, workload: &str, tables: &[&ArmSummary]) -> Table {
     let mut rows = document::arm_table(judgement, workload);
     rows[0][0] = String::new();
     for (cell, table) in rows[0].iter_mut().skip(1).zip(tables) {
-        if table.arm == plan.baseline {
+        if table.arm == run.plan.baseline {
             cell.push_str(" (baseline)");
+        }
+    }
+    let ms = glance_tell::unit(run, "ms");
+    for cell in rows.iter_mut().flatten() {
+        if let Some(time) = cell.strip_suffix(" ms") {
+            *cell = format!("{time} {ms}");
         }
     }
     Table::new(rows, 1).cards("arms")
@@ -306,14 +335,15 @@ fn block_table(plan: &Plan, comparisons: &[&Comparison]) -> Table {
 }
 
 /// Latencies at quantiles whose distance to 1 is halved from row to row: every histogram's curve has these points.
-fn latency(tables: &[&ArmSummary]) -> Table {
+fn latency(run: &Run, tables: &[&ArmSummary]) -> Table {
     let at = |table: &ArmSummary, quantile: f64| {
-        let mut curve = table.clients.as_ref()?.latency_curve.iter();
-        let point = curve.find(|(share, _)| *share >= quantile - 1e-12)?;
-        Some(words::figure(point.1))
+        let latency_ms = latency_at(table.clients.as_ref()?, quantile)?;
+        Some(words::figure(latency_ms))
     };
     let clients = tables.iter().filter_map(|table| table.clients.as_ref());
-    let served = clients.map(|clients| clients.served).max().unwrap_or(0);
+    let Some(served) = clients.map(|clients| clients.served).max() else {
+        return Table::new(Vec::new(), 0);
+    };
     // Beyond the number of pages served, a curve only repeats its largest latency.
     let halvings = 1..=served.max(2).ilog2();
     let row = |halving: u32| {
@@ -321,8 +351,9 @@ fn latency(tables: &[&ArmSummary]) -> Table {
         let quantile = 1.0 - 1.0 / pages as f64;
         by_arm(words::count(pages), tables, |table| at(table, quantile))
     };
-    let head = by_arm("all but one page in".into(), tables, |table| {
-        Some(format!("{}, ms", table.arm))
+    let ms = glance_tell::unit(run, "ms");
+    let head = by_arm("all but one request in".into(), tables, |table| {
+        Some(format!("{}, {ms}", table.arm))
     });
     let last = by_arm("none".into(), tables, |table| at(table, 1.0));
     let rows = [head].into_iter().chain(halvings.map(row)).chain([last]);
@@ -334,67 +365,59 @@ fn open_questions(comparisons: &[&Comparison]) -> Markup {
     let open = document::undecided(comparisons);
     html! {
         @if !open.is_empty() {
-            p { "Undecided, and what would settle it:" }
+            p { "Undecided, and what would decide it:" }
             ul { @for (about, reason) in open { li { b { (about) } ": " (reason) } } }
         }
     }
 }
 
-fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> Markup {
-    let mean = |arm: &str, name: &str| {
-        let table = tables.iter().find(|table| table.arm == arm)?;
-        let figure = table.figures.iter().find(|(spec, _)| spec.name == name);
-        figure.map(|(_, value)| *value)
-    };
-    let levels = words::levels(comparisons.iter().copied());
-    let row = |comparison: &Comparison| {
-        let spec = &comparison.spec;
-        let means = [&plan.baseline, &comparison.arm].map(|arm| mean(arm, &spec.name));
-        let largest = means.into_iter().flatten().fold(0.0, f64::max);
-        let unit = Unit::fit(&spec.unit, largest);
-        let shown = |mean: Option<f64>| {
-            let figure = mean.map(|mean| words::figure(mean * unit.factor));
-            html! { @match figure {
-                Some(figure) => { b { (figure) } " " span.unit { (unit.name) } }
-                None => { (words::NONE) }
-            } }
-        };
-        let [baseline, other] = means.map(shown);
-        // On a narrow screen a row is a card, and each cell shows its data-name.
-        html! { tr {
-            th scope="row" { (words::directed(spec)) }
-            td { (pill(comparison.verdict.word())) }
-            td data-name="arm" { (comparison.arm) }
-            td.n data-name="blocks" { (comparison.blocks) }
-            td.n data-name="change" { (words::change_of(comparison)) }
-            td.n data-name=(levels.head()) {
-                (words::interval(comparison))
-                @if let Some(other) = levels.other(comparison.confidence) { div.sub { (other) " interval" } }
-            }
-            td.n.figure data-name="baseline" { (baseline) }
-            td.n.figure data-name="this arm" { (other) }
-        } }
+/// The table of metrics by group, and reasons of the verdicts.
+fn metrics(run: &Run, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> Markup {
+    let columns = Columns::of(run, comparisons);
+    let base_of = |comparison: &Comparison| glance::follows_from(run, comparisons, comparison);
+    let news: Vec<&Comparison> = comparisons
+        .iter()
+        .copied()
+        .filter(|one| base_of(one).is_none())
+        .collect();
+    let rows = |base: &Comparison| {
+        let is_its =
+            |one: &&&Comparison| base_of(one).is_some_and(|other| std::ptr::eq(other, base));
+        let derived: Vec<&Comparison> = comparisons.iter().filter(is_its).copied().collect();
+        html! { (row(run, &columns, tables, base)) (follow(run, tables, base, &derived)) }
     };
     html! {
         @if !comparisons.is_empty() {
             div.scroll { table.cards.metrics {
+                caption { (glance_tell::verdicts(run, &news)) }
                 thead { tr {
-                    th { "metric" } th { "verdict" } th { "arm" } th.n { "blocks" }
-                    th.n { "change" } th.n { (levels.head()) } th.n { "baseline" } th.n { "this arm" }
+                    th scope="col" { "metric" } th scope="col" { "verdict" }
+                    @if columns.has_several_arms { th scope="col" { "arm" } }
+                    th.n scope="col" { "blocks" } th.n scope="col" { "change" } th.n scope="col" { (columns.levels.head()) }
+                    th.n scope="col" { (columns.baseline) } th.n scope="col" { (columns.arm) }
                 } }
-                @for (disturbance, group) in &disturbances_tell::groups(plan, comparisons) {
-                    tbody {
-                        @if let Some(name) = disturbance {
-                            tr.group { th colspan="8" { "while disturbed: " (name) } }
+                @for (disturbance, of_disturbance) in &disturbances_tell::groups(&run.plan, &news) {
+                    @if let Some(name) = disturbance {
+                        tbody {
+                            tr.group { th colspan="8" scope="rowgroup" { "while disturbed: " (name) } }
+                            @for comparison in *of_disturbance { (rows(comparison)) }
                         }
-                        @for comparison in *group { (row(comparison)) }
+                    } @else {
+                        @for kind in GROUPS {
+                            @let in_group = |one: &&&Comparison| group(&one.spec) == kind;
+                            @let in_group: Vec<_> = of_disturbance.iter().filter(in_group).collect();
+                            @if !in_group.is_empty() { tbody {
+                                tr.group { th colspan="8" scope="rowgroup" { (glance_tell::group(kind)) } }
+                                @for comparison in in_group { (rows(comparison)) }
+                            } }
+                        }
                     }
                 }
             } }
             @for note in words::interval_notes(comparisons) { p.sub { (note) } }
-            (open_questions(comparisons))
+            (open_questions(&news))
             @let is_decided = |comparison: &&&Comparison| comparison.verdict != Verdict::Undecided;
-            @let decided: Vec<_> = comparisons.iter().filter(is_decided).collect();
+            @let decided: Vec<_> = news.iter().filter(is_decided).collect();
             @if !decided.is_empty() {
                 details {
                     summary { "Why each verdict is what it is" }
@@ -403,6 +426,113 @@ fn metrics(plan: &Plan, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> 
                     } } }
                 }
             }
+        }
+    }
+}
+
+/// Means of baseline and arm in a unit that fits both, as numbers and the unit.
+fn means(
+    run: &Run,
+    tables: &[&ArmSummary],
+    comparison: &Comparison,
+) -> ([Option<String>; 2], String) {
+    let means = [&run.plan.baseline, &comparison.arm].map(|arm| {
+        let table = tables.iter().find(|table| table.arm == *arm)?;
+        let mut figures = table.figures.iter();
+        let figure = figures.find(|(spec, _)| spec.name == comparison.spec.name)?;
+        Some(figure.1)
+    });
+    let largest = means.into_iter().flatten().fold(0.0, f64::max);
+    let unit = match Unit::fit(&comparison.spec.unit, largest * 10.0) {
+        share if share.name == "share" => Unit {
+            name: "%".into(),
+            factor: 100.0,
+        },
+        unit => unit,
+    };
+    let shown = means.map(|mean| Some(words::figure(mean? * unit.factor)));
+    (shown, glance_tell::unit(run, &unit.name))
+}
+
+/// Names of the columns. A table of a single arm names it in the head instead of every row.
+struct Columns<'r> {
+    levels: Levels,
+    has_several_arms: bool,
+    baseline: &'r str,
+    arm: &'r str,
+}
+
+impl<'r> Columns<'r> {
+    fn of(run: &'r Run, comparisons: &[&Comparison]) -> Self {
+        let mut others = run
+            .plan
+            .arms
+            .iter()
+            .filter(|arm| arm.name != run.plan.baseline);
+        let (first, second) = (others.next(), others.next());
+        let (baseline, arm) = match (first, second) {
+            (Some(arm), None) => (run.plan.baseline.as_str(), arm.name.as_str()),
+            (_, _) => ("baseline", "this arm"),
+        };
+        Self {
+            levels: words::levels(comparisons.iter().copied()),
+            has_several_arms: second.is_some(),
+            baseline,
+            arm,
+        }
+    }
+}
+
+/// A row of the table of metrics. On a narrow screen it is a card, and each cell shows its data-name.
+fn row(
+    run: &Run,
+    columns: &Columns<'_>,
+    tables: &[&ArmSummary],
+    comparison: &Comparison,
+) -> Markup {
+    let levels = &columns.levels;
+    let (means, unit) = means(run, tables, comparison);
+    let [baseline, other] = means.map(|mean| {
+        html! { @match mean {
+            Some(figure) => { b { (figure) } " " span.unit { (unit) } }
+            None => { (words::NONE) }
+        } }
+    });
+    html! { tr {
+        th scope="row" { (words::directed(&comparison.spec)) }
+        td { (pill(comparison.verdict.word())) }
+        @if columns.has_several_arms { td data-name="arm" { (comparison.arm) } }
+        td.n data-name="blocks" { (comparison.blocks) }
+        td.n data-name="change" { (words::change_of(comparison)) }
+        td.n data-name=(levels.head()) {
+            (words::interval(comparison))
+            @if let Some(other) = levels.other(comparison.confidence) { div.sub { (other) " interval" } }
+        }
+        td.n.figure data-name=(columns.baseline) { (baseline) }
+        td.n.figure data-name=(columns.arm) { (other) }
+    } }
+}
+
+/// Metrics that follow from this one, folded below its row.
+fn follow(run: &Run, tables: &[&ArmSummary], base: &Comparison, derived: &[&Comparison]) -> Markup {
+    let names: Vec<String> = derived
+        .iter()
+        .map(|one| words::directed(&one.spec))
+        .collect();
+    html! {
+        @if !derived.is_empty() {
+            tr.follow { td colspan="8" { details {
+                summary { (glance_tell::follow(&base.spec.name, &names)) }
+                p.sub { (glance_tell::WHY_FOLLOW) }
+                ul { @for comparison in derived {
+                    @let ([baseline, other], unit) = means(run, tables, comparison);
+                    @let [baseline, other] = [baseline, other].map(|mean| mean.unwrap_or(words::NONE.into()));
+                    li {
+                        (words::directed(&comparison.spec)) ": " (baseline) " to " (other) " " (unit) ", "
+                        (words::change_of(comparison)) " " (words::interval_in_words(comparison))
+                    }
+                } }
+            } } }
         }
     }
 }

@@ -44,7 +44,7 @@ const USE: &str = "
     const said = [];
     const tell = (what, value) => said.push(`[${what}: ${value}]`);
     tell('frames', all().length > 20);
-    tell('table', page.querySelector('.paths').checkVisibility());
+    tell('table', page.querySelector('.tree .paths').checkVisibility());
     tell('whole', text('.figures'));
     named('tcp_v4_rcv').focus();
     tell('focus', text('.figures'));

@@ -202,6 +202,31 @@ impl Axis {
         axis.labelled(candidates.collect(), room)
     }
 
+    /// How many times as good as the baseline: worse to the left, better to the right, with the same labels on both sides.
+    pub(crate) fn better(low: f64, high: f64, knee: f64, room: Room) -> Self {
+        let mut axis = Self::empty(Scale::Change { knee }, low, high);
+        axis.origin = (low < 1.0 && 1.0 < high).then(|| axis.at(1.0));
+        let mut candidates = vec![Candidate {
+            value: 1.0,
+            text: "0".into(),
+            rank: 0,
+        }];
+        for (percent, rank) in SMALL.into_iter().chain([(50.0, 5)]) {
+            let ratio = 1.0 + percent / 100.0;
+            for value in [ratio, 1.0 / ratio] {
+                let text = format!("{percent} %");
+                candidates.push(Candidate { value, text, rank });
+            }
+        }
+        for (ratio, rank) in LARGE.into_iter().skip(1) {
+            for value in [ratio, 1.0 / ratio] {
+                let text = format!("{ratio}x");
+                candidates.push(Candidate { value, text, rank });
+            }
+        }
+        axis.labelled(candidates, room)
+    }
+
     fn empty(scale: Scale, low: f64, high: f64) -> Self {
         let (low, high) = if low < high {
             (low, high)
@@ -291,33 +316,35 @@ fn round_step(least: f64) -> f64 {
     step.unwrap_or(10.0 * decade)
 }
 
+/// Percentages, used with both signs, and their ranks.
+const SMALL: [(f64, u32); 11] = [
+    (0.01, 6),
+    (0.02, 7),
+    (0.05, 7),
+    (0.1, 4),
+    (0.2, 6),
+    (0.5, 5),
+    (1.0, 3),
+    (2.0, 5),
+    (5.0, 4),
+    (10.0, 2),
+    (20.0, 4),
+];
+
+/// Ratios and their ranks.
+const LARGE: [(f64, u32); 8] = [
+    (1.5, 5),
+    (2.0, 2),
+    (5.0, 3),
+    (10.0, 1),
+    (20.0, 5),
+    (50.0, 5),
+    (100.0, 2),
+    (1000.0, 3),
+];
+
 /// Candidates for labels of changes: round percentages, and large ratios with their reciprocals.
 fn changes() -> Vec<Candidate> {
-    /// Percentages, used with both signs, and their ranks.
-    const SMALL: [(f64, u32); 11] = [
-        (0.01, 6),
-        (0.02, 7),
-        (0.05, 7),
-        (0.1, 4),
-        (0.2, 6),
-        (0.5, 5),
-        (1.0, 3),
-        (2.0, 5),
-        (5.0, 4),
-        (10.0, 2),
-        (20.0, 4),
-    ];
-    /// Ratios and their ranks.
-    const LARGE: [(f64, u32); 8] = [
-        (1.5, 5),
-        (2.0, 2),
-        (5.0, 3),
-        (10.0, 1),
-        (20.0, 5),
-        (50.0, 5),
-        (100.0, 2),
-        (1000.0, 3),
-    ];
     let candidate = |ratio: f64, rank| {
         let change = (ratio - 1.0) * 100.0;
         let decimals = if change.abs() < 1.0 { 2 } else { 1 };

@@ -1,12 +1,13 @@
 //! Charts of changes against the baseline: each metric against the margin, and the estimate after each block.
 
 use maud::{Markup, html};
+use record::metric::Direction;
 use record::rundir::Run;
-use record::verdict::Comparison;
+use record::verdict::{Comparison, Verdict};
 
 use super::axis::{ACROSS, Axis, BETWEEN, UPWARDS, is_beyond, ratio_log};
 use super::plot::{Hit, Key, Layer, Plot, Stroke, legend, percent};
-use super::{Chart, arm_class, mark_id, offset, place};
+use super::{Chart, mark_id, offset, place};
 use crate::words;
 use crate::words::levels::{self, Levels, in_words};
 
@@ -24,10 +25,10 @@ pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) ->
     let ends = rows.iter().flat_map(|row| [row.low, row.ratio, row.high]);
     let ends = ends.map(|ratio| ratio_log(ratio) / knee);
     let [low, high] = range(ends.chain([-2.0, 2.0]), knee);
-    let axis = Axis::change(low, high, knee, BETWEEN);
+    let axis = Axis::better(low, high, knee, BETWEEN);
     let margin = margin(run).map(|ratio| axis.at(ratio));
-    let mut label = "Change of each metric, drawn against the margin (shaded); the arrow points to what is better. The axis is \
-                     logarithmic beyond the margin"
+    let mut label = "Change of each metric: better is to the right, and the margin is shaded. The axis is logarithmic beyond the \
+                     margin"
         .to_string();
     if rows.iter().any(|row| row.is_bounded) {
         let confidences = comparisons.iter().map(|comparison| comparison.confidence);
@@ -46,7 +47,7 @@ pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison], number: usize) ->
                 text.x.extra[tick.is_extra] x=(percent(tick.at)) y="16" { (tick.text) }
             } }
         }
-        p.axis.x { "change against the baseline" }
+        p.axis.ways { span { "← worse" } span { "better →" } }
     };
     Some(Chart {
         id: format!("verdicts-{number}"),
@@ -97,6 +98,8 @@ struct Row {
     arm: Option<String>,
     change: String,
     tooltip: String,
+    verdict: Verdict,
+    /// How many times as good as the baseline, and the ends of its interval.
     ratio: f64,
     low: f64,
     high: f64,
@@ -131,7 +134,12 @@ impl Row {
             comparison.verdict.word(),
         );
         let (low, high) = interval.unwrap_or((ratio, ratio));
+        let (low, ratio, high) = match comparison.spec.direction {
+            Direction::Higher => (low, ratio, high),
+            Direction::Lower => (1.0 / high, 1.0 / ratio, 1.0 / low),
+        };
         Some(Self {
+            verdict: comparison.verdict,
             place: place(run, arm),
             tooltip: format!("{name}, {arm}: {verdict} {change} {bounds}"),
             name,
@@ -154,8 +162,8 @@ impl Row {
         };
         html! {
             div.name { (self.name) @if let Some(arm) = &self.arm { " " span.sub { (arm) } } }
-            div.change { (self.change) }
-            svg.(arm_class(self.place)) {
+            div.change { b.(self.verdict.word()) { (self.change) } }
+            svg.(self.verdict.word()) {
                 rect.margin x=(percent(margin[0])) width=(percent(margin[1] - margin[0])) height="100%" {}
                 @for tick in &axis.ticks {
                     @let x = percent(tick.at);
@@ -367,8 +375,10 @@ mod tests {
         assert!(chart.label.ends_with("hollow marks have no interval yet"));
         let drawn = chart.drawn.into_string();
         assert_eq!(drawn.matches("class=\"name\"").count(), 4);
-        assert_eq!(drawn.matches("class=\"open\" href=\"#mark-1\"").count(), 1);
-        assert_eq!(drawn.matches("href=\"#mark-left\" x=\"0%\"").count(), 1);
+        // Both are latencies: 45 times as long is worse, and none at all is better.
+        let open = drawn.matches("class=\"open\" href=\"#mark-1\"");
+        assert_eq!(open.count(), 1);
+        assert_eq!(drawn.matches("href=\"#mark-right\" x=\"100%\"").count(), 1);
         assert!(drawn.contains("+4\u{a0}400 %") && !drawn.contains("NaN"));
     }
 

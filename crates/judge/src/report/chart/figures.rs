@@ -7,6 +7,7 @@ use record::verdict::{ArmClients, ArmSummary, Comparison};
 use super::axis::{ACROSS, Axis, UPWARDS, UPWARDS_LOG};
 use super::plot::{Hit, Key, Layer, Plot, Stroke};
 use super::{Chart, disturbed, offset, place};
+use crate::topics::glance::tell::unit as page_unit;
 use crate::topics::loads::tell::{Unit, load};
 use crate::words;
 
@@ -19,8 +20,8 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmSummary], number: usize) -> Opt
     let mut plot = Plot {
         x: Axis::whole(first, last, ACROSS),
         y: Axis::linear(0.0, most * 1.05, UPWARDS),
-        x_title: "seconds since the window opened".into(),
-        y_title: "requests per second".into(),
+        x_title: format!("time since the window opened, {}", page_unit(run, "s")),
+        y_title: format!("requests served, {}", page_unit(run, "requests/s")),
         margin: None,
         spans: Vec::new(),
         layers: lines.iter().map(|line| line.layer(Stroke::Arm)).collect(),
@@ -79,7 +80,7 @@ pub(crate) fn blocks(run: &Run, comparisons: &[&Comparison], number: usize) -> O
         x: Axis::whole(first - 0.5, end + 0.5, ACROSS),
         y: figures_axis(low, high),
         x_title: "block".into(),
-        y_title: format!("{}, {}", words::directed(spec), unit.name),
+        y_title: format!("{}, {}", words::directed(spec), page_unit(run, &unit.name)),
         margin: None,
         spans: Vec::new(),
         layers: [Layer::Joints(joints)].into_iter().chain(marks).collect(),
@@ -126,33 +127,34 @@ pub(crate) fn latency(run: &Run, tables: &[&ArmSummary], number: usize) -> Optio
     let points = || lines.iter().flat_map(|line| &line.points);
     let (least, most) = ends(points().map(|point| point.1))?;
     let (first, end) = ends(points().map(|point| point.0))?;
+    let ms = page_unit(run, "ms");
     let plot = Plot {
         x: Axis::log_labelled(first, end, &NINES, ACROSS),
         y: Axis::log(least / 1.1, most * 1.1, UPWARDS_LOG),
         x_title: "share of requests".into(),
-        y_title: "answered within, ms".into(),
+        y_title: format!("answered within, {ms}"),
         margin: None,
         spans: Vec::new(),
         layers: lines.iter().map(|line| line.layer(Stroke::Steps)).collect(),
         keys: lines.iter().map(|line| line.key(false)).collect(),
-        hits: quantile_hits(&lines, end),
+        hits: quantile_hits(&lines, end, &ms),
     };
     Some(Chart {
         id: format!("latency-{number}"),
-        label: "Latency quantiles of all trials together".into(),
+        label: "Latency quantiles, all trials".into(),
         drawn: plot.draw(),
     })
 }
 
 /// Tooltips at quantiles whose distance to 1 decreases by a factor of the square root of two.
-fn quantile_hits(lines: &[Line], last: f64) -> Vec<Hit> {
+fn quantile_hits(lines: &[Line], last: f64, ms_word: &str) -> Vec<Hit> {
     let quantiles = (0..=80).map(|half| 2f64.powf(f64::from(half) / 2.0));
     let hit = |at: f64| {
         let share = significant((1.0 - 1.0 / at) * 100.0, 6);
         let mut text = vec![format!("{share} % within")];
         for Line { name, points, .. } in lines {
             if let Some((_, ms)) = points.iter().find(|point| point.0 >= at * (1.0 - 1e-9)) {
-                text.push(format!("{name}: {} ms", words::figure(*ms)));
+                text.push(format!("{name}: {} {ms_word}", words::figure(*ms)));
             }
         }
         let text = text.join("\n");

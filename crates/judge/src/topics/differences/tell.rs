@@ -8,6 +8,7 @@ use record::verdict::weighed::{
 };
 use record::verdict::{Difference, Judgement};
 
+use crate::topics::differences::causes::{Cause, class_of, likeliest};
 use crate::words::counted;
 
 /// Longest shown value of an arm whose trials differ, in characters.
@@ -44,6 +45,88 @@ pub(crate) fn line(judgement: &Judgement) -> Option<String> {
     (!parts.is_empty()).then(|| format!("{lead}: {}", parts.join("; ")))
 }
 
+/// Title of the table of causes.
+pub(crate) const CAUSES: &str = "Likeliest causes";
+
+/// The head, and a row for each of the likeliest causes: what it is, each arm's value, and what it can do to figures.
+pub(crate) fn causes(judgement: &Judgement) -> Vec<Vec<String>> {
+    let arms = &judgement.weighed.arms;
+    let mut head = vec!["cause".to_string()];
+    head.extend(arms.iter().cloned());
+    head.push("what it can do to figures".into());
+    let mut rows = vec![head];
+    for cause in likeliest(judgement) {
+        let (name, class) = match cause {
+            Cause::Setting(setting) => (setting.setting.word(), class_of(setting.setting)),
+            Cause::Fact(difference) => (difference.fact.as_str(), difference.class),
+        };
+        let mut row = vec![name.to_string()];
+        row.extend(arms.iter().map(|arm| match cause {
+            Cause::Setting(setting) => setting_value(setting, arm).replace(',', ", "),
+            Cause::Fact(difference) => value(difference, arm),
+        }));
+        row.push(can(class).into());
+        rows.push(row);
+    }
+    rows
+}
+
+/// Summary of all differences of a weight: `277 may affect any result`.
+pub(crate) fn weight(weight: Weight, count: usize) -> String {
+    match weight {
+        Weight::Any => format!("{count} may affect any result"),
+        Weight::WhereUsed => format!("{count} affect only workloads that use them"),
+        Weight::None => format!("{count} affect nothing"),
+    }
+}
+
+/// Summary of the differences in name alone.
+pub(crate) fn renamed(count: usize) -> String {
+    format!("{count} are the same under another name")
+}
+
+/// A fact's value in an arm.
+pub(crate) fn value(difference: &Difference, arm: &str) -> String {
+    match (difference.varying.get(arm), difference.values.get(arm)) {
+        (Some(values), _) => seen(values),
+        (None, Some(Some(value))) => value.clone(),
+        (None, Some(None)) => "absent".into(),
+        (None, None) => "not known".into(),
+    }
+}
+
+/// Names of facts by their values, the baseline's first: `absent -> n` has `CONFIG_KCSAN` and others.
+pub(crate) fn by_values(
+    arms: &[String],
+    differences: &[&Difference],
+) -> BTreeMap<String, Vec<String>> {
+    let separator = if arms.len() == 2 { " -> " } else { " | " };
+    let mut facts = BTreeMap::<String, Vec<String>>::new();
+    for difference in differences {
+        let values: Vec<String> = arms.iter().map(|arm| value(difference, arm)).collect();
+        let name = match &difference.formerly {
+            Some(before) => format!("{} ({before})", difference.fact),
+            None => difference.fact.clone(),
+        };
+        facts.entry(values.join(separator)).or_default().push(name);
+    }
+    facts
+}
+
+/// Settings in effect that are equal in all arms: `in both: HZ 250, LTO none`.
+pub(crate) fn equal(judgement: &Judgement) -> Option<String> {
+    let Weighed { arms, settings, .. } = &judgement.weighed;
+    let equal = settings
+        .iter()
+        .filter(|setting| !setting.differs() && setting.is_known());
+    let all: Vec<String> = equal.map(same).collect();
+    let arms = match arms.len() {
+        2 => "both",
+        _ => "all",
+    };
+    (!all.is_empty()).then(|| format!("in {arms}: {}", all.join(", ")))
+}
+
 /// `HZ 250`, with values of all arms.
 fn named(arms: &[String], setting: &Effective) -> String {
     format!("{} {}", setting.setting.word(), values(arms, setting))
@@ -77,13 +160,18 @@ pub(crate) fn seen(values: &[Seen]) -> String {
     parts.join(", ")
 }
 
-/// `250 -> 1000`, the baseline first. For more than two arms `250 (6.1, 6.12), 1000 (7.2)`.
-fn values(arms: &[String], setting: &Effective) -> String {
-    let value = |arm: &str| match (setting.varying.get(arm), setting.values.get(arm)) {
+/// A setting's value in an arm.
+fn setting_value(setting: &Effective, arm: &str) -> String {
+    match (setting.varying.get(arm), setting.values.get(arm)) {
         (Some(values), _) => seen(values),
         (None, Some(Some(value))) => value.clone(),
         (None, Some(None) | None) => "not known".into(),
-    };
+    }
+}
+
+/// `250 -> 1000`, the baseline first. For more than two arms `250 (6.1, 6.12), 1000 (7.2)`.
+fn values(arms: &[String], setting: &Effective) -> String {
+    let value = |arm: &str| setting_value(setting, arm);
     if let [baseline, arm] = arms {
         return format!("{} -> {}", value(baseline), value(arm));
     }
@@ -126,15 +214,27 @@ pub(crate) fn counts(judgement: &Judgement) -> Option<String> {
         0 => String::new(),
         _ => format!(" ({})", names.join(", ")),
     };
+    let unclassified: u32 = unclassified.into_iter().map(all).sum();
+    let unclassified = match unclassified {
+        0 => String::new(),
+        count => format!("; unclassified: {count}"),
+    };
+    let total_of_all: u32 = judgement.weighed.counted().map(all).sum();
     Some(format!(
-        "{} differ: {} can change any figure{names}, {} figures of what uses them, {} none; unclassified: {}{}",
+        "{} ({}): {} may affect any result{names}, {} only workloads that use them, {} nothing{unclassified}{}",
+        differ(total_of_all),
         kinds.join(", "),
         total(Weight::Any),
         total(Weight::WhereUsed),
         total(Weight::None),
-        unclassified.into_iter().map(all).sum::<u32>(),
         left_out(judgement)
     ))
+}
+
+/// `1 setting differs`, `1351 settings differ`.
+fn differ(count: u32) -> String {
+    let verb = if count == 1 { "differs" } else { "differ" };
+    format!("{} {verb}", counted(count, "setting"))
 }
 
 /// Differences that are not counted, and why.
@@ -575,7 +675,7 @@ mod tests {
     #[test]
     fn classes_are_counted_and_those_that_can_change_any_figure_have_rows() {
         let (_, judgement) = weighed();
-        expect!["120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
+        expect!["124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log 2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120; not counted: 1 named by the plan or by its kernels' names"].assert_eq(&counts(&judgement).unwrap());
         let rows: Vec<String> = rows(&judgement).iter().map(|row| row.join(" | ")).collect();
         expect![[r#"
             class | options | sysctls | other facts | what it can do to figures

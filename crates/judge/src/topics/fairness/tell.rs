@@ -248,6 +248,9 @@ pub(crate) fn told(findings: &[CheckResult]) -> Vec<Told> {
         .collect()
 }
 
+/// Summary of the checks that neither passed nor found a violation.
+pub(crate) const OTHERS: &str = "Declared and unknown checks, one by one";
+
 /// Violations, a sentence each.
 pub fn violations(findings: &[CheckResult]) -> Vec<String> {
     let violated = told(findings).into_iter().filter(|one| one.mend.is_some());

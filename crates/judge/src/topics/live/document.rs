@@ -374,7 +374,7 @@ fn curves(now: &Snapshot) -> Markup {
         ("Latency", chart::latency_now(now)),
     ];
     html! {
-        @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) } }
+        @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart, "")) } }
     }
 }
 
@@ -426,7 +426,7 @@ fn metrics(now: &Snapshot) -> Markup {
                     ("Block by block", chart::blocks(run, &comparisons, number)),
                     ("Estimate after each block", chart::estimate_history(run, &comparisons, number)),
                 ];
-                @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart)) } }
+                @for (title, chart) in charts { @if let Some(chart) = chart { h3 { (title) } (frame(&chart, "")) } }
             }
         }
     }

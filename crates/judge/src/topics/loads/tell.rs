@@ -2,6 +2,7 @@
 
 use base::input::units::significant;
 use record::curve::{COLLAPSE, Curve};
+use record::instructions::VIRTUAL;
 use record::verdict::{ArmCurve, Judgement};
 
 use crate::words;
@@ -68,6 +69,13 @@ impl Unit {
     /// The smallest unit of time from `unit` on in which the value is below 10 000. Other units are kept.
     pub(crate) fn fit(unit: &str, value: f64) -> Self {
         const TIMES: [(&str, f64); 4] = [("ns", 1e-9), ("us", 1e-6), ("ms", 1e-3), ("s", 1.0)];
+        if let Some(virtual_time) = unit.strip_prefix(VIRTUAL) {
+            let fitting = Self::fit(virtual_time, value);
+            return Self {
+                name: format!("virtual {}", fitting.name),
+                ..fitting
+            };
+        }
         let (mut name, mut factor) = (unit, 1.0);
         if let Some(place) = TIMES.iter().position(|(name, _)| *name == unit) {
             let (_, seconds) = TIMES[place];

@@ -57,7 +57,7 @@ fn reason_words(reason: &Reason, comparison: Option<&Comparison>) -> String {
         }
         // With a single block no seed has both orders, so the sentence suggests none.
         Reason::AlwaysInOnePlace { blocks: 1, .. } => {
-            "one block: the arm cannot be told from its place in it".into()
+            "one block: the effects of the arm and of its place cannot be separated".into()
         }
         Reason::AlwaysInOnePlace { place, blocks } => {
             let place = match place {
@@ -65,7 +65,7 @@ fn reason_words(reason: &Reason, comparison: Option<&Comparison>) -> String {
                 Place::Second => "after",
             };
             format!(
-                "the arm ran {place} the baseline in all {blocks} blocks, so that nobody can tell it from its place (write another seed)"
+                "the arm ran {place} the baseline in all {blocks} blocks, so the two effects cannot be separated (choose another seed)"
             )
         }
         Reason::SignificantOverNodes { nodes } => format!(
@@ -104,9 +104,9 @@ fn open_range(comparison: &Comparison) -> String {
     match (comparison.low, comparison.high, comparison.difference) {
         (Some(low), Some(high), _) => {
             let (low, high) = (show_change(low), show_change(high));
-            format!("anything from {low} to {high} fits the blocks: ")
+            format!("the change could be anywhere from {low} to {high}: ")
         }
-        (_, _, None) => "too few blocks to exclude anything: ".into(),
+        (_, _, None) => "too few blocks to rule out anything: ".into(),
         (_, _, Some(_)) => String::new(),
     }
 }
@@ -114,16 +114,16 @@ fn open_range(comparison: &Comparison) -> String {
 fn to_settle(outlook: Outlook, so_far: u32) -> String {
     match outlook {
         Outlook::Within { .. } => format!(
-            "about {} more would settle it at this noise",
+            "about {} more would decide it at this noise",
             words::blocks(outlook.more(so_far).unwrap_or(1))
         ),
         Outlook::Beyond { blocks, most } => format!(
-            "about {blocks} blocks would settle it at this noise, and it ends at {most} (bakeoff run PLAN \
-             --more-blocks {}; a longer window helps too, where the workload has one)",
+            "about {blocks} blocks would be needed at this noise, and the plan allows {most} (bakeoff run PLAN \
+             --more-blocks {}; a longer window also helps)",
             blocks - most,
         ),
         Outlook::Never => {
-            "more blocks of this noise would not settle it (a longer window may, where the workload has one)".into()
+            "more blocks would not decide it at this noise (a longer window may)".into()
         }
     }
 }
@@ -262,7 +262,7 @@ mod tests {
                 comparison.reason = undecided(beyond);
             },
             &expect![
-                "anything from -0.49 % to +2.52 % fits the blocks: about 80 blocks would settle it at this noise, and it ends at 30 (bakeoff run PLAN --more-blocks 50; a longer window helps too, where the workload has one)"
+                "the change could be anywhere from -0.49 % to +2.52 %: about 80 blocks would be needed at this noise, and the plan allows 30 (bakeoff run PLAN --more-blocks 50; a longer window also helps)"
             ],
         );
         check(
@@ -271,7 +271,7 @@ mod tests {
                 comparison.reason = undecided(Outlook::Within { blocks: 24 });
             },
             &expect![
-                "too few blocks to exclude anything: about 4 blocks more would settle it at this noise"
+                "too few blocks to rule out anything: about 4 blocks more would decide it at this noise"
             ],
         );
         check(
@@ -291,7 +291,7 @@ mod tests {
                 };
             },
             &expect![
-                "the arm ran after the baseline in all 10 blocks, so that nobody can tell it from its place (write another seed)"
+                "the arm ran after the baseline in all 10 blocks, so the two effects cannot be separated (choose another seed)"
             ],
         );
     }
@@ -318,7 +318,7 @@ mod tests {
                 comparison.reason = undecided(Outlook::Never);
             },
             &expect![
-                "difference 40.0: more blocks of this noise would not settle it (a longer window may, where the workload has one)"
+                "difference 40.0: more blocks would not decide it at this noise (a longer window may)"
             ],
         );
     }

@@ -173,7 +173,7 @@ fn trend_figures(trend: &Trend, number: usize) -> Markup {
         h3 { (tell::trend_title(trend)) }
         @if trend.changes.is_empty() { p.sub { (tell::no_change(trend)) "." } }
         @for change in &trend.changes { p { (unbroken(&tell::trend_change(trend, change))) "." } }
-        @if let Some(chart) = chart::trend(trend, number) { (frame(&chart)) }
+        @if let Some(chart) = chart::trend(trend, number) { (frame(&chart, "")) }
         details {
             summary { "Figures" }
             div.scroll { table {

@@ -6,7 +6,7 @@ use record::verdict::{Conclusion, Judgement};
 use crate::topics::robustness::tell;
 
 /// Title of the table.
-pub(crate) const TITLE: &str = "What the headline hangs on";
+pub(crate) const TITLE: &str = "How robust the headline is";
 
 /// The sensitivity of one arm's headline in a line.
 pub(crate) fn line(judgement: &Judgement, (workload, arm): (&str, &str)) -> Option<String> {

@@ -41,12 +41,12 @@ pub use crate::topics::differences::tell::pinned;
 pub use crate::topics::fairness::document::list as fairness_list;
 pub use crate::topics::fairness::document::page as fairness_page;
 pub use crate::topics::fairness::document::terminal as fairness_terminal;
+pub use crate::topics::fairness::tell::accepted_differences;
 pub use crate::topics::fairness::tell::all_in_short as fairness_in_short;
-pub use crate::topics::fairness::tell::declared;
 pub use crate::topics::fairness::tell::early as early_violations;
+pub use crate::topics::fairness::tell::failed_checks;
 pub use crate::topics::fairness::tell::nearest_check;
 pub use crate::topics::fairness::tell::vain as accepted_in_vain;
-pub use crate::topics::fairness::tell::violations;
 pub use crate::topics::findings::tell::disturbance;
 pub use crate::topics::findings::tell::setbacks;
 pub use crate::topics::findings::tell::text as finding;
@@ -138,8 +138,8 @@ pub(crate) mod tests {
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
             management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
             named by the plan or by its kernels' names
-            60 fairness checks: 1 violated (trials-fail-alike), 22 passed, 6 declared (boot-log,
-            kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource,
+            60 fairness checks: 1 failed (trials-fail-alike), 22 passed, 6 accepted (boot-log,
+            kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 unknown (clocksource,
             command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
             huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)

@@ -81,7 +81,7 @@ pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
 /// What trips the gate.
 fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut found = failures(run, judgement);
-    let unfair: Vec<String> = fairness::violations(&judgement.fairness)
+    let unfair: Vec<String> = fairness::failed(&judgement.fairness)
         .map(|one| format!("fairness: {}", one.id))
         .collect();
     if fail_on == FailOn::Violation {
@@ -240,7 +240,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
         FailOn::Violation if has_no_facts(run) => {
             let findings = judgement.fairness.iter();
             let unknown =
-                findings.filter(|one| matches!(one.outcome, fairness::Outcome::NotKnown { .. }));
+                findings.filter(|one| matches!(one.outcome, fairness::Outcome::Unknown { .. }));
             why.push(format!(
                 "no trial has facts, so {} fairness checks are not known (run it again)",
                 unknown.count()
@@ -248,7 +248,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
         }
         FailOn::Violation => {}
         FailOn::Regression | FailOn::Worse => {
-            let unfair = fairness::violations(&judgement.fairness);
+            let unfair = fairness::failed(&judgement.fairness);
             why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
         }
     }

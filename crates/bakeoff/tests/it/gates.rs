@@ -159,8 +159,8 @@ fn an_arm_that_never_boots_is_failed_in_the_headline() {
             new in new: 6 kernel panics (fake)
         A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
         1 defect of kernel and services in 3 trials (of 6 attempts only the console is known)
-        60 fairness checks: 2 violated (server-stressed, trials-fail-alike), 4 passed, 2 declared (one-load,
-        static-pages), 48 not known (boot-log, clocksource, command-line, compiler, congestion-control,
+        60 fairness checks: 2 failed (server-stressed, trials-fail-alike), 4 passed, 2 accepted (one-load,
+        static-pages), 48 unknown (boot-log, clocksource, command-line, compiler, congestion-control,
         control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, kernel-configuration and 36
         more), 4 not applicable
         full disclosure: in report.html and report.md (tested by: not stated)"#]]

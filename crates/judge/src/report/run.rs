@@ -267,8 +267,8 @@ mod tests {
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
             management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
             named by the plan or by its kernels' names
-            60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart,
-            one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control,
+            60 fairness checks: 23 passed, 6 accepted (boot-log, kernel-configuration, sysctls, clients-apart,
+            one-load, static-pages), 27 unknown (clocksource, command-line, compiler, congestion-control,
             control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and
             15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)
@@ -345,7 +345,7 @@ mod tests {
 
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or by its kernels' names
 
-            60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
+            60 fairness checks: 23 passed, 6 accepted (boot-log, kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 unknown (clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
 
             **Warnings**
 
@@ -420,11 +420,11 @@ mod tests {
             |  | not known | kernel built by, command line as booted, user land, host: kernel |
             | Tuning | arm 6.1 | changes nothing; by whom and why: not stated |
             |  | arm 7.2 | changes nothing; by whom and why: not stated |
-            |  | not tuned in any arm | command line, sysctls, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (as kernels and packages ship them, and as bakeoff sets them for all arms alike) |
+            |  | not tuned in any arm | command line, sysctls, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (defaults of kernels, packages and bakeoff, in all arms) |
             | Workloads | web-static | web-static: not known |
             | Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about) |
             |  | order | each block runs every arm once, back to back, in an order drawn from seed 7 |
-            |  | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran |
+            |  | blocks | 10 run; the plan sets at least 4 and at most 30; 1 interim check during the run |
             |  | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload |
             | Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history |
             |  | failed trials | web-static, arm 7.2: 2 of 11, listed in the report |
@@ -435,9 +435,9 @@ mod tests {
             |  | plan | 5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a5f2a |
             |  | not known | user land's packages |
             |  | cache key of the image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1 |
-            |  | cache keys | hashes of what a kernel or image was made from, not of a file |
+            |  | cache keys | hashes of the sources of a kernel or image, not of a file |
             | To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory |
-            |  | the same figures | bakeoff judge RUN-DIRECTORY: the journal names each trial's record by its SHA-256 |
+            |  | the same figures | bakeoff show RUN: the journal names each trial's record by its SHA-256 |
 
             State: finished after 10 blocks: decided. Machine: QEMU 7.2.22, emulation (TCG), clock instructions, CPUs 1 (max), memory 1.00 GiB. bakeoff 0.1.0, seed 7. Executed instructions: the guest's clock advances by 2 ns with each. Figures compare the length of the path that the code takes for the same work, and repeat from boot to boot. Caches, memory and devices cost nothing in them, so a second is not a second of a real machine, and only ratios between arms are meant to be read. To run it again: `bakeoff run plan.toml` with the plan of the run directory.
         "###]].assert_eq(&markdown(&run, &judgement, &[]));

@@ -182,7 +182,7 @@ pub struct Rules {
     pub mode: Option<String>,
     /// Blocks that were run, the most of any workload.
     pub blocks: u32,
-    /// Blocks before the first look.
+    /// Blocks before the first interim check.
     pub min_blocks: u32,
     /// Blocks at the most, by the plan.
     pub max_blocks: u32,

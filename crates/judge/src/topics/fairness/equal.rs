@@ -20,7 +20,7 @@ use crate::topics::fairness::subject::{Subject, is_named, is_of_network, kernels
 pub enum Fact {
     /// All kernels report it.
     Must(&'static str),
-    /// Some machines or kernels have none. Where one arm has it, all must.
+    /// Some machines or kernels have none. If one arm has it, all must.
     May(&'static str),
 }
 

@@ -203,14 +203,14 @@ pub(crate) fn outcome_of(check: &Check, run: &Run, judgement: &Judgement) -> Out
     let outcome = check.judge.of(&Subject { run, judgement });
     if let Some(file) = env::var_os(SEEN) {
         let mut seen = File::options().append(true).open(file).unwrap();
-        // A line in one piece: tests run side by side.
+        // One write for the whole line, because tests run in parallel.
         let line = format!("{} {}\n", check.id, outcome.word());
         seen.write_all(line.as_bytes()).unwrap();
     }
     outcome
 }
 
-/// Where the tests of checks write each outcome that they see, if anywhere.
+/// The file to which tests of checks write each status that they see, if set.
 const SEEN: &str = "BAKEOFF_SEEN_OUTCOMES";
 
 /// The outcome of a check on a whole run with a finding of this kind about an arm.

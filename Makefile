@@ -66,7 +66,7 @@ licences:
 packages:
 	@tools/packages run test kernel
 
-# Compares the load generator with others; writes docs/bench/load.md. Takes about six minutes on an idle machine. Generators that
+# Compares the load generator with others; writes docs/research/load-generators.md. Takes about six minutes on an idle machine. Generators that
 # are missing are left out, which the page reports.
 bench-load:
 	@tools/packages run bench
@@ -74,12 +74,12 @@ bench-load:
 		|| echo "oha cannot be built here: going on without it"
 	cargo bench -p bakeoff-load --bench load
 
-# Measures error rates of the decision rule on simulated machines; writes the tables in docs/statistics.md. Takes about ten
+# Measures error rates of the decision rule on simulated machines; writes the tables in docs/method/statistics.md. Takes about ten
 # minutes on two cores.
 verdict-calibration:
 	cargo run --release -p bakeoff-judge --example calibration
 
-# Measures error rates of bisections on simulated machines; writes the table in docs/bisect.md.
+# Measures error rates of bisections on simulated machines; writes the table in docs/howto/bisect.md.
 bisect-calibration:
 	cargo run --release -p bakeoff-judge --example bisect_calibration
 

@@ -4,7 +4,7 @@ pub mod bisect;
 pub mod check;
 pub mod compare;
 pub mod judge;
-pub mod night;
+pub mod show;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,6 +25,9 @@ pub struct Cli {
     /// Print JSON for machines instead of text
     #[arg(long, global = true)]
     pub json: bool,
+    /// Print no progress
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
 }
 
 /// The commands.
@@ -40,7 +43,7 @@ pub enum Command {
         its run; to ask more, edit a copy of the plan and take bakeoff run.")]
     Compare(Box<compare::CompareArgs>),
     /// List workloads, or write a commented plan for one
-    #[command(after_help = "Examples:\n  bakeoff new\n  bakeoff new web-static --out plan.toml")]
+    #[command(after_help = "Examples:\n  bakeoff new\n  bakeoff new web-static plan.toml")]
     New(compare::NewArgs),
     /// List runs with their verdicts
     #[command(after_help = "Examples:\n  bakeoff list\n  bakeoff list /data/runs --json")]
@@ -53,18 +56,24 @@ pub enum Command {
         bakeoff run plans/*.toml --out nights/2026-11-23 --family-wise --fail-on worse\n\n\
         Several plans are a night: each has its run directory in --out DIR, and DIR/index.html tells of all of them.")]
     Run(RunArgs),
-    /// Rewrite the index of a nightly run of several plans, or of several nights with their trends
+    /// Show the result of a run, its fairness checks, or an index of several runs
     #[command(
-        after_help = "Examples:\n  bakeoff index nights/2026-11-23\n  bakeoff index nights --fail-on worse\n  \
-        bakeoff index runs/a runs/b --out /tmp/index\n\n\
-        index.html, index.md and index.json are written; the plans are those of the newest night."
+        after_help = "Examples:\n  bakeoff show\n  bakeoff show runs/web-static --fail-on regression\n  \
+        bakeoff show runs/web-static --markdown\n  \
+        bakeoff show runs/web-static --fairness\n  \
+        bakeoff show runs/web-static --accept memory='the question is how memory matters'\n  \
+        bakeoff show runs/web-static --pin >> plans/web-static-pinned.toml\n  \
+        bakeoff show nights/2026-11-23\n  bakeoff show nights --fail-on worse\n  \
+        bakeoff show runs/a runs/b --index /tmp/index\n\n\
+        Nothing in a run directory changes, unless --report or --accept is given. For a directory of runs, or several, index.html,\n\
+        index.md and index.json are written; the plans are those of the newest night."
     )]
-    Index(night::IndexArgs),
+    Show(Box<show::ShowArgs>),
     /// Find the version or the commit in which a metric changed
     #[command(
         after_help = "Examples:\n  bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3\n  \
-        bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --walk\n  \
-        bakeoff bisect runs/web-static --walk\n  \
+        bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --series\n  \
+        bakeoff bisect runs/web-static --series\n  \
         bakeoff bisect plans/web-static.toml --from 6.12 --to 7.2 --metric latency-p99 --why\n  \
         bakeoff bisect plans/web-static.toml --tree ~/linux --commits v6.12..v6.13\n  \
         bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3 --dry-run\n\n\
@@ -74,25 +83,12 @@ pub enum Command {
     /// Check a plan without booting anything; --power simulates how often it would find a difference, and how long it would take
     #[command(after_help = check::examples())]
     Check(check::CheckArgs),
-    /// Judge a finished run again, compare several runs, or judge results of other tools
+    /// Judge results of other tools, or several runs against each other
     #[command(
-        after_help = "Examples:\n  bakeoff judge runs/web-static --fail-on regression\n  \
-        bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
+        after_help = "Examples:\n  bakeoff judge figures.csv --margin 1%\n  bakeoff judge old.txt new.txt --markdown\n  \
         bakeoff judge before=runs/a after=runs/b"
     )]
     Judge(judge::JudgeArgs),
-    /// Rewrite report.html and report.md of a run
-    #[command(after_help = "Example:\n  bakeoff report runs/web-static")]
-    Report {
-        /// The run directory
-        dir: PathBuf,
-    },
-    /// Check for confounders: unplanned differences, or a bottleneck outside the server
-    #[command(after_help = "Examples:\n  bakeoff fairness runs/web-static\n  \
-        bakeoff fairness runs/web-static --accept memory='the question is how memory matters'\n  \
-        bakeoff fairness runs/web-static --pin >> plans/web-static-pinned.toml\n  \
-        bakeoff fairness --list")]
-    Fairness(FairnessArgs),
     /// Explain a difference by kernel mechanism, function and wait
     #[command(
         after_help = "Examples:\n  bakeoff run plan.toml --why\n  bakeoff why runs/plan\n  \
@@ -318,7 +314,7 @@ pub struct RunArgs {
     pub options: RunOptions,
     /// What several plans promise together.
     #[command(flatten)]
-    pub night: night::RunNightArgs,
+    pub night: show::RunNightArgs,
     /// Where their blocks are run.
     #[command(flatten)]
     pub fleet: FleetArgs,
@@ -373,26 +369,6 @@ pub struct FleetArgs {
     pub block: Option<u32>,
 }
 
-/// `bakeoff fairness`.
-#[derive(Debug, Args)]
-pub struct FairnessArgs {
-    /// The run directory
-    #[arg(required_unless_present = "list")]
-    pub dir: Option<PathBuf>,
-    /// Take a violation for declared, with the reason that stands in the report; kept in the run directory
-    #[arg(long, value_name = "ID=REASON")]
-    pub accept: Vec<String>,
-    /// Print settings that differ and can be made equal, as a plan's table `[pinned]`
-    #[arg(long, conflicts_with_all = ["accept", "fail_on"])]
-    pub pin: bool,
-    /// List all checks with their reasons, in Markdown
-    #[arg(long, conflicts_with_all = ["dir", "accept", "pin", "fail_on"])]
-    pub list: bool,
-    /// Gate: exit with status 1 if this is found, with 3 if there is no answer
-    #[arg(long, value_enum)]
-    pub fail_on: Option<FailOn>,
-}
-
 /// `bakeoff why`.
 #[derive(Debug, Args)]
 pub struct WhyArgs {
@@ -416,10 +392,10 @@ pub struct WhyArgs {
     #[arg(conflicts_with_all = ["within", "folded", "metric"])]
     pub confirm: Option<String>,
     /// The directory of that run [default: beside RUN]
-    #[arg(long, value_name = "DIR", requires = "confirm")]
+    #[arg(long, short, value_name = "DIR", requires = "confirm")]
     pub out: Option<PathBuf>,
     /// Its trials at a time
-    #[arg(long, value_name = "N", requires = "confirm", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", requires = "confirm", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Which QEMU it takes.
     #[command(flatten)]
@@ -440,10 +416,10 @@ pub struct WhyArgs {
 )]
 pub struct RunOptions {
     /// The run directory [default: runs/NAME, after the plan file]; for several plans, the directory of their run directories
-    #[arg(long)]
+    #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub fail_on: Option<FailOn>,
     /// Accept a failed fairness check; the reason is printed in the report and kept in the run directory
     #[arg(long, value_name = "ID=REASON")]
@@ -468,7 +444,7 @@ pub struct RunOptions {
     #[arg(long)]
     pub refresh: bool,
     /// Trials at a time, if instructions are counted [default: one for each CPU, if memory allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Print the host time of each phase of trials, by arm
     #[arg(long)]
@@ -512,9 +488,9 @@ pub enum KernelCommand {
     /// Download or copy a kernel into the cache
     #[command(after_help = "Example:\n  bakeoff cache kernel fetch debian:bookworm/6.1")]
     Fetch {
-        /// `debian:SUITE/VERSION`, `deb:FILE...`, `file:VMLINUZ` or `tree:DIR`
+        /// 6.1, debian:SUITE/VERSION, ./bzImage, the directory of a built tree, or ./FILE.deb
         kernel: String,
-        /// Modules directory, for `file:VMLINUZ`
+        /// Modules directory, for an image
         #[arg(long)]
         modules: Option<PathBuf>,
         /// Look for a newer match
@@ -538,7 +514,7 @@ pub enum KernelCommand {
         config: Option<PathBuf>,
         /// Compiler processes [default: one for each CPU]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
-        jobs: Option<u16>,
+        make_jobs: Option<u16>,
     },
 }
 

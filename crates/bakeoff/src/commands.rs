@@ -8,10 +8,8 @@ mod compare;
 mod completions;
 mod doctor;
 mod explained;
-mod fairness;
 mod forecast;
 mod gate;
-mod index;
 mod judge;
 mod list;
 mod new;
@@ -19,6 +17,7 @@ mod null_server;
 mod plan_file;
 mod report;
 mod run;
+mod show;
 mod watch;
 mod why;
 
@@ -52,6 +51,7 @@ use crate::cli::{Cli, Command, EmulatorArgs};
 use crate::load_cli;
 use crate::out;
 use crate::prepare::OWN_FILES_BYTES;
+use crate::reporter;
 use crate::reporter::Reporter;
 
 /// Exit status of a job that should be requeued (`EX_TEMPFAIL` of sysexits.h); `RequeueExit` in slurm.conf must name it.
@@ -89,17 +89,18 @@ impl From<End> for ExitCode {
 
 /// Runs the command.
 pub fn run(cli: &Cli) -> Result<End> {
+    if cli.quiet {
+        reporter::be_quiet();
+    }
     match &cli.command {
         Command::Compare(args) => compare::compare(args, cli.json),
         Command::New(args) => new::new(args, cli),
         Command::List(args) => list::list(args, cli.json),
         Command::Run(args) => run::night::run_plans(args, cli.json),
-        Command::Index(args) => index::index(args, cli.json),
+        Command::Show(args) => show::show(args, cli.json),
         Command::Bisect(args) => bisect::bisect(args, cli.json),
         Command::Check(args) => check::check(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),
-        Command::Report { dir } => report::report(dir, cli.json),
-        Command::Fairness(args) => fairness::fairness(args, cli.json),
         Command::Why(args) => why::why(args, cli.json),
         Command::Watch(args) => {
             refuse_json(cli)?;

@@ -1,4 +1,4 @@
-//! The lines that `run --json` prints, one JSON object each. docs/json.md is their schema.
+//! The lines that `run --json` prints, one JSON object each. docs/reference/json.md is their schema.
 
 use std::path::Path;
 

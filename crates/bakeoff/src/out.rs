@@ -21,6 +21,16 @@ pub fn text(text: &str) {
     write(io::stdout().lock(), &escaped(text));
 }
 
+/// Prints text on standard output that may be coloured. The renderer has removed control characters of untrusted files.
+pub fn coloured(text: &str) {
+    write(io::stdout().lock(), text);
+}
+
+/// Whether standard output shows colours.
+pub fn has_colour() -> bool {
+    io::stdout().is_terminal() && !is_without_colour()
+}
+
 /// Prints JSON on standard output, as a line.
 pub fn json(text: &str) {
     write(io::stdout().lock(), &format!("{}\n", escaped_json(text)));
@@ -50,12 +60,16 @@ pub fn of_command_line(error: &clap::Error) -> ExitCode {
 }
 
 fn render(styled: &clap::builder::StyledStr, is_plain: bool) -> String {
-    let has_no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if is_plain || has_no_color {
+    if is_plain || is_without_colour() {
         styled.to_string()
     } else {
         styled.ansi().to_string()
     }
+}
+
+/// Whether the user wants no colours (no-color.org).
+fn is_without_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
 }
 
 fn write(mut to: impl Write, text: &str) {

@@ -5,10 +5,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use base::input::units::significant;
-use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use record::defect::{FoundDefect, Severity};
 use record::journal::{Entry, Event, Opening};
 use record::rundir::{ProfileNote, Series, TrialRecord};
@@ -18,6 +19,18 @@ use serde_json::Value;
 use crate::json_lines;
 use crate::lab::{Activity, LabEvent};
 use crate::out;
+
+/// Whether the user wants no progress (`--quiet`).
+static IS_QUIET: AtomicBool = AtomicBool::new(false);
+
+/// Makes all reporters print nothing on standard error.
+pub fn be_quiet() {
+    IS_QUIET.store(true, Ordering::Relaxed);
+}
+
+fn is_quiet() -> bool {
+    IS_QUIET.load(Ordering::Relaxed)
+}
 
 /// Shows the events of a run.
 pub struct Reporter {
@@ -69,6 +82,9 @@ impl Reporter {
     fn with_bar(json: bool, model: Option<&str>, plan: Option<&str>, bar: ProgressBar) -> Self {
         let style = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}");
         bar.set_style(style.expect("the template is valid"));
+        if is_quiet() {
+            bar.set_draw_target(ProgressDrawTarget::hidden());
+        }
         bar.enable_steady_tick(Duration::from_millis(250));
         Self {
             format: if json { Format::Json } else { Format::Text },
@@ -109,6 +125,9 @@ impl Reporter {
             Some(plan) => format!("{plan}  {line}"),
             None => line.into(),
         };
+        if is_quiet() {
+            return;
+        }
         if self.bar.is_hidden() {
             out::error_line(&line);
         } else {

@@ -1,5 +1,6 @@
 //! Plain text with lines of a given width; only longer words exceed it.
 
+use anstyle::{AnsiColor, Style};
 use textwrap::{WordSeparator, WordSplitter};
 
 use crate::{Block, Headline, RemarkKind};
@@ -10,19 +11,38 @@ const GAP: &str = "  ";
 /// Indentation of text that belongs to a sentence.
 const INDENT: &str = "    ";
 
-/// Renders a report, with a line break at its end.
-pub fn render(blocks: &[Block], width: usize) -> String {
-    lines(blocks, width).join("\n") + "\n"
+/// The form of the text. A number is the width of plain text, in columns.
+#[derive(Clone, Copy, Debug)]
+pub struct Form {
+    /// Columns.
+    pub width: usize,
+    /// Whether headlines are bold, in the colour of their verdict.
+    pub has_colour: bool,
 }
 
-fn lines(blocks: &[Block], width: usize) -> Vec<String> {
+impl From<usize> for Form {
+    fn from(width: usize) -> Self {
+        Self {
+            width,
+            has_colour: false,
+        }
+    }
+}
+
+/// Renders a report, with a line break at its end.
+pub fn render(blocks: &[Block], form: impl Into<Form>) -> String {
+    lines(blocks, form.into()).join("\n") + "\n"
+}
+
+fn lines(blocks: &[Block], form: Form) -> Vec<String> {
     blocks
         .iter()
-        .flat_map(|block| block_lines(block, width))
+        .flat_map(|block| block_lines(block, form))
         .collect()
 }
 
-fn block_lines(block: &Block, width: usize) -> Vec<String> {
+fn block_lines(block: &Block, form: Form) -> Vec<String> {
+    let width = form.width;
     match block {
         Block::Text(text) | Block::Sub(text) | Block::Lead(text) | Block::Title(text) => {
             wrap(text, "", width)
@@ -35,9 +55,10 @@ fn block_lines(block: &Block, width: usize) -> Vec<String> {
             lines
         }
         Block::Table(shown) => table(&shown.rows, shown.names, width),
-        Block::Headline(headline) => headline_lines(headline, width),
+        Block::Headline(headline) => headline_lines(headline, form),
         Block::Indented(blocks) => {
-            let inner = lines(blocks, width.saturating_sub(INDENT.len())).into_iter();
+            let width = width.saturating_sub(INDENT.len());
+            let inner = lines(blocks, Form { width, ..form }).into_iter();
             inner.map(|line| format!("{INDENT}{line}")).collect()
         }
         Block::Gap => vec![String::new()],
@@ -52,7 +73,19 @@ fn listed(items: &[String], bullet: &str, width: usize) -> Vec<String> {
         .collect()
 }
 
-fn headline_lines(headline: &Headline, width: usize) -> Vec<String> {
+/// The colour of a verdict; none if it favours neither arm.
+fn style(badge: &str) -> Style {
+    let colour = match badge {
+        "better" => Some(AnsiColor::Green),
+        "worse" | "failed" => Some(AnsiColor::Red),
+        "trade-off" | "model-dependent" | "withheld" => Some(AnsiColor::Yellow),
+        _ => None,
+    };
+    Style::new().bold().fg_color(colour.map(Into::into))
+}
+
+fn headline_lines(headline: &Headline, form: Form) -> Vec<String> {
+    let width = form.width;
     let scope = headline.scope.as_ref();
     let scope = scope.map_or(String::new(), |scope| format!("{scope}: "));
     // "7.2 failed" needs no "failed" before it.
@@ -61,6 +94,13 @@ fn headline_lines(headline: &Headline, width: usize) -> Vec<String> {
         badge => format!("{badge}: "),
     };
     let mut lines = wrap(&format!("{scope}{badge}{}", headline.text), "", width);
+    if form.has_colour {
+        let style = style(headline.badge);
+        lines = lines
+            .iter()
+            .map(|line| format!("{style}{line}{style:#}"))
+            .collect();
+    }
     let findings = headline.findings.iter();
     lines.extend(findings.flat_map(|text| wrap(text, "    - ", width)));
     lines.extend(wrap(&headline.reason, INDENT, width));
@@ -209,5 +249,14 @@ mod tests {
                 below
         "#]]
         .assert_eq(&render(&blocks, 40));
+        let form = Form {
+            width: 40,
+            has_colour: true,
+        };
+        let coloured = render(&blocks, form);
+        let headline =
+            "\u{1b}[1m\u{1b}[32mweb: better: 7.2 serves more\u{1b}[0m\n    significant\n";
+        assert!(coloured.contains(headline), "{coloured:?}");
+        assert!(coloured.contains("A red  [31m title"), "{coloured:?}");
     }
 }

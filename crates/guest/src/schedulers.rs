@@ -4,7 +4,7 @@
 //! schedulers/bpf/*.bpf.c -clang-> objects in this binary -load-> the kernel: enabled, or ejected with a reason
 //!                                                            \-- counters, read while it runs
 //! ```
-//! Must never know what a trial is. What is faithful to those kernels and what is not: docs/mechanisms.md.
+//! Must never know what a trial is. What is faithful to those kernels and what is not: docs/research/mechanisms.md.
 
 mod counters;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Counts errors of simulated bisections with known answers, and writes the table in `docs/bisect.md`: `make bisect-calibration`.
+//! Counts errors of simulated bisections with known answers, and writes the table in `docs/howto/bisect.md`: `make bisect-calibration`.
 
 mod common;
 
@@ -36,7 +36,7 @@ fn main() -> std::io::Result<()> {
         table.push_str(&line);
     }
     println!("{} s", begun.elapsed().as_secs());
-    common::write_table("bisect.md", "bisect-calibration", &table)
+    common::write_table("howto/bisect.md", "bisect-calibration", &table)
 }
 
 fn rows() -> Vec<(Noise, f64, usize)> {

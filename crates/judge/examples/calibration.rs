@@ -1,5 +1,5 @@
 //! Counts errors of the rule on simulated machines with known differences, and errors of its estimates under order effects.
-//! Writes the tables in `docs/statistics.md`: `make verdict-calibration`.
+//! Writes the tables in `docs/method/statistics.md`: `make verdict-calibration`.
 
 mod common;
 
@@ -22,7 +22,7 @@ struct Row {
 
 fn main() -> std::io::Result<()> {
     let begun = Instant::now();
-    common::write_table("statistics.md", "order effects", &order_effects())?;
+    common::write_table("method/statistics.md", "order effects", &order_effects())?;
     let mut table = String::from(
         "| machine | truth | metrics | most blocks | better | worse | equivalent | undecided | mean blocks | mean change of better and worse |\n\
          |---|---|---|---|---|---|---|---|---|---|\n",
@@ -33,7 +33,7 @@ fn main() -> std::io::Result<()> {
         table.push_str(&line);
     }
     println!("{} s", begun.elapsed().as_secs());
-    common::write_table("statistics.md", "calibration", &table)
+    common::write_table("method/statistics.md", "calibration", &table)
 }
 
 /// Number of blocks; number of blocks in which the arm runs second; seeds, of which about 1000 draw such an order.

@@ -93,19 +93,24 @@ pub fn fetch(
     task: Task<'_>,
 ) -> Result<Kernel> {
     match kernel {
+        KernelRef::Version(version) => {
+            let Located { suite, .. } = locate(cache, version, refresh, task)?;
+            // `locate` has fetched the suite's index again.
+            fetch_debian(cache, suite, version, flavour, false, task)
+        }
         KernelRef::Debian { suite, version } => {
             fetch_debian(cache, suite, version, flavour, refresh, task)
         }
-        KernelRef::Deb(files) => from_packages(cache, files, task),
-        KernelRef::File { vmlinuz, modules } => {
+        KernelRef::Packages(files) => from_packages(cache, files, task),
+        KernelRef::Path { path, .. } if path.is_dir() => from_tree(cache, path, task),
+        KernelRef::Path { path, modules } => {
             let files = Files {
-                vmlinuz,
+                vmlinuz: path,
                 modules: modules.as_deref(),
-                config: config_beside(vmlinuz),
+                config: config_beside(path),
             };
-            from_files(cache, "file:".into(), &files, task)
+            from_files(cache, String::new(), &files, task)
         }
-        KernelRef::Tree(dir) => from_tree(cache, dir, task),
         KernelRef::Running | KernelRef::Remote(_) => bail!(
             "kernel \"running\" cannot be booted ({})",
             plan::kernel::FORMS
@@ -118,16 +123,21 @@ pub fn fetch(
 pub fn check(kernel: &KernelRef) -> Result<()> {
     match kernel {
         KernelRef::Debian { suite, .. } => crate::apt::check_suite(suite),
-        KernelRef::Deb(files) => files.iter().try_for_each(|file| check_package(file)),
-        KernelRef::File { vmlinuz, modules } => {
-            check_image(vmlinuz)?;
+        KernelRef::Packages(files) => files.iter().try_for_each(|file| check_package(file)),
+        KernelRef::Path { path, modules } if path.is_dir() => {
+            if modules.is_some() {
+                bail!(
+                    "modules given for a built tree: {} (remove modules: the tree has them)",
+                    path.display()
+                );
+            }
+            check_image(&image_in(path)?)
+        }
+        KernelRef::Path { path, modules } => {
+            check_image(path)?;
             modules.as_deref().map_or(Ok(()), check_directory)
         }
-        KernelRef::Tree(dir) => {
-            check_directory(dir)?;
-            check_image(&image_in(dir)?)
-        }
-        KernelRef::Running | KernelRef::Remote(_) => Ok(()),
+        KernelRef::Version(_) | KernelRef::Running | KernelRef::Remote(_) => Ok(()),
     }
 }
 
@@ -143,7 +153,7 @@ fn exists(path: &Path) -> Result<()> {
     match path.try_exists() {
         Ok(true) => Ok(()),
         Ok(false) => bail!(
-            "no such file: {} (paths are taken from the plan's directory)",
+            "no such file: {} (paths in a plan are taken from its directory)",
             path.display()
         ),
         Err(why) => Err(why).with_context(|| format!("cannot read {}", path.display())),
@@ -213,8 +223,20 @@ pub enum Found {
 
 /// Looks a kernel up in the cache and in the lists of packages there. Nothing is fetched.
 pub fn look_up(cache: &Cache, kernel: &KernelRef, task: Task<'_>) -> Found {
-    let KernelRef::Debian { suite, version } = kernel else {
-        return Found::Yes;
+    let (suite, version) = match kernel {
+        KernelRef::Debian { suite, version } => (&**suite, version),
+        KernelRef::Version(version) => match known_suite(cache, version) {
+            Some(suite) => (suite, version),
+            None => {
+                return Found::NotChecked(format!(
+                    "which Debian suite has a kernel {version:?} (bakeoff cache kernel fetch {version} looks it up)"
+                ));
+            }
+        },
+        KernelRef::Packages(_)
+        | KernelRef::Path { .. }
+        | KernelRef::Running
+        | KernelRef::Remote(_) => return Found::Yes,
     };
     let known = cache.recall::<String>(&format!("debian:{suite}/{version}"));
     if known.is_some_and(|id| cache.peek("kernels", &id).is_some()) {
@@ -255,9 +277,7 @@ fn in_index(cache: &Cache, suite: &str, task: Task<'_>) -> Result<Vec<Choice>> {
 
 /// The kernel that a Debian name was resolved to, if it is in the cache; nothing is fetched.
 pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
-    let KernelRef::Debian { suite, version } = kernel else {
-        return None;
-    };
+    let (suite, version) = in_debian(cache, kernel)?;
     let id = cache.recall::<String>(&debian_name(suite, version, Flavour::Cloud))?;
     load_from(&cache.peek("kernels", &id)?, &id)
 }
@@ -265,21 +285,38 @@ pub fn cached_as(cache: &Cache, kernel: &KernelRef) -> Option<Kernel> {
 /// A kernel that is in the cache, or built in a tree: its release, and its configuration. Nothing is fetched; `None` where
 /// that would be needed, or if the configuration is unknown.
 pub fn known(cache: &Cache, kernel: &KernelRef, flavour: Flavour) -> Option<(String, String)> {
-    match kernel {
-        KernelRef::Debian { suite, version } => {
-            let id = cache.recall::<String>(&debian_name(suite, version, flavour))?;
-            let place = cache.peek("kernels", &id)?;
-            load_from(&place, &id)?.configuration()
-        }
-        KernelRef::Tree(dir) => {
-            let release = fs::read_to_string(dir.join("include/config/kernel.release")).ok()?;
-            let config = fs::read_to_string(dir.join(".config")).ok()?;
-            Some((release.trim().into(), config))
-        }
-        KernelRef::Deb(_) | KernelRef::File { .. } | KernelRef::Running | KernelRef::Remote(_) => {
-            None
-        }
+    if let KernelRef::Path { path, .. } = kernel {
+        let release = fs::read_to_string(path.join("include/config/kernel.release")).ok()?;
+        let config = fs::read_to_string(path.join(".config")).ok()?;
+        return Some((release.trim().into(), config));
     }
+    let (suite, version) = in_debian(cache, kernel)?;
+    let id = cache.recall::<String>(&debian_name(suite, version, flavour))?;
+    let place = cache.peek("kernels", &id)?;
+    load_from(&place, &id)?.configuration()
+}
+
+/// The suite and version of a kernel from Debian, as far as the cache knows.
+fn in_debian<'k>(cache: &Cache, kernel: &'k KernelRef) -> Option<(&'k str, &'k str)> {
+    match kernel {
+        KernelRef::Debian { suite, version } => Some((suite, version)),
+        KernelRef::Version(version) => Some((known_suite(cache, version)?, version)),
+        KernelRef::Packages(_)
+        | KernelRef::Path { .. }
+        | KernelRef::Running
+        | KernelRef::Remote(_) => None,
+    }
+}
+
+/// The suite in which a version was found earlier.
+fn known_suite(cache: &Cache, version: &str) -> Option<&'static str> {
+    let known = cache.recall::<String>(&suite_name(version))?;
+    LOOKUP_ORDER.into_iter().find(|suite| *suite == known)
+}
+
+/// The cache's key of the suite that has a version.
+fn suite_name(version: &str) -> String {
+    format!("suite of {version}")
 }
 
 impl Kernel {
@@ -323,9 +360,7 @@ pub(crate) const LOOKUP_ORDER: [&str; 7] = [
 ///
 /// The result is saved, so that a version always means the same kernel.
 pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Result<Located> {
-    let name = format!("suite of {version}");
-    let known = cache.recall::<String>(&name).filter(|_| !refresh);
-    let known = known.and_then(|known| LOOKUP_ORDER.into_iter().find(|suite| *suite == known));
+    let known = known_suite(cache, version).filter(|_| !refresh);
     if let Some(suite) = known.filter(|suite| Suite::is_indexed(cache, suite))
         && let Ok(kernels) = in_index(cache, suite, task)
         && let Ok(choice) = debian::choose(&kernels, suite, version, Flavour::Cloud)
@@ -335,7 +370,7 @@ pub fn locate(cache: &Cache, version: &str, refresh: bool, task: Task<'_>) -> Re
     }
     let located = locate_anew(cache, version, refresh, task)?;
     // A read-only cache can still be used.
-    let _ = cache.remember(&name, &located.suite);
+    let _ = cache.remember(&suite_name(version), &located.suite);
     Ok(located)
 }
 
@@ -632,7 +667,7 @@ fn from_tree(cache: &Cache, tree: &Path, task: Task<'_>) -> Result<Kernel> {
         }
     }
     let modules = (!built.is_empty()).then_some(staged.path.as_path());
-    let source = format!("tree:{}", tree.display());
+    let source = tree.display().to_string();
     let config = tree.join(".config");
     let files = Files {
         vmlinuz: &vmlinuz,
@@ -822,7 +857,7 @@ mod tests {
         fs::create_dir_all(modules.join("kernel")).unwrap();
         fs::write(modules.join("kernel/veth.ko"), "one").unwrap();
         fs::write(&vmlinuz, bz_image("6.9.1 #1")).unwrap();
-        let name = format!("file:{}", vmlinuz.display());
+        let name = vmlinuz.display().to_string();
         let first = fetch(&cache, &name, Some(modules.clone())).unwrap();
         assert_eq!(first.release, "6.9.1");
         let module = first.modules.clone().unwrap().join("kernel/veth.ko");
@@ -841,7 +876,7 @@ mod tests {
         let config_of = |name: &str| {
             let vmlinuz = dir.path().join(name);
             fs::write(&vmlinuz, bz_image("6.9.1 #1")).unwrap();
-            let kernel = fetch(&cache, &format!("file:{}", vmlinuz.display()), None).unwrap();
+            let kernel = fetch(&cache, &vmlinuz.display().to_string(), None).unwrap();
             Some(fs::read_to_string(kernel.config?).unwrap())
         };
         fs::write(dir.path().join("config-6.9.1"), "CONFIG_VETH=m\n").unwrap();
@@ -864,7 +899,7 @@ mod tests {
         fs::write(tree.join("drivers/net/veth.ko"), "module").unwrap();
         fs::write(tree.join("modules.order"), "drivers/net/veth.o\n").unwrap();
         fs::write(tree.join(".config"), "CONFIG_VETH=m\n").unwrap();
-        let kernel = fetch(&cache, &format!("tree:{}", tree.display()), None).unwrap();
+        let kernel = fetch(&cache, &tree.display().to_string(), None).unwrap();
         assert_eq!(kernel.release, "6.9.1+");
         let config = fs::read_to_string(kernel.config.unwrap()).unwrap();
         assert_eq!(config, "CONFIG_VETH=m\n");
@@ -881,7 +916,7 @@ mod tests {
     fn a_tree_that_was_not_built_is_told_what_to_run() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::open(&dir.path().join("cache"));
-        let why = fetch(&cache, &format!("tree:{}", dir.path().display()), None).unwrap_err();
+        let why = fetch(&cache, &dir.path().display().to_string(), None).unwrap_err();
         assert!(
             format!("{why:#}").contains("run make bzImage modules"),
             "{why:#}"
@@ -900,37 +935,35 @@ mod tests {
         fs::create_dir_all(dir.path().join("built/arch/x86/boot")).unwrap();
         fs::write(path("built/arch/x86/boot/bzImage"), bz_image("6.9.1 #1")).unwrap();
         fs::write(path("passwd"), "root:x:0:0::/root:/bin/sh\n").unwrap();
+        fs::copy(path("passwd"), path("passwd.deb")).unwrap();
         fs::create_dir(path("etc")).unwrap();
-        let image = format!("file:{}", path("built/arch/x86/boot/bzImage"));
+        let image = path("built/arch/x86/boot/bzImage");
         let cases = [
-            (format!("tree:{}", path("built")), "good"),
+            (path("built"), "good"),
             (image.clone(), "good"),
             (
-                format!("tree:{}", path("etc")),
+                path("etc"),
                 "no built kernel: DIR/etc/arch/x86/boot/bzImage (run make bzImage modules in it)",
             ),
             (
-                format!("tree:{}", path("passwd")),
-                "not a directory: DIR/passwd",
-            ),
-            (
-                format!("file:{}", path("passwd")),
+                path("passwd"),
                 "not a bootable x86 kernel: DIR/passwd (name a bzImage or vmlinuz)",
             ),
             (
-                format!("file:{}", path("etc")),
-                "cannot read DIR/etc: not a regular file: it is a directory",
-            ),
-            (
-                format!("deb:{}", path("passwd")),
-                "not a Debian package: DIR/passwd (name .deb files)",
+                path("passwd.deb"),
+                "not a Debian package: DIR/passwd.deb (name .deb files)",
             ),
         ];
         for (kernel, want) in cases {
             assert_eq!(outcome(&kernel, None), want);
         }
         let modules = Some(PathBuf::from(path("passwd")));
-        assert_eq!(outcome(&image, modules), "not a directory: DIR/passwd");
+        assert_eq!(
+            outcome(&image, modules.clone()),
+            "not a directory: DIR/passwd"
+        );
+        let want = "modules given for a built tree: DIR/built (remove modules: the tree has them)";
+        assert_eq!(outcome(&path("built"), modules), want);
     }
 
     #[test]
@@ -939,7 +972,7 @@ mod tests {
         let cache = Cache::open(&dir.path().join("cache"));
         let file = dir.path().join("notes.txt");
         fs::write(&file, "hello").unwrap();
-        let why = fetch(&cache, &format!("file:{}", file.display()), None).unwrap_err();
+        let why = fetch(&cache, &file.display().to_string(), None).unwrap_err();
         assert!(
             format!("{why:#}").contains("not a bootable x86 kernel"),
             "{why:#}"

@@ -279,7 +279,7 @@ fn make(
         }
     })
     .with_context(|| format!("{what} does not build"))?;
-    kernel::fetch(cache, &KernelRef::Tree(out), Flavour::Cloud, false, task)
+    kernel::fetch(cache, &KernelRef::path(out), Flavour::Cloud, false, task)
 }
 
 /// Make in an output directory, at low priority, without anything that would differ between builds.

@@ -39,7 +39,11 @@ impl<'t> Page<'t> {
         for error in &errors {
             let span = error.span().unwrap_or_default();
             let what = error.message().lines().collect::<Vec<_>>().join(", ");
-            self.note(&span, what, "see docs/plan.md for the form".into());
+            self.note(
+                &span,
+                what,
+                "see docs/reference/plan.md for the form".into(),
+            );
         }
         let lines = errors
             .iter()

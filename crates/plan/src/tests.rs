@@ -208,7 +208,7 @@ fn a_client_kernel_needs_a_second_guest() {
             "clock = \"wall\"\nclients = \"guest2\"\nclient_kernel = \"running\"",
         )],
         &expect![[
-            r#"plan.toml:7: client_kernel "running": a guest boots a kernel of its own (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR)"#
+            r#"plan.toml:7: client_kernel "running": a guest boots a kernel of its own (write 6.1, debian:SUITE/VERSION, ./bzImage, the directory of a built tree, or ./FILE.deb)"#
         ]],
     );
 }
@@ -450,7 +450,7 @@ fn all_mistakes_are_reported_at_once() {
     check(
         &[
             ("\"2GiB\"", "\"lots\""),
-            ("debian:bookworm/6.1", "6.1"),
+            ("debian:bookworm/6.1", "bzImage"),
             ("kind = \"toy\"", "kind = \"tot\""),
             ("margin = \"2%\"", "margin = \"200%\"\nmin_blocks = 9"),
             ("\"net.core.somaxconn\" = 4096", "somaxconn = [1]"),
@@ -458,7 +458,7 @@ fn all_mistakes_are_reported_at_once() {
         &expect![[r#"
             plan.toml:6: memory: not a size: "lots" (write it like "512MiB" or "2GiB")
             plan.toml:12: wrong type for somaxconn in [arm."7.2".sysctl]: array (write a number or a text)
-            plan.toml:14: unknown kind of kernel: "6.1" (write debian:SUITE/VERSION, deb:FILE..., file:VMLINUZ or tree:DIR)
+            plan.toml:14: neither a version nor a path: "bzImage" (write 6.1, debian:SUITE/VERSION, ./bzImage, the directory of a built tree, or ./FILE.deb)
             plan.toml:16: unknown kind: "tot" (did you mean "toy"?)
             plan.toml:19: margin out of range: "200%" (write above 0 % to 50 %)
             plan.toml:20: min_blocks above max_blocks: 9 (write at most 3)"#]],
@@ -646,15 +646,15 @@ fn a_syntax_error_has_its_line() {
     check(
         &[("cpus = 2", "cpus = ")],
         &expect![
-            "plan.toml:5: string values must be quoted, expected literal string (see docs/plan.md for the form)"
+            "plan.toml:5: string values must be quoted, expected literal string (see docs/reference/plan.md for the form)"
         ],
     );
 }
 
 #[test]
 fn paths_are_relative_to_the_plan_files_directory() {
-    let plan = read_good(&GOOD.replacen("debian:bookworm/6.1", "file:boot/vmlinuz", 1));
-    assert_eq!(plan.arms[0].kernel.to_string(), "file:/plans/boot/vmlinuz");
+    let plan = read_good(&GOOD.replacen("debian:bookworm/6.1", "boot/vmlinuz", 1));
+    assert_eq!(plan.arms[0].kernel.to_string(), "/plans/boot/vmlinuz");
 }
 
 const BOX: (&str, &str) = (

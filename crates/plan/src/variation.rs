@@ -302,7 +302,7 @@ baseline = "old" # the one we know
 kernel = "debian:sid/7"
 
 [arm.old]
-kernel = "file:old" # built here
+kernel = "./old" # built here
 modules = "there"
 cmdline = "quiet"
 
@@ -321,7 +321,7 @@ kind = "web-static" # small pages
         let parameters = OfKernels {
             arms: &[
                 arm("6.1", "debian:bookworm/6.1", None),
-                arm("x", "file:y", Some("z")),
+                arm("x", "./y", Some("z")),
             ],
             blocks: 1,
             seed: 3,
@@ -338,7 +338,7 @@ kind = "web-static" # small pages
             cmdline = "quiet"
 
             [arm.x]
-            kernel = "file:y"
+            kernel = "./y"
             cmdline = "quiet"
             modules = "z"
 

@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn the_documentation_names_the_same_primary_metric() {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/plan.md");
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/plan.md");
         let page = std::fs::read_to_string(path).unwrap();
         for (word, overview) in all() {
             let section = page.split("\n### ").find(|section| {
@@ -160,7 +160,8 @@ mod tests {
                     || (section.starts_with("What each web kind adds")
                         && section.contains(&format!("| `{word}` |")))
             });
-            let section = section.unwrap_or_else(|| panic!("docs/plan.md says nothing of {word}"));
+            let section =
+                section.unwrap_or_else(|| panic!("docs/reference/plan.md says nothing of {word}"));
             let row = section
                 .lines()
                 .skip_while(|line| word.starts_with("web") && !line.contains(&format!("`{word}`")))

@@ -117,7 +117,7 @@ mod tests {
         fs::write(tree.join("include/config/kernel.release"), "7.2.0\n").unwrap();
         let config = "# CONFIG_JFS_FS is not set\nCONFIG_XFS_FS=m\nCONFIG_EXT4_FS=y\n";
         fs::write(tree.join(".config"), config).unwrap();
-        let kernel = format!("tree:{}", tree.display());
+        let kernel = tree.display().to_string();
         check(
             "tools",
             &kernel,

@@ -17,7 +17,7 @@ pub(crate) const ERROR_RATE: f64 = 0.01;
     reason = "each is a switch of the command line"
 )]
 pub struct BisectArgs {
-    /// The plan file: machine, workload and the baseline's settings; with --walk also a run directory, whose arms are the versions
+    /// The plan file: machine, workload and the baseline's settings; with --series also a run directory, whose arms are the versions
     pub plan: PathBuf,
 
     /// The version before the change; 6.1 means the newest 6.1 in Debian's suites
@@ -41,34 +41,34 @@ pub struct BisectArgs {
 
     /// Measure all versions and report each significant change, instead of searching for one
     #[arg(long)]
-    pub walk: bool,
+    pub series: bool,
     /// The metric to follow [default: the workload's primary one]
-    #[arg(long, value_name = "NAME", conflicts_with = "walk")]
+    #[arg(long, value_name = "NAME", conflicts_with = "series")]
     pub metric: Option<String>,
     /// Profile the two versions that were found, and explain their difference
     #[arg(long)]
     pub why: bool,
-    /// Accepted chance of a wrong answer [default: 1%; with --walk the plan's]
+    /// Accepted chance of a wrong answer [default: 1%; with --series the plan's]
     #[arg(long, value_name = "SHARE", value_parser = error_rate)]
     pub error_rate: Option<f64>,
-    /// Give up after N blocks; with --walk the number of blocks [default: 400; with --walk as few as can show a change]
+    /// Give up after N blocks; with --series the number of blocks [default: 400; with --series as few as can show a change]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=1000))]
     pub max_blocks: Option<u32>,
     /// Print the versions, downloads, boots and time that it would take; boot nothing
     #[arg(long)]
     pub dry_run: bool,
     /// The directory of the bisection [default: runs/bisect-NAME-FROM-TO]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Look for newer kernels and packages than the cached ones
     #[arg(long)]
     pub refresh: bool,
     /// Trials at a time, if instructions are counted [default: one for each CPU, if memory allows]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Which QEMU.
     #[command(flatten)]
     pub emulator: EmulatorArgs,
 }
 
-const LINE: &str = "Line of versions";
+const LINE: &str = "Versions";

@@ -13,15 +13,15 @@ use super::EmulatorArgs;
 
 /// `bakeoff check`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("estimate").args(["from", "power"]).multiple(true))]
+#[command(group = ArgGroup::new("estimate").args(["earlier", "power"]).multiple(true))]
 pub struct CheckArgs {
     /// The plan file
     pub plan: PathBuf,
     /// An earlier run of the same workloads, for noise and trial times
     #[arg(long, value_name = "RUN")]
-    pub from: Option<PathBuf>,
+    pub earlier: Option<PathBuf>,
     /// Trials at a time, for the estimated time [default: as for run]
-    #[arg(long, value_name = "N", requires = "estimate")]
+    #[arg(long, short, value_name = "N", requires = "estimate")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Simulate the plan: how often it would find a difference, after how many blocks and hours
@@ -29,7 +29,7 @@ pub struct CheckArgs {
     pub power: bool,
     /// The machine's noise: a name from the list below, or the scatter of a block's ratio [default: counted if the plan counts
     /// instructions, else reference]
-    #[arg(long, value_name = "NAME|SHARE", value_parser = noise, requires = "power", conflicts_with = "from")]
+    #[arg(long, value_name = "NAME|SHARE", value_parser = noise, requires = "power", conflicts_with = "earlier")]
     pub noise: Option<Noise>,
     /// Simulated runs for each line of the table
     #[arg(long, value_name = "N", default_value_t = 200, requires = "power")]
@@ -44,7 +44,7 @@ pub struct CheckArgs {
 pub fn examples() -> String {
     let mut text = String::from(
         "Examples:\n  bakeoff check plans/web-static.toml\n  \
-         bakeoff check plans/web-static.toml --from runs/web-static\n  \
+         bakeoff check plans/web-static.toml --earlier runs/web-static\n  \
          bakeoff check --power plans/web-static.toml\n  \
          bakeoff check --power plans/web-static.toml --noise quiet\n\n\
          Noise:",

@@ -72,8 +72,8 @@ pub struct NewArgs {
     /// The workload [default: list all]
     pub workload: Option<String>,
     /// The file to write [default: standard output]
-    #[arg(long, value_name = "FILE", requires = "workload")]
-    pub out: Option<PathBuf>,
+    #[arg(value_name = "FILE")]
+    pub file: Option<PathBuf>,
 }
 
 /// `bakeoff list`.

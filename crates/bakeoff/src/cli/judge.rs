@@ -13,11 +13,11 @@ use super::FailOn;
     reason = "each is a flag of the command line, and they are free of one another"
 )]
 pub struct JudgeArgs {
-    /// One or more run directories, `NAME=DIR`; or files and directories of other tools' results, `ARM=PATH` if they do not name the arm
+    /// Several run directories, `NAME=DIR`; or files and directories of other tools' results, `ARM=PATH` if they do not name the arm
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<String>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
-    #[arg(long, value_enum)]
+    #[arg(long, value_name = "WHAT", value_enum)]
     pub fail_on: Option<FailOn>,
 
     /// The baseline arm [default: one named base or old, else the first]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! options -> version series (Debian's versions, or commits that are built)
-//!   --walk: one run of all versions                         -> steps with their shares
+//!   --series: one run of all versions                         -> steps with their shares
 //!   else:   blocks of {first, candidate, last}, each a run  -> the step (`crate::bisect`)
 //!   --why:  then a profiled run of the two versions found   -> mechanisms
 //! ```
@@ -56,7 +56,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             args.plan.display()
         );
     }
-    if args.walk && args.plan.is_dir() {
+    if args.series && args.plan.is_dir() {
         return walk_existing_run(args, json);
     }
     let qemu = args.emulator.named();
@@ -105,7 +105,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             interim_checks: InterimChecks::Hidden,
         },
     };
-    if args.walk {
+    if args.series {
         bisecting.walk()
     } else {
         bisecting.bisect()
@@ -117,7 +117,7 @@ fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
     let has_series = args.from.is_some() || args.tree.is_some() || args.max_blocks.is_some();
     if has_series || args.why || args.out.is_some() || args.error_rate.is_some() {
         bail!(
-            "a run is walked as it is: {} (leave all but --walk out, or name a plan file)",
+            "a run is walked as it is: {} (leave all but --series out, or name a plan file)",
             args.plan.display()
         );
     }
@@ -144,11 +144,11 @@ fn check_plan(args: &BisectArgs, plan: &Plan) -> Result<()> {
             args.plan.display()
         ),
     }
-    if plan.workloads.len() > 1 && !args.walk {
+    if plan.workloads.len() > 1 && !args.series {
         let workloads = plan.workloads.iter();
         let names: Vec<&str> = workloads.map(|workload| workload.id.as_str()).collect();
         bail!(
-            "bisect follows one workload, the plan has {}: {} (leave the others out, or take --walk)",
+            "bisect follows one workload, the plan has {}: {} (leave the others out, or take --series)",
             names.len(),
             names.join(", ")
         );
@@ -178,7 +178,7 @@ fn check_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
 fn default_directory(args: &BisectArgs, series: &VersionSeries) -> PathBuf {
     let plan = args.plan.file_stem().unwrap_or_default().to_string_lossy();
     let [first, last] = series.ends();
-    let kind = if args.walk { "walk" } else { "bisect" };
+    let kind = if args.series { "walk" } else { "bisect" };
     Path::new("runs").join(format!("{kind}-{plan}-{first}-{last}"))
 }
 
@@ -327,7 +327,7 @@ impl Bisecting<'_> {
         let path = |path: &Path| path.display().to_string();
         Ok(KernelArm {
             name: version.name.clone(),
-            kernel: format!("file:{}", path(&kernel.vmlinuz)),
+            kernel: path(&kernel.vmlinuz),
             modules: kernel.modules.as_deref().map(path),
         })
     }
@@ -451,7 +451,7 @@ impl Bisecting<'_> {
         }
         for (is_set, option) in [
             (args.all_versions, "--all-versions"),
-            (args.walk, "--walk"),
+            (args.series, "--series"),
             (args.why, "--why"),
         ] {
             if is_set {

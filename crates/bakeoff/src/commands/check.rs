@@ -40,8 +40,8 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             if plan.machine.kind == MachineKind::Qemu {
                 check_cached_kernels(&plan, path)?;
             }
-            let from = args.from.as_deref();
-            let past = from.map(|dir| forecast::past(dir, &plan)).transpose()?;
+            let earlier = args.earlier.as_deref();
+            let past = earlier.map(|dir| forecast::past(dir, &plan)).transpose()?;
             let past = past.unwrap_or_default();
             let forecasts = if past.known.is_empty() && args.jobs.is_none() {
                 Vec::new()

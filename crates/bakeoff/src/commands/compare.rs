@@ -49,7 +49,7 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     };
     let mut draft = PlanText {
         head: vec![
-            "Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),".into(),
+            "Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/reference/plan.md has every key),".into(),
             "and take bakeoff run.".into(),
         ],
         title: format!("{}: {}", kinds(&workloads), arms.question),

@@ -1,19 +1,14 @@
-//! `judge`: the verdict of a run directory, computed again from its records; of several run directories, one against the other; or of
-//! figures that another tool measured.
+//! `judge`: judges figures that another tool measured, or several run directories, one against the other.
 
 mod answer;
 mod figures;
 mod format;
 mod runs;
 
-use std::path::Path;
-
 use anyhow::{Result, bail};
-use record::rundir;
 
-use super::{End, explained, print_json};
+use super::End;
 use crate::cli::judge::JudgeArgs;
-use crate::out;
 
 /// Judges; nothing that is judged is changed.
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
@@ -29,24 +24,15 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
             "run directories and figures of other tools in one question: {} (give either)",
             args.paths.join(" ")
         ),
-        [run] => {
-            refuse_options(&[alone(args), chosen(args)].concat(), &args.paths)?;
-            own_run(&run.dir, args, json)
-        }
+        [run] => bail!(
+            "one run alone: {0} (bakeoff show {0} shows it; to compare runs, name several)",
+            run.dir.display()
+        ),
         runs => {
             refuse_options(&chosen(args), &args.paths)?;
             runs::judge(runs, args, json)
         }
     }
-}
-
-/// Options that ask a run nothing which its plan has not answered, but may choose among the figures of several.
-fn alone(args: &JudgeArgs) -> Vec<(bool, &'static str)> {
-    vec![
-        (args.baseline.is_some(), "--baseline"),
-        (!args.metric.is_empty(), "--metric"),
-        (args.seed.is_some(), "--seed"),
-    ]
 }
 
 /// Options that a run's plan has answered before there were figures.
@@ -76,20 +62,4 @@ fn refuse_options(options: &[(bool, &str)], paths: &[String]) -> Result<()> {
         );
     }
     Ok(())
-}
-
-fn own_run(dir: &Path, args: &JudgeArgs, json: bool) -> Result<End> {
-    let run = rundir::load(dir, &workload::check)?;
-    let judgement = judge::judge(&run);
-    if json {
-        print_json(&judge::report::json(&run, &judgement))?;
-    } else if args.markdown {
-        let whys = explained::explained(dir, &run);
-        out::text(&judge::report::markdown(&run, &judgement, &whys));
-    } else {
-        let width = super::report::width();
-        let whys = explained::explained(dir, &run);
-        out::text(&judge::report::terminal(&run, &judgement, &whys, width));
-    }
-    Ok(super::gate::gate(&run, &judgement, args.fail_on))
 }

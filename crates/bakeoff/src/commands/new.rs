@@ -35,7 +35,7 @@ pub(super) fn new(args: &NewArgs, cli: &Cli) -> Result<End> {
     };
     refuse_json(cli)?;
     let text = draft(word)?;
-    match &args.out {
+    match &args.file {
         None => out::text(&text),
         Some(file) => {
             create_file(file, &text)?;
@@ -79,7 +79,7 @@ fn list(json: bool) -> Result<End> {
     if json {
         print_json(&listed)?;
     } else {
-        out::line("\na plan for one of them: bakeoff new WORKLOAD --out plan.toml");
+        out::line("\na plan for one of them: bakeoff new WORKLOAD plan.toml");
     }
     Ok(End::Done)
 }
@@ -98,7 +98,7 @@ fn draft(word: &str) -> Result<String> {
             .iter()
             .map(|(name, address)| arm(name, Line::new("url", *address, note)));
         (
-            "Which of two systems on the network serves better? docs/machines.md has the steps."
+            "Which of two systems on the network serves better? docs/howto/url.md has the steps."
                 .into(),
             "Two systems on the network".into(),
             Place::Network,
@@ -110,7 +110,7 @@ fn draft(word: &str) -> Result<String> {
             .iter()
             .map(|(name, kernel)| arm(name, Line::new("kernel", *kernel, note)));
         (
-            format!("Which kernel is better at {kind}? docs/plan.md has every key."),
+            format!("Which kernel is better at {kind}? docs/reference/plan.md has every key."),
             format!("{kind}: Debian 12's kernel against Debian 13 backports'"),
             Place::Guests {
                 recipe: recipe(std::slice::from_ref(&workload))?,

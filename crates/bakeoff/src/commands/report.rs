@@ -1,4 +1,4 @@
-//! `report`: writes the reports of a run directory.
+//! A run that was judged, and the reports of it.
 
 use std::path::{Path, PathBuf};
 
@@ -7,46 +7,77 @@ use record::rundir;
 use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
 use record::verdict::why::Why;
-use serde_json::json;
 
-use super::{End, explained, print_json};
+use super::explained;
 use crate::out;
 
-/// Writes verdict.json, report.html and report.md again, and why.json for a run with profiles.
-pub(super) fn report(dir: &Path, json: bool) -> Result<End> {
-    let run = rundir::load(dir, &workload::check)?;
-    let judgement = judge::judge(&run);
-    let whys = explained::explained(dir, &run);
-    let page = write(&RunDir::open(dir, &run.plan_text)?, &run, &judgement, &whys)?;
-    if json {
-        print_json(&json!({ "html": page, "markdown": page.with_extension("md") }))?;
-    } else {
-        out::line(&page.display().to_string());
-    }
-    Ok(End::Done)
+const PAGE: &str = "report.html";
+
+/// A judged run.
+pub(super) struct Report {
+    dir: PathBuf,
+    pub(super) run: Run,
+    pub(super) judgement: Judgement,
+    whys: Vec<Why>,
 }
 
-/// Writes the verdict, explanations and reports, and returns the page's path.
-pub(super) fn write(
-    dir: &RunDir,
-    run: &Run,
-    judgement: &Judgement,
-    whys: &[Why],
-) -> Result<PathBuf> {
-    dir.write(
-        "verdict.json",
-        &serde_json::to_vec_pretty(&judge::report::json(run, judgement))?,
-    )?;
-    explained::write(dir, run, whys)?;
-    dir.write(
-        "report.md",
-        judge::report::markdown(run, judgement, whys).as_bytes(),
-    )?;
-    dir.write(
-        "report.html",
-        judge::report::html(run, judgement, whys).as_bytes(),
-    )?;
-    Ok(dir.path().join("report.html"))
+impl Report {
+    /// Reads a run directory and judges the run.
+    pub(super) fn read(dir: &Path) -> Result<Self> {
+        let run = rundir::load(dir, &workload::check)?;
+        let judgement = judge::judge(&run);
+        let whys = explained::explained(dir, &run);
+        Ok(Self {
+            dir: dir.into(),
+            run,
+            judgement,
+            whys,
+        })
+    }
+
+    /// Writes verdict.json, report.html and report.md, and why.json for a run with profiles.
+    pub(super) fn write(&self, dir: &RunDir) -> Result<()> {
+        let verdict = judge::report::json(&self.run, &self.judgement);
+        dir.write("verdict.json", &serde_json::to_vec_pretty(&verdict)?)?;
+        explained::write(dir, &self.run, &self.whys)?;
+        dir.write("report.md", self.markdown().as_bytes())?;
+        let page = judge::report::html(&self.run, &self.judgement, &self.whys);
+        dir.write(PAGE, page.as_bytes())
+    }
+
+    /// For a pull request.
+    pub(super) fn markdown(&self) -> String {
+        judge::report::markdown(&self.run, &self.judgement, &self.whys)
+    }
+
+    /// The path of the page.
+    pub(super) fn page(&self) -> PathBuf {
+        self.dir.join(PAGE)
+    }
+
+    /// Prints the report for a terminal: the headline and the path of the page are last.
+    pub(super) fn print(&self) {
+        let Self {
+            run,
+            judgement,
+            whys,
+            ..
+        } = self;
+        let form = doc::terminal::Form {
+            width: width(),
+            has_colour: out::has_colour(),
+        };
+        out::coloured(&judge::report::terminal(run, judgement, whys, form));
+        let page = self.page();
+        if page.exists() {
+            out::line(&format!("report: {}", page.display()));
+        } else {
+            out::line(&format!(
+                "report: none yet (bakeoff show {} --report writes it)",
+                self.dir.display()
+            ));
+        }
+    }
 }
 
 /// Columns of the terminal, or 100 if there is none.

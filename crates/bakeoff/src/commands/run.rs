@@ -26,10 +26,11 @@ use record::journal::JOURNAL;
 use record::rundir;
 use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
-use record::verdict::why::Why;
 use serde_json::Value;
 
-use super::{End, explained, fairness, gate, read_plan, report};
+use super::report::Report;
+use super::show::fairness;
+use super::{End, gate, read_plan};
 use crate::build_id;
 use crate::cli::{FleetArgs, PlanArgs, RunOptions};
 use crate::json_lines;
@@ -121,7 +122,7 @@ pub(super) fn run_with_resume_command(
         interim_checks: InterimChecks::Shown,
     };
     let (dir, finish) = checked.execute(&settings)?;
-    let (run, judgement) = report_run(&dir, args, json)?;
+    let Report { run, judgement, .. } = report_run(&dir, args, json)?;
     match finish {
         Finish::Complete => end(&run, &judgement, args),
         Finish::Interrupted => bail!(
@@ -234,59 +235,37 @@ pub(super) fn has_begun(dir: &Path) -> bool {
     journal.is_ok_and(|metadata| metadata.len() > 0) || dir.has("fleet.json")
 }
 
-/// A judged run whose reports are written.
-struct Reported {
-    run: Run,
-    judgement: Judgement,
-    whys: Vec<Why>,
-    page: PathBuf,
-}
-
-impl Reported {
-    /// Judges the run in a directory, and writes its reports.
-    fn write(dir: &RunDir) -> Result<Self> {
-        let run = rundir::load(dir.path(), &workload::check)?;
-        let judgement = judge::judge(&run);
-        let whys = explained::explained(dir.path(), &run);
-        let page = report::write(dir, &run, &judgement, &whys)?;
-        Ok(Self {
-            run,
-            judgement,
-            whys,
-            page,
-        })
-    }
-
-    fn json(&self) -> Value {
-        let judged = (&self.run, &self.judgement);
-        json_lines::verdict(judged, self.run.models.as_ref(), &self.page)
-    }
-}
-
 /// Judges the run, writes the reports and prints the output that the user asked for.
-fn report_run(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<(Run, Judgement)> {
-    let reported = Reported::write(dir)?;
-    if json {
-        out::json(&reported.json().to_string());
-    } else {
-        out::text(&judge::report::terminal(
-            &reported.run,
-            &reported.judgement,
-            &reported.whys,
-            report::width(),
-        ));
-        out::line(&format!("report: {}", reported.page.display()));
-    }
-    let Reported { run, judgement, .. } = reported;
+fn report_run(dir: &RunDir, args: &PlanArgs, json: bool) -> Result<Report> {
+    let report = written_report(dir)?;
+    let (run, judgement) = (&report.run, &report.judgement);
     if args.options.timings {
-        timings::print(&run, json);
+        timings::print(run, json);
     }
     if args.options.a_a {
-        calibration::print(&run, &judgement, json)?;
+        calibration::print(run, judgement, json)?;
     } else {
-        calibration::add_to_history(&run, &judgement)?;
+        calibration::add_to_history(run, judgement)?;
     }
-    Ok((run, judgement))
+    if json {
+        out::json(&json_line(&report).to_string());
+    } else {
+        report.print();
+    }
+    Ok(report)
+}
+
+/// Judges the run in a directory, and writes its reports.
+fn written_report(dir: &RunDir) -> Result<Report> {
+    let report = Report::read(dir.path())?;
+    report.write(dir)?;
+    Ok(report)
+}
+
+/// The line of a finished run.
+fn json_line(report: &Report) -> Value {
+    let judged = (&report.run, &report.judgement);
+    json_lines::verdict(judged, report.run.models.as_ref(), &report.page())
 }
 
 /// Why a run has no result, if its baseline failed on every workload.
@@ -398,7 +377,7 @@ pub(super) fn run_derived_plan(
         finish => finish?,
     };
     if finish == Finish::Complete {
-        Reported::write(&dir)?;
+        written_report(&dir)?;
     }
     Ok(finish)
 }
@@ -446,7 +425,7 @@ fn execute(
     let ended = ended.and_then(|finish| closed.map(|()| finish));
     // The report shows the failure, so it is written before the command reports that the run stopped.
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
-        Reported::write(dir)?;
+        written_report(dir)?;
     }
     ended
 }

@@ -2,21 +2,17 @@
 
 mod serve;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::time::{Instant, SystemTime};
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, anyhow};
 use base::input::tree::Tree;
 use record::live::{Eyes, NightPlan, Watched};
-use record::rundir;
 
-use super::{End, watch_signals};
+use super::{End, show, watch_signals};
 use crate::cli::WatchArgs;
 use crate::out;
-
-/// The default directory of runs.
-const RUNS: &str = "runs";
 
 /// Watches until the user quits; without a terminal, until the run is over.
 pub(super) fn watch(args: &WatchArgs) -> Result<End> {
@@ -25,7 +21,7 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
     }
     let dir = match &args.run {
         Some(dir) => dir.clone(),
-        None => newest_run(Path::new(RUNS))?,
+        None => show::newest_run(Path::new(show::RUNS))?,
     };
     if let Some(plans) = record::live::night(&dir).map_err(|why| anyhow!(why))? {
         list(&dir, &plans);
@@ -53,26 +49,4 @@ pub(super) fn eyes() -> Eyes {
         now: SystemTime::now,
         clock: || BEGIN.get_or_init(Instant::now).elapsed(),
     }
-}
-
-/// The newest running run, else the newest run.
-fn newest_run(dir: &Path) -> Result<PathBuf> {
-    let runs =
-        record::live::directories(dir).map_err(|why| anyhow!("{why} (name a run directory)"))?;
-    let mut known: Vec<(bool, String, PathBuf)> = runs
-        .into_values()
-        .map(|dir| {
-            let now = Watched::new(&dir, eyes()).look(false);
-            let begun = now
-                .entries
-                .first()
-                .map_or(String::new(), |entry| entry.at.clone());
-            (rundir::is_running(&dir), begun, dir.path())
-        })
-        .collect();
-    known.sort();
-    let Some((_, _, dir)) = known.pop() else {
-        bail!("no runs in {} (name a run directory)", dir.display());
-    };
-    Ok(dir)
 }

@@ -1,4 +1,4 @@
-//! The result as JSON. docs/load.md documents the format; its version rises when a field changes its
+//! The result as JSON. docs/howto/load.md documents the format; its version rises when a field changes its
 //! meaning.
 
 use base::latency::Latency;

@@ -429,8 +429,8 @@ fn a_poisoned_directory_is_an_error_not_a_panic() {
     let text = fs::read_to_string(&record).unwrap();
     fs::write(&record, poisoned(&text)).unwrap();
     name_anew(&run, &record);
-    for verb in ["judge", "report"] {
-        let error = refusal(&bakeoff(dir.path(), &[verb, "run"]));
+    for option in ["--json", "--report"] {
+        let error = refusal(&bakeoff(dir.path(), &["show", "run", option]));
         assert!(error.contains("damaged record"), "{error}");
         assert!(error.contains("not an HdrHistogram of bakeoff"), "{error}");
     }

@@ -145,9 +145,9 @@ fn a_missing_plan_is_named() {
 fn a_missing_kernel_file_is_named() {
     check(
         "run",
-        &[("debian:bookworm/6.1", "file:no-such-vmlinuz")],
+        &[("debian:bookworm/6.1", "./no-such-vmlinuz")],
         &expect![[r#"
-            bakeoff: plan.toml:10: no such file: no-such-vmlinuz (paths are taken from the plan's directory)
+            bakeoff: plan.toml:10: no such file: ./no-such-vmlinuz (paths in a plan are taken from its directory)
         "#]],
     );
 }
@@ -158,8 +158,8 @@ fn what_no_guest_can_boot_is_refused_before_anything_is_fetched() {
         check(
             verb,
             &[
-                ("debian:bookworm/6.1", "tree:/etc"),
-                ("debian:trixie-backports/7.2", "file:/etc/passwd"),
+                ("debian:bookworm/6.1", "/etc"),
+                ("debian:trixie-backports/7.2", "/etc/passwd"),
                 ("[machine]\n", "[machine]\ncpu_model = \"486\"\n"),
             ],
             &expect![[r#"
@@ -316,26 +316,23 @@ fn fifos_devices_and_directories_are_refused_as_files() {
             "cannot read plan: /dev/zero: not a regular file: it is a device",
         ),
         (
-            "judge run",
+            "show run",
             "cannot read journal: run/journal.jsonl: not a regular file: it is a FIFO",
         ),
         (
-            "judge night/begun",
+            "show night/begun",
             "cannot read journal: night/begun/journal.jsonl: not a regular file: it is a FIFO",
         ),
         // The second `index` checks whether the summary of the first one is still valid.
         (
-            "index night > /dev/null && \"$BAKEOFF\" index night --fail-on worse",
+            "show night > /dev/null && \"$BAKEOFF\" show night --fail-on worse",
             "begun: damaged: cannot read journal: ",
         ),
         (
-            "report run",
+            "show run --report",
             "cannot read journal: run/journal.jsonl: not a regular file: it is a FIFO",
         ),
-        (
-            "report other",
-            "cannot read plan: other/plan.toml: not a regular file: it is a FIFO",
-        ),
+        ("show other", "no runs in "),
         (
             "judge fifo",
             "fifo: cannot be read: not a regular file: it is a FIFO",
@@ -466,10 +463,10 @@ fn all_missing_programs_are_reported_before_anything_is_fetched() {
 #[test]
 fn a_directory_without_a_run_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    for verb in ["judge", "report"] {
-        let error = refusal(&bakeoff(dir.path(), &[verb, "."]));
-        assert!(error.contains("not a run directory"), "{error}");
-    }
+    let error = refusal(&bakeoff(dir.path(), &["show", "."]));
+    assert!(error.contains("no runs in "), "{error}");
+    let error = refusal(&bakeoff(dir.path(), &["show"]));
+    assert!(error.contains("name a run directory"), "{error}");
 }
 
 #[test]
@@ -538,7 +535,7 @@ fn control_characters_from_files_are_escaped() {
     assert_ne!(hostile, text);
     std::fs::write(&journal, hostile).unwrap();
     for (args, status) in [
-        ("judge run", 2),
+        ("show run", 2),
         ("list .", 0),
         ("check titled.toml", 0),
         ("judge figures.csv --higher-is-better", 0),
@@ -617,13 +614,7 @@ fn a_failed_refresh_keeps_the_index_and_its_mirror() {
 #[test]
 fn output_to_a_full_device_ends_with_status_2() {
     let dir = tempfile::tempdir().unwrap();
-    for command in [
-        "--help",
-        "run --help",
-        "--version",
-        "fairness --list",
-        "new",
-    ] {
+    for command in ["--help", "run --help", "--version", "show --checks", "new"] {
         let (status, output) = shell(dir.path(), &format!("\"$BAKEOFF\" {command} > /dev/full"));
         assert_eq!(status, Some(2), "{command}: {output}");
         let why = "bakeoff: cannot write to standard output: No space left on device";

@@ -57,7 +57,7 @@ fn a_run_with_a_hostile_profile_is_judged_without_it_and_not_explained() {
         error.contains("profile damaged: text too long at byte "),
         "{error}"
     );
-    for args in [&["judge"][..], &["report"]] {
+    for args in [&["show"][..], &["show", "--report"]] {
         let (status, error) = limited(args, dir);
         assert_eq!(status, Some(0), "{error}");
         assert!(error.contains("text too long"), "{error}");
@@ -82,7 +82,11 @@ fn a_sparse_file_of_20_gb_is_refused_by_name() {
         let sparse = File::options().write(true).open(dir.join(file)).unwrap();
         let before = fs::read(dir.join(file)).unwrap();
         sparse.set_len(20 << 30).unwrap();
-        for args in [&["judge"][..], &["report"], &["fairness"]] {
+        for args in [
+            &["show"][..],
+            &["show", "--report"],
+            &["show", "--fairness"],
+        ] {
             let (status, error) = limited(args, dir);
             assert_eq!(status, Some(2), "{error}");
             assert!(error.contains(message), "{error}");

@@ -63,7 +63,7 @@ fn a_simulation_prints_its_table_and_repeats_exactly() {
         -1.97 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
         -2.94 %          0.0 % 100.0 %       0.0 %      0.0 %      7.0            7       21m
 
-        times are of one trial at a time and of load alone, boots not counted (--from RUN knows them)
+        times are of one trial at a time and of load alone, boots not counted (--earlier RUN knows them)
     "#]]
     .assert_eq(&text);
     assert_eq!(simulated(), text);

@@ -57,7 +57,7 @@ fn kernels_that_cannot_be_compared_are_refused_with_a_remedy() {
     check(
         &[KERNELS[0], "./bzImage"],
         &expect![[r#"
-        bakeoff: no kernel: "./bzImage" is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)
+        bakeoff: kernel ./bzImage: no such file: DIR/bzImage (paths in a plan are taken from its directory)
     "#]],
     );
     check(
@@ -148,7 +148,7 @@ fn a_dry_run_writes_nothing() {
     );
     assert!(!dir.path().join("runs").exists());
     expect![[r##"
-        # Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/plan.md has every key),
+        # Written by bakeoff compare. To ask more, edit it before it runs, later a copy of it (docs/reference/plan.md has every key),
         # and take bakeoff run.
         title = "web-static, smb: 7.2 against 6.1"
         baseline = "6.1"            # the arm that the others are compared with
@@ -362,14 +362,14 @@ fn each_workload_has_a_plan_that_check_accepts_without_a_warning() {
     for kind in kinds {
         let kind = kind["kind"].as_str().unwrap();
         let file = format!("{kind}.toml");
-        let made = bakeoff(dir.path(), &["new", kind, "--out", &file]);
+        let made = bakeoff(dir.path(), &["new", kind, &file]);
         assert_eq!(made.status.code(), Some(0), "{kind}");
         let checked = bakeoff(dir.path(), &["check", &file, "--json"]);
         let report: Value = serde_json::from_slice(&checked.stdout).unwrap();
         assert_eq!(checked.status.code(), Some(0), "{report}");
         assert_eq!(report["warnings"], serde_json::json!([]), "{kind}");
     }
-    let again = bakeoff(dir.path(), &["new", "smb", "--out", "smb.toml"]);
+    let again = bakeoff(dir.path(), &["new", "smb", "smb.toml"]);
     assert_eq!(again.status.code(), Some(2));
     assert_eq!(
         without_dir(&again.stderr, dir.path()),
@@ -441,7 +441,7 @@ fn a_plan_that_cannot_be_written_completely_leaves_no_file() {
         without_dir(&output.stderr, dir.path())
     };
     expect!["bakeoff: cannot write plan.toml: File too large (os error 27)\n"]
-        .assert_eq(&written("new smb --out plan.toml"));
+        .assert_eq(&written("new smb plan.toml"));
     assert!(!dir.path().join("plan.toml").exists());
     let args = format!("compare {} {} --plan-only", KERNELS[0], KERNELS[1]);
     expect!["bakeoff: cannot write runs/compare-6.1-7.2.toml: File too large (os error 27)\n"]

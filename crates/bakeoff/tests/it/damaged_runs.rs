@@ -545,7 +545,7 @@ fn lost_and_damaged_evidence_is_reported_once_and_keeps_the_verdict() {
     world.run(dir.path(), |_| false).unwrap();
     let trials = dir.path().join("trials");
     let before = judged(dir.path());
-    assert!(!bakeoff(dir.path(), &["judge"]).contains("evidence"));
+    assert!(!bakeoff(dir.path(), &["show"]).contains("evidence"));
     fs::remove_file(trials.join("003/facts.json")).unwrap();
     fs::remove_file(trials.join("005/facts.json")).unwrap();
     cut(&trials.join("006/facts.json"));
@@ -567,15 +567,11 @@ fn lost_and_damaged_evidence_is_reported_once_and_keeps_the_verdict() {
     let mut warnings = judge::report::warnings(&after);
     warnings.retain(|warning| warning.contains("evidence"));
     assert_eq!(warnings, [want]);
-    for args in [
-        &["judge"][..],
-        &["judge", "--json"],
-        &["judge", "--markdown"],
-    ] {
+    for args in [&["show"][..], &["show", "--json"], &["show", "--markdown"]] {
         let text = bakeoff(dir.path(), args);
         assert_eq!(text.matches("evidence is missing").count(), 1, "{text}");
     }
-    bakeoff(dir.path(), &["report"]);
+    bakeoff(dir.path(), &["show", "--report"]);
     let page = fs::read_to_string(dir.path().join("report.html")).unwrap();
     assert_eq!(page.matches("evidence is missing").count(), 1);
 }

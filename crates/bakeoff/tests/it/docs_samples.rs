@@ -117,11 +117,9 @@ fn check(path: &Path) -> usize {
 #[test]
 fn marked_samples_are_what_the_program_prints() {
     let mut count = check(&root().join("README.md"));
-    for entry in root().join("docs").read_dir().unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_some_and(|extension| extension == "md") {
-            count += check(&path);
-        }
+    let pages = root().join("docs/**/*.md");
+    for page in glob::glob(pages.to_str().unwrap()).unwrap() {
+        count += check(&page.unwrap());
     }
     assert!(count >= MIN_SAMPLES, "markers were lost: {count} left");
 }

@@ -125,7 +125,7 @@ fn check_run(emulated: &EmulatedBox) {
     let after = emulated.ssh(LIST_FILES);
     let rest: Vec<&str> = after.lines().filter(|line| *line != "bakeoff").collect();
     assert_eq!(rest, before.lines().collect::<Vec<_>>());
-    let (status, judged) = emulated.bakeoff(&["judge", "runs/plan", "--json"]);
+    let (status, judged) = emulated.bakeoff(&["show", "runs/plan", "--json"]);
     assert_eq!(status, Some(0), "{judged}");
     check_attempts(&emulated.dir.join("runs/plan/trials"));
     let verdict = fs::read_to_string(emulated.dir.join("runs/plan/verdict.json")).unwrap();

@@ -32,7 +32,7 @@ fn the_page_in_the_docs_is_made_from_the_checks() {
 fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     run_one_sided_plan(dir.path());
-    let judged = bakeoff(dir.path(), &["judge", "run", "--fail-on", "regression"]);
+    let judged = bakeoff(dir.path(), &["show", "run", "--fail-on", "regression"]);
     let text = all_output(&judged);
     assert_eq!(judged.status.code(), Some(3), "{text}");
     assert!(
@@ -40,7 +40,10 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
         "{text}"
     );
     assert!(!text.contains("serves "), "{text}");
-    let gate = bakeoff(dir.path(), &["fairness", "run", "--fail-on", "violation"]);
+    let gate = bakeoff(
+        dir.path(),
+        &["show", "run", "--fairness", "--fail-on", "violation"],
+    );
     let text = all_output(&gate);
     assert_eq!(gate.status.code(), Some(1), "{text}");
     assert!(
@@ -48,13 +51,13 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
         "{text}"
     );
     let refused = |wrong: &str, why: &str| {
-        let output = bakeoff(dir.path(), &["fairness", "run", "--accept", wrong]);
+        let output = bakeoff(dir.path(), &["show", "run", "--accept", wrong]);
         let want = format!("bakeoff: --accept {wrong}: {why}\n");
         assert_eq!(refusal(&output), want);
     };
     refused(
         "one-sided=x",
-        "no such check: \"one-sided\" (the nearest is \"one-sided-tuning\"; bakeoff fairness --list names all)",
+        "no such check: \"one-sided\" (the nearest is \"one-sided-tuning\"; bakeoff show --checks lists all)",
     );
     for wrong in [
         "one-sided-tuning",
@@ -66,29 +69,29 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     }
     assert!(!dir.path().join("run/accepted.json").exists());
     let accept = "one-sided-tuning=quiet changes nothing";
-    let accepted = bakeoff(dir.path(), &["fairness", "run", "--accept", accept]);
+    let accepted = bakeoff(dir.path(), &["show", "run", "--accept", accept]);
     let text = all_output(&accepted);
     assert!(accepted.status.success(), "{text}");
     assert!(text.contains("accepted: quiet changes nothing"), "{text}");
-    let judged = bakeoff(dir.path(), &["judge", "run"]);
+    let judged = bakeoff(dir.path(), &["show", "run"]);
     let text = all_output(&judged);
     let headline = text.find("better: new serves").expect(&text);
     let reason = "one-sided-tuning: settings in new, none in old; accepted: quiet changes nothing";
     let place = text.replace("\n    ", " ").find(reason).expect(&text);
     assert!(headline < place && place < headline + 500, "{text}");
-    let markdown = all_output(&bakeoff(dir.path(), &["judge", "run", "--markdown"]));
+    let markdown = all_output(&bakeoff(dir.path(), &["show", "run", "--markdown"]));
     assert!(
         markdown.contains("**accepted** - one-sided-tuning: "),
         "{markdown}"
     );
-    bakeoff(dir.path(), &["report", "run"]);
+    bakeoff(dir.path(), &["show", "run", "--report"]);
     let page = std::fs::read_to_string(dir.path().join("run/report.html")).unwrap();
     let (headline, _) = page.split_once("Warnings").unwrap();
     assert!(
         headline.contains("accepted: quiet changes nothing"),
         "{headline}"
     );
-    let json = bakeoff(dir.path(), &["judge", "run", "--json"]);
+    let json = bakeoff(dir.path(), &["show", "run", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(
         json["headlines"][0]["accepted"],
@@ -101,7 +104,7 @@ fn unused_acceptances_are_reported() {
     let dir = tempfile::tempdir().unwrap();
     run_one_sided_plan(dir.path());
     let twice = [
-        "fairness", "run", "--accept", "memory=a", "--accept", "memory=b",
+        "show", "run", "--accept", "memory=a", "--accept", "memory=b",
     ];
     assert_eq!(
         refusal(&bakeoff(dir.path(), &twice)),
@@ -109,7 +112,7 @@ fn unused_acceptances_are_reported() {
     );
     let passing = bakeoff(
         dir.path(),
-        &["fairness", "run", "--accept", "responses-verified=x"],
+        &["show", "run", "--accept", "responses-verified=x"],
     );
     let error = stderr(&passing);
     assert!(passing.status.success(), "{error}");
@@ -121,9 +124,9 @@ fn unused_acceptances_are_reported() {
     let by_hand = r#"{ "memery": "x", "one-sided-tuning": "y" }"#;
     std::fs::write(dir.path().join("run/accepted.json"), by_hand).unwrap();
     for args in [
-        &["judge", "run"][..],
-        &["judge", "run", "--markdown"],
-        &["fairness", "run"],
+        &["show", "run"][..],
+        &["show", "run", "--markdown"],
+        &["show", "run", "--fairness"],
     ] {
         let text = all_output(&bakeoff(dir.path(), args)).replace('\n', " ");
         assert!(
@@ -131,7 +134,7 @@ fn unused_acceptances_are_reported() {
             "{args:?} {text}"
         );
     }
-    let json = bakeoff(dir.path(), &["fairness", "run", "--json"]);
+    let json = bakeoff(dir.path(), &["show", "run", "--fairness", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["accepted_in_vain"][0]["id"], "memery");
 }
@@ -166,12 +169,12 @@ fn check_foresees_failed_checks_of_a_plan() {
 fn settings_to_pin_are_printed_as_a_table_of_a_plan() {
     let dir = tempfile::tempdir().unwrap();
     run_one_sided_plan(dir.path());
-    let pinned = bakeoff(dir.path(), &["fairness", "run", "--pin"]);
+    let pinned = bakeoff(dir.path(), &["show", "run", "--pin"]);
     let text = all_output(&pinned);
     assert!(pinned.status.success(), "{text}");
     let table: toml::Table = text.parse().unwrap();
     assert!(table.keys().all(|key| key == "pinned"), "{text}");
-    let json = bakeoff(dir.path(), &["fairness", "run", "--pin", "--json"]);
+    let json = bakeoff(dir.path(), &["show", "run", "--pin", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(json["pinned"], text);
 }
@@ -200,14 +203,17 @@ fn checks_of_a_run_without_facts_are_unknown() {
             std::fs::remove_file(facts).unwrap();
         }
     }
-    let output = bakeoff(dir.path(), &["fairness", "run"]);
+    let output = bakeoff(dir.path(), &["show", "run", "--fairness"]);
     let text = all_output(&output);
     assert!(output.status.success(), "{text}");
     assert!(
         text.contains("memory: unknown") && text.contains("missing: /proc/meminfo:MemTotal"),
         "{text}"
     );
-    let gate = bakeoff(dir.path(), &["fairness", "run", "--fail-on", "violation"]);
+    let gate = bakeoff(
+        dir.path(),
+        &["show", "run", "--fairness", "--fail-on", "violation"],
+    );
     let text = all_output(&gate);
     assert_eq!(gate.status.code(), Some(3), "{text}");
     assert!(

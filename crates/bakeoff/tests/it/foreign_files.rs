@@ -99,14 +99,14 @@ fn reports_replace_links() {
         trap.plant(&trap.run().join(file));
         trap.plant(&trap.run().join(format!("{file}.draft")));
     }
-    let why = refusal(&trap.bakeoff(&["report", "run"]));
+    let why = refusal(&trap.bakeoff(&["show", "run", "--report"]));
     assert!(
         why.contains("not a regular file: it is a symbolic link"),
         "{why}"
     );
     // Files to read must not be links either, so remove that link.
     fs::remove_file(trap.run().join("accepted.json")).unwrap();
-    let output = trap.bakeoff(&["report", "run"]);
+    let output = trap.bakeoff(&["show", "run", "--report"]);
     assert!(output.status.success(), "{}", stderr(&output));
     for file in &files[..3] {
         let metadata = trap.run().join(file).symlink_metadata().unwrap();
@@ -114,7 +114,7 @@ fn reports_replace_links() {
     }
     trap.plant(&trap.dir.path().join("night/index.html"));
     trap.plant(&trap.dir.path().join("night/index.json"));
-    let output = trap.bakeoff(&["index", "run", "--out", "night"]);
+    let output = trap.bakeoff(&["show", "run", "--index", "night"]);
     assert!(output.status.success(), "{}", stderr(&output));
     trap.assert_nothing_outside_is_changed();
 }
@@ -125,7 +125,10 @@ fn a_lock_and_a_journal_that_are_links_are_refused() {
         let trap = Trap::set();
         trap.plant(&trap.run().join(file));
         RunDir::open(&trap.run(), "plan").unwrap_err();
-        assert_eq!(trap.bakeoff(&["report", "run"]).status.code(), Some(2));
+        assert_eq!(
+            trap.bakeoff(&["show", "run", "--report"]).status.code(),
+            Some(2)
+        );
         trap.assert_nothing_outside_is_changed();
     }
 }
@@ -221,7 +224,7 @@ fn root_writes_to_no_directory_of_another_user() {
     let trap = Trap::set();
     chown(trap.run(), Some(OTHER), None).unwrap();
     let before = fs::read_dir(trap.run()).unwrap().count();
-    let why = refusal(&trap.bakeoff(&["report", "run"]));
+    let why = refusal(&trap.bakeoff(&["show", "run", "--report"]));
     assert!(
         why.contains("root does not write to a directory of user 1000: run"),
         "{why}"

@@ -1,4 +1,4 @@
-//! Every key that is printed as JSON is documented in docs/json.md.
+//! Every key that is printed as JSON is documented in docs/reference/json.md.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -25,24 +25,27 @@ use crate::program::bakeoff;
 use crate::simulated_lab::{World, disturbed_world, judged, load_run, undecided};
 
 const RUN: &str = "## `bakeoff run --json`";
-const RUN_DIRECTORY: &str = "## `bakeoff judge DIR --json`";
-const INDEX: &str = "## `bakeoff index --json`";
+const RUN_DIRECTORY: &str = "## `bakeoff show RUN --json`";
+const INDEX: &str = "## `bakeoff show NIGHT --json`";
 const LIST: &str = "## `bakeoff list --json`";
-const CHECKS: &str = "## `bakeoff fairness --list --json`";
-const FINDINGS: &str = "## `bakeoff fairness DIR --json`";
+const CHECKS: &str = "## `bakeoff show --checks --json`";
+const FINDINGS: &str = "## `bakeoff show RUN --fairness --json`";
 const BISECTION: &str = "## `bakeoff bisect --json`";
-const WALK: &str = "## `bakeoff bisect --walk --json`";
+const WALK: &str = "## `bakeoff bisect --series --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
 fn documented(section: &str) -> BTreeSet<String> {
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/json.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/json.md");
     let page = fs::read_to_string(page).unwrap();
     let lines = page.lines().skip_while(|line| *line != section).skip(1);
     let lines = lines.take_while(|line| !line.starts_with("## "));
     let keys = lines.filter_map(|line| line.strip_prefix("| `")?.split('`').next());
     let keys: BTreeSet<String> = keys.map(String::from).collect();
-    assert!(keys.len() > 5, "docs/json.md has no section {section}");
+    assert!(
+        keys.len() > 5,
+        "docs/reference/json.md has no section {section}"
+    );
     keys
 }
 
@@ -86,7 +89,7 @@ fn check(value: &Value, section: &str, seen: &mut BTreeSet<String>) {
         let mut covering = keys.iter().filter(|key| covers(key, &path)).peekable();
         assert!(
             covering.peek().is_some(),
-            "not in docs/json.md under {section}: {}",
+            "not in docs/reference/json.md under {section}: {}",
             path.join(".")
         );
         seen.extend(covering.cloned());
@@ -223,7 +226,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
         serde_json::from_slice(&bakeoff(dir.path(), args).stdout).unwrap()
     };
     let mut seen = BTreeSet::new();
-    let list = printed(&["fairness", "--list", "--json"]);
+    let list = printed(&["show", "--checks", "--json"]);
     check(&list, CHECKS, &mut seen);
     assert_eq!(seen, documented(CHECKS), "documented, and never printed");
     assert_eq!(
@@ -231,7 +234,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
         judge::topics::fairness::ALL.len()
     );
     check(
-        &printed(&["fairness", "run", "--json"]),
+        &printed(&["show", "run", "--fairness", "--json"]),
         FINDINGS,
         &mut BTreeSet::new(),
     );
@@ -380,7 +383,8 @@ fn every_key_of_judged_figures_is_documented() {
         check(&judged, FIGURES, &mut seen);
     }
     assert_eq!(seen, documented(FIGURES), "documented, and never printed");
-    let judged = judge(dir.path(), &["before"]);
+    let shown = bakeoff(dir.path(), &["show", "before", "--json"]);
+    let judged: Value = serde_json::from_slice(&shown.stdout).unwrap();
     assert_eq!(judged["version"], json!(judge::report::JSON_VERSION));
     check(&judged, RUN_DIRECTORY, &mut BTreeSet::new());
 }
@@ -393,7 +397,7 @@ fn every_key_of_an_index_is_documented() {
     let broken = dir.join("all/nights/2026-11-16/broken");
     fs::create_dir_all(&broken).unwrap();
     fs::write(broken.join("journal.jsonl"), "").unwrap();
-    let output = bakeoff(&dir, &["index", "all/nights", "--json"]);
+    let output = bakeoff(&dir, &["show", "all/nights", "--json"]);
     let index = serde_json::from_slice(&output.stdout);
     let mut index: Value = index.unwrap_or_else(|why| panic!("{why}: {output:?}"));
     assert_eq!(index["version"], json!(record::night::VERSION));
@@ -491,7 +495,7 @@ fn every_key_of_a_walk_is_documented() {
     World::new(1.1, 0.002, &[])
         .run(&dir.path().join("run"), |_| false)
         .unwrap();
-    let output = bakeoff(dir.path(), &["bisect", "run", "--walk", "--json"]);
+    let output = bakeoff(dir.path(), &["bisect", "run", "--series", "--json"]);
     let walk: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(walk["version"], json!(record::bisect::VERSION));
     let mut seen = BTreeSet::new();

@@ -1110,10 +1110,10 @@ fn missing_information_is_asked_for() {
 #[test]
 fn options_for_figures_do_not_apply_to_a_run_directory() {
     check_refused(
-        &[("run/plan.toml", "")],
-        &["run", "--metric", "throughput"],
+        &[("a/plan.toml", ""), ("b/plan.toml", "")],
+        &["a", "b", "--margin", "5%"],
         &expect![[r#"
-            bakeoff: a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no error rate: --metric with run (leave it out, or run a plan that says so)
+            bakeoff: a run is judged by the plan that it was made by, because what is chosen after the figures are seen has no error rate: --margin with a b (leave it out, or run a plan that says so)
         "#]],
     );
 }

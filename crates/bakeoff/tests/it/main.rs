@@ -10,6 +10,7 @@ mod bad_input;
 mod bisect;
 mod bombs;
 mod check_power;
+mod cli_page;
 mod client_hosts;
 mod clients_apart;
 mod compare_command;

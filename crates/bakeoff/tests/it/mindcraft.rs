@@ -46,7 +46,7 @@ fn run_and_check(plan: &str) -> (BTreeMap<String, BTreeSet<String>>, String) {
     let run = bakeoff(dir.path(), &["run", "plan.toml", "--jobs", "1"]);
     let text = all_output(&run);
     assert_eq!(run.status.code(), Some(0), "{text}");
-    let report = bakeoff(dir.path(), &["fairness", "runs/plan", "--json"]);
+    let report = bakeoff(dir.path(), &["show", "runs/plan", "--fairness", "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let mut by_outcome = BTreeMap::<String, BTreeSet<String>>::new();
     for finding in report["fairness"].as_array().unwrap() {
@@ -166,7 +166,7 @@ fn a_handicap_is_reported_after_the_first_block_and_product_defaults_are_accepte
         (&0.into(), &1.into())
     );
     assert_eq!(violations[0]["violations"][0]["id"], "memory");
-    let report = bakeoff(dir.path(), &["fairness", "runs/plan", "--json"]);
+    let report = bakeoff(dir.path(), &["show", "runs/plan", "--fairness", "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let findings = report["fairness"].as_array().unwrap();
     let finding = |id: &str| findings.iter().find(|row| row["id"] == id).unwrap();

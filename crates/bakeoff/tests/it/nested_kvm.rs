@@ -44,7 +44,7 @@ fn two_kernels_are_compared_under_kvm_and_injected_faults_are_reported() {
     run_until_measured(2, &dir);
     let files = [shown_files(&dir, "001"), shown_files(&dir, "002")].concat();
     let files: BTreeMap<String, String> = files.into_iter().collect();
-    // Shown if the test fails, or with --nocapture: the output for docs/machines.md, and why a
+    // Shown if the test fails, or with --nocapture: the output for docs/howto/kvm.md, and why a
     // trial was void.
     for name in ["check", "run", "void"] {
         println!("{}", files.get(name).map_or("", String::as_str));

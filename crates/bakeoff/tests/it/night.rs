@@ -93,8 +93,8 @@ fn mistakes_in_any_plan_are_reported_before_the_first_run() {
     );
     check_refused_options(dir);
     assert!(!dir.join("night").exists());
-    check_refused(dir, &["index", "sub"], &["no runs in", "sub"]);
-    check_refused(dir, &["index", "none"], &["none"]);
+    check_refused(dir, &["show", "sub"], &["no runs in", "sub"]);
+    check_refused(dir, &["show", "none"], &["none"]);
 }
 
 /// Options that do not apply to these plans.
@@ -201,7 +201,7 @@ fn the_gate_of_a_night_has_one_error_rate_for_all_runs() {
     }
     let gate = |rate: &str| {
         let args = [
-            "index",
+            "show",
             "night",
             "--fail-on",
             "worse",
@@ -257,7 +257,7 @@ pub(crate) fn nights(dir: &Path) {
 fn a_change_is_found_in_the_trends_of_nights() {
     let temp = tempfile::tempdir().unwrap();
     nights(temp.path());
-    let output = bakeoff(temp.path(), &["index", "nights"]);
+    let output = bakeoff(temp.path(), &["show", "nights"]);
     let text = stdout(&output);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let index = read(&temp.path().join("nights"));
@@ -279,15 +279,15 @@ fn a_change_is_found_in_the_trends_of_nights() {
     assert!(text.contains("worse by 5"), "{text}");
     // The second index reuses the summaries in the indexes of single nights.
     for dir in ["nights/2026-11-01", "nights/2026-11-09", "nights"] {
-        let output = bakeoff(temp.path(), &["index", dir]);
+        let output = bakeoff(temp.path(), &["show", dir]);
         assert_eq!(output.status.code(), Some(0));
     }
     assert_eq!(read(&temp.path().join("nights")), index);
     let some = [
-        "index",
+        "show",
         "nights/2026-11-03/web-static",
         "nights/2026-11-12/web-static",
-        "--out",
+        "--index",
         "two",
     ];
     assert_eq!(bakeoff(temp.path(), &some).status.code(), Some(0));

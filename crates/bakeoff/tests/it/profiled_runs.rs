@@ -105,14 +105,14 @@ fn verdict_and_report_explain_the_difference() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled(dir);
-    let (text, error) = bakeoff(&["judge"], dir);
+    let (text, error) = bakeoff(&["show"], dir);
     assert_eq!(error, "");
     let cause = "why: copying saves";
     assert!(flat(&text).contains(cause), "{text}");
     assert!(!dir.join(WHY).exists(), "judging changes nothing");
-    let (text, _) = bakeoff(&["judge", "--markdown"], dir);
+    let (text, _) = bakeoff(&["show", "--markdown"], dir);
     assert!(text.contains("\n**why** - copying saves"), "{text}");
-    bakeoff(&["report"], dir);
+    bakeoff(&["show", "--report"], dir);
     let kept: Value = serde_json::from_slice(&fs::read(dir.join(WHY)).unwrap()).unwrap();
     let (json, _) = bakeoff(&["why", "--json"], dir);
     assert_eq!(kept, serde_json::from_str::<Value>(&json).unwrap());
@@ -126,10 +126,10 @@ fn a_damaged_profile_removes_only_the_explanation() {
     let temp = tempfile::tempdir().unwrap();
     let dir = temp.path();
     profiled(dir);
-    let (whole, _) = bakeoff(&["judge"], dir);
+    let (whole, _) = bakeoff(&["show"], dir);
     let file = |number: u32| dir.join(format!("trials/{number:03}")).join(PROFILE);
     fs::write(file(1), "no profile").unwrap();
-    let (_, error) = bakeoff(&["judge"], dir);
+    let (_, error) = bakeoff(&["show"], dir);
     assert!(
         error.contains("not the profile that the trial wrote") && error.contains("(trial 001)"),
         "{error}"
@@ -155,7 +155,7 @@ fn a_damaged_profile_removes_only_the_explanation() {
         number += 1;
     }
     assert!(number > 10, "all trials have a profile");
-    let (text, error) = bakeoff(&["judge"], dir);
+    let (text, error) = bakeoff(&["show"], dir);
     assert!(
         error.contains("cannot read") && error.contains("put the trials' files back from a copy"),
         "{error}"
@@ -165,7 +165,7 @@ fn a_damaged_profile_removes_only_the_explanation() {
         text.starts_with(before) && !text.contains("why: "),
         "{text}"
     );
-    bakeoff(&["report"], dir);
+    bakeoff(&["show", "--report"], dir);
     assert_eq!(fs::read(dir.join(WHY)).unwrap(), b"[]");
     assert!(!page(dir).contains("<script"));
 }
@@ -181,7 +181,7 @@ fn an_explanation_reports_a_withheld_headline() {
     let (json, _) = bakeoff(&["why", "--json"], dir);
     let explained: Value = serde_json::from_str(&json).unwrap();
     assert_eq!(explained[0]["violations"][0], "one-sided-tuning");
-    let accepted = ["fairness", "--accept", "one-sided-tuning=a test"];
+    let accepted = ["show", "--accept", "one-sided-tuning=a test"];
     bakeoff(&accepted, dir);
     let (text, _) = bakeoff(&["why"], dir);
     assert!(!text.contains("withheld"), "{text}");
@@ -195,7 +195,7 @@ fn profiles_of_a_newer_bakeoff_are_reported_with_a_remedy() {
         let level = ruzstd::encoding::CompressionLevel::Fastest;
         ruzstd::encoding::compress_to_vec(b"bkprofil\x09".as_slice(), level)
     });
-    let (text, error) = bakeoff(&["judge"], dir);
+    let (text, error) = bakeoff(&["show"], dir);
     assert!(
         error.contains("profile of a newer bakeoff: version 9, and this one reads 2"),
         "{error}"

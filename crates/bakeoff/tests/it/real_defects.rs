@@ -3,7 +3,7 @@
 //!
 //! The program of the workload causes them, depending on a sysctl that the arms set differently.
 //! Debian's kernels cannot oops or warn on request (`CONFIG_LKDTM` is off), so no oops is caused
-//! here; docs/defects.md has one from another kernel.
+//! here; docs/reference/defects.md has one from another kernel.
 
 use std::fs;
 use std::path::Path;

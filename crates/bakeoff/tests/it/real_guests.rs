@@ -247,8 +247,8 @@ fn kernels_from_a_tree_and_from_files_boot() {
     let (_, rest) = rest.split_once("[machine]").unwrap();
     let (machine, rest) = rest.split_once("[arm").unwrap();
     let (_, rest) = rest.split_once("[[workload]]").unwrap();
-    let arms = "[arm.tree]\nkernel = \"tree:linux\"\n\
-                [arm.files]\nkernel = \"file:vmlinuz\"\nmodules = \"modules\"\n";
+    let arms = "[arm.tree]\nkernel = \"./linux\"\n\
+                [arm.files]\nkernel = \"./vmlinuz\"\nmodules = \"modules\"\n";
     let plan = format!("{head}baseline = \"tree\"\n[machine]{machine}{arms}[[workload]]{rest}");
     let run = run_to_end(&dir, &plan);
     let mut rates = Vec::new();

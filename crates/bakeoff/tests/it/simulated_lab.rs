@@ -965,7 +965,7 @@ fn an_earlier_run_predicts_what_its_plan_would_find() {
     World::new(1.0, 0.004, &[])
         .run(dir.path(), |_| false)
         .unwrap();
-    let args = "check --power plan.toml --from . --runs 20 --jobs 1 --json";
+    let args = "check --power plan.toml --earlier . --runs 20 --jobs 1 --json";
     let output = bakeoff(dir.path(), &args.split(' ').collect::<Vec<_>>());
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     let scene = &report["scenes"][0];
@@ -992,7 +992,7 @@ fn a_run_of_another_machine_or_workload_predicts_with_a_warning() {
         )
         .replace("connections = 4", "connections = 64");
     fs::write(dir.path().join("other.toml"), other).unwrap();
-    let args = ["check", "other.toml", "--from", ".", "--json"];
+    let args = ["check", "other.toml", "--earlier", ".", "--json"];
     let report: Value = serde_json::from_slice(&bakeoff(dir.path(), &args).stdout).unwrap();
     let mut warnings = report["warnings"].as_array().unwrap().iter();
     let warning = warnings.find(|warning| warning.as_str().unwrap().contains("not hold"));

@@ -1,4 +1,4 @@
-//! docs/defects.md contains the current table; `UPDATE_EXPECT=1 cargo test -p bakeoff-defects` rewrites it.
+//! docs/reference/defects.md contains the current table; `UPDATE_EXPECT=1 cargo test -p bakeoff-defects` rewrites it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -26,7 +26,7 @@ fn table() -> String {
 fn the_table_in_the_docs_is_that_of_the_code() {
     // Read at run time, because the tests may have been built with the sources elsewhere.
     let crate_dir = std::env::var_os("CARGO_MANIFEST_DIR").unwrap();
-    let path = Path::new(&crate_dir).join("../../docs/defects.md");
+    let path = Path::new(&crate_dir).join("../../docs/reference/defects.md");
     let page = fs::read_to_string(&path).unwrap();
     let (before, rest) = page.split_once(BEGIN).unwrap();
     let (written, after) = rest.split_once(END).unwrap();

@@ -16,7 +16,7 @@ use crate::topics::findings::tell as finding;
 use crate::topics::metrics::tell as reason;
 use crate::topics::run_state::tell as run_state;
 
-/// Version of the summary; docs/json.md describes it.
+/// Version of the summary; docs/reference/json.md describes it.
 pub const VERSION: u32 = 1;
 
 /// The summary. `details` is the judgement as this version has it.

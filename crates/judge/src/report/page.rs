@@ -275,7 +275,7 @@ pub(crate) fn repeat(run: &Run) -> Markup {
         section #repeat {
             h2 { "Run it again" }
             pre { "bakeoff run plan.toml      # the plan below, or plan.toml of the run directory\n"
-                  "bakeoff judge RUN-DIRECTORY   # the same verdict from the same records" }
+                  "bakeoff show RUN   # the same verdict from the same records" }
             div.scroll { table.facts { tbody {
                 tr { th scope="row" { "bakeoff" } td { (opening.bakeoff) } }
                 tr { th scope="row" { "machine" } td { (host::tell::machine(&opening.machine)) } }

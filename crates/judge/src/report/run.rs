@@ -14,7 +14,12 @@ use crate::topics::overview::tell::footing;
 use crate::words;
 
 /// For a terminal: the verdicts last, where the eye is.
-pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) -> String {
+pub fn terminal(
+    run: &Run,
+    judgement: &Judgement,
+    whys: &[Why],
+    form: impl Into<doc::terminal::Form>,
+) -> String {
     let machine = crate::topics::host::tell::machine(&run.opening.machine);
     let state = crate::topics::run_state::tell::state(run, judgement);
     let mut blocks = vec![
@@ -26,9 +31,11 @@ pub fn terminal(run: &Run, judgement: &Judgement, whys: &[Why], width: usize) ->
     blocks.extend(warnings(judgement));
     blocks.extend(body(run, judgement, whys, Medium::Terminal));
     blocks.push(Block::Gap);
-    blocks.extend(answer(run, judgement, whys));
+    blocks.extend(basis(run, judgement));
     blocks.push(Block::Text(crate::topics::disclosure::tell::pointer(run)));
-    doc::terminal::render(&blocks, width)
+    blocks.push(Block::Gap);
+    blocks.extend(verdicts(run, judgement, whys));
+    doc::terminal::render(&blocks, form)
 }
 
 /// For a mail or a pull request.
@@ -108,13 +115,25 @@ pub(crate) fn headlines(
         .collect()
 }
 
-/// The verdicts and what they stand on.
+/// The verdicts and their basis.
 fn answer(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
+    [verdicts(run, judgement, whys), basis(run, judgement)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+fn verdicts(run: &Run, judgement: &Judgement, whys: &[Why]) -> Vec<Block> {
     let mut blocks = headlines(run, judgement, whys, None);
     if blocks.is_empty() {
         blocks.push(Block::Text(NOTHING.into()));
     }
-    blocks.extend(notes(run, judgement));
+    blocks
+}
+
+/// What all verdicts share: error rate, machine, differences, fairness.
+fn basis(run: &Run, judgement: &Judgement) -> Vec<Block> {
+    let mut blocks = notes(run, judgement);
     let fairness = crate::topics::fairness::tell::summary(judgement).into_iter();
     let fairness = fairness.chain(crate::topics::fairness::tell::in_vain(run, judgement));
     blocks.extend(fairness.map(Block::Sub));

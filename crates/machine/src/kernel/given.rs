@@ -68,13 +68,16 @@ fn has_modules(dir: &Path) -> bool {
 
 /// What a guest lacks if its kernel's modules are missing; `None` if the kernel has none, or has all needed ones built in.
 pub fn lacks_modules(kernel: &KernelRef) -> Option<String> {
-    let KernelRef::File {
-        vmlinuz,
+    let KernelRef::Path {
+        path: vmlinuz,
         modules: None,
     } = kernel
     else {
         return None;
     };
+    if vmlinuz.is_dir() {
+        return None;
+    }
     let config = config_beside(vmlinuz).and_then(|path| fs::read_to_string(path).ok());
     let lacking = match &config {
         Some(config) => {
@@ -117,10 +120,7 @@ mod tests {
     fn an_image_that_is_cut_off_is_refused_with_both_sizes() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("bzImage");
-        let kernel = KernelRef::File {
-            vmlinuz: path.clone(),
-            modules: None,
-        };
+        let kernel = KernelRef::path(&path);
         let whole = image(100);
         fs::write(&path, &whole).unwrap();
         super::super::check(&kernel).unwrap();
@@ -140,8 +140,8 @@ mod tests {
         fs::create_dir(&boot).unwrap();
         let vmlinuz = boot.join("vmlinuz-6.9.1");
         fs::write(&vmlinuz, image(1)).unwrap();
-        let kernel = |modules: Option<PathBuf>| KernelRef::File {
-            vmlinuz: vmlinuz.clone(),
+        let kernel = |modules: Option<PathBuf>| KernelRef::Path {
+            path: vmlinuz.clone(),
             modules,
         };
         let lacks = lacks_modules(&kernel(None)).unwrap();

@@ -54,7 +54,7 @@ pub(super) fn print(
 fn cost(args: &BisectArgs, plan: &Plan, series: &VersionSeries, lengths: &[Length]) -> Cost {
     let versions = series.versions.len();
     let arm_load: Duration = lengths.iter().map(Length::time).sum();
-    if args.walk {
+    if args.series {
         let error_rate = args.error_rate.unwrap_or(plan.design.error_rate);
         let fewest = walk::fewest_blocks(versions - 1, error_rate);
         let blocks = args.max_blocks.unwrap_or(fewest);
@@ -162,7 +162,7 @@ fn download_bytes(args: &BisectArgs, series: &VersionSeries) -> [u64; 2] {
     let all = series.bytes.iter().sum();
     let ends = [series.bytes.first(), series.bytes.last()];
     let ends = ends.into_iter().flatten().sum();
-    if args.walk { [all; 2] } else { [ends, all] }
+    if args.series { [all; 2] } else { [ends, all] }
 }
 
 fn range([least, most]: [String; 2]) -> String {
@@ -209,7 +209,7 @@ mod tests {
 
     fn args(walk: bool) -> BisectArgs {
         let mut words = vec!["bakeoff", "bisect", "no-such-plan.toml", "--dry-run"];
-        words.extend(walk.then_some("--walk"));
+        words.extend(walk.then_some("--series"));
         match Cli::try_parse_from(words).unwrap().command {
             Command::Bisect(args) => *args,
             other => panic!("{other:?}"),

@@ -35,11 +35,11 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
             tree,
             commit,
             config,
-            jobs,
+            make_jobs,
         } => {
             let options = How {
                 config: config.clone(),
-                jobs: *jobs,
+                jobs: *make_jobs,
             };
             build(tree, commit.as_deref(), &options, json)
         }
@@ -142,7 +142,7 @@ fn build(tree: &Path, commit: Option<&str>, options: &How, json: bool) -> Result
         let modules = kernel.modules.as_ref();
         let modules = modules.map(|dir| format!(", modules = \"{}\"", dir.display()));
         out::line(&format!(
-            "  in a plan: kernel = \"file:{}\"{}",
+            "  in a plan: kernel = \"{}\"{}",
             kernel.vmlinuz.display(),
             modules.unwrap_or_default()
         ));

@@ -45,7 +45,7 @@ pub(super) fn simulate(args: &CheckArgs, as_json: bool) -> Result<End> {
     let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
     let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
     let noise = args.noise.unwrap_or(usual_noise(counted));
-    let (scenarios, past) = match &args.from {
+    let (scenarios, past) = match &args.earlier {
         Some(dir) => measured_scenarios(&plan, dir)?,
         None => assumed_scenario(&plan, &args.plan, noise),
     };
@@ -62,7 +62,7 @@ pub(super) fn simulate(args: &CheckArgs, as_json: bool) -> Result<End> {
     let mut warnings =
         super::design_warnings(&plan, &forecast::forecasts(&plan, &past.known, jobs));
     warnings.extend(past.warning);
-    let boots_counted = args.from.is_some();
+    let boots_counted = args.earlier.is_some();
     if as_json {
         let scenarios: Vec<_> = scenarios
             .iter()
@@ -99,7 +99,7 @@ fn measured_scenarios(plan: &Plan, dir: &Path) -> Result<(Vec<Scenario>, Past)> 
     if !unknown.is_empty() {
         let known: Vec<&str> = known.iter().map(|known| known.workload.as_str()).collect();
         bail!(
-            "workloads of which {} has no two whole blocks: {} (it has {}; or leave out --from)",
+            "workloads of which {} has no two whole blocks: {} (it has {}; or leave out --earlier)",
             dir.display(),
             unknown.join(", "),
             known.join(", ")
@@ -242,7 +242,7 @@ fn footer_text(warnings: &[String], boots_counted: bool, jobs: usize) -> String 
         format!("\ntimes are of {at_a_time}\n")
     } else {
         format!(
-            "\ntimes are of {at_a_time} and of load alone, boots not counted (--from RUN knows them)\n"
+            "\ntimes are of {at_a_time} and of load alone, boots not counted (--earlier RUN knows them)\n"
         )
     };
     for warning in warnings {

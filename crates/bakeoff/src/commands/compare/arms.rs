@@ -197,96 +197,66 @@ fn read_kernel(word: &str, locate: Locate<'_>) -> Result<Kernel> {
 }
 
 fn read_unnamed(word: &str, locate: Locate<'_>) -> Result<Kernel> {
-    let schemes = ["debian:", "deb:", "file:", "tree:"];
-    if word == "running" {
-        bail!("{RUNNING}");
-    }
-    if schemes.iter().any(|scheme| word.starts_with(scheme)) {
-        let kernel = kernel::read(word, None);
-        return named_kernel(
-            word,
-            &kernel.map_err(|why| anyhow::anyhow!("{why} ({FORMS})"))?,
-        );
-    }
-    let is_version = word.starts_with(|c: char| c.is_ascii_digit())
-        && !word.contains('/')
-        && !has_ending(word, "deb");
-    if is_version {
-        let (suite, release) = locate(word)?;
-        let text = format!("debian:{suite}/{word}");
-        let kernel = kernel::read(&text, None).map_err(anyhow::Error::msg)?;
-        let mut kernel = named_kernel(word, &kernel)?;
-        kernel.note = Some(format!("{word}: {text} ({release})"));
-        return Ok(kernel);
-    }
-    let path = PathBuf::from(word);
-    let Ok(metadata) = fs::metadata(&path) else {
-        bail!(
-            "no kernel: {word:?} is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)"
-        );
-    };
-    let kernel = if metadata.is_dir() {
-        KernelRef::Tree(path)
-    } else if has_ending(word, "deb") {
-        KernelRef::Deb(vec![path])
-    } else {
-        KernelRef::File {
-            vmlinuz: path,
-            modules: None,
-        }
-    };
-    named_kernel(word, &kernel)
-}
-
-fn has_ending(word: &str, ending: &str) -> bool {
-    let extension = Path::new(word).extension();
-    extension.is_some_and(|extension| extension == ending)
-}
-
-/// A kernel with a name. Paths become absolute, because paths in a plan are relative to the plan's directory.
-fn named_kernel(word: &str, kernel: &KernelRef) -> Result<Kernel> {
+    let kernel = kernel::read(word, None);
+    let kernel = kernel.map_err(|why| anyhow::anyhow!("{why} ({FORMS})"))?;
     let to_absolute = |path: &Path| absolute(path).with_context(|| format!("no path: {word:?}"));
+    let mut note = None;
     let (name, origin, kernel) = match kernel {
-        KernelRef::Debian { suite, version } => (version.clone(), suite.clone(), kernel.clone()),
-        KernelRef::Deb(files) => {
-            let files: Vec<_> = files
-                .iter()
-                .map(|file| to_absolute(file))
-                .collect::<Result<_>>()?;
-            let first = files.first().map_or(Path::new(""), PathBuf::as_path);
-            (file_stem(first), parent_name(first), KernelRef::Deb(files))
+        KernelRef::Version(version) => {
+            let (suite, release) = locate(&version)?;
+            let kernel = KernelRef::Debian {
+                suite: suite.clone(),
+                version: version.clone(),
+            };
+            note = Some(format!("{word}: {kernel} ({release})"));
+            (version, suite, kernel)
         }
-        KernelRef::File { vmlinuz, modules } => {
-            let vmlinuz = to_absolute(vmlinuz)?;
-            let modules = modules.clone().or_else(|| given::modules_beside(&vmlinuz));
+        KernelRef::Debian {
+            ref version,
+            ref suite,
+        } => (version.clone(), suite.clone(), kernel),
+        KernelRef::Packages(files) => {
+            let files = files.iter().map(|file| to_absolute(file));
+            let files: Vec<PathBuf> = files.collect::<Result<_>>()?;
+            let first = files.first().map_or(Path::new(""), PathBuf::as_path);
             (
-                file_name(&vmlinuz),
-                parent_name(&vmlinuz),
-                KernelRef::File { vmlinuz, modules },
+                file_stem(first),
+                parent_name(first),
+                KernelRef::Packages(files),
             )
         }
-        KernelRef::Tree(dir) => {
-            let dir = to_absolute(dir)?;
-            (file_name(&dir), parent_name(&dir), KernelRef::Tree(dir))
+        KernelRef::Path { path, .. } => {
+            // Paths in a plan are relative to the plan's directory.
+            let path = to_absolute(&path)?;
+            let modules = if path.is_dir() {
+                None
+            } else {
+                given::modules_beside(&path)
+            };
+            let dir = modules.as_ref();
+            note = dir.map(|dir| format!("{word}: takes the modules in {} along", dir.display()));
+            (
+                file_name(&path),
+                parent_name(&path),
+                KernelRef::Path { path, modules },
+            )
         }
         KernelRef::Running | KernelRef::Remote(_) => bail!("{RUNNING}"),
     };
     machine::kernel::check(&kernel).with_context(|| format!("kernel {word}"))?;
-    let modules = match &kernel {
-        KernelRef::File { modules, .. } => modules.clone(),
-        KernelRef::Debian { .. }
-        | KernelRef::Deb(_)
-        | KernelRef::Tree(_)
+    let text = kernel.to_string();
+    let modules = match kernel {
+        KernelRef::Path { modules, .. } => modules,
+        KernelRef::Version(_)
+        | KernelRef::Debian { .. }
+        | KernelRef::Packages(_)
         | KernelRef::Running
         | KernelRef::Remote(_) => None,
     };
-    let note = modules
-        .as_ref()
-        .map(|dir| format!("{word}: takes the modules in {} along", dir.display()));
     Ok(Kernel {
         name: arm_name(&name),
         origin,
-        text: kernel.to_string(),
+        text,
         modules,
         is_named: false,
         note,
@@ -612,7 +582,7 @@ mod tests {
             &["bzImage"],
             false,
             &expect![[
-                r#"no kernel: "bzImage" is neither a version nor a file (write 6.1, ./bzImage, a built tree's directory, FILE.deb or debian:SUITE/VERSION)"#
+                r#"neither a version nor a path: "bzImage" (write 6.1, debian:SUITE/VERSION, ./bzImage, the directory of a built tree, or ./FILE.deb)"#
             ]],
         );
         check(

@@ -16,7 +16,7 @@ use super::answer::Answer;
 use import::Figures;
 use import::layout::Layout;
 
-/// Version of the JSON; docs/json.md is its schema.
+/// Version of the JSON; docs/reference/json.md is its schema.
 pub(super) const VERSION: u32 = 2;
 
 /// For a terminal of `width` columns.

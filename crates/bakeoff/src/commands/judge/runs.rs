@@ -81,7 +81,7 @@ fn nothing(metrics: &[String]) -> String {
         return "no figure in both runs to compare: no arm was measured on the same workload in both".into();
     }
     format!(
-        "no metric of both runs is named so: {} (bakeoff judge DIR shows the names)",
+        "no metric of both runs is named so: {} (bakeoff show DIR prints the names)",
         metrics.join(", ")
     )
 }

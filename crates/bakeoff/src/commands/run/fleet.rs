@@ -9,7 +9,7 @@ use record::fleet::FLEET;
 use record::journal::JOURNAL;
 use record::rundir::RunDir;
 
-use super::{Reported, RunSettings, RunTarget, calibration};
+use super::{RunSettings, RunTarget, calibration};
 use crate::build_id;
 use crate::cli::PlanArgs;
 use crate::fleet;
@@ -97,7 +97,7 @@ pub(super) fn execute(
     let stopped = nodes.stop();
     reporter.close();
     if ended.as_ref().is_err_and(anyhow::Error::is::<Repeated>) {
-        Reported::write(dir)?;
+        super::written_report(dir)?;
     }
     let finish = ended?;
     if let Err(why) = stopped {

@@ -25,12 +25,13 @@ use record::rundir;
 use record::rundir::RunDir;
 
 use super::{
-    CheckedPlan, End, InterimChecks, NightSlot, Reported, RunSettings, calibration, directory,
-    fleet, nothing_to_compare, read_checked, refuse_another_plan, resume_options, run,
+    CheckedPlan, End, InterimChecks, NightSlot, RunSettings, calibration, directory, fleet,
+    json_line, nothing_to_compare, read_checked, refuse_another_plan, resume_options, run,
+    written_report,
 };
 use crate::cli::{PlanArgs, RunArgs};
-use crate::commands::index;
-use crate::commands::index::NightDir;
+use crate::commands::show::index;
+use crate::commands::show::index::NightDir;
 use crate::commands::watch_signals;
 use crate::json_lines;
 use crate::lab::Finish;
@@ -197,7 +198,7 @@ fn refuse_options(args: &RunArgs) -> Result<PathBuf> {
             args.plans.len()
         );
     }
-    index::check_gate(options.fail_on, "bakeoff judge DIR/PLAN")?;
+    index::check_gate(options.fail_on, "bakeoff show DIR/PLAN")?;
     let Some(out) = &options.out else {
         bail!(
             "{} plans and no directory for their runs (name one, such as --out nights/2026-11-23)",
@@ -423,13 +424,13 @@ impl NightRun<'_> {
     /// Writes the report of an ended or interrupted run. Returns why it has no result, if it has none.
     fn report_run(&self, checked: &CheckedPlan<'_>, name: &str) -> Result<Option<String>> {
         let dir = RunDir::open(&directory(checked.args), &checked.text)?;
-        let reported = Reported::write(&dir)?;
+        let report = written_report(&dir)?;
         if self.json {
-            let mut line = reported.json();
+            let mut line = json_line(&report);
             line["plan"] = name.into();
             out::json(&line.to_string());
         }
-        let (run, judgement) = (&reported.run, &reported.judgement);
+        let (run, judgement) = (&report.run, &report.judgement);
         if !checked.args.options.a_a {
             calibration::add_to_history(run, judgement)?;
         }

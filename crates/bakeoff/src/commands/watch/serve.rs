@@ -9,9 +9,9 @@ use anyhow::{Context, Result, anyhow, bail};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use super::RUNS;
 use crate::cli::WatchArgs;
 use crate::commands::End;
+use crate::commands::show::RUNS;
 use crate::out;
 
 /// Serves until a signal stops it.

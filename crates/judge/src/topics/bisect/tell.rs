@@ -117,7 +117,7 @@ fn share_sentence(share: Option<f64>) -> Option<String> {
     let others = if share >= ALONE {
         ""
     } else {
-        ": there are others (--walk measures all versions)"
+        ": there are others (--series measures all versions)"
     };
     let share = percent(share);
     Some(format!(
@@ -144,7 +144,7 @@ fn beyond_sentence(bisection: &Bisection) -> Option<String> {
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "the line is not monotone: {} lies beyond both ends in every block (--walk measures all versions)",
+            "the line is not monotone: {} lies beyond both ends in every block (--series measures all versions)",
             names.join(", ")
         )
     })
@@ -451,7 +451,7 @@ pub(crate) mod tests {
         );
         for line in [
             "throughput changes from a0 to a4 by -10.00 %, and that came with a1 -> a2 (probability 99.3 %, after 13 blocks)",
-            "this step has 55.0 % of the whole difference: there are others (--walk measures all versions)",
+            "this step has 55.0 % of the whole difference: there are others (--series measures all versions)",
             "the line is not monotone: a2 lies beyond both ends in every block",
             "mm/slub.c",
             "left out: a3: does not build",

@@ -450,7 +450,7 @@ fn checks_of_servers_need_a_server() {
 
 #[test]
 fn details_leave_out_differences_of_the_plan() {
-    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let lists = |swappiness: &str, release: &str| {
         let mut sysctls = facts("sysctl vm.swappiness", swappiness);
         add(&mut sysctls, "sysctl kernel.osrelease", release);
@@ -634,7 +634,7 @@ fn a_failed_check_can_be_accepted_with_a_reason() {
 
 /// The result of a check for two kernels under a mode, if the first difference has this pin.
 fn under(mode: Option<plan::Mode>, id: &str, fact: &str, pin: Option<Pin>) -> Outcome {
-    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+    let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let run = two_arms(fact, ["60", "10"]).with(other).run();
     let mut judgement = judged(&run);
     judgement.differences[0].pin = pin;
@@ -687,7 +687,7 @@ fn the_mode_decides_about_differences_that_come_with_kernels() {
 #[test]
 fn settings_in_effect_are_pinned_by_the_checks_of_their_facts() {
     let controlled = |id: &str, fact: &str, setting: EffectiveSetting| {
-        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
         let mut run = two_arms(fact, ["one", "other"]).with(other).run();
         run.plan.mode = Some(plan::Mode::Controlled);
         let mut judgement = judged(&run);

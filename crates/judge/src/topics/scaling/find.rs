@@ -425,7 +425,7 @@ mod tests {
             name(&[(1, &arms[0]), (2, &arms[1])])
         };
         assert_eq!(name_of(KernelRef::Running), "this host");
-        let tree = KernelRef::Tree("/src/linux".into());
-        assert_eq!(name_of(tree), "tree:/src/linux");
+        let tree = KernelRef::path("/src/linux");
+        assert_eq!(name_of(tree), "/src/linux");
     }
 }

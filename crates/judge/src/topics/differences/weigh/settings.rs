@@ -402,7 +402,7 @@ mod tests {
     }
 
     fn check(old: &[&str], new: &[&str], want: &Expect) {
-        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::Tree("new".into());
+        let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
         let run = RunBuilder::new()
             .with(other)
             .observed_pair(1, [facts(old), facts(new)]);

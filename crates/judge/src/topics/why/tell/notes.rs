@@ -42,7 +42,7 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
 fn withheld(why: &Why) -> Option<String> {
     (!why.violations.is_empty()).then(|| {
         format!(
-            "the headline of this run is withheld, because the comparison is not fair: {} (bakeoff fairness RUN tells how to mend each)",
+            "the headline of this run is withheld, because the comparison is not fair: {} (bakeoff show RUN --fairness tells how to mend each)",
             why.violations.join(", ")
         )
     })

@@ -1,0 +1,104 @@
+//! `show`: the result of a run, judged again from its records; its fairness checks; or the index of several runs.
+
+pub(super) mod fairness;
+pub(super) mod index;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow, bail};
+use record::live::Watched;
+use record::rundir;
+use record::rundir::RunDir;
+
+use super::report::Report;
+use super::{End, gate, print_json, watch};
+use crate::cli::show::ShowArgs;
+use crate::out;
+
+/// The default directory of runs.
+pub(super) const RUNS: &str = "runs";
+
+/// Shows a run, or several.
+pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
+    if args.checks {
+        return fairness::list(json);
+    }
+    match &args.dirs[..] {
+        [] if args.index.is_none() => show_run(&newest_run(Path::new(RUNS))?, args, json),
+        [dir] if args.index.is_none() && rundir::is_run(dir) => show_run(dir, args, json),
+        dirs => {
+            refuse_options_of_a_run(args)?;
+            index::index(dirs, args, json)
+        }
+    }
+}
+
+fn show_run(dir: &Path, args: &ShowArgs, json: bool) -> Result<End> {
+    refuse_options_of_an_index(args)?;
+    if args.fairness || args.pin || !args.accept.is_empty() {
+        return fairness::show(dir, args, json);
+    }
+    let report = Report::read(dir)?;
+    if args.report {
+        report.write(&RunDir::open(dir, &report.run.plan_text)?)?;
+    }
+    if json {
+        print_json(&judge::report::json(&report.run, &report.judgement))?;
+    } else if args.markdown {
+        out::text(&report.markdown());
+    } else {
+        report.print();
+    }
+    Ok(gate::gate(&report.run, &report.judgement, args.fail_on))
+}
+
+/// The newest running run, else the newest run.
+pub(super) fn newest_run(dir: &Path) -> Result<PathBuf> {
+    let runs =
+        record::live::directories(dir).map_err(|why| anyhow!("{why} (name a run directory)"))?;
+    let mut known: Vec<(bool, String, PathBuf)> = runs
+        .into_values()
+        .map(|dir| {
+            let now = Watched::new(&dir, watch::eyes()).look(false);
+            let begun = now
+                .entries
+                .first()
+                .map_or(String::new(), |entry| entry.at.clone());
+            (rundir::is_running(&dir), begun, dir.path())
+        })
+        .collect();
+    known.sort();
+    let Some((_, _, dir)) = known.pop() else {
+        bail!("no runs in {} (name a run directory)", dir.display());
+    };
+    Ok(dir)
+}
+
+fn refuse_options_of_a_run(args: &ShowArgs) -> Result<()> {
+    let typed = [
+        (args.report, "--report"),
+        (args.markdown, "--markdown"),
+        (args.fairness, "--fairness"),
+        (!args.accept.is_empty(), "--accept"),
+        (args.pin, "--pin"),
+    ];
+    refuse(&typed, "is for one run (name its directory)")
+}
+
+fn refuse_options_of_an_index(args: &ShowArgs) -> Result<()> {
+    let typed = [
+        (args.rates.error_rate.is_some(), "--error-rate"),
+        (args.rates.fdr.is_some(), "--fdr"),
+    ];
+    refuse(
+        &typed,
+        "is for several runs: a run is judged by its plan, because a rate chosen after the figures are seen is none (leave it out)",
+    )
+}
+
+fn refuse(typed: &[(bool, &str)], why: &str) -> Result<()> {
+    match typed.iter().find(|(is_typed, _)| *is_typed) {
+        Some((_, name)) => bail!("{name} {why}"),
+        None => Ok(()),
+    }
+}

@@ -130,19 +130,6 @@ pub(crate) mod tests {
                 prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             web-nginx: 7.2-tuned failed: 10 of 10 trials (11 attempts), kernel panic
                 Kernel panic - not syncing: <init> killed & gone
-            Each workload and arm has an error rate of its own, 5.0 %. With 2 workloads and 2 arms against the
-            baseline, the chance that at least one of 4 verdicts calls better or worse what is equal is up to 20
-            %.
-            A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
-            defects in the kernel's log: not known (an earlier version made this run)
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
-            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
-            named by the plan or by its kernels' names
-            60 fairness checks: 1 failed (trials-fail-alike), 22 passed, 6 accepted (boot-log,
-            kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27 unknown (clocksource,
-            command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors,
-            huge-pages, io-scheduler, limits, listen-backlog and 15 more), 4 not applicable
-            full disclosure: in report.html and report.md (tested by: not stated)
         "#]].assert_eq(closing);
         let first_table: Vec<&str> = text.lines().skip(4).take(9).collect();
         expect![[r#"

@@ -276,11 +276,6 @@ mod tests {
               connection reset                          3                       0
             failed trials                               0                       2
 
-            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
-                significant after 9 blocks
-                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
-                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
-                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
             A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
             defects in the kernel's log: not known (an earlier version made this run)
             120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
@@ -291,6 +286,12 @@ mod tests {
             control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and
             15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)
+
+            better: 7.2 serves 7.36 % more requests/s than 6.1 [+7.12 %, +7.82 %] (97.5 % interval), 9 blocks
+                significant after 9 blocks
+                sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
+                %; server-cpu in place of the primary metric says something else (equivalent); holds at other
+                prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
         "#]].assert_eq(&terminal(&run, &judgement, &[], 100));
     }
 

@@ -352,16 +352,6 @@ mod tests {
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
                 prices of a string byte (+7.36 % at 1/32, +7.36 % at 1/3 of an instruction)
-            A/A history of this machine: not known (an earlier version made this run, or a-a.json is gone)
-            defects in the kernel's log: not known (an earlier version made this run)
-            120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any figure (boot log 2, memory
-            management 1, network 1), 0 figures of what uses them, 0 none; unclassified: 120; not counted: 1
-            named by the plan or by its kernels' names
-            60 fairness checks: 23 passed, 6 accepted (boot-log, kernel-configuration, sysctls, clients-apart,
-            one-load, static-pages), 27 unknown (clocksource, command-line, compiler, congestion-control,
-            control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and
-            15 more), 4 not applicable
-            full disclosure: in report.html and report.md (tested by: not stated)
         "#]]
         .assert_eq(closing);
         let rows = text.lines().skip_while(|line| !line.starts_with("limit "));

@@ -436,7 +436,7 @@ pub(crate) mod tests {
             changes over versions and nightly runs:
             - web: throughput ↑ of 7.2: worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed at the same time
 
-            - Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and as few of the improvements
+            - Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and at most as large a share of the improvements
               (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most 5.0 % (Holm). P-values are one-sided and hold
               whenever a run stops; those in brackets are adjusted for the list.
             - 1 trend over nightly runs: the probability that any primary metric shows a change where there is none is at most 5.0 %. The same holds for
@@ -471,7 +471,7 @@ pub(crate) mod tests {
             |---|---|
             | web: throughput ↑ of 7.2 | worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed at the same time |
 
-            Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and as few of the improvements (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most 5.0 % (Holm). P-values are one-sided and hold whenever a run stops; those in brackets are adjusted for the list.
+            Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and at most as large a share of the improvements (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most 5.0 % (Holm). P-values are one-sided and hold whenever a run stops; those in brackets are adjusted for the list.
 
             1 trend over nightly runs: the probability that any primary metric shows a change where there is none is at most 5.0 %. The same holds for all other metrics. A change needs up to 8 nightly runs to show.
         "#]].assert_eq(&as_markdown(&index()));

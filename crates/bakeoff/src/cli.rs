@@ -464,7 +464,7 @@ pub enum FailOn {
     /// A primary metric is worse; undecided passes
     Worse,
     /// A fairness check fails
-    Violation,
+    Unfair,
     /// A kernel or service of an arm reports a defect that the baseline does not have
     Defect,
     /// Long trials show a counter that grows in an arm and not likewise in the baseline

@@ -466,7 +466,7 @@ impl<'l> Lab<'l> {
             _ => judge::quick_look(&recent).fairness,
         };
         let is_new_violation = |finding: &CheckResult| {
-            matches!(finding.outcome, FairnessOutcome::Violation { .. })
+            matches!(finding.outcome, FairnessOutcome::Failed { .. })
                 && !reported.contains(&finding.id)
         };
         let new: Vec<CheckResult> = findings.into_iter().filter(is_new_violation).collect();

@@ -56,7 +56,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             let findings = judge::topics::fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
-                warnings.extend(judge::report::violations(&findings));
+                warnings.extend(judge::report::failed_checks(&findings));
                 let mut summary = summary(&plan, &forecasts, &warnings, &lacks);
                 summary["fairness"] = json!(findings);
                 summary["not_checked"] = json!(unchecked);
@@ -83,7 +83,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
     Ok(End::Done)
 }
 
-/// All warnings about a plan on this host, except fairness violations.
+/// All warnings about a plan on this host, except failed fairness checks.
 pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<String>> {
     let mut warnings = design_warnings(plan, forecasts);
     warnings.extend(too_many_cpus(plan, machine::host::cpus()?.len()));
@@ -389,10 +389,10 @@ fn forecast_lines(plan: &Plan, forecasts: &[Forecast]) -> String {
     forecasts.iter().map(line).collect()
 }
 
-/// The plan's fairness violations, and the differences that it accepts.
+/// Fairness checks that the plan fails, and the differences that it accepts.
 fn fairness_lines(findings: &[CheckResult]) -> String {
-    labelled_lines("violation", &judge::report::violations(findings))
-        + &labelled_lines("declared", &judge::report::declared(findings))
+    labelled_lines("failed", &judge::report::failed_checks(findings))
+        + &labelled_lines("accepted", &judge::report::accepted_differences(findings))
 }
 
 fn labelled_lines(label: &str, texts: &[String]) -> String {

@@ -78,10 +78,10 @@ pub(super) fn compare(args: &CompareArgs, json: bool) -> Result<End> {
     if !args.run.refresh {
         check::check_kernels_exist(&plan, &path)?;
     }
-    let violations = judge::report::violations(&judge::topics::fairness::of_plan(&plan));
+    let failed_checks = judge::report::failed_checks(&judge::topics::fairness::of_plan(&plan));
     for warning in check::all_warnings(&plan, &[])?
         .into_iter()
-        .chain(violations)
+        .chain(failed_checks)
     {
         out::error_line(&format!("warning: {warning}"));
     }

@@ -1,7 +1,7 @@
 //! The gate of `--fail-on`: whether what was found lets a change pass.
 //!
 //! ```text
-//! status   --fail-on regression                                       worse                       violation
+//! status   --fail-on regression                                       worse                       unfair
 //! 1        a primary metric is worse, or another beyond the margin    a primary metric is worse   a fairness check fails
 //! 1        with `defect`: an arm has a defect that the baseline has not; with `growth`, `failures`: long trials show it in an arm
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
@@ -81,10 +81,10 @@ pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
 /// What trips the gate.
 fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut found = failures(run, judgement);
-    let unfair: Vec<String> = fairness::violations(&judgement.fairness)
+    let unfair: Vec<String> = fairness::failed(&judgement.fairness)
         .map(|one| format!("fairness: {}", one.id))
         .collect();
-    if fail_on == FailOn::Violation {
+    if fail_on == FailOn::Unfair {
         found.extend(unfair);
     }
     if fail_on == FailOn::Defect {
@@ -237,18 +237,18 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
         // A comparison of speed that is not fair leaves a defect a defect, and what grows growing.
         FailOn::Growth | FailOn::Failures => return too_short(run, judgement, fail_on),
         FailOn::Defect => why.extend(unread_arms(judgement)),
-        FailOn::Violation if has_no_facts(run) => {
+        FailOn::Unfair if has_no_facts(run) => {
             let findings = judgement.fairness.iter();
             let unknown =
-                findings.filter(|one| matches!(one.outcome, fairness::Outcome::NotKnown { .. }));
+                findings.filter(|one| matches!(one.outcome, fairness::Outcome::Unknown { .. }));
             why.push(format!(
                 "no trial has facts, so {} fairness checks are not known (run it again)",
                 unknown.count()
             ));
         }
-        FailOn::Violation => {}
+        FailOn::Unfair => {}
         FailOn::Regression | FailOn::Worse => {
-            let unfair = fairness::violations(&judgement.fairness);
+            let unfair = fairness::failed(&judgement.fairness);
             why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
         }
     }
@@ -329,7 +329,7 @@ impl FailOn {
         match self {
             Self::Regression => "--fail-on regression",
             Self::Worse => "--fail-on worse",
-            Self::Violation => "--fail-on violation",
+            Self::Unfair => "--fail-on unfair",
             Self::Defect => "--fail-on defect",
             Self::Growth => "--fail-on growth",
             Self::Failures => "--fail-on failures",

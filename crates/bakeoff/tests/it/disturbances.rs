@@ -14,7 +14,7 @@ use record::rundir;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome};
 use record::verdict::Judgement;
-use record::verdict::fairness::violations;
+use record::verdict::fairness::failed;
 
 use crate::real_guests::{can_boot, run_to_end, wall_clock_lane};
 use crate::simulated_lab::{World, load_run, read_plan};
@@ -70,10 +70,11 @@ fn measurements(run: &Run) -> Vec<(&str, &Measurement)> {
     measurements
 }
 
-/// The fairness checks that are violated.
-fn violated(judgement: &Judgement) -> Vec<&str> {
-    let violations = violations(&judgement.fairness);
-    violations.map(|finding| &*finding.id).collect()
+/// The failed fairness checks.
+fn failed_checks(judgement: &Judgement) -> Vec<&str> {
+    failed(&judgement.fairness)
+        .map(|result| &*result.id)
+        .collect()
 }
 
 /// Runs the simulated soak. Guests of `old` recover after two seconds, guests of `new` after
@@ -115,13 +116,19 @@ fn a_known_recovery_is_found() {
         assert_eq!(planned.failed, u64::from(failed), "{planned:?}");
     }
     assert_eq!(judgement.planned.len(), 4);
-    // Planned failures are neither violations nor unplanned failures.
+    // Planned failures are neither failed checks nor unplanned failures.
     for (_, measurement) in measurements(&run) {
         assert_eq!(measurement.unplanned_failures(), 0);
     }
-    let violated = violated(&judgement);
-    assert!(!violated.contains(&"failed-requests"), "{violated:?}");
-    assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
+    let failed_checks = failed_checks(&judgement);
+    assert!(
+        !failed_checks.contains(&"failed-requests"),
+        "{failed_checks:?}"
+    );
+    assert!(
+        !failed_checks.contains(&"planned-disturbances"),
+        "{failed_checks:?}"
+    );
     let recovery = judgement.comparison("web-soak", "new", "loss-recovery");
     assert_eq!(recovery.unwrap().ratio, Some(4.0));
     let text = judge::report::terminal(&run, &judgement, &[], 200);
@@ -296,8 +303,11 @@ fn every_kind_has_an_effect_in_a_real_guest_and_is_undone() {
         assert_eq!(crashes.next(), None);
     }
     let judgement = judge::judge(&run);
-    let violated = violated(&judgement);
-    assert!(!violated.contains(&"planned-disturbances"), "{violated:?}");
+    let failed_checks = failed_checks(&judgement);
+    assert!(
+        !failed_checks.contains(&"planned-disturbances"),
+        "{failed_checks:?}"
+    );
 }
 
 #[test]

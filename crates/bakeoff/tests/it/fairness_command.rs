@@ -42,12 +42,12 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     assert!(!text.contains("serves "), "{text}");
     let gate = bakeoff(
         dir.path(),
-        &["show", "run", "--fairness", "--fail-on", "violation"],
+        &["show", "run", "--fairness", "--fail-on", "unfair"],
     );
     let text = all_output(&gate);
     assert_eq!(gate.status.code(), Some(1), "{text}");
     assert!(
-        text.contains("to mend it: give each arm settings"),
+        text.contains("to mend it: Tune every arm or none"),
         "{text}"
     );
     let refused = |wrong: &str, why: &str| {
@@ -76,7 +76,7 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     let judged = bakeoff(dir.path(), &["show", "run"]);
     let text = all_output(&judged);
     let headline = text.find("better: new serves").expect(&text);
-    let reason = "one-sided-tuning: settings of its own for new, none for old; accepted: quiet changes nothing";
+    let reason = "one-sided-tuning: settings in new, none in old; accepted: quiet changes nothing";
     let place = text.replace("\n    ", " ").find(reason).expect(&text);
     assert!(headline < place && place < headline + 500, "{text}");
     let markdown = all_output(&bakeoff(dir.path(), &["show", "run", "--markdown"]));
@@ -117,7 +117,7 @@ fn unused_acceptances_are_reported() {
     let error = stderr(&passing);
     assert!(passing.status.success(), "{error}");
     assert!(
-        error.contains("responses-verified was accepted without need: its outcome is \"pass\""),
+        error.contains("responses-verified was accepted without need: the check is \"passed\""),
         "{error}"
     );
     // As another version or a user could write it.
@@ -130,7 +130,7 @@ fn unused_acceptances_are_reported() {
     ] {
         let text = all_output(&bakeoff(dir.path(), args)).replace('\n', " ");
         assert!(
-            text.contains("accepted.json names a check that there is not: \"memery\""),
+            text.contains("accepted.json names an unknown check: \"memery\""),
             "{args:?} {text}"
         );
     }
@@ -140,7 +140,7 @@ fn unused_acceptances_are_reported() {
 }
 
 #[test]
-fn check_foresees_violations_of_a_plan() {
+fn check_foresees_failed_checks_of_a_plan() {
     let dir = tempfile::tempdir().unwrap();
     let kernel = "kernel = \"debian:trixie-backports/7.2\"";
     let plan = PLAN.replace(
@@ -151,10 +151,10 @@ fn check_foresees_violations_of_a_plan() {
     std::fs::write(dir.path().join("plan.toml"), plan).unwrap();
     let report = all_output(&bakeoff(dir.path(), &["check", "plan.toml"]));
     for line in [
-        "  violation  memory: memory of the guest: 256 MiB (new), 1.00 GiB (old) (to mend it: ",
-        "  violation  descriptors: web-static, arm new: 0.4 open files for each connection (at least 2) (to mend it: ",
-        "  violation  limits: nofile: 16 (new), absent (old) (to mend it: ",
-        "  declared   command-line: kernel parameters: mem=256M (new), absent (old): declared by the plan\n",
+        "  failed     memory: memory of the guest: 256 MiB (new), 1.00 GiB (old). Remove ",
+        "  failed     descriptors: web-static, arm new: 0.4 open files for each connection (at least 2). Raise ",
+        "  failed     limits: nofile: 16 (new), absent (old). Start ",
+        "  accepted   command-line: kernel parameters: mem=256M (new), absent (old); the plan sets it\n",
     ] {
         assert!(report.contains(line), "{line}\n{report}");
     }
@@ -162,7 +162,7 @@ fn check_foresees_violations_of_a_plan() {
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let mut findings = json["fairness"].as_array().unwrap().iter();
     let memory = findings.find(|finding| finding["id"] == "memory");
-    assert_eq!(memory.unwrap()["outcome"], "violation");
+    assert_eq!(memory.unwrap()["outcome"], "failed");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn a_run_with_an_invalid_acceptance_leaves_nothing() {
 }
 
 #[test]
-fn a_run_without_facts_is_not_known_to_be_fair() {
+fn checks_of_a_run_without_facts_are_unknown() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.2, 0.001, &[]);
     world.run(&dir.path().join("run"), |_| false).unwrap();
@@ -207,17 +207,17 @@ fn a_run_without_facts_is_not_known_to_be_fair() {
     let text = all_output(&output);
     assert!(output.status.success(), "{text}");
     assert!(
-        text.contains("memory: not known") && text.contains("missing: /proc/meminfo:MemTotal"),
+        text.contains("memory: unknown") && text.contains("missing: /proc/meminfo:MemTotal"),
         "{text}"
     );
     let gate = bakeoff(
         dir.path(),
-        &["show", "run", "--fairness", "--fail-on", "violation"],
+        &["show", "run", "--fairness", "--fail-on", "unfair"],
     );
     let text = all_output(&gate);
     assert_eq!(gate.status.code(), Some(3), "{text}");
     assert!(
-        text.contains("--fail-on violation: no answer: no trial has facts, so "),
+        text.contains("--fail-on unfair: no answer: no trial has facts, so "),
         "{text}"
     );
 }

@@ -216,7 +216,7 @@ fn every_key_of_violations_and_of_checks_is_documented() {
     let dir = tempfile::tempdir().unwrap();
     run_unfair_plan(&dir.path().join("run"));
     let findings = judged(&dir.path().join("run")).fairness;
-    let violations: Vec<_> = record::verdict::fairness::violations(&findings)
+    let violations: Vec<_> = record::verdict::fairness::failed(&findings)
         .cloned()
         .collect();
     assert_ne!(violations, []);

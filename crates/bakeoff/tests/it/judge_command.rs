@@ -1210,7 +1210,7 @@ fn violations_of_fairness_are_reported_when_runs_are_compared() {
         serde_json::json!({ "run": "a", "id": "one-sided-tuning" })
     );
     for (gate, status, why) in [
-        ("violation", 1, "fairness: one-sided-tuning of a"),
+        ("unfair", 1, "fairness: one-sided-tuning of a"),
         (
             "regression",
             3,

@@ -458,7 +458,7 @@ fn several_addresses_of_a_system_share_the_load() {
         .fairness
         .iter()
         .find(|finding| finding.id == "addresses-share");
-    assert_eq!(finding.unwrap().outcome, FairnessOutcome::Pass);
+    assert_eq!(finding.unwrap().outcome, FairnessOutcome::Passed);
     // Nothing listens at the fourth address, and three connections are too few for four addresses.
     let refused = |text: &str| {
         let _ = fs::remove_dir_all(dir.path().join("run"));

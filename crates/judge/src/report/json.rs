@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use record::metric::MetricSpec;
 use record::rundir::Run;
-use record::verdict::fairness::accepted;
+use record::verdict::fairness::accepted_by_user;
 use record::verdict::finding::Severity;
 use record::verdict::{ArmSummary, Comparison, Headline, Judgement};
 use serde_json::{Map, Value, json};
@@ -41,7 +41,8 @@ fn headline(run: &Run, judgement: &Judgement, conclude: &Headline) -> Value {
     let words = crate::topics::headline::tell::headline(run, judgement, &[], conclude);
     let (text, reason) = words.map_or_else(Default::default, |words| (words.text, words.reason));
     let (workload, arm) = (&*conclude.workload, &*conclude.arm);
-    let accepted = accepted(&judgement.fairness, workload, arm, &run.plan.baseline).into_iter();
+    let accepted =
+        accepted_by_user(&judgement.fairness, workload, arm, &run.plan.baseline).into_iter();
     let accepted = accepted.map(|(check, reason)| json!({ "id": check.id, "reason": reason }));
     json!({
         "workload": workload, "arm": arm, "verdict": conclude.conclusion.word(),
@@ -100,8 +101,8 @@ fn findings(run: &Run, judgement: &Judgement) -> Vec<Value> {
     }
     for check in &judgement.fairness {
         if let Some(severity) = check.outcome.severity() {
-            let told = fairness::told(std::slice::from_ref(check)).into_iter();
-            let texts = told.flat_map(|check| [vec![check.outcome], check.details].concat());
+            let explained = fairness::explained(std::slice::from_ref(check)).into_iter();
+            let texts = explained.flat_map(|check| [vec![check.outcome], check.details].concat());
             let text = texts.collect::<Vec<_>>().join("; ");
             add(severity, &check.id, "", "", text);
         }

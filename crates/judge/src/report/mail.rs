@@ -459,10 +459,10 @@ mod tests {
               olddefconfig). Here 120 options differ.
             - These kernels are packages of a distribution. Kernel developers ask for a
               test of kernels without its patches.
-            - 120 kernel options, 1 sysctl, 3 other facts differ: 4 can change any
-              figure (boot log 2, memory management 1, network 1), 0 figures of what
-              uses them, 0 none; unclassified: 120; not counted: 1 named by the plan or
-              by its kernels' names
+            - 124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may
+              affect any result (boot log 2, memory management 1, network 1), 0 only
+              workloads that use them, 0 nothing; unclassified: 120; not counted: 1
+              named by the plan or by its kernels' names
 
             Failures, defects, fairness:
             - web-static: arm 7.2 FAILS: no figure in block 10, and 6.1 gave one in
@@ -473,9 +473,9 @@ mod tests {
             - web-static: blocks without a figure of every arm: 1 of 10, number 10 (not
               compared where an arm is missing)
             - defects in the kernel's log: not known (an earlier version made this run)
-            - 60 fairness checks: 23 passed, 6 declared (boot-log,
+            - 60 fairness checks: 23 passed, 6 accepted (boot-log,
               kernel-configuration, sysctls, clients-apart, one-load, static-pages), 27
-              not known (clocksource, command-line, compiler, congestion-control,
+              unknown (clocksource, command-line, compiler, congestion-control,
               control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler,
               limits, listen-backlog and 15 more), 4 not applicable
 

@@ -334,8 +334,8 @@ mod tests {
             124 settings differ (120 kernel options, 1 sysctl, 3 other facts): 4 may affect any result (boot log
             2, memory management 1, network 1), 0 only workloads that use them, 0 nothing; unclassified: 120;
             not counted: 1 named by the plan or by its kernels' names
-            60 fairness checks: 23 passed, 6 declared (boot-log, kernel-configuration, sysctls, clients-apart,
-            one-load, static-pages), 27 not known (clocksource, command-line, compiler, congestion-control,
+            60 fairness checks: 23 passed, 6 accepted (boot-log, kernel-configuration, sysctls, clients-apart,
+            one-load, static-pages), 27 unknown (clocksource, command-line, compiler, congestion-control,
             control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog and
             15 more), 4 not applicable
             full disclosure: in report.html and report.md (tested by: not stated)

@@ -1,14 +1,14 @@
-//! The fairness gate: what would make this comparison wrong?
+//! The fairness checks: what would make this comparison wrong?
 //!
-//! Each question is a check, in a file of its own below `checks`: what it asks and reads, when it passes, why it matters and how
-//! to mend it stand there as data, and docs/reference/fairness.md is made from them.
+//! Each check is a file below `checks`: what must hold, why it matters, how to mend it and what the check reads.
+//! docs/reference/fairness.md is generated from these texts.
 //!
 //! ```text
-//! plan ----------------> checks that need no boot, and what others will find by it (`foreseen`)
+//! plan ----------------> checks that need no boot, and results of others that the plan predicts (`foreseen`)
 //! plan ----------------> checks that need no boot --+
-//! run, judgement ------> all others ----------------+--> findings: pass, declared, violation, not known, not applicable
+//! run, judgement ------> all others ----------------+--> results: passed, failed, accepted, unknown, not applicable
 //! ```
-//! No check passes on a fact that is missing. What has to be disclosed of a run is gathered by `disclosure`.
+//! No check passes on a missing fact.
 
 pub mod checks;
 pub mod document;
@@ -24,58 +24,56 @@ use std::collections::BTreeMap;
 use plan::Plan;
 use record::rundir::Run;
 use record::verdict::Judgement;
-use record::verdict::fairness::{CheckResult, Declaration, Outcome};
+use record::verdict::fairness::{AcceptedBy, CheckResult, Outcome};
 
 pub use crate::topics::fairness::checks::ALL;
 pub use crate::topics::fairness::equal::{Cause, Fact};
 pub use crate::topics::fairness::subject::Subject;
 
-/// One question that somebody who doubts the comparison would ask.
+/// A condition of a fair comparison.
 #[derive(Debug)]
 pub struct Check {
-    /// Its name: `memory`.
+    /// The check's name: `memory`.
     pub id: &'static str,
-    /// What it is about.
+    /// The check's subject.
     pub group: Group,
-    /// The question.
-    pub question: &'static str,
-    /// What it reads.
-    pub reads: &'static str,
-    /// When it passes.
-    pub passes: &'static str,
-    /// Why it matters: a known case, or what it would do to figures.
+    /// What must hold, in sentences; see the method of this name.
+    pub must_hold: &'static str,
+    /// Why it matters, in sentences: a known case, or the effect on figures.
     pub why: &'static str,
-    /// How to mend it.
+    /// How to mend it, in sentences; the first one is the usual remedy.
     pub mend: &'static str,
-    /// How it is answered.
+    /// What the check reads, without a final period.
+    pub reads: &'static str,
+    /// How the result is computed.
     pub judge: Judge,
-    /// What the plan tells of its answer before anything boots.
+    /// What the plan predicts about the result before anything boots.
     pub foreseen: Foreseen,
 }
 
-/// What a plan tells of a check that a run answers.
+/// What a plan predicts about a check that needs a run.
 #[derive(Debug, Clone, Copy)]
 pub enum Foreseen {
     /// Nothing.
     Nothing,
-    /// Disturbances that the plan makes on purpose may trip it: CPUs that idle while a link is down, a rate that falls and rises.
+    /// Planned disturbances may make it fail: CPUs idle while a link is down, or a rate falls and rises.
     ByDisturbances,
-    /// Kernel parameters that change what it reads.
+    /// Kernel parameters that change the facts.
     Parameters(&'static [&'static str]),
-    /// Sysctls that it reads; a `*` at an end stands for any text.
+    /// Sysctls among the facts; a `*` at the end stands for any text.
     Sysctls(&'static [&'static str]),
-    /// Something else that the plan sets on systems of its own.
+    /// Something else that a plan can set, except on systems of the network.
     System(fn(&Plan) -> Option<Outcome>),
-    /// Something else of any plan.
+    /// Something else that any plan can set.
     Plan(fn(&Plan) -> Option<Outcome>),
 }
 
-/// What a check is about.
+/// The subject of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// Arms are equal but for what the plan names.
+    /// Arms differ only in what the plan names.
     Arms,
-    /// What was meant to be the limit was the limit.
+    /// The intended bottleneck limited the figures.
     Bottleneck,
     /// The work was done.
     Work,
@@ -90,7 +88,7 @@ impl Group {
     /// The group as a heading.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Arms => "Arms are equal but for what the plan names",
+            Self::Arms => "Arms differ only in what the plan names",
             Self::Bottleneck => "The right bottleneck",
             Self::Work => "The work was done",
             Self::Measurement => "The measurement is sound",
@@ -98,18 +96,18 @@ impl Group {
     }
 }
 
-/// How a check is answered.
+/// How a check's result is computed.
 #[derive(Debug, Clone, Copy)]
 pub enum Judge {
     /// From the plan alone, before anything boots.
     Plan(fn(&Plan) -> Outcome),
-    /// From what was recorded.
+    /// From the records.
     Run(fn(&Subject<'_>) -> Outcome),
-    /// All arms have the same of these facts.
+    /// All arms must have the same values of these facts.
     Equal(&'static [Fact], Cause),
-    /// The same of facts that servers have: of workloads without a server nothing is asked.
+    /// The same for facts of servers; workloads without a server are left out.
     OfServers(&'static [Fact]),
-    /// From the plan before anything boots, and from what was recorded afterwards.
+    /// From the plan before anything boots, and from the records afterwards.
     PlanThenRun(fn(&Plan) -> Outcome, fn(&Subject<'_>) -> Outcome),
 }
 
@@ -125,14 +123,29 @@ impl Judge {
 }
 
 impl Check {
-    /// Whether the plan answers it before anything boots.
+    /// What must hold, with the exception for differences that come with kernels.
+    pub fn must_hold(&self) -> String {
+        match self.judge {
+            Judge::Equal(_, Cause::Kernel | Cause::KernelOrMemory) => format!(
+                "{} A difference that comes with the kernels is accepted.",
+                self.must_hold
+            ),
+            Judge::Equal(_, Cause::None)
+            | Judge::Plan(_)
+            | Judge::Run(_)
+            | Judge::OfServers(_)
+            | Judge::PlanThenRun(..) => self.must_hold.into(),
+        }
+    }
+
+    /// Whether the plan gives the result before anything boots.
     pub fn is_of_plan(&self) -> bool {
         matches!(self.judge, Judge::Plan(_) | Judge::PlanThenRun(..))
     }
 }
 
-/// What is to be said before anything boots: all that checks of the plan find, and what those of a run will find amiss as far as
-/// the plan tells. What it does not tell is not in the list.
+/// The results that the plan gives before anything boots: those of checks of the plan, and problems that it predicts for checks of
+/// a run.
 pub fn of_plan(plan: &Plan) -> Vec<CheckResult> {
     let answered = ALL.iter().filter_map(|check| match check.judge {
         Judge::Plan(judge) | Judge::PlanThenRun(judge, _) => Some(result(check, judge(plan))),
@@ -143,7 +156,7 @@ pub fn of_plan(plan: &Plan) -> Vec<CheckResult> {
     answered.collect()
 }
 
-/// What all checks find of a run; `accepted` are violations that the user has named, with his reasons.
+/// The results of all checks of a run; `accepted` has the user's reasons by check.
 pub fn of_run(
     run: &Run,
     judgement: &Judgement,
@@ -162,79 +175,78 @@ pub fn of_run(
     accept(answered.collect(), accepted)
 }
 
-/// Findings with those violations declared that the user has accepted.
-pub fn accept(findings: Vec<CheckResult>, accepted: &BTreeMap<String, String>) -> Vec<CheckResult> {
-    let declared = |mut one: CheckResult| {
-        if let (Outcome::Violation { details }, Some(reason)) =
-            (&mut one.outcome, accepted.get(&one.id))
+/// Results in which failed checks that the user accepted are accepted.
+pub fn accept(results: Vec<CheckResult>, accepted: &BTreeMap<String, String>) -> Vec<CheckResult> {
+    let with_acceptance = |mut result: CheckResult| {
+        if let (Outcome::Failed { details }, Some(reason)) =
+            (&mut result.outcome, accepted.get(&result.id))
         {
-            one.outcome = Outcome::Declared {
-                by: Declaration::Accepted(reason.clone()),
+            result.outcome = Outcome::Accepted {
+                by: AcceptedBy::User(reason.clone()),
                 details: std::mem::take(details),
             };
         }
-        one
+        result
     };
-    findings.into_iter().map(declared).collect()
+    results.into_iter().map(with_acceptance).collect()
 }
 
-/// A reason that was accepted and stands for nothing.
+/// An acceptance without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Vain {
-    /// No check is named so: of another version, or written by hand.
-    Unknown {
+    /// No check has this name: it is of another version, or written by hand.
+    NoSuchCheck {
         /// The name.
         id: String,
     },
-    /// The check is not violated.
-    NotViolated {
+    /// The check did not fail.
+    NotFailed {
         /// The check.
         id: String,
-        /// What it found.
+        /// The check's status.
         outcome: &'static str,
     },
 }
 
 impl Vain {
-    /// The check that was named.
+    /// The named check.
     pub fn id(&self) -> &str {
         match self {
-            Self::Unknown { id } | Self::NotViolated { id, .. } => id,
+            Self::NoSuchCheck { id } | Self::NotFailed { id, .. } => id,
         }
     }
 }
 
-/// What was accepted in vain. A check without an answer may still be violated, so it is none of them.
-pub fn in_vain(accepted: &BTreeMap<String, String>, findings: &[CheckResult]) -> Vec<Vain> {
+/// Acceptances without effect. A check without an answer may still fail, so its acceptance is kept silently.
+pub fn in_vain(accepted: &BTreeMap<String, String>, results: &[CheckResult]) -> Vec<Vain> {
     let vain = |id: &String| {
         let id = id.clone();
         let Some(check) = find(&id) else {
-            return Some(Vain::Unknown { id });
+            return Some(Vain::NoSuchCheck { id });
         };
-        let mut findings = findings.iter();
-        let found = findings.find(|one| one.id == check.id)?;
+        let found = results.iter().find(|result| result.id == check.id)?;
         match &found.outcome {
-            Outcome::Violation { .. }
-            | Outcome::NotKnown { .. }
-            | Outcome::Declared {
-                by: Declaration::Accepted(_),
+            Outcome::Failed { .. }
+            | Outcome::Unknown { .. }
+            | Outcome::Accepted {
+                by: AcceptedBy::User(_),
                 ..
             } => None,
-            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {
+            Outcome::Passed | Outcome::NotApplicable | Outcome::Accepted { .. } => {
                 let outcome = found.outcome.word();
-                Some(Vain::NotViolated { id, outcome })
+                Some(Vain::NotFailed { id, outcome })
             }
         }
     };
     accepted.keys().filter_map(vain).collect()
 }
 
-/// The check of a name.
+/// The check with this name.
 pub fn find(id: &str) -> Option<&'static Check> {
     ALL.iter().find(|check| check.id == id).copied()
 }
 
-/// Whether the plan alone answers a check, so that no later trial can change the answer.
+/// Whether the result depends on the plan alone, so that no later trial can change it.
 pub fn is_of_plan(id: &str) -> bool {
     find(id).is_some_and(|check| matches!(check.judge, Judge::Plan(_)))
 }

@@ -1,7 +1,7 @@
-//! All that a reader who doubts a comparison must know of how it was made, as data: `fairness` gathers it from a run, `report` puts it into words.
+//! The full disclosure of a run, as data: everything that a sceptical reader must know. The judge's topic `disclosure` gathers it.
 //!
-//! What SPEC's run rules and TPC's full disclosure reports ask for: who measured, hardware, software, what was tuned and by whom, the
-//! rules, what went otherwise. What nobody told is there as `None`, so that it can be said.
+//! SPEC's run rules and TPC's full disclosure reports require it: who measured, hardware, software, tuning with its author, rules,
+//! deviations. A missing fact is listed as `None`.
 
 use std::collections::BTreeMap;
 
@@ -63,21 +63,21 @@ pub struct Fact {
     pub name: String,
     /// Which property of it; empty where it has one.
     pub property: String,
-    /// What trials told.
-    pub values: Vec<Told>,
+    /// The recorded values.
+    pub values: Vec<FactValue>,
 }
 
 impl Fact {
-    /// Whether nobody told it of any arm.
+    /// Whether no arm has a value.
     pub fn is_unknown(&self) -> bool {
-        self.values.iter().all(|told| told.value.is_none())
+        self.values.iter().all(|value| value.value.is_none())
     }
 }
 
 /// A value, and whose it is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Told {
-    /// The arms that have it; an arm whose trials told several values has several.
+pub struct FactValue {
+    /// The arms with this value. An arm has several values if its trials recorded several.
     pub arms: Vec<String>,
     /// The value; `None`: not known.
     pub value: Option<String>,
@@ -182,7 +182,7 @@ pub struct Rules {
     pub mode: Option<String>,
     /// Blocks that were run, the most of any workload.
     pub blocks: u32,
-    /// Blocks before the first look.
+    /// Blocks before the first interim check.
     pub min_blocks: u32,
     /// Blocks at the most, by the plan.
     pub max_blocks: u32,

@@ -1,4 +1,4 @@
-//! What the checks of the fairness gate found, as data: `fairness` finds it, `report` puts it into words.
+//! Results of the fairness checks, as data. The judge's topic `fairness` computes them and puts them into words.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use super::finding::Severity;
 use super::limit::Limit;
 use super::weighed::{Class, Pin, Seen};
 
-/// One check and what it found.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CheckResult {
-    /// The check.
+    /// The check's id.
     pub id: String,
-    /// What it found.
+    /// The result.
     #[serde(flatten)]
     pub outcome: Outcome,
 }
@@ -25,27 +25,26 @@ pub struct CheckResult {
 #[serde(tag = "outcome", rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
 pub enum Outcome {
-    /// Nothing amiss.
-    Pass,
-    /// The question does not arise on this machine or with these workloads.
+    /// The check found no problem.
+    Passed,
+    /// The check does not apply to this machine or these workloads.
     #[strum(serialize = "not applicable")]
     NotApplicable,
-    /// Something is amiss that the plan, the kernels or the user have named.
-    Declared {
-        /// Who named it.
-        by: Declaration,
-        /// What it is.
+    /// The check found a problem that the plan, the kernels or the user accept.
+    Accepted {
+        /// Who accepts it.
+        by: AcceptedBy,
+        /// What the check found.
         details: Vec<Detail>,
     },
-    /// Something is amiss: the headline is withheld.
-    Violation {
-        /// What it is.
+    /// The check found a problem, so the headline is withheld.
+    Failed {
+        /// What the check found.
         details: Vec<Detail>,
     },
-    /// Facts are missing, so nothing is said.
-    #[strum(serialize = "not known")]
-    NotKnown {
-        /// Which.
+    /// Facts are missing, so the check has no answer.
+    Unknown {
+        /// The missing facts.
         missing: Vec<Missing>,
     },
 }
@@ -56,59 +55,59 @@ pub enum Outcome {
 pub enum Missing {
     /// A fact that trials record; a `*` stands for any text.
     Fact {
-        /// Its name.
+        /// The fact's name.
         fact: String,
     },
-    /// A fact that others tell and this arm does not.
+    /// A fact that other arms report and this arm does not.
     OfArm {
-        /// Its name.
+        /// The fact's name.
         fact: String,
         /// The arm.
         arm: String,
     },
     /// A file beside a trial's record.
     File {
-        /// Its name.
+        /// The file's name.
         file: String,
         /// The trial's number.
         trial: u32,
     },
-    /// A trial that was measured.
+    /// A measured trial.
     Trial,
     /// Blocks.
     Blocks {
-        /// How many are needed.
+        /// The number of blocks that the check needs.
         needed: u32,
     },
-    /// A narrower interval: the one that there is reaches past what passes.
+    /// A narrower interval: the present one reaches beyond the limit.
     Precision,
-    /// What a system on the network does not tell.
+    /// A fact that a system on the network does not report.
     SystemOnNetwork,
 }
 
-/// Who named what is amiss.
+/// Who accepts a difference or another problem.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Declaration {
-    /// The plan: arms differ in it because they are meant to.
+pub enum AcceptedBy {
+    /// The plan gives the arms this difference.
     Plan,
-    /// The kernels: they come so, and they are what is compared.
+    /// The difference comes with the compared kernels.
     Kernel,
-    /// The kernels, or the memory that arms differ in and that kernels work out sizes from.
+    /// The difference comes with the kernels, or with sizes that kernels derive from different memory.
     KernelOrMemory,
-    /// A plan that compares products as shipped: it comes with them.
+    /// The plan compares products as shipped, and the difference comes with them.
     AsShipped,
-    /// A plan that pins what can be pinned: this cannot.
+    /// The plan pins what it can; no setting removes this difference.
     NotPinnable,
-    /// The kind of machine: all arms alike have it.
+    /// The kind of machine: it is the same in all arms.
     Machine,
-    /// The user gave the run more blocks after it had ended undecided.
+    /// The user added blocks after the run had ended undecided.
     Extended,
-    /// The user, with his reason.
-    Accepted(String),
+    /// The user, with a reason.
+    User(String),
 }
 
-/// One thing that is amiss.
+/// One problem that a check found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Detail {
@@ -116,85 +115,85 @@ pub enum Detail {
     Differs {
         /// The fact.
         fact: String,
-        /// Its value for each arm; `None` where it has none.
+        /// The value of each arm; `None` if the arm has no such fact.
         values: BTreeMap<String, Option<String>>,
     },
-    /// Trials of one arm differ in a fact.
+    /// Trials of an arm differ in a fact.
     Varies {
         /// The fact.
         fact: String,
         /// The arm.
         arm: String,
-        /// All values, those of most trials first.
+        /// All values, the most frequent first.
         values: Vec<Seen>,
     },
-    /// Arms differ in a fact, and a setting would give all of them one value.
+    /// Arms differ in a fact, and a setting could give all of them one value.
     Pinnable {
         /// The fact, or the name of the setting in effect.
         fact: String,
-        /// Its value for each arm; `None` where it has none.
+        /// The value of each arm; `None` if the arm has no such fact.
         values: BTreeMap<String, Option<String>>,
         /// The setting.
         pin: Pin,
     },
-    /// Arms differ in facts of a class that nothing would make alike.
+    /// Arms differ in facts of a class, and no setting makes them equal.
     NotPinnable {
         /// The class.
         class: Class,
-        /// How many facts.
+        /// The number of facts.
         facts: u32,
-        /// Why not.
+        /// The reason.
         why: Unpinnable,
     },
-    /// A number is beyond what it may be.
+    /// A number is beyond its limit.
     Beyond {
-        /// The workload's id; empty where it is of the whole run.
+        /// The workload's id; empty for the whole run.
         workload: String,
-        /// The arm; empty where it is of all.
+        /// The arm; empty for all arms.
         arm: String,
         /// What was measured.
         quantity: Quantity,
-        /// How much.
+        /// The measured value.
         value: f64,
-        /// How much it may be.
+        /// The limit.
         limit: f64,
     },
-    /// An arm has settings of its own, and others have none.
+    /// Some arms have settings, and others have none.
     OneSided {
         /// Arms with settings.
         tuned: Vec<String>,
         /// Arms without.
         untuned: Vec<String>,
-        /// Which settings, where the others have some of another kind.
+        /// The kind of settings, if the other arms have settings of another kind.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         settings: Option<SettingKind>,
     },
-    /// Who tuned an arm, or left it alone, and why.
+    /// Who tuned an arm or left it untuned, and why.
     Tuned {
         /// The arm.
         arm: String,
-        /// Who.
+        /// The person or group.
         by: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
-    /// An arm does what the check asks about.
+    /// The check found this in an arm.
     Arm {
         /// The workload's id.
         workload: String,
         /// The arm.
         arm: String,
     },
-    /// An arm's figures were set by something else than its server.
+    /// Something other than the server limited an arm's figures.
     Limited {
         /// The workload's id.
         workload: String,
         /// The arm.
         arm: String,
-        /// By what.
+        /// The limit.
         limit: Limit,
     },
-    /// An address of a system answered another share of the requests than it should.
+    /// An address of a system answered too small a share of the requests.
     AddressShare {
         /// The workload's id.
         workload: String,
@@ -202,44 +201,44 @@ pub enum Detail {
         arm: String,
         /// The address.
         address: String,
-        /// What it answered, as a share of its even one.
+        /// The answered requests, relative to an even share.
         share: f64,
-        /// How much that should be.
+        /// The least value that passes.
         limit: f64,
     },
-    /// A disturbance of the plan was felt by some arms only.
+    /// A planned disturbance took effect in some arms only.
     Unfelt {
         /// The workload's id.
         workload: String,
         /// The disturbance's name.
         disturbance: String,
-        /// Arms that felt it.
+        /// Arms in which it took effect.
         felt: Vec<String>,
-        /// Arms that did not.
+        /// Arms in which it did not.
         unfelt: Vec<String>,
     },
-    /// The plan keeps disturbed blocks: none is run again.
+    /// The plan keeps disturbed blocks instead of running them again.
     DisturbedBlocksKept,
-    /// A workload does what the check asks about.
+    /// The check found this in a workload.
     Workload {
         /// The workload's id.
         workload: String,
     },
 }
 
-/// Why nothing makes arms alike.
+/// Why no setting makes arms equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Unpinnable {
-    /// It was decided when the kernel was built.
+    /// The kernel's build decides it.
     Built,
-    /// Not all kernels have it.
+    /// Some kernels do not have it.
     Missing,
-    /// It cannot be set, or is set alike already.
+    /// It cannot be set, or is equal already.
     Fixed,
 }
 
-/// What was measured.
+/// A measured quantity with a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -256,15 +255,15 @@ pub enum Quantity {
     LostByClients,
     /// Bytes of swap in use.
     Swap,
-    /// Share of CPU time in which the disk was waited for.
+    /// Share of CPU time spent waiting for the disk.
     DiskWait,
     /// Share of requests that failed.
     FailedRequests,
     /// Requests that were due and never sent.
     UnsentRequests,
-    /// Rate at the window's end over that at its beginning.
+    /// Rate at the window's end, relative to the beginning.
     Drift,
-    /// Requests a second by which the queue grew.
+    /// Growth of the queue, in requests per second.
     BacklogGrowth,
     /// Share of CPU time that a hypervisor took.
     Steal,
@@ -272,7 +271,7 @@ pub enum Quantity {
     Sampling,
     /// Outliers of one arm.
     Outliers,
-    /// Attempts of one arm that failed.
+    /// Failed attempts of one arm.
     FailedAttempts,
     /// Blocks that were run again.
     DisturbedBlocks,
@@ -280,35 +279,35 @@ pub enum Quantity {
     FirstInBlock,
     /// Probability of a wrong verdict that the plan accepts.
     ErrorRate,
-    /// Time of a fixed piece of work on the host beside the arm, over that beside the baseline.
+    /// Time of fixed work on the host beside the arm, relative to the baseline.
     HostTime,
     /// Evidence of A/A runs against the machine.
     Evidence,
 }
 
 impl Outcome {
-    /// Its name in JSON and on the terminal.
+    /// The status, as the terminal prints it.
     pub fn word(&self) -> &'static str {
         self.into()
     }
 
-    /// How much it weighs; `None` where nothing is amiss.
+    /// The severity; `None` if there is no problem.
     pub fn severity(&self) -> Option<Severity> {
         match self {
-            Self::Pass | Self::NotApplicable => None,
-            Self::Declared { .. } => Some(Severity::Declared),
-            Self::Violation { .. } => Some(Severity::Violation),
-            Self::NotKnown { .. } => Some(Severity::NotKnown),
+            Self::Passed | Self::NotApplicable => None,
+            Self::Accepted { .. } => Some(Severity::Accepted),
+            Self::Failed { .. } => Some(Severity::FailedCheck),
+            Self::Unknown { .. } => Some(Severity::Unknown),
         }
     }
 }
 
 impl Detail {
-    /// Whether it bears on what is said of an arm against the baseline on a workload.
+    /// Whether the problem affects the comparison of an arm with the baseline on a workload.
     pub fn concerns(&self, workload: &str, arm: &str, baseline: &str) -> bool {
         let is_workload = |name: &str| name.is_empty() || name == workload;
         let is_compared = |name: &str| name.is_empty() || name == arm || name == baseline;
-        let is_only_one = |names: &[String]| {
+        let names_one_of_the_two = |names: &[String]| {
             let has = |arm: &str| names.iter().any(|name| name == arm);
             has(arm) != has(baseline)
         };
@@ -320,8 +319,10 @@ impl Detail {
             | Self::Arm { workload, arm }
             | Self::Limited { workload, arm, .. }
             | Self::AddressShare { workload, arm, .. } => is_workload(workload) && is_compared(arm),
-            Self::OneSided { tuned, .. } => is_only_one(tuned),
-            Self::Unfelt { workload, felt, .. } => is_workload(workload) && is_only_one(felt),
+            Self::OneSided { tuned, .. } => names_one_of_the_two(tuned),
+            Self::Unfelt { workload, felt, .. } => {
+                is_workload(workload) && names_one_of_the_two(felt)
+            }
             Self::Tuned { arm, .. } | Self::Varies { arm, .. } => is_compared(arm),
             Self::NotPinnable { .. } | Self::DisturbedBlocksKept => true,
             Self::Workload { workload } => is_workload(workload),
@@ -329,7 +330,7 @@ impl Detail {
     }
 }
 
-/// The violations that withhold what is said of an arm against the baseline on a workload.
+/// The failed checks that withhold an arm's headline on a workload.
 pub fn withholding<'f>(
     checks: &'f [CheckResult],
     workload: &str,
@@ -337,42 +338,42 @@ pub fn withholding<'f>(
     baseline: &str,
 ) -> Vec<&'f CheckResult> {
     let concerns = |check: &&CheckResult| {
-        matches!(&check.outcome, Outcome::Violation { details }
+        matches!(&check.outcome, Outcome::Failed { details }
         if details.iter().any(|detail| detail.concerns(workload, arm, baseline)))
     };
     checks.iter().filter(concerns).collect()
 }
 
-/// The checks that found something amiss that nobody has declared.
-pub fn violations(checks: &[CheckResult]) -> impl Iterator<Item = &CheckResult> {
+/// All failed checks.
+pub fn failed(checks: &[CheckResult]) -> impl Iterator<Item = &CheckResult> {
     checks
         .iter()
-        .filter(|check| matches!(check.outcome, Outcome::Violation { .. }))
+        .filter(|check| matches!(check.outcome, Outcome::Failed { .. }))
 }
 
-/// Violations that the user has accepted, with the reasons.
-pub fn all_accepted(checks: &[CheckResult]) -> impl Iterator<Item = (&CheckResult, &str)> {
+/// Failed checks that the user accepted, with the reasons.
+pub fn all_accepted_by_user(checks: &[CheckResult]) -> impl Iterator<Item = (&CheckResult, &str)> {
     checks.iter().filter_map(|check| match &check.outcome {
-        Outcome::Declared {
-            by: Declaration::Accepted(reason),
+        Outcome::Accepted {
+            by: AcceptedBy::User(reason),
             ..
         } => Some((check, reason.as_str())),
         _ => None,
     })
 }
 
-/// Accepted violations that would otherwise withhold what is said of an arm against the baseline on a workload.
-pub fn accepted<'f>(
+/// Failed checks that the user accepted and that would withhold an arm's headline on a workload.
+pub fn accepted_by_user<'f>(
     checks: &'f [CheckResult],
     workload: &str,
     arm: &str,
     baseline: &str,
 ) -> Vec<(&'f CheckResult, &'f str)> {
     let concerns = |(check, _): &(&CheckResult, &str)| {
-        matches!(&check.outcome, Outcome::Declared { details, .. }
+        matches!(&check.outcome, Outcome::Accepted { details, .. }
         if details.iter().any(|detail| detail.concerns(workload, arm, baseline)))
     };
-    all_accepted(checks).filter(concerns).collect()
+    all_accepted_by_user(checks).filter(concerns).collect()
 }
 
 #[cfg(test)]
@@ -380,14 +381,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_violation_bears_on_whom_it_is_about() {
+    fn a_problem_affects_the_comparisons_of_its_arms() {
         let of_arm = Detail::Arm {
             workload: "web".into(),
             arm: "7.2".into(),
         };
         assert!(of_arm.concerns("web", "7.2", "6.1"));
         assert!(!of_arm.concerns("web", "7.3", "6.1") && !of_arm.concerns("db", "7.2", "6.1"));
-        // What is wrong with the baseline is wrong with every comparison.
+        // A problem of the baseline affects every comparison.
         assert!(of_arm.concerns("web", "7.3", "7.2"));
         let values = [("6.1", "4 GB"), ("7.2", "1 GB"), ("7.3", "4 GB")];
         let values = values.map(|(arm, value)| (arm.to_string(), Some(value.to_string())));

@@ -13,23 +13,23 @@ use crate::hardware_counters::NoCounters;
 use crate::load::Fault;
 use crate::trial::VoidReason;
 
-/// How much a finding weighs, the gravest first. `--fail-on` ends with status 1 for a gate always, for a violation where it asks
-/// for violations, and for nothing below.
+/// How grave a finding is, the gravest first. A gate always fails `--fail-on`, a failed check only if `--fail-on` asks for it.
+/// Nothing below fails it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// The arm fails, however fast it is.
     Gate,
-    /// The comparison is not fair, so its headline is withheld.
-    Violation,
+    /// A fairness check failed, so the headline is withheld.
+    FailedCheck,
     /// Trials gave no figure, or blocks were run again.
     Failure,
     /// The figures need it to be understood.
     Warning,
-    /// A difference that the plan, the kernels or the user declared.
-    Declared,
+    /// A difference that the plan, the kernels or the user accept.
+    Accepted,
     /// A fairness check lacks facts.
-    NotKnown,
+    Unknown,
 }
 
 /// One finding.

@@ -138,7 +138,7 @@ fn gate(
             "--fail-on defect with figures of other tools or two runs: defects are compared within one run (judge each run's directory)"
         );
     }
-    if fail_on == FailOn::Violation {
+    if fail_on == FailOn::Unfair {
         if let Origin::Runs { .. } = origin {
             let found: Vec<String> = unfair
                 .iter()
@@ -147,7 +147,7 @@ fn gate(
             return Ok(gate::answer(fail_on, &found, Vec::new));
         }
         bail!(
-            "--fail-on violation with figures of other tools: nothing is known of how they were measured (run a plan)"
+            "--fail-on unfair with figures of other tools: nothing is known of how they were measured (run a plan)"
         );
     }
     if matches!(fail_on, FailOn::Growth | FailOn::Failures) {

@@ -45,7 +45,7 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
         let judgement = judge::look(&side.run);
         remarks.extend(unfair(side, &judgement));
         violations.extend(
-            fairness::violations(&judgement.fairness).map(|one| RunViolation {
+            fairness::failed(&judgement.fairness).map(|one| RunViolation {
                 run: side.own.name.clone(),
                 id: one.id.clone(),
             }),

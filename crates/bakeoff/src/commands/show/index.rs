@@ -59,7 +59,7 @@ pub(in crate::commands) fn check_gate(fail_on: Option<FailOn>, command: &str) ->
         None | Some(FailOn::Worse) => Ok(()),
         Some(
             other @ (FailOn::Regression
-            | FailOn::Violation
+            | FailOn::Unfair
             | FailOn::Defect
             | FailOn::Growth
             | FailOn::Failures),

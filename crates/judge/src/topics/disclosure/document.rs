@@ -11,7 +11,7 @@ pub(crate) fn section(run: &Run, judgement: &Judgement) -> Markup {
     html! {
         section #disclosure.disclosure {
             h2 { (TITLE) }
-            p.sub { "What SPEC and TPC ask of whoever publishes a figure: who measured, on what, with which settings, by which rules, and what went otherwise." }
+            p.sub { "SPEC and TPC require this of published figures: who measured, on which machine, with which settings and rules, and all deviations." }
             div.groups {
                 @for group in groups(run, judgement) {
                     section aria-label=(group.title) {
@@ -35,7 +35,7 @@ fn entry(row: &Row) -> Markup {
     }
 }
 
-/// A table for Markdown: group, what it is, and its value.
+/// A table for Markdown: group, property, value.
 pub(crate) fn rows(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
     let mut rows = vec![vec![TITLE.to_string(), String::new(), String::new()]];
     for group in groups(run, judgement) {
@@ -57,7 +57,7 @@ mod tests {
     use crate::report::judged;
 
     #[test]
-    fn what_is_known_is_told_and_what_is_not_is_said_to_be_unknown() {
+    fn known_facts_are_printed_and_missing_ones_named() {
         let (mut run, judgement) = judged(web::two_kernels());
         run.plan.disclosure.tested_by = Some("<the kernel team>".into());
         run.plan.arms[1].sysctl = [("net.core.somaxconn".into(), "8192".into())].into();
@@ -82,7 +82,7 @@ mod tests {
             add("hash:server:apache2", "a4e5");
             add("version:apache2", "Apache/2.4.65");
         }
-        let told: Vec<String> = rows(&run, &judgement)
+        let lines: Vec<String> = rows(&run, &judgement)
             .iter()
             .map(|row| row.join(" | "))
             .collect();
@@ -106,11 +106,11 @@ mod tests {
              | not known | kernel built by, command line as booted, user land, host: kernel
             Tuning | arm 6.1 | changes nothing; by whom and why: not stated
              | arm 7.2 | net.core.somaxconn=8192; by its maintainer; reason: not stated
-             | not tuned in any arm | command line, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (as kernels and packages ship them, and as bakeoff sets them for all arms alike)
+             | not tuned in any arm | command line, CPUs, environment, server configuration, server programs, I/O scheduler, debugfs (defaults of kernels, packages and bakeoff, in all arms)
             Workloads | web-static | web-static: not known
             Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about)
              | order | each block runs every arm once, back to back, in an order drawn from seed 7
-             | blocks | 10 run; the plan says at least 4 and at most 30; 1 look while it ran
+             | blocks | 10 run; the plan sets at least 4 and at most 30; 1 interim check during the run
              | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
             Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history
              | failed trials | web-static, arm 7.2: 2 of 11, listed in the report
@@ -122,9 +122,9 @@ mod tests {
              | program apache2 | a4e5
              | not known | user land's packages
              | cache key of the image | 77b177b177b177b177b177b177b177b177b177b177b177b177b177b177b177b1
-             | cache keys | hashes of what a kernel or image was made from, not of a file
+             | cache keys | hashes of the sources of a kernel or image, not of a file
             To run it again | one command | bakeoff run plan.toml --out DIR, with plan.toml of the run directory
-             | the same figures | bakeoff show RUN: the journal names each trial's record by its SHA-256"#]].assert_eq(&told.join("\n"));
+             | the same figures | bakeoff show RUN: the journal names each trial's record by its SHA-256"#]].assert_eq(&lines.join("\n"));
         let page = crate::report::html(&run, &judgement, &[]);
         assert!(page.contains("id=\"disclosure\"") && page.contains("&lt;the kernel team&gt;"));
         let json = crate::report::json(&run, &judgement);

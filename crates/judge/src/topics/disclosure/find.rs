@@ -1,7 +1,6 @@
-//! What of a run has to be disclosed, gathered from its plan, its facts and its journal. No statistic, no sentence: `report` puts it
-//! into words.
+//! The disclosure of a run, from its plan, facts and journal. There are no statistics here, and no sentences.
 //!
-//! A fact that applies and that nobody told is there without a value. What cannot apply is left out: an image on this host itself.
+//! A missing fact is listed without a value. What cannot apply, such as an image on this host itself, is left out.
 
 mod hardware;
 mod software;
@@ -13,7 +12,7 @@ use plan::{Mode, Plan};
 use record::evidence::Facts;
 use record::journal::Event;
 use record::rundir::Run;
-use record::verdict::disclosure::{Disclosure, Rules, Statement, Told, WorkloadOptions};
+use record::verdict::disclosure::{Disclosure, FactValue, Rules, Statement, WorkloadOptions};
 
 /// The disclosure of a run.
 pub fn of(run: &Run) -> Disclosure {
@@ -55,7 +54,7 @@ fn workloads(plan: &Plan) -> Vec<WorkloadOptions> {
 
 fn rules(run: &Run) -> Rules {
     let design = &run.plan.design;
-    // Before the first test a look is only for reading.
+    // Before the first test, an interim check decides nothing.
     let is_look = |event: &Event| matches!(event, Event::Looked { blocks, .. } if design.min_blocks <= *blocks);
     let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
     let blocks = run.attempts.iter().map(|record| record.trial.block).max();
@@ -89,13 +88,13 @@ fn hashes(run: &Run) -> BTreeMap<String, Option<String>> {
     hashes
 }
 
-/// When a run that had ended undecided was given more blocks.
+/// Blocks added to a run that had ended undecided.
 pub(crate) struct Extension {
-    /// Blocks that it had run.
+    /// Blocks before the extension.
     pub(crate) from: u32,
-    /// Blocks that it might run then.
+    /// The new maximum of blocks.
     pub(crate) to: u32,
-    /// Probability of a wrong verdict that was accepted then.
+    /// The new error rate.
     pub(crate) error_rate: f64,
 }
 
@@ -131,21 +130,21 @@ pub(crate) fn resumptions(run: &Run) -> Vec<&str> {
     versions
 }
 
-/// What trials told, by arm: arms of one value together, in the plan's order.
-fn told(run: &Run, of: impl Fn(&Facts) -> Option<String>) -> Vec<Told> {
+/// The values that trials recorded; arms with the same value together, in the plan's order.
+fn recorded(run: &Run, of: impl Fn(&Facts) -> Option<String>) -> Vec<FactValue> {
     let trials = run.attempts.iter().zip(&run.facts);
     let trials: Vec<_> = trials
         .filter_map(|(record, facts)| Some((record.trial.arm.as_str(), facts.as_ref()?)))
         .collect();
     by_arm(&run.plan, |arm| {
-        let its = trials.iter().filter(|(own, _)| *own == arm);
-        its.filter_map(|(_, facts)| of(facts)).collect()
+        let of_arm = trials.iter().filter(|(name, _)| *name == arm);
+        of_arm.filter_map(|(_, facts)| of(facts)).collect()
     })
 }
 
-/// The values of each arm; an arm without any is told as one that is not known.
-fn by_arm(plan: &Plan, values: impl Fn(&str) -> BTreeSet<String>) -> Vec<Told> {
-    let mut all: Vec<Told> = Vec::new();
+/// The values of each arm; an arm without any has an unknown value.
+fn by_arm(plan: &Plan, values: impl Fn(&str) -> BTreeSet<String>) -> Vec<FactValue> {
+    let mut all: Vec<FactValue> = Vec::new();
     for arm in &plan.arms {
         let found = values(&arm.name);
         let mut found: Vec<Option<String>> = found.into_iter().map(Some).collect();
@@ -153,9 +152,9 @@ fn by_arm(plan: &Plan, values: impl Fn(&str) -> BTreeSet<String>) -> Vec<Told> {
             found.push(None);
         }
         for value in found {
-            match all.iter_mut().find(|told| told.value == value) {
+            match all.iter_mut().find(|same| same.value == value) {
                 Some(same) => same.arms.push(arm.name.clone()),
-                None => all.push(Told {
+                None => all.push(FactValue {
                     arms: vec![arm.name.clone()],
                     value,
                 }),
@@ -174,7 +173,7 @@ mod tests {
     use crate::topics::fairness::tests::two_arms;
 
     #[test]
-    fn what_nobody_told_is_there_without_a_value() {
+    fn a_missing_fact_is_listed_without_a_value() {
         let disclosure = of(&RunBuilder::new().blocks(&[[1.0, 2.0]]).run());
         assert_eq!(disclosure.statement.tested_by, None);
         let unknown = |item: Item, side: Side| {
@@ -197,14 +196,14 @@ mod tests {
             let found = facts.into_iter().find(|fact| is(fact.side, fact.item));
             found.map(|fact| fact.values).unwrap_or_default()
         };
-        let told = |arms: &[&str], value: &str| Told {
+        let value = |arms: &[&str], value: &str| FactValue {
             arms: arms.iter().map(|arm| (*arm).to_string()).collect(),
             value: Some(value.into()),
         };
         let run = two_arms("/proc/meminfo:MemTotal", ["4 kB", "4 kB"]).run();
-        assert_eq!(memory(&run), [told(&["6.1", "7.2"], "4 kB")]);
+        assert_eq!(memory(&run), [value(&["6.1", "7.2"], "4 kB")]);
         let run = two_arms("/proc/meminfo:MemTotal", ["4 kB", "1 kB"]).run();
-        let apart = [told(&["6.1"], "4 kB"), told(&["7.2"], "1 kB")];
+        let apart = [value(&["6.1"], "4 kB"), value(&["7.2"], "1 kB")];
         assert_eq!(memory(&run), apart);
     }
 }

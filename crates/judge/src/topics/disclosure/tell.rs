@@ -9,7 +9,7 @@ use plan::setting::{ArmSetting, SettingKind};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::disclosure::{ArmTuning, Disclosure, Fact, Item, Rules, Side, Statement};
-use record::verdict::fairness::{Declaration, Outcome};
+use record::verdict::fairness::{AcceptedBy, Outcome};
 use record::verdict::finding::{Finding, Kind, Severity};
 use serde_json::Value;
 
@@ -17,13 +17,13 @@ use crate::topics::disclosure::find as disclosure;
 use crate::topics::host::tell as machine;
 use crate::words::counted;
 
-/// Its title.
+/// The section's title.
 pub(crate) const TITLE: &str = "Full disclosure";
 
-/// What is said where the plan states nothing.
+/// Printed if the plan states nothing.
 const NOT_STATED: &str = "not stated";
 
-/// What is said where no fact tells.
+/// Printed if no fact is recorded.
 const NOT_KNOWN: &str = "not known";
 
 /// Characters of one value.
@@ -35,7 +35,7 @@ pub(crate) struct Group {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Something that is disclosed: a line for each value.
+/// A disclosed property: a line for each value.
 pub(crate) struct Row {
     pub(crate) label: String,
     pub(crate) lines: Vec<String>,
@@ -43,7 +43,7 @@ pub(crate) struct Row {
     pub(crate) is_hash: bool,
 }
 
-/// All of it.
+/// All groups.
 pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
     let disclosure = disclosure::of(run);
     let kind = run.plan.machine.kind;
@@ -68,7 +68,7 @@ pub(crate) fn groups(run: &Run, judgement: &Judgement) -> Vec<Group> {
     ]
 }
 
-/// Where to find it, and the first thing that it says.
+/// Where to find it, and its first row.
 pub(crate) fn pointer(run: &Run) -> String {
     let stated = run.plan.disclosure.tested_by.as_deref();
     format!(
@@ -105,24 +105,23 @@ fn statement(statement: &Statement) -> Vec<Row> {
     rows
 }
 
-/// Facts by what they are; those that nobody told in one row at the end.
+/// Facts by item; unknown ones in one row at the end.
 fn facts(kind: MachineKind, facts: &[&Fact]) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut unknown: Vec<String> = Vec::new();
-    let same = |one: &&Fact, other: &&Fact| {
-        (one.side, one.item, &one.name) == (other.side, other.item, &other.name)
-    };
-    for own in facts.chunk_by(same) {
-        let label = label(kind, own[0]);
-        if own.iter().all(|fact| fact.is_unknown()) {
+    let is_same_item =
+        |a: &&Fact, b: &&Fact| (a.side, a.item, &a.name) == (b.side, b.item, &b.name);
+    for properties in facts.chunk_by(is_same_item) {
+        let label = label(kind, properties[0]);
+        if properties.iter().all(|fact| fact.is_unknown()) {
             unknown.push(label);
             continue;
         }
-        let lines = lines(own);
+        let lines = lines(properties);
         rows.push(Row {
             label,
             lines,
-            is_hash: is_hash(own[0].item),
+            is_hash: is_hash(properties[0].item),
         });
     }
     if !unknown.is_empty() {
@@ -131,13 +130,13 @@ fn facts(kind: MachineKind, facts: &[&Fact]) -> Vec<Row> {
     rows
 }
 
-/// A line for each text that arms have, with their names where there are several.
+/// A line for each value; with the arms' names if there are several.
 fn lines(facts: &[&Fact]) -> Vec<String> {
     let mut arms: Vec<&String> = Vec::new();
     for arm in facts
         .iter()
         .flat_map(|fact| &fact.values)
-        .flat_map(|told| &told.arms)
+        .flat_map(|value| &value.arms)
     {
         if !arms.contains(&arm) {
             arms.push(arm);
@@ -147,7 +146,7 @@ fn lines(facts: &[&Fact]) -> Vec<String> {
     for arm in arms {
         let pieces = facts.iter().map(|fact| piece(fact, arm));
         let text = pieces.collect::<Vec<_>>().join(", ");
-        match all.iter_mut().find(|(_, own)| *own == text) {
+        match all.iter_mut().find(|(_, line)| *line == text) {
             Some((names, _)) => names.push(arm),
             None => all.push((vec![arm], text)),
         }
@@ -159,15 +158,16 @@ fn lines(facts: &[&Fact]) -> Vec<String> {
     all.into_iter().map(line).collect()
 }
 
-/// One property as an arm's trials told it.
+/// One property, as an arm's trials recorded it.
 fn piece(fact: &Fact, arm: &str) -> String {
-    let its = fact
+    let of_arm = fact
         .values
         .iter()
-        .filter(|told| told.arms.iter().any(|own| own == arm));
-    let values: Vec<String> = its
-        .map(|told| {
-            told.value
+        .filter(|recorded| recorded.arms.iter().any(|name| name == arm));
+    let values: Vec<String> = of_arm
+        .map(|recorded| {
+            recorded
+                .value
                 .as_deref()
                 .map_or(NOT_KNOWN.into(), |value| of_item(fact.item, value))
         })
@@ -188,7 +188,7 @@ fn piece(fact: &Fact, arm: &str) -> String {
     }
 }
 
-/// A value as it is told of this.
+/// A value of an item in words.
 fn of_item(item: Item, value: &str) -> String {
     match item {
         Item::Numa => numa(value),
@@ -218,7 +218,7 @@ fn numa(value: &str) -> String {
 
 /// What `/sys/devices/system/cpu/smt/control` says, in words.
 fn smt(value: &str) -> String {
-    let said = match value.trim() {
+    let text = match value.trim() {
         "on" => "on",
         "off" => "off (it can be switched on)",
         "forceoff" => "off until the next boot",
@@ -226,7 +226,7 @@ fn smt(value: &str) -> String {
         "notimplemented" => "not implemented by the kernel",
         other => return shown(other),
     };
-    said.into()
+    text.into()
 }
 
 /// A value on one line, not too long; kilobytes as sizes.
@@ -246,7 +246,7 @@ fn shown(value: &str) -> String {
     format!("{text}{cut}")
 }
 
-/// What the machine of an arm is called.
+/// The name of an arm's machine.
 fn system(kind: MachineKind) -> &'static str {
     match kind {
         MachineKind::Qemu => "guest",
@@ -341,11 +341,11 @@ fn tuning(disclosure: &Disclosure) -> Vec<Row> {
         .map(|kind| kind.traits().plural)
         .collect();
     if !untuned.is_empty() {
-        let said = format!(
-            "{} (as kernels and packages ship them, and as bakeoff sets them for all arms alike)",
+        let text = format!(
+            "{} (defaults of kernels, packages and bakeoff, in all arms)",
             untuned.join(", ")
         );
-        rows.push(row("not tuned in any arm", said));
+        rows.push(row("not tuned in any arm", text));
     }
     rows
 }
@@ -384,18 +384,18 @@ pub(crate) fn change(change: &ArmSetting) -> String {
 }
 
 fn workloads(disclosure: &Disclosure) -> Vec<Row> {
-    let workload = |own: &record::verdict::disclosure::WorkloadOptions| {
+    let row_of = |workload: &record::verdict::disclosure::WorkloadOptions| {
         let mut options = Vec::new();
-        flatten("", &own.options, &mut options);
-        // Its kind may stand among the options.
-        options.retain(|option| *option != format!("kind {}", own.kind));
+        flatten("", &workload.options, &mut options);
+        // The kind may be among the options.
+        options.retain(|option| *option != format!("kind {}", workload.kind));
         let options = options.join(", ");
         row(
-            own.id.clone(),
-            format!("{}: {}", own.kind, shown_long(&options)),
+            workload.id.clone(),
+            format!("{}: {}", workload.kind, shown_long(&options)),
         )
     };
-    disclosure.workloads.iter().map(workload).collect()
+    disclosure.workloads.iter().map(row_of).collect()
 }
 
 /// Characters of all options of a workload.
@@ -414,7 +414,7 @@ fn shown_long(options: &str) -> String {
     format!("{text}{cut}")
 }
 
-/// Options by name, `window 2s`; what is not set is left out.
+/// Options by name, `window 2s`; without those that are not set.
 fn flatten(name: &str, value: &Value, into: &mut Vec<String>) {
     if let Some(time) = duration(value) {
         into.push(format!("{name} {}", show_duration(time)));
@@ -480,11 +480,11 @@ fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
         row(
             "blocks",
             format!(
-                "{} run; the plan says at least {} and at most {}; {} while it ran",
+                "{} run; the plan sets at least {} and at most {}; {} during the run",
                 rules.blocks,
                 rules.min_blocks,
                 rules.max_blocks,
-                counted(rules.looks, "look")
+                counted(rules.looks, "interim check")
             ),
         ),
         row(
@@ -499,36 +499,39 @@ fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
     ]
 }
 
-/// What more blocks did to the error rate that had been fixed.
+/// How added blocks raised the fixed error rate.
 fn extended(rules: &Rules) -> String {
     if rules.extensions == 0 {
         return String::new();
     }
     format!(
-        "; the run was given more blocks {}, with which the error rate is {} at the most",
+        "; blocks were added {}, which raised the error rate to at most {}",
         counted(rules.extensions, "time"),
         show_share(rules.error_rate, 3)
     )
 }
 
-/// What went otherwise than planned, or against a rule of fairness.
+/// Deviations from the plan, and failed fairness checks.
 fn deviations(run: &Run, judgement: &Judgement) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut unanswered = Vec::new();
     for check in &judgement.fairness {
         match &check.outcome {
-            Outcome::Violation { .. } => {
+            Outcome::Failed { .. } => {
                 rows.push(row(
-                    "violation",
+                    "failed fairness check",
                     format!("{}: the headline is withheld", check.id),
                 ));
             }
-            Outcome::Declared {
-                by: Declaration::Accepted(reason),
+            Outcome::Accepted {
+                by: AcceptedBy::User(reason),
                 ..
-            } => rows.push(row("accepted violation", format!("{}: {reason}", check.id))),
-            Outcome::NotKnown { .. } => unanswered.push(check.id.as_str()),
-            Outcome::Pass | Outcome::NotApplicable | Outcome::Declared { .. } => {}
+            } => rows.push(row(
+                "accepted fairness check",
+                format!("{}: {reason}", check.id),
+            )),
+            Outcome::Unknown { .. } => unanswered.push(check.id.as_str()),
+            Outcome::Passed | Outcome::NotApplicable | Outcome::Accepted { .. } => {}
         }
     }
     if !unanswered.is_empty() {
@@ -553,7 +556,7 @@ fn deviations(run: &Run, judgement: &Judgement) -> Vec<Row> {
         let versions: Vec<&str> = versions.into_iter().collect();
         rows.push(row(
             "interrupted",
-            format!("went on {times}, by bakeoff {}", versions.join(", ")),
+            format!("resumed {times}, by bakeoff {}", versions.join(", ")),
         ));
     }
     let warnings = judgement.findings.iter();
@@ -564,12 +567,12 @@ fn deviations(run: &Run, judgement: &Judgement) -> Vec<Row> {
         rows.push(row("warnings", format!("{warnings}, listed above")));
     }
     if run.closed().is_none() {
-        rows.push(row("unfinished", "the run is not over"));
+        rows.push(row("unfinished", "the run is not finished"));
     }
     if rows.is_empty() {
         rows.push(row(
             "none",
-            "it went as planned, and no check of fairness found anything",
+            "the run went as planned, and no fairness check failed",
         ));
     }
     rows
@@ -591,7 +594,7 @@ fn deviation(finding: &Finding) -> Option<Row> {
             }
             Some(row(
                 "blocks run again",
-                format!("{workload}: disturbed from outside: {}", numbers.join(", ")),
+                format!("{workload}: disturbed: {}", numbers.join(", ")),
             ))
         }
         Kind::FailedTrials {
@@ -629,7 +632,7 @@ fn sums(disclosure: &Disclosure, kind: MachineKind, hashes: &[&Fact]) -> Vec<Row
     let mut by_key: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, hash) in &keys {
         let key = text(hash);
-        match by_key.iter_mut().find(|(own, _)| *own == key) {
+        match by_key.iter_mut().find(|(other, _)| *other == key) {
             Some((_, names)) => names.push(name),
             None => by_key.push((key, vec![name])),
         }
@@ -638,13 +641,13 @@ fn sums(disclosure: &Disclosure, kind: MachineKind, hashes: &[&Fact]) -> Vec<Row
     if !keys.is_empty() {
         rows.push(row(
             "cache keys",
-            "hashes of what a kernel or image was made from, not of a file",
+            "hashes of the sources of a kernel or image, not of a file",
         ));
     }
     rows
 }
 
-/// Whether an input is named by an entry of bakeoff's cache, which is a hash of its packages and not of a file.
+/// Whether an input is identified by its key in bakeoff's cache: a hash of its packages, not of a file.
 fn is_cache_key(name: &str) -> bool {
     name == "image" || name.starts_with("kernel of ")
 }
@@ -685,7 +688,7 @@ mod tests {
     use crate::topics::fairness::tests::judged;
 
     #[test]
-    fn an_interruption_and_an_accepted_violation_are_deviations() {
+    fn an_interruption_and_an_accepted_check_are_deviations() {
         let run = RunBuilder::new().with(|run| {
             let event = Event::Resumed {
                 bakeoff: "0.1.0".into(),
@@ -697,24 +700,27 @@ mod tests {
         let mut judgement = judged(&run);
         judgement.fairness = vec![CheckResult {
             id: "memory".into(),
-            outcome: Outcome::Declared {
-                by: Declaration::Accepted("one box".into()),
+            outcome: Outcome::Accepted {
+                by: AcceptedBy::User("one box".into()),
                 details: Vec::new(),
             },
         }];
         judgement.findings.clear();
         let rows = deviations(&run, &judgement);
         let labels: Vec<&str> = rows.iter().map(|row| &*row.label).collect();
-        assert_eq!(labels, ["accepted violation", "interrupted", "unfinished"]);
+        assert_eq!(
+            labels,
+            ["accepted fairness check", "interrupted", "unfinished"]
+        );
         assert_eq!(rows[0].lines, ["memory: one box"]);
-        assert_eq!(rows[1].lines, ["went on 1 time, by bakeoff 0.1.0"]);
+        assert_eq!(rows[1].lines, ["resumed 1 time, by bakeoff 0.1.0"]);
     }
 
     #[test]
-    fn nodes_are_counted_and_smt_is_told_in_words() {
-        let said = ["0", "0-1", "0,2-3", "node0 CPUs 0-3, node1 CPUs 4-7"].map(numa);
+    fn nodes_are_counted_and_smt_is_in_words() {
+        let texts = ["0", "0-1", "0,2-3", "node0 CPUs 0-3, node1 CPUs 4-7"].map(numa);
         assert_eq!(
-            said,
+            texts,
             [
                 "1 (node 0)",
                 "2 (nodes 0-1)",
@@ -726,8 +732,8 @@ mod tests {
     }
 
     #[test]
-    fn an_error_rate_that_grew_is_told_beside_the_one_that_was_fixed() {
-        let mut one = Rules {
+    fn a_raised_error_rate_is_printed_beside_the_fixed_one() {
+        let mut plan = Rules {
             mode: None,
             blocks: 6,
             min_blocks: 4,
@@ -739,18 +745,17 @@ mod tests {
             extensions: 0,
             seed: 1,
         };
-        let said = |one: &Rules| rules(one, "").pop().map(|row| row.lines.concat());
+        let decision = |plan: &Rules| rules(plan, "").pop().map(|row| row.lines.concat());
         let fixed = "margin 13.3 % and error rate 5 %, fixed before the first trial";
         let warm_up = "; the warm-up is an option of each workload";
-        assert_eq!(said(&one), Some(format!("{fixed}{warm_up}")));
-        (one.error_rate, one.extensions) = (0.09, 2);
-        let more =
-            "; the run was given more blocks 2 times, with which the error rate is 9 % at the most";
-        assert_eq!(said(&one), Some(format!("{fixed}{more}{warm_up}")));
+        assert_eq!(decision(&plan), Some(format!("{fixed}{warm_up}")));
+        (plan.error_rate, plan.extensions) = (0.09, 2);
+        let more = "; blocks were added 2 times, which raised the error rate to at most 9 %";
+        assert_eq!(decision(&plan), Some(format!("{fixed}{more}{warm_up}")));
     }
 
     #[test]
-    fn what_names_an_entry_of_the_cache_is_not_called_a_hash_of_a_file() {
+    fn keys_of_the_cache_are_not_called_hashes_of_files() {
         assert!(is_cache_key("image") && is_cache_key("kernel of arm 6.1"));
         assert!(!is_cache_key("plan") && !is_cache_key("bakeoff's binary"));
         let names = ["kernel of arm 6.1", "kernel of arm 7.2"];

@@ -1,4 +1,4 @@
-//! All checks, by what they are about.
+//! All checks, by group.
 
 mod arms;
 mod bottleneck;
@@ -25,10 +25,10 @@ const fn all() -> [&'static Check; COUNT] {
     let mut all = [arms::CHECKS[0]; COUNT];
     let (mut at, mut group) = (0, 0);
     while group < groups.len() {
-        let mut own = 0;
-        while own < groups[group].len() {
-            all[at] = groups[group][own];
-            (at, own) = (at + 1, own + 1);
+        let mut position = 0;
+        while position < groups[group].len() {
+            all[at] = groups[group][position];
+            (at, position) = (at + 1, position + 1);
         }
         group += 1;
     }

@@ -1,4 +1,4 @@
-//! The fairness gate: what the checks found, on the terminal; all checks, as a page of the documentation.
+//! Results of the fairness checks for the terminal, and the list of all checks for the documentation.
 
 use std::fmt::Write as _;
 
@@ -8,31 +8,32 @@ use record::rundir::Run;
 use record::verdict::Judgement;
 use serde_json::{Value, json};
 
-use crate::topics::fairness::tell::{in_vain, passed, summary, told};
+use crate::topics::fairness::tell::{explained, in_vain, passed, summary};
 
-/// What is amiss at length, and the names of what is not.
+/// Failed, accepted and unknown checks with explanations, and the names of passed ones.
 pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
-    let findings = &judgement.fairness;
+    let results = &judgement.fairness;
     let mut blocks = differing(judgement);
-    for check in told(findings) {
+    for check in explained(results) {
         blocks.push(Block::Text(format!("{}: {}", check.id, check.outcome)));
-        let mut below = vec![Block::Text(check.question.into())];
+        let mut below = vec![Block::Text(check.must_hold)];
         below.extend(Block::list(check.details));
         let why = check.why.map(|why| format!("why it matters: {why}"));
         let mend = check.mend.map(|mend| format!("to mend it: {mend}"));
         below.extend(why.into_iter().chain(mend).map(Block::Text));
         blocks.extend([Block::Indented(below), Block::Gap]);
     }
-    let passed = passed(findings).into_iter();
-    let passed = passed.map(|(group, ids)| format!("passed: {group}: {}", ids.join(", ")));
+    for (group, ids) in passed(results) {
+        blocks.push(Block::Text(format!("passed: {group}: {}", ids.join(", "))));
+    }
     let closing = summary(judgement)
         .into_iter()
         .chain(in_vain(run, judgement));
-    blocks.extend(passed.chain(closing).map(Block::Text));
+    blocks.extend(closing.map(Block::Text));
     doc::terminal::render(&blocks, width)
 }
 
-/// What differs, weighed.
+/// The differences between arms, by their possible effect.
 fn differing(judgement: &Judgement) -> Vec<Block> {
     let lines = crate::topics::differences::tell::line(judgement).into_iter();
     let lines = lines.chain(crate::topics::differences::tell::counts(judgement));
@@ -53,8 +54,8 @@ const LIST_VERSION: u32 = 1;
 pub fn list() -> Value {
     let check = |check: &&Check| {
         json!({
-            "id": check.id, "group": check.group.title(), "question": check.question, "reads": check.reads,
-            "passes": check.passes, "why": check.why, "mend": check.mend, "needs_boot": !check.is_of_plan(),
+            "id": check.id, "group": check.group.title(), "must_hold": check.must_hold(), "why": check.why,
+            "mend": check.mend, "reads": check.reads, "needs_boot": !check.is_of_plan(),
         })
     };
     json!({ "version": LIST_VERSION, "checks": ALL.iter().map(check).collect::<Vec<_>>() })
@@ -73,36 +74,42 @@ pub fn page() -> String {
 
 fn section(check: &Check) -> String {
     format!(
-        "\n### {}\n{}\n\n- Reads: {}.\n- Passes: {}.\n- Why it matters: {}\n- To mend it: {}.\n",
-        check.id, check.question, check.reads, check.passes, check.why, check.mend
+        "\n### {}\n{}\n\n- Why: {}\n- To mend it: {}\n- Reads: {}.\n",
+        check.id,
+        check.must_hold(),
+        check.why,
+        check.mend,
+        check.reads
     )
 }
 
 const HEAD: &str = "# Fairness
 
-What would make this comparison wrong? Each check below asks one question of that kind, from the plan or from the facts that every trial records, so that runs of earlier versions can be checked too.
-This page is printed by `bakeoff show --checks`.
+Each check below names a condition of a fair comparison. The first line of an entry says what must hold.
+`bakeoff show --checks` prints this page, and `bakeoff show RUN --fairness` prints the results of a run.
 
-| outcome | what follows |
+| status | meaning |
 |---|---|
-| pass | nothing |
-| declared | the difference is named: by the plan (it is the question), by the kernels (they come so), by the kind of machine (all arms alike), or by `--accept ID=REASON` |
-| violation | the headline is withheld; figures and intervals are printed all the same |
-| not known | facts are missing, if only of one arm: it is said, and never passes |
-| not applicable | the question does not arise: no server, no clients |
+| passed | the condition holds |
+| failed | the condition does not hold: the headline is withheld, figures and intervals are still printed |
+| accepted | the arms differ, and the plan, the kernels, the kind of machine or the user accept it |
+| unknown | a fact is missing, if only in one arm |
+| not applicable | the condition needs something that the run does not have, such as a server or clients |
 
-A list that an arm does not tell (its sysctls, its kernel's options) says nothing of that arm; what a list that is there lacks, the kernel lacks. A fact that is not the same in all trials of one arm is a violation of the check that reads it, with
-the trials and their values, whatever the plan names. Not compared is what varies by itself: counters, times, random ids; lines of the boot log, the numbers of devices and of servers' workers where trials of one arm differ in them; sizes that a kernel works out
-from the memory that it finds (`vm.min_free_kbytes`, `fs.file-max`, `user.max_*`) where they are less than 3 % apart.
+**Mend or accept.** `bakeoff check` runs the checks that need no boot. It also predicts other failures that the plan causes.
+`bakeoff run` reports failed checks before the first boot, after block 1, and when new ones appear.
+Until the first interim check, later trials may still change the result. The run does not stop.
+Stop it and correct the plan, or accept a difference with `bakeoff show RUN --accept ID=REASON`.
+The report prints the reason below the headline, and `accepted.json` in the run directory keeps it.
 
-What comes with different kernels (options, defaults of sysctls) is declared, unless the plan says `mode = \"controlled\"`: then what can be set alike in all arms must be, and `bakeoff show RUN --pin` prints what that is
-([plan.md](plan.md#mode-and-pinned)). What differs is classified by what it can do to figures, and the settings in effect stand above it.
+**Kernel defaults.** Options and sysctls that come with different kernels are accepted.
+With `mode = \"controlled\"`, they fail if a setting can make them equal; `bakeoff show RUN --pin` prints those settings
+([plan.md](plan.md#mode-and-pinned)).
 
-`bakeoff check` answers the checks that need no boot, and tells what others will find as far as the plan decides it: memory and CPUs that parameters take away, parameters, sysctls and limits that one arm alone has, fewer open files
-or places in the listen queue than the load has connections. `bakeoff run` tells these violations before the first boot. After block 1 it tells all violations that were found, one line each with what would mend it, and after a later block
-those that are new. Before the first test, after `min_blocks`, later trials can still set right what trials show: that is told as \"so far\", and at the first test again if it is still there. A run that goes on after an interruption tells again what was found before. Nothing stops by itself: interrupt it, mend the plan and begin again with another `--out`, or let it go on. At its end all checks are answered
-from the whole run, and `bakeoff show RUN --fairness` prints what they find, also of a run that is still at work.
+**What counts as a difference.** A check fails if a fact differs between trials of the same arm.
+Counters, times and random ids are not compared. Sizes that kernels derive from memory may differ by less than 3 %.
+If an arm reports no list of sysctls or options, the check is unknown. If one list lacks an entry, the arms differ.
 
-`--fail-on violation` (of `run`, `judge` and `fairness`) ends with status 1 where a check is violated; with `--fail-on regression` or `worse` an unfair comparison has no answer (status 3); the other gates do not ask. `--accept` is kept in `accepted.json` of the run
-directory and stands with its reason beside the headline. What is accepted without need (the check passes) is kept and told; a name that is no check's is refused by `--accept` and told where `accepted.json` has it.
+**Gates.** `--fail-on unfair` exits with status 1 if a check failed. With `--fail-on regression` or `worse`, a failed
+check exits with status 3, because the comparison has no answer. Other gates ignore the checks.
 ";

@@ -1,18 +1,18 @@
-//! What checks of a run will find, as far as the plan alone tells: what an arm's parameters, sysctls and limits make unlike.
+//! Results of checks of a run that the plan alone predicts: differences due to an arm's parameters, sysctls and limits.
 //!
-//! It is told before anything boots, so that nobody waits for a night to read it. The run answers all the same from its facts:
-//! what is foreseen here has the outcome that it has there, and what the plan does not decide is not told.
+//! They are reported before anything boots. The run's checks still read the recorded facts, and give the same result as predicted.
+//! What the plan does not decide is not predicted.
 
 use std::collections::BTreeMap;
 
 use plan::kernel::KernelRef;
 use plan::{Arm, MachineKind, Mode, Plan, WorkloadPlan};
-use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity};
+use record::verdict::fairness::{AcceptedBy, Detail, Outcome, Quantity};
 
 use crate::topics::fairness::subject::{beyond, kernels_differ};
 use crate::topics::fairness::{Check, Foreseen};
 
-/// What the plan tells of a check that needs a run; `None` where it tells nothing, or nothing amiss.
+/// The predicted result of a check that needs a run; `None` if the plan predicts nothing, or no problem.
 pub(crate) fn foresee(plan: &Plan, check: &Check) -> Option<Outcome> {
     let is_set_up = plan.machine.kind != MachineKind::Url;
     match check.foreseen {
@@ -24,13 +24,13 @@ pub(crate) fn foresee(plan: &Plan, check: &Check) -> Option<Outcome> {
     }
 }
 
-/// What the plan itself makes unlike by kernel parameters comes with no kernel: it is the plan's question, or a violation where
-/// kernels are compared.
+/// A difference due to kernel parameters of the plan does not come with the kernels. It is the plan's question, or a failed check
+/// if kernels are compared.
 pub(crate) fn named(plan: &Plan, check: &Check, outcome: Outcome) -> Outcome {
     let is_disturbed = matches!(check.foreseen, Foreseen::ByDisturbances);
     if is_disturbed && !plan.disturbances.is_empty() {
         return match outcome {
-            Outcome::Violation { details } => by_plan(details),
+            Outcome::Failed { details } => by_plan(details),
             other => other,
         };
     }
@@ -38,36 +38,36 @@ pub(crate) fn named(plan: &Plan, check: &Check, outcome: Outcome) -> Outcome {
         (Some(Mode::AsShipped) | None, Foreseen::Parameters(names)) => by_parameters(plan, names),
         _ => None,
     };
-    let (Some(foreseen), Some(details)) = (by_parameters, amiss(&outcome)) else {
+    let (Some(foreseen), Some(details)) = (by_parameters, problems(&outcome)) else {
         return outcome;
     };
     match foreseen {
-        Outcome::Violation { .. } => Outcome::Violation { details },
+        Outcome::Failed { .. } => Outcome::Failed { details },
         _ => by_plan(details),
     }
 }
 
-/// What is unlike, as far as the plan has not named it already.
-fn amiss(outcome: &Outcome) -> Option<Vec<Detail>> {
+/// The problems that the plan has not accepted already.
+fn problems(outcome: &Outcome) -> Option<Vec<Detail>> {
     match outcome {
-        Outcome::Violation { details }
-        | Outcome::Declared {
-            by: Declaration::Kernel | Declaration::KernelOrMemory | Declaration::AsShipped,
+        Outcome::Failed { details }
+        | Outcome::Accepted {
+            by: AcceptedBy::Kernel | AcceptedBy::KernelOrMemory | AcceptedBy::AsShipped,
             details,
         } => Some(details.clone()),
-        Outcome::Declared { .. }
-        | Outcome::Pass
+        Outcome::Accepted { .. }
+        | Outcome::Passed
         | Outcome::NotApplicable
-        | Outcome::NotKnown { .. } => None,
+        | Outcome::Unknown { .. } => None,
     }
 }
 
-/// So few of something for each connection of a workload that the run's check will find it.
+/// Failed if arms have less than `least` of something for each connection of a workload.
 pub(crate) fn too_few(
     plan: &Plan,
     quantity: Quantity,
     least: f64,
-    of: impl Fn(&Arm) -> Option<f64>,
+    amount: impl Fn(&Arm) -> Option<f64>,
 ) -> Option<Outcome> {
     let mut details = Vec::new();
     for workload in with_connections(plan) {
@@ -75,22 +75,22 @@ pub(crate) fn too_few(
             continue;
         };
         for arm in &plan.arms {
-            let each = of(arm).map(|count| count / connections.max(1.0));
+            let each = amount(arm).map(|amount| amount / connections.max(1.0));
             if let Some(each) = each.filter(|each| *each < least) {
                 details.push(beyond((&workload.id, &arm.name), quantity, each, least));
             }
         }
     }
-    (!details.is_empty()).then_some(Outcome::Violation { details })
+    (!details.is_empty()).then_some(Outcome::Failed { details })
 }
 
-/// Workloads of simulated clients, so that a run tells how many connections there were.
+/// Workloads of simulated clients; their runs record the number of connections.
 fn with_connections(plan: &Plan) -> impl Iterator<Item = &WorkloadPlan> {
     let workloads = plan.workloads.iter();
     workloads.filter(|workload| workload.traits.opens_connections)
 }
 
-/// The most connections that a workload opens at a time; `None` where it does not say.
+/// The most connections that a workload opens at a time; `None` if its options do not state it.
 fn connections(options: &serde_json::Value) -> Option<f64> {
     match options
         .get("connections")
@@ -100,29 +100,29 @@ fn connections(options: &serde_json::Value) -> Option<f64> {
             let steps = steps.iter().filter_map(serde_json::Value::as_f64);
             steps.reduce(f64::max)
         }
-        one => one.as_f64(),
+        number => number.as_f64(),
     }
 }
 
 fn by_parameters(plan: &Plan, names: &[&str]) -> Option<Outcome> {
-    let own = |arm: &Arm| {
-        let is_one = |word: &&str| names.contains(&name_of(word));
-        let own: Vec<&str> = words(arm).filter(is_one).collect();
-        (!own.is_empty()).then(|| own.join(" "))
+    let parameters = |arm: &Arm| {
+        let is_listed = |word: &&str| names.contains(&name_of(word));
+        let listed: Vec<&str> = words(arm).filter(is_listed).collect();
+        (!listed.is_empty()).then(|| listed.join(" "))
     };
-    let details = vec![differing(plan, "kernel parameters", own)?];
-    // A kernel that is there with them and without is compared with itself.
-    let is_there_without = |arm: &Arm| {
+    let details = vec![differing(plan, "kernel parameters", parameters)?];
+    // A kernel that runs with and without them is compared with itself.
+    let runs_without = |arm: &Arm| {
         let mut others = plan.arms.iter();
-        others.any(|one| one.kernel == arm.kernel && own(one) != own(arm))
+        others.any(|other| other.kernel == arm.kernel && parameters(other) != parameters(arm))
     };
-    let mut set = plan.arms.iter().filter(|arm| own(arm).is_some());
-    let is_question = plan.mode != Some(Mode::Controlled) && set.all(is_there_without);
+    let mut with_parameters = plan.arms.iter().filter(|arm| parameters(arm).is_some());
+    let is_question = plan.mode != Some(Mode::Controlled) && with_parameters.all(runs_without);
     let is_explained = plan.arms.iter().all(|arm| arm.tuned.is_stated());
     Some(if !kernels_differ(plan) || is_question || is_explained {
         by_plan(details)
     } else {
-        Outcome::Violation { details }
+        Outcome::Failed { details }
     })
 }
 
@@ -141,36 +141,36 @@ fn by_sysctls(plan: &Plan, patterns: &[&str]) -> Option<Outcome> {
     names.sort();
     names.dedup();
     let detail = |name: &&String| {
-        let own = |arm: &Arm| sysctl(arm, name).map(String::from);
-        differing(plan, &format!("sysctl {name}"), own)
+        let value = |arm: &Arm| sysctl(arm, name).map(String::from);
+        differing(plan, &format!("sysctl {name}"), value)
     };
     let details: Vec<Detail> = names.iter().filter_map(detail).collect();
     (!details.is_empty()).then(|| by_plan(details))
 }
 
 pub(crate) fn by_plan(details: Vec<Detail>) -> Outcome {
-    Outcome::Declared {
-        by: Declaration::Plan,
+    Outcome::Accepted {
+        by: AcceptedBy::Plan,
         details,
     }
 }
 
-/// A difference between arms, where there is one.
+/// A difference between arms, if there is one.
 pub(crate) fn differing(
     plan: &Plan,
     fact: &str,
-    of: impl Fn(&Arm) -> Option<String>,
+    value: impl Fn(&Arm) -> Option<String>,
 ) -> Option<Detail> {
-    let first = of(&plan.arms[0]);
-    let is_other = plan.arms.iter().any(|arm| of(arm) != first);
-    is_other.then(|| differs(plan, fact, of))
+    let first = value(&plan.arms[0]);
+    let has_other = plan.arms.iter().any(|arm| value(arm) != first);
+    has_other.then(|| differs(plan, fact, value))
 }
 
-pub(crate) fn differs(plan: &Plan, fact: &str, of: impl Fn(&Arm) -> Option<String>) -> Detail {
+pub(crate) fn differs(plan: &Plan, fact: &str, value: impl Fn(&Arm) -> Option<String>) -> Detail {
     let values: BTreeMap<_, _> = plan
         .arms
         .iter()
-        .map(|arm| (arm.name.clone(), of(arm)))
+        .map(|arm| (arm.name.clone(), value(arm)))
         .collect();
     Detail::Differs {
         fact: fact.into(),
@@ -189,20 +189,20 @@ fn name_of(word: &str) -> &str {
     word.split('=').next().unwrap_or(word)
 }
 
-/// The last value of a parameter, which is the one that holds.
+/// The last value of a parameter, which is the effective one.
 pub(crate) fn parameter<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
     let values = words(arm).filter_map(|word| word.split_once('='));
     values
-        .filter(|(own, _)| *own == name)
+        .filter(|(parameter, _)| *parameter == name)
         .last()
         .map(|(_, value)| value)
 }
 
-/// What an arm sets a sysctl to, however it writes its name.
+/// An arm's value of a sysctl, in any spelling of its name.
 pub(crate) fn sysctl<'a>(arm: &'a Arm, name: &str) -> Option<&'a str> {
     let path = plan::sysctl_path(name);
-    let mut own = arm.sysctl.iter();
-    let found = own.find(|(set, _)| plan::sysctl_path(set) == path);
+    let mut settings = arm.sysctl.iter();
+    let found = settings.find(|(set, _)| plan::sysctl_path(set) == path);
     found.map(|(_, value)| value.as_str())
 }
 
@@ -212,39 +212,39 @@ mod tests {
     use record::rundir::Run;
     use record::verdict::fairness::{CheckResult, Outcome};
 
-    use crate::topics::fairness::tests::{is_declared, is_violation, one_kernel, whole};
+    use crate::topics::fairness::tests::{is_accepted, is_failed, one_kernel, whole};
 
-    /// What is told of a plan before it runs, by check.
-    fn told(change: impl FnOnce(&mut Run)) -> impl Fn(&str) -> Option<Outcome> {
+    /// The predicted results of a plan, by check.
+    fn foreseen(change: impl FnOnce(&mut Run)) -> impl Fn(&str) -> Option<Outcome> {
         let run = whole().with(change).run();
         let found: Vec<CheckResult> = crate::topics::fairness::of_plan(&run.plan);
         move |id: &str| {
-            let its = found.iter().find(|one| one.id == id);
-            its.map(|one| one.outcome.clone())
+            let result = found.iter().find(|result| result.id == id);
+            result.map(|result| result.outcome.clone())
         }
     }
 
     #[track_caller]
-    fn violated(told: &impl Fn(&str) -> Option<Outcome>, id: &str) {
+    fn fails(foreseen: &impl Fn(&str) -> Option<Outcome>, id: &str) {
         assert!(
-            told(id).is_some_and(|one| is_violation(&one)),
+            foreseen(id).is_some_and(|outcome| is_failed(&outcome)),
             "{id}: {:?}",
-            told(id)
+            foreseen(id)
         );
     }
 
     #[track_caller]
-    fn declared(told: &impl Fn(&str) -> Option<Outcome>, id: &str) {
+    fn is_planned(foreseen: &impl Fn(&str) -> Option<Outcome>, id: &str) {
         assert!(
-            told(id).is_some_and(|one| is_declared(&one)),
+            foreseen(id).is_some_and(|outcome| is_accepted(&outcome)),
             "{id}: {:?}",
-            told(id)
+            foreseen(id)
         );
     }
 
     #[test]
     fn a_plan_of_equal_arms_foresees_nothing() {
-        let told = told(|_| {});
+        let plan = foreseen(|_| {});
         for id in [
             "memory",
             "cpus",
@@ -253,87 +253,87 @@ mod tests {
             "limits",
             "sysctls",
         ] {
-            assert_eq!(told(id), None, "{id}");
+            assert_eq!(plan(id), None, "{id}");
         }
     }
 
     #[test]
-    fn that_disturbed_blocks_are_kept_is_told_where_the_clock_is_the_walls() {
+    fn kept_blocks_are_foreseen_with_wall_clock_time() {
         let of_clock = |clock| {
-            let told = told(|run| {
+            let plan = foreseen(|run| {
                 run.plan.disturbed_blocks = DisturbedBlocks::Keep;
                 run.plan.machine.clock = clock;
             });
-            told("disturbed-blocks").is_some_and(|one| is_declared(&one))
+            plan("disturbed-blocks").is_some_and(|outcome| is_accepted(&outcome))
         };
         let clocks = [Clock::Wall, Clock::Auto, Clock::Instructions];
         assert_eq!(clocks.map(of_clock), [true, false, false]);
-        let on_network = told(|run| {
+        let on_network = foreseen(|run| {
             run.plan.disturbed_blocks = DisturbedBlocks::Keep;
             run.plan.machine.kind = MachineKind::Url;
         });
-        declared(&on_network, "disturbed-blocks");
+        is_planned(&on_network, "disturbed-blocks");
     }
 
     #[test]
     fn memory_that_one_arm_alone_lacks_is_foreseen() {
-        let handicap = told(|run| run.plan.arms[1].cmdline = "quiet mem=256M".into());
-        violated(&handicap, "memory");
-        declared(&handicap, "command-line");
-        violated(&handicap, "one-sided-tuning");
-        let question = told(|run| {
+        let handicap = foreseen(|run| run.plan.arms[1].cmdline = "quiet mem=256M".into());
+        fails(&handicap, "memory");
+        is_planned(&handicap, "command-line");
+        fails(&handicap, "one-sided-tuning");
+        let question = foreseen(|run| {
             one_kernel(run);
             run.plan.arms[1].cmdline = "mem=256M".into();
         });
-        declared(&question, "memory");
-        let more = told(|run| run.plan.arms[1].cmdline = "mem=64G".into());
+        is_planned(&question, "memory");
+        let more = foreseen(|run| run.plan.arms[1].cmdline = "mem=64G".into());
         assert_eq!(more("memory"), None);
-        let taken = told(|run| run.plan.arms[1].cmdline = "memmap=512M$256M".into());
-        violated(&taken, "memory");
+        let taken = foreseen(|run| run.plan.arms[1].cmdline = "memmap=512M$256M".into());
+        fails(&taken, "memory");
     }
 
     #[test]
-    fn cpus_that_parameters_take_are_foreseen_and_those_of_the_plan_declared() {
-        let handicap = told(|run| {
+    fn cpus_that_parameters_take_are_foreseen_and_those_of_the_plan_accepted() {
+        let handicap = foreseen(|run| {
             run.plan.machine.cpus = 4;
             run.plan.arms[1].cmdline = "maxcpus=1".into();
         });
-        violated(&handicap, "cpus");
-        declared(&told(|run| run.plan.arms[1].cpus = Some(2)), "cpus");
-        let one = told(|run| run.plan.arms[1].cmdline = "maxcpus=1".into());
-        assert_eq!(one("cpus"), None);
+        fails(&handicap, "cpus");
+        is_planned(&foreseen(|run| run.plan.arms[1].cpus = Some(2)), "cpus");
+        let same = foreseen(|run| run.plan.arms[1].cmdline = "maxcpus=1".into());
+        assert_eq!(same("cpus"), None);
     }
 
     #[test]
     fn what_one_arm_alone_sets_is_foreseen() {
-        let question = told(|run| {
+        let question = foreseen(|run| {
             one_kernel(run);
             run.plan.arms[1].cmdline = "mitigations=off transparent_hugepage=never".into();
         });
-        declared(&question, "mitigations");
-        declared(&question, "huge-pages");
-        let tuned = told(|run| {
+        is_planned(&question, "mitigations");
+        is_planned(&question, "huge-pages");
+        let tuned = foreseen(|run| {
             let sysctls = [("net.ipv4.tcp_rmem", "1 2 3"), ("vm/dirty_ratio", "5")];
             run.plan.arms[1].sysctl = sysctls
                 .map(|(name, value)| (name.into(), value.into()))
                 .into();
         });
         for id in ["sysctls", "socket-buffers", "writeback"] {
-            declared(&tuned, id);
+            is_planned(&tuned, id);
         }
         assert_eq!(tuned("congestion-control"), None);
-        violated(&tuned, "one-sided-tuning");
+        fails(&tuned, "one-sided-tuning");
     }
 
     #[test]
     fn a_limit_below_the_connections_of_the_load_is_foreseen() {
-        let told = told(|run| {
+        let plan = foreseen(|run| {
             run.plan.workloads[0].options = serde_json::json!({ "connections": 48 });
             run.plan.arms[0].tuning.nofile = Some(24);
             run.plan.arms[1].sysctl = [("net.core.somaxconn".into(), "16".into())].into();
         });
         for id in ["descriptors", "listen-backlog", "limits"] {
-            violated(&told, id);
+            fails(&plan, id);
         }
     }
 
@@ -346,11 +346,12 @@ mod tests {
             let run = run.with(one_kernel).with(change).run();
             let judgement = crate::topics::fairness::tests::judged(&run);
             let found = crate::topics::fairness::of_run(&run, &judgement, &run.accepted);
-            let its = found.into_iter().find(|one| one.id == "mitigations");
-            its.unwrap().outcome
+            let mut results = found.into_iter();
+            let result = results.find(|result| result.id == "mitigations");
+            result.unwrap().outcome
         };
-        assert!(is_violation(&outcome(|_| {})));
-        assert!(is_declared(&outcome(
+        assert!(is_failed(&outcome(|_| {})));
+        assert!(is_accepted(&outcome(
             |run| run.plan.arms[1].cmdline = "mitigations=off".into()
         )));
     }

@@ -1,4 +1,4 @@
-//! A run as checks look at it.
+//! A run as the checks see it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,12 +13,12 @@ use record::verdict::limit::Limit;
 use record::verdict::weighed::Seen;
 use record::verdict::{ArmSummary, Difference, Judgement};
 
-/// A run and what was judged of it.
+/// A run and its judgement.
 #[derive(Debug, Clone, Copy)]
 pub struct Subject<'s> {
     /// The run.
     pub run: &'s Run,
-    /// What was judged; its findings are not there yet.
+    /// The judgement, without fairness results.
     pub judgement: &'s Judgement,
 }
 
@@ -32,10 +32,10 @@ pub(crate) struct TrialFacts<'s> {
     pub(crate) facts: Option<&'s Facts>,
 }
 
-/// How the fact begins that each service has.
+/// The prefix of the fact that each service has.
 const SERVICE: &str = "command:";
 
-/// What arms may differ in by the plan.
+/// What a plan may vary between arms.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Factor {
     Kernel,
@@ -53,29 +53,17 @@ pub(crate) fn factors(plan: &Plan) -> BTreeSet<Factor> {
     let differs =
         |differs: fn(&Arm, &Arm) -> bool| others.iter().any(|other| differs(first, other));
     let factors = [
-        (
-            Factor::Kernel,
-            differs(|one, other| one.kernel != other.kernel),
-        ),
-        (
-            Factor::CommandLine,
-            differs(|one, other| one.cmdline != other.cmdline),
-        ),
-        (
-            Factor::Sysctl,
-            differs(|one, other| one.sysctl != other.sysctl),
-        ),
-        (Factor::Cpus, differs(|one, other| one.cpus != other.cpus)),
-        (
-            Factor::Tuning,
-            differs(|one, other| one.tuning != other.tuning),
-        ),
+        (Factor::Kernel, differs(|a, b| a.kernel != b.kernel)),
+        (Factor::CommandLine, differs(|a, b| a.cmdline != b.cmdline)),
+        (Factor::Sysctl, differs(|a, b| a.sysctl != b.sysctl)),
+        (Factor::Cpus, differs(|a, b| a.cpus != b.cpus)),
+        (Factor::Tuning, differs(|a, b| a.tuning != b.tuning)),
     ];
     let found = factors.into_iter().filter(|(_, differs)| *differs);
     found.map(|(factor, _)| factor).collect()
 }
 
-/// Whether this is all that arms differ in, so that it is what the plan asks about.
+/// Whether arms differ in this only, so that the plan asks about it.
 pub(crate) fn is_the_question(plan: &Plan, factor: Factor) -> bool {
     factors(plan) == BTreeSet::from([factor])
 }
@@ -110,14 +98,14 @@ impl<'s> Subject<'s> {
             })
     }
 
-    /// The arms that are compared: those with a measured trial, or all of the plan where fewer than two have one.
+    /// The compared arms: those with a measured trial, or all if fewer than two have one.
     pub(crate) fn arms(&self) -> impl Iterator<Item = &'s str> {
         let measured: BTreeSet<_> = self.measured().map(|(_, arm, _)| arm).collect();
         let all = self.run.plan.arms.iter().map(|arm| arm.name.as_str());
         all.filter(move |arm| measured.len() < 2 || measured.contains(arm))
     }
 
-    /// Workloads that were measured, each once.
+    /// The measured workloads, each once.
     pub(crate) fn workloads(&self) -> Vec<&'s str> {
         let all: BTreeSet<_> = self.measured().map(|(workload, _, _)| workload).collect();
         all.into_iter().collect()
@@ -138,13 +126,13 @@ impl<'s> Subject<'s> {
         })
     }
 
-    /// Whether all facts of an arm on a workload say something, and there are some. Files that are lost are told by a check of their
-    /// own; an arm that was measured on other workloads alone is not compared on this one.
-    pub(crate) fn arm_tells(
+    /// Whether all facts of an arm on a workload report something, and there are some. Lost files are left to the check `evidence`.
+    /// An arm that was measured only on other workloads is not compared on this one.
+    pub(crate) fn arm_reports(
         &self,
         workload: &str,
         arm: &str,
-        tells: impl Fn(&Facts) -> bool,
+        reports: impl Fn(&Facts) -> bool,
     ) -> bool {
         let of_arm: Vec<_> = self.trials().filter(|trial| trial.arm == arm).collect();
         let mut here = of_arm
@@ -155,7 +143,7 @@ impl<'s> Subject<'s> {
             return !of_arm.is_empty();
         }
         let mut facts = here.filter_map(|trial| trial.facts).peekable();
-        facts.peek().is_some() && facts.all(tells)
+        facts.peek().is_some() && facts.all(reports)
     }
 
     /// Whether a workload has servers that bakeoff starts.
@@ -168,33 +156,33 @@ impl<'s> Subject<'s> {
         here.any(|trial| is_served(&trial))
     }
 
-    /// Whether services would be told of if there were any.
-    pub(crate) fn tells_of_services(&self) -> bool {
-        let tells = |facts: &Facts| !facts.values.is_empty();
+    /// Whether the facts would list services if there were any.
+    pub(crate) fn reports_services(&self) -> bool {
+        let has_values = |facts: &Facts| !facts.values.is_empty();
         self.arms().all(|arm| {
-            let mut own = self.trials().filter(|trial| trial.arm == arm);
-            own.any(|trial| trial.facts.is_some_and(tells))
+            let mut of_arm = self.trials().filter(|trial| trial.arm == arm);
+            of_arm.any(|trial| trial.facts.is_some_and(has_values))
         })
     }
 
-    /// What each arm's trials tell, values of most trials first; and the arms of which some trial, or all, do not tell it.
+    /// The values of a fact by arm, the most frequent first; and the arms with a trial that does not report it.
     pub(crate) fn by_arm(
         &self,
-        of: impl Fn(&'s Facts) -> Option<&'s str>,
+        value_of: impl Fn(&'s Facts) -> Option<&'s str>,
     ) -> (BTreeMap<&'s str, Vec<Seen>>, Vec<&'s str>) {
         let mut values = BTreeMap::new();
         let mut silent = Vec::new();
         for arm in self.arms() {
-            let own = self.trials().filter(|trial| trial.arm == arm);
-            let own: Vec<_> = own
-                .filter_map(|trial| Some((trial.number, of(trial.facts?))))
+            let of_arm = self.trials().filter(|trial| trial.arm == arm);
+            let by_trial: Vec<_> = of_arm
+                .filter_map(|trial| Some((trial.number, value_of(trial.facts?))))
                 .collect();
-            if own.is_empty() || own.iter().any(|(_, value)| value.is_none()) {
+            if by_trial.is_empty() || by_trial.iter().any(|(_, value)| value.is_none()) {
                 silent.push(arm);
             }
-            let told = own.into_iter().filter(|(_, value)| value.is_some());
-            let told = told.map(|(trial, value)| (trial, value.map(String::from)));
-            values.insert(arm, Seen::of(told));
+            let reported = by_trial.into_iter().filter(|(_, value)| value.is_some());
+            let reported = reported.map(|(trial, value)| (trial, value.map(String::from)));
+            values.insert(arm, Seen::of(reported));
         }
         (values, silent)
     }
@@ -202,10 +190,10 @@ impl<'s> Subject<'s> {
     /// Differences in facts of these names; see `is_named`.
     pub(crate) fn differences(&self, names: &[&str]) -> impl Iterator<Item = &'s Difference> {
         let differences = self.judgement.differences.iter();
-        differences.filter(|one| names.iter().any(|name| is_named(&one.fact, name)))
+        differences.filter(|difference| names.iter().any(|name| is_named(&difference.fact, name)))
     }
 
-    /// A violation where a finding says that this quantity is beyond its limit, else as `unless_found`.
+    /// Failed if a finding has this quantity beyond its limit, else as `unless_found`.
     pub(crate) fn unless_beyond(&self, watched: Quantity) -> Outcome {
         self.unless_found(|finding| match finding.kind {
             Kind::Beyond {
@@ -220,11 +208,11 @@ impl<'s> Subject<'s> {
         })
     }
 
-    /// A violation where findings give details; a pass where they give none and all arms were measured.
+    /// Failed if findings give details; passed if they give none and all arms were measured.
     pub(crate) fn unless_found(&self, detail: impl Fn(&Finding) -> Option<Detail>) -> Outcome {
         let details: Vec<Detail> = self.judgement.findings.iter().filter_map(detail).collect();
         if details.is_empty() && !self.all_are_measured() {
-            return not_known(Missing::Trial);
+            return unknown(Missing::Trial);
         }
         unless(details)
     }
@@ -232,18 +220,22 @@ impl<'s> Subject<'s> {
     /// Whether there are arms to compare, each with a measured trial.
     pub(crate) fn all_are_measured(&self) -> bool {
         let mut arms = self.arms();
-        arms.all(|arm| self.measured().any(|(_, own, _)| own == arm))
+        arms.all(|arm| self.measured().any(|(_, measured, _)| measured == arm))
     }
 }
 
-/// Arms whose figures were set by this, where the verdict says so first.
+/// Arms whose headline names this limit.
 pub(crate) fn limited(subject: &Subject<'_>, limit: Limit) -> Vec<Detail> {
     let mut details = Vec::new();
     for headline in &subject.judgement.headlines {
-        for one in headline.limits.iter().filter(|one| one.limit == limit) {
+        for limited in headline
+            .limits
+            .iter()
+            .filter(|limited| limited.limit == limit)
+        {
             let detail = Detail::Limited {
                 workload: headline.workload.clone(),
-                arm: one.arm.clone(),
+                arm: limited.arm.clone(),
                 limit,
             };
             if !details.contains(&detail) {
@@ -254,17 +246,20 @@ pub(crate) fn limited(subject: &Subject<'_>, limit: Limit) -> Vec<Detail> {
     details
 }
 
-/// Whether it is known what set the figures of all arms.
+/// Whether the limit of every arm is known.
 pub(crate) fn limits_are_known(subject: &Subject<'_>) -> bool {
     let summaries = &subject.judgement.arm_summaries;
-    let is_known = |one: &ArmSummary| one.limit.as_ref().is_some_and(|own| own.limit.is_some());
+    let is_known = |summary: &ArmSummary| {
+        let limit = summary.limit.as_ref();
+        limit.is_some_and(|limit| limit.limit.is_some())
+    };
     !summaries.is_empty() && summaries.iter().all(is_known)
 }
 
-/// A violation where a quantity of the systems under test is beyond its limit. Of systems on the network it is not known.
+/// Failed if a quantity of the systems under test is beyond its limit; unknown for systems on the network.
 pub(crate) fn of_system(subject: &Subject<'_>, quantity: Quantity) -> Outcome {
     if is_of_network(&subject.run.plan) {
-        return not_known(Missing::SystemOnNetwork);
+        return unknown(Missing::SystemOnNetwork);
     }
     subject.unless_beyond(quantity)
 }
@@ -277,29 +272,29 @@ pub(crate) fn is_named(fact: &str, name: &str) -> bool {
     }
 }
 
-/// A violation if there are details, else a pass.
+/// Failed if there are details, else passed.
 pub(crate) fn unless(details: Vec<Detail>) -> Outcome {
     if details.is_empty() {
-        Outcome::Pass
+        Outcome::Passed
     } else {
-        Outcome::Violation { details }
+        Outcome::Failed { details }
     }
 }
 
-/// Nothing is said because this is missing.
-pub(crate) fn not_known(missing: Missing) -> Outcome {
-    Outcome::NotKnown {
+/// Unknown because this is missing.
+pub(crate) fn unknown(missing: Missing) -> Outcome {
+    Outcome::Unknown {
         missing: vec![missing],
     }
 }
 
-/// Nothing is said because a fact is missing.
+/// Unknown because a fact is missing.
 pub(crate) fn without(fact: &str) -> Outcome {
-    not_known(Missing::Fact { fact: fact.into() })
+    unknown(Missing::Fact { fact: fact.into() })
 }
 
-/// Whether arms have at least so much of something for each connection of their clients, in each trial. Workloads without clients or
-/// without a server ask for nothing.
+/// Whether arms have at least `least` of something for each connection of their clients, in each trial. Workloads without clients or
+/// a server are left out.
 pub(crate) fn for_each_connection(
     subject: &Subject<'_>,
     (quantity, least): (Quantity, f64),
@@ -307,14 +302,14 @@ pub(crate) fn for_each_connection(
     amount: impl Fn(&Facts) -> Option<f64>,
 ) -> Outcome {
     let mut details = Vec::new();
-    let mut told = BTreeMap::<&str, bool>::new();
+    let mut is_reported = BTreeMap::<&str, bool>::new();
     for trial in subject.trials() {
         let Some(load) = &trial.measurement.load else {
             continue;
         };
-        let is_told = told.entry(trial.arm).or_insert(true);
+        let is_reported_by_arm = is_reported.entry(trial.arm).or_insert(true);
         let Some(amount) = trial.facts.and_then(&amount) else {
-            *is_told = false;
+            *is_reported_by_arm = false;
             continue;
         };
         let each = amount / load.connections_asked.max(1) as f64;
@@ -323,22 +318,22 @@ pub(crate) fn for_each_connection(
             details.push(detail);
         }
     }
-    let silent = told.iter().filter(|(_, is_told)| !**is_told);
+    let silent = is_reported.iter().filter(|(_, reported)| !**reported);
     let silent: Vec<&str> = silent.map(|(arm, _)| *arm).collect();
-    if told.is_empty() {
+    if is_reported.is_empty() {
         return Outcome::NotApplicable;
     }
     if details.is_empty() && !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     if details.is_empty() && !silent.is_empty() {
-        return not_told(subject, fact, &silent);
+        return not_reported(subject, fact, &silent);
     }
     unless(details)
 }
 
-/// Nothing is said because these arms do not tell a fact; where none does, it is the fact that is missing.
-pub(crate) fn not_told(subject: &Subject<'_>, fact: &str, arms: &[&str]) -> Outcome {
+/// Unknown because these arms do not report a fact; if no arm does, the fact itself is missing.
+pub(crate) fn not_reported(subject: &Subject<'_>, fact: &str, arms: &[&str]) -> Outcome {
     if arms.len() == subject.arms().count() {
         return without(fact);
     }
@@ -346,7 +341,7 @@ pub(crate) fn not_told(subject: &Subject<'_>, fact: &str, arms: &[&str]) -> Outc
         fact: fact.into(),
         arm: (*arm).into(),
     };
-    Outcome::NotKnown {
+    Outcome::Unknown {
         missing: arms.iter().map(of_arm).collect(),
     }
 }

@@ -1,4 +1,4 @@
-//! What the checks of the fairness gate found, in words.
+//! Results of the fairness checks in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,76 +8,81 @@ use base::input::units::{show_bytes, show_share, significant};
 use record::rundir::Run;
 use record::verdict::Judgement;
 use record::verdict::fairness::{
-    CheckResult, Declaration, Detail, Missing, Outcome, Quantity, Unpinnable,
+    AcceptedBy, CheckResult, Detail, Missing, Outcome, Quantity, Unpinnable,
 };
 
 use crate::topics::differences::tell as weighed;
 use crate::words::{count, counted, plural};
 
-/// Of many details only so many are told.
+/// Details of a check beyond this number are counted only.
 const FEW: usize = 5;
 
-/// Of many names only so many are told.
+/// Names in a list beyond this number are counted only.
 const NAMES: usize = 12;
 
 /// Characters of a fact's value.
 const VALUE: usize = 60;
 
-const KEPT: &str = "the plan keeps blocks that something outside disturbed, and runs none again";
+const KEPT: &str = "the plan keeps disturbed blocks and runs none of them again";
 
-/// One finding in words.
-pub(crate) struct Told {
+/// A check's result in words.
+pub(crate) struct CheckText {
     pub(crate) id: String,
-    /// `violation`, `declared by the kernels`, ...
+    /// `failed`, `accepted: it comes with the kernels`, ...
     pub(crate) outcome: String,
-    pub(crate) question: &'static str,
-    /// What was found, the first few.
+    pub(crate) must_hold: String,
+    /// The first few problems.
     pub(crate) details: Vec<String>,
-    /// Why it matters and how to mend it; of violations only.
+    /// Why it matters and how to mend it; of failed checks only.
     pub(crate) why: Option<&'static str>,
     pub(crate) mend: Option<&'static str>,
 }
 
-/// `60 fairness checks: 45 passed, 6 declared (mitigations, sysctls), 3 not known, 6 not applicable`.
-/// Nothing before anything is compared.
+/// `60 fairness checks: 45 passed, 6 accepted (mitigations, sysctls), 3 unknown, 6 not applicable`.
+/// `None` before anything is compared.
 pub(crate) fn summary(judgement: &Judgement) -> Option<String> {
-    let findings = &judgement.fairness;
-    if findings.is_empty() || judgement.headlines.is_empty() {
+    let results = &judgement.fairness;
+    if results.is_empty() || judgement.headlines.is_empty() {
         return None;
     }
-    let named = |word: &'static str| {
-        let its = findings
-            .iter()
-            .filter(move |one| one.outcome.word() == word);
-        its.map(|one| one.id.as_str()).collect::<Vec<_>>()
-    };
     let mut parts = Vec::new();
-    for (word, said, is_named) in [
-        ("violation", "violated", true),
-        ("pass", "passed", false),
-        ("declared", "declared", true),
-        ("not known", "not known", true),
-        ("not applicable", "not applicable", false),
+    for (status, has_names) in [
+        ("failed", true),
+        ("passed", false),
+        ("accepted", true),
+        ("unknown", true),
+        ("not applicable", false),
     ] {
-        let ids = named(word);
-        match (ids.len(), is_named) {
+        let ids: Vec<&str> = with_status(results, status)
+            .map(|result| result.id.as_str())
+            .collect();
+        match (ids.len(), has_names) {
             (0, _) => {}
-            (count, false) => parts.push(format!("{count} {said}")),
-            (count, true) => parts.push(format!("{count} {said} ({})", first_few(&ids))),
+            (count, false) => parts.push(format!("{count} {status}")),
+            (count, true) => parts.push(format!("{count} {status} ({})", first_few(&ids))),
         }
     }
     Some(format!(
         "{} fairness checks: {}",
-        findings.len(),
+        results.len(),
         parts.join(", ")
     ))
 }
 
-/// Of many names only the first, and how many more there are.
-fn first_few(ids: &[&str]) -> String {
-    match ids.len().saturating_sub(NAMES) {
-        0 => ids.join(", "),
-        more => format!("{} and {more} more", ids[..NAMES].join(", ")),
+fn with_status<'r>(
+    results: &'r [CheckResult],
+    status: &'static str,
+) -> impl Iterator<Item = &'r CheckResult> {
+    results
+        .iter()
+        .filter(move |result| result.outcome.word() == status)
+}
+
+/// The first names, and the number of the others.
+fn first_few(names: &[&str]) -> String {
+    match names.len().saturating_sub(NAMES) {
+        0 => names.join(", "),
+        more => format!("{} and {more} more", names[..NAMES].join(", ")),
     }
 }
 
@@ -85,129 +90,141 @@ fn first_few(ids: &[&str]) -> String {
 pub(crate) struct Withheld {
     /// What to do about it.
     pub(crate) remedy: String,
-    /// Each check that is violated, with what it found first.
+    /// Each failed check with its first problem.
     pub(crate) found: Vec<String>,
 }
 
 /// What is not fair about a comparison, and what to do.
-pub(crate) fn withheld(findings: &[CheckResult], violations: &[String]) -> Withheld {
-    let of_these: Vec<&CheckResult> = findings
+pub(crate) fn withheld(results: &[CheckResult], failed: &[String]) -> Withheld {
+    let failed: Vec<&CheckResult> = results
         .iter()
-        .filter(|one| violations.contains(&one.id))
+        .filter(|result| failed.contains(&result.id))
         .collect();
-    let mut remedy = String::from("bakeoff show RUN --fairness tells how to mend each");
-    if of_these.iter().any(|one| is_pinnable(one)) {
+    let mut remedy = String::from("bakeoff show RUN --fairness explains each failed check");
+    if failed.iter().any(|result| is_pinnable(result)) {
         remedy.push_str("; bakeoff show RUN --pin prints what to pin");
     }
-    remedy.push_str("; bakeoff show RUN --accept ID=REASON declares one");
+    remedy.push_str("; bakeoff show RUN --accept ID=REASON accepts one");
     Withheld {
         remedy,
-        found: of_these.into_iter().map(in_short).collect(),
+        found: failed.into_iter().map(in_short).collect(),
     }
 }
 
-/// Whether a setting of `[pinned]` would mend a violation.
-fn is_pinnable(finding: &CheckResult) -> bool {
-    match &finding.outcome {
-        Outcome::Violation { details } => details
+/// Whether a setting of `[pinned]` would mend a failed check.
+fn is_pinnable(result: &CheckResult) -> bool {
+    match &result.outcome {
+        Outcome::Failed { details } => details
             .iter()
-            .any(|one| matches!(one, Detail::Pinnable { .. })),
-        Outcome::Pass
+            .any(|detail| matches!(detail, Detail::Pinnable { .. })),
+        Outcome::Passed
         | Outcome::NotApplicable
-        | Outcome::Declared { .. }
-        | Outcome::NotKnown { .. } => false,
+        | Outcome::Accepted { .. }
+        | Outcome::Unknown { .. } => false,
     }
 }
 
-/// A violation with the first that it found: `memory: MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)`.
-fn in_short(finding: &CheckResult) -> String {
-    let details = match &finding.outcome {
-        Outcome::Declared { details, .. } | Outcome::Violation { details } => &details[..],
-        Outcome::Pass | Outcome::NotApplicable | Outcome::NotKnown { .. } => &[],
+/// A check with its first problem: `memory: MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)`.
+fn in_short(result: &CheckResult) -> String {
+    let details = match &result.outcome {
+        Outcome::Accepted { details, .. } | Outcome::Failed { details } => &details[..],
+        Outcome::Passed | Outcome::NotApplicable | Outcome::Unknown { .. } => &[],
     };
     let Some((first, others)) = details.split_first() else {
-        return finding.id.clone();
+        return result.id.clone();
     };
     let more = match others.len() {
         0 => String::new(),
         more => format!(", and {more} more"),
     };
-    format!("{}: {}{more}", finding.id, detail(first))
+    format!("{}: {}{more}", result.id, detail(first))
 }
 
-/// What is declared or violated, a line each: `memory: 469 MiB (6.1), 1.92 GiB (7.2)`.
-pub fn declared(findings: &[CheckResult]) -> Vec<String> {
-    let is_declared = |one: &&CheckResult| matches!(one.outcome, Outcome::Declared { .. });
-    let said = |one: &CheckResult| format!("{}: {}", in_short(one), outcome(&one.outcome));
-    findings.iter().filter(is_declared).map(said).collect()
+/// Accepted differences, a line each: `memory: 469 MiB (6.1), 1.92 GiB (7.2); the plan sets it`.
+pub fn accepted_differences(results: &[CheckResult]) -> Vec<String> {
+    let line = |result: &CheckResult| match &result.outcome {
+        Outcome::Accepted { by, .. } => Some(format!("{}; {}", in_short(result), acceptance(by))),
+        Outcome::Passed
+        | Outcome::NotApplicable
+        | Outcome::Failed { .. }
+        | Outcome::Unknown { .. } => None,
+    };
+    results.iter().filter_map(line).collect()
 }
 
-/// Violations that were found while a run goes on, and what can still be done: the first line tells how many there are.
-/// Before the plan's first look, after `min_blocks`, what trials show may go away again.
-pub fn early(blocks: u32, min_blocks: u32, findings: &[CheckResult]) -> Vec<String> {
-    let violated: Vec<&CheckResult> = record::verdict::fairness::violations(findings).collect();
+/// Checks that failed while a run goes on, and what the user can still do. The first line has their number.
+/// Before the plan's first interim check, after `min_blocks`, later trials may still change what trials show.
+pub fn early(blocks: u32, min_blocks: u32, results: &[CheckResult]) -> Vec<String> {
+    let failed: Vec<&CheckResult> = record::verdict::fairness::failed(results).collect();
     let when = match blocks {
         0 => "before the first trial".to_string(),
         blocks => format!("after block {blocks}"),
     };
-    let count = counted(violated.len() as u32, "violation");
-    let is_of_plan = |one: &&CheckResult| crate::topics::fairness::is_of_plan(&one.id);
-    let is_final = blocks == 0 || blocks >= min_blocks || violated.iter().any(is_of_plan);
+    let count = counted(failed.len() as u32, "failed fairness check");
+    let is_of_plan = |result: &&CheckResult| crate::topics::fairness::is_of_plan(&result.id);
+    let is_final = blocks == 0 || blocks >= min_blocks || failed.iter().any(is_of_plan);
     let mut lines = vec![if is_final {
-        format!("{when}: {count} of fairness: the headline will be withheld")
+        format!("{when}: {count}: the headline will be withheld")
     } else {
+        let fails = if failed.len() == 1 {
+            "it still fails"
+        } else {
+            "they still fail"
+        };
         format!(
-            "{when}, so far: {count} of fairness: the headline will be withheld if it is still there after block {min_blocks}"
+            "{when}, so far: {count}: the headline will be withheld if {fails} after block {min_blocks}"
         )
     }];
-    for one in violated {
-        let mend =
-            crate::topics::fairness::find(&one.id).map_or("", |check| first_clause(check.mend));
-        lines.push(format!("    {}; to mend it: {mend}", in_short(one)));
+    for result in failed {
+        let mend = crate::topics::fairness::find(&result.id)
+            .map_or("", |check| first_sentence(check.mend));
+        lines.push(format!("    {}. {mend}", in_short(result)));
     }
     if !is_final {
         return lines;
     }
     lines.push(
-        "    interrupt it (Ctrl-C), mend the plan and begin again with another --out; or let it go on, and say why it is fair \
-         all the same: --accept ID=REASON"
+        "    stop the run (Ctrl-C), correct the plan and start again with another --out; or let it end and accept \
+         the difference: bakeoff show RUN --accept ID=REASON"
             .into(),
     );
     lines
 }
 
-/// The first of several remedies.
-fn first_clause(mend: &str) -> &str {
-    mend.split("; ").next().unwrap_or(mend)
+fn first_sentence(text: &str) -> &str {
+    match text.split_once(". ") {
+        Some((sentence, _)) => &text[..=sentence.len()],
+        None => text,
+    }
 }
 
-/// Violations that bear on a headline and that the user has accepted, each with his reason.
+/// Failed checks that affect a headline and that the user accepted, each with the reason.
 pub(crate) fn accepted(
     checks: &[CheckResult],
     workload: &str,
     arm: &str,
     baseline: &str,
 ) -> Vec<String> {
-    let accepted = record::verdict::fairness::accepted(checks, workload, arm, baseline);
+    let accepted = record::verdict::fairness::accepted_by_user(checks, workload, arm, baseline);
     accepted.into_iter().map(with_reason).collect()
 }
 
-/// Violations with what they found first, then those that were accepted with their reasons.
+/// Failed checks with their first problem, then those that the user accepted, with the reasons.
 pub fn all_in_short(judgement: &Judgement) -> Vec<String> {
-    let findings = &judgement.fairness;
-    let violated = record::verdict::fairness::violations(findings);
-    let accepted = record::verdict::fairness::all_accepted(findings);
-    violated
+    let results = &judgement.fairness;
+    let failed = record::verdict::fairness::failed(results);
+    let accepted = record::verdict::fairness::all_accepted_by_user(results);
+    failed
         .map(in_short)
         .chain(accepted.map(with_reason))
         .collect()
 }
 
-fn with_reason((one, reason): (&CheckResult, &str)) -> String {
-    format!("{}; accepted: {reason}", in_short(one))
+fn with_reason((result, reason): (&CheckResult, &str)) -> String {
+    format!("{}; accepted: {reason}", in_short(result))
 }
 
-/// What was accepted in vain: checks that there are not, and checks that are not violated.
+/// Acceptances without effect: of checks that do not exist, and of checks that did not fail.
 pub(crate) fn in_vain(run: &Run, judgement: &Judgement) -> Vec<String> {
     crate::topics::fairness::in_vain(&run.accepted, &judgement.fairness)
         .iter()
@@ -215,7 +232,7 @@ pub(crate) fn in_vain(run: &Run, judgement: &Judgement) -> Vec<String> {
         .collect()
 }
 
-/// The check whose name is nearest to one that there is not. What begins alike is nearer than what is as long.
+/// The check whose name is nearest to an unknown one. A common beginning counts more than the length.
 pub fn nearest_check(id: &str) -> &'static str {
     let names: Vec<&'static str> = ALL.iter().map(|check| check.id).collect();
     let begins = |name: &&&'static str| id.len() >= 4 && name.starts_with(id);
@@ -223,110 +240,117 @@ pub fn nearest_check(id: &str) -> &'static str {
     names.iter().find(begins).copied().unwrap_or(nearest)
 }
 
-/// One of them in words.
-pub fn vain(one: &Vain) -> String {
-    match one {
-        Vain::Unknown { id } => format!(
-            "accepted.json names a check that there is not: {id:?} (take it out; the nearest is {:?}, bakeoff show --checks names all)",
+/// An acceptance without effect, in words.
+pub fn vain(acceptance: &Vain) -> String {
+    match acceptance {
+        Vain::NoSuchCheck { id } => format!(
+            "accepted.json names an unknown check: {id:?} (remove it; the nearest is {:?}; bakeoff show --checks lists all)",
             nearest_check(id)
         ),
-        Vain::NotViolated { id, outcome } => format!(
-            "{id} was accepted without need: its outcome is {outcome:?} (the reason is kept, and counts if it is violated)"
+        Vain::NotFailed { id, outcome } => format!(
+            "{id} was accepted without need: the check is {outcome:?} (the reason is kept, and counts if the check fails)"
         ),
     }
 }
 
-/// All findings that are told at length, violations first, then those that are declared and those that are not known.
-pub(crate) fn told(findings: &[CheckResult]) -> Vec<Told> {
-    let of = |word: &'static str| {
-        findings
-            .iter()
-            .filter(move |one| one.outcome.word() == word)
-    };
-    let all = of("violation").chain(of("declared")).chain(of("not known"));
-    all.filter_map(|finding| Some(tell(finding, crate::topics::fairness::find(&finding.id)?)))
+/// All results that need an explanation: failed checks first, then accepted and unknown ones.
+pub(crate) fn explained(results: &[CheckResult]) -> Vec<CheckText> {
+    let statuses = ["failed", "accepted", "unknown"].into_iter();
+    statuses
+        .flat_map(|status| with_status(results, status))
+        .filter_map(|result| {
+            let check = crate::topics::fairness::find(&result.id)?;
+            Some(explain(result, check))
+        })
         .collect()
 }
 
-/// Summary of the checks that neither passed nor found a violation.
-pub(crate) const OTHERS: &str = "Declared and unknown checks, one by one";
+/// Title of the folded checks that neither passed nor failed.
+pub(crate) const OTHERS: &str = "Accepted and unknown checks, one by one";
 
-/// Violations, a sentence each.
-pub fn violations(findings: &[CheckResult]) -> Vec<String> {
-    let violated = told(findings).into_iter().filter(|one| one.mend.is_some());
-    let sentence = |one: Told| {
-        let mend = one.mend.unwrap_or_default();
-        format!(
-            "{}: {} (to mend it: {mend})",
-            one.id,
-            one.details.join(", and ")
-        )
+/// Failed checks, a sentence each with the remedy.
+pub fn failed_checks(results: &[CheckResult]) -> Vec<String> {
+    let sentence = |check: CheckText| {
+        let mend = check.mend?;
+        Some(format!(
+            "{}: {}. {mend}",
+            check.id,
+            check.details.join(", and ")
+        ))
     };
-    violated.map(sentence).collect()
+    explained(results)
+        .into_iter()
+        .filter_map(sentence)
+        .collect()
 }
 
-/// Names of checks that found nothing amiss, by group.
-pub(crate) fn passed(findings: &[CheckResult]) -> Vec<(&'static str, Vec<&'static str>)> {
+/// Names of passed checks, by group.
+pub(crate) fn passed(results: &[CheckResult]) -> Vec<(&'static str, Vec<&'static str>)> {
     let is_passed = |check: &Check| {
-        let mut its = findings.iter();
-        its.any(|one| one.id == check.id && one.outcome == Outcome::Pass)
+        results
+            .iter()
+            .any(|result| result.id == check.id && result.outcome == Outcome::Passed)
     };
-    let of_group = |group: Group| {
-        let its = ALL
+    let mut groups = Vec::new();
+    for group in Group::ALL {
+        let checks = ALL
             .iter()
             .filter(|check| check.group == group && is_passed(check));
-        (group.title(), its.map(|check| check.id).collect())
-    };
-    let groups = Group::ALL.into_iter().map(of_group);
+        let ids: Vec<&str> = checks.map(|check| check.id).collect();
+        if !ids.is_empty() {
+            groups.push((group.title(), ids));
+        }
+    }
     groups
-        .filter(|(_, ids): &(_, Vec<_>)| !ids.is_empty())
-        .collect()
 }
 
-fn tell(finding: &CheckResult, check: &'static Check) -> Told {
-    let is_violation = matches!(finding.outcome, Outcome::Violation { .. });
-    let details = match &finding.outcome {
-        Outcome::Declared { details, .. } | Outcome::Violation { details } => few(details),
-        Outcome::NotKnown { missing } => vec![format!("missing: {}", absent(missing))],
-        Outcome::Pass | Outcome::NotApplicable => Vec::new(),
+fn explain(result: &CheckResult, check: &'static Check) -> CheckText {
+    let is_failed = matches!(result.outcome, Outcome::Failed { .. });
+    let details = match &result.outcome {
+        Outcome::Accepted { details, .. } | Outcome::Failed { details } => few(details),
+        Outcome::Unknown { missing } => vec![format!("missing: {}", absent(missing))],
+        Outcome::Passed | Outcome::NotApplicable => Vec::new(),
     };
-    Told {
-        id: finding.id.clone(),
-        outcome: outcome(&finding.outcome),
-        question: check.question,
+    CheckText {
+        id: result.id.clone(),
+        outcome: outcome(&result.outcome),
+        must_hold: check.must_hold(),
         details,
-        why: is_violation.then_some(check.why),
-        mend: is_violation.then_some(check.mend),
+        why: is_failed.then_some(check.why),
+        mend: is_failed.then_some(check.mend),
     }
 }
 
 fn outcome(outcome: &Outcome) -> String {
     match outcome {
-        Outcome::Declared { by, .. } => match by {
-            Declaration::Plan => "declared by the plan".into(),
-            Declaration::Kernel => "declared: it comes with the kernels".into(),
-            Declaration::KernelOrMemory => {
-                "declared: it comes with the kernels, or with the memory that differs".into()
-            }
-            Declaration::AsShipped => "declared: products are compared as shipped".into(),
-            Declaration::NotPinnable => "declared: what can be pinned is, this cannot".into(),
-            Declaration::Machine => "declared: all arms alike".into(),
-            Declaration::Extended => "declared: the run was given more blocks".into(),
-            Declaration::Accepted(reason) => format!("accepted: {reason}"),
-        },
+        Outcome::Accepted { by, .. } => format!("accepted: {}", acceptance(by)),
         other => other.word().into(),
     }
 }
 
+/// Why a difference is accepted.
+fn acceptance(by: &AcceptedBy) -> &str {
+    match by {
+        AcceptedBy::Plan => "the plan sets it",
+        AcceptedBy::Kernel => "it comes with the kernels",
+        AcceptedBy::KernelOrMemory => "it comes with the kernels, or with different memory",
+        AcceptedBy::AsShipped => "the plan compares products as shipped",
+        AcceptedBy::NotPinnable => "no setting can make the arms equal",
+        AcceptedBy::Machine => "it is the same in all arms",
+        AcceptedBy::Extended => "the user added blocks",
+        AcceptedBy::User(reason) => reason,
+    }
+}
+
 fn absent(missing: &[Missing]) -> String {
-    let name = |one: &Missing| match one {
+    let name = |missing: &Missing| match missing {
         Missing::Fact { fact } => fact.clone(),
         Missing::OfArm { fact, arm } => format!("{fact} of arm {arm}"),
         Missing::File { file, trial } => format!("{file} of trial {trial}"),
-        Missing::Trial => "a trial that was measured".into(),
+        Missing::Trial => "a measured trial".into(),
         Missing::Blocks { needed } => format!("{needed} blocks"),
-        Missing::Precision => "precision: the interval reaches past what passes".into(),
-        Missing::SystemOnNetwork => "what a system on the network does not tell".into(),
+        Missing::Precision => "precision: the interval reaches beyond the limit".into(),
+        Missing::SystemOnNetwork => "facts of a system on the network".into(),
     };
     let names: Vec<String> = missing.iter().map(name).collect();
     first_few(&names.iter().map(String::as_str).collect::<Vec<_>>())
@@ -340,7 +364,7 @@ fn few(details: &[Detail]) -> Vec<String> {
     lines
 }
 
-/// One thing that is amiss.
+/// One problem that a check found.
 pub(crate) fn detail(detail: &Detail) -> String {
     match detail {
         Detail::Differs { fact, values } => format!("{}: {}", name_of(fact), by_value(values)),
@@ -378,7 +402,7 @@ pub(crate) fn detail(detail: &Detail) -> String {
             untuned,
             settings,
         } => format!(
-            "{} of its own for {}, none for {}",
+            "{} in {}, none in {}",
             settings
                 .and_then(|kind| kind.traits().tunes)
                 .unwrap_or("settings"),
@@ -418,18 +442,18 @@ pub(crate) fn detail(detail: &Detail) -> String {
 
 fn one_sided_disturbance(workload: &str, disturbance: &str, arms: [&[String]; 2]) -> String {
     let [felt, unfelt] = arms.map(|names| names.join(", "));
-    format!("{workload}: {disturbance} was felt in {felt}, not in {unfelt}")
+    format!("{workload}: {disturbance} took effect in {felt}, not in {unfelt}")
 }
 
 fn unpinnable(why: Unpinnable) -> &'static str {
     match why {
-        Unpinnable::Built => "decided when the kernels were built",
+        Unpinnable::Built => "set by the kernels' build",
         Unpinnable::Missing => "not in all kernels",
-        Unpinnable::Fixed => "nothing that a plan can set",
+        Unpinnable::Fixed => "no setting of a plan",
     }
 }
 
-/// A fact as a sentence names it: `MemTotal of /proc/meminfo`, `limit of open files of nginx`.
+/// The readable name of a fact: `MemTotal of /proc/meminfo`, `limit of open files of nginx`.
 fn name_of(fact: &str) -> String {
     let parts: Vec<&str> = fact.splitn(4, ':').collect();
     match parts[..] {
@@ -443,17 +467,17 @@ fn name_of(fact: &str) -> String {
     }
 }
 
-/// Each value with the arms that have it. Of long ones only what differs is told.
+/// The value of each arm. Long values are reduced to what differs.
 fn by_value(values: &BTreeMap<String, Option<String>>) -> String {
     let all: Vec<&str> = values.values().flatten().map(String::as_str).collect();
     let is_common = |line: &&str| {
         all.iter()
-            .all(|value| value.lines().any(|own| own == *line))
+            .all(|value| value.lines().any(|other| other == *line))
     };
     let first_line = |value: &Option<String>| {
         let value = value.as_deref()?;
-        let own = value.lines().find(|line| !is_common(line));
-        Some(readable(own.or(value.lines().next()).unwrap_or("")))
+        let differing = value.lines().find(|line| !is_common(line));
+        Some(readable(differing.or(value.lines().next()).unwrap_or("")))
     };
     let lines: Vec<_> = values
         .iter()
@@ -471,13 +495,13 @@ fn by_value(values: &BTreeMap<String, Option<String>>) -> String {
     let shown = lines.iter().map(|(arm, line)| {
         let value = line
             .as_deref()
-            .map_or("absent".into(), |line| own_words(line, &common));
+            .map_or("absent".into(), |line| without_common(line, &common));
         format!("{value} ({arm})")
     });
     shown.collect::<Vec<_>>().join(", ")
 }
 
-/// A value as people write it: sizes in their unit, hashes by their first digits.
+/// A readable value: sizes with a unit, only the first digits of hashes.
 fn readable(value: &str) -> String {
     if let Some(kilobytes) = value
         .strip_suffix(" kB")
@@ -503,20 +527,20 @@ fn words(line: &str) -> impl Iterator<Item = &str> {
 fn common_words<'l>(mut lines: impl Iterator<Item = &'l str>) -> BTreeSet<&'l str> {
     let first: BTreeSet<&str> = lines.next().into_iter().flat_map(words).collect();
     lines.fold(first, |common, line| {
-        let own: BTreeSet<&str> = words(line).collect();
-        common.intersection(&own).copied().collect()
+        let others: BTreeSet<&str> = words(line).collect();
+        common.intersection(&others).copied().collect()
     })
 }
 
-/// A line without the words that all lines have, and no more of it than can be read.
-fn own_words(line: &str, common: &BTreeSet<&str>) -> String {
+/// A line without the words that all lines have, cut to a readable length.
+fn without_common(line: &str, common: &BTreeSet<&str>) -> String {
     if common.is_empty() {
         return cut(line);
     }
-    let own: Vec<&str> = words(line).filter(|word| !common.contains(word)).collect();
-    match own[..] {
+    let rest: Vec<&str> = words(line).filter(|word| !common.contains(word)).collect();
+    match rest[..] {
         [] => "nothing more".into(),
-        _ => cut(&format!("... {}", own.join(" "))),
+        _ => cut(&format!("... {}", rest.join(" "))),
     }
 }
 
@@ -526,11 +550,11 @@ fn cut(line: &str) -> String {
     format!("{text}{cut}")
 }
 
-/// How a number is bounded, in words.
+/// How a number is limited, in words.
 enum Bound {
     AtMost,
     AtLeast,
-    /// None at all is right.
+    /// Only zero passes.
     None,
     /// The other arm's number.
     Other,
@@ -538,12 +562,12 @@ enum Bound {
 
 pub(crate) fn beyond(quantity: Quantity, value: f64, limit: f64) -> String {
     let (noun, rest, bound) = noun(quantity);
-    // What is beyond a limit must not look like it.
-    let is_told = |digits: &u8| {
+    // A value beyond the limit must not be printed like the limit.
+    let is_distinct = |digits: &u8| {
         value.to_bits() == limit.to_bits()
             || shown(quantity, value, *digits) != shown(quantity, limit, *digits)
     };
-    let digits = (3..9).find(is_told).unwrap_or(9);
+    let digits = (3..9).find(is_distinct).unwrap_or(9);
     let (value, limit) = (
         shown(quantity, value, digits),
         shown(quantity, limit, digits),
@@ -556,11 +580,11 @@ pub(crate) fn beyond(quantity: Quantity, value: f64, limit: f64) -> String {
         Bound::AtMost => format!("{value} {noun} (at most {limit})"),
         Bound::AtLeast => format!("{value} {noun} (at least {limit})"),
         Bound::None => format!("{value} {noun}"),
-        Bound::Other => format!("{value} {noun}, {limit} of the other arm"),
+        Bound::Other => format!("{value} {noun}, {limit} in the other arm"),
     }
 }
 
-/// Whole numbers whole, others with the digits that bear on a limit.
+/// Whole numbers in full, others with as many digits as the limit needs.
 fn shown(quantity: Quantity, value: f64, digits: u8) -> String {
     if quantity == Quantity::Swap {
         return show_bytes(value as u64);
@@ -592,7 +616,7 @@ fn is_share(quantity: Quantity) -> bool {
     )
 }
 
-/// What is counted, without its plural, what follows it, and how it is bounded.
+/// What is counted, in the singular; the words after it; and its limit.
 fn noun(quantity: Quantity) -> (&'static str, &'static str, Bound) {
     match quantity {
         Quantity::OpenFiles => ("open file", " for each connection", Bound::AtLeast),
@@ -610,10 +634,10 @@ fn noun(quantity: Quantity) -> (&'static str, &'static str, Bound) {
         Quantity::UnsentRequests => ("request", " not sent", Bound::None),
         Quantity::Drift => (
             "",
-            "times the rate at the window's end, against its beginning",
+            "times the initial rate at the window's end",
             Bound::None,
         ),
-        Quantity::BacklogGrowth => ("", "more requests under way with each second", Bound::None),
+        Quantity::BacklogGrowth => ("", "more requests under way each second", Bound::None),
         Quantity::Steal => ("", "of CPU time stolen", Bound::AtMost),
         Quantity::Sampling => ("", "of CPU time spent on sampling", Bound::AtMost),
         Quantity::Outliers => ("outlier", "", Bound::Other),
@@ -622,14 +646,10 @@ fn noun(quantity: Quantity) -> (&'static str, &'static str, Bound) {
         Quantity::FirstInBlock => ("block", " in which it ran first", Bound::AtMost),
         Quantity::HostTime => (
             "",
-            "times as long for work of the host beside one arm as beside the other",
+            "times as long for the same work on the host as beside the other arm",
             Bound::AtMost,
         ),
-        Quantity::Evidence => (
-            "",
-            "as evidence of its A/A runs against the machine",
-            Bound::AtMost,
-        ),
+        Quantity::Evidence => ("", "as e-value of the machine's A/A runs", Bound::AtMost),
         Quantity::ErrorRate => ("", "probability of a wrong verdict", Bound::AtMost),
     }
 }
@@ -650,39 +670,39 @@ mod tests {
         }
     }
 
-    fn said(one: &Detail, want: &Expect) {
-        want.assert_eq(&detail(one));
+    fn check(problem: &Detail, want: &Expect) {
+        want.assert_eq(&detail(problem));
     }
 
     #[test]
-    fn what_later_trials_can_set_right_is_told_so_far() {
-        let violation = |id: &str| CheckResult {
+    fn a_problem_that_later_trials_may_change_is_reported_so_far() {
+        let failed = |id: &str| CheckResult {
             id: id.into(),
-            outcome: Outcome::Violation {
+            outcome: Outcome::Failed {
                 details: Vec::new(),
             },
         };
         let first = |blocks, ids: &[&str]| {
-            let found: Vec<CheckResult> = ids.iter().map(|id| violation(id)).collect();
+            let found: Vec<CheckResult> = ids.iter().map(|id| failed(id)).collect();
             let lines = early(blocks, 4, &found);
             let is_last = lines
                 .last()
-                .is_some_and(|line| line.contains("interrupt it"));
+                .is_some_and(|line| line.contains("stop the run"));
             (lines[0].clone(), is_last)
         };
-        let so_far = "after block 1, so far: 1 violation of fairness: the headline will be withheld if it is still there after block 4";
+        let so_far = "after block 1, so far: 1 failed fairness check: the headline will be withheld if it still fails after block 4";
         assert_eq!(first(1, &["host-speed"]), (so_far.into(), false));
-        let last = "after block 4: 1 violation of fairness: the headline will be withheld";
+        let last = "after block 4: 1 failed fairness check: the headline will be withheld";
         assert_eq!(first(4, &["host-speed"]), (last.into(), true));
-        // No trial changes what the plan says.
-        let plan = "after block 1: 2 violations of fairness: the headline will be withheld";
+        // No trial changes what the plan shows.
+        let plan = "after block 1: 2 failed fairness checks: the headline will be withheld";
         let found = first(1, &["host-speed", "one-sided-tuning"]);
         assert_eq!(found, (plan.into(), true));
     }
 
     #[test]
-    fn a_value_is_told_by_what_differs() {
-        said(
+    fn only_the_differing_part_of_a_value_is_printed() {
+        check(
             &differs(
                 "/proc/meminfo:MemTotal",
                 &[("6.1", "480416 kB"), ("7.2", "2015600 kB")],
@@ -690,21 +710,21 @@ mod tests {
             &expect!["MemTotal of /proc/meminfo: 469 MiB (6.1), 1.92 GiB (7.2)"],
         );
         let long = "console=ttyS0 panic=-1 loglevel=6 no_timer_check nokaslr norandmaps";
-        said(
+        check(
             &differs(
                 "/proc/cmdline",
                 &[("6.1", &format!("{long} mem=480M")), ("7.2", long)],
             ),
             &expect!["/proc/cmdline: ... mem=480M (6.1), nothing more (7.2)"],
         );
-        said(
+        check(
             &differs(
                 "limit:nginx:open files",
                 &[("6.1", "24"), ("7.2", "1048576")],
             ),
             &expect!["limit of open files of nginx: 24 (6.1), 1048576 (7.2)"],
         );
-        said(
+        check(
             &differs(
                 "/proc/mounts",
                 &[("6.1", "a /\nb /b rw"), ("7.2", "a /\nb /b ro")],
@@ -712,14 +732,14 @@ mod tests {
             &expect!["/proc/mounts: b /b rw (6.1), b /b ro (7.2)"],
         );
         let hashes = ["a".repeat(64), "b".repeat(64)];
-        said(
+        check(
             &differs(
                 "hash:configuration:nginx:nginx.conf",
                 &[("6.1", &hashes[0]), ("7.2", &hashes[1])],
             ),
             &expect!["nginx.conf of nginx (SHA-256): aaaaaaaaaaaa... (6.1), bbbbbbbbbbbb... (7.2)"],
         );
-        said(
+        check(
             &differs(
                 "/sys/devices/system/cpu/smt/control",
                 &[("6.1", "notsupported"), ("7.2", "notimplemented")],
@@ -732,17 +752,17 @@ mod tests {
 
     #[test]
     fn a_number_has_few_digits_and_its_noun_a_plural_where_it_needs_one() {
-        let told = |quantity, value| beyond(quantity, value, 2.0);
+        let text = |quantity, value| beyond(quantity, value, 2.0);
         assert_eq!(
-            told(Quantity::OpenFiles, 0.5),
+            text(Quantity::OpenFiles, 0.5),
             "0.5 open files for each connection (at least 2)"
         );
         assert_eq!(
-            told(Quantity::OpenFiles, 1.0),
+            text(Quantity::OpenFiles, 1.0),
             "1 open file for each connection (at least 2)"
         );
         assert_eq!(
-            told(Quantity::OpenFiles, 0.333_333),
+            text(Quantity::OpenFiles, 0.333_333),
             "0.333 open files for each connection (at least 2)"
         );
         assert_eq!(
@@ -750,15 +770,15 @@ mod tests {
             "10.004 % of CPU time idle (at most 10 %)"
         );
         assert_eq!(
-            told(Quantity::Outliers, 1.0),
-            "1 outlier, 2 of the other arm"
+            text(Quantity::Outliers, 1.0),
+            "1 outlier, 2 in the other arm"
         );
         assert_eq!(
-            told(Quantity::HostTime, 2.0),
-            "2 times as long for work of the host beside one arm as beside the other (at most 2)"
+            text(Quantity::HostTime, 2.0),
+            "2 times as long for the same work on the host as beside the other arm (at most 2)"
         );
         assert_eq!(
-            told(Quantity::UnsentRequests, 12_345.0),
+            text(Quantity::UnsentRequests, 12_345.0),
             "12\u{a0}345 requests not sent"
         );
     }

@@ -1,4 +1,4 @@
-//! What the tests of checks have in common: each violates its check on purpose, and has it pass.
+//! Helpers for the tests of checks. Each test makes its check fail and pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -13,7 +13,7 @@ use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome as TrialOutcome};
-use record::verdict::fairness::{Declaration, Detail, Outcome, Quantity, Unpinnable};
+use record::verdict::fairness::{AcceptedBy, Detail, Outcome, Quantity, Unpinnable};
 use record::verdict::finding::{Finding, Kind};
 use record::verdict::limit::{ArmLimit, CeilingUse, Limit, LimitedArm};
 use record::verdict::reason::Reason;
@@ -34,7 +34,7 @@ pub(crate) fn whole() -> RunBuilder {
     empty().blocks(&[[100.0, 101.0]; 2])
 }
 
-/// A trial of each arm, that differ in a fact.
+/// A trial of each arm; the two differ in a fact.
 pub(crate) fn two_arms(fact: &str, [old, new]: [&str; 2]) -> RunBuilder {
     empty()
         .observed(1, "6.1", facts(fact, old))
@@ -73,7 +73,7 @@ pub(crate) fn change_measured(run: &mut Run, change: impl Fn(&mut Measurement)) 
     }
 }
 
-/// The differences between the trials of both arms, none of them declared.
+/// The differences between the trials of both arms, none of them planned.
 fn differences(run: &Run) -> Vec<Difference> {
     let all = || {
         let each = run.attempts.iter().zip(&run.facts);
@@ -93,9 +93,9 @@ fn differences(run: &Run) -> Vec<Difference> {
                 .collect::<Vec<_>>()
         })
         .collect();
-    let told = |fact: &str, facts: &Facts| match fact.strip_prefix("boot log: ") {
+    let value = |fact: &str, facts: &Facts| match fact.strip_prefix("boot log: ") {
         Some(_) if facts.boot_log.is_empty() => None,
-        Some(line) => Some(facts.boot_log.iter().find(|own| *own == line).cloned()),
+        Some(line) => Some(facts.boot_log.iter().find(|other| *other == line).cloned()),
         None => match facts.told(fact) {
             Told::Value(value) => Some(Some(value.to_string())),
             Told::Absent => Some(None),
@@ -105,9 +105,9 @@ fn differences(run: &Run) -> Vec<Difference> {
     let difference = |fact: String| {
         let (mut values, mut varying) = (BTreeMap::new(), BTreeMap::new());
         for arm in &run.plan.arms {
-            let own = all().filter(|(trial, _)| trial.arm == arm.name);
+            let of_arm = all().filter(|(trial, _)| trial.arm == arm.name);
             let seen = Seen::of(
-                own.filter_map(|(trial, facts)| Some((trial.number, told(&fact, facts)?))),
+                of_arm.filter_map(|(trial, facts)| Some((trial.number, value(&fact, facts)?))),
             );
             if let Some(most) = seen.first() {
                 values.insert(arm.name.clone(), most.value.clone());
@@ -203,25 +203,15 @@ pub(crate) fn outcome_of(check: &Check, run: &Run, judgement: &Judgement) -> Out
     let outcome = check.judge.of(&Subject { run, judgement });
     if let Some(file) = env::var_os(SEEN) {
         let mut seen = File::options().append(true).open(file).unwrap();
-        // A line in one piece: tests run side by side.
-        let line = format!("{} {}\n", check.id, word(&outcome));
+        // One write for the whole line, because tests run in parallel.
+        let line = format!("{} {}\n", check.id, outcome.word());
         seen.write_all(line.as_bytes()).unwrap();
     }
     outcome
 }
 
-/// Where the tests of checks write each outcome that they see, if anywhere.
+/// The file to which tests of checks write each status that they see, if set.
 const SEEN: &str = "BAKEOFF_SEEN_OUTCOMES";
-
-fn word(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Pass => "pass",
-        Outcome::Declared { .. } => "declared",
-        Outcome::Violation { .. } => "violation",
-        Outcome::NotKnown { .. } => "not-known",
-        Outcome::NotApplicable => "not-applicable",
-    }
-}
 
 /// The outcome of a check on a whole run with a finding of this kind about an arm.
 pub(crate) fn found(kind: Kind, check: &Check) -> Outcome {
@@ -249,8 +239,8 @@ pub(crate) fn beyond(quantity: Quantity) -> Finding {
 /// arms are measured.
 pub(crate) fn quantity_is_watched(check: &Check, quantity: Quantity) {
     let run = whole().run();
-    assert_eq!(outcome(check, &run), Outcome::Pass);
-    assert!(is_violation(&with_finding(&run, beyond(quantity), check)));
+    assert_eq!(outcome(check, &run), Outcome::Passed);
+    assert!(is_failed(&with_finding(&run, beyond(quantity), check)));
     assert!(is_unknown(&outcome(check, &empty().run())));
 }
 
@@ -261,16 +251,16 @@ pub(crate) fn system_quantity_is_watched(check: &Check, quantity: Quantity) {
     assert!(is_unknown(&outcome(check, &remote.run())));
 }
 
-pub(crate) fn is_violation(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Violation { .. })
+pub(crate) fn is_failed(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Failed { .. })
 }
 
-pub(crate) fn is_declared(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::Declared { .. })
+pub(crate) fn is_accepted(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Accepted { .. })
 }
 
 pub(crate) fn is_unknown(outcome: &Outcome) -> bool {
-    matches!(outcome, Outcome::NotKnown { .. })
+    matches!(outcome, Outcome::Unknown { .. })
 }
 
 /// A check passes where arms have the same fact, fails where arms of one kernel or trials of one arm differ in it, and says nothing where
@@ -286,30 +276,30 @@ pub(crate) fn arms_must_agree(check: &Check, fact: &str) {
             .observed(1, "6.1", whole_but(values[0]))
             .observed(1, "7.2", whole_but(values[1]))
     };
-    let told = |values: [&str; 2]| outcome(check, &arms(values).with(one_kernel).run());
-    assert_eq!(told(["one", "one"]), Outcome::Pass, "{}", check.id);
-    assert!(is_violation(&told(["one", "other"])), "{}", check.id);
-    // No kernel brings another value in each trial.
+    let result = |values: [&str; 2]| outcome(check, &arms(values).with(one_kernel).run());
+    assert_eq!(result(["one", "one"]), Outcome::Passed, "{}", check.id);
+    assert!(is_failed(&result(["one", "other"])), "{}", check.id);
+    // No kernel comes with another value in each trial.
     let third = arms(["one", "one"]).observed(2, "7.2", whole_but("other"));
-    let Outcome::Violation { details } = outcome(check, &third.run()) else {
+    let Outcome::Failed { details } = outcome(check, &third.run()) else {
         panic!("{} overlooks the third trial", check.id);
     };
-    let is_told = details.iter().any(|one| {
-        matches!(one, Detail::Varies { arm, values, .. }
+    let is_named = details.iter().any(|detail| {
+        matches!(detail, Detail::Varies { arm, values, .. }
             if arm == "7.2" && values.iter().any(|seen| seen.trials == [3]))
     });
-    assert!(is_told, "{details:?}");
+    assert!(is_named, "{details:?}");
     assert!(is_unknown(&outcome(check, &whole().run())), "{}", check.id);
     assert!(is_unknown(&outcome(check, &empty().run())), "{}", check.id);
 }
 
-/// The facts that a check reads from facts; those of the others stand in the trials' records.
+/// The facts that a check reads; other checks read the trials' records.
 fn read_by(check: &Check) -> Vec<Fact> {
     match check.judge {
         Judge::Equal(facts, _) | Judge::OfServers(facts) => facts.to_vec(),
         Judge::Plan(_) | Judge::Run(_) | Judge::PlanThenRun(..) => {
-            let own = READ_APART.iter().filter(|(id, _)| *id == check.id);
-            own.map(|(_, fact)| Fact::Must(fact)).collect()
+            let of_check = READ_APART.iter().filter(|(id, _)| *id == check.id);
+            of_check.map(|(_, fact)| Fact::Must(fact)).collect()
         }
     }
 }
@@ -338,15 +328,15 @@ fn value_of(fact: &str) -> &'static str {
 }
 
 fn add(into: &mut Facts, fact: &str, value: &str) {
-    let own = facts(&fact.replace('*', "x"), value);
-    into.values.extend(own.values);
-    into.sysctls.extend(own.sysctls);
-    into.kernel_config.extend(own.kernel_config);
-    // A log has the same lines beside the one that is asked about.
-    into.boot_log.extend(own.boot_log);
+    let more = facts(&fact.replace('*', "x"), value);
+    into.values.extend(more.values);
+    into.sysctls.extend(more.sysctls);
+    into.kernel_config.extend(more.kernel_config);
+    // A log has other lines too.
+    into.boot_log.extend(more.boot_log);
 }
 
-/// Facts of which the list is gone that this fact stands in, or the fact itself where it stands alone.
+/// Facts without the list that has this fact, or without the fact if no list has it.
 fn without(mut facts: Facts, fact: &str) -> Facts {
     if fact.starts_with("sysctl ") {
         facts.sysctls.clear();
@@ -361,8 +351,8 @@ fn without(mut facts: Facts, fact: &str) -> Facts {
 }
 
 #[test]
-fn no_check_says_anything_by_a_fact_that_one_arm_does_not_tell() {
-    let told = |check: &Check, [old, new]: [Option<Facts>; 2], second: Option<Facts>| {
+fn a_check_is_unknown_if_an_arm_does_not_report_a_fact() {
+    let result = |check: &Check, [old, new]: [Option<Facts>; 2], second: Option<Facts>| {
         let mut run =
             empty()
                 .observed(1, "6.1", Facts::default())
@@ -379,31 +369,36 @@ fn no_check_says_anything_by_a_fact_that_one_arm_does_not_tell() {
     };
     for check in ALL {
         let full = || Some(complete(check));
-        let all_told = told(check, [full(), full()], None);
+        let complete_result = result(check, [full(), full()], None);
         let facts = read_by(check);
         if facts.is_empty() {
-            // What reads no facts says the same without them.
-            assert_eq!(told(check, [None, full()], None), all_told, "{}", check.id);
+            // A check that reads no facts gives the same result without them.
+            assert_eq!(
+                result(check, [None, full()], None),
+                complete_result,
+                "{}",
+                check.id
+            );
             continue;
         }
-        assert_eq!(all_told, Outcome::Pass, "{}", check.id);
+        assert_eq!(complete_result, Outcome::Passed, "{}", check.id);
         assert!(
-            is_unknown(&told(check, [None, full()], None)),
+            is_unknown(&result(check, [None, full()], None)),
             "{}",
             check.id
         );
         let nothing = Some(Facts::default());
         assert!(
-            is_unknown(&told(check, [nothing, full()], None)),
+            is_unknown(&result(check, [nothing, full()], None)),
             "{}",
             check.id
         );
         for fact in facts {
             let silent = || Some(without(complete(check), fact.name()));
             let cases = [
-                told(check, [silent(), full()], None),
-                told(check, [full(), silent()], None),
-                told(check, [full(), full()], silent()),
+                result(check, [silent(), full()], None),
+                result(check, [full(), silent()], None),
+                result(check, [full(), full()], silent()),
             ];
             for outcome in cases {
                 assert!(is_unknown(&outcome), "{}: {fact:?}: {outcome:?}", check.id);
@@ -416,7 +411,7 @@ fn no_check_says_anything_by_a_fact_that_one_arm_does_not_tell() {
 fn no_check_of_a_run_passes_where_an_arm_has_no_trial() {
     for check in ALL.iter().filter(|check| !check.is_of_plan()) {
         let run = empty().observed(1, "6.1", complete(check)).run();
-        assert_ne!(outcome(check, &run), Outcome::Pass, "{}", check.id);
+        assert_ne!(outcome(check, &run), Outcome::Passed, "{}", check.id);
     }
 }
 
@@ -428,11 +423,11 @@ fn what_a_complete_list_lacks_is_a_difference() {
     let run = empty()
         .observed(1, "6.1", facts("sysctl vm.swappiness", "60"))
         .observed(1, "7.2", more);
-    assert!(is_violation(&outcome(check, &run.with(one_kernel).run())));
+    assert!(is_failed(&outcome(check, &run.with(one_kernel).run())));
 }
 
 #[test]
-fn servers_are_asked_about_where_there_are_any() {
+fn checks_of_servers_need_a_server() {
     for id in [
         "descriptors",
         "limits",
@@ -454,12 +449,12 @@ fn servers_are_asked_about_where_there_are_any() {
 }
 
 #[test]
-fn what_the_plan_names_is_not_among_what_amounts_to_an_outcome() {
+fn details_leave_out_differences_of_the_plan() {
     let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let lists = |swappiness: &str, release: &str| {
-        let mut own = facts("sysctl vm.swappiness", swappiness);
-        add(&mut own, "sysctl kernel.osrelease", release);
-        own
+        let mut sysctls = facts("sysctl vm.swappiness", swappiness);
+        add(&mut sysctls, "sysctl kernel.osrelease", release);
+        sysctls
     };
     let run = empty()
         .observed(1, "6.1", lists("60", "6.1"))
@@ -468,17 +463,17 @@ fn what_the_plan_names_is_not_among_what_amounts_to_an_outcome() {
         .run();
     let mut judgement = judged(&run);
     judgement.differences[0].declared = true;
-    let told = outcome_of(
+    let result = outcome_of(
         crate::topics::fairness::find("sysctls").unwrap(),
         &run,
         &judgement,
     );
-    let Outcome::Declared {
-        by: Declaration::Kernel,
+    let Outcome::Accepted {
+        by: AcceptedBy::Kernel,
         details,
-    } = told
+    } = result
     else {
-        panic!("{told:?}");
+        panic!("{result:?}");
     };
     assert_eq!(details.len(), 1);
 }
@@ -527,9 +522,13 @@ fn names_are_unique_and_texts_are_there() {
     let names: BTreeSet<_> = ALL.iter().map(|check| check.id).collect();
     assert_eq!(names.len(), ALL.len());
     for check in ALL {
-        let texts = [check.reads, check.passes, check.why, check.mend];
-        assert!(check.question.ends_with('?'), "{}", check.id);
-        assert!(texts.iter().all(|text| !text.is_empty()), "{}", check.id);
+        let is_sentence = |text: &str| text.ends_with('.') && !text.contains("; ");
+        for text in [check.must_hold, check.why, check.mend] {
+            assert!(is_sentence(text), "{}: {text}", check.id);
+            let longest = text.split(". ").map(|sentence| sentence.split(' ').count());
+            assert!(longest.max() <= Some(20), "{}: {text}", check.id);
+        }
+        assert!(!check.reads.ends_with('.'), "{}", check.id);
         assert_eq!(
             crate::topics::fairness::find(check.id).map(|found| found.id),
             Some(check.id)
@@ -547,48 +546,50 @@ fn no_check_of_facts_passes_without_a_trial() {
                 run: &run,
                 judgement: &judgement,
             };
-            assert_ne!(check.judge.of(&subject), Outcome::Pass, "{}", check.id);
+            assert_ne!(check.judge.of(&subject), Outcome::Passed, "{}", check.id);
         }
     }
 }
 
-/// What checks that never withhold a headline say instead.
+/// The status of checks that never fail.
 const MILDER: [(&str, &str); 5] = [
-    ("clients-apart", "declared"),
-    ("error-rate", "declared"),
-    ("evidence", "not-known"),
-    ("one-load", "declared"),
-    ("static-pages", "declared"),
+    ("clients-apart", "accepted"),
+    ("error-rate", "accepted"),
+    ("evidence", "unknown"),
+    ("one-load", "accepted"),
+    ("static-pages", "accepted"),
 ];
 
-/// Runs the tests of all checks once more and looks at what they saw.
+/// Runs the tests of all checks once more and reads which statuses they saw.
 #[test]
-fn each_check_has_a_test_that_violates_it_and_one_that_passes() {
+fn each_check_has_a_test_that_fails_and_one_that_passes() {
     let seen = tempfile::NamedTempFile::new().unwrap();
     let mut tests = Command::new(env::current_exe().unwrap());
     tests.args(["--quiet", "checks::"]).env(SEEN, seen.path());
     let output = tests.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{said}");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{printed}");
     let text = fs::read_to_string(seen.path()).unwrap();
     let seen: BTreeSet<&str> = text.lines().collect();
     let fails = |id: &str| {
-        let milder = MILDER.iter().find(|(own, _)| *own == id);
-        milder.map_or("violation", |(_, word)| word)
+        let milder = MILDER.iter().find(|(milder, _)| *milder == id);
+        milder.map_or("failed", |(_, status)| status)
     };
     let wanted = ALL.iter().flat_map(|check| {
         let fails = fails(check.id);
         [
-            format!("{} pass", check.id),
+            format!("{} passed", check.id),
             format!("{} {fails}", check.id),
         ]
     });
-    let missing: Vec<_> = wanted.filter(|one| !seen.contains(one.as_str())).collect();
+    let missing: Vec<_> = wanted
+        .filter(|line| !seen.contains(line.as_str()))
+        .collect();
     assert!(missing.is_empty(), "no test sees: {missing:?}");
     assert!(ALL.len() - MILDER.len() >= 35);
 }
 
-/// Which kernel ran is told by the trial's record itself.
+/// The trial's record itself has the kernel that ran.
 #[test]
 fn no_check_of_arms_passes_without_facts() {
     let run = whole().run();
@@ -600,38 +601,38 @@ fn no_check_of_arms_passes_without_facts() {
                 run: &run,
                 judgement: &judgement,
             };
-            let told = check.judge.of(&subject);
-            assert!(is_unknown(&told), "{}", check.id);
+            let result = check.judge.of(&subject);
+            assert!(is_unknown(&result), "{}", check.id);
         }
     }
 }
 
 #[test]
-fn an_accepted_violation_is_declared_with_its_reason() {
+fn a_failed_check_can_be_accepted_with_a_reason() {
     let run = whole()
         .with(|run| run.plan.arms[1].cmdline = "quiet".into())
         .run();
     let judgement = judged(&run);
-    let told = |accepted: &[(&str, &str)]| {
+    let result = |accepted: &[(&str, &str)]| {
         let pairs = accepted
             .iter()
             .map(|(id, why)| ((*id).to_string(), (*why).to_string()));
         let findings = crate::topics::fairness::of_run(&run, &judgement, &pairs.collect());
         let found = findings
             .into_iter()
-            .find(|one| one.id == "one-sided-tuning");
-        found.map(|one| one.outcome)
+            .find(|result| result.id == "one-sided-tuning");
+        found.map(|result| result.outcome)
     };
-    assert!(is_violation(&told(&[]).unwrap()));
-    let accepted = told(&[("one-sided-tuning", "asked for by the vendor")]).unwrap();
+    assert!(is_failed(&result(&[]).unwrap()));
+    let accepted = result(&[("one-sided-tuning", "asked for by the vendor")]).unwrap();
     assert!(
         format!("{accepted:?}").contains("asked for by the vendor"),
         "{accepted:?}"
     );
-    assert!(is_declared(&accepted));
+    assert!(is_accepted(&accepted));
 }
 
-/// What a check says of two kernels under a mode, where the first difference has this pin.
+/// The result of a check for two kernels under a mode, if the first difference has this pin.
 fn under(mode: Option<plan::Mode>, id: &str, fact: &str, pin: Option<Pin>) -> Outcome {
     let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
     let run = two_arms(fact, ["60", "10"]).with(other).run();
@@ -650,31 +651,31 @@ fn swappiness() -> Pin {
 }
 
 #[test]
-fn a_mode_says_what_becomes_of_what_kernels_bring() {
+fn the_mode_decides_about_differences_that_come_with_kernels() {
     let sysctl = |mode, pin| under(mode, "sysctls", "sysctl vm.swappiness", pin);
     let by = |outcome: &Outcome| match outcome {
-        Outcome::Declared { by, .. } => Some(by.clone()),
+        Outcome::Accepted { by, .. } => Some(by.clone()),
         _ => None,
     };
     assert_eq!(
         by(&sysctl(None, Some(swappiness()))),
-        Some(Declaration::Kernel)
+        Some(AcceptedBy::Kernel)
     );
     let as_shipped = sysctl(Some(plan::Mode::AsShipped), Some(swappiness()));
-    assert_eq!(by(&as_shipped), Some(Declaration::AsShipped));
+    assert_eq!(by(&as_shipped), Some(AcceptedBy::AsShipped));
     let controlled = Some(plan::Mode::Controlled);
-    let Outcome::Violation { details } = sysctl(controlled, Some(swappiness())) else {
-        panic!("what can be pinned is not declared");
+    let Outcome::Failed { details } = sysctl(controlled, Some(swappiness())) else {
+        panic!("what can be pinned is not accepted");
     };
     assert!(
         matches!(details[..], [Detail::Pinnable { .. }]),
         "{details:?}"
     );
     assert!(details[0].concerns("web", "7.2", "6.1"));
-    let Outcome::Declared { by, details } = sysctl(controlled, None) else {
-        panic!("what cannot be pinned is declared");
+    let Outcome::Accepted { by, details } = sysctl(controlled, None) else {
+        panic!("what cannot be pinned is accepted");
     };
-    assert_eq!(by, Declaration::NotPinnable);
+    assert_eq!(by, AcceptedBy::NotPinnable);
     let fixed = Detail::NotPinnable {
         class: Class::Unclassified,
         facts: 1,
@@ -684,7 +685,7 @@ fn a_mode_says_what_becomes_of_what_kernels_bring() {
 }
 
 #[test]
-fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
+fn settings_in_effect_are_pinned_by_the_checks_of_their_facts() {
     let controlled = |id: &str, fact: &str, setting: EffectiveSetting| {
         let other = |run: &mut Run| run.plan.arms[1].kernel = KernelRef::path("new");
         let mut run = two_arms(fact, ["one", "other"]).with(other).run();
@@ -699,22 +700,22 @@ fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
         outcome_of(crate::topics::fairness::find(id).unwrap(), &run, &judgement)
     };
     let huge = "/sys/kernel/mm/transparent_hugepage/enabled";
-    assert!(is_violation(&controlled(
+    assert!(is_failed(&controlled(
         "huge-pages",
         huge,
         EffectiveSetting::HugePages
     )));
     let config = |setting| controlled("kernel-configuration", "CONFIG_HZ", setting);
-    assert!(is_violation(&config(EffectiveSetting::Preemption)));
-    assert!(is_declared(&config(EffectiveSetting::HugePages)));
+    assert!(is_failed(&config(EffectiveSetting::Preemption)));
+    assert!(is_accepted(&config(EffectiveSetting::HugePages)));
     let lsm = "/sys/kernel/security/lsm";
-    assert!(is_violation(&controlled(
+    assert!(is_failed(&controlled(
         "security-modules",
         lsm,
         EffectiveSetting::SecurityModules
     )));
     let cpu = "/sys/devices/system/cpu/vulnerabilities/meltdown";
-    assert!(is_violation(&controlled(
+    assert!(is_failed(&controlled(
         "mitigations",
         cpu,
         EffectiveSetting::Mitigations
@@ -722,20 +723,20 @@ fn settings_in_effect_are_pinned_where_their_facts_are_asked_about() {
 }
 
 #[test]
-fn without_another_kernel_no_mode_excuses_anything() {
+fn without_another_kernel_no_mode_accepts_a_difference() {
     let run = two_arms("sysctl vm.swappiness", ["60", "10"]).with(one_kernel);
     let run = run
         .with(|run| run.plan.mode = Some(plan::Mode::AsShipped))
         .run();
-    assert!(is_violation(&outcome(
+    assert!(is_failed(&outcome(
         crate::topics::fairness::find("sysctls").unwrap(),
         &run
     )));
 }
 
 #[test]
-fn sizes_come_with_the_kernels_only_where_memory_is_alike() {
-    let told = |kilobytes: &str| {
+fn sizes_come_with_the_kernels_only_if_memory_is_equal() {
+    let accepted_by = |kilobytes: &str| {
         let whole = |swappiness: &str, memory: &str| {
             let mut facts = facts("sysctl vm.swappiness", swappiness);
             let total = ("/proc/meminfo:MemTotal".to_string(), format!("{memory} kB"));
@@ -747,12 +748,12 @@ fn sizes_come_with_the_kernels_only_where_memory_is_alike() {
             .observed(1, "7.2", whole("10", kilobytes))
             .run();
         let findings = crate::topics::fairness::of_run(&run, &judged(&run), &BTreeMap::new());
-        let found = findings.into_iter().find(|one| one.id == "sysctls");
+        let found = findings.into_iter().find(|result| result.id == "sysctls");
         match found.unwrap().outcome {
-            Outcome::Declared { by, .. } => by,
+            Outcome::Accepted { by, .. } => by,
             other => panic!("{other:?}"),
         }
     };
-    assert_eq!(told("995608"), Declaration::Kernel);
-    assert_eq!(told("480416"), Declaration::KernelOrMemory);
+    assert_eq!(accepted_by("995608"), AcceptedBy::Kernel);
+    assert_eq!(accepted_by("480416"), AcceptedBy::KernelOrMemory);
 }

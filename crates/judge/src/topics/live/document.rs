@@ -127,14 +127,14 @@ pub fn entry(entry: &Entry) -> String {
     format!("{} {}", tell::clock(&entry.at), tell::entry(entry))
 }
 
-/// Warnings above everything else: watching disturbs the run, a problem, violated fairness checks.
+/// Warnings above everything else: watching disturbs the run, a problem, failed fairness checks.
 pub fn notes(now: &Snapshot) -> Vec<String> {
     let mut notes = Vec::new();
     if now.is_measured_here {
         notes.push(tell::MEASURED_HERE.to_string());
     }
     notes.extend(now.problem.clone());
-    notes.extend(tell::violated(now));
+    notes.extend(tell::failed_check_count(now));
     notes
 }
 
@@ -322,14 +322,14 @@ fn top(now: &Snapshot, has_report: bool) -> Markup {
 
 fn boxes(now: &Snapshot) -> Markup {
     let notes = notes(now);
-    let violations = tell::violations(now);
+    let failed_checks = tell::failed_checks(now);
     html! {
         @if !notes.is_empty() {
             section.boxed.warnings aria-label="Warnings" {
                 h2 { "Warnings" }
                 ul { @for note in notes { li { (note) } } }
-                @if !violations.is_empty() {
-                    details { summary { "Violations" } ul { @for violation in violations { li { (violation) } } } }
+                @if !failed_checks.is_empty() {
+                    details { summary { "Failed fairness checks" } ul { @for check in failed_checks { li { (check) } } } }
                 }
             }
         }

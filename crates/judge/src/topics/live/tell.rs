@@ -261,25 +261,25 @@ pub fn no_defects(now: &Snapshot) -> &'static str {
     }
 }
 
-/// Violations of fairness that were found so far.
-pub(crate) fn violations(now: &Snapshot) -> Vec<String> {
+/// Fairness checks that failed so far.
+pub(crate) fn failed_checks(now: &Snapshot) -> Vec<String> {
     let Some((_, judgement)) = now.judged.as_deref() else {
         return Vec::new();
     };
-    fairness::violations(&judgement.fairness)
+    fairness::failed_checks(&judgement.fairness)
 }
 
-/// Number of violated fairness checks; `None` if there are none.
-pub(crate) fn violated(now: &Snapshot) -> Option<String> {
+/// Number of failed fairness checks; `None` if there are none.
+pub(crate) fn failed_check_count(now: &Snapshot) -> Option<String> {
     let (_, judgement) = now.judged.as_deref()?;
-    let mut violated = 0;
+    let mut failed = 0;
     for finding in &judgement.fairness {
-        violated += u32::from(matches!(finding.outcome, Check::Violation { .. }));
+        failed += u32::from(matches!(finding.outcome, Check::Failed { .. }));
     }
-    match violated {
+    match failed {
         0 => None,
-        1 => Some("1 check of fairness is violated".into()),
-        more => Some(format!("{more} checks of fairness are violated")),
+        1 => Some("1 fairness check failed".into()),
+        more => Some(format!("{more} fairness checks failed")),
     }
 }
 

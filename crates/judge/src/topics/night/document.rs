@@ -22,7 +22,7 @@ pub fn page(index: &Index) -> String {
         (trends(index))
         (reading(index))
     };
-    plain(&format!("Night {}", index.night), &sections)
+    plain(&format!("Nightly run {}", index.night), &sections)
 }
 
 fn top(index: &Index) -> Markup {
@@ -30,7 +30,7 @@ fn top(index: &Index) -> Markup {
     let improvements = tell::listed(index, |standing| standing.is_improvement);
     html! {
         header {
-            h1 { "Night " (index.night) }
+            h1 { "Nightly run " (index.night) }
             p.sub {
                 (tell::summary(index))
                 @if !index.begun.is_empty() { span.dot { "·" } time datetime=(index.begun) { (day(&index.begun)) } }
@@ -145,7 +145,7 @@ fn trends(index: &Index) -> Markup {
     html! {
         @if !index.trends.is_empty() {
             section id="trends" {
-                h2 { "Over versions and nights" }
+                h2 { "Versions and nightly runs" }
                 @if let Some(rates) = tell::trend_rates(index) { p.sub { (rates) } }
                 @for (number, trend) in primary.into_iter().enumerate() { (trend_figures(trend, number)) }
                 @if rows.len() > 1 {
@@ -177,7 +177,7 @@ fn trend_figures(trend: &Trend, number: usize) -> Markup {
         details {
             summary { "Figures" }
             div.scroll { table {
-                thead { tr { th { "point" } th { "night" } th.n { "change" } th { (levels.head()) } th { "verdict" } } }
+                thead { tr { th { "point" } th { "nightly run" } th.n { "change" } th { (levels.head()) } th { "verdict" } } }
                 tbody { @for point in &trend.points { tr {
                     th scope="row" { (point.label) }
                     td { (point.night) }
@@ -196,9 +196,8 @@ fn reading(index: &Index) -> Markup {
             h2 { "How to read this" }
             p { (tell::rates(index)) }
             p {
-                "A verdict is its run's own, at its plan's error rate. Many plans have many chances to be wrong, so that some verdicts that \
-                 are significant in their run are not so over the night. Trends set ratios to a baseline of the same run beside each other, \
-                 never figures of one night and another."
+                "Each verdict has the error rate of its plan. With many plans, some verdicts are significant in their run but not across \
+                 plans. Trends compare ratios to a baseline of the same run. They never compare figures of two nightly runs."
             }
         }
     }
@@ -207,7 +206,7 @@ fn reading(index: &Index) -> Markup {
 /// Markdown for a mail or a chat.
 pub fn as_markdown(index: &Index) -> String {
     let mut blocks = vec![
-        Block::Title(format!("Night {}", index.night)),
+        Block::Title(format!("Nightly run {}", index.night)),
         Block::Text(tell::summary(index)),
     ];
     let [trouble, regressions, improvements] = listed(index);
@@ -216,7 +215,7 @@ pub fn as_markdown(index: &Index) -> String {
     blocks.extend(improvements);
     blocks.extend(Block::table(Table::new(tell::rows(index), 6)));
     blocks.extend(Block::titled_table(
-        "Changes over versions and nights",
+        "Changes over versions and nightly runs",
         Table::new(tell::change_rows(index), 1),
     ));
     blocks.extend(rates(index).into_iter().map(Block::Text));
@@ -226,14 +225,17 @@ pub fn as_markdown(index: &Index) -> String {
 /// Text for a terminal of `width` columns.
 pub fn as_text(index: &Index, width: usize) -> String {
     let summary = tell::summary(index);
-    let mut blocks = vec![Block::Text(format!("night {}: {summary}", index.night))];
+    let mut blocks = vec![Block::Text(format!(
+        "nightly run {}: {summary}",
+        index.night
+    ))];
     blocks.extend(Block::table(Table::new(tell::rows(index), 6)));
     blocks.extend(listed(index).into_iter().flatten());
     let changes = tell::change_rows(index).into_iter().skip(1);
     let changes = changes.map(|row| row.join(": ")).collect();
     blocks.extend(Block::notice(
         "",
-        "Changes over versions and nights",
+        "Changes over versions and nightly runs",
         changes,
     ));
     blocks.extend([Block::Gap, Block::List(rates(index))]);
@@ -255,7 +257,7 @@ fn trouble(index: &Index) -> Option<Block> {
     Block::notice("setbacks", "What went wrong", tell::trouble(index))
 }
 
-/// The error rates of the night and of its trends.
+/// The error rates of the nightly run and of the trends.
 fn rates(index: &Index) -> Vec<String> {
     let mut rates = vec![tell::rates(index)];
     rates.extend(tell::trend_rates(index));
@@ -386,13 +388,13 @@ pub(crate) mod tests {
     fn a_trend_is_drawn_with_its_change() {
         let page = page(&index());
         assert!(page.contains("id=\"trend-0\"") && page.contains("class=\"joint\""));
-        assert!(page.contains("worse by 5.00\u{a0}% from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed there too."));
+        assert!(page.contains("worse by 5.00\u{a0}% from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed at the same time."));
     }
 
     #[test]
     fn a_night_on_a_terminal() {
         expect![[r#"
-            night 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
+            nightly run 2026-11-23: 2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
             web
               workload         web
@@ -403,7 +405,7 @@ pub(crate) mod tests {
               change           -5.00 %
               97.5 % interval  [-6.00 %, -4.00 %] (95 %)
               p                0.0040 (0.012)
-              over the night   regression, trips the gate
+              across plans     regression, trips the gate
             web
               workload         web
               arm              rc (7.2.13-1)
@@ -413,7 +415,7 @@ pub(crate) mod tests {
               change           +0.00 %
               97.5 % interval  [-1.00 %, +1.00 %]
               p                -
-              over the night   
+              across plans     
             smb
               workload         -
               arm              -
@@ -423,7 +425,7 @@ pub(crate) mod tests {
               change           -
               97.5 % interval  -
               p                -
-              over the night   -
+              across plans     -
 
             what went wrong:
             - smb: failed: no such kernel: <6.1>
@@ -431,21 +433,21 @@ pub(crate) mod tests {
             regressions:
             - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %] (95 % interval), p = 0.0040 (0.012); trips the gate
 
-            changes over versions and nights:
-            - web: throughput ↑ of 7.2: worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed there too
+            changes over versions and nightly runs:
+            - web: throughput ↑ of 7.2: worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed at the same time
 
-            - Of all 3 comparisons together: of the regressions listed, 5.0 % are false on average at the most, and so of the improvements (Benjamini
-              and Hochberg); the chance that the gate trips on any arm that is not worse is 5.0 % at the most (Holm). P-values are of one side, and hold
-              whenever a run stopped; in brackets, adjusted for the list.
-            - 1 trend over nights, primary metrics and all others apart: the chance that any of either shows a change where there is none is 5.0 % at
-              the most. It takes up to 8 nights to show one.
+            - Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and at most as large a share of the improvements
+              (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most 5.0 % (Holm). P-values are one-sided and hold
+              whenever a run stops; those in brackets are adjusted for the list.
+            - 1 trend over nightly runs: the probability that any primary metric shows a change where there is none is at most 5.0 %. The same holds for
+              all other metrics. A change needs up to 8 nightly runs to show.
         "#]].assert_eq(&as_text(&index(), 140));
     }
 
     #[test]
     fn a_night_in_markdown() {
         expect![[r#"
-            ## Night 2026-11-23
+            ## Nightly run 2026-11-23
 
             2 plans, 3 comparisons: 1 regression, 0 improvements; the gate trips, and 1 plan has no answer
 
@@ -457,21 +459,21 @@ pub(crate) mod tests {
 
             - web: throughput of 7.2 on web: -5.00 % [-6.00 %, -4.00 %] (95 % interval), p = 0.0040 (0.012); trips the gate
 
-            | plan | workload | arm | against | metric | verdict | change | 97.5 % interval | p | over the night |
+            | plan | workload | arm | against | metric | verdict | change | 97.5 % interval | p | across plans |
             |---|---|---|---|---|---|---|---|---|---|
             | web | web | 7.2 | 6.1 | throughput ↑ | worse | -5.00 % | [-6.00 %, -4.00 %] (95 %) | 0.0040 (0.012) | regression, trips the gate |
             | web | web | rc (7.2.13-1) | 6.1 | throughput ↑ | equivalent | +0.00 % | [-1.00 %, +1.00 %] | - |  |
             | smb | - | - | - | - | failed | - | - | - | - |
 
-            Changes over versions and nights:
+            Changes over versions and nightly runs:
 
             | metric | change |
             |---|---|
-            | web: throughput ↑ of 7.2 | worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed there too |
+            | web: throughput ↑ of 7.2 | worse by 5.00 % from 2026-11-04 to 2026-11-05 (p = 0.029); the machine changed at the same time |
 
-            Of all 3 comparisons together: of the regressions listed, 5.0 % are false on average at the most, and so of the improvements (Benjamini and Hochberg); the chance that the gate trips on any arm that is not worse is 5.0 % at the most (Holm). P-values are of one side, and hold whenever a run stopped; in brackets, adjusted for the list.
+            Across all 3 comparisons: on average, at most 5.0 % of the listed regressions are false, and at most as large a share of the improvements (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most 5.0 % (Holm). P-values are one-sided and hold whenever a run stops; those in brackets are adjusted for the list.
 
-            1 trend over nights, primary metrics and all others apart: the chance that any of either shows a change where there is none is 5.0 % at the most. It takes up to 8 nights to show one.
+            1 trend over nightly runs: the probability that any primary metric shows a change where there is none is at most 5.0 %. The same holds for all other metrics. A change needs up to 8 nightly runs to show.
         "#]].assert_eq(&as_markdown(&index()));
     }
 }

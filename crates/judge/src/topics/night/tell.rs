@@ -9,7 +9,7 @@ use record::night::{
 use crate::words::levels::{Levels, in_words};
 use crate::words::{NONE, change, counted, directed, interval_of, percent};
 
-/// A primary metric of a night.
+/// A primary metric of a nightly run.
 pub(crate) struct Line<'i> {
     pub(crate) plan: &'i PlanSummary,
     pub(crate) compared: &'i Compared,
@@ -23,7 +23,7 @@ impl Line<'_> {
         headline.unwrap_or(self.compared.verdict.word())
     }
 
-    /// The result after adjusting for all comparisons of the night.
+    /// The result after adjusting for all comparisons of the nightly run.
     pub(crate) fn standing(&self) -> &'static str {
         let standing = self.standing;
         if standing.trips_gate {
@@ -33,13 +33,13 @@ impl Line<'_> {
         } else if standing.is_improvement {
             "improvement"
         } else if standing.p_worse < 1.0 || standing.p_better < 1.0 {
-            "not significant over the night"
+            "not significant across plans"
         } else {
             ""
         }
     }
 
-    /// The p-value of the side that the verdict names, and in brackets the one adjusted for the list.
+    /// The p-value in the direction of the verdict, and in brackets the one adjusted for the list.
     pub(crate) fn p_value(&self) -> String {
         let standing = self.standing;
         let (p_value, adjusted) = if standing.p_worse < 1.0 {
@@ -113,7 +113,7 @@ pub(crate) fn listed(index: &Index, is_wanted: fn(&NightStanding) -> bool) -> Ve
         // The headline may differ from the verdict of the primary metric, as in a trade-off.
         let headline = match line.word() {
             word if word == line.compared.verdict.word() => String::new(),
-            word => format!("; its run says {word}"),
+            word => format!("; the run's headline: {word}"),
         };
         format!(
             "{}: {} of {} on {}: {} {}, p = {}{headline}{gate}",
@@ -151,7 +151,7 @@ pub(crate) fn summary(index: &Index) -> String {
     };
     let plans = &index.plans;
     let gate = if plans.iter().all(|plan| plan.failures().is_empty()) {
-        "nothing trips the gate"
+        "the gate does not trip"
     } else {
         "the gate trips"
     };
@@ -170,12 +170,12 @@ pub(crate) fn summary(index: &Index) -> String {
     )
 }
 
-/// The error rates of the whole night.
+/// The error rates of the whole nightly run.
 pub(crate) fn rates(index: &Index) -> String {
     format!(
-        "Of all {} together: of the regressions listed, {} are false on average at the most, and so of the improvements (Benjamini and \
-         Hochberg); the chance that the gate trips on any arm that is not worse is {} at the most (Holm). P-values are of one side, and hold \
-         whenever a run stopped; in brackets, adjusted for the list.",
+        "Across all {}: on average, at most {} of the listed regressions are false, and at most as large a share of the improvements \
+         (Benjamini-Hochberg). The probability that the gate trips without a worse arm is at most {} (Holm). P-values are one-sided \
+         and hold whenever a run stops; those in brackets are adjusted for the list.",
         counted(index.family, "comparison"),
         percent(index.fdr),
         percent(index.error_rate),
@@ -201,7 +201,7 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
         "change",
         &interval,
         "p",
-        "over the night",
+        "across plans",
     ];
     let mut rows = vec![head.map(String::from).to_vec()];
     for plan in &index.plans {
@@ -231,7 +231,7 @@ pub(crate) fn rows(index: &Index) -> Vec<Vec<String>> {
     rows
 }
 
-/// The headline, with the state of a run that is not over.
+/// The headline, with the state of an unfinished run.
 fn word_with_state(line: &Line<'_>) -> String {
     match open_state(line.plan) {
         Some(state) => format!("{} ({state})", line.word()),
@@ -239,7 +239,7 @@ fn word_with_state(line: &Line<'_>) -> String {
     }
 }
 
-/// The state of a run that is not over.
+/// The state of an unfinished run.
 pub(crate) fn open_state(plan: &PlanSummary) -> Option<&'static str> {
     match plan.state {
         State::Complete | State::Undecided => None,
@@ -271,16 +271,18 @@ pub(crate) fn trend_title(trend: &Trend) -> String {
     format!("{}{workload}: {}{arm}", trend.plan, directed(&trend.spec))
 }
 
-/// What a trend's points are, and what they are relative to.
+/// What a trend's points are, and the reference of each.
 pub(crate) fn trend_along(trend: &Trend) -> &'static str {
     match trend.along {
-        Along::Versions => "kernel version; each against the first, side by side in one run",
-        Along::VersionsOfNights => "kernel version; each against the baseline of its own night",
-        Along::Nights => "night; each against its own baseline",
+        Along::Versions => "kernel version; each against the first, in one run",
+        Along::VersionsOfNights => {
+            "kernel version; each against the baseline of the same nightly run"
+        }
+        Along::Nights => "nightly run; each against its baseline",
     }
 }
 
-/// `worse by 5.00 % from 2026-11-06 to 2026-11-07 (p = 0.0021); the machine changed there too`.
+/// `worse by 5.00 % from 2026-11-06 to 2026-11-07 (p = 0.0021); the machine changed at the same time`.
 pub(crate) fn trend_change(trend: &Trend, step: &TrendChange) -> String {
     let label = |index: u32| &trend.points[index as usize].label;
     let p_value = step.p_value.map_or(String::new(), |p_value| {
@@ -313,14 +315,14 @@ fn beside(changed: &[Beside]) -> String {
             Beside::Plan => "the plan",
         })
         .collect();
-    format!("; {} changed there too", names.join(" and "))
+    format!("; {} changed at the same time", names.join(" and "))
 }
 
 /// The sentence on a trend without a change.
 pub(crate) fn no_change(trend: &Trend) -> String {
     if (trend.points.len() as u32) < trend.least_points {
         format!(
-            "{} of at least {} that can show a change",
+            "{}; a change needs at least {}",
             counted(trend.points.len() as u32, "point"),
             trend.least_points
         )
@@ -348,7 +350,7 @@ pub(crate) fn change_rows(index: &Index) -> Vec<Vec<String>> {
     rows
 }
 
-/// The error rate of changes over nights; `None` without such trends.
+/// The error rate of changes over nightly runs; `None` without such trends.
 pub(crate) fn trend_rates(index: &Index) -> Option<String> {
     let nights = index
         .trends
@@ -357,8 +359,8 @@ pub(crate) fn trend_rates(index: &Index) -> Option<String> {
     let count = nights.clone().count() as u32;
     let least = nights.map(|trend| trend.least_points).max()?;
     Some(format!(
-        "{} over nights, primary metrics and all others apart: the chance that any of either shows a change where there is none is {} at the \
-         most. It takes up to {least} nights to show one.",
+        "{} over nightly runs: the probability that any primary metric shows a change where there is none is at most {}. The same \
+         holds for all other metrics. A change needs up to {least} nightly runs to show.",
         counted(count, "trend"),
         percent(index.error_rate),
     ))

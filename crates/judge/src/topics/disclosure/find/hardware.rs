@@ -1,4 +1,4 @@
-//! What the run stood on: the host, and what arms run on.
+//! The hardware of a run: the host, and the machines of the arms.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use record::fact;
 use record::rundir::Run;
 use record::verdict::disclosure::{Fact, Item, Side};
 
-use super::told;
+use super::recorded;
 use crate::topics::fairness::subject::is_of_network;
 
-/// A fact of a machine: what it is, which property of it, and the keys under which trials tell it, the first that is there counts. A
-/// key that begins with `:` is one of the hardware's.
+/// A fact of a machine: the item, its property, and the keys under which trials record it; the first present key counts. A
+/// key that begins with `:` is a fact of the hardware.
 type Source = (Item, &'static str, &'static [&'static str]);
 
-/// Of a machine that is not made up.
+/// Facts of a real machine.
 const REAL: [Source; 17] = [
     (Item::Product, "", &[":product"]),
     (Item::Firmware, "", &[":firmware"]),
@@ -52,7 +52,7 @@ const REAL: [Source; 17] = [
     (Item::Memory, "transparent huge pages", &[fact::HUGE_PAGES]),
 ];
 
-/// Of a guest: its emulator and host say the rest.
+/// Facts of a guest; its emulator and host have the rest.
 const GUEST: [Source; 5] = [
     (Item::Cpu, "", &["/proc/cpuinfo:model name"]),
     (Item::Cpus, "", &[fact::CPU_COUNT]),
@@ -113,12 +113,12 @@ fn of_side(run: &Run, side: Side, sources: &[Source]) -> Vec<Fact> {
         item: *item,
         name: String::new(),
         property: (*property).into(),
-        values: told(run, |facts| first(facts, side, keys)),
+        values: recorded(run, |facts| first(facts, side, keys)),
     };
     sources.iter().map(fact).collect()
 }
 
-/// The first of these facts that a trial told. What `/proc` says is the arm's machine's, never its host's.
+/// The first of these facts that a trial recorded. Facts of `/proc` belong to the arm's machine, never to its host.
 fn first(facts: &Facts, side: Side, keys: &[&str]) -> Option<String> {
     let value = |key: &&str| {
         if key.starts_with(':') {
@@ -129,7 +129,7 @@ fn first(facts: &Facts, side: Side, keys: &[&str]) -> Option<String> {
     keys.iter().find_map(value).cloned()
 }
 
-/// All disks and network cards, with all that is told of them.
+/// All disks and network cards, with all recorded facts.
 fn devices(run: &Run, side: Side) -> Vec<Fact> {
     let mut found = Vec::new();
     for (item, word) in DEVICES {
@@ -145,7 +145,7 @@ fn devices(run: &Run, side: Side) -> Vec<Fact> {
             item,
             name: name.into(),
             property: property.into(),
-            values: told(run, |facts| facts.values.get(key).cloned()),
+            values: recorded(run, |facts| facts.values.get(key).cloned()),
         };
         found.extend(properties.iter().filter_map(|rest| {
             let (name, property) = rest.rsplit_once(':')?;

@@ -7,20 +7,30 @@ use record::evidence::Facts;
 use record::fact;
 use record::rundir::Run;
 use record::trial::{Measurement, Outcome};
-use record::verdict::disclosure::{Fact, Item, Side, Told};
+use record::verdict::disclosure::{Fact, FactValue, Item, Side};
 
-use super::{by_arm, told};
+use super::{by_arm, recorded};
 use crate::topics::fairness::checks::compiler_of;
 use crate::topics::fairness::subject::is_of_network;
 
 pub(crate) fn of(run: &Run) -> Vec<Fact> {
     let plan = &run.plan;
-    let mut facts = vec![fact(Item::Kernel, "", "", measured(run, |one| &one.kernel))];
+    let mut facts = vec![fact(
+        Item::Kernel,
+        "",
+        "",
+        measured(run, |trial| &trial.kernel),
+    )];
     if is_of_network(plan) {
-        facts.push(fact(Item::Server, "", "", measured(run, |one| &one.server)));
+        facts.push(fact(
+            Item::Server,
+            "",
+            "",
+            measured(run, |trial| &trial.server),
+        ));
     } else {
         facts.extend([
-            fact(Item::Compiler, "", "", told(run, compiler)),
+            fact(Item::Compiler, "", "", recorded(run, compiler)),
             fact(
                 Item::KernelSource,
                 "",
@@ -31,14 +41,14 @@ pub(crate) fn of(run: &Run) -> Vec<Fact> {
                 Item::CommandLine,
                 "",
                 "",
-                told(run, |facts| value(facts, fact::CMDLINE)),
+                recorded(run, |facts| value(facts, fact::CMDLINE)),
             ),
-            fact(Item::UserLand, "", "", told(run, distribution)),
+            fact(Item::UserLand, "", "", recorded(run, distribution)),
             fact(
                 Item::UserLandHash,
                 "",
                 "",
-                told(run, |facts| value(facts, fact::USERLAND)),
+                recorded(run, |facts| value(facts, fact::USERLAND)),
             ),
         ]);
         if let Some(image) = &plan.image {
@@ -56,13 +66,13 @@ pub(crate) fn of(run: &Run) -> Vec<Fact> {
     if !is_of_network(plan) && plan.machine.kind == plan::MachineKind::Qemu {
         facts.push(Fact {
             side: Side::Host,
-            ..fact(Item::Kernel, "", "", told(run, host))
+            ..fact(Item::Kernel, "", "", recorded(run, host))
         });
     }
     facts
 }
 
-fn fact(item: Item, name: &str, property: &str, values: Vec<Told>) -> Fact {
+fn fact(item: Item, name: &str, property: &str, values: Vec<FactValue>) -> Fact {
     Fact {
         side: Side::System,
         item,
@@ -77,7 +87,7 @@ fn value(facts: &Facts, key: &str) -> Option<String> {
 }
 
 /// What is the same in all trials of an arm.
-fn by_plan(plan: &Plan, of: impl Fn(&Arm) -> Option<String>) -> Vec<Told> {
+fn by_plan(plan: &Plan, of: impl Fn(&Arm) -> Option<String>) -> Vec<FactValue> {
     by_arm(plan, |name| {
         let arm = plan.arms.iter().find(|arm| arm.name == name);
         arm.and_then(&of).into_iter().collect()
@@ -85,15 +95,15 @@ fn by_plan(plan: &Plan, of: impl Fn(&Arm) -> Option<String>) -> Vec<Told> {
 }
 
 /// What measured trials recorded, by arm.
-fn measured(run: &Run, of: impl Fn(&Measurement) -> &String) -> Vec<Told> {
+fn measured(run: &Run, of: impl Fn(&Measurement) -> &String) -> Vec<FactValue> {
     by_arm(&run.plan, |arm| {
-        let its = run.attempts.iter().filter(|one| one.trial.arm == arm);
-        let values = its.filter_map(|record| match &record.outcome {
+        let of_arm = run.attempts.iter().filter(|record| record.trial.arm == arm);
+        let values = of_arm.filter_map(|record| match &record.outcome {
             Outcome::Measured(measurement) => Some(of(measurement).clone()),
             Outcome::Void(_) | Outcome::Skipped(_) => None,
         });
-        let is_told = |value: &String| !value.is_empty() && value != "not known";
-        values.filter(is_told).collect()
+        let is_known = |value: &String| !value.is_empty() && value != "not known";
+        values.filter(is_known).collect()
     })
 }
 
@@ -124,18 +134,23 @@ fn servers(run: &Run) -> Vec<Fact> {
         .collect();
     let mut found = Vec::new();
     for name in &names {
-        let of = |lead: &str| told(run, |facts| value(facts, &format!("{lead}:{name}")));
+        let of = |lead: &str| recorded(run, |facts| value(facts, &format!("{lead}:{name}")));
         found.push(fact(Item::Server, name, "", of("version")));
         found.push(fact(Item::ServerHash, name, "", of("hash:server")));
         let lead = format!("hash:configuration:{name}:");
         let files: BTreeSet<&str> = keys().filter_map(|key| key.strip_prefix(&lead)).collect();
         found.extend(files.into_iter().map(|file| {
-            let values = told(run, |facts| value(facts, &format!("{lead}{file}")));
+            let values = recorded(run, |facts| value(facts, &format!("{lead}{file}")));
             fact(Item::ConfigurationHash, name, file, values)
         }));
     }
     if names.is_empty() {
-        found.push(fact(Item::Server, "", "", measured(run, |one| &one.server)));
+        found.push(fact(
+            Item::Server,
+            "",
+            "",
+            measured(run, |trial| &trial.server),
+        ));
     }
     found
 }

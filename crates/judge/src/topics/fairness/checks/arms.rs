@@ -1,4 +1,4 @@
-//! Arms are equal but for what the plan names.
+//! Arms differ only in what the plan names.
 
 mod boot_log;
 mod clocksource;

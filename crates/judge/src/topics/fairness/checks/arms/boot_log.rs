@@ -1,15 +1,14 @@
-//! Do all kernels complain of the same things at boot?
+//! All kernels report the same problems at boot.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "boot-log",
     group: Group::Arms,
-    question: "Do all kernels complain of the same things at boot?",
-    reads: "lines of the boot log with words of failure",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "A fallback (no TSC, no IOMMU, a firmware that is missing) is told there and nowhere else.",
-    mend: "read the lines; `bakeoff report` has them",
+    must_hold: "All kernels report the same problems at boot.",
+    why: "Only the boot log shows a fallback: no TSC, no IOMMU, a missing firmware.",
+    mend: "Read the lines in the report.",
+    reads: "lines of the boot log that report a failure",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Do all arms tell the time by the same source?
+//! All arms use the same clock source.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "clocksource",
     group: Group::Arms,
-    question: "Do all arms tell the time by the same source?",
+    must_hold: "All arms use the same clock source.",
+    why: "A kernel that distrusts the TSC falls back on HPET. Then each reading of the clock costs a microsecond.",
+    mend: "Find the reason in the boot log, or set `tsc=reliable` in all arms.",
     reads: "`current_clocksource`",
-    passes: "all arms have the same",
-    why: "A kernel that distrusts the TSC falls back on HPET, and each reading of the clock costs a microsecond.",
-    mend: "look at the boot log for why the clock was found unstable; `tsc=reliable` in all arms",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Parameters(&["clocksource", "tsc"]),
 };

@@ -1,4 +1,4 @@
-//! Are kernels started with the same parameters but for those that the plan gives an arm?
+//! All kernels boot with the same parameters, apart from those that the plan gives an arm.
 
 use plan::{Arm, Plan};
 use record::fact;
@@ -10,11 +10,10 @@ use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "command-line",
     group: Group::Arms,
-    question: "Are kernels started with the same parameters but for those that the plan gives an arm?",
-    reads: "`/proc/cmdline`",
-    passes: "all arms have the same",
+    must_hold: "All kernels boot with the same parameters, apart from those that the plan gives an arm.",
     why: "One parameter (`mem=`, `mitigations=`, `isolcpus=`) changes more than most patches.",
-    mend: "write parameters into the arms' `cmdline`, so that they are part of the plan",
+    mend: "Write the parameters into the arms' `cmdline`.",
+    reads: "`/proc/cmdline`",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::System(foresee),
 };
@@ -22,8 +21,12 @@ pub(crate) const CHECK: Check = Check {
 const FACTS: [Fact; 1] = [Fact::Must(fact::CMDLINE)];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
-    Some(by_plan(vec![differing(plan, "kernel parameters", own)?]))
+    let parameters = |arm: &Arm| Some(arm.cmdline.clone()).filter(|line| !line.is_empty());
+    Some(by_plan(vec![differing(
+        plan,
+        "kernel parameters",
+        parameters,
+    )?]))
 }
 
 #[cfg(test)]

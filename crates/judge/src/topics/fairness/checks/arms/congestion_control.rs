@@ -1,4 +1,4 @@
-//! Does TCP have the same congestion control and queueing discipline?
+//! TCP has the same congestion control and queueing discipline in all arms.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "congestion-control",
     group: Group::Arms,
-    question: "Does TCP have the same congestion control and queueing discipline?",
+    must_hold: "TCP has the same congestion control and queueing discipline in all arms.",
+    why: "BBR and CUBIC behave very differently on a lossy link.",
+    mend: "Set both in the `sysctl` of all arms.",
     reads: "`net.ipv4.tcp_congestion_control`, `net.core.default_qdisc`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "BBR and CUBIC share a lossy line very differently.",
-    mend: "set both alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Sysctls(&["net.ipv4.tcp_congestion_control", "net.core.default_qdisc"]),
 };

@@ -1,4 +1,4 @@
-//! Are the same controllers of control groups at work?
+//! All arms have the same cgroup controllers.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "control-groups",
     group: Group::Arms,
-    question: "Are the same controllers of control groups at work?",
+    must_hold: "All arms have the same cgroup controllers.",
+    why: "The memory controller counts every page and socket buffer.",
+    mend: "Set the same `cgroup_disable=` in all arms.",
     reads: "`cgroup.controllers`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "The memory controller accounts each page and socket buffer.",
-    mend: "`cgroup_disable=` alike in all arms",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Parameters(&["cgroup_disable"]),
 };

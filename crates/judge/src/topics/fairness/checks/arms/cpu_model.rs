@@ -1,4 +1,4 @@
-//! Do all arms run on the same CPU model and microcode?
+//! All arms run on the same CPU model and microcode.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "cpu-model",
     group: Group::Arms,
-    question: "Do all arms run on the same CPU model and microcode?",
-    reads: "`/proc/cpuinfo`, of the host too, the emulator's CPU model",
-    passes: "all arms have the same",
-    why: "Microcode updates have cost single percents to tens of percents since 2018, and another model is another machine.",
-    mend: "run all arms on one host, or in guests of one `cpu_model`",
+    must_hold: "All arms run on the same CPU model and microcode.",
+    why: "Since 2018, microcode updates have cost up to tens of percent.",
+    mend: "Run all arms on one host, or in guests with one `cpu_model`.",
+    reads: "`/proc/cpuinfo` of guest and host, the emulator's CPU model",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Do all arms have as many CPUs?
+//! All arms have the same number of CPUs, unless the plan gives an arm another number.
 
 use plan::{Arm, Plan};
 use record::fact;
@@ -10,11 +10,10 @@ use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "cpus",
     group: Group::Arms,
-    question: "Do all arms have as many CPUs?",
-    reads: "CPUs that servers may run on, CPUs online",
-    passes: "all arms have the same, or the plan gives an arm its own number",
-    why: "A kernel that starts one CPU less, or a `maxcpus=` left over from a test, is a difference of whole CPUs.",
-    mend: "set `cpus` of the machine, or of an arm if that is the question",
+    must_hold: "All arms have the same number of CPUs, unless the plan gives an arm another number.",
+    why: "A kernel may start one CPU less than the other. A forgotten `maxcpus=` does the same.",
+    mend: "Set `cpus` of the machine, or of an arm if that is the question.",
+    reads: "CPUs online, CPUs that servers may use",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::System(foresee),
 };
@@ -27,8 +26,8 @@ const FACTS: [Fact; 4] = [
 ];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| plan.cpus(arm).map(|cpus| cpus.to_string());
-    let given = differing(plan, "CPUs", own);
+    let cpus_of = |arm: &Arm| plan.cpus(arm).map(|cpus| cpus.to_string());
+    let given = differing(plan, "CPUs", cpus_of);
     let taken = |arm: &Arm| {
         let most = ["maxcpus", "nr_cpus"].map(|name| parameter(arm, name)?.parse::<u32>().ok());
         let none = words(arm).any(|word| word == "nosmp").then_some(0);
@@ -43,7 +42,7 @@ fn foresee(plan: &Plan) -> Option<Outcome> {
     });
     match (given, taken.or(isolated)) {
         (Some(given), _) => Some(by_plan(vec![given])),
-        (None, Some(taken)) => Some(Outcome::Violation {
+        (None, Some(taken)) => Some(Outcome::Failed {
             details: vec![taken],
         }),
         (None, None) => None,

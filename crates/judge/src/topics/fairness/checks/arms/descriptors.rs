@@ -1,4 +1,4 @@
-//! May servers open as many files as there are clients?
+//! A server may open at least two files for each connection.
 
 use plan::{Arm, Plan};
 use record::evidence::Facts;
@@ -11,11 +11,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "descriptors",
     group: Group::Arms,
-    question: "May servers open as many files as there are clients?",
+    must_hold: "A server may open at least two files for each connection.",
+    why: "Mindcraft 1999: Apache could open 1016 files, and fell behind with more clients.",
+    mend: "Raise `nofile` or `LimitNOFILE`, or use fewer connections.",
     reads: "`/proc/PID/limits`, connections of the load",
-    passes: "at least two descriptors for each connection",
-    why: "Mindcraft 1999: Apache could open 1016 files against a limit of 1024, and fell behind where clients were more.",
-    mend: "raise `LimitNOFILE`, or ask with fewer connections",
     judge: Judge::Run(descriptors),
     foreseen: Foreseen::System(foresee),
 };
@@ -28,13 +27,13 @@ const FACT: &str = "limit:*:open files";
 fn descriptors(subject: &Subject<'_>) -> Outcome {
     let served = subject.workloads();
     let is_served = served.iter().any(|workload| subject.has_server(workload));
-    if !is_served && !is_of_network(&subject.run.plan) && subject.tells_of_services() {
+    if !is_served && !is_of_network(&subject.run.plan) && subject.reports_services() {
         return Outcome::NotApplicable;
     }
     for_each_connection(subject, (Quantity::OpenFiles, FOR_EACH), FACT, least)
 }
 
-/// What the server has that may open fewest files.
+/// The least limit of open files among the servers.
 fn least(facts: &Facts) -> Option<f64> {
     let all = facts.values.iter();
     let limits = all.filter(|(name, _)| is_named(name, FACT));
@@ -56,13 +55,13 @@ mod tests {
 
     #[test]
     fn a_server_that_may_open_too_few_files_is_found() {
-        let told = |limit: &str| {
+        let result = |limit: &str| {
             let run = two_arms("limit:apache2:open files", [limit, "1048576"]);
             outcome(&super::CHECK, &run.run())
         };
-        assert_eq!(told("1024"), Outcome::Pass);
+        assert_eq!(result("1024"), Outcome::Passed);
         // The fixture's clients have ten connections.
-        assert!(is_violation(&told("16")));
+        assert!(is_failed(&result("16")));
         assert!(is_unknown(&outcome(&super::CHECK, &whole().run())));
     }
 }

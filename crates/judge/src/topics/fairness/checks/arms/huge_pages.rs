@@ -1,4 +1,4 @@
-//! Are huge pages used alike?
+//! All arms use huge pages in the same way.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "huge-pages",
     group: Group::Arms,
-    question: "Are huge pages used alike?",
+    must_hold: "All arms use huge pages in the same way.",
+    why: "Huge pages change the speed of databases and Java more than most new kernels do.",
+    mend: "Set the same `transparent_hugepage=` in all arms.",
     reads: "`/sys/kernel/mm/transparent_hugepage`, `HugePages_Total`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "Databases and Java gain or lose more by huge pages than by most new kernels.",
-    mend: "`transparent_hugepage=` alike in all arms",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
     foreseen: Foreseen::Parameters(&[
         "transparent_hugepage",

@@ -1,7 +1,7 @@
-//! Is an arm slowed down on purpose?
+//! No arm is slowed down on purpose.
 
 use plan::{Arm, Plan};
-use record::verdict::fairness::{Declaration, Detail, Outcome};
+use record::verdict::fairness::{AcceptedBy, Detail, Outcome};
 
 use crate::topics::fairness::subject::kernels_differ;
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "injected",
     group: Group::Arms,
-    question: "Is an arm slowed down on purpose?",
-    reads: "the arms' `injected_slowdown` and `injected_cost`",
-    passes: "no arm is; declared where kernels are the same, so that nothing else is compared",
-    why: "A slow-down whose size is known tests whether a comparison finds it. Beside another kernel it is a handicap that no figure shows.",
-    mend: "take `injected_slowdown` and `injected_cost` out, or compare one kernel with itself",
+    must_hold: "No arm is slowed down on purpose. A slowdown is accepted if all arms run one kernel.",
+    why: "A known slowdown tests whether a comparison finds it. Beside another kernel it is a hidden handicap.",
+    mend: "Remove `injected_slowdown` and `injected_cost`, or compare one kernel with itself.",
+    reads: "`injected_slowdown` and `injected_cost` of the arms",
     judge: Judge::Plan(injected),
     foreseen: Foreseen::Nothing,
 };
@@ -28,13 +27,13 @@ fn injected(plan: &Plan) -> Outcome {
     };
     let details: Vec<Detail> = slowed.map(detail).collect();
     if details.is_empty() {
-        return Outcome::Pass;
+        return Outcome::Passed;
     }
     if kernels_differ(plan) {
-        return Outcome::Violation { details };
+        return Outcome::Failed { details };
     }
-    Outcome::Declared {
-        by: Declaration::Plan,
+    Outcome::Accepted {
+        by: AcceptedBy::Plan,
         details,
     }
 }
@@ -59,11 +58,11 @@ mod tests {
 
     #[test]
     fn an_arm_that_is_slowed_down_is_told() {
-        let told = |change: fn(&mut Run)| outcome(&super::CHECK, &whole().with(change).run());
-        assert_eq!(told(|_| {}), Outcome::Pass);
-        assert!(is_violation(&told(slow)));
-        assert!(is_violation(&told(dear)));
+        let result = |change: fn(&mut Run)| outcome(&super::CHECK, &whole().with(change).run());
+        assert_eq!(result(|_| {}), Outcome::Passed);
+        assert!(is_failed(&result(slow)));
+        assert!(is_failed(&result(dear)));
         let alone = whole().with(one_kernel).with(slow).run();
-        assert!(is_declared(&outcome(&super::CHECK, &alone)));
+        assert!(is_accepted(&outcome(&super::CHECK, &alone)));
     }
 }

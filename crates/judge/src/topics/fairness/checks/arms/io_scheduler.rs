@@ -1,15 +1,14 @@
-//! Have the disks the same scheduler, queue and read-ahead?
+//! All disks have the same scheduler, queue and read-ahead.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "io-scheduler",
     group: Group::Arms,
-    question: "Have the disks the same scheduler, queue and read-ahead?",
+    must_hold: "All disks have the same scheduler, queue and read-ahead.",
+    why: "InfoWorld's test of 2004 depended on this setting alone: 37 s against 3.9 s.",
+    mend: "Set the same `io_scheduler` in all arms.",
     reads: "`/sys/block/*/queue`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "InfoWorld's test of 2004 was decided by this one setting: 37 s against 3.9 s.",
-    mend: "write the same `io_scheduler` in all arms",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

@@ -1,15 +1,14 @@
-//! Are the kernels built with the same options?
+//! All kernels have the same build options.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "kernel-configuration",
     group: Group::Arms,
-    question: "Are the kernels built with the same options?",
-    reads: "the configuration that each kernel was built with",
-    passes: "all arms have the same; what comes with different kernels is declared, unless the plan's `mode` is `\"controlled\"` and a parameter would make them alike",
-    why: "Debugging options (lock debugging, KASAN) have made kernels seem half as fast; HZ, preemption and hardening move single percents.",
-    mend: "pin what kernels have parameters for (`bakeoff show RUN --pin`), build both from one configuration, or say that products are compared: `mode = \"as-shipped\"`",
+    must_hold: "All kernels have the same build options.",
+    why: "Debugging options (lock debugging, KASAN) can halve a kernel's speed. HZ, preemption and hardening cost a few percent.",
+    mend: "Pin what `bakeoff show RUN --pin` prints, or build all kernels from one configuration. To compare products, set `mode = \"as-shipped\"`.",
+    reads: "the build configuration of each kernel",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

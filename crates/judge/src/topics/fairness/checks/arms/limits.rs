@@ -1,4 +1,4 @@
-//! Do servers have the same limits?
+//! All servers have the same resource limits.
 
 use plan::{Arm, Plan};
 use record::verdict::fairness::Outcome;
@@ -10,11 +10,10 @@ use crate::topics::fairness::{Check, Fact, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "limits",
     group: Group::Arms,
-    question: "Do servers have the same limits?",
-    reads: "`/proc/PID/limits` of each server",
-    passes: "all arms have the same; not asked of workloads without a server",
+    must_hold: "All servers have the same resource limits.",
     why: "Mindcraft 1999: Apache could open 1016 files.",
-    mend: "start all arms' servers alike; limits come from bakeoff, or from the host",
+    mend: "Start the servers of all arms in the same way. bakeoff or the host sets their limits.",
+    reads: "`/proc/PID/limits` of each server",
     judge: Judge::OfServers(&FACTS),
     foreseen: Foreseen::System(foresee),
 };
@@ -27,11 +26,11 @@ const FACTS: [Fact; 4] = [
 ];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| arm.tuning.nofile.map(|files| files.to_string());
-    let details = vec![differing(plan, "nofile", own)?];
-    // Beside another kernel a limit is no question but a handicap.
+    let nofile = |arm: &Arm| arm.tuning.nofile.map(|files| files.to_string());
+    let details = vec![differing(plan, "nofile", nofile)?];
+    // Beside another kernel, a limit is a handicap.
     Some(if kernels_differ(plan) {
-        Outcome::Violation { details }
+        Outcome::Failed { details }
     } else {
         by_plan(details)
     })

@@ -1,4 +1,4 @@
-//! May as many connections wait to be accepted as there are clients?
+//! The listen queue has a place for each connection.
 
 use plan::{Arm, Plan};
 use record::evidence::Facts;
@@ -11,11 +11,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "listen-backlog",
     group: Group::Arms,
-    question: "May as many connections wait to be accepted as there are clients?",
+    must_hold: "The listen queue has a place for each connection.",
+    why: "Linux before 5.4 has 128 places. A client beyond that waits a second and tries again.",
+    mend: "Raise `net.core.somaxconn` in all arms, or use fewer connections.",
     reads: "`net.core.somaxconn`, connections of the load",
-    passes: "at least one place for each connection",
-    why: "The default was 128 until Linux 5.4: what comes beyond is dropped and tried again a second later, so the tail of latencies is a timer's.",
-    mend: "raise `net.core.somaxconn` in all arms, or ask with fewer connections",
     judge: Judge::Run(backlog),
     foreseen: Foreseen::System(foresee),
 };
@@ -44,12 +43,12 @@ mod tests {
 
     #[test]
     fn a_short_queue_is_found() {
-        let told = |places: &str| {
+        let result = |places: &str| {
             let run = two_arms("sysctl net.core.somaxconn", [places, "4096"]);
             outcome(&super::CHECK, &run.run())
         };
-        assert_eq!(told("128"), Outcome::Pass);
-        assert!(is_violation(&told("5")));
+        assert_eq!(result("128"), Outcome::Passed);
+        assert!(is_failed(&result("5")));
         assert!(is_unknown(&outcome(&super::CHECK, &whole().run())));
     }
 }

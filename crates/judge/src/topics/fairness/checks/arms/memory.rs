@@ -1,59 +1,58 @@
-//! Do all arms have the same memory?
+//! All arms have the same memory, within 3 %.
 
 use std::collections::BTreeMap;
 
 use plan::{Arm, MachineKind, Plan};
 use record::evidence::Facts;
 use record::fact;
-use record::verdict::fairness::{Declaration, Detail, Outcome};
+use record::verdict::fairness::{AcceptedBy, Detail, Outcome};
 use record::verdict::weighed::Seen;
 
 use crate::topics::fairness::foreseen::{by_plan, parameter, words};
-use crate::topics::fairness::subject::{Factor, Subject, is_the_question, not_told};
+use crate::topics::fairness::subject::{Factor, Subject, is_the_question, not_reported};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "memory",
     group: Group::Arms,
-    question: "Do all arms have the same memory?",
+    must_hold: "All arms have the same memory, within 3 %. A difference is accepted if arms differ in nothing else.",
+    why: "Mindcraft 1999: Linux booted with 960 MB of 4 GB.",
+    mend: "Remove `mem=` and `memmap=` from the arm's `cmdline`.",
     reads: "`MemTotal` of `/proc/meminfo`, the arms' command lines",
-    passes: "the least is within 3 % of the most: kernels keep different amounts for themselves; declared where memory is all that arms differ in",
-    why: "Mindcraft 1999: Linux was booted with 960 MB of 4 GB.",
-    mend: "take `mem=` and `memmap=` out of the arm's `cmdline`",
     judge: Judge::Run(memory),
     foreseen: Foreseen::System(foresee),
 };
 
 const FACT: &str = fact::MEMORY_TOTAL;
 
-/// Share by which arms may differ: newer kernels keep more for themselves.
+/// Share by which arms may differ: newer kernels reserve more.
 const TOLERANCE: f64 = 0.03;
 
 fn memory(subject: &Subject<'_>) -> Outcome {
-    let (told, silent) = subject.by_arm(total);
-    let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
+    let (by_arm, silent) = subject.by_arm(total);
+    let all: Vec<f64> = by_arm.values().flat_map(|seen| sizes(seen)).collect();
     if !is_alike(&all) {
-        let details = details(&told);
-        let is_steady = told.values().all(|seen| is_alike(&sizes(seen)));
+        let details = details(&by_arm);
+        let is_steady = by_arm.values().all(|seen| is_alike(&sizes(seen)));
         if !is_steady || !is_the_question(&subject.run.plan, Factor::CommandLine) {
-            return Outcome::Violation { details };
+            return Outcome::Failed { details };
         }
         if silent.is_empty() {
-            let by = Declaration::Plan;
-            return Outcome::Declared { by, details };
+            let by = AcceptedBy::Plan;
+            return Outcome::Accepted { by, details };
         }
     }
     if silent.is_empty() {
-        Outcome::Pass
+        Outcome::Passed
     } else {
-        not_told(subject, FACT, &silent)
+        not_reported(subject, FACT, &silent)
     }
 }
 
-/// Whether all arms have the same memory, as far as they tell it.
+/// Whether all arms that report their memory have the same.
 pub(crate) fn has_like_memory(subject: &Subject<'_>) -> bool {
-    let (told, _) = subject.by_arm(total);
-    let all: Vec<f64> = told.values().flat_map(|seen| sizes(seen)).collect();
+    let (by_arm, _) = subject.by_arm(total);
+    let all: Vec<f64> = by_arm.values().flat_map(|seen| sizes(seen)).collect();
     is_alike(&all)
 }
 
@@ -61,9 +60,9 @@ fn total(facts: &Facts) -> Option<&str> {
     facts.values.get(FACT).map(String::as_str)
 }
 
-/// Arms whose own trials had different memory, and what arms have where they differ.
-fn details(told: &BTreeMap<&str, Vec<Seen>>) -> Vec<Detail> {
-    let varying = told.iter().filter(|(_, seen)| !is_alike(&sizes(seen)));
+/// Arms whose trials had different memory, and the memory of arms that differ.
+fn details(by_arm: &BTreeMap<&str, Vec<Seen>>) -> Vec<Detail> {
+    let varying = by_arm.iter().filter(|(_, seen)| !is_alike(&sizes(seen)));
     let varying = varying.map(|(arm, seen)| Detail::Varies {
         fact: FACT.into(),
         arm: (*arm).into(),
@@ -71,7 +70,7 @@ fn details(told: &BTreeMap<&str, Vec<Seen>>) -> Vec<Detail> {
     });
     let mut details: Vec<Detail> = varying.collect();
     let most = |seen: &Vec<Seen>| Some(seen.first()?.value.clone());
-    let each = told.iter();
+    let each = by_arm.iter();
     let values: BTreeMap<String, Option<String>> = each
         .filter_map(|(arm, seen)| Some(((*arm).into(), most(seen)?)))
         .collect();
@@ -90,11 +89,11 @@ fn details(told: &BTreeMap<&str, Vec<Seen>>) -> Vec<Detail> {
 }
 
 fn sizes(seen: &[Seen]) -> Vec<f64> {
-    let values = seen.iter().filter_map(|one| one.value.as_deref());
+    let values = seen.iter().filter_map(|seen| seen.value.as_deref());
     values.filter_map(kilobytes).collect()
 }
 
-/// Whether sizes of memory are alike.
+/// Whether sizes of memory are within the limit.
 fn is_alike(sizes: &[f64]) -> bool {
     let most = sizes.iter().copied().fold(0.0, f64::max);
     let least = sizes.iter().copied().fold(f64::INFINITY, f64::min);
@@ -107,7 +106,7 @@ fn kilobytes(text: &str) -> Option<f64> {
 }
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
-    // Only of a guest is it known what it has before parameters take of it.
+    // Only a guest's memory is known before parameters reduce it.
     if plan.machine.kind != MachineKind::Qemu {
         return None;
     }
@@ -131,7 +130,7 @@ fn foresee(plan: &Plan) -> Option<Outcome> {
     Some(if is_question {
         by_plan(details)
     } else {
-        Outcome::Violation { details }
+        Outcome::Failed { details }
     })
 }
 
@@ -167,17 +166,17 @@ mod tests {
 
     #[test]
     fn an_arm_with_less_memory_is_found() {
-        let told = |old: &str, new: &str| {
+        let result = |old: &str, new: &str| {
             let run = two_arms("/proc/meminfo:MemTotal", [old, new]);
             outcome(&super::CHECK, &run.run())
         };
-        assert_eq!(told("984944 kB", "980000 kB"), Outcome::Pass);
-        assert!(is_violation(&told("984944 kB", "246000 kB")));
+        assert_eq!(result("984944 kB", "980000 kB"), Outcome::Passed);
+        assert!(is_failed(&result("984944 kB", "246000 kB")));
         assert!(is_unknown(&outcome(&super::CHECK, &whole().run())));
         let of_one_trial = two_arms("/proc/meminfo:MemTotal", ["984944 kB", "984944 kB"]);
         let of_one_trial =
             of_one_trial.observed(2, "7.2", facts("/proc/meminfo:MemTotal", "246000 kB"));
-        assert!(is_violation(&outcome(&super::CHECK, &of_one_trial.run())));
+        assert!(is_failed(&outcome(&super::CHECK, &of_one_trial.run())));
     }
 
     #[test]
@@ -186,6 +185,6 @@ mod tests {
             run.plan.arms[1].kernel = run.plan.arms[0].kernel.clone();
             run.plan.arms[1].cmdline = "mem=256M".into();
         });
-        assert!(is_declared(&outcome(&super::CHECK, &run.run())));
+        assert!(is_accepted(&outcome(&super::CHECK, &run.run())));
     }
 }

@@ -1,15 +1,14 @@
-//! Are the same vulnerabilities of CPUs mitigated in the same way?
+//! All arms mitigate the same CPU vulnerabilities in the same way.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "mitigations",
     group: Group::Arms,
-    question: "Are the same vulnerabilities of CPUs mitigated in the same way?",
+    must_hold: "All arms mitigate the same CPU vulnerabilities in the same way.",
+    why: "Page-table isolation and retpolines can make system calls tens of percent slower.",
+    mend: "Set the same `mitigations=` in all arms.",
     reads: "`/sys/devices/system/cpu/vulnerabilities`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "Page-table isolation and retpolines cost system calls up to tens of percents.",
-    mend: "set `mitigations=` alike in all arms",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Parameters(&[
         "mitigations",

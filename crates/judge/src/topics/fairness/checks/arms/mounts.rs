@@ -1,4 +1,4 @@
-//! Are file systems mounted with the same options?
+//! All file systems have the same mount options.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "mounts",
     group: Group::Arms,
-    question: "Are file systems mounted with the same options?",
+    must_hold: "All file systems have the same mount options.",
+    why: "`noatime`, barriers and journal modes change the cost of a write.",
+    mend: "Mount them with the same options. An old kernel may have an option without listing it.",
     reads: "`/proc/mounts`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "`noatime`, barriers and journal modes change what a write is.",
-    mend: "mount alike; options that a new kernel shows and an old one has are no difference in fact",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

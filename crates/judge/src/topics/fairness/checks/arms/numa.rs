@@ -1,4 +1,4 @@
-//! Do all arms have the same memory nodes?
+//! All arms have the same memory nodes.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "numa",
     group: Group::Arms,
-    question: "Do all arms have the same memory nodes?",
-    reads: "`/sys/devices/system/node`, of the host too",
-    passes: "all arms have the same",
-    why: "Memory of another node is up to twice as far away.",
-    mend: "boot all arms with the same firmware settings and without `numa=off` in one of them",
+    must_hold: "All arms have the same memory nodes.",
+    why: "Memory of another node can take twice as long to reach.",
+    mend: "Use the same firmware settings, and `numa=off` in all arms or in none.",
+    reads: "`/sys/devices/system/node` of guest and host",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Have all arms the same frequency driver, governor, turbo and idle states?
+//! All arms have the same frequency driver, governor, turbo and idle states.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "power",
     group: Group::Arms,
-    question: "Have all arms the same frequency driver, governor, turbo and idle states?",
+    must_hold: "All arms have the same frequency driver, governor, turbo and idle states.",
+    why: "Another default driver gives another CPU frequency. `intel_pstate` against `acpi-cpufreq` made headlines more than once.",
+    mend: "Set the same governor, and check it with `bakeoff doctor`.",
     reads: "`cpufreq`, `intel_pstate`, `cpuidle`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "A kernel with another default driver runs at another frequency: `intel_pstate` against `acpi-cpufreq` has been a headline more than once.",
-    mend: "set the governor alike; see `bakeoff doctor`",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Nothing,
 };

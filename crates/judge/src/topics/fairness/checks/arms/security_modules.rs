@@ -1,4 +1,4 @@
-//! Are the same security modules at work?
+//! All arms run the same security modules.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "security-modules",
     group: Group::Arms,
-    question: "Are the same security modules at work?",
+    must_hold: "All arms run the same security modules.",
+    why: "The kernel asks each module at every open, connect and exec.",
+    mend: "Set the same `lsm=` in the `cmdline` of `[pinned]`. `ima` and `evm` cannot be turned off, so their difference stays.",
     reads: "`/sys/kernel/security/lsm`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "Each module is asked at each open, connect and exec.",
-    mend: "the same `lsm=` in `cmdline` of the plan's `[pinned]`; `ima` and `evm` are always on in kernels that have them as modules, and stay a difference",
     judge: Judge::Equal(&FACTS, Cause::Kernel),
     foreseen: Foreseen::Parameters(&["lsm", "security", "apparmor", "selinux"]),
 };

@@ -1,4 +1,4 @@
-//! Do all arms serve with the same configuration?
+//! All servers have the same configuration.
 
 use plan::{Arm, Plan};
 use record::verdict::fairness::Outcome;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Fact, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "server-configuration",
     group: Group::Arms,
-    question: "Do all arms serve with the same configuration?",
-    reads: "a hash of each server's configuration as it was used",
-    passes: "all arms have the same; what follows from an arm's `cpus`, `nofile` or `config` is declared; not asked of workloads without a server",
-    why: "Mindcraft 1999: Samba had `wide links = no`, which costs a system call for each part of each path.",
-    mend: "write `config` in all arms or in none",
+    must_hold: "All servers have the same configuration. Differences due to an arm's `cpus`, `nofile` or `config` are accepted.",
+    why: "Mindcraft 1999: Samba ran with `wide links = no`. That costs a system call for each part of a path.",
+    mend: "Write `config` in all arms or in none.",
+    reads: "a hash of the configuration of each server",
     judge: Judge::OfServers(&FACTS),
     foreseen: Foreseen::System(foresee),
 };
@@ -21,14 +20,18 @@ pub(crate) const CHECK: Check = Check {
 const FACTS: [Fact; 1] = [Fact::May("hash:configuration:*")];
 
 fn foresee(plan: &Plan) -> Option<Outcome> {
-    let own = |arm: &Arm| arm.tuning.has_config().then(|| "its own".to_string());
+    let configuration = |arm: &Arm| {
+        arm.tuning
+            .has_config()
+            .then(|| "set by the arm".to_string())
+    };
     let unlike = plan.arms.iter().any(|arm| {
-        let (own, first) = (&arm.tuning, &plan.arms[0].tuning);
-        (&own.config, &own.config_file, &own.server_config)
+        let (tuning, first) = (&arm.tuning, &plan.arms[0].tuning);
+        (&tuning.config, &tuning.config_file, &tuning.server_config)
             != (&first.config, &first.config_file, &first.server_config)
     });
-    let detail = differing(plan, "configuration of servers", own)
-        .or_else(|| unlike.then(|| differs(plan, "configuration of servers", own)));
+    let detail = differing(plan, "configuration of servers", configuration)
+        .or_else(|| unlike.then(|| differs(plan, "configuration of servers", configuration)));
     Some(by_plan(vec![detail?]))
 }
 

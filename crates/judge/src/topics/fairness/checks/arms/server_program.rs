@@ -1,15 +1,14 @@
-//! Do all arms serve with the same program?
+//! All arms run the same build of each server.
 
 use crate::topics::fairness::{Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "server-program",
     group: Group::Arms,
-    question: "Do all arms serve with the same program?",
+    must_hold: "All arms run the same build of each server.",
+    why: "With two builds of nginx, nobody knows which change the figures show.",
+    mend: "Install one version, or name the versions in the arms.",
     reads: "hash and version of each server's program",
-    passes: "all arms have the same; not asked of workloads without a server",
-    why: "Another build of nginx is another arm.",
-    mend: "install one version, or name it in the arms",
     judge: Judge::OfServers(&FACTS),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Is simultaneous multithreading on or off in all arms?
+//! Simultaneous multithreading is on in all arms, or off in all.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "smt",
     group: Group::Arms,
-    question: "Is simultaneous multithreading on or off in all arms?",
-    reads: "`/sys/devices/system/cpu/smt`, of the host too",
-    passes: "all arms have the same",
-    why: "A kernel that turns siblings off as a mitigation has half of the CPUs of one that does not.",
-    mend: "set `nosmt` in all arms or in none",
+    must_hold: "Simultaneous multithreading is on in all arms, or off in all.",
+    why: "A kernel that turns it off as a mitigation loses half of the CPUs.",
+    mend: "Set `nosmt` in all arms or in none.",
+    reads: "`/sys/devices/system/cpu/smt` of guest and host",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Nothing,
 };

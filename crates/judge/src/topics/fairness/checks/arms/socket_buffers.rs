@@ -1,15 +1,14 @@
-//! May sockets buffer the same amount?
+//! Sockets may buffer the same amount in all arms.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "socket-buffers",
     group: Group::Arms,
-    question: "May sockets buffer the same amount?",
+    must_hold: "Sockets may buffer the same amount in all arms.",
+    why: "Mindcraft 1999: only one side had a receive window for its network.",
+    mend: "Pin what `bakeoff show RUN --pin` prints, or set it in the `sysctl` of all arms.",
     reads: "`net.ipv4.tcp_*mem`, `net.core.*mem_*`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "Mindcraft 1999: the receive window of one side alone was set for its network.",
-    mend: "pin them in `[pinned]` of the plan (`bakeoff show RUN --pin` prints it), or set them alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
     foreseen: Foreseen::Sysctls(&[
         "net.ipv4.tcp_rmem",

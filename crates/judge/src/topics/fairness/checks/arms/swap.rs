@@ -1,4 +1,4 @@
-//! Do all arms have the same swap?
+//! All arms have the same swap space.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "swap",
     group: Group::Arms,
-    question: "Do all arms have the same swap?",
+    must_hold: "All arms have the same swap space.",
+    why: "An arm that swaps runs at the speed of its disk.",
+    mend: "Give all arms the same swap, or none.",
     reads: "`/proc/swaps`",
-    passes: "all arms have the same",
-    why: "An arm that swaps is measured by its disk.",
-    mend: "give all arms the same swap, or none",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Is everything but the kernel the same?
+//! All arms have the same installed packages.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 use record::fact;
@@ -6,11 +6,10 @@ use record::fact;
 pub(crate) const CHECK: Check = Check {
     id: "user-land",
     group: Group::Arms,
-    question: "Is everything but the kernel the same?",
+    must_hold: "All arms have the same installed packages.",
+    why: "Another version of OpenSSL or the C library also changes figures.",
+    mend: "Use one image for all arms.",
     reads: "a hash of the list of installed packages",
-    passes: "all arms have the same",
-    why: "A C library or OpenSSL of another version is a difference of its own.",
-    mend: "one image for all arms",
     judge: Judge::Equal(&FACTS, Cause::None),
     foreseen: Foreseen::Nothing,
 };

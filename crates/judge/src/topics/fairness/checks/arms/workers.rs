@@ -1,15 +1,14 @@
-//! Do all arms serve with as many workers?
+//! Each server has the same number of workers in all arms.
 
 use crate::topics::fairness::{Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "workers",
     group: Group::Arms,
-    question: "Do all arms serve with as many workers?",
-    reads: "workers that each server was given",
-    passes: "all arms have the same; not asked of workloads without a server",
-    why: "A server that sizes itself by the machine has more of them in one arm.",
-    mend: "set the number in `config` of all arms",
+    must_hold: "Each server has the same number of workers in all arms.",
+    why: "A server that sizes itself by the machine may start more workers in one arm.",
+    mend: "Set the number in the `config` of all arms.",
+    reads: "the number of workers of each server",
     judge: Judge::OfServers(&FACTS),
     foreseen: Foreseen::Nothing,
 };

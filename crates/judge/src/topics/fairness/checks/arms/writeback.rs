@@ -1,15 +1,14 @@
-//! Is dirty memory written back by the same rules?
+//! All arms write dirty memory back by the same rules.
 
 use crate::topics::fairness::{Cause, Check, Fact, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "writeback",
     group: Group::Arms,
-    question: "Is dirty memory written back by the same rules?",
+    must_hold: "All arms write dirty memory back by the same rules.",
+    why: "The limits of dirty memory decide whether a write waits for the disk.",
+    mend: "Set the same `vm.dirty_*` in the `sysctl` of all arms.",
     reads: "`vm.dirty_*`",
-    passes: "all arms have the same; what comes with different kernels is declared",
-    why: "How much may stay dirty decides whether a write costs memory or a disk.",
-    mend: "set `vm.dirty_*` alike in the arms' `sysctl`",
     judge: Judge::Equal(&FACTS, Cause::KernelOrMemory),
     foreseen: Foreseen::Sysctls(&["vm.dirty_*"]),
 };

@@ -1,28 +1,27 @@
-//! Have the clients CPUs of their own?
+//! Clients run on another host, or on the guest's host.
 
 use std::collections::BTreeSet;
 
 use plan::Clients;
-use record::verdict::fairness::{Declaration, Detail, Missing, Outcome};
+use record::verdict::fairness::{AcceptedBy, Detail, Missing, Outcome};
 
-use crate::topics::fairness::subject::{Subject, is_of_network, not_known};
+use crate::topics::fairness::subject::{Subject, is_of_network, unknown};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "clients-apart",
     group: Group::Bottleneck,
-    question: "Have the clients CPUs of their own?",
-    reads: "the machine's kind",
-    passes: "clients are on another host, or on the guest's host; declared where they are beside the server, in all arms alike",
-    why: "A client in the guest runs on the kernel that is compared, and takes CPU time from the server.",
-    mend: "`clients = \"host\"` in `[machine]`, or clients on another host; or read the figures as those of both together",
+    must_hold: "Clients run on another host, or on the guest's host. Clients beside the server are accepted if all arms have them.",
+    why: "A client in the guest runs on the compared kernel, and takes CPU time from the server.",
+    mend: "Set `clients = \"host\"` in `[machine]`, or use another host.",
+    reads: "the kind of machine",
     judge: Judge::Run(clients_apart),
     foreseen: Foreseen::Nothing,
 };
 
 fn clients_apart(subject: &Subject<'_>) -> Outcome {
     if !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     let workloads: BTreeSet<_> = subject
         .measured()
@@ -37,13 +36,13 @@ fn clients_apart(subject: &Subject<'_>) -> Outcome {
         Some(Clients::Guest) | None => false,
     };
     if is_apart || is_of_network(&subject.run.plan) {
-        return Outcome::Pass;
+        return Outcome::Passed;
     }
     let detail = |workload: &str| Detail::Workload {
         workload: workload.into(),
     };
-    Outcome::Declared {
-        by: Declaration::Machine,
+    Outcome::Accepted {
+        by: AcceptedBy::Machine,
         details: workloads.into_iter().map(detail).collect(),
     }
 }
@@ -55,11 +54,11 @@ mod tests {
 
     #[test]
     fn clients_beside_the_server_are_declared() {
-        assert!(is_declared(&outcome(&super::CHECK, &whole().run())));
+        assert!(is_accepted(&outcome(&super::CHECK, &whole().run())));
         let remote = whole().with(|run| run.plan.machine.kind = plan::MachineKind::Url);
-        assert_eq!(outcome(&super::CHECK, &remote.run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &remote.run()), Outcome::Passed);
         let on_host = whole().with(|run| run.opening.clients = Some(plan::Clients::Host));
-        assert_eq!(outcome(&super::CHECK, &on_host.run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &on_host.run()), Outcome::Passed);
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 }

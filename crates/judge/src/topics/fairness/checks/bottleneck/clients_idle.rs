@@ -1,4 +1,4 @@
-//! Had the clients' host CPU time left?
+//! No verdict is client-limited.
 
 use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::limit::Limit;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "clients-idle",
     group: Group::Bottleneck,
-    question: "Had the clients' host CPU time left?",
-    reads: "CPU time of the clients' threads and host, the ceiling of a null server",
-    passes: "the verdict names no arm client-limited, or the clients' host is at least 20 % idle; not asked where clients share CPUs with the server and there is no ceiling",
-    why: "Hyperfoil stops at this bound: beyond it the clients' own queue is measured.",
-    mend: "fewer connections or a lower rate, more client hosts",
+    must_hold: "No verdict is client-limited. If that is unknown, the clients' host is at least 20 % idle.",
+    why: "Busy clients measure their own queue. Hyperfoil stops at the same limit.",
+    mend: "Use fewer connections, a lower rate or more client hosts.",
+    reads: "CPU time of the clients and their host, the ceiling of a null server",
     judge: Judge::Run(clients_idle),
     foreseen: Foreseen::ByDisturbances,
 };
@@ -41,12 +40,12 @@ mod tests {
                 |run: &mut record::rundir::Run| run.plan.machine.kind = plan::MachineKind::Url;
             builder.with(change).run()
         };
-        assert_eq!(outcome(&CHECK, &remote(whole())), Outcome::Pass);
+        assert_eq!(outcome(&CHECK, &remote(whole())), Outcome::Passed);
         assert_eq!(outcome(&CHECK, &whole().run()), Outcome::NotApplicable);
         let busy = beyond(Quantity::ClientsIdleCpu);
-        assert!(is_violation(&with_finding(&remote(whole()), busy, &CHECK)));
+        assert!(is_failed(&with_finding(&remote(whole()), busy, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &remote(empty()))));
-        assert!(is_violation(&limited_by(&CHECK, Limit::Clients)));
-        assert_eq!(limited_by(&CHECK, Limit::Server), Outcome::Pass);
+        assert!(is_failed(&limited_by(&CHECK, Limit::Clients)));
+        assert_eq!(limited_by(&CHECK, Limit::Server), Outcome::Passed);
     }
 }

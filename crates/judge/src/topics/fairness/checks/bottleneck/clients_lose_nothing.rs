@@ -1,4 +1,4 @@
-//! Did the clients themselves lose no request?
+//! The clients lose no request themselves.
 
 use record::verdict::fairness::Quantity;
 
@@ -7,11 +7,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "clients-lose-nothing",
     group: Group::Bottleneck,
-    question: "Did the clients themselves lose no request?",
-    reads: "faults that are the clients' own: no port, no descriptor, no memory, late",
-    passes: "none",
-    why: "Mindcraft 1999: clients on 100 Mbit/s lines were part of the limit.",
-    mend: "raise the clients' limits (`ulimit -n`, `net.ipv4.ip_local_port_range`), or ask for less",
+    must_hold: "The clients lose no request themselves.",
+    why: "Mindcraft 1999: clients with 100 Mbit/s links were part of the limit.",
+    mend: "Raise the clients' limits (`ulimit -n`, `net.ipv4.ip_local_port_range`), or reduce the load.",
+    reads: "faults of the clients: no port, no descriptor, no memory, late",
     judge: Judge::Run(|subject| subject.unless_beyond(Quantity::LostByClients)),
     foreseen: Foreseen::Nothing,
 };

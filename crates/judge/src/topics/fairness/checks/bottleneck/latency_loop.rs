@@ -1,19 +1,18 @@
-//! Where latency decides, do requests come whether or not the last one was answered?
+//! If latency decides, requests come at a rate, or from many users with think time.
 
 use record::metric::Role;
 use record::verdict::fairness::{Detail, Missing, Outcome};
 
-use crate::topics::fairness::subject::{Subject, not_known, unless};
+use crate::topics::fairness::subject::{Subject, unknown, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "latency-loop",
     group: Group::Bottleneck,
-    question: "Where latency decides, do requests come whether or not the last one was answered?",
+    must_hold: "If latency decides, requests come at a rate, or from many users with think time.",
+    why: "In a closed loop a slow server gets fewer requests. Its slow moments then count less (coordinated omission).",
+    mend: "Use `web-open` or `web-many`, or set a `rate`.",
     reads: "the primary metric, the load's schedule",
-    passes: "latency decides only where requests come at a rate, or from many users who think in between",
-    why: "In a closed loop a slow server is asked less often, so its bad moments count less (coordinated omission).",
-    mend: "`web-open`, `web-many`, or a `rate`",
     judge: Judge::Run(latency_loop),
     foreseen: Foreseen::Nothing,
 };
@@ -29,7 +28,7 @@ const OPEN: [&str; 5] = [
 
 fn latency_loop(subject: &Subject<'_>) -> Outcome {
     if !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     let mut details = Vec::new();
     for workload in &subject.run.plan.workloads {
@@ -40,12 +39,12 @@ fn latency_loop(subject: &Subject<'_>) -> Outcome {
         let is_open = OPEN.contains(&workload.kind.as_str()) || has_rate;
         let decides = |measurement: &record::trial::Measurement| {
             let mut figures = measurement.figures.iter();
-            let primary = figures.find(|one| one.spec.role == Role::Primary);
+            let primary = figures.find(|figure| figure.spec.role == Role::Primary);
             measurement.load.is_some()
-                && primary.is_some_and(|one| one.spec.name.starts_with("latency"))
+                && primary.is_some_and(|figure| figure.spec.name.starts_with("latency"))
         };
-        let mut own = subject.measured().filter(|(id, _, _)| *id == workload.id);
-        if !is_open && own.any(|(_, _, measurement)| decides(measurement)) {
+        let mut of_workload = subject.measured().filter(|(id, _, _)| *id == workload.id);
+        if !is_open && of_workload.any(|(_, _, measurement)| decides(measurement)) {
             details.push(Detail::Workload {
                 workload: workload.id.clone(),
             });
@@ -61,8 +60,8 @@ mod tests {
 
     #[test]
     fn latency_of_a_closed_loop_does_not_decide() {
-        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
-        let told = |kind: &str| {
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Passed);
+        let result = |kind: &str| {
             let run = whole().with(|run| {
                 run.plan.workloads[0].kind = kind.into();
                 change_measured(run, |measurement| {
@@ -76,8 +75,8 @@ mod tests {
             });
             outcome(&super::CHECK, &run.run())
         };
-        assert!(is_violation(&told("web-static")));
-        assert_eq!(told("web-open"), Outcome::Pass);
+        assert!(is_failed(&result("web-static")));
+        assert_eq!(result("web-open"), Outcome::Passed);
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 }

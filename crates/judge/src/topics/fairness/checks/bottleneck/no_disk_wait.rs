@@ -1,4 +1,4 @@
-//! Is no disk part of what is counted in instructions?
+//! With counted instructions, the guest waits for its disk in less than 1 % of the window.
 
 use record::verdict::fairness::Quantity;
 
@@ -8,11 +8,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "no-disk-wait",
     group: Group::Bottleneck,
-    question: "Is no disk part of what is counted in instructions?",
-    reads: "time in which the disk was waited for, under counted instructions; not of a disk with seeks, whose time is the guest's, nor of `limits` with a `file_system`, whose device is memory",
-    passes: "less than 1 % of the window",
-    why: "A guest that idles for its disk leaps to its next timer: the figure is then a timer's.",
-    mend: "let the server read its files before the window: a longer `warmup`, more `memory`",
+    must_hold: "With counted instructions, the guest waits for its disk in less than 1 % of the window.",
+    why: "A guest that waits for its disk skips to its next timer. The figure then measures that timer.",
+    mend: "Use a longer `warmup` or more `memory`, so that files are in memory.",
+    reads: "time of waiting for the disk, except for disks with seeks and for `limits` with a `file_system`",
     judge: Judge::Run(|subject| of_system(subject, Quantity::DiskWait)),
     foreseen: Foreseen::ByDisturbances,
 };

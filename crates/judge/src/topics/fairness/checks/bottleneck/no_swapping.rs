@@ -1,4 +1,4 @@
-//! Was memory enough?
+//! No arm uses swap in any trial.
 
 use record::verdict::fairness::Quantity;
 
@@ -8,11 +8,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "no-swapping",
     group: Group::Bottleneck,
-    question: "Was memory enough?",
+    must_hold: "No arm uses swap in any trial.",
+    why: "An arm that swaps runs at the speed of its disk. Mindcraft 1999 gave Linux a quarter of the memory.",
+    mend: "Add `memory`, or reduce the load.",
     reads: "swap in use",
-    passes: "none in any trial",
-    why: "An arm that swaps is measured by its disk; Mindcraft 1999 left Linux a quarter of the memory.",
-    mend: "more `memory`, or a smaller load",
     judge: Judge::Run(|subject| of_system(subject, Quantity::Swap)),
     foreseen: Foreseen::ByDisturbances,
 };

@@ -1,4 +1,4 @@
-//! Does every arm keep up with the rate that clients fix?
+//! Every arm keeps up with a fixed rate: its queue grows by less than 1 % of the due requests.
 
 use record::verdict::fairness::Quantity;
 use record::verdict::finding::Kind;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "rate-kept",
     group: Group::Bottleneck,
-    question: "Does every arm keep up with the rate that clients fix?",
+    must_hold: "Every arm keeps up with a fixed rate: its queue grows by less than 1 % of the due requests.",
+    why: "If the queue grows, latency depends on the length of the window.",
+    mend: "Lower the `rate`.",
     reads: "growth of the requests under way in open loops",
-    passes: "less than 1 % of the requests that are due",
-    why: "A queue that grows makes latency a matter of how long the window is.",
-    mend: "a lower `rate`",
     judge: Judge::Run(|subject| {
         subject.unless_found(|finding| match finding.kind {
             Kind::FallsBehind { growth_per_s, .. } => Some(beyond(
@@ -36,12 +35,12 @@ mod tests {
 
     #[test]
     fn a_queue_that_grows_is_found() {
-        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
+        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Passed);
         let behind = Kind::FallsBehind {
             growth_per_s: 50.0,
             due_per_s: 500.0,
         };
-        assert!(is_violation(&found(behind, &CHECK)));
+        assert!(is_failed(&found(behind, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &empty().run())));
     }
 }

@@ -1,4 +1,4 @@
-//! Was the server busy where it was meant to be?
+//! In closed loops the server is busy: less than 10 % of CPU time is idle.
 
 use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::limit::Limit;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "server-stressed",
     group: Group::Bottleneck,
-    question: "Was the server busy where it was meant to be?",
+    must_hold: "In closed loops the server is busy: less than 10 % of CPU time is idle.",
+    why: "A server that waits for its clients is as fast as they are, in every arm.",
+    mend: "Use more connections, or a rate if latency is the question.",
     reads: "idle CPU time in the window of closed loops",
-    passes: "less than 10 % of the CPUs' time is idle",
-    why: "A server that waits for its clients has the speed of its clients, in every arm the same.",
-    mend: "more connections, or a rate if latency is the question",
     judge: Judge::Run(server_stressed),
     foreseen: Foreseen::ByDisturbances,
 };
@@ -33,10 +32,10 @@ mod tests {
     #[test]
     fn an_idle_server_is_found() {
         crate::topics::fairness::tests::system_quantity_is_watched(&CHECK, Quantity::IdleCpu);
-        let told = |limit| crate::topics::fairness::tests::limited_by(&CHECK, limit);
-        assert!(crate::topics::fairness::tests::is_violation(&told(
+        let result = |limit| crate::topics::fairness::tests::limited_by(&CHECK, limit);
+        assert!(crate::topics::fairness::tests::is_failed(&result(
             Limit::NotSaturated
         )));
-        assert_eq!(told(Limit::Server), Outcome::Pass);
+        assert_eq!(result(Limit::Server), Outcome::Passed);
     }
 }

@@ -1,18 +1,17 @@
-//! Is anything but static pages asked for?
+//! The plan measures more than static pages.
 
 use plan::Plan;
-use record::verdict::fairness::{Declaration, Detail, Outcome};
+use record::verdict::fairness::{AcceptedBy, Detail, Outcome};
 
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "static-pages",
     group: Group::Bottleneck,
-    question: "Is anything but static pages asked for?",
+    must_hold: "The plan measures more than static pages. Static pages alone are accepted.",
+    why: "Mindcraft 1999 requested only static pages that fit in memory. Its headline claimed \"web server\".",
+    mend: "Add `web-cgi`, `web-browse` or `database`, or put \"static\" into the title.",
     reads: "kinds of the plan's workloads",
-    passes: "another kind of work is measured too; declared where static pages are all",
-    why: "Mindcraft 1999: only static pages that fit in memory were asked for, and the headline said \"web server\".",
-    mend: "add `web-cgi`, `web-browse` or `database`, or let the title say static",
     judge: Judge::Plan(static_pages),
     foreseen: Foreseen::Nothing,
 };
@@ -23,13 +22,13 @@ fn static_pages(plan: &Plan) -> Outcome {
         .iter()
         .all(|workload| workload.traits.is_static)
     {
-        return Outcome::Pass;
+        return Outcome::Passed;
     }
     let detail = |workload: &plan::WorkloadPlan| Detail::Workload {
         workload: workload.id.clone(),
     };
-    Outcome::Declared {
-        by: Declaration::Plan,
+    Outcome::Accepted {
+        by: AcceptedBy::Plan,
         details: plan.workloads.iter().map(detail).collect(),
     }
 }
@@ -46,7 +45,7 @@ mod tests {
             let run = whole().with(|run| run.plan.workloads[0].traits = traits);
             outcome(&super::CHECK, &run.run())
         };
-        assert!(is_declared(&of_traits(Traits::STATIC)));
-        assert_eq!(of_traits(Traits::CLIENTS), Outcome::Pass);
+        assert!(is_accepted(&of_traits(Traits::STATIC)));
+        assert_eq!(of_traits(Traits::CLIENTS), Outcome::Passed);
     }
 }

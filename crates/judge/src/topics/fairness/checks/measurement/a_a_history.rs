@@ -1,4 +1,4 @@
-//! Has this machine told an arm apart from itself?
+//! The machine has an earlier A/A run, and its e-value stays below 100.
 
 use record::verdict::fairness::{Outcome, Quantity};
 use record::verdict::host::History;
@@ -6,17 +6,16 @@ use record::verdict::host::History;
 use crate::topics::fairness::subject::{Subject, beyond, unless, without};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
-/// Evidence that one sound machine in a hundred ever reaches.
+/// The e-value that one sound machine in a hundred ever reaches.
 const FAILED: f64 = 100.0;
 
 pub(crate) const CHECK: Check = Check {
     id: "a-a-history",
     group: Group::Measurement,
-    question: "Has this machine told an arm apart from itself more often than it may?",
-    reads: "A/A runs of the machine before this run, which the run carries (`a-a.json`)",
-    passes: "there is one at the least, and the evidence against the machine (e-value) stays below 100",
-    why: "A machine that finds differences where there are none has found nothing here either.",
-    mend: "find out what favours an arm or a place in a block; `bakeoff run PLAN --a-a` makes a run of the baseline against itself",
+    must_hold: "The machine has an earlier A/A run, and its e-value stays below 100.",
+    why: "A machine that finds a difference where there is none proves nothing here.",
+    mend: "Find what favours an arm or a place in the block. `bakeoff run PLAN --a-a` compares the baseline with itself.",
+    reads: "earlier A/A runs of the machine (`a-a.json` of the run)",
     judge: Judge::Run(a_a_history),
     foreseen: Foreseen::Nothing,
 };
@@ -65,8 +64,8 @@ mod tests {
             e_value_of_blocks: 1.2,
             has_failed,
         };
-        assert_eq!(found(known(false)), Outcome::Pass);
-        assert!(is_violation(&found(known(true))));
+        assert_eq!(found(known(false)), Outcome::Passed);
+        assert!(is_failed(&found(known(true))));
         assert!(is_unknown(&found(History::None)) && is_unknown(&found(History::NotKnown)));
     }
 }

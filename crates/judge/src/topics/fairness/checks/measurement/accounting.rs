@@ -1,4 +1,4 @@
-//! Are string instructions counted as they were executed?
+//! Every trial counts string instructions by their bytes, or uses wall-clock time.
 
 use record::verdict::fairness::{Detail, Outcome};
 use record::verdict::finding::Kind;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "accounting",
     group: Group::Measurement,
-    question: "Are string instructions counted as they were executed?",
-    reads: "what each trial executed in its window, as its record has it",
-    passes: "every trial has counts of its string instructions, which are charged by their bytes, or time is the wall clock's",
-    why: "This program itself once counted each iteration of `rep stosb` as an instruction, 4096 for a page: Samba seemed 9.2 % faster under 7.2.",
-    mend: "run it again",
+    must_hold: "Every trial counts string instructions by their bytes, or uses wall-clock time.",
+    why: "bakeoff once counted 4096 instructions for a `rep stosb` of one page. Samba seemed 9.2 % faster under 7.2.",
+    mend: "Run it again.",
+    reads: "the instructions of each trial's window",
     judge: Judge::Run(accounting),
     foreseen: Foreseen::Nothing,
 };
@@ -43,14 +42,10 @@ mod tests {
             Outcome::NotApplicable
         );
         let counted = || whole().with(|run| run.opening.ns_per_instruction = Some(2));
-        assert_eq!(outcome(&super::CHECK, &counted().run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &counted().run()), Outcome::Passed);
         let before = counted().run();
         let uncharged = Finding::new("", "", Kind::UnchargedStrings);
-        assert!(is_violation(&with_finding(
-            &before,
-            uncharged,
-            &super::CHECK
-        )));
+        assert!(is_failed(&with_finding(&before, uncharged, &super::CHECK)));
         let empty = empty().with(|run| run.opening.ns_per_instruction = Some(2));
         assert!(is_unknown(&outcome(&super::CHECK, &empty.run())));
     }

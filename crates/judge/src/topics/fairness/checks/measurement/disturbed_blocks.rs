@@ -1,21 +1,20 @@
-//! Was the machine left alone?
+//! Less than half of the blocks are run again.
 
 use plan::{Clock, DisturbedBlocks, MachineKind, Plan};
-use record::verdict::fairness::{Declaration, Detail, Missing, Outcome, Quantity};
+use record::verdict::fairness::{AcceptedBy, Detail, Missing, Outcome, Quantity};
 use record::verdict::finding::Kind;
 
 use crate::topics::fairness::foreseen::by_plan;
-use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
+use crate::topics::fairness::subject::{Subject, beyond, unknown, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "disturbed-blocks",
     group: Group::Measurement,
-    question: "Was the machine left alone?",
-    reads: "blocks that were run again because steal, other programs or a slow host disturbed them",
-    passes: "less than half of the blocks; a plan with `disturbed_blocks = \"keep\"`, which runs none again, is declared, but where instructions are counted",
-    why: "What is left over from a disturbed night is chosen, not measured.",
-    mend: "a quiet machine",
+    must_hold: "Less than half of the blocks are run again. `disturbed_blocks = \"keep\"` is accepted with wall-clock time.",
+    why: "The quiet blocks of a disturbed night are a selection, not a sample.",
+    mend: "Use a quiet machine.",
+    reads: "blocks that were run again because of steal, other programs or a slow host",
     judge: Judge::Run(disturbed_blocks),
     foreseen: Foreseen::Plan(foresee),
 };
@@ -25,13 +24,13 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
     if run.opening.ns_per_instruction.is_none()
         && run.plan.disturbed_blocks == DisturbedBlocks::Keep
     {
-        return Outcome::Declared {
-            by: Declaration::Plan,
+        return Outcome::Accepted {
+            by: AcceptedBy::Plan,
             details: vec![Detail::DisturbedBlocksKept],
         };
     }
     if !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     let all = run.attempts.iter().map(|record| record.trial.block).max();
     let half = f64::from(all.unwrap_or(0)) / 2.0;
@@ -52,7 +51,7 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
     unless(details)
 }
 
-/// With `clock = "auto"` nobody knows yet whether a guest counts instructions.
+/// With `clock = "auto"`, it is open whether a guest counts instructions.
 fn foresee(plan: &Plan) -> Option<Outcome> {
     let is_kept = plan.disturbed_blocks == DisturbedBlocks::Keep;
     let is_wall = plan.machine.kind != MachineKind::Qemu || plan.machine.clock == Clock::Wall;
@@ -68,22 +67,22 @@ mod tests {
 
     #[test]
     fn a_machine_that_is_never_quiet_is_found() {
-        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Passed);
         let disturbed = |block| DisturbedBlock {
             block,
             disturbances: Vec::new(),
         };
         let blocks = (1..=4).map(disturbed).collect();
         let disturbed = Kind::DisturbedBlocks { blocks };
-        assert!(is_violation(&found(disturbed, &super::CHECK)));
+        assert!(is_failed(&found(disturbed, &super::CHECK)));
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 
     #[test]
     fn a_plan_that_keeps_disturbed_blocks_is_declared() {
         let kept = || whole().with(|run| run.plan.disturbed_blocks = DisturbedBlocks::Keep);
-        assert!(is_declared(&outcome(&super::CHECK, &kept().run())));
+        assert!(is_accepted(&outcome(&super::CHECK, &kept().run())));
         let counted = kept().with(|run| run.opening.ns_per_instruction = Some(2));
-        assert_eq!(outcome(&super::CHECK, &counted.run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &counted.run()), Outcome::Passed);
     }
 }

@@ -1,7 +1,7 @@
-//! Is the accepted probability of a wrong verdict small?
+//! The error rate is at most 10 % and fixed before the first trial.
 
 use plan::Plan;
-use record::verdict::fairness::{Declaration, Outcome, Quantity};
+use record::verdict::fairness::{AcceptedBy, Outcome, Quantity};
 
 use crate::topics::fairness::subject::{Subject, beyond};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "error-rate",
     group: Group::Measurement,
-    question: "Is the accepted probability of a wrong verdict small?",
-    reads: "`error_rate` of the plan, and what it came to where the run was given more blocks (`run --more-blocks`)",
-    passes: "at most 10 %, fixed before the first trial; more by the plan is declared, and so is more by extensions",
-    why: "Two runs of five that call equal arms better are a coin, not a test. Blocks that are added because a run ended undecided give chance another try, and what was fixed beforehand is not what was accepted in the end.",
-    mend: "`error_rate = 0.05` and `max_blocks` as large as may be needed, before the first trial; of a run that was extended, a new run with another seed",
+    must_hold: "The error rate is at most 10 % and fixed before the first trial. A higher one is accepted if the plan or an extension sets it.",
+    why: "A test that is wrong in two of five runs is a coin. Blocks added after an undecided end give chance another try.",
+    mend: "Set `error_rate = 0.05` and a large `max_blocks` before the first trial. Repeat an extended run with another seed.",
+    reads: "`error_rate` of the plan, and the rate after `run --more-blocks`",
     judge: Judge::PlanThenRun(of_plan, error_rate),
     foreseen: Foreseen::Nothing,
 };
@@ -23,10 +22,10 @@ const MOST: f64 = 0.1;
 fn of_plan(plan: &Plan) -> Outcome {
     let rate = plan.design.error_rate;
     if rate <= MOST {
-        return Outcome::Pass;
+        return Outcome::Passed;
     }
-    Outcome::Declared {
-        by: Declaration::Plan,
+    Outcome::Accepted {
+        by: AcceptedBy::Plan,
         details: vec![beyond(("", ""), Quantity::ErrorRate, rate, MOST)],
     }
 }
@@ -37,8 +36,8 @@ fn error_rate(subject: &Subject<'_>) -> Outcome {
     if effective <= planned || planned > MOST {
         return of_plan(&subject.run.plan);
     }
-    Outcome::Declared {
-        by: Declaration::Extended,
+    Outcome::Accepted {
+        by: AcceptedBy::Extended,
         details: vec![beyond(("", ""), Quantity::ErrorRate, effective, planned)],
     }
 }
@@ -47,9 +46,9 @@ fn error_rate(subject: &Subject<'_>) -> Outcome {
 mod tests {
     use crate::topics::fairness::tests::*;
     use record::journal::{Entry, Event};
-    use record::verdict::fairness::{Declaration, Outcome};
+    use record::verdict::fairness::{AcceptedBy, Outcome};
 
-    fn told(planned: f64, extended: Option<f64>) -> Outcome {
+    fn result(planned: f64, extended: Option<f64>) -> Outcome {
         let run = whole().with(|run| {
             run.plan.design.error_rate = planned;
             run.entries.extend(extended.map(|error_rate| Entry {
@@ -68,9 +67,9 @@ mod tests {
 
     #[test]
     fn a_large_error_rate_is_declared() {
-        assert_eq!(told(0.05, None), Outcome::Pass);
-        assert!(is_declared(&told(0.2, None)));
-        assert!(is_declared(&told(0.2, Some(0.3))));
+        assert_eq!(result(0.05, None), Outcome::Passed);
+        assert!(is_accepted(&result(0.2, None)));
+        assert!(is_accepted(&result(0.2, Some(0.3))));
     }
 
     #[test]
@@ -78,13 +77,13 @@ mod tests {
         let by_extension = |outcome: &Outcome| {
             matches!(
                 outcome,
-                Outcome::Declared {
-                    by: Declaration::Extended,
+                Outcome::Accepted {
+                    by: AcceptedBy::Extended,
                     ..
                 }
             )
         };
-        assert!(by_extension(&told(0.05, Some(0.075))));
-        assert!(by_extension(&told(0.1, Some(0.14))));
+        assert!(by_extension(&result(0.05, Some(0.075))));
+        assert!(by_extension(&result(0.1, Some(0.14))));
     }
 }

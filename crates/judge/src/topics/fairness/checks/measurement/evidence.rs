@@ -1,4 +1,4 @@
-//! Is the evidence of all trials there?
+//! All files of all trials can be read.
 
 use record::verdict::fairness::{Missing, Outcome};
 
@@ -8,28 +8,27 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "evidence",
     group: Group::Measurement,
-    question: "Is the evidence of all trials there?",
-    reads: "files beside the records",
-    passes: "all can be read",
-    why: "A claim whose evidence is lost cannot be attacked, and so not be believed.",
-    mend: "keep the run directory whole",
+    must_hold: "All files of all trials can be read.",
+    why: "Nobody can check a claim without its evidence.",
+    mend: "Keep the whole run directory.",
+    reads: "the files beside the records",
     judge: Judge::Run(evidence),
     foreseen: Foreseen::Nothing,
 };
 
 fn evidence(subject: &Subject<'_>) -> Outcome {
     if !subject.all_are_measured() {
-        return crate::topics::fairness::subject::not_known(Missing::Trial);
+        return crate::topics::fairness::subject::unknown(Missing::Trial);
     }
     if subject.run.missing.is_empty() {
-        return Outcome::Pass;
+        return Outcome::Passed;
     }
     let missing = subject.run.missing.iter();
-    Outcome::NotKnown {
+    Outcome::Unknown {
         missing: missing
-            .map(|one| Missing::File {
-                file: one.file.name().into(),
-                trial: one.trial.number,
+            .map(|damage| Missing::File {
+                file: damage.file.name().into(),
+                trial: damage.trial.number,
             })
             .collect(),
     }
@@ -42,7 +41,7 @@ mod tests {
 
     #[test]
     fn lost_files_do_not_pass() {
-        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Passed);
         let lost = whole().with(|run| {
             run.missing.push(record::rundir::MissingEvidence {
                 trial: run.attempts[0].trial.clone(),

@@ -1,23 +1,22 @@
-//! Was the host as fast beside one arm as beside another?
+//! The host is as fast beside one arm as beside another.
 
 use plan::MachineKind;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 use record::verdict::host::HostSpeed;
 
-use crate::topics::fairness::subject::{Subject, beyond, not_known, unless, without};
+use crate::topics::fairness::subject::{Subject, beyond, unknown, unless, without};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
-/// Of the plan's margin, how much the host may differ.
+/// The part of the plan's margin by which the host may differ.
 const OF_MARGIN: f64 = 0.5;
 
 pub(crate) const CHECK: Check = Check {
     id: "host-speed",
     group: Group::Measurement,
-    question: "Was the host as fast beside one arm as beside another?",
-    reads: "what a fixed piece of work took on the host before and after each trial",
-    passes: "the interval of the difference between arms, block by block, lies within half the margin; a violation where a difference past it is more than chance; time that is counted in instructions hangs on no host",
-    why: "What moves all metrics one way at once is most often the rig. A better kernel may do so too, so that the metrics themselves prove nothing; work that runs on no arm does.",
-    mend: "look for what goes with an arm: heat after its trials, a job at the same hour, another CPU; then run it again",
+    must_hold: "The host is as fast beside one arm as beside another. The interval of the difference lies within half the margin.",
+    why: "If all metrics move together, the machine is the usual cause. A fixed piece of work shows whether it is.",
+    mend: "Look for what changes with an arm: heat, a scheduled job, another CPU. Then run it again.",
+    reads: "the time of fixed work on the host before and after each trial, except with counted instructions",
     judge: Judge::Run(host_speed),
     foreseen: Foreseen::Nothing,
 };
@@ -27,36 +26,36 @@ fn host_speed(subject: &Subject<'_>) -> Outcome {
         return Outcome::NotApplicable;
     }
     match subject.run.plan.machine.kind {
-        MachineKind::Url | MachineKind::Ssh => return not_known(Missing::SystemOnNetwork),
+        MachineKind::Url | MachineKind::Ssh => return unknown(Missing::SystemOnNetwork),
         MachineKind::Qemu | MachineKind::Local => {}
     }
     let speeds = &subject.judgement.host_speed;
     if speeds.is_empty() {
         return without("spin");
     }
-    if let Some(few) = speeds.iter().find(|one| one.blocks < one.needed) {
-        return not_known(Missing::Blocks { needed: few.needed });
+    if let Some(few) = speeds.iter().find(|speed| speed.blocks < speed.needed) {
+        return unknown(Missing::Blocks { needed: few.needed });
     }
     let limit = subject.run.plan.design.margin.ln_1p() * OF_MARGIN;
-    let is_slower = |one: &&HostSpeed| one.is_told && one.ratio.ln().abs() > limit;
+    let is_slower = |speed: &&HostSpeed| speed.is_told && speed.ratio.ln().abs() > limit;
     let slower = speeds.iter().filter(is_slower);
     let found = unless(
         slower
-            .map(|one| {
-                let whom = (&*one.workload, &*one.arm);
+            .map(|speed| {
+                let place = (&*speed.workload, &*speed.arm);
                 beyond(
-                    whom,
+                    place,
                     Quantity::HostTime,
-                    one.ratio.ln().abs().exp(),
+                    speed.ratio.ln().abs().exp(),
                     limit.exp(),
                 )
             })
             .collect(),
     );
     let is_within = |end: Option<f64>| end.is_some_and(|ratio| ratio.ln().abs() <= limit);
-    let is_precise = |one: &HostSpeed| is_within(one.low) && is_within(one.high);
+    let is_precise = |speed: &HostSpeed| is_within(speed.low) && is_within(speed.high);
     match found {
-        Outcome::Pass if !speeds.iter().all(is_precise) => not_known(Missing::Precision),
+        Outcome::Passed if !speeds.iter().all(is_precise) => unknown(Missing::Precision),
         found => found,
     }
 }
@@ -88,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_host_that_goes_with_an_arm_is_found() {
-        assert!(is_violation(&found(1.05, 8, true)));
-        assert!(is_violation(&found(0.95, 8, true)));
-        assert_eq!(found(1.0, 8, false), Outcome::Pass);
+        assert!(is_failed(&found(1.05, 8, true)));
+        assert!(is_failed(&found(0.95, 8, true)));
+        assert_eq!(found(1.0, 8, false), Outcome::Passed);
         assert!(is_unknown(&found(1.05, 8, false)));
         assert!(is_unknown(&found_within(1.0, 8, false, 0.09)));
         assert_eq!(
             found(1.0001, 8, true),
-            Outcome::Pass,
+            Outcome::Passed,
             "within half the margin"
         );
         assert!(is_unknown(&found(1.0, 5, false)));

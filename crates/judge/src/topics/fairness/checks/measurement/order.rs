@@ -1,43 +1,46 @@
-//! Did arms take turns in being first?
+//! No arm runs first in all of six or more blocks.
 
 use record::metric::Role;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
-use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
+use crate::topics::fairness::subject::{Subject, beyond, unknown, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "order",
     group: Group::Measurement,
-    question: "Did arms take turns in being first?",
+    must_hold: "No arm runs first in all of six or more blocks.",
+    why: "A host that warms up or fills its disk favours the first arm.",
+    mend: "Use another `seed`, which gives another order.",
     reads: "the order of trials in each block",
-    passes: "no arm is first in all blocks of six or more",
-    why: "A host that warms up, or fills its disk, favours whoever comes first, always.",
-    mend: "another `seed`: the order is drawn from it",
     judge: Judge::Run(order),
     foreseen: Foreseen::Nothing,
 };
 
-/// Blocks from which on one order in all of them is no chance any more.
+/// With this many blocks, one order in all of them is not chance.
 const BLOCKS: usize = 6;
 
 fn order(subject: &Subject<'_>) -> Outcome {
     let mut details = Vec::new();
     let mut is_known = false;
     let comparisons = subject.judgement.comparisons.iter();
-    for one in comparisons.filter(|one| one.spec.role == Role::Primary) {
-        let first = one.pairs.iter().filter(|pair| pair.arm_first).count();
-        is_known |= one.pairs.len() >= BLOCKS;
-        if one.pairs.len() >= BLOCKS && (first == 0 || first == one.pairs.len()) {
-            let most = one.pairs.len() as f64 - 1.0;
-            let place = (one.workload.as_str(), one.arm.as_str());
+    for comparison in comparisons.filter(|comparison| comparison.spec.role == Role::Primary) {
+        let first = comparison
+            .pairs
+            .iter()
+            .filter(|pair| pair.arm_first)
+            .count();
+        is_known |= comparison.pairs.len() >= BLOCKS;
+        if comparison.pairs.len() >= BLOCKS && (first == 0 || first == comparison.pairs.len()) {
+            let most = comparison.pairs.len() as f64 - 1.0;
+            let place = (comparison.workload.as_str(), comparison.arm.as_str());
             details.push(beyond(place, Quantity::FirstInBlock, first as f64, most));
         }
     }
     if is_known {
         unless(details)
     } else {
-        not_known(Missing::Blocks {
+        unknown(Missing::Blocks {
             needed: BLOCKS as u32,
         })
     }
@@ -51,13 +54,13 @@ mod tests {
     #[test]
     fn one_order_in_all_blocks_is_found() {
         let run = whole().run();
-        let told = |first: fn(u32) -> bool, blocks: u32| {
+        let result = |first: fn(u32) -> bool, blocks: u32| {
             let mut judgement = judged(&run);
             judgement.comparisons = vec![compared(blocks, first)];
             outcome_of(&super::CHECK, &run, &judgement)
         };
-        assert_eq!(told(|block| block % 2 == 0, 8), Outcome::Pass);
-        assert!(is_violation(&told(|_| false, 8)));
-        assert!(is_unknown(&told(|_| false, 3)));
+        assert_eq!(result(|block| block % 2 == 0, 8), Outcome::Passed);
+        assert!(is_failed(&result(|_| false, 8)));
+        assert!(is_unknown(&result(|_| false, 3)));
     }
 }

@@ -1,4 +1,4 @@
-//! Have all arms outliers equally often?
+//! No arm has more outliers than chance explains.
 
 use record::verdict::fairness::Quantity;
 use record::verdict::finding::Kind;
@@ -9,11 +9,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "outliers",
     group: Group::Measurement,
-    question: "Have all arms outliers equally often?",
-    reads: "trials far worse than those around them, and the chance of so uneven a split",
-    passes: "the split is one that chance explains",
-    why: "An arm that is slow in one boot of five looks fine by its median.",
-    mend: "more blocks; `bakeoff why RUN --within ARM`",
+    must_hold: "No arm has more outliers than chance explains.",
+    why: "The median hides an arm that is slow in one boot of five.",
+    mend: "Run more blocks, or read `bakeoff why RUN --within ARM`.",
+    reads: "trials far worse than those around them",
     judge: Judge::Run(|subject| {
         subject.unless_found(|finding| match finding.kind {
             Kind::Outliers { outliers, .. } => Some(beyond(
@@ -36,7 +35,7 @@ mod tests {
 
     #[test]
     fn uneven_outliers_are_found() {
-        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Pass);
+        assert_eq!(outcome(&CHECK, &whole().run()), Outcome::Passed);
         let outliers = Kind::Outliers {
             metric: "throughput".into(),
             outliers: record::verdict::Outliers {
@@ -45,7 +44,7 @@ mod tests {
                 p_value: 0.01,
             },
         };
-        assert!(is_violation(&found(outliers, &CHECK)));
+        assert!(is_failed(&found(outliers, &CHECK)));
         assert!(is_unknown(&outcome(&CHECK, &empty().run())));
     }
 }

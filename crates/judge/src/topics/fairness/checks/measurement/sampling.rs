@@ -1,4 +1,4 @@
-//! Did watching cost next to nothing?
+//! The sampler takes less than 1 % of CPU time.
 
 use record::verdict::fairness::Quantity;
 
@@ -8,11 +8,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "sampling",
     group: Group::Measurement,
-    question: "Did watching cost next to nothing?",
+    must_hold: "The sampler takes less than 1 % of CPU time.",
+    why: "A sampler on the measured CPU changes the figure.",
+    mend: "Use longer windows, or fewer servers on one machine.",
     reads: "CPU time of the sampler",
-    passes: "less than 1 %",
-    why: "An observer on the measured CPU is part of the figure.",
-    mend: "longer windows; fewer servers on one machine",
     judge: Judge::Run(|subject| of_system(subject, Quantity::Sampling)),
     foreseen: Foreseen::Nothing,
 };

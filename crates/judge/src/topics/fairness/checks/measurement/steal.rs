@@ -1,4 +1,4 @@
-//! Were the CPUs left to the arms by the hypervisor?
+//! The hypervisor takes less than 1 % of CPU time (steal).
 
 use record::verdict::fairness::Quantity;
 
@@ -8,11 +8,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "steal",
     group: Group::Measurement,
-    question: "Were the CPUs left to the arms by the hypervisor?",
-    reads: "steal of the guest or the host",
-    passes: "less than 1 %",
-    why: "In a cloud neighbours decide the figure.",
-    mend: "a machine of one's own; blocks average what is left",
+    must_hold: "The hypervisor takes less than 1 % of CPU time (steal).",
+    why: "In a cloud, neighbours change the figures.",
+    mend: "Use a dedicated machine, or run more blocks to average it out.",
+    reads: "steal of guest or host",
     judge: Judge::Run(|subject| of_system(subject, Quantity::Steal)),
     foreseen: Foreseen::Nothing,
 };

@@ -1,29 +1,28 @@
-//! Do attempts fail equally often on all arms?
+//! No arm has more failed attempts than chance explains.
 
 use std::collections::BTreeMap;
 
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
-use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
+use crate::topics::fairness::subject::{Subject, beyond, unknown, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "trials-fail-alike",
     group: Group::Measurement,
-    question: "Do attempts fail equally often on all arms?",
-    reads: "void trials by arm",
-    passes: "no more often than chance explains",
-    why: "Trials that fail are slow ones now and then; to leave them out of one arm flatters it.",
-    mend: "read why they failed (`bakeoff report`)",
+    must_hold: "No arm has more failed attempts than chance explains.",
+    why: "Failed trials are often slow ones. An arm without them looks better than it is.",
+    mend: "Read in the report why they failed.",
+    reads: "discarded trials by arm",
     judge: Judge::Run(trials_fail_alike),
     foreseen: Foreseen::Nothing,
 };
 
-/// Probability below which a split is no chance any more.
+/// Below this probability, an uneven split is not chance.
 const CHANCE: f64 = 0.05;
 
-/// Attempts of an arm on a workload: those that failed, and all.
+/// Attempts of an arm on a workload: failed ones, and all.
 type Attempts = (u32, u32);
 
 fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
@@ -35,10 +34,13 @@ fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
         count.1 += 1;
     }
     let mut details = Vec::new();
-    for (&(workload, arm), &own) in &counts {
+    for (&(workload, arm), &of_arm) in &counts {
         let baseline = counts.get(&(workload, &*subject.run.plan.baseline));
-        let other = baseline.copied().unwrap_or_default();
-        for (failed, rest, name) in [(own, other, arm), (other, own, &*subject.run.plan.baseline)] {
+        let of_baseline = baseline.copied().unwrap_or_default();
+        for (failed, rest, name) in [
+            (of_arm, of_baseline, arm),
+            (of_baseline, of_arm, &*subject.run.plan.baseline),
+        ] {
             if at_least(failed, rest) < CHANCE {
                 let (worse, better) = (failed.0.into(), rest.0.into());
                 details.push(beyond(
@@ -51,27 +53,27 @@ fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
         }
     }
     if details.is_empty() && !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     unless(details)
 }
 
-/// Probability that so many of all failures or more fall on one side, if sides fail alike (Fisher's exact test).
+/// Probability that at least this many of all failures fall on one side, if both fail equally often (Fisher's exact test).
 fn at_least((failed, attempts): Attempts, (other_failed, other_attempts): Attempts) -> f64 {
     let all_failed = failed + other_failed;
     let all = choose(attempts + other_attempts, all_failed);
     (failed..=all_failed.min(attempts))
-        .map(|own| choose(attempts, own) * choose(other_attempts, all_failed - own) / all)
+        .map(|failed| choose(attempts, failed) * choose(other_attempts, all_failed - failed) / all)
         .sum()
 }
 
-/// Ways to choose so many of so many.
-fn choose(of: u32, some: u32) -> f64 {
-    if some > of {
+/// The binomial coefficient: ways to choose `chosen` of `all`.
+fn choose(all: u32, chosen: u32) -> f64 {
+    if chosen > all {
         return 0.0;
     }
-    (0..some).fold(1.0, |ways, one| {
-        ways * f64::from(of - one) / f64::from(one + 1)
+    (0..chosen).fold(1.0, |ways, step| {
+        ways * f64::from(all - step) / f64::from(step + 1)
     })
 }
 
@@ -87,10 +89,10 @@ mod tests {
             let builder = (1..=failures).fold(blocks, |builder, block| builder.void(block, "7.2"));
             outcome(&super::CHECK, &builder.run())
         };
-        assert_eq!(failing(0), Outcome::Pass);
+        assert_eq!(failing(0), Outcome::Passed);
         // Two failures of ten may fall on one arm.
-        assert_eq!(failing(2), Outcome::Pass);
-        assert!(is_violation(&failing(6)));
+        assert_eq!(failing(2), Outcome::Passed);
+        assert!(is_failed(&failing(6)));
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 

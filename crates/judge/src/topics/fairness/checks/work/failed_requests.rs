@@ -1,20 +1,19 @@
-//! Were requests answered?
+//! At most 1 of 1,000 requests fails in every arm.
 
 use std::collections::BTreeMap;
 
 use record::verdict::fairness::{Missing, Outcome, Quantity};
 
-use crate::topics::fairness::subject::{Subject, beyond, not_known, unless};
+use crate::topics::fairness::subject::{Subject, beyond, unknown, unless};
 use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 
 pub(crate) const CHECK: Check = Check {
     id: "failed-requests",
     group: Group::Work,
-    question: "Were requests answered?",
-    reads: "faults that are the server's, by arm, but for those of a planned disturbance",
-    passes: "at most 1 of 1,000 in every arm",
-    why: "A refused connection is answered in no time; counted as fast it wins.",
-    mend: "look at the classes of faults in the report; a smaller load",
+    must_hold: "At most 1 of 1,000 requests fails in every arm.",
+    why: "A refused connection takes no time. If it counted as fast, it would win.",
+    mend: "Read the kinds of faults in the report, or reduce the load.",
+    reads: "the server's faults by arm, except those of a planned disturbance",
     judge: Judge::Run(failed_requests),
     foreseen: Foreseen::Nothing,
 };
@@ -24,7 +23,7 @@ const BUDGET: f64 = 0.001;
 
 fn failed_requests(subject: &Subject<'_>) -> Outcome {
     if !subject.all_are_measured() {
-        return not_known(Missing::Trial);
+        return unknown(Missing::Trial);
     }
     let mut sums = BTreeMap::<(&str, &str), (u64, u64)>::new();
     for (workload, arm, measurement) in subject.measured() {
@@ -52,14 +51,14 @@ mod tests {
 
     #[test]
     fn failures_beyond_the_budget_are_found() {
-        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Pass);
+        assert_eq!(outcome(&super::CHECK, &whole().run()), Outcome::Passed);
         let failing = whole().with(|run| {
             change_measured(run, |measurement| {
                 let load = measurement.load.get_or_insert_default();
                 load.faults.insert(record::load::Fault::Reset, 5);
             });
         });
-        assert!(is_violation(&outcome(&super::CHECK, &failing.run())));
+        assert!(is_failed(&outcome(&super::CHECK, &failing.run())));
         assert!(is_unknown(&outcome(&super::CHECK, &empty().run())));
     }
 }

@@ -1,4 +1,4 @@
-//! Was every request sent that was due?
+//! Clients send every request that is due.
 
 use record::verdict::fairness::Quantity;
 
@@ -7,11 +7,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "nothing-unsent",
     group: Group::Work,
-    question: "Was every request sent that was due?",
+    must_hold: "Clients send every request that is due.",
+    why: "A client that waits for an answer first leaves out the slowest requests (coordinated omission).",
+    mend: "Lower the `rate`, or use more connections.",
     reads: "requests that were due and never sent",
-    passes: "all were sent",
-    why: "A client that waits for the last response before it sends the next one leaves out the requests that would have waited longest (coordinated omission).",
-    mend: "a lower `rate`, or more connections",
     judge: Judge::Run(|subject| subject.unless_beyond(Quantity::UnsentRequests)),
     foreseen: Foreseen::Nothing,
 };

@@ -1,4 +1,4 @@
-//! Is the content of responses verified?
+//! Clients verify every response: its status, its length, its content, or a database's invariants.
 
 use plan::{Plan, WorkloadPlan};
 use record::verdict::fairness::{Detail, Outcome};
@@ -9,19 +9,18 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "responses-verified",
     group: Group::Work,
-    question: "Is the content of responses verified?",
+    must_hold: "Clients verify every response: its status, its length, its content, or a database's invariants.",
+    why: "A server that sends error pages or shorter pages is the fastest of all.",
+    mend: "Remove `content = false`.",
     reads: "the workloads' options",
-    passes: "each response is compared with what it must be: status, length, content, or a database's invariants",
-    why: "A server that answers with an error page, or sheds load by shorter pages, is the fastest of all.",
-    mend: "take `content = false` out",
     judge: Judge::Plan(responses_verified),
     foreseen: Foreseen::Nothing,
 };
 
 fn responses_verified(plan: &Plan) -> Outcome {
     let is_unchecked = |workload: &&WorkloadPlan| workload.traits.accepts_any_content;
-    let detail = |one: &WorkloadPlan| Detail::Workload {
-        workload: one.id.clone(),
+    let detail = |workload: &WorkloadPlan| Detail::Workload {
+        workload: workload.id.clone(),
     };
     unless(
         plan.workloads
@@ -45,7 +44,7 @@ mod tests {
             });
             outcome(&super::CHECK, &run.run())
         };
-        assert_eq!(of_traits(false), Outcome::Pass);
-        assert!(is_violation(&of_traits(true)));
+        assert_eq!(of_traits(false), Outcome::Passed);
+        assert!(is_failed(&of_traits(true)));
     }
 }

@@ -1,4 +1,4 @@
-//! Had the server settled before it was measured?
+//! The rate in the window's last third is within 10 % of the first third, or within chance.
 
 use record::verdict::fairness::Quantity;
 
@@ -7,11 +7,10 @@ use crate::topics::fairness::{Check, Foreseen, Group, Judge};
 pub(crate) const CHECK: Check = Check {
     id: "settled",
     group: Group::Work,
-    question: "Had the server settled before it was measured?",
-    reads: "rate in the last third of the window over that in the first",
-    passes: "within 10 %, or as near as chance explains",
-    why: "Caches, JIT compilers and connection pools warm up; two arms at different points of that are not compared.",
-    mend: "a longer `warmup`",
+    must_hold: "The rate in the window's last third is within 10 % of the first third, or within chance.",
+    why: "Caches, JIT compilers and connection pools warm up. Arms at different stages are not comparable.",
+    mend: "Use a longer `warmup`.",
+    reads: "the rate in the window's first and last third",
     judge: Judge::Run(|subject| subject.unless_beyond(Quantity::Drift)),
     foreseen: Foreseen::ByDisturbances,
 };

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::input::problem::remedy_among;
 use base::input::units;
-use clap::{ArgGroup, Args};
+use clap::Args;
 use stats::noise_models;
 use stats::noise_models::Noise;
 
@@ -13,7 +13,6 @@ use super::EmulatorArgs;
 
 /// `bakeoff check`.
 #[derive(Debug, Args)]
-#[command(group = ArgGroup::new("estimate").args(["earlier", "power"]).multiple(true))]
 pub struct CheckArgs {
     /// The plan file
     pub plan: PathBuf,
@@ -21,7 +20,7 @@ pub struct CheckArgs {
     #[arg(long, value_name = "RUN")]
     pub earlier: Option<PathBuf>,
     /// Trials at a time, for the estimated time [default: as for run]
-    #[arg(long, short, value_name = "N", requires = "estimate")]
+    #[arg(long, short, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,
     /// Simulate the plan: how often it would find a difference, after how many blocks and hours

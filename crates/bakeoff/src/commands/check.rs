@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use base::input::problem::{Problem, Problems};
-use base::input::units::{show_duration, significant};
+use base::input::units::{show_bytes, show_duration, show_durations, significant};
 use machine::kernel;
 use machine::kernel::{Found, given};
 use machine::{counting, emulator_choice, profiling};
@@ -19,8 +19,10 @@ use serde_json::json;
 
 use crate::cli::check::CheckArgs;
 
+use super::forecast::resources::{Resources, resources};
 use super::forecast::{self, Forecast, Length};
 use super::run::jobs;
+use super::show::RUNS;
 use super::{End, print_json, read_plan};
 use crate::out;
 use crate::prepare::{check_plan_fits_machine, lacks_ublk};
@@ -43,13 +45,12 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             let earlier = args.earlier.as_deref();
             let past = earlier.map(|dir| forecast::past(dir, &plan)).transpose()?;
             let past = past.unwrap_or_default();
-            let forecasts = if past.known.is_empty() && args.jobs.is_none() {
-                Vec::new()
-            } else {
-                let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
-                let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
-                forecast::forecasts(&plan, &past.known, jobs)
-            };
+            let counted = forecast::counts_instructions(&plan, qemu.as_deref())?;
+            let jobs = jobs::for_plan(args.jobs, &plan, counted)?;
+            let forecasts = forecast::forecasts(&plan, &past.known, jobs);
+            let lengths = forecast::lengths(&plan, path);
+            let runs = args.earlier.as_deref().unwrap_or(Path::new(RUNS));
+            let resources = resources(runs, &plan, &lengths, jobs);
             let mut warnings = all_warnings(&plan, &forecasts)?;
             warnings.extend(past.warning);
             warnings.extend(emulator_warnings(&plan, qemu.as_deref())?);
@@ -59,11 +60,12 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
                 warnings.extend(judge::report::failed_checks(&findings));
                 let mut summary = summary(&plan, &forecasts, &warnings, &lacks);
                 summary["fairness"] = json!(findings);
+                summary["resources"] = json!(resources);
                 summary["not_checked"] = json!(unchecked);
                 print_json(&summary)?;
             } else {
-                let lengths = forecast::lengths(&plan, path);
                 out::text(&plan_lines(&plan, &lengths));
+                out::text(&resource_lines(resources.as_ref()));
                 out::text(&forecast_lines(&plan, &forecasts));
                 out::text(&labelled_lines("warning", &warnings));
                 out::text(&fairness_lines(&findings));
@@ -169,6 +171,41 @@ fn plan_lines(plan: &Plan, lengths: &[Length]) -> String {
         load_text(lengths, uncounted_time(plan), expect_hint(plan, lengths)),
         profiled_line(plan),
     )
+}
+
+/// The lines about the time and disk space of the whole run.
+fn resource_lines(resources: Option<&Resources>) -> String {
+    let Some(resources) = resources else {
+        return format!(
+            "  time       not known with boots: no similar run in {RUNS}/ shows what a trial takes on this host\n"
+        );
+    };
+    let [least, most] = resources.run_s.map(rounded);
+    let time = show_durations(least, most);
+    let trials = resources
+        .trial_s
+        .iter()
+        .map(|trial_s| significant(*trial_s, 2));
+    let trials: Vec<String> = trials.collect();
+    let [least, most] = resources.disk_bytes.map(show_bytes);
+    let disk = if least == most {
+        most
+    } else {
+        format!("{least} to {most}")
+    };
+    let from = resources.from.display();
+    format!(
+        "  time       about {time}: trials of {} s, boots included, as in {from}; {} at a time\n  \
+         disk       about {disk} for the run directory, as in {from}; the cache keeps kernels and images\n",
+        trials.join(", "),
+        resources.jobs,
+    )
+}
+
+/// Whole minutes, or seconds below two minutes.
+fn rounded(seconds: f64) -> Duration {
+    let unit = if seconds < 120.0 { 1.0 } else { 60.0 };
+    Duration::from_secs_f64((seconds / unit).ceil() * unit)
 }
 
 /// The line about trials that run only for their profile.

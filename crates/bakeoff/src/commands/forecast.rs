@@ -1,5 +1,7 @@
 //! Forecasts a run's blocks and hours from the noise and trial times of an earlier run.
 
+pub(super) mod resources;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -140,10 +142,7 @@ pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
 /// The differences between a run and a plan that affect noise and trial times.
 fn differences(run: &Run, plan: &Plan) -> Vec<String> {
     let (was, is) = (&run.plan.machine, &plan.machine);
-    let clock = match run.opening.ns_per_instruction {
-        Some(_) => Clock::Instructions,
-        None => Clock::Wall,
-    };
+    let clock = run_clock(run);
     let mut differences = Vec::new();
     if was.kind != is.kind {
         differences.push(format!("machine was {:?}, is {:?}", was.kind, is.kind));
@@ -169,6 +168,14 @@ fn differences(run: &Run, plan: &Plan) -> Vec<String> {
         }
     }
     differences.iter().map(|text| text.to_lowercase()).collect()
+}
+
+/// The clock that a run used, also if its plan left the choice open.
+fn run_clock(run: &Run) -> Clock {
+    match run.opening.ns_per_instruction {
+        Some(_) => Clock::Instructions,
+        None => Clock::Wall,
+    }
 }
 
 /// The numbers of CPUs that arms have: `1` or `1, 2, 4`.

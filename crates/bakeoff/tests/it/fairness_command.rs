@@ -39,7 +39,7 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
         text.contains("withheld: ") && text.contains("one-sided-tuning"),
         "{text}"
     );
-    assert!(!text.contains("serves "), "{text}");
+    assert!(!text.contains("better: "), "{text}");
     let gate = bakeoff(
         dir.path(),
         &["show", "run", "--fairness", "--fail-on", "unfair"],
@@ -75,7 +75,7 @@ fn an_unfair_run_has_no_headline_until_it_is_accepted() {
     assert!(text.contains("accepted: quiet changes nothing"), "{text}");
     let judged = bakeoff(dir.path(), &["show", "run"]);
     let text = all_output(&judged);
-    let headline = text.find("better: new serves").expect(&text);
+    let headline = text.find("better: new against old").expect(&text);
     let reason = "one-sided-tuning: settings in new, none in old; accepted: quiet changes nothing";
     let place = text.replace("\n    ", " ").find(reason).expect(&text);
     assert!(headline < place && place < headline + 500, "{text}");

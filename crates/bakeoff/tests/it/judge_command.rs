@@ -1196,8 +1196,8 @@ fn violations_of_fairness_are_reported_when_runs_are_compared() {
     let report = stdout(&output);
     for line in [
         "runs/a: run of bakeoff begun ",
-        "- fairness of a: one-sided-tuning: settings of its own for new, none for old",
-        "- fairness of b: one-sided-tuning: settings of its own for new, none for old",
+        "- fairness of a: one-sided-tuning: settings in new, none in old",
+        "- fairness of b: one-sided-tuning: settings in new, none in old",
         "- a withholds its own headline of new on web-static: it is not fair",
         "too few for any verdict at this error rate: 6 of a and 3 of b (at least ",
     ] {

@@ -675,7 +675,7 @@ fn a_plan_may_keep_disturbed_blocks_which_is_reported() {
     assert!(new.min(old) < 700.0, "{:?}", pairs[1]);
     let run = load_run(dir.path());
     let page = judge::report::html(&run, &judgement, &[]);
-    let sentence = "the plan keeps blocks that something outside disturbed, and runs none again";
+    let sentence = "the plan keeps disturbed blocks and runs none of them again";
     assert!(page.contains(sentence));
     let terminal = judge::report::terminal(&run, &judgement, &[], 100);
     assert!(terminal.contains("disturbed-blocks"), "{terminal}");

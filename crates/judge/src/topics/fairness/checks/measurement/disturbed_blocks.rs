@@ -12,7 +12,7 @@ pub(crate) const CHECK: Check = Check {
     id: "disturbed-blocks",
     group: Group::Measurement,
     must_hold: "Less than half of the blocks are run again. `disturbed_blocks = \"keep\"` is accepted with wall-clock time.",
-    why: "The quiet blocks of a disturbed night are a selection, not a sample.",
+    why: "The quiet blocks of a disturbed run are a selection, not a sample.",
     mend: "Use a quiet machine.",
     reads: "blocks that were run again because of steal, other programs or a slow host",
     judge: Judge::Run(disturbed_blocks),

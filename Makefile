@@ -66,7 +66,7 @@ licences:
 packages:
 	@tools/packages run test kernel
 
-# Compares the load generator with others; writes docs/research/load-generators.md. Takes about six minutes on an idle machine. Generators that
+# Compares the load generator with others; writes target/bench-load.md. Takes about six minutes on an idle machine. Generators that
 # are missing are left out, which the page reports.
 bench-load:
 	@tools/packages run bench

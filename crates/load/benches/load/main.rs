@@ -2,7 +2,7 @@
 //! random order.
 //!
 //! ```text
-//! cargo bench -p bakeoff-load --bench load             measure everything, write docs/research/load-generators.md (make bench-load)
+//! cargo bench -p bakeoff-load --bench load             measure everything, write target/bench-load.md (make bench-load)
 //! cargo bench -p bakeoff-load --bench load -- --quick  one round of everything, printed only
 //! cargo test  -p bakeoff-load --bench load             tests of the bench, without the peers
 //! ```
@@ -77,11 +77,8 @@ fn measure(effort: Effort) -> Result<String> {
 }
 
 fn keep(page: &str) -> Result<()> {
-    let place =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/research/load-generators.md");
-    let folder = place.parent().expect("the page lies in a folder");
-    std::fs::create_dir_all(folder).context("cannot make docs/research")?;
-    std::fs::write(&place, page).context("cannot write docs/research/load-generators.md")?;
-    println!("written: docs/research/load-generators.md");
+    let place = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/bench-load.md");
+    std::fs::write(&place, page).context("cannot write target/bench-load.md")?;
+    println!("written: target/bench-load.md");
     Ok(())
 }

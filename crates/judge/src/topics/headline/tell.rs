@@ -113,7 +113,9 @@ fn measured(run: &Run, judgement: &Judgement, headline: &Conclude, primary: &Com
     let curves = headline.conclusion.curves();
     let by_load =
         crate::topics::robustness::tell::against_by_load(judgement, pair, primary.verdict, curves);
-    sentence(run, primary, &against(judgement, headline), &by_load)
+    let mut against = against(judgement, headline);
+    against.splice(0..0, longer_tail(judgement, headline, primary));
+    sentence(run, primary, &against, &by_load)
 }
 
 /// The comparison that a headline is about first.
@@ -121,6 +123,20 @@ fn primary_of<'j>(judgement: &'j Judgement, headline: &Conclude) -> Option<&'j C
     judgement
         .primaries()
         .find(|primary| primary.workload == headline.workload && primary.arm == headline.arm)
+}
+
+/// A p99 that is worse where the primary metric is worse too: users feel the tail first.
+fn longer_tail<'j>(
+    judgement: &'j Judgement,
+    headline: &Conclude,
+    primary: &Comparison,
+) -> Option<&'j Comparison> {
+    judgement.comparisons.iter().find(|comparison| {
+        (&comparison.workload, &comparison.arm) == (&headline.workload, &headline.arm)
+            && comparison.spec.name == "latency-p99"
+            && (comparison.verdict, primary.verdict) == (Verdict::Worse, Verdict::Worse)
+            && primary.spec.name != comparison.spec.name
+    })
 }
 
 /// The secondary metrics that speak against it, the largest change first.
@@ -196,7 +212,8 @@ fn sentence(
     parts.extend(by_load.iter().cloned());
     if against.len() > NAMED {
         let more = counted((against.len() - NAMED) as u32, "more metric");
-        parts.push(format!("{more} {}", against[0].verdict.word()));
+        let last = against[against.len() - 1].verdict.word();
+        parts.push(format!("{more} {last}"));
     }
     if primary.blocks > 0 {
         parts.push(blocks(primary.blocks));

@@ -244,7 +244,7 @@ pub struct DoctorArgs {
     /// ssh's configuration file [default: the user's]
     #[arg(long, value_name = "FILE", requires = "target")]
     pub ssh_config: Option<PathBuf>,
-    /// Print all that is known, such as what QEMU said when KVM failed
+    /// Print all details, such as the error of QEMU when KVM failed
     #[arg(short, long)]
     pub verbose: bool,
     /// Measure what string instructions cost on this host's CPU, for the prices in a plan's [machine]; takes two seconds

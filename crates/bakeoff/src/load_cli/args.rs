@@ -19,20 +19,20 @@ pub struct LoadArgs {
     #[arg(required_unless_present = "worker")]
     pub url: Option<String>,
 
-    /// Connections open at once, each with one request under way
+    /// Open connections, each with one request at a time
     #[arg(short, long, value_name = "N", default_value_t = 10, help_heading = LOAD)]
     pub connections: u32,
-    /// Client threads; one per core to spare
+    /// Client threads, at most one per free core
     #[arg(short, long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub threads: u32,
-    /// Measure for so long [default: 10s]
+    /// Duration of the measurement [default: 10s]
     #[arg(short, long, value_name = "TIME", value_parser = units::duration)]
     #[arg(conflicts_with = "requests", help_heading = LOAD)]
     pub duration: Option<Duration>,
-    /// Measure so many requests, and send not one more
+    /// Measure this many requests and stop
     #[arg(short = 'n', long, value_name = "N", help_heading = LOAD)]
     pub requests: Option<u64>,
-    /// Load before the measurement, not counted [default: 1s; with -n none]
+    /// Load before the measurement, which is not counted [default: 1s; with -n none]
     #[arg(long, value_name = "TIME", value_parser = units::duration, help_heading = LOAD)]
     pub warmup: Option<Duration>,
     /// Requests per second (`2k` is 2000), all connections together, whatever the server does; with
@@ -40,7 +40,7 @@ pub struct LoadArgs {
     #[arg(short, long, value_name = "R", value_parser = rate, allow_negative_numbers = true)]
     #[arg(help_heading = LOAD)]
     pub rate: Option<f64>,
-    /// Space the requests of --rate at random, like those of many users, instead of equally
+    /// Send the requests of --rate at random times (a Poisson process) instead of equal intervals
     #[arg(long, help_heading = LOAD)]
     pub poisson: bool,
     /// Think time of each connection between a response and its next request: `200ms`, or at random
@@ -52,20 +52,20 @@ pub struct LoadArgs {
     #[arg(long, value_name = "WHAT=FROM..TO/STEP", help_heading = LOAD)]
     #[arg(conflicts_with_all = ["capacity", "requests"])]
     pub ramp: Option<String>,
-    /// Search the highest rate that keeps a limit: `p99<5ms`, `max<20ms`, or
+    /// Search for the highest rate within a limit: `p99<5ms`, `max<20ms`, or
     /// `p99.9<20ms,faults<1%`; begins at --rate [default: 1000]
     #[arg(long, value_name = "LIMIT", conflicts_with = "requests", help_heading = LOAD)]
     pub capacity: Option<String>,
-    /// A connection for each request
+    /// Open a connection for each request
     #[arg(long, help_heading = LOAD)]
     pub no_keepalive: bool,
-    /// Speak HTTP/2: over http:// at once, over https:// as agreed with the server
+    /// Use HTTP/2: over http:// without negotiation, over https:// by ALPN
     #[arg(long, help_heading = LOAD)]
     pub http2: bool,
-    /// Requests under way on each connection of HTTP/2
+    /// Concurrent requests on each HTTP/2 connection
     #[arg(long, value_name = "N", default_value_t = 10, requires = "http2", help_heading = LOAD)]
     pub streams: u32,
-    /// Time that a request may take from its scheduled send time on, connecting included
+    /// Timeout of a request from its scheduled send time, connecting included
     #[arg(long, value_name = "TIME", value_parser = units::duration, default_value = "30s")]
     #[arg(help_heading = LOAD)]
     pub deadline: Duration,
@@ -73,15 +73,15 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = LOAD)]
     pub seed: u64,
 
-    /// Method; POST, PUT and PATCH say `Content-Length: 0` where there is no body
+    /// Method; without a body POST, PUT and PATCH send `Content-Length: 0`
     #[arg(short = 'X', long, value_name = "METHOD", help_heading = REQUESTS)]
     #[arg(conflicts_with = "script")]
     pub method: Option<String>,
-    /// Header field, as `Name: value`; may be given again, and must not contradict the body
+    /// Header field, as `Name: value`; repeat it for more
     #[arg(short = 'H', long = "header", value_name = "FIELD", help_heading = REQUESTS)]
     #[arg(conflicts_with = "script")]
     pub headers: Vec<String>,
-    /// Body; the method is then POST if none is given
+    /// Body; sets the method to POST by default
     #[arg(long, value_name = "TEXT", help_heading = REQUESTS)]
     #[arg(conflicts_with_all = ["script", "body_file"])]
     pub body: Option<String>,
@@ -92,7 +92,7 @@ pub struct LoadArgs {
     /// random
     #[arg(long, value_name = "FILE", conflicts_with = "script", help_heading = REQUESTS)]
     pub url_list: Option<PathBuf>,
-    /// Visitors that follow a script: pages, images, think times, forms, chance
+    /// Simulate visitors that follow a script: pages, images, think times, forms
     #[arg(long, value_name = "FILE", help_heading = REQUESTS)]
     #[arg(conflicts_with_all = ["think", "capacity"])]
     pub script: Option<PathBuf>,
@@ -108,27 +108,27 @@ pub struct LoadArgs {
     #[arg(long, value_name = "HEX", help_heading = CHECKS)]
     #[arg(conflicts_with_all = ["script", "no_check_content"])]
     pub expect_sha256: Option<String>,
-    /// Check the status alone: for pages that change
+    /// Check only the status, for pages that change
     #[arg(long, help_heading = CHECKS)]
     pub no_check_content: bool,
 
-    /// Addresses to connect from: `127.0.0.1-127.0.0.16`, `127.1.0.0/24`, several with commas
+    /// Source addresses: `127.0.0.1-127.0.0.16`, `127.1.0.0/24`, several with commas
     #[arg(long, value_name = "ADDRESSES", help_heading = CONNECTION)]
     pub source: Option<String>,
-    /// Speeds in bits per second at which connections read, in turn, like modems: `28.8k,56k`
+    /// Read at these speeds in bits per second, like modems: `28.8k,56k`
     #[arg(long, value_name = "SPEEDS", help_heading = CONNECTION)]
     pub slow: Option<String>,
     /// CA bundle for https, in PEM
     #[arg(long, value_name = "FILE", conflicts_with = "insecure", help_heading = CONNECTION)]
     #[arg(default_value = "/etc/ssl/certs/ca-certificates.crt")]
     pub ca: PathBuf,
-    /// Take any certificate for https
+    /// Accept any certificate
     #[arg(long, help_heading = CONNECTION)]
     pub insecure: bool,
-    /// A full handshake for each https connection
+    /// Full handshake for each https connection
     #[arg(long, help_heading = CONNECTION)]
     pub no_resume: bool,
-    /// How sockets are waited for
+    /// How the client waits for sockets
     #[arg(long, value_enum, default_value_t = Engine::Auto, help_heading = CONNECTION)]
     pub engine: Engine,
     /// The client has its CPUs to itself (see taskset): watch the clock before each scheduled send
@@ -136,23 +136,23 @@ pub struct LoadArgs {
     #[arg(long, help_heading = CONNECTION)]
     pub own_cpus: bool,
 
-    /// Send the load from these hosts instead, each of which runs --worker:
+    /// Send the load from these hosts, each running --worker:
     /// `HOST:PORT,HOST:PORT`
     #[arg(long, value_name = "HOSTS", value_delimiter = ',', help_heading = HOSTS)]
     #[arg(requires = "secret_file", conflicts_with_all = ["ramp", "capacity", "source"])]
     pub coordinate: Vec<String>,
-    /// Wait here for one that runs --coordinate, and send its part of the load
+    /// Wait for a coordinator, and send a part of its load
     #[arg(long, value_name = "ADDRESS:PORT", requires = "secret_file", help_heading = HOSTS)]
     #[arg(conflicts_with_all = COORDINATOR_ONLY)]
     pub worker: Option<SocketAddr>,
-    /// File with the secret of coordinator and workers, who load whatever they are told to
+    /// File with the shared secret of coordinator and workers; a worker loads any address that the coordinator names
     #[arg(long, value_name = "FILE", help_heading = HOSTS)]
     pub secret_file: Option<PathBuf>,
 
     /// Write the latencies as an `HdrHistogram` log
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub hdr: Option<PathBuf>,
-    /// Write what happened second by second as CSV
+    /// Write requests, failures and latencies of each second as CSV
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     pub timeline: Option<PathBuf>,
 }
@@ -213,7 +213,7 @@ pub(crate) fn rate(text: &str) -> Result<f64, String> {
         .map_err(|_| format!("not a rate: {text:?}, write it like 500, 2k or 1.5M"))
 }
 
-/// How sockets are waited for.
+/// How the client waits for sockets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// The fastest that this system allows

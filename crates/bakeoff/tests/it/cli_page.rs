@@ -11,7 +11,7 @@ use expect_test::expect_file;
 const HEAD: &str = "# Commands and options
 
 This page lists every command with its options, for a user who knows what to do and looks for the flag. `bakeoff COMMAND --help` prints the \
-same. Exit statuses: 0 answered or done, 1 the gate of `--fail-on` tripped, 2 wrong usage or environment, 3 the gate has no answer.
+same, with examples. Exit statuses: 0 answered or done, 1 the gate of `--fail-on` tripped, 2 wrong usage or environment, 3 the gate has no answer.
 
 Every command takes these options:
 
@@ -65,14 +65,6 @@ fn section(page: &mut String, command: &Command, level: usize) {
         write!(
             page,
             "\nThese options are as for `bakeoff run`: {shared}.\n"
-        )
-        .unwrap();
-    }
-    if let Some(examples) = command.get_after_help() {
-        write!(
-            page,
-            "\n```text\n{}\n```\n",
-            examples.to_string().trim_end()
         )
         .unwrap();
     }

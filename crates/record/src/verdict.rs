@@ -328,6 +328,8 @@ pub struct ArmUsage {
     pub swap_used_bytes: u64,
     /// Share of CPU time spent sampling, 0 to 1.
     pub sampling: f64,
+    /// Context switches of all tasks, per second.
+    pub context_switches_per_s: f64,
     /// Whether it is the clients' host that was seen, because the system is elsewhere.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_of_clients: bool,

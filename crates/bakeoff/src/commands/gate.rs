@@ -5,7 +5,8 @@
 //! 1        a primary metric is worse, or another beyond the margin    a primary metric is worse   a fairness check fails
 //! 1        with `defect`: an arm has a defect that the baseline has not; with `growth`, `failures`: long trials show it in an arm
 //! 1        always: an arm fails (no figure where the baseline gave one, faults that the baseline never has)
-//! 3        a primary metric is undecided                              -                           no trial has facts
+//! 3        a primary metric is undecided, or another one is worse in  -                           no trial has facts
+//!          every block by more than the margin, too few for a verdict
 //! 3        with `defect`: of some arm no trial's log was read; with `growth`, `failures`: no trial was long enough to tell
 //! 3        `regression` and `worse`: the comparison is not fair
 //! 3        else, always: the run is not finished, the baseline gave no figure, too few blocks to exclude anything
@@ -14,6 +15,7 @@
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
 use record::defect;
+use record::metric::{Direction, Role};
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::defects::{ArmDefect, Side};
@@ -283,7 +285,38 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
             judge::report::reason(one)
         )
     }));
+    if fail_on == FailOn::Regression {
+        why.extend(unjudged_losses(run, judgement));
+    }
     why
+}
+
+/// Other metrics that are worse by more than the margin in every block, and have too few blocks for a verdict.
+fn unjudged_losses(run: &Run, judgement: &Judgement) -> Vec<String> {
+    let margin = run.plan.design.margin;
+    let is_loss = |comparison: &&Comparison| {
+        let Some((low, high)) = comparison.range else {
+            return false;
+        };
+        comparison.verdict == Verdict::Undecided
+            && comparison.spec.role == Role::Guard
+            && match comparison.spec.direction {
+                Direction::Higher => high < 1.0 - margin,
+                Direction::Lower => low > 1.0 + margin,
+            }
+    };
+    let losses = judgement.comparisons.iter().filter(is_loss);
+    losses
+        .map(|comparison| {
+            format!(
+                "{}: {} of {} is worse in every block, and {} are too few for a verdict (add some: --more-blocks N)",
+                comparison.workload,
+                comparison.spec.name,
+                comparison.arm,
+                comparison.blocks
+            )
+        })
+        .collect()
 }
 
 /// Whether trials were measured, and nothing of what their systems were like is there.

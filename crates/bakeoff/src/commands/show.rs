@@ -30,6 +30,9 @@ pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
     if args.checks {
         return fairness::list(json);
     }
+    if let Some(missing) = args.dirs.iter().find(|dir| !dir.exists()) {
+        bail!("no such directory: {}", missing.display());
+    }
     match &args.dirs[..] {
         [] if args.index.is_none() => show_run(&newest_run(Path::new(RUNS))?, args, json),
         [dir] if args.index.is_none() && rundir::is_run(dir) => show_run(dir, args, json),

@@ -341,7 +341,8 @@ mod tests {
             full disclosure: in report.html and report.md (tested by: not stated)
 
             better: 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %,
-            +7.82 %] (97.5 % interval); 9 blocks
+            +7.82 %] (97.5 % interval), better; p99 latency -6.86 % [-7.25 %, -6.65 %] (97.5 % interval),
+            better; 9 blocks
                 significant after 9 blocks
                 sensitivity: holds without any one of 9 blocks (+7.28 % to +7.40 %); holds for margins up to 7.6
                 %; server-cpu in place of the primary metric says something else (equivalent); holds at other
@@ -409,7 +410,7 @@ mod tests {
         expect![[r###"
             ## Web &lt;script&gt;alert(1)&lt;/script&gt; &amp; "quotes" \| [a]\(b) 'x'
 
-            **better** - 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9 blocks
+            **better** - 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval), better; p99 latency -6.86 % [-7.25 %, -6.65 %] (97.5 % interval), better; 9 blocks
 
             > Counted instructions under emulation, not times.
 

@@ -129,10 +129,14 @@ fn course_words(arm: &str, baseline: &str, course: Course) -> String {
     match course {
         Course::Alike => format!("{arm} answered as fast as {baseline}, to within 1 %"),
         Course::Faster { percent } => {
-            format!("{arm} was faster for {percent} % of requests, and never slower")
+            format!(
+                "{arm} was faster for {percent} % of requests, and about as fast for the others"
+            )
         }
         Course::Slower { percent } => {
-            format!("{arm} was slower for {percent} % of requests, and never faster")
+            format!(
+                "{arm} was slower for {percent} % of requests, and about as fast for the others"
+            )
         }
         Course::FasterThenSlower { until } => {
             format!("{arm} was faster for {until} % of requests, then slower")

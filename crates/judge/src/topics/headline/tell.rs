@@ -3,6 +3,7 @@
 use base::input::units::significant;
 use doc::RemarkKind;
 use record::instructions::CAPACITY;
+use record::metric::Direction;
 use record::rundir::Run;
 use record::trial::VoidReason;
 use record::verdict::why::Why;
@@ -100,10 +101,13 @@ fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<d
         crate::topics::limits::tell::said_first(judgement, headline),
     );
     let primary = primary_of(judgement, headline);
-    block.remark(
-        RemarkKind::Limit,
-        primary.and_then(|primary| shared_cpu(judgement, primary)),
-    );
+    let shared = primary.map(|primary| {
+        let throughput = shared_cpu(judgement, primary);
+        throughput
+            .into_iter()
+            .chain(context_switches(run, judgement, primary))
+    });
+    block.remark(RemarkKind::Limit, shared.into_iter().flatten());
     Some(block)
 }
 
@@ -114,7 +118,15 @@ fn measured(run: &Run, judgement: &Judgement, headline: &Conclude, primary: &Com
     let by_load =
         crate::topics::robustness::tell::against_by_load(judgement, pair, primary.verdict, curves);
     let mut against = against(judgement, headline);
-    against.splice(0..0, longer_tail(judgement, headline, primary));
+    let tail = tail(run, judgement, headline, primary);
+    against.splice(
+        0..0,
+        tail.filter(|tail| {
+            !against
+                .iter()
+                .any(|named| named.spec.name == tail.spec.name)
+        }),
+    );
     sentence(run, primary, &against, &by_load)
 }
 
@@ -125,8 +137,20 @@ fn primary_of<'j>(judgement: &'j Judgement, headline: &Conclude) -> Option<&'j C
         .find(|primary| primary.workload == headline.workload && primary.arm == headline.arm)
 }
 
-/// A p99 that is worse where the primary metric is worse too: users feel the tail first.
-fn longer_tail<'j>(
+/// Whether the least loss of any block is beyond the margin.
+fn is_loss_in_every_block(comparison: &Comparison, margin: f64) -> bool {
+    let Some((low, high)) = comparison.range else {
+        return false;
+    };
+    match comparison.spec.direction {
+        Direction::Higher => high < 1.0 - margin,
+        Direction::Lower => low > 1.0 + margin,
+    }
+}
+
+/// A p99 with a verdict, or longer in every block: users feel the tail first.
+fn tail<'j>(
+    run: &Run,
     judgement: &'j Judgement,
     headline: &Conclude,
     primary: &Comparison,
@@ -134,7 +158,8 @@ fn longer_tail<'j>(
     judgement.comparisons.iter().find(|comparison| {
         (&comparison.workload, &comparison.arm) == (&headline.workload, &headline.arm)
             && comparison.spec.name == "latency-p99"
-            && (comparison.verdict, primary.verdict) == (Verdict::Worse, Verdict::Worse)
+            && (matches!(comparison.verdict, Verdict::Better | Verdict::Worse)
+                || is_loss_in_every_block(comparison, run.plan.design.margin))
             && primary.spec.name != comparison.spec.name
     })
 }
@@ -246,6 +271,36 @@ fn shared_cpu(judgement: &Judgement, primary: &Comparison) -> Option<String> {
         format!(
             "throughput changes by {}, mostly because of how clients and server share the CPU",
             with_interval(short_change(throughput), throughput)
+        )
+    })
+}
+
+/// Arms differ by this factor at least in context switches per request, and by this number.
+const SWITCH_FACTOR: f64 = 1.5;
+const SWITCHES: f64 = 0.5;
+
+/// Context switches per request, where a capacity depends on them: clients in the guest share the server's CPU.
+fn context_switches(run: &Run, judgement: &Judgement, primary: &Comparison) -> Option<String> {
+    let per_request = |arm: &String| {
+        let mut summaries = judgement.arm_summaries.iter();
+        let summary = summaries
+            .find(|summary| (&summary.workload, &summary.arm) == (&primary.workload, arm))?;
+        let served_per_s = summary.clients.as_ref()?.served_per_s;
+        let usage = summary.usage.as_ref()?;
+        (served_per_s > 0.0).then_some(usage.context_switches_per_s / served_per_s)
+    };
+    let baseline = per_request(&run.plan.baseline)?;
+    let arm = per_request(&primary.arm)?;
+    let (fewer, more) = (baseline.min(arm), baseline.max(arm));
+    let is_large = more >= SWITCH_FACTOR * fewer && more - fewer >= SWITCHES;
+    (primary.spec.name == CAPACITY && is_large).then(|| {
+        format!(
+            "context switches per request: {} {}, {} {}; clients share the server's CPU here, so the difference may be another with \
+             clients elsewhere",
+            run.plan.baseline,
+            significant(baseline, 2),
+            primary.arm,
+            significant(arm, 2)
         )
     })
 }

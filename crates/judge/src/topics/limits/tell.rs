@@ -345,7 +345,8 @@ mod tests {
         let (_, closing) = text.rsplit_once("\n\n").unwrap();
         expect![[r#"
             better: 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %,
-            +7.82 %] (97.5 % interval); 9 blocks
+            +7.82 %] (97.5 % interval), better; p99 latency -6.86 % [-7.25 %, -6.65 %] (97.5 % interval),
+            better; 9 blocks
                 significant after 9 blocks
                 client-limited: 6.1 (the busiest client thread ran or waited for a CPU 93 % of the time; 82 % of
                 what these clients get from a null server, which the clients' CPUs ended); a faster server would

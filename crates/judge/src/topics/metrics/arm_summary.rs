@@ -107,6 +107,7 @@ fn usage(trials: &[&Measurement], is_of_clients: bool) -> Option<ArmUsage> {
         memory_used_bytes: mean(&sampled, |usage| usage.memory_used_bytes as f64),
         swap_used_bytes: sampled.iter().map(|usage| usage.swap_used_bytes).max()?,
         sampling: mean(&sampled, |usage| usage.sampling),
+        context_switches_per_s: mean(&sampled, |usage| usage.context_switches_per_s),
         is_of_clients,
     })
 }

@@ -273,7 +273,7 @@ pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
                 @for line in footing::conditions(run, judgement).into_iter().chain(footing::profiled(run)) {
                     p.sub { (doc::html::capital(&doc::html::sentence(&line))) }
                 }
-                @for unused in fairness::tell::in_vain(run, judgement) { p.sub { (unused) } }
+                @for unused in fairness::tell::unused_acceptances(run, judgement) { p.sub { (unused) } }
                 @let (failed, others): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.mend.is_some());
                 @for check in failed { (fairness_check(check)) }
                 @if !others.is_empty() { details {
@@ -350,7 +350,7 @@ pub(crate) fn next(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 dt { code { (step.command) } } dd { (step.gives) }
             } }
             details { summary { "The plan" } pre { (words::plan_text(run)) } }
-            @let looks = words::looks(run);
+            @let looks = words::interim_checks(run);
             @if !looks.is_empty() {
                 details {
                     summary { "What each interim check found" }

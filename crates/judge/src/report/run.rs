@@ -185,7 +185,9 @@ fn basis(run: &Run, judgement: &Judgement) -> Vec<Block> {
 
 fn fairness(run: &Run, judgement: &Judgement) -> Vec<Block> {
     let summary = crate::topics::fairness::tell::summary(judgement).into_iter();
-    let all = summary.chain(crate::topics::fairness::tell::in_vain(run, judgement));
+    let all = summary.chain(crate::topics::fairness::tell::unused_acceptances(
+        run, judgement,
+    ));
     all.map(Block::Sub).collect()
 }
 

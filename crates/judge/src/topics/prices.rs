@@ -263,7 +263,7 @@ mod tests {
     }
 
     fn told(arm: (u64, u64)) -> (Conclusion, Vec<AtPrice>) {
-        let judgement = crate::quick_look(&counted(arm));
+        let judgement = crate::summary(&counted(arm));
         let headline = judgement.headlines.into_iter().find(|one| one.arm == "7.2");
         let headline = headline.unwrap();
         (headline.conclusion, headline.by_price.unwrap().at)
@@ -300,7 +300,7 @@ mod tests {
     #[test]
     fn times_of_arms_that_differ_in_string_instructions_are_not_compared() {
         let reason = |arm| {
-            let judgement = crate::quick_look(&counted(arm));
+            let judgement = crate::summary(&counted(arm));
             let time = judgement.comparison("web", "7.2", "latency-p99").unwrap();
             matches!(time.reason, Reason::StringShares { .. })
         };

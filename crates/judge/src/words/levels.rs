@@ -316,7 +316,7 @@ mod tests {
                 _ => None,
             });
         let looks: Vec<Look> = looks.flatten().collect();
-        let lines: Vec<String> = looks.iter().map(look::look).collect();
+        let lines: Vec<String> = looks.iter().map(look::interim_check).collect();
         check("looks", unstated(&lines.join("\n")), 1);
     }
 }

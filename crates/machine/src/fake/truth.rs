@@ -25,7 +25,9 @@ pub(super) struct Truth<'t> {
 /// The messages that tell a result, a second after what came before.
 pub(super) fn results(result: JobResult) -> impl Iterator<Item = (Duration, GuestEvent)> {
     let said = |word| (Duration::ZERO, GuestEvent::Said(Box::new(word)));
-    let mut told: Vec<_> = record::protocol::told(result).map(said).collect();
+    let mut told: Vec<_> = record::protocol::result_messages(result)
+        .map(said)
+        .collect();
     told[0].0 = Duration::from_secs(1);
     told.into_iter()
 }

@@ -22,7 +22,9 @@ use import::{self, Figures};
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
     let figures = match import::read(&args.paths, &asked(args)) {
         Err(problems) if json => {
-            print_json(&json!({ "version": format::VERSION, "problems": check::told(&problems) }))?;
+            print_json(
+                &json!({ "version": format::VERSION, "problems": check::problems_json(&problems) }),
+            )?;
             return Ok(End::Refused);
         }
         read => read?,

@@ -42,7 +42,7 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
     let mut remarks = BTreeSet::new();
     let mut violations = Vec::new();
     for side in [&before].into_iter().chain(&sides) {
-        let judgement = judge::look(&side.run);
+        let judgement = judge::interim(&side.run);
         remarks.extend(unfair(side, &judgement));
         violations.extend(
             fairness::failed(&judgement.fairness).map(|one| RunViolation {

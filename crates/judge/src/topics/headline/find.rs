@@ -50,7 +50,7 @@ pub(crate) fn of(
                 workload: id.clone(),
                 arm: arm.name.clone(),
                 conclusion,
-                limits: limits::said_first(run, measured, (id, &arm.name)),
+                limits: limits::limited_arms(run, measured, (id, &arm.name)),
                 by_price: None,
             }));
         }
@@ -61,8 +61,8 @@ pub(crate) fn of(
 /// How an arm failed that was tried and never measured.
 fn failed(run: &Run, measured: &Measured<'_>, (workload, arm): (&str, &str)) -> Option<FailedArm> {
     let is_its = |trial: &record::trial::Trial| trial.workload == workload && trial.arm == arm;
-    let was_struck = run.struck.iter().any(|record| is_its(&record.trial));
-    if was_struck || !measured.of_arm(workload, arm).is_empty() {
+    let was_invalidated = run.invalidated.iter().any(|record| is_its(&record.trial));
+    if was_invalidated || !measured.of_arm(workload, arm).is_empty() {
         return None;
     }
     let (mut trials, mut skipped, mut last) = (BTreeSet::new(), BTreeSet::new(), None);

@@ -199,7 +199,7 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
                     (classes(judgement, weight, &of_weight))
                 } }
             }
-            @let renamed: Vec<_> = others.iter().filter(|one| one.class == Class::Renamed).copied().collect();
+            @let renamed: Vec<_> = others.iter().filter(|difference| difference.class == Class::Renamed).copied().collect();
             @if !renamed.is_empty() { details {
                 summary { (differences::tell::renamed(renamed.len())) }
                 (short(judgement, &renamed))
@@ -216,7 +216,7 @@ fn classes(judgement: &Judgement, weight: Weight, differences: &[&Difference]) -
         .map(|count| count.class);
     html! {
         @for class in classes {
-            @let of_class: Vec<_> = differences.iter().filter(|one| one.class == class).copied().collect();
+            @let of_class: Vec<_> = differences.iter().filter(|difference| difference.class == class).copied().collect();
             @if !of_class.is_empty() { details.inner {
                 summary { (differences::tell::name(class)) ": " (of_class.len()) }
                 p.sub { (differences::tell::can(class)) }

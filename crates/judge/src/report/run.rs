@@ -54,8 +54,12 @@ pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
         several => {
             let counts = Block::Lead(mail::counts(run, judgement));
             let each = several.iter();
-            let each =
-                each.flat_map(|one| [doc::markdown::verdict(one), doc::markdown::details(one)]);
+            let each = each.flat_map(|verdict| {
+                [
+                    doc::markdown::verdict(verdict),
+                    doc::markdown::details(verdict),
+                ]
+            });
             (doc::markdown::render(&[counts]), each.collect())
         }
     };

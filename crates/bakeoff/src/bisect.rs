@@ -1,7 +1,7 @@
 //! The loop of a bisection: choose a version, measure a block, and judge, until the step is found.
 //!
 //! ```text
-//! bisect.jsonl --replay--> blocks so far --judge::topics::bisect::find::look--> Open(candidate) --measure--> Measured | Skipped | Void
+//! bisect.jsonl --replay--> blocks so far --judge::topics::bisect::find::evaluate--> Open(candidate) --measure--> Measured | Skipped | Void
 //!      ^------------------------------------------- append --------------------------------------------------+
 //! ```
 //! The measurement is a parameter, so that tests can simulate it. The next version follows from the journal alone, so a
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use judge::topics::bisect::find::{Question, look};
+use judge::topics::bisect::find::{Question, evaluate};
 use plan::Design;
 use record::bisect::{
     BisectBlock, BisectEvent, BisectJournal, Bisection, Conclusion, Evidence, KernelConfig, Opened,
@@ -128,7 +128,7 @@ pub fn run(bisect: &Bisect<'_>) -> Result<(Bisection, Finish)> {
 impl Bisect<'_> {
     fn bisection(&self, state: &JournalState) -> Bisection {
         let skipped: BTreeSet<usize> = state.skipped.keys().copied().collect();
-        let findings = look(
+        let findings = evaluate(
             &Question {
                 versions: self.opened.line.len(),
                 design: self.design,

@@ -414,7 +414,7 @@ impl<'l> Lab<'l> {
             if progress.is_single_block {
                 return Ok(Some(CloseReason::OneBlock { block }));
             }
-            self.look(progress)?;
+            self.interim_check(progress)?;
             if let Some(reason) = self.close_reason(progress) {
                 self.cancel(progress, |_| true);
                 return Ok(Some(reason));
@@ -426,13 +426,13 @@ impl<'l> Lab<'l> {
     }
 
     /// Judges all blocks up to the current one, which is complete, and makes the next block the current one.
-    fn look(&self, progress: &mut Progress<'l>) -> Result<()> {
+    fn interim_check(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
         let primaries = self.compare(&progress.state, block);
         let open = self.undecided(&primaries);
         let event = Event::Looked {
             blocks: block,
-            looks: looks(&primaries, &self.design(&progress.state.run_state)),
+            looks: interim_checks(&primaries, &self.design(&progress.state.run_state)),
             undecided: open.iter().map(|workload| workload.id.clone()).collect(),
         };
         self.append_event(&mut progress.state, event)?;
@@ -463,7 +463,7 @@ impl<'l> Lab<'l> {
                 judge::topics::fairness::of_plan(self.plan),
                 &recent.accepted,
             ),
-            _ => judge::quick_look(&recent).fairness,
+            _ => judge::summary(&recent).fairness,
         };
         let is_new_violation = |finding: &CheckResult| {
             matches!(finding.outcome, FairnessOutcome::Failed { .. })
@@ -788,7 +788,7 @@ fn ending(outcome: &Outcome) -> Ending {
 }
 
 /// The state of each primary metric, for the journal.
-fn looks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
+fn interim_checks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
     let metric_look = |comparison: &Comparison| {
         Look::Metric(MetricLook {
             workload: comparison.workload.clone(),

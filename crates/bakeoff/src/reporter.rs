@@ -260,7 +260,7 @@ impl Reporter {
             Event::Looked { blocks, looks, .. } => {
                 let lines = looks
                     .iter()
-                    .map(|look| format!("\n    {}", judge::report::look(look)));
+                    .map(|look| format!("\n    {}", judge::report::interim_check(look)));
                 let lines: Vec<String> = lines.collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }

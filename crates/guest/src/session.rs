@@ -94,7 +94,9 @@ fn run_with(channel: Channel, build: &str, setup: &Setup<'_>) -> i32 {
     };
     let done = do_job(&host, channel, &mine, setup);
     match done.and_then(|result| result.map(validated).transpose()) {
-        Ok(Some(result)) => record::protocol::told(result).for_each(|message| host.send(&message)),
+        Ok(Some(result)) => {
+            record::protocol::result_messages(result).for_each(|message| host.send(&message));
+        }
         Ok(None) => {}
         Err(Failure { reason, detail }) => {
             let detail = validate::detail(&detail);

@@ -42,7 +42,7 @@ pub fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<Disturba
 /// A run without a single measured trial has averages and warnings, but no comparisons: what a
 /// workload measures is known only from its figures.
 pub fn judge(run: &Run) -> Judgement {
-    let mut judgement = look(run);
+    let mut judgement = interim(run);
     judgement.robustness = match run.plan.claim {
         Claim::Nodes => crate::topics::robustness::find::of(run, &judgement),
         // It asks what the rule for blocks would say, which did not decide.
@@ -52,15 +52,15 @@ pub fn judge(run: &Run) -> Judgement {
 }
 
 /// The same without what headlines hang on, which nobody needs who watches a run that goes on.
-pub fn look(run: &Run) -> Judgement {
-    let mut judgement = quick_look(run);
+pub fn interim(run: &Run) -> Judgement {
+    let mut judgement = summary(run);
     add_estimate_histories(run, &mut judgement.comparisons);
     judgement
 }
 
 /// The same without the estimate after each block too, which costs as much as all else. A run that decides whether it goes on needs less
 /// (`primaries`).
-pub fn quick_look(run: &Run) -> Judgement {
+pub fn summary(run: &Run) -> Judgement {
     let measured = Measured::of(run);
     let mut comparisons = compare(run, &measured, compare_arm);
     crate::topics::nodes::find::claim(run, &measured, &mut comparisons);
@@ -101,7 +101,7 @@ pub fn quick_look(run: &Run) -> Judgement {
     judgement
 }
 
-/// The comparisons on primary metrics, as `quick_look` makes them: what decides whether a run goes on. Above `stats::rule::MOST_WITH_INTERVAL` blocks
+/// The comparisons on primary metrics, as `summary` makes them: what decides whether a run goes on. Above `stats::rule::MOST_WITH_INTERVAL` blocks
 /// they are without interval.
 pub fn primaries(run: &Run) -> Vec<Comparison> {
     let measured = Measured::of(run);

@@ -212,8 +212,8 @@ fn no_mixture_of_few_trials_panics() {
     // What was measured of a block that was disturbed.
     every_mixture(|run| {
         let is_measured = |one: &TrialRecord| one.outcome.measured().is_some();
-        let (struck, kept) = run.attempts.drain(..).partition(is_measured);
-        (run.struck, run.attempts) = (struck, kept);
+        let (invalidated, kept) = run.attempts.drain(..).partition(is_measured);
+        (run.invalidated, run.attempts) = (invalidated, kept);
         run.facts.truncate(run.attempts.len());
     });
 }

@@ -11,7 +11,7 @@ use record::rundir::Run;
 use record::trial::{Outcome, Trial};
 use record::verdict::Comparison;
 
-use crate::topics::look::tell::look;
+use crate::topics::look::tell::interim_check;
 use crate::words::levels::{Levels, in_words};
 
 pub mod levels;
@@ -270,7 +270,7 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
 }
 
 /// The results of all interim checks, a line each.
-pub(crate) fn looks(run: &Run) -> Vec<String> {
+pub(crate) fn interim_checks(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in &run.entries {
         match &entry.event {
@@ -279,7 +279,7 @@ pub(crate) fn looks(run: &Run) -> Vec<String> {
                 looks,
                 ..
             } => {
-                let results: Vec<String> = looks.iter().map(look).collect();
+                let results: Vec<String> = looks.iter().map(interim_check).collect();
                 lines.push(format!("{}: {}", blocks(*count), results.join("; ")));
             }
             Event::Opened(_)

@@ -78,21 +78,21 @@ impl ClientHosts {
         cache: &Cache,
         task: Task<'_>,
     ) -> Result<Self> {
-        let own = OwnProgram::of(program)?;
+        let own_program = OwnProgram::of(program)?;
         let (mut commands, mut locks, mut looked) = (Vec::new(), Vec::new(), Vec::new());
         for host in hosts {
             task.tell(&format!("looking at {}", host.name), None);
             locks.push(cache.lock(&format!("clients {}", host.name), task)?);
             let session = Session::new(&host.name, host.config.as_deref());
-            let said = own.bring(&host.name, &session, task)?;
+            let answers = own_program.bring(&host.name, &session, task)?;
             looked.push(HostLooked {
                 session: session.clone(),
-                boot_id: said.get("boot").into(),
-                program: (said.get("directory").into(), own.sha256.clone()),
+                boot_id: answers.get("boot").into(),
+                program: (answers.get("directory").into(), own_program.sha256.clone()),
             });
             commands.push(HostCommand {
                 host: host.name.clone(),
-                words: session.words(&own.start())?,
+                words: session.words(&own_program.start())?,
             });
         }
         Ok(Self {
@@ -104,8 +104,8 @@ impl ClientHosts {
 
     /// Fails if a host is the system with this boot id under another name.
     pub(crate) fn refuse_kernel(&self, boot_id: &str) -> Result<()> {
-        for (command, own) in self.commands.iter().zip(&self.looked) {
-            if own.boot_id == boot_id {
+        for (command, host) in self.commands.iter().zip(&self.looked) {
+            if host.boot_id == boot_id {
                 bail!(
                     "the box as a host of its own clients: {} (name another host, or write clients = \"guest\")",
                     command.host
@@ -123,18 +123,18 @@ impl ClientHosts {
         task: Task<'_>,
     ) -> Result<()> {
         let words: Vec<_> = addresses.iter().map(ToString::to_string).collect();
-        for (command, own) in self.commands.iter().zip(&self.looked) {
-            let (dir, name) = &own.program;
+        for (command, host) in self.commands.iter().zip(&self.looked) {
+            let (dir, name) = &host.program;
             let script = format!(
                 "cd {} && ./{name} clients --reach {} || exit 0\n",
                 quoted(dir),
                 words.join(",")
             );
-            let said = own.session.run(&script, task)?;
-            if said.trim() != REACHED {
+            let output = host.session.run(&script, task)?;
+            if output.trim() != REACHED {
                 bail!(explain(
                     &command.host,
-                    text::clean_line(said.trim()).as_str()
+                    text::clean_line(output.trim()).as_str()
                 ));
             }
         }
@@ -148,7 +148,10 @@ impl ClientHosts {
 
     /// For the machine's description.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.commands.iter().map(|own| own.host.clone()).collect()
+        self.commands
+            .iter()
+            .map(|command| command.host.clone())
+            .collect()
     }
 }
 
@@ -217,8 +220,8 @@ impl OwnProgram {
     }
 
     fn bring(&self, host: &str, session: &Session, task: Task<'_>) -> Result<Looked> {
-        let said = session.run(&self.look_script(), task)?;
-        let looked = Looked::parse(&said)?;
+        let output = session.run(&self.look_script(), task)?;
+        let looked = Looked::parse(&output)?;
         looked.check(host, self.bytes)?;
         let dir = looked.get("directory");
         if !looked.has_program {
@@ -250,12 +253,12 @@ struct Looked {
 }
 
 impl Looked {
-    fn parse(said: &str) -> Result<Self> {
+    fn parse(output: &str) -> Result<Self> {
         let mut looked = Self {
             values: BTreeMap::new(),
             has_program: false,
         };
-        for line in said.lines() {
+        for line in output.lines() {
             match line.split_once(' ') {
                 Some(("program", _)) => looked.has_program = true,
                 Some((key, value)) => {
@@ -266,9 +269,9 @@ impl Looked {
         }
         for key in ["system", "architecture", "directory", "free"] {
             if !looked.values.contains_key(key) {
-                let said = text::clean_line(text::cut(said, QUOTED_BYTES));
+                let output = text::clean_line(text::cut(output, QUOTED_BYTES));
                 bail!(
-                    "a login that does not say its {key} (does its shell print a greeting?): {said:?}"
+                    "a login that does not say its {key} (does its shell print a greeting?): {output:?}"
                 );
             }
         }
@@ -282,10 +285,10 @@ impl Looked {
     /// Fails if the program cannot be stored on the host, or cannot run there.
     fn check(&self, host: &str, bytes: u64) -> Result<()> {
         let (system, architecture) = (self.get("system"), self.get("architecture"));
-        let own = std::env::consts::ARCH;
-        if (system, architecture) != ("Linux", own) {
+        let here = std::env::consts::ARCH;
+        if (system, architecture) != ("Linux", here) {
             bail!(
-                "another system than this host's (Linux {own}): {host} is {system} {architecture} (name one of the same kind: \
+                "another system than this host's (Linux {here}): {host} is {system} {architecture} (name one of the same kind: \
                  this program is copied there)"
             );
         }
@@ -308,11 +311,12 @@ mod tests {
 
     use super::*;
 
-    fn check(said: &str, want: &Expect) {
-        let result = match Looked::parse(said).and_then(|own| own.check("client1", 50 << 20)) {
-            Ok(()) => "fits".into(),
-            Err(why) => why.to_string(),
-        };
+    fn check(output: &str, want: &Expect) {
+        let result =
+            match Looked::parse(output).and_then(|answers| answers.check("client1", 50 << 20)) {
+                Ok(()) => "fits".into(),
+                Err(why) => why.to_string(),
+            };
         want.assert_eq(&result);
     }
 
@@ -344,13 +348,13 @@ mod tests {
 
     #[test]
     fn the_agent_is_started_by_a_shell_that_every_login_shell_can_start() {
-        let own = OwnProgram {
+        let own_program = OwnProgram {
             file: "bakeoff".into(),
             sha256: "ab12".into(),
             bytes: 1,
         };
         assert_eq!(
-            own.start(),
+            own_program.start(),
             "exec /bin/sh -c 'exec \"${XDG_CACHE_HOME:-$HOME/.cache}/bakeoff/clients/ab12\" clients --hosted'"
         );
     }

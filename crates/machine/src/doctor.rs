@@ -178,10 +178,10 @@ fn tool(tool: &Tool) -> HostProperty {
         return finding(tool.program, "not found", install(tool.package));
     };
     // Some print it to standard output, some to standard error.
-    let said = Command::new(&path).arg(tool.version).output();
-    match said {
-        Ok(said) => {
-            let text = [said.stdout, said.stderr].concat();
+    let output = Command::new(&path).arg(tool.version).output();
+    match output {
+        Ok(output) => {
+            let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text);
             finding(
                 tool.program,
@@ -293,10 +293,10 @@ fn subordinate_ids() -> HostProperty {
     }
     let trial = program::enclosed("true".as_ref()).map(|mut command| command.output());
     match trial {
-        Ok(Ok(said)) if said.status.success() => finding(what, "work", State::Good),
-        Ok(Ok(said)) => {
+        Ok(Ok(output)) if output.status.success() => finding(what, "work", State::Good),
+        Ok(Ok(output)) => {
             let remedy = "give yourself a line in /etc/subuid and /etc/subgid, or run as root";
-            let why = program::last_lines(&String::from_utf8_lossy(&said.stderr), said.status);
+            let why = program::last_lines(&String::from_utf8_lossy(&output.stderr), output.status);
             finding(what, &why, State::Missing(remedy.into()))
         }
         Ok(Err(why)) => finding(what, &why.to_string(), State::Missing("run as root".into())),
@@ -337,15 +337,15 @@ fn kvm(cache: &Cache, named: Option<&Path>, task: Task<'_>) -> Vec<HostProperty>
         .collect()
 }
 
-/// Whether clients of guests can be on this host; `own` is bakeoff's binary.
-pub fn clients(own: &Path) -> HostProperty {
+/// Whether clients of guests can be on this host; `program` is bakeoff's binary.
+pub fn clients(program: &Path) -> HostProperty {
     let what = "clients outside guests";
     let weak = |why: &str| {
         let (found, remedy) = why.rsplit_once(" (").unwrap_or((why, ""));
         let remedy = format!("clients run in the guest: {}", remedy.trim_end_matches(')'));
         finding(what, found, State::Weak(remedy))
     };
-    match HostClients::open(own) {
+    match HostClients::open(program) {
         Err(why) => weak(&why),
         Ok(_) if kvm::obstacle().is_some() => finding(what, "work", State::Good),
         Ok(clients) => match clients.under_kvm().lack() {

@@ -294,16 +294,16 @@ const REFUSED: &str = "this kernel has no sysctl vm.x (remove it from the arm, o
 
 /// From the greeting to the window.
 fn begins(greeting: &Greeting) -> [(Duration, GuestEvent); 5] {
-    let said = |seconds, word| {
+    let message_after = |seconds, word| {
         let event = GuestEvent::Said(Box::new(word));
         (Duration::from_secs(seconds), event)
     };
     [
-        said(2, FromAgent::Hello(greeting.clone())),
-        said(0, FromAgent::Phase(Phase::SettingUp)),
-        said(1, FromAgent::Phase(Phase::Starting)),
-        said(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
-        said(1, FromAgent::Phase(Phase::Measuring)),
+        message_after(2, FromAgent::Hello(greeting.clone())),
+        message_after(0, FromAgent::Phase(Phase::SettingUp)),
+        message_after(1, FromAgent::Phase(Phase::Starting)),
+        message_after(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
+        message_after(1, FromAgent::Phase(Phase::Measuring)),
     ]
 }
 
@@ -319,16 +319,16 @@ fn script(
     truth: Truth<'_>,
 ) -> VecDeque<(Duration, GuestEvent)> {
     let after = |seconds, happening| (Duration::from_secs(seconds), happening);
-    let said = |seconds, word| after(seconds, GuestEvent::Said(Box::new(word)));
-    let hello = said(2, FromAgent::Hello(greeting.clone()));
+    let message_after = |seconds, word| after(seconds, GuestEvent::Said(Box::new(word)));
+    let hello = message_after(2, FromAgent::Hello(greeting.clone()));
     let begin = [
-        said(0, FromAgent::Phase(Phase::SettingUp)),
-        said(1, FromAgent::Phase(Phase::Starting)),
-        said(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
+        message_after(0, FromAgent::Phase(Phase::SettingUp)),
+        message_after(1, FromAgent::Phase(Phase::Starting)),
+        message_after(0, FromAgent::KernelLog(KernelLog::Read { lost: 0 })),
     ];
     let load = [
-        said(1, FromAgent::Phase(Phase::Measuring)),
-        said(
+        message_after(1, FromAgent::Phase(Phase::Measuring)),
+        message_after(
             1,
             FromAgent::Tick(Tick {
                 second: 1,
@@ -336,7 +336,7 @@ fn script(
                 ..Tick::default()
             }),
         ),
-        said(0, FromAgent::Sample(Box::new(sample(truth.steal_ms)))),
+        message_after(0, FromAgent::Sample(Box::new(sample(truth.steal_ms)))),
     ];
     let served = [hello.clone()].into_iter().chain(begin.clone()).chain(load);
     match behaviour {
@@ -369,7 +369,7 @@ fn script(
                 build: "another".into(),
                 ..greeting.clone()
             };
-            [said(2, FromAgent::Hello(foreign))].into()
+            [message_after(2, FromAgent::Hello(foreign))].into()
         }
         Behaviour::Lies => served.chain(results(lie(&truth))).collect(),
         Behaviour::Measures | Behaviour::Unprofiled => {

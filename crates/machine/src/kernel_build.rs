@@ -67,7 +67,7 @@ const NEEDED: [&str; 13] = [
 
 /// How kernels are built.
 #[derive(Debug, Clone, Default)]
-pub struct How {
+pub struct BuildOptions {
     /// A configuration that replaces bakeoff's.
     pub config: Option<PathBuf>,
     /// Number of parallel compilers; by default one on each CPU.
@@ -105,9 +105,9 @@ pub fn refuse_lacks() -> Result<()> {
 ///
 /// # Errors
 /// The file cannot be read, or is no configuration.
-pub fn configuration(how: &How) -> Result<KernelConfig> {
-    let config = Config::read(how)?;
-    let file = how.config.as_ref();
+pub fn configuration(options: &BuildOptions) -> Result<KernelConfig> {
+    let config = Config::read(options)?;
+    let file = options.config.as_ref();
     Ok(KernelConfig {
         name: file.map(|path| path.display().to_string()),
         sha256: config.id,
@@ -118,14 +118,14 @@ pub fn configuration(how: &How) -> Result<KernelConfig> {
 pub fn build_commit(
     cache: &Cache,
     (repository, hash): (&Path, &str),
-    how: &How,
+    options: &BuildOptions,
     task: Task<'_>,
 ) -> Result<Kernel> {
     refuse_lacks()?;
     let Some(top) = git::top(repository, task)? else {
         bail!("not a git repository: {}", repository.display());
     };
-    let config = Config::read(how)?;
+    let config = Config::read(options)?;
     let key = {
         let tree = git::tree_of(&top, hash, task)?;
         let parts = [LAYOUT, &tree, &config.id, &compiler(task)?];
@@ -143,19 +143,24 @@ pub fn build_commit(
     task.tell(&format!("checking out {hash:.12}"), None);
     git::check_out(&top, &source, hash, task)?;
     let what = format!("commit {hash:.12}");
-    let kernel = make(cache, &source, &place, &config, how, &what, task)?;
+    let kernel = make(cache, &source, &place, &config, options, &what, task)?;
     cache.remember(&name, &kernel.sha256)?;
     Ok(kernel)
 }
 
 /// Builds a tree. Make finds what has changed since the last build.
-pub fn build_tree(cache: &Cache, tree: &Path, how: &How, task: Task<'_>) -> Result<Kernel> {
+pub fn build_tree(
+    cache: &Cache,
+    tree: &Path,
+    options: &BuildOptions,
+    task: Task<'_>,
+) -> Result<Kernel> {
     refuse_lacks()?;
-    let config = Config::read(how)?;
+    let config = Config::read(options)?;
     let tree =
         fs::canonicalize(tree).with_context(|| format!("no such directory: {}", tree.display()))?;
     let place = Place::take(cache, &tree, task)?;
-    make(cache, &tree, &place, &config, how, "the tree", task)
+    make(cache, &tree, &place, &config, options, "the tree", task)
 }
 
 /// The build directory of a tree, locked against other builds and eviction.
@@ -193,8 +198,8 @@ struct Config {
 const CONFIG_BYTES: u64 = 4 << 20;
 
 impl Config {
-    fn read(how: &How) -> Result<Self> {
-        let text = match &how.config {
+    fn read(options: &BuildOptions) -> Result<Self> {
+        let text = match &options.config {
             Some(path) => file::read_to_string_within(path, CONFIG_BYTES)
                 .with_context(|| format!("cannot read configuration {}", path.display()))?,
             None => MINIMAL.into(),
@@ -202,7 +207,7 @@ impl Config {
         if !text.lines().any(|line| line.starts_with("CONFIG_")) {
             bail!("not a kernel configuration: no line begins with CONFIG_ (name a .config)");
         }
-        let is_own = how.config.is_none();
+        let is_own = options.config.is_none();
         let id = cache::hash(format!("{is_own}\n{text}").as_bytes());
         Ok(Self { text, is_own, id })
     }
@@ -249,7 +254,7 @@ fn make(
     source: &Path,
     place: &Place,
     config: &Config,
-    how: &How,
+    options: &BuildOptions,
     what: &str,
     task: Task<'_>,
 ) -> Result<Kernel> {
@@ -264,7 +269,7 @@ fn make(
     cache.expect_space(2 << 30)?;
     config.apply(source, &out, &place.lock, task)?;
     let mut make = make_command(source, &out)?;
-    let jobs = how.jobs.map_or_else(cpus, usize::from);
+    let jobs = options.jobs.map_or_else(cpus, usize::from);
     make.arg(format!("-j{jobs}")).arg("bzImage");
     let settled = fs::read_to_string(out.join(".config"))?;
     if settled.lines().any(|line| line == "CONFIG_MODULES=y") {

@@ -240,7 +240,7 @@ mod tests {
         assert!(
             blame(&Outcome::Silent)
                 .detail()
-                .is_some_and(|said| said.contains("the guest said nothing in "))
+                .is_some_and(|detail| detail.contains("the guest said nothing in "))
         );
     }
 

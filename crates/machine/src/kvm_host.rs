@@ -95,7 +95,7 @@ impl KvmHost {
     pub(crate) fn begin_trial(&self, pinned: Option<String>) -> TrialOnHost {
         let mut facts = self.state.facts();
         let pinned = match (&self.placement, pinned) {
-            (_, Some(told)) => told,
+            (_, Some(placement)) => placement,
             (Err(why), None) => format!("none: {why}"),
             (Ok(_), None) => "none: the emulator had ended".into(),
         };
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn a_small_host_is_told_what_it_cannot_give() {
         let nothing = tempfile::tempdir().unwrap();
-        let told = |vcpus| {
+        let description = |vcpus| {
             let host = KvmHost::of(HostState::at(nothing.path()), vec![0, 1], vcpus, 1 << 30);
             let lacks = host
                 .lacks()
@@ -151,23 +151,24 @@ mod tests {
         expect![[r#"
             HostOfGuests { placement: Err("3 virtual CPUs on 2 host CPUs"), memory: "small pages" }
             not pinned: 3 virtual CPUs on 2 host CPUs (lower cpus, or run on a larger host)"#]]
-        .assert_eq(&told(3));
+        .assert_eq(&description(3));
         expect![[r#"
             HostOfGuests { placement: Ok(Placement { cpus: "0-1", locality: Node, shares_cores: false }), memory: "small pages" }
             no host CPU is left for the emulator and for bakeoff itself (lower cpus by one, or run on a larger host)
             on host CPUs 0-1, of one NUMA node (lower cpus to what one cache domain has cores)"#]]
-        .assert_eq(&told(2));
+        .assert_eq(&description(2));
         expect![[r#"
             HostOfGuests { placement: Ok(Placement { cpus: "1", locality: Cache, shares_cores: false }), memory: "small pages" }
         "#]]
-        .assert_eq(&told(1));
+        .assert_eq(&description(1));
     }
 
     #[test]
     fn a_trial_has_facts_of_its_host() {
         let nothing = tempfile::tempdir().unwrap();
         let host = |vcpus| KvmHost::of(HostState::at(nothing.path()), vec![0], vcpus, 1 << 30);
-        let pinned = |vcpus, told| host(vcpus).begin_trial(told).facts()["host:pinning"].clone();
+        let pinned =
+            |vcpus, placement| host(vcpus).begin_trial(placement).facts()["host:pinning"].clone();
         assert_eq!(pinned(1, Some("vCPU 0 on 0".into())), "vCPU 0 on 0");
         assert_eq!(pinned(2, None), "none: 2 virtual CPUs on 1 host CPUs");
         let facts = host(1).begin_trial(None).facts();

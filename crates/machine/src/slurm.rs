@@ -338,7 +338,7 @@ mod tests {
                     13|N/A|bakeoff-ab-0|RUNNING|n1|None\n\
                     14_1|1|other|RUNNING|n1|None\nnonsense\n";
         let jobs = read_jobs(text, "bakeoff-ab-");
-        let told: Vec<String> = jobs
+        let listed: Vec<String> = jobs
             .iter()
             .map(|job| format!("{} {} {:?} {}", job.id, job.task, job.state, job.reason))
             .collect();
@@ -349,7 +349,7 @@ mod tests {
                 "12_5 5 Other(\"COMPLETING\") None",
             ]
         "#]]
-        .assert_debug_eq(&told);
+        .assert_debug_eq(&listed);
     }
 
     #[test]

@@ -56,8 +56,8 @@ pub use crate::string_price::StringPrice;
 pub use crate::sysctl::{sysctl_name, sysctl_path};
 pub use crate::target::{EvidenceSource, Target};
 pub use crate::variation::{
-    Confirming, KernelArm, OfKernels, Variation, against_itself, at_error_rate, confirming,
-    explained, of_kernels, seed_of, varied,
+    Confirming, KernelArm, KernelComparison, Variation, against_itself, at_error_rate,
+    comparing_kernels, confirming, explained, seed_of, varied,
 };
 pub use toml_edit::TomlError;
 

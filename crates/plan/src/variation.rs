@@ -134,9 +134,9 @@ pub struct KernelArm {
     pub modules: Option<String>,
 }
 
-/// Parameters of `of_kernels`.
+/// Parameters of `comparing_kernels`.
 #[derive(Debug, Clone, Copy)]
-pub struct OfKernels<'k> {
+pub struct KernelComparison<'k> {
     /// The arms, the baseline first. Apart from the kernel, each is a copy of the plan's baseline.
     pub arms: &'k [KernelArm],
     /// Exact number of blocks.
@@ -150,7 +150,10 @@ pub struct OfKernels<'k> {
 }
 
 /// The plan with other kernels as arms. The plan must be valid.
-pub fn of_kernels(text: &str, parameters: OfKernels<'_>) -> Result<String, TomlError> {
+pub fn comparing_kernels(
+    text: &str,
+    parameters: KernelComparison<'_>,
+) -> Result<String, TomlError> {
     let mut plan: DocumentMut = text.parse()?;
     // Comments on the baseline's kernel do not apply to the others.
     let mut template = arm(&plan, baseline(&plan));
@@ -318,7 +321,7 @@ kind = "web-static" # small pages
             kernel: kernel.into(),
             modules: modules.map(String::from),
         };
-        let parameters = OfKernels {
+        let parameters = KernelComparison {
             arms: &[
                 arm("6.1", "debian:bookworm/6.1", None),
                 arm("x", "./y", Some("z")),
@@ -351,7 +354,7 @@ kind = "web-static" # small pages
             [[workload]]
             kind = "web-static" # small pages
         "##]]
-        .assert_eq(&of_kernels(text, parameters).unwrap());
+        .assert_eq(&comparing_kernels(text, parameters).unwrap());
     }
 
     #[test]

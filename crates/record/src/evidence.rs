@@ -420,7 +420,7 @@ pub struct Facts {
 
 /// Result of looking up a fact.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Told<'f> {
+pub enum FactLookup<'f> {
     /// Its value.
     Value(&'f str),
     /// The system does not have it: its list is complete, without it.
@@ -431,16 +431,16 @@ pub enum Told<'f> {
 
 impl Facts {
     /// Looks up a fact: `CONFIG_HZ`, `sysctl vm.swappiness`, `/proc/cmdline`.
-    pub fn told(&self, fact: &str) -> Told<'_> {
+    pub fn look_up(&self, fact: &str) -> FactLookup<'_> {
         let (list, name) = match fact.strip_prefix("sysctl ") {
             Some(name) => (&self.sysctls, name),
             None if fact.starts_with("CONFIG_") => (&self.kernel_config, fact),
             None => (&self.values, fact),
         };
         match list.get(name) {
-            Some(value) => Told::Value(value),
-            None if list.is_empty() => Told::NotKnown,
-            None => Told::Absent,
+            Some(value) => FactLookup::Value(value),
+            None if list.is_empty() => FactLookup::NotKnown,
+            None => FactLookup::Absent,
         }
     }
 }

@@ -11,7 +11,7 @@
 //! watched   one run: all of the above, and its judgement
 //! ```
 //! A directory may be locked by a run, half written, damaged, or removed between two reads. Each of these is a state or a [`Problem`], and
-//! never ends the program that watches. The caller supplies judging and time ([`Eyes`]), so this module needs no statistics, and tests need
+//! never ends the program that watches. The caller supplies judging and time ([`Callbacks`]), so this module needs no statistics, and tests need
 //! no clock.
 
 mod attempts;
@@ -40,11 +40,11 @@ pub use watched::{ArmNow, Problem, Snapshot, State, Watched};
 
 /// Functions supplied by the caller.
 #[derive(Clone, Copy)]
-pub struct Eyes {
+pub struct Callbacks {
     /// Checks a workload of a plan.
     pub check: fn(&Fields<'_>) -> Option<WorkloadPlan>,
     /// Judges a run, which need not be over.
-    pub look: fn(&Run) -> Judgement,
+    pub judge: fn(&Run) -> Judgement,
     /// Returns the wall-clock time.
     pub now: fn() -> SystemTime,
     /// Returns monotonic time, to measure the cost of judging.

@@ -208,7 +208,7 @@ pub struct WorkloadJob {
 }
 
 /// Messages with the result of a job: parts first, `Done` last.
-pub fn told(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
+pub fn result_messages(mut result: JobResult) -> impl Iterator<Item = FromAgent> {
     let facts = std::mem::take(&mut result.facts);
     let load = result.measurement.load.as_mut();
     let timeline = load.map(|load| std::mem::take(&mut load.timeline));
@@ -507,7 +507,7 @@ mod tests {
         };
         let (mut timeline, mut values, mut log) = (Vec::new(), BTreeMap::new(), 0);
         let mut messages = 0;
-        for message in told(result) {
+        for message in result_messages(result) {
             // Fails if the message is too long.
             send(&mut io::sink(), &message).unwrap();
             messages += 1;

@@ -196,10 +196,10 @@ pub struct Run {
     pub entries: Vec<Entry>,
     /// SHA-256 of the journal, which contains that of each record; `None` if the run was not read from a directory.
     pub journal_sha256: Option<String>,
-    /// All ended attempts in the order of their ends, including retried ones; without those of `struck`.
+    /// All ended attempts in the order of their ends, including retried ones; without those of `invalidated`.
     pub attempts: Vec<TrialRecord>,
     /// Measured trials of invalidated blocks. They show what is usual on the machine, and do not count for the arms.
-    pub struck: Vec<TrialRecord>,
+    pub invalidated: Vec<TrialRecord>,
     /// All ended attempts at trials that ran only for their profile, in the order of their ends.
     pub profiled: Vec<TrialRecord>,
     /// Facts of measured attempts, by the same index as `attempts`; `None` without facts.
@@ -228,8 +228,8 @@ impl Run {
         plan.design.more_blocks = more_blocks(entries, plan.design.max_blocks);
         let invalid = invalidated(entries);
         let records = records.iter().cloned();
-        let (struck, attempts): (Vec<_>, Vec<_>) =
-            records.partition(|record| is_struck(record, &invalid));
+        let (invalidated, attempts): (Vec<_>, Vec<_>) =
+            records.partition(|record| is_invalidated(record, &invalid));
         let turn = Turn::of(entries, &plan);
         let mut run = Self {
             plan,
@@ -239,7 +239,7 @@ impl Run {
             journal_sha256: None,
             facts: vec![None; attempts.len()],
             attempts,
-            struck,
+            invalidated,
             profiled: Vec::new(),
             long: Vec::new(),
             missing: Vec::new(),
@@ -306,7 +306,7 @@ impl Run {
                 .is_some_and(|attempt| wanted(&attempt.trial))
         });
         self.attempts.retain(|attempt| wanted(&attempt.trial));
-        self.struck.retain(|attempt| wanted(&attempt.trial));
+        self.invalidated.retain(|attempt| wanted(&attempt.trial));
         self.missing.retain(|missing| wanted(&missing.trial));
         self.long.retain(|evidence| wanted(&evidence.trial));
     }
@@ -698,7 +698,7 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
     refuse_changed_plan(&plan_path, &plan_text, &opening)?;
     plan.design.more_blocks = more_blocks(&entries, plan.design.max_blocks);
     let invalid = invalidated(&entries);
-    let (mut attempts, mut facts, mut struck) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut attempts, mut facts, mut invalidated) = (Vec::new(), Vec::new(), Vec::new());
     let (mut missing, mut long) = (Vec::new(), Vec::new());
     for entry in &entries {
         if let Event::Ended {
@@ -711,8 +711,8 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
             && first_block <= trial.block
         {
             let record = load_attempt(dir, trial, *attempt, record)?;
-            if is_struck(&record, &invalid) {
-                struck.push(record);
+            if is_invalidated(&record, &invalid) {
+                invalidated.push(record);
             } else {
                 let facts_sha256 = facts_sha256.as_deref();
                 let dir = dir.below("trials").below(attempt_name(trial, *attempt));
@@ -731,7 +731,7 @@ pub fn load_from(dir: impl Into<Tree>, check: &CheckWorkload<'_>, first_block: u
         entries,
         journal_sha256: Some(journal_sha256),
         attempts,
-        struck,
+        invalidated,
         profiled,
         facts,
         long,
@@ -924,7 +924,7 @@ fn last_extension(entries: &[Entry]) -> Option<(u32, f64)> {
 }
 
 /// Whether a trial does not count because its block was invalidated. A failed trial counts as failed in any case.
-fn is_struck(record: &TrialRecord, invalid: &BTreeSet<u32>) -> bool {
+fn is_invalidated(record: &TrialRecord, invalid: &BTreeSet<u32>) -> bool {
     invalid.contains(&record.trial.number) && matches!(record.outcome, Outcome::Measured(_))
 }
 

@@ -522,14 +522,16 @@ pub struct Judgement {
 impl Judgement {
     /// The comparison of one arm on one metric.
     pub fn comparison(&self, workload: &str, arm: &str, metric: &str) -> Option<&Comparison> {
-        self.comparisons
-            .iter()
-            .find(|one| one.workload == workload && one.arm == arm && one.spec.name == metric)
+        self.comparisons.iter().find(|comparison| {
+            comparison.workload == workload
+                && comparison.arm == arm
+                && comparison.spec.name == metric
+        })
     }
 
     /// Comparisons on primary metrics: those that carry the verdict.
     pub fn primaries(&self) -> impl Iterator<Item = &Comparison> {
-        let its = self.comparisons.iter();
-        its.filter(|comparison| comparison.spec.role == Role::Primary)
+        let comparisons = self.comparisons.iter();
+        comparisons.filter(|comparison| comparison.spec.role == Role::Primary)
     }
 }

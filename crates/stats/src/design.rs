@@ -192,13 +192,17 @@ mod tests {
             let pair = |block: u32| {
                 // What a place in the block adds is the machine's doing, and changes from block to block.
                 let (first, second) = ([100.0, 120.0], [120.0, 100.0]);
-                let [one, two] = if block.is_multiple_of(2) {
+                let [at_first, at_second] = if block.is_multiple_of(2) {
                     first
                 } else {
                     second
                 };
                 let arm_first = orders >> block & 1 == 1;
-                let [baseline, arm] = if arm_first { [two, one] } else { [one, two] };
+                let [baseline, arm] = if arm_first {
+                    [at_second, at_first]
+                } else {
+                    [at_first, at_second]
+                };
                 record::verdict::Pair {
                     block,
                     baseline,

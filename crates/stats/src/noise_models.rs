@@ -382,7 +382,7 @@ mod tests {
             assert!((115..=185).contains(&firsts), "{firsts}");
         }
         let mut both = sides[0].iter().zip(&sides[1]);
-        assert!(both.all(|(one, other)| one.baseline.to_bits() == other.baseline.to_bits()));
+        assert!(both.all(|(pair, other)| pair.baseline.to_bits() == other.baseline.to_bits()));
     }
 
     #[test]

@@ -268,8 +268,8 @@ mod tests {
             })
             .collect();
         let (up, down) = (Posterior::of(3, &rising), Posterior::of(3, &falling));
-        for (one, other) in up.steps.iter().zip(&down.steps) {
-            assert!((one - other).abs() < 1e-12);
+        for (rising, falling) in up.steps.iter().zip(&down.steps) {
+            assert!((rising - falling).abs() < 1e-12);
         }
         assert_eq!(up.says_to(rising[0]), down.says_to(falling[0]));
     }

@@ -258,9 +258,9 @@ pub(crate) mod tests {
             };
             let values: Vec<f64> = (0..count).map(|_| value()).collect();
             let each = values.iter().enumerate();
-            let means = each.flat_map(|(index, one)| {
+            let means = each.flat_map(|(index, value)| {
                 let others = &values[index..];
-                others.iter().map(|other| f64::midpoint(*one, *other))
+                others.iter().map(|other| f64::midpoint(*value, *other))
             });
             let listed = median(&means.collect::<Vec<f64>>());
             let counted = hodges_lehmann(&values);

@@ -20,7 +20,7 @@ use judge::topics::bisect::find::{MAX_BLOCKS, OfRun, of_run, walk};
 use machine::cache::Cache;
 use machine::kernel_build;
 use machine::task::{Progress, Task};
-use plan::{Design, KernelArm, MachineKind, OfKernels, Plan, of_kernels};
+use plan::{Design, KernelArm, KernelComparison, MachineKind, Plan, comparing_kernels};
 use record::bisect::{Bisection, Conclusion, KernelConfig, Opened, VERSION, WalkStep};
 use record::hash::sha256;
 use record::rundir;
@@ -267,7 +267,7 @@ impl Bisecting<'_> {
                 Err(why) => return Err(why),
             }
         }
-        let kernels = OfKernels {
+        let kernels = KernelComparison {
             arms: &arms,
             blocks: 1,
             seed: i64::from(number),
@@ -275,7 +275,7 @@ impl Bisecting<'_> {
             why: false,
         };
         let dir = self.out.join(format!("blocks/{number:03}"));
-        let text = of_kernels(&self.text, kernels)?;
+        let text = comparing_kernels(&self.text, kernels)?;
         if run_derived_plan(&self.settings, text, &dir)? == Finish::Interrupted {
             return Ok(Measured::Interrupted);
         }
@@ -344,14 +344,14 @@ impl Bisecting<'_> {
         }
         let arms = (0..=steps).map(|index| self.arm(index));
         let arms = arms.collect::<Result<Vec<_>>>()?;
-        let kernels = OfKernels {
+        let kernels = KernelComparison {
             arms: &arms,
             blocks,
             seed: 0,
             error_rate: Some(error_rate),
             why: false,
         };
-        let text = of_kernels(&self.text, kernels)?;
+        let text = comparing_kernels(&self.text, kernels)?;
         if run_derived_plan(&self.settings, text, &self.out)? == Finish::Interrupted {
             bail!(
                 "interrupted; what has ended is kept: go on with {}",
@@ -379,14 +379,14 @@ impl Bisecting<'_> {
     /// Runs two versions with profiles, and explains their difference.
     fn why(&self, before: usize, after: usize) -> Result<()> {
         let arms = [self.arm(before)?, self.arm(after)?];
-        let kernels = OfKernels {
+        let kernels = KernelComparison {
             arms: &arms,
             blocks: self.plan.design.max_blocks,
             seed: 0,
             error_rate: None,
             why: true,
         };
-        let text = of_kernels(&self.text, kernels)?;
+        let text = comparing_kernels(&self.text, kernels)?;
         let dir = self
             .out
             .join(format!("why-{}-{}", arms[0].name, arms[1].name));
@@ -474,8 +474,8 @@ fn design(args: &BisectArgs, plan: &Plan) -> Design {
 }
 
 /// The options for building kernels of commits.
-fn build_options(args: &BisectArgs) -> kernel_build::How {
-    kernel_build::How {
+fn build_options(args: &BisectArgs) -> kernel_build::BuildOptions {
+    kernel_build::BuildOptions {
         config: args.config.clone(),
         jobs: None,
     }

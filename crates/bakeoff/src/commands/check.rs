@@ -75,7 +75,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
         }
         Err(why) => match why.downcast::<Problems>() {
             Ok(problems) if as_json => {
-                print_json(&json!({ "problems": told(&problems) }))?;
+                print_json(&json!({ "problems": problems_json(&problems) }))?;
                 return Ok(End::Refused);
             }
             Ok(problems) => return Err(problems.into()),
@@ -96,7 +96,7 @@ pub(super) fn all_warnings(plan: &Plan, forecasts: &[Forecast]) -> Result<Vec<St
 }
 
 /// Problems as JSON.
-pub(super) fn told(problems: &Problems) -> Vec<serde_json::Value> {
+pub(super) fn problems_json(problems: &Problems) -> Vec<serde_json::Value> {
     let problem_json = |problem: &Problem| {
         let Problem {
             file,

@@ -183,7 +183,7 @@ impl LoadedProfiles {
 /// Loads the profiles of the measured trials that the selection needs.
 pub(super) fn load(dir: &Path, run: &Run, selection: Selection<'_>) -> LoadedProfiles {
     let mut loaded = LoadedProfiles {
-        headlines: judge::quick_look(run).headlines,
+        headlines: judge::summary(run).headlines,
         ..LoadedProfiles::default()
     };
     for record in measured(run).filter(|record| selection.needs(run, record)) {

@@ -98,7 +98,7 @@ pub(super) fn lengths(plan: &Plan, file: &Path) -> Vec<Length> {
 /// Reads the noise and trial times of an earlier run, and checks whether they apply to the plan.
 pub(super) fn past(dir: &Path, plan: &Plan) -> Result<Past> {
     let run = rundir::load(dir, &workload::check)?;
-    let judgement = judge::look(&run);
+    let judgement = judge::interim(&run);
     let known = |id: &String| {
         let primaries = judgement.comparisons.iter().filter(|comparison| {
             comparison.workload == *id

@@ -84,7 +84,7 @@ pub(super) fn failures(run: &Run, judgement: &Judgement) -> Vec<String> {
 fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut found = failures(run, judgement);
     let unfair: Vec<String> = fairness::failed(&judgement.fairness)
-        .map(|one| format!("fairness: {}", one.id))
+        .map(|check| format!("fairness: {}", check.id))
         .collect();
     if fail_on == FailOn::Unfair {
         found.extend(unfair);
@@ -94,15 +94,15 @@ fn found(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
             .defects
             .found
             .iter()
-            .filter(|one| is_new_defect(one));
-        found.extend(new.map(|one| judge::report::arm_defect(run, one)));
+            .filter(|defect| is_new_defect(defect));
+        found.extend(new.map(|defect| judge::report::arm_defect(run, defect)));
     }
     found.extend(of_soaks(run, judgement, fail_on));
-    for one in watched(judgement, fail_on) {
-        if one.verdict == Verdict::Worse {
+    for comparison in watched(judgement, fail_on) {
+        if comparison.verdict == Verdict::Worse {
             found.push(format!(
                 "{}: {} of {} is worse",
-                one.workload, one.spec.name, one.arm
+                comparison.workload, comparison.spec.name, comparison.arm
             ));
         }
     }
@@ -139,8 +139,8 @@ fn trade_off(headline: &Headline) -> Option<String> {
 }
 
 /// What the baseline has too is no news of the arm, and what is less than a defect need not be its fault.
-fn is_new_defect(one: &ArmDefect) -> bool {
-    one.side == Side::OnlyArm && one.severity == defect::Severity::Defect
+fn is_new_defect(defect: &ArmDefect) -> bool {
+    defect.side == Side::OnlyArm && defect.severity == defect::Severity::Defect
 }
 
 /// Arms of which no trial's log was read, so that no defect could have been found.
@@ -154,10 +154,10 @@ fn unread_arms(judgement: &Judgement) -> Vec<String> {
 /// Arms that never gave a figure where the baseline gave some, and that no gate of the run has named.
 fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
     let has_failed = |workload: &str, arm: &str| {
-        let mut its = judgement.headlines.iter();
-        its.any(|one| {
-            let is_its = one.workload == workload && one.arm == arm;
-            is_its && matches!(one.conclusion, Conclusion::Failed(_))
+        let mut headlines = judgement.headlines.iter();
+        headlines.any(|headline| {
+            let is_its = headline.workload == workload && headline.arm == arm;
+            is_its && matches!(headline.conclusion, Conclusion::Failed(_))
         })
     };
     let is_new = |workload: &str, arm: &str| {
@@ -185,14 +185,15 @@ fn failed_arms(run: &Run, judgement: &Judgement) -> Vec<String> {
 fn of_soaks(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
     let mut found = Vec::new();
     for soak in &judgement.soaks {
-        let said = match fail_on {
+        let sentences = match fail_on {
             FailOn::Growth => judge::report::growth(soak),
             FailOn::Failures => judge::report::failures(soak, &run.plan.baseline),
             _ => continue,
         };
         found.extend(
-            said.into_iter()
-                .map(|said| format!("{}: {said}", soak.workload)),
+            sentences
+                .into_iter()
+                .map(|sentence| format!("{}: {sentence}", soak.workload)),
         );
     }
     found
@@ -206,8 +207,15 @@ fn too_short(run: &Run, judgement: &Judgement, fail_on: FailOn) -> Vec<String> {
         _ => true,
     };
     let known = |workload: &str, arm: &str| {
-        let its = judgement.soaks.iter().find(|one| one.workload == workload);
-        its.is_some_and(|soak| soak.arms.iter().any(|one| one.arm == arm && tells(one)))
+        let soak = judgement
+            .soaks
+            .iter()
+            .find(|soak| soak.workload == workload);
+        soak.is_some_and(|soak| {
+            soak.arms
+                .iter()
+                .any(|soak_arm| soak_arm.arm == arm && tells(soak_arm))
+        })
     };
     let mut why = Vec::new();
     for workload in &run.plan.workloads {
@@ -242,7 +250,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
         FailOn::Unfair if has_no_facts(run) => {
             let findings = judgement.fairness.iter();
             let unknown =
-                findings.filter(|one| matches!(one.outcome, fairness::Outcome::Unknown { .. }));
+                findings.filter(|check| matches!(check.outcome, fairness::Outcome::Unknown { .. }));
             why.push(format!(
                 "no trial has facts, so {} fairness checks are not known (run it again)",
                 unknown.count()
@@ -251,7 +259,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
         FailOn::Unfair => {}
         FailOn::Regression | FailOn::Worse => {
             let unfair = fairness::failed(&judgement.fairness);
-            why.extend(unfair.map(|one| format!("the comparison is not fair: {}", one.id)));
+            why.extend(unfair.map(|check| format!("the comparison is not fair: {}", check.id)));
         }
     }
     if !is_over(run) {
@@ -261,7 +269,7 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
     let compared = |workload: &str, arm: &str| {
         judgement
             .primaries()
-            .any(|one| one.workload == workload && one.arm == arm)
+            .any(|comparison| comparison.workload == workload && comparison.arm == arm)
     };
     for workload in &run.plan.workloads {
         let others = run
@@ -273,18 +281,23 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
             why.push(format!("{}: arm {} gave no figure", workload.id, arm.name));
         }
     }
-    let is_open = |one: &&Comparison| {
-        one.verdict == Verdict::Undecided && (fail_on == FailOn::Regression || !one.has_interval())
+    let is_open = |comparison: &&Comparison| {
+        comparison.verdict == Verdict::Undecided
+            && (fail_on == FailOn::Regression || !comparison.has_interval())
     };
-    why.extend(watched(judgement, fail_on).filter(is_open).map(|one| {
-        format!(
-            "{}: {} of {}: {}",
-            one.workload,
-            one.spec.name,
-            one.arm,
-            judge::report::reason(one)
-        )
-    }));
+    why.extend(
+        watched(judgement, fail_on)
+            .filter(is_open)
+            .map(|comparison| {
+                format!(
+                    "{}: {} of {}: {}",
+                    comparison.workload,
+                    comparison.spec.name,
+                    comparison.arm,
+                    judge::report::reason(comparison)
+                )
+            }),
+    );
     if fail_on == FailOn::Regression {
         why.extend(unjudged_losses(run, judgement));
     }
@@ -321,7 +334,7 @@ fn unjudged_losses(run: &Run, judgement: &Judgement) -> Vec<String> {
 
 /// Whether trials were measured, and nothing of what their systems were like is there.
 fn has_no_facts(run: &Run) -> bool {
-    let is_measured = |one: &TrialRecord| matches!(one.outcome, TrialOutcome::Measured(_));
+    let is_measured = |record: &TrialRecord| matches!(record.outcome, TrialOutcome::Measured(_));
     run.attempts.iter().any(is_measured) && run.facts.iter().all(Option::is_none)
 }
 
@@ -337,24 +350,25 @@ fn is_over(run: &Run) -> bool {
 
 /// Workloads on which the baseline gave no figure, so that nothing is known of the others.
 pub(super) fn baseline_failed(run: &Run, judgement: &Judgement) -> Vec<String> {
-    let its = judgement
+    let headlines = judgement
         .headlines
         .iter()
-        .filter(|one| one.arm == run.plan.baseline);
-    its.filter_map(|one| match &one.conclusion {
-        Conclusion::Failed(failed) => Some(format!(
-            "{}: the baseline gave no figure: {}",
-            one.workload, failed.last
-        )),
-        Conclusion::Better
-        | Conclusion::Worse
-        | Conclusion::Equivalent
-        | Conclusion::Undecided { .. }
-        | Conclusion::TradeOff { .. }
-        | Conclusion::ModelDependent { .. }
-        | Conclusion::Withheld { .. } => None,
-    })
-    .collect()
+        .filter(|headline| headline.arm == run.plan.baseline);
+    headlines
+        .filter_map(|headline| match &headline.conclusion {
+            Conclusion::Failed(failed) => Some(format!(
+                "{}: the baseline gave no figure: {}",
+                headline.workload, failed.last
+            )),
+            Conclusion::Better
+            | Conclusion::Worse
+            | Conclusion::Equivalent
+            | Conclusion::Undecided { .. }
+            | Conclusion::TradeOff { .. }
+            | Conclusion::ModelDependent { .. }
+            | Conclusion::Withheld { .. } => None,
+        })
+        .collect()
 }
 
 impl FailOn {

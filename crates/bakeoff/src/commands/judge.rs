@@ -12,15 +12,15 @@ use crate::cli::judge::JudgeArgs;
 
 /// Judges; nothing that is judged is changed.
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
-    let own = import::own_runs(&args.paths);
-    if !own.is_empty()
+    let runs = import::own_runs(&args.paths);
+    if !runs.is_empty()
         && let Some(missing) = import::missing(&args.paths)
     {
         bail!("no such file or directory: {missing}");
     }
-    match &own[..] {
+    match &runs[..] {
         [] => figures::judge(args, json),
-        _ if own.len() < args.paths.len() => bail!(
+        _ if runs.len() < args.paths.len() => bail!(
             "run directories and figures of other tools in one question: {} (give either)",
             args.paths.join(" ")
         ),

@@ -100,7 +100,7 @@ fn list_run(dir: &Tree) -> ListedRun {
     } else {
         match rundir::load(dir, &workload::check) {
             Ok(run) => {
-                let judgement = judge::quick_look(&run);
+                let judgement = judge::summary(&run);
                 let state = state(dir, &run, &judgement);
                 (state, Some(summary(&run, &judgement)), None)
             }

@@ -115,7 +115,7 @@ pub(super) fn newest_run(dir: &Path) -> Result<PathBuf> {
     let mut known: Vec<(bool, String, PathBuf)> = runs
         .into_values()
         .map(|dir| {
-            let now = Watched::new(&dir, watch::eyes()).look(false);
+            let now = Watched::new(&dir, watch::callbacks()).refresh(false);
             let begun = now
                 .entries
                 .first()

@@ -8,7 +8,7 @@ use std::time::{Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
 use base::input::tree::Tree;
-use record::live::{Eyes, NightPlan, Watched};
+use record::live::{Callbacks, NightPlan, Watched};
 
 use super::{End, show, watch_signals};
 use crate::cli::WatchArgs;
@@ -28,24 +28,24 @@ pub(super) fn watch(args: &WatchArgs) -> Result<End> {
         return Ok(End::Done);
     }
     let stop = watch_signals()?;
-    crate::watch::terminal::watch(&dir, eyes(), &stop, &out::line)?;
+    crate::watch::terminal::watch(&dir, callbacks(), &stop, &out::line)?;
     Ok(End::Done)
 }
 
 /// Prints the current state of each plan of a night.
 fn list(night: &Path, plans: &[NightPlan]) {
     for plan in plans {
-        let now = Watched::new(Tree::at(night).below(&plan.name), eyes()).look(false);
+        let now = Watched::new(Tree::at(night).below(&plan.name), callbacks()).refresh(false);
         out::line(&judge::topics::live::document::night_line(plan, Some(&now)));
     }
 }
 
 /// The functions for checking and judging runs, and the clocks.
-pub(super) fn eyes() -> Eyes {
+pub(super) fn callbacks() -> Callbacks {
     static BEGIN: OnceLock<Instant> = OnceLock::new();
-    Eyes {
+    Callbacks {
         check: workload::check,
-        look: judge::look,
+        judge: judge::interim,
         now: SystemTime::now,
         clock: || BEGIN.get_or_init(Instant::now).elapsed(),
     }

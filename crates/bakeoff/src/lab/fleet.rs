@@ -119,7 +119,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
             Waited::Ended => {}
         }
         lab.merge_block(&mut progress.state, progress.block, partly_merged.take())?;
-        lab.look(&mut progress)?;
+        lab.interim_check(&mut progress)?;
     }
 }
 

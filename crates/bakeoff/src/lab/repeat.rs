@@ -54,7 +54,7 @@ pub fn refuse(run: &Run) -> Result<(), Repeated> {
 fn repeated(run: &Run, workload: &str) -> Option<Repeated> {
     // An invalidated trial was measured, so the workload does not always fail.
     if run
-        .struck
+        .invalidated
         .iter()
         .any(|record| record.trial.workload == workload)
     {
@@ -161,7 +161,7 @@ window = "1s"
             entries: Vec::new(),
             journal_sha256: None,
             attempts: attempts.iter().map(record).collect(),
-            struck: Vec::new(),
+            invalidated: Vec::new(),
             profiled: Vec::new(),
             facts: attempts.iter().map(|_| None).collect(),
             long: Vec::new(),
@@ -210,8 +210,8 @@ window = "1s"
         ] {
             assert_eq!(refuse(&run(attempts)), Ok(()), "{attempts:?}");
         }
-        let mut invalidated = run(&[(1, "old", why), (1, "new", why)]);
-        invalidated.struck = invalidated.attempts.clone();
-        assert_eq!(refuse(&invalidated), Ok(()));
+        let mut run = run(&[(1, "old", why), (1, "new", why)]);
+        run.invalidated = run.attempts.clone();
+        assert_eq!(refuse(&run), Ok(()));
     }
 }

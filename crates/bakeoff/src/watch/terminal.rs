@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use record::live::{Eyes, PACE, Snapshot, State, Watched};
+use record::live::{Callbacks, PACE, Snapshot, State, Watched};
 
 use keys::{Choice, Step};
 use screen::{Palette, View};
@@ -32,8 +32,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// There is no such run, or the terminal cannot be used.
-pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, print_line: &dyn Fn(&str)) -> Result<()> {
-    let mut watched = Watched::new(dir, eyes);
+pub fn watch(
+    dir: &Path,
+    callbacks: Callbacks,
+    stop: &AtomicBool,
+    print_line: &dyn Fn(&str),
+) -> Result<()> {
+    let mut watched = Watched::new(dir, callbacks);
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return print_changes(&mut watched, stop, print_line);
     }
@@ -51,7 +56,7 @@ pub fn watch(dir: &Path, eyes: Eyes, stop: &AtomicBool, print_line: &dyn Fn(&str
 /// # Errors
 /// There is no such run.
 fn first_snapshot(watched: &mut Watched) -> Result<Snapshot> {
-    let now = watched.look(false);
+    let now = watched.refresh(false);
     if now.state == State::NotThere {
         let dir = watched.dir().path();
         bail!(
@@ -75,7 +80,7 @@ fn show_screen(
         // The first screen is drawn before the run is judged, which may take time.
         let is_due = looked.is_some_and(|at| at.elapsed() >= Watched::pace(&now));
         if is_due {
-            now = watched.look(true);
+            now = watched.refresh(true);
         }
         looked = match looked {
             None => Some(
@@ -120,7 +125,7 @@ fn print_changes(watched: &mut Watched, stop: &AtomicBool, print: &dyn Fn(&str))
         let is_first_of_new_run =
             now.attempts.is_empty() && !now.entries.is_empty() && printed.is_empty();
         if !is_first_of_new_run {
-            now = watched.look(true);
+            now = watched.refresh(true);
         }
         let line = judge::topics::live::document::line(&now);
         // The line begins with the time of day, which does not count as a change.

@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use ::http::StatusCode;
 use anyhow::{Context, Result};
-use record::live::Eyes;
+use record::live::Callbacks;
 
 use board::{Board, View};
 pub use guard::Guard;
@@ -89,10 +89,10 @@ impl Server {
         dir: &Path,
         address: SocketAddr,
         guard: Guard,
-        eyes: Eyes,
+        callbacks: Callbacks,
         patience: Patience,
     ) -> Result<Self> {
-        let board = Board::new(dir, eyes).map_err(anyhow::Error::msg)?;
+        let board = Board::new(dir, callbacks).map_err(anyhow::Error::msg)?;
         let listener = TcpListener::bind(address).with_context(|| listen_error(address))?;
         Ok(Self {
             listener,

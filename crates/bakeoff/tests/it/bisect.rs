@@ -11,7 +11,7 @@ use bakeoff::bisect::{Bisect, Measured};
 use bakeoff::lab::Finish;
 use judge::topics::bisect::find::{OfRun, of_run, walk};
 use machine::fake::{Behaviour, FakeArm};
-use plan::{Design, KernelArm, OfKernels, of_kernels};
+use plan::{Design, KernelArm, KernelComparison, comparing_kernels};
 use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
 use record::rundir;
 use record::trial::Outcome;
@@ -71,14 +71,14 @@ fn arms(places: &[usize]) -> Vec<KernelArm> {
 fn measure(dir: &Path, rates_per_s: &[f64], number: u32, candidate: usize) -> Result<Measured> {
     let last = rates_per_s.len() - 1;
     let places = [0, candidate, last];
-    let kernels = OfKernels {
+    let kernels = KernelComparison {
         arms: &arms(&places),
         blocks: 1,
         seed: i64::from(number),
         error_rate: None,
         why: false,
     };
-    let text = of_kernels(PLAN, kernels)?;
+    let text = comparing_kernels(PLAN, kernels)?;
     let block_dir = dir.join(format!("blocks/{number:03}"));
     let world = world(&text, &places, rates_per_s, u64::from(number));
     world.run_text(&block_dir, &text, |_| false)?;
@@ -260,14 +260,14 @@ fn a_walk_finds_all_steps_of_a_series() {
     let dir = tempfile::tempdir().unwrap();
     let rates = [1000.0, 1000.0, 1060.0, 1060.0, 1000.0, 1100.0];
     let places: Vec<usize> = (0..rates.len()).collect();
-    let kernels = OfKernels {
+    let kernels = KernelComparison {
         arms: &arms(&places),
         blocks: walk::fewest_blocks(rates.len() - 1, 0.05),
         seed: 0,
         error_rate: Some(0.05),
         why: false,
     };
-    let text = of_kernels(PLAN, kernels).unwrap();
+    let text = comparing_kernels(PLAN, kernels).unwrap();
     let world = world(&text, &places, &rates, 5);
     world.run_text(dir.path(), &text, |_| false).unwrap();
     let run = load_run(dir.path());

@@ -136,7 +136,7 @@ fn unused_acceptances_are_reported() {
     }
     let json = bakeoff(dir.path(), &["show", "run", "--fairness", "--json"]);
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
-    assert_eq!(json["accepted_in_vain"][0]["id"], "memery");
+    assert_eq!(json["unused_acceptances"][0]["id"], "memery");
 }
 
 #[test]

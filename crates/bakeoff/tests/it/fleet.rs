@@ -199,7 +199,7 @@ fn a_block_that_ran_again_shifts_the_numbers_of_later_trials() {
     world.machine.robbed = ["004".to_string()].into();
     let dir = finished(&world);
     let run = load_run(dir.path());
-    let invalidated = run.struck.iter().map(|attempt| attempt.trial.number);
+    let invalidated = run.invalidated.iter().map(|attempt| attempt.trial.number);
     assert_eq!(invalidated.collect::<Vec<_>>(), [3, 4]);
     let attempts = run.attempts.iter();
     let numbers: Vec<u32> = attempts.map(|attempt| attempt.trial.number).collect();

@@ -65,7 +65,7 @@ fn check(dir: &Path, every: usize) {
     assert!(!all.is_empty());
     for (blocks, looks) in all.iter().step_by(every) {
         let run = load_run(dir);
-        let judgement = judge::quick_look(&run.within(*blocks));
+        let judgement = judge::summary(&run.within(*blocks));
         assert_eq!(looks.len(), judgement.primaries().count());
         for look in looks {
             assert!(agrees(look, &judgement), "{look:?} after block {blocks}");

@@ -417,7 +417,7 @@ fn several_addresses_of_a_system_share_the_load() {
     let run = load_run(&dir.path().join("run"));
     let (mut answered, mut trials, mut others) = ([0; 3], 0, 0);
     // Blocks that ran again because the host was busy have requests too.
-    for record in run.attempts.iter().chain(&run.struck) {
+    for record in run.attempts.iter().chain(&run.invalidated) {
         let Outcome::Measured(measurement) = &record.outcome else {
             panic!("{record:?}")
         };

@@ -19,7 +19,7 @@ use serde_json::Value;
 use crate::load_hosts::write_secret;
 use crate::program::{bakeoff, refusal, stdout};
 use crate::simulated_lab::World;
-use crate::watched_runs::{append, copy, cut_journal, eyes, journal, last_block};
+use crate::watched_runs::{append, callbacks, copy, cut_journal, journal, last_block};
 
 /// So long that only a response that never comes runs into it.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
@@ -34,7 +34,7 @@ fn patience() -> Patience {
 /// Starts a server that runs until the test's process ends.
 pub(crate) fn serve(dir: &Path, guard: Guard, patience: Patience) -> SocketAddr {
     let any = "127.0.0.1:0".parse().unwrap();
-    let server = Server::listen(dir, any, guard, eyes(), patience).unwrap();
+    let server = Server::listen(dir, any, guard, callbacks(), patience).unwrap();
     let address = server.address().unwrap();
     thread::spawn(move || server.run());
     address

@@ -698,7 +698,7 @@ fn a_block_that_is_always_disturbed_runs_again_only_three_times() {
         .filter(|record| record.trial.block == 2)
         .map(|record| record.trial.number)
         .collect();
-    assert_eq!((second, run.struck.len()), (vec![9, 10], 6));
+    assert_eq!((second, run.invalidated.len()), (vec![9, 10], 6));
 }
 
 #[test]
@@ -940,9 +940,12 @@ fn each_interim_check_reports_the_progress() {
     let looks: Vec<String> = entries
         .iter()
         .filter_map(|entry| match &entry.event {
-            Event::Looked { looks, .. } => {
-                Some(looks.iter().map(judge::report::look).collect::<String>())
-            }
+            Event::Looked { looks, .. } => Some(
+                looks
+                    .iter()
+                    .map(judge::report::interim_check)
+                    .collect::<String>(),
+            ),
             _ => None,
         })
         .collect();

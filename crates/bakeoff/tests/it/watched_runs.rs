@@ -7,17 +7,17 @@ use std::process::{ChildStdin, Command, Stdio};
 use std::time::{Duration, SystemTime};
 
 use base::latency::Latency;
-use record::live::{Activity, Eyes, Snapshot, State, Watched};
+use record::live::{Activity, Callbacks, Snapshot, State, Watched};
 use record::load::Second;
 
 use crate::golden::golden;
 use crate::program::{bakeoff, refusal, stdout};
 
 /// Callbacks with a clock that stands still, so judging takes no time.
-pub(crate) fn eyes() -> Eyes {
-    Eyes {
+pub(crate) fn callbacks() -> Callbacks {
+    Callbacks {
         check: workload::check,
-        look: judge::look,
+        judge: judge::interim,
         now: SystemTime::now,
         clock: || Duration::ZERO,
     }
@@ -73,21 +73,21 @@ fn verdict_words(now: &Snapshot) -> Vec<&'static str> {
 fn a_run_is_watched_from_before_it_exists_until_it_is_removed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real");
-    let mut watched = Watched::new(&path, eyes());
-    assert_eq!(watched.look(true).state, State::NotThere);
+    let mut watched = Watched::new(&path, callbacks());
+    assert_eq!(watched.refresh(true).state, State::NotThere);
     copy("real", &path);
     let lines = journal(&path);
     fs::remove_file(path.join("journal.jsonl")).unwrap();
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!(now.state, State::NotBegun);
     assert!(now.plan.is_some() && now.left.is_none());
     let held = lock(&path);
-    assert_eq!(watched.look(true).state, State::Running);
+    assert_eq!(watched.refresh(true).state, State::Running);
     // All but the last block, and a torn line of that.
     let torn = last_block(&lines);
     cut_journal(&path, &lines[..torn]);
     append(&path.join("journal.jsonl"), &lines[torn][..20]);
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!((now.state, now.entries.len()), (State::Running, torn));
     assert_eq!(now.problem, None);
     assert_eq!(verdict_words(&now), ["undecided"]);
@@ -96,20 +96,20 @@ fn a_run_is_watched_from_before_it_exists_until_it_is_removed() {
         &path.join("journal.jsonl"),
         &format!("{}\n", &lines[torn][20..]),
     );
-    assert_eq!(watched.look(true).entries.len(), torn + 1);
+    assert_eq!(watched.refresh(true).entries.len(), torn + 1);
     let last = lines.len() - 1;
     for line in &lines[torn + 1..last] {
         append(&path.join("journal.jsonl"), &format!("{line}\n"));
     }
     held.unlock().unwrap();
-    assert_eq!(watched.look(true).state, State::Interrupted);
+    assert_eq!(watched.refresh(true).state, State::Interrupted);
     append(&path.join("journal.jsonl"), &format!("{}\n", lines[last]));
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!(now.state, State::Finished);
     assert_eq!(verdict_words(&now), ["trade-off"]);
     assert_eq!((now.left, now.attempts.len()), (None, 12));
     fs::remove_dir_all(&path).unwrap();
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!(now.state, State::Gone);
     assert_eq!(verdict_words(&now), ["trade-off"], "the verdict stays");
 }
@@ -123,9 +123,9 @@ fn a_damaged_directory_is_reported_and_read_again_after_repair() {
     let mut broken = lines.clone();
     broken[3] = "{\"at\":\"half".into();
     cut_journal(&path, &broken);
-    let mut watched = Watched::new(&path, eyes());
+    let mut watched = Watched::new(&path, callbacks());
     for _ in 0..2 {
-        let now = watched.look(true);
+        let now = watched.refresh(true);
         assert_eq!(now.state, State::Damaged);
         let problem = now.problem.unwrap();
         assert!(problem.starts_with("damaged journal: "), "{problem}");
@@ -133,14 +133,14 @@ fn a_damaged_directory_is_reported_and_read_again_after_repair() {
     }
     fs::remove_file(path.join("journal.jsonl")).unwrap();
     cut_journal(&path, &lines);
-    assert_eq!(watched.look(true).state, State::Finished);
+    assert_eq!(watched.refresh(true).state, State::Finished);
     fs::write(path.join("trials/003/trial.json"), "{}").unwrap();
-    let mut watched = Watched::new(&path, eyes());
-    let now = watched.look(true);
+    let mut watched = Watched::new(&path, callbacks());
+    let now = watched.refresh(true);
     assert_eq!(now.state, State::Damaged);
     assert!(now.problem.unwrap().contains("trials/003/trial.json"));
     fs::write(path.join("plan.toml"), "title = 1").unwrap();
-    let now = Watched::new(&path, eyes()).look(true);
+    let now = Watched::new(&path, callbacks()).refresh(true);
     assert!(now.problem.unwrap().starts_with("cannot read plan: "));
     assert!(now.plan.is_none());
 }
@@ -177,33 +177,39 @@ fn a_running_trial_grows_second_by_second() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("real");
     let trial = under_way(&path);
-    let mut watched = Watched::new(&path, eyes());
+    let mut watched = Watched::new(&path, callbacks());
     let held = lock(&path);
     let activity = |now: &Snapshot| {
         let arm = now.arms.iter().find(|arm| arm.attempt.trial.number == 12);
         let arm = arm.expect("it is its arm's newest");
         (arm.activity, arm.curve.points().len())
     };
-    assert_eq!(activity(&watched.look(true)), (Some(Activity::Starting), 0));
+    assert_eq!(
+        activity(&watched.refresh(true)),
+        (Some(Activity::Starting), 0)
+    );
     append(&trial.join("seconds.jsonl"), &second(0, 10));
     append(&trial.join("seconds.jsonl"), &second(1, 20)[..30]);
     // The window has one second.
-    assert_eq!(activity(&watched.look(true)), (Some(Activity::Ending), 1));
+    assert_eq!(
+        activity(&watched.refresh(true)),
+        (Some(Activity::Ending), 1)
+    );
     append(&trial.join("seconds.jsonl"), &second(1, 20)[30..]);
     append(
         &trial.join("defects.jsonl"),
         "{\"kind\":\"hung-task\",\"top\":\"fsync\",\"count\":2}\n",
     );
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!(activity(&now), (Some(Activity::Ending), 2));
     assert_eq!(now.defects.len(), 1);
     // Thinning replaces the file.
     fs::write(trial.join("draft"), second(0, 30) + &second(60, 5)).unwrap();
     fs::rename(trial.join("draft"), trial.join("seconds.jsonl")).unwrap();
-    let (_, points) = activity(&watched.look(true));
+    let (_, points) = activity(&watched.refresh(true));
     assert_eq!(points, 2);
     held.unlock().unwrap();
-    let now = watched.look(true);
+    let now = watched.refresh(true);
     assert_eq!((now.state, activity(&now).0), (State::Interrupted, None));
 }
 
@@ -214,16 +220,16 @@ fn a_defect_that_is_written_at_the_end_of_a_trial_is_seen() {
     let (path, whole) = (dir.path().join("real"), dir.path().join("whole"));
     copy("real", &whole);
     let trial = under_way(&path);
-    let mut watched = Watched::new(&path, eyes());
+    let mut watched = Watched::new(&path, callbacks());
     let _held = lock(&path);
-    assert!(watched.look(true).defects.is_empty());
+    assert!(watched.refresh(true).defects.is_empty());
     let defect = "{\"kind\":\"panic\",\"top\":\"\",\"count\":1}\n";
     append(&trial.join("defects.jsonl"), defect);
     let lines = journal(&whole);
     let last = lines.iter().rfind(|line| line.contains("\"ended\""));
     let last = last.unwrap();
     append(&path.join("journal.jsonl"), &format!("{last}\n"));
-    assert_eq!(watched.look(true).defects.len(), 1);
+    assert_eq!(watched.refresh(true).defects.len(), 1);
 }
 
 /// An action after the screen was drawn, such as a key.

@@ -56,9 +56,13 @@ pub fn card(run: &Run, judgement: &Judgement) -> String {
             about.as_ref().map(|subject| subject.change),
         )
     });
-    let mut lines: Vec<String> = charts.iter().map(|one| tell::judged(one)).collect();
+    let mut lines: Vec<String> = charts.iter().map(|chart| tell::judged(chart)).collect();
     let other = headline.and_then(|headline| against(judgement, headline).first().copied());
-    let other = other.filter(|other| charts.iter().all(|one| one.spec.name != other.spec.name));
+    let other = other.filter(|other| {
+        charts
+            .iter()
+            .all(|chart| chart.spec.name != other.spec.name)
+    });
     lines.extend(other.filter(|_| !charts.is_empty()).map(tell::contrary));
     if lines.is_empty() {
         let text = headline.and_then(|headline| tell::verdict(run, judgement, headline));
@@ -121,7 +125,9 @@ fn shown<'j>(
     }
     let all = judgement.comparisons.iter();
     let of_arm: Vec<&Comparison> = all
-        .filter(|one| one.workload == headline.workload && one.arm == headline.arm)
+        .filter(|comparison| {
+            comparison.workload == headline.workload && comparison.arm == headline.arm
+        })
         .collect();
     let Some(primary) = of_arm.first().copied() else {
         return Vec::new();
@@ -134,11 +140,11 @@ fn shown<'j>(
     let tail = of_arm
         .iter()
         .copied()
-        .find(|one| tail.contains(&one.spec.name.as_str()));
+        .find(|comparison| tail.contains(&comparison.spec.name.as_str()));
     let second = tail
         .or(worse)
-        .filter(|one| one.spec.name != primary.spec.name);
-    let has_figure = |one: &&Comparison| !one.pairs.is_empty();
+        .filter(|comparison| comparison.spec.name != primary.spec.name);
+    let has_figure = |comparison: &&Comparison| !comparison.pairs.is_empty();
     [Some(primary), second]
         .into_iter()
         .flatten()
@@ -316,8 +322,11 @@ mod tests {
         for mut run in runs {
             run.plan.arms[1].name = "<b>&\u{202e}".repeat(20);
             let renamed = run.plan.arms[1].name.clone();
-            let records = run.attempts.iter_mut().filter(|one| one.trial.arm == "7.2");
-            records.for_each(|one| one.trial.arm.clone_from(&renamed));
+            let records = run
+                .attempts
+                .iter_mut()
+                .filter(|record| record.trial.arm == "7.2");
+            records.for_each(|record| record.trial.arm.clone_from(&renamed));
             let (run, judgement) = judged(run);
             let svg = card(&run, &judgement);
             for part in ["<script", "<b>", "&\u{202e}", "\u{202e}", "href", "url("] {
@@ -334,7 +343,7 @@ mod tests {
         let mut judgement = judgement;
         judgement
             .headlines
-            .retain(|one| matches!(one.conclusion, Conclusion::Failed(_)));
+            .retain(|headline| matches!(headline.conclusion, Conclusion::Failed(_)));
         let svg = card(&run, &judgement);
         let texts = texts(&svg);
         assert_eq!(texts[0], "failed");

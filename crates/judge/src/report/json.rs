@@ -28,7 +28,7 @@ pub fn json(run: &Run, judgement: &Judgement) -> Value {
         "version": VERSION, "bakeoff": record::VERSION, "title": run.plan.title,
         "state": run_state::state(run, judgement), "baseline": run.plan.baseline,
         "margin": design.margin, "error_rate": run.error_rate(), "seed": design.seed,
-        "headlines": headlines.map(|one| headline(run, judgement, one)).collect::<Vec<_>>(),
+        "headlines": headlines.map(|each| headline(run, judgement, each)).collect::<Vec<_>>(),
         "comparisons": judgement.comparisons.iter().map(comparison).collect::<Vec<_>>(),
         "findings": findings(run, judgement),
         "arms": arms.map(arm).collect::<Vec<_>>(),

@@ -148,7 +148,7 @@ impl Mail {
         items.extend(
             found
                 .take(DEFECTS)
-                .map(|one| defects::tell::of_arm(run, one)),
+                .map(|defect| defects::tell::of_arm(run, defect)),
         );
         items.extend(fairness::tell::summary(judgement));
         self.list(tell::CHECKS, items);
@@ -380,7 +380,9 @@ mod tests {
         let arms: Vec<bool> = arms.collect();
         for (record, is_arm) in run.attempts.iter_mut().zip(arms) {
             let measurement = record.outcome.measured_mut().filter(|_| is_arm);
-            let figures = measurement.into_iter().flat_map(|one| &mut one.figures);
+            let figures = measurement
+                .into_iter()
+                .flat_map(|measurement| &mut measurement.figures);
             for figure in figures.filter(|figure| figure.spec.name == "throughput") {
                 figure.value *= 0.8;
             }
@@ -611,8 +613,11 @@ mod tests {
                 if long {
                     let name = "7.2-with-a-long-name-of-many-settings-and-more-and-more-and-more-of-them-in-one-word";
                     run.plan.arms[1].name = name.into();
-                    let records = run.attempts.iter_mut().filter(|one| one.trial.arm == "7.2");
-                    records.for_each(|one| one.trial.arm = name.into());
+                    let records = run
+                        .attempts
+                        .iter_mut()
+                        .filter(|record| record.trial.arm == "7.2");
+                    records.for_each(|record| record.trial.arm = name.into());
                     run.plan.title = "word".repeat(40);
                 }
                 let judgement = crate::judge(&run);

@@ -199,7 +199,7 @@ pub(crate) fn differences(judgement: &Judgement) -> Markup {
                     (classes(judgement, weight, &of_weight))
                 } }
             }
-            @let renamed: Vec<_> = others.iter().filter(|one| one.class == Class::Renamed).copied().collect();
+            @let renamed: Vec<_> = others.iter().filter(|difference| difference.class == Class::Renamed).copied().collect();
             @if !renamed.is_empty() { details {
                 summary { (differences::tell::renamed(renamed.len())) }
                 (short(judgement, &renamed))
@@ -216,7 +216,7 @@ fn classes(judgement: &Judgement, weight: Weight, differences: &[&Difference]) -
         .map(|count| count.class);
     html! {
         @for class in classes {
-            @let of_class: Vec<_> = differences.iter().filter(|one| one.class == class).copied().collect();
+            @let of_class: Vec<_> = differences.iter().filter(|difference| difference.class == class).copied().collect();
             @if !of_class.is_empty() { details.inner {
                 summary { (differences::tell::name(class)) ": " (of_class.len()) }
                 p.sub { (differences::tell::can(class)) }
@@ -273,7 +273,7 @@ pub(crate) fn fairness(run: &Run, judgement: &Judgement) -> Markup {
                 @for line in footing::conditions(run, judgement).into_iter().chain(footing::profiled(run)) {
                     p.sub { (doc::html::capital(&doc::html::sentence(&line))) }
                 }
-                @for unused in fairness::tell::in_vain(run, judgement) { p.sub { (unused) } }
+                @for unused in fairness::tell::unused_acceptances(run, judgement) { p.sub { (unused) } }
                 @let (failed, others): (Vec<_>, Vec<_>) = checks.iter().partition(|check| check.mend.is_some());
                 @for check in failed { (fairness_check(check)) }
                 @if !others.is_empty() { details {
@@ -350,7 +350,7 @@ pub(crate) fn next(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 dt { code { (step.command) } } dd { (step.gives) }
             } }
             details { summary { "The plan" } pre { (words::plan_text(run)) } }
-            @let looks = words::looks(run);
+            @let looks = words::interim_checks(run);
             @if !looks.is_empty() {
                 details {
                     summary { "What each interim check found" }

@@ -54,8 +54,12 @@ pub fn markdown(run: &Run, judgement: &Judgement, whys: &[Why]) -> String {
         several => {
             let counts = Block::Lead(mail::counts(run, judgement));
             let each = several.iter();
-            let each =
-                each.flat_map(|one| [doc::markdown::verdict(one), doc::markdown::details(one)]);
+            let each = each.flat_map(|verdict| {
+                [
+                    doc::markdown::verdict(verdict),
+                    doc::markdown::details(verdict),
+                ]
+            });
             (doc::markdown::render(&[counts]), each.collect())
         }
     };
@@ -185,7 +189,9 @@ fn basis(run: &Run, judgement: &Judgement) -> Vec<Block> {
 
 fn fairness(run: &Run, judgement: &Judgement) -> Vec<Block> {
     let summary = crate::topics::fairness::tell::summary(judgement).into_iter();
-    let all = summary.chain(crate::topics::fairness::tell::in_vain(run, judgement));
+    let all = summary.chain(crate::topics::fairness::tell::unused_acceptances(
+        run, judgement,
+    ));
     all.map(Block::Sub).collect()
 }
 

@@ -103,7 +103,8 @@ fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Ve
         blocks.push(Block::Drawing(section));
     }
     let primaries: Vec<&Comparison> = words::primaries(comparisons.iter().copied()).collect();
-    let is_news = |one: &&Comparison| glance::follows_from(run, &comparisons, one).is_none();
+    let is_news =
+        |comparison: &&Comparison| glance::follows_from(run, &comparisons, comparison).is_none();
     let news: Vec<&Comparison> = comparisons.iter().copied().filter(is_news).collect();
     let margins = chart::verdicts(run, &news, number);
     let finding = glance_tell::largest(&news);
@@ -378,11 +379,12 @@ fn metrics(run: &Run, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> Ma
     let news: Vec<&Comparison> = comparisons
         .iter()
         .copied()
-        .filter(|one| base_of(one).is_none())
+        .filter(|comparison| base_of(comparison).is_none())
         .collect();
     let rows = |base: &Comparison| {
-        let is_its =
-            |one: &&&Comparison| base_of(one).is_some_and(|other| std::ptr::eq(other, base));
+        let is_its = |comparison: &&&Comparison| {
+            base_of(comparison).is_some_and(|other| std::ptr::eq(other, base))
+        };
         let derived: Vec<&Comparison> = comparisons.iter().filter(is_its).copied().collect();
         html! { (row(run, &columns, tables, base)) (follow(run, tables, base, &derived)) }
     };
@@ -404,7 +406,7 @@ fn metrics(run: &Run, comparisons: &[&Comparison], tables: &[&ArmSummary]) -> Ma
                         }
                     } @else {
                         @for kind in GROUPS {
-                            @let in_group = |one: &&&Comparison| group(&one.spec) == kind;
+                            @let in_group = |comparison: &&&Comparison| group(&comparison.spec) == kind;
                             @let in_group: Vec<_> = of_disturbance.iter().filter(in_group).collect();
                             @if !in_group.is_empty() { tbody {
                                 tr.group { th colspan="8" scope="rowgroup" { (glance_tell::group(kind)) } }
@@ -517,7 +519,7 @@ fn row(
 fn follow(run: &Run, tables: &[&ArmSummary], base: &Comparison, derived: &[&Comparison]) -> Markup {
     let names: Vec<String> = derived
         .iter()
-        .map(|one| words::directed(&one.spec))
+        .map(|comparison| words::directed(&comparison.spec))
         .collect();
     html! {
         @if !derived.is_empty() {

@@ -193,7 +193,7 @@ pub fn accept(results: Vec<CheckResult>, accepted: &BTreeMap<String, String>) ->
 
 /// An acceptance without effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Vain {
+pub enum UnusedAcceptance {
     /// No check has this name: it is of another version, or written by hand.
     NoSuchCheck {
         /// The name.
@@ -208,7 +208,7 @@ pub enum Vain {
     },
 }
 
-impl Vain {
+impl UnusedAcceptance {
     /// The named check.
     pub fn id(&self) -> &str {
         match self {
@@ -218,11 +218,14 @@ impl Vain {
 }
 
 /// Acceptances without effect. A check without an answer may still fail, so its acceptance is kept silently.
-pub fn in_vain(accepted: &BTreeMap<String, String>, results: &[CheckResult]) -> Vec<Vain> {
-    let vain = |id: &String| {
+pub fn unused_acceptances(
+    accepted: &BTreeMap<String, String>,
+    results: &[CheckResult],
+) -> Vec<UnusedAcceptance> {
+    let unused = |id: &String| {
         let id = id.clone();
         let Some(check) = find(&id) else {
-            return Some(Vain::NoSuchCheck { id });
+            return Some(UnusedAcceptance::NoSuchCheck { id });
         };
         let found = results.iter().find(|result| result.id == check.id)?;
         match &found.outcome {
@@ -234,11 +237,11 @@ pub fn in_vain(accepted: &BTreeMap<String, String>, results: &[CheckResult]) -> 
             } => None,
             Outcome::Passed | Outcome::NotApplicable | Outcome::Accepted { .. } => {
                 let outcome = found.outcome.word();
-                Some(Vain::NotFailed { id, outcome })
+                Some(UnusedAcceptance::NotFailed { id, outcome })
             }
         }
     };
-    accepted.keys().filter_map(vain).collect()
+    accepted.keys().filter_map(unused).collect()
 }
 
 /// The check with this name.

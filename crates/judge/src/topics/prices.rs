@@ -49,12 +49,14 @@ pub(crate) fn withdraw_times(
     measured: &Measured<'_>,
     comparisons: &mut [Comparison],
 ) {
-    let is_time = |one: &&mut Comparison| one.spec.unit.starts_with(VIRTUAL);
+    let is_time = |comparison: &&mut Comparison| comparison.spec.unit.starts_with(VIRTUAL);
     for comparison in comparisons.iter_mut().filter(is_time) {
         let share = |arm: &str| {
             let trials = measured.of_arm(&comparison.workload, arm);
-            let counted = trials.iter().filter_map(|one| one.instructions.as_ref());
-            let shares: Vec<f64> = counted.map(|own| own.window.string_share()).collect();
+            let counted = trials
+                .iter()
+                .filter_map(|trial| trial.instructions.as_ref());
+            let shares: Vec<f64> = counted.map(|counts| counts.window.string_share()).collect();
             shares.iter().sum::<f64>() / shares.len().max(1) as f64
         };
         let shares = [baseline, &comparison.arm].map(share);
@@ -91,7 +93,9 @@ fn by_price(
         let price = price.with_byte(byte);
         let figure = |measurement: &Measurement| {
             let charged = measurement.instructions.as_ref()?.charged(price);
-            let found = charged.iter().find(|one| one.spec.name == primary.name);
+            let found = charged
+                .iter()
+                .find(|figure| figure.spec.name == primary.name);
             found.map(|figure| figure.value)
         };
         let pairs = measured.pairs_by(workload, (&run.plan.baseline, arm), &figure);
@@ -133,10 +137,10 @@ fn decide(
 
 /// Whether the verdict at the first price stands at the others.
 fn standing(at: &[AtPrice], margin: f64) -> Option<Standing> {
-    let (own, others) = at.split_first()?;
+    let (first, others) = at.split_first()?;
     let each: Vec<Standing> = others
         .iter()
-        .map(|other| beside(own, other, margin))
+        .map(|other| beside(first, other, margin))
         .collect();
     let worst = [Standing::ModelDependent, Standing::Open];
     let found = worst.into_iter().find(|standing| each.contains(standing));
@@ -144,7 +148,7 @@ fn standing(at: &[AtPrice], margin: f64) -> Option<Standing> {
 }
 
 /// A verdict does not stand where another one is said, or where the estimate has another sign or leaves its side of the margin.
-fn beside(own: &AtPrice, other: &AtPrice, margin: f64) -> Standing {
+fn beside(first: &AtPrice, other: &AtPrice, margin: f64) -> Standing {
     let side = |at: &AtPrice| {
         let log = at.ratio?.ln();
         Some(if log.abs() <= margin.ln_1p() {
@@ -153,12 +157,12 @@ fn beside(own: &AtPrice, other: &AtPrice, margin: f64) -> Standing {
             log.total_cmp(&0.0)
         })
     };
-    let sides = side(own).zip(side(other));
-    let moves = sides.is_some_and(|(own, other)| own != other);
-    match (own.verdict, other.verdict) {
+    let sides = side(first).zip(side(other));
+    let moves = sides.is_some_and(|(first, other)| first != other);
+    match (first.verdict, other.verdict) {
         (Verdict::Undecided, _) => Standing::Open,
         (_, _) if moves => Standing::ModelDependent,
-        (own, other) if own == other => Standing::Holds,
+        (first, other) if first == other => Standing::Holds,
         (_, Verdict::Undecided) => Standing::Open,
         (_, _) => Standing::ModelDependent,
     }
@@ -184,8 +188,12 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(own: (Verdict, f64), other: (Verdict, f64), want: Standing) {
-        let at = [at(own.0, own.1), at(own.0, own.1), at(other.0, other.1)];
+    fn check(first: (Verdict, f64), other: (Verdict, f64), want: Standing) {
+        let at = [
+            at(first.0, first.1),
+            at(first.0, first.1),
+            at(other.0, other.1),
+        ];
         assert_eq!(standing(&at, 0.01), Some(want));
     }
 
@@ -212,12 +220,12 @@ mod tests {
         run.opening.string_price = Some(StringPrice::USUAL);
         for record in &mut run.attempts {
             let measurement = record.outcome.measured_mut().unwrap();
-            let own = if record.trial.arm == "6.1" {
+            let executed = if record.trial.arm == "6.1" {
                 (100_000, 100_000)
             } else {
                 arm
             };
-            let counts = instructions(own, u64::from(record.trial.block));
+            let counts = instructions(executed, u64::from(record.trial.block));
             measurement.figures = counts.charged(StringPrice::USUAL);
             measurement.instructions = Some(Box::new(counts));
         }
@@ -262,9 +270,12 @@ mod tests {
         }
     }
 
-    fn told(arm: (u64, u64)) -> (Conclusion, Vec<AtPrice>) {
-        let judgement = crate::quick_look(&counted(arm));
-        let headline = judgement.headlines.into_iter().find(|one| one.arm == "7.2");
+    fn judged(arm: (u64, u64)) -> (Conclusion, Vec<AtPrice>) {
+        let judgement = crate::summary(&counted(arm));
+        let headline = judgement
+            .headlines
+            .into_iter()
+            .find(|headline| headline.arm == "7.2");
         let headline = headline.unwrap();
         (headline.conclusion, headline.by_price.unwrap().at)
     }
@@ -272,7 +283,7 @@ mod tests {
     #[test]
     fn bytes_are_charged_at_the_plans_price_and_at_both_ends_of_the_range() {
         // As many instructions by the guest's clock, and a fifth more of those that a CPU takes one by one.
-        let (conclusion, at) = told((120_000, 80_000));
+        let (conclusion, at) = judged((120_000, 80_000));
         assert_eq!(conclusion, Conclusion::Worse);
         let ratios: Vec<f64> = at.iter().map(|at| at.ratio.unwrap()).collect();
         let want = [
@@ -288,7 +299,7 @@ mod tests {
     #[test]
     fn a_verdict_whose_sign_hangs_on_the_price_is_the_models() {
         // More plain instructions, far fewer bytes: worse where bytes are cheap, better where they are dear.
-        let (conclusion, at) = told((108_000, 60_000));
+        let (conclusion, at) = judged((108_000, 60_000));
         assert!(
             matches!(conclusion, Conclusion::ModelDependent { .. }),
             "{conclusion:?} {at:?}"
@@ -300,7 +311,7 @@ mod tests {
     #[test]
     fn times_of_arms_that_differ_in_string_instructions_are_not_compared() {
         let reason = |arm| {
-            let judgement = crate::quick_look(&counted(arm));
+            let judgement = crate::summary(&counted(arm));
             let time = judgement.comparison("web", "7.2", "latency-p99").unwrap();
             matches!(time.reason, Reason::StringShares { .. })
         };

@@ -125,8 +125,9 @@ mod tests {
         let beside = text[end..].strip_prefix(" (");
         let beside = beside.and_then(|rest| rest.split_once(')'));
         let beside = beside.map_or("", |(beside, _)| beside);
-        let is_level =
-            |text: &str| text.ends_with(" %") && text.starts_with(|one: char| one.is_ascii_digit());
+        let is_level = |text: &str| {
+            text.ends_with(" %") && text.starts_with(|first: char| first.is_ascii_digit())
+        };
         let in_words = beside.strip_suffix(" interval").is_some_and(is_level);
         let in_column = column.is_some_and(|head| head.contains(" % interval"));
         in_words || in_column
@@ -316,7 +317,7 @@ mod tests {
                 _ => None,
             });
         let looks: Vec<Look> = looks.flatten().collect();
-        let lines: Vec<String> = looks.iter().map(look::look).collect();
+        let lines: Vec<String> = looks.iter().map(look::interim_check).collect();
         check("looks", unstated(&lines.join("\n")), 1);
     }
 }

@@ -173,7 +173,7 @@ impl Load {
         // A defect is told before its second has ended.
         let due = self.soak.defects.iter().filter(|(at, _)| *at == now);
         let due: Vec<_> = due.map(|(_, defect)| defect.clone()).collect();
-        let mut told: VecDeque<_> = due
+        let mut events: VecDeque<_> = due
             .into_iter()
             .map(|mut defect| {
                 defect.first.window_ms = Some(now.as_millis() as u64);
@@ -184,10 +184,10 @@ impl Load {
                 )
             })
             .collect();
-        told.extend(self.tell_disturbances(now));
-        told.extend([(Duration::from_secs(1), progress), (Duration::ZERO, sample)]);
-        told.extend(counters);
-        told
+        events.extend(self.tell_disturbances(now));
+        events.extend([(Duration::from_secs(1), progress), (Duration::ZERO, sample)]);
+        events.extend(counters);
+        events
     }
 
     /// Those that begin or end in this second.
@@ -206,8 +206,10 @@ impl Load {
                 words.extend(second.contains(&end).then(|| word(Some(ms(end)))));
             }
         }
-        let told = words.into_iter().map(FromAgent::Disturbance);
-        told.map(|word| (Duration::ZERO, self.say(word))).collect()
+        let messages = words.into_iter().map(FromAgent::Disturbance);
+        messages
+            .map(|word| (Duration::ZERO, self.say(word)))
+            .collect()
     }
 
     fn serve(&mut self, now: Duration) -> Second {
@@ -363,19 +365,19 @@ impl Load {
             ..LoadResult::default()
         });
         let mut records: Vec<_> = self.disturbances.iter().flat_map(records).collect();
-        records.sort_by_key(|one| one.begin_ms);
+        records.sort_by_key(|record| record.begin_ms);
         self.around.tell(&mut records);
         result
             .measurement
             .figures
             .extend(disturbances::figures(&records));
         result.measurement.disturbances = records;
-        let told: Vec<_> = results(result).collect();
-        let told = told.into_iter().map(|(delay, event)| match event {
+        let events: Vec<_> = results(result).collect();
+        let events = events.into_iter().map(|(delay, event)| match event {
             GuestEvent::Said(message) => (delay, self.say(*message)),
             other => (delay, other),
         });
-        told.collect()
+        events.collect()
     }
 
     /// What arrives of a message.

@@ -24,10 +24,12 @@ pub(super) struct Truth<'t> {
 
 /// The messages that tell a result, a second after what came before.
 pub(super) fn results(result: JobResult) -> impl Iterator<Item = (Duration, GuestEvent)> {
-    let said = |word| (Duration::ZERO, GuestEvent::Said(Box::new(word)));
-    let mut told: Vec<_> = record::protocol::told(result).map(said).collect();
-    told[0].0 = Duration::from_secs(1);
-    told.into_iter()
+    let at_once = |word| (Duration::ZERO, GuestEvent::Said(Box::new(word)));
+    let mut events: Vec<_> = record::protocol::result_messages(result)
+        .map(at_once)
+        .collect();
+    events[0].0 = Duration::from_secs(1);
+    events.into_iter()
 }
 
 /// A job that took less than no time.
@@ -85,7 +87,7 @@ pub(super) fn done(truth: &Truth<'_>) -> JobResult {
             Figure::new("latency-mean", "us", Direction::Lower, Role::Guard, mean_us),
         ],
         load: Some(load(rate_per_s)),
-        hardware_counters: counters.map(|one| served(one, rate_per_s / 1000.0)),
+        hardware_counters: counters.map(|counters| served(counters, rate_per_s / 1000.0)),
         kernel: format!("fake {arm}"),
         server: "fake server 1.0".into(),
         ..Measurement::default()

@@ -20,7 +20,7 @@ pub struct Attempt {
     /// When and how it ended; `None` while it is running, and if it was interrupted.
     pub ended: Option<(Option<SystemTime>, Ending)>,
     /// Whether it does not count, because its block was invalidated.
-    pub is_struck: bool,
+    pub is_invalidated: bool,
 }
 
 impl Attempt {
@@ -90,7 +90,7 @@ pub(crate) fn of(entries: &[Entry]) -> Vec<Attempt> {
             ),
             Event::Invalidated { trials, .. } => {
                 for attempt in &mut attempts {
-                    attempt.is_struck |=
+                    attempt.is_invalidated |=
                         attempt.series == Series::Judged && trials.contains(&attempt.trial.number);
                 }
             }
@@ -115,7 +115,7 @@ fn started(entry: &Entry, trial: &Trial, attempt: u32, series: Series) -> Attemp
         series,
         begun: humantime::parse_rfc3339(&entry.at).ok(),
         ended: None,
-        is_struck: false,
+        is_invalidated: false,
     }
 }
 

@@ -157,7 +157,7 @@ fn decided_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u3
 fn done(attempts: &[Attempt], workload: &str, looked: u32) -> f64 {
     let numbers: BTreeSet<u32> = attempts
         .iter()
-        .filter(|attempt| attempt.series == Series::Judged && !attempt.is_struck)
+        .filter(|attempt| attempt.series == Series::Judged && !attempt.is_invalidated)
         .filter(|attempt| attempt.trial.workload == workload && attempt.trial.block > looked)
         .filter(|attempt| match attempt.ended {
             Some((_, Ending::Measured | Ending::Skipped)) => true,

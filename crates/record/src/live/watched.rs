@@ -18,7 +18,7 @@ use strum::IntoStaticStr;
 
 use crate::live::tail::Tail;
 use crate::live::{
-    Activity, Attempt, Curve, Eyes, Left, MEASURED_PACE, PACE, Seen, attempts, defects, left,
+    Activity, Attempt, Callbacks, Curve, Left, MEASURED_PACE, PACE, Seen, attempts, defects, left,
 };
 
 /// Judging pauses for this many times its cost, so that it takes at most a twentieth of the time.
@@ -137,7 +137,7 @@ struct Files {
 /// A watched run.
 pub struct Watched {
     dir: Tree,
-    eyes: Eyes,
+    callbacks: Callbacks,
     journal: Tail,
     parser: Parser,
     entries: Arc<Vec<Entry>>,
@@ -163,12 +163,12 @@ pub struct Watched {
 
 impl Watched {
     /// Watches a directory, which need not exist yet; nothing is read before the first `look`.
-    pub fn new(dir: impl Into<Tree>, eyes: Eyes) -> Self {
+    pub fn new(dir: impl Into<Tree>, callbacks: Callbacks) -> Self {
         let dir = dir.into();
         Self {
             journal: Tail::new(&dir, journal::JOURNAL),
             dir,
-            eyes,
+            callbacks,
             parser: Parser::default(),
             entries: Arc::default(),
             attempts: Vec::new(),
@@ -192,7 +192,7 @@ impl Watched {
     }
 
     /// Reads what is new, judges it if `may_judge`, and returns the state.
-    pub fn look(&mut self, may_judge: bool) -> Snapshot {
+    pub fn refresh(&mut self, may_judge: bool) -> Snapshot {
         let is_there = self.dir.has_dir("");
         self.has_existed |= is_there;
         if is_there {
@@ -241,7 +241,7 @@ impl Watched {
             Series::Judged => &run.attempts,
             Series::Profiled => &run.profiled,
         };
-        let mut records = records.iter().chain(&run.struck);
+        let mut records = records.iter().chain(&run.invalidated);
         let record = records.find(|record| {
             record.trial.number == attempt.trial.number && record.attempt == attempt.attempt
         })?;
@@ -273,7 +273,7 @@ impl Watched {
                     Tail::new(&self.dir, journal::JOURNAL),
                 ),
                 has_existed: true,
-                ..Self::new(&self.dir, self.eyes)
+                ..Self::new(&self.dir, self.callbacks)
             };
         }
         if new.lines.is_empty() || self.damage.is_some() {
@@ -307,7 +307,7 @@ impl Watched {
             return Ok(());
         }
         let check = |fields: &plan::fields::Fields<'_>| -> Option<WorkloadPlan> {
-            (self.eyes.check)(fields)
+            (self.callbacks.check)(fields)
         };
         let read = plan::read_text_in(&self.dir, "plan.toml").map_err(|why| why.to_string());
         let plan = read.and_then(|text| {
@@ -359,17 +359,17 @@ impl Watched {
     /// Judges the run if its journal has new entries.
     fn judge(&mut self, is_running: bool) {
         let entries = self.verdict_entries();
-        let began = (self.eyes.clock)();
+        let began = (self.callbacks.clock)();
         let is_new = entries != self.judged_entries;
         if entries == 0 || !is_new || began < self.judge_next || self.is_disturbing(is_running) {
             return;
         }
-        let run = rundir::load(&self.dir, &self.eyes.check);
+        let run = rundir::load(&self.dir, &self.callbacks.check);
         let judged = run.map(|run| {
-            let judgement = (self.eyes.look)(&run);
+            let judgement = (self.callbacks.judge)(&run);
             Arc::new((run, judgement))
         });
-        let now = (self.eyes.clock)();
+        let now = (self.callbacks.clock)();
         self.judge_next = now + PAUSE_FACTOR * now.saturating_sub(began);
         match judged {
             Ok(judged) => {
@@ -454,7 +454,7 @@ impl Watched {
             Event::Looked { blocks, .. } => Some(*blocks),
             _ => None,
         };
-        let now = (self.eyes.now)();
+        let now = (self.callbacks.now)();
         let left = self.plan.as_ref().filter(|_| is_running).and_then(|plan| {
             left::of(plan, &self.entries, &self.attempts, &self.seen_loads(), now)
         });

@@ -95,10 +95,10 @@ impl Defects {
         workload: &'d str,
         arm: &'d str,
     ) -> impl Iterator<Item = &'d ArmDefect> {
-        self.found.iter().filter(move |one| {
-            one.severity == Severity::Defect
-                && one.arm == arm
-                && one.workloads.iter().any(|own| own == workload)
+        self.found.iter().filter(move |defect| {
+            defect.severity == Severity::Defect
+                && defect.arm == arm
+                && defect.workloads.iter().any(|id| id == workload)
         })
     }
 

@@ -22,7 +22,7 @@ pub struct HostSpeed {
     /// Upper end.
     pub high: Option<f64>,
     /// Whether that is more than chance, all workloads and arms taken together.
-    pub is_told: bool,
+    pub is_significant: bool,
 }
 
 /// An arm whose primary metrics moved one way in all workloads.

@@ -197,7 +197,7 @@ pub struct AtLoad {
 impl ByLoad {
     /// Loads at which the arm is better (or worse) by more than the margin.
     pub fn beyond(&self, verdict: Verdict) -> impl Iterator<Item = &AtLoad> {
-        let its = move |one: &&AtLoad| one.verdict == verdict && one.is_beyond_margin;
-        self.loads.iter().filter(its)
+        let is_beyond = move |load: &&AtLoad| load.verdict == verdict && load.is_beyond_margin;
+        self.loads.iter().filter(is_beyond)
     }
 }

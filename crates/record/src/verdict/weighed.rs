@@ -300,15 +300,15 @@ impl Seen {
     pub fn of(trials: impl IntoIterator<Item = (u32, Option<String>)>) -> Vec<Self> {
         let mut seen = Vec::<Self>::new();
         for (trial, value) in trials {
-            match seen.iter_mut().find(|one| one.value == value) {
-                Some(one) => one.trials.push(trial),
+            match seen.iter_mut().find(|known| known.value == value) {
+                Some(known) => known.trials.push(trial),
                 None => seen.push(Self {
                     value,
                     trials: vec![trial],
                 }),
             }
         }
-        seen.sort_by_key(|one| std::cmp::Reverse(one.trials.len()));
+        seen.sort_by_key(|value| std::cmp::Reverse(value.trials.len()));
         seen
     }
 }
@@ -346,6 +346,6 @@ impl Weighed {
     /// The classes whose differences count (`Difference::counts`): another name for the same is none.
     pub fn counted(&self) -> impl Iterator<Item = &ClassCount> + Clone {
         let classes = self.classes.iter();
-        classes.filter(|one| one.class != Class::Renamed)
+        classes.filter(|difference| difference.class != Class::Renamed)
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use base::input::units::{show_bytes, show_duration};
-use judge::topics::bisect::find::{Question, look, walk};
+use judge::topics::bisect::find::{Question, evaluate, walk};
 use plan::{Design, Plan};
 use record::bisect::{BisectBlock, Conclusion};
 use serde_json::json;
@@ -95,7 +95,7 @@ fn blocks_without_noise(design: &Design, series: &VersionSeries, step: usize) ->
         },
     };
     let mut blocks: Vec<BisectBlock> = Vec::new();
-    while let Conclusion::Open { next } = look(&question, &blocks).conclusion {
+    while let Conclusion::Open { next } = evaluate(&question, &blocks).conclusion {
         blocks.push(BisectBlock {
             candidate: next,
             from: 1.0,

@@ -10,7 +10,7 @@ use machine::git;
 use machine::kernel;
 use machine::kernel::{Kernel, Offer};
 use machine::kernel_build;
-use machine::kernel_build::How;
+use machine::kernel_build::BuildOptions;
 use plan::kernel::{FORMS, KernelRef, read};
 use serde_json::json;
 
@@ -37,7 +37,7 @@ pub(super) fn run(command: &KernelCommand, json: bool) -> Result<End> {
             config,
             make_jobs,
         } => {
-            let options = How {
+            let options = BuildOptions {
                 config: config.clone(),
                 jobs: *make_jobs,
             };
@@ -116,7 +116,7 @@ fn fetch(name: &str, modules: Option<&Path>, refresh: bool, json: bool) -> Resul
     print_kernel(&kernel, json)
 }
 
-fn build(tree: &Path, commit: Option<&str>, options: &How, json: bool) -> Result<End> {
+fn build(tree: &Path, commit: Option<&str>, options: &BuildOptions, json: bool) -> Result<End> {
     let kernel = with_progress(json, |cache, task| {
         if !git::is_repository(tree, task)? {
             if let Some(commit) = commit {

@@ -22,7 +22,9 @@ use import::{self, Figures};
 pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
     let figures = match import::read(&args.paths, &asked(args)) {
         Err(problems) if json => {
-            print_json(&json!({ "version": format::VERSION, "problems": check::told(&problems) }))?;
+            print_json(
+                &json!({ "version": format::VERSION, "problems": check::problems_json(&problems) }),
+            )?;
             return Ok(End::Refused);
         }
         read => read?,
@@ -67,9 +69,9 @@ pub(super) fn conclude(
         .map(|comparison| Answer::to(comparison, &figures.baseline, share))
         .collect();
     if json {
-        let mut told = format::json(figures, &answers, terms);
-        told["violations"] = origin.json();
-        print_json(&told)?;
+        let mut answer_json = format::json(figures, &answers, terms);
+        answer_json["violations"] = origin.json();
+        print_json(&answer_json)?;
     } else if args.markdown {
         out::text(&format::markdown(figures, &answers, terms));
     } else {
@@ -90,7 +92,7 @@ impl Origin {
     fn json(&self) -> serde_json::Value {
         let violations = self.violations().iter();
         violations
-            .map(|one| json!({ "run": one.run, "id": one.id }))
+            .map(|violation| json!({ "run": violation.run, "id": violation.id }))
             .collect()
     }
 }
@@ -131,7 +133,7 @@ fn gate(
     };
     let unfair = origin.violations().iter();
     let unfair: Vec<String> = unfair
-        .map(|one| format!("{} of {}", one.id, one.run))
+        .map(|violation| format!("{} of {}", violation.id, violation.run))
         .collect();
     if fail_on == FailOn::Defect {
         bail!(
@@ -142,7 +144,7 @@ fn gate(
         if let Origin::Runs { .. } = origin {
             let found: Vec<String> = unfair
                 .iter()
-                .map(|one| format!("fairness: {one}"))
+                .map(|violation| format!("fairness: {violation}"))
                 .collect();
             return Ok(gate::answer(fail_on, &found, Vec::new));
         }
@@ -156,14 +158,16 @@ fn gate(
             fail_on.words()
         );
     }
-    let told = |answer: &Answer<'_>, what: &str| {
+    let statement = |answer: &Answer<'_>, what: &str| {
         format!(
             "{} of {} {what}",
             answer.comparison.metric, answer.comparison.arm
         )
     };
     let is_enough = |finding: &SampleResult| {
-        finding.change.is_some_and(|one| one.interval.is_some())
+        finding
+            .change
+            .is_some_and(|change| change.interval.is_some())
             && !matches!(finding.reason, SampleReason::TooFew { .. })
     };
     let is_open = |answer: &&Answer<'_>| {
@@ -172,17 +176,18 @@ fn gate(
     };
     let worse = answers
         .iter()
-        .filter(|one| one.finding.verdict == Verdict::Worse);
-    let found = worse.map(|one| told(one, "is worse"));
+        .filter(|answer| answer.finding.verdict == Verdict::Worse);
+    let found = worse.map(|answer| statement(answer, "is worse"));
     let failing = failing
         .iter()
         .map(|arm| format!("more work failed in {arm} than in the baseline"));
     let found: Vec<String> = found.chain(failing).collect();
     Ok(gate::answer(fail_on, &found, || {
         let open = answers.iter().filter(is_open);
-        let open = open.map(|one| told(one, &format!("is undecided: {}", one.why())));
+        let open = open.map(|answer| statement(answer, &format!("is undecided: {}", answer.why())));
         let unfair = unfair.iter();
-        let unfair = unfair.map(|one| format!("a run that is compared is not fair: {one}"));
+        let unfair =
+            unfair.map(|violation| format!("a run that is compared is not fair: {violation}"));
         unfair.chain(open).collect()
     }))
 }

@@ -49,22 +49,26 @@ pub(super) fn markdown(figures: &Figures, answers: &[Answer<'_>], terms: Terms) 
     let table = doc::markdown::table(&rows(answers));
     let mut lines = vec![table];
     for answer in answers {
-        let said = sentence(figures, answer);
+        let sentence_text = sentence(figures, answer);
         let why = answer.why();
-        let (verdict, said) = said.split_once(": ").unwrap_or_default();
-        lines.push(format!("- **{verdict}**: {} - {}", text(said), text(&why)));
+        let (verdict, sentence_text) = sentence_text.split_once(": ").unwrap_or_default();
+        lines.push(format!(
+            "- **{verdict}**: {} - {}",
+            text(sentence_text),
+            text(&why)
+        ));
     }
     lines.push(String::new());
     lines.push(format!(
         "<details><summary>{}</summary>\n",
         text(&baseline(figures))
     ));
-    let told = figures
+    let notes = figures
         .files
         .iter()
         .cloned()
         .chain(remarks(figures, answers, terms));
-    lines.extend(told.map(|remark| format!("- {}", text(&remark))));
+    lines.extend(notes.map(|remark| format!("- {}", text(&remark))));
     lines.push("\n</details>".into());
     lines.join("\n") + "\n"
 }
@@ -114,7 +118,7 @@ fn remarks(figures: &Figures, answers: &[Answer<'_>], terms: Terms) -> Vec<Strin
     let mut remarks = Vec::new();
     let designs: BTreeSet<String> = answers
         .iter()
-        .map(|one| one.comparison.layout.words())
+        .map(|answer| answer.comparison.layout.words())
         .collect();
     remarks.extend(designs);
     let mut directions = BTreeMap::<String, Vec<String>>::new();

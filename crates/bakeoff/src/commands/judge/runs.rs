@@ -24,30 +24,30 @@ use import::{Figures, OwnRun};
 
 /// A run directory, read.
 struct Side<'s> {
-    own: &'s OwnRun,
+    source: &'s OwnRun,
     run: Run,
 }
 
 /// Judges the later runs against one of them.
-pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End> {
-    refuse_names(own)?;
+pub(super) fn judge(runs: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End> {
+    refuse_names(runs)?;
     let mut sides = Vec::new();
-    for own in own {
-        let run = rundir::load(&own.dir, &workload::check)?;
-        sides.push(Side { own, run });
+    for source in runs {
+        let run = rundir::load(&source.dir, &workload::check)?;
+        sides.push(Side { source, run });
     }
-    let (place, why) = baseline(own, args.baseline.as_deref())?;
+    let (place, why) = baseline(runs, args.baseline.as_deref())?;
     let before = sides.remove(place);
     let mut comparisons = Vec::new();
     let mut remarks = BTreeSet::new();
     let mut violations = Vec::new();
     for side in [&before].into_iter().chain(&sides) {
-        let judgement = judge::look(&side.run);
+        let judgement = judge::interim(&side.run);
         remarks.extend(unfair(side, &judgement));
         violations.extend(
-            fairness::failed(&judgement.fairness).map(|one| RunViolation {
-                run: side.own.name.clone(),
-                id: one.id.clone(),
+            fairness::failed(&judgement.fairness).map(|check| RunViolation {
+                run: side.source.name.clone(),
+                id: check.id.clone(),
             }),
         );
     }
@@ -55,8 +55,10 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
         refuse_obstacles(&before, after)?;
         remarks.extend(remark(&before, after));
         let all = apart::figures(&before.run, &after.run);
-        let asked = all.into_iter().filter(|one| is_asked(one, &args.metric));
-        comparisons.extend(asked.map(|one| comparison(one, &after.own.name)));
+        let asked = all
+            .into_iter()
+            .filter(|metric| is_asked(metric, &args.metric));
+        comparisons.extend(asked.map(|metric| comparison(metric, &after.source.name)));
     }
     if comparisons.is_empty() {
         bail!("{}", nothing(&args.metric));
@@ -67,7 +69,7 @@ pub(super) fn judge(own: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End>
     let figures = Figures {
         files: [&before].into_iter().chain(&sides).map(summary).collect(),
         remarks: remarks.into_iter().collect(),
-        baseline: before.own.name.clone(),
+        baseline: before.source.name.clone(),
         baseline_why: why,
         comparisons,
         failing: BTreeSet::new(),
@@ -86,17 +88,17 @@ fn nothing(metrics: &[String]) -> String {
     )
 }
 
-fn refuse_names(own: &[OwnRun]) -> Result<()> {
+fn refuse_names(runs: &[OwnRun]) -> Result<()> {
     let mut dirs = BTreeSet::new();
-    let is_again = |one: &&OwnRun| one.dir.canonicalize().is_ok_and(|dir| !dirs.insert(dir));
-    if let Some(again) = own.iter().find(is_again) {
+    let is_again = |source: &&OwnRun| source.dir.canonicalize().is_ok_and(|dir| !dirs.insert(dir));
+    if let Some(again) = runs.iter().find(is_again) {
         bail!(
             "one run named twice: {} (name two runs, or judge it alone: its arms are compared with one another)",
             again.dir.display()
         );
     }
     let mut seen = BTreeSet::new();
-    match own.iter().find(|one| !seen.insert(&one.name)) {
+    match runs.iter().find(|source| !seen.insert(&source.name)) {
         Some(again) => bail!(
             "two runs of one name: {} (write NAME={})",
             again.name,
@@ -114,8 +116,8 @@ fn refuse_obstacles(before: &Side<'_>, after: &Side<'_>) -> Result<()> {
     }
     bail!(
         "runs that do not measure the same: {} and {}: {} (run both as arms of one plan)",
-        before.own.dir.display(),
-        after.own.dir.display(),
+        before.source.dir.display(),
+        after.source.dir.display(),
         obstacles
             .iter()
             .map(judge::report::obstacle)
@@ -125,10 +127,10 @@ fn refuse_obstacles(before: &Side<'_>, after: &Side<'_>) -> Result<()> {
 }
 
 /// Which run the others are compared with, and how it was chosen.
-fn baseline(own: &[OwnRun], asked: Option<&str>) -> Result<(usize, String)> {
-    let place = |name: &str| own.iter().position(|one| one.name == name);
+fn baseline(runs: &[OwnRun], asked: Option<&str>) -> Result<(usize, String)> {
+    let place = |name: &str| runs.iter().position(|source| source.name == name);
     if let Some(name) = asked {
-        let names: Vec<&str> = own.iter().map(|one| one.name.as_str()).collect();
+        let names: Vec<&str> = runs.iter().map(|source| source.name.as_str()).collect();
         return match place(name) {
             Some(place) => Ok((place, String::new())),
             None => bail!("no run is named {name} (name one of {})", names.join(", ")),
@@ -141,25 +143,25 @@ fn baseline(own: &[OwnRun], asked: Option<&str>) -> Result<(usize, String)> {
     })
 }
 
-fn is_asked(one: &Apart, metrics: &[String]) -> bool {
+fn is_asked(metric: &Apart, metrics: &[String]) -> bool {
     if metrics.is_empty() {
-        return one.spec.role == Role::Primary;
+        return metric.spec.role == Role::Primary;
     }
     metrics
         .iter()
-        .any(|part| one.spec.name.contains(part.as_str()))
+        .any(|part| metric.spec.name.contains(part.as_str()))
 }
 
-fn comparison(one: Apart, after: &str) -> Comparison {
+fn comparison(metric: Apart, after: &str) -> Comparison {
     Comparison {
-        metric: format!("{} {} of {}", one.workload, one.spec.name, one.arm),
-        unit: one.spec.unit,
-        direction: one.spec.direction,
+        metric: format!("{} {} of {}", metric.workload, metric.spec.name, metric.arm),
+        unit: metric.spec.unit,
+        direction: metric.spec.direction,
         direction_why: "as the workload says".into(),
         arm: after.into(),
         layout: Layout::Unpaired {
-            baseline: one.before,
-            arm: one.after,
+            baseline: metric.before,
+            arm: metric.after,
         },
     }
 }
@@ -180,13 +182,13 @@ fn terms(before: &Side<'_>, after: &[Side<'_>], args: &JudgeArgs) -> Terms {
 
 fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     let changes = apart::changes(&before.run, &after.run);
-    let (one, other) = (&before.own.name, &after.own.name);
+    let (before_name, after_name) = (&before.source.name, &after.source.name);
     let known = match &changes[..] {
         [] => format!(
-            "{one} and {other} have the same plan, inputs and machine: a difference is the machine's or that of a fact (facts of runs are not compared), not an arm's"
+            "{before_name} and {after_name} have the same plan, inputs and machine: a difference is the machine's or that of a fact (facts of runs are not compared), not an arm's"
         ),
         changes => format!(
-            "what differs between {one} and {other}: {}",
+            "what differs between {before_name} and {after_name}: {}",
             changes
                 .iter()
                 .map(judge::report::change)
@@ -199,24 +201,27 @@ fn remark(before: &Side<'_>, after: &Side<'_>) -> Vec<String> {
     let mut remarks = vec![known, drift.into()];
     // RFC 3339 in UTC: the order of the texts is that of the times.
     if begun(after) < begun(before) {
-        remarks.push(format!("{other} began before its baseline, {one}"));
+        remarks.push(format!(
+            "{after_name} began before its baseline, {before_name}"
+        ));
     }
     remarks
 }
 
 /// What is not fair in a run, and what of it was accepted: it bears on its figures here as well.
 fn unfair(side: &Side<'_>, judgement: &Judgement) -> Vec<String> {
-    let name = &side.own.name;
+    let name = &side.source.name;
     let headlines = judgement.headlines.iter();
-    let withheld = headlines.filter(|one| matches!(one.conclusion, Conclusion::Withheld { .. }));
-    let withheld = withheld.map(|one| {
-        let Headline { workload, arm, .. } = one;
+    let withheld =
+        headlines.filter(|headline| matches!(headline.conclusion, Conclusion::Withheld { .. }));
+    let withheld = withheld.map(|headline| {
+        let Headline { workload, arm, .. } = headline;
         format!("{name} withholds its own headline of {arm} on {workload}: it is not fair")
     });
     let found = judge::report::fairness_in_short(judgement);
     let found = found
         .iter()
-        .map(|said| format!("fairness of {name}: {said}"));
+        .map(|check_text| format!("fairness of {name}: {check_text}"));
     withheld.chain(found).collect()
 }
 
@@ -229,8 +234,13 @@ fn begun<'s>(side: &'s Side<'_>) -> &'s str {
 /// `runs/a: run of bakeoff begun 2026-01-01T00:00:00Z, measured trials: 6 of 6.1, 6 of 7.2`.
 fn summary(side: &Side<'_>) -> String {
     let count = |arm: &str| {
-        let its = side.run.attempts.iter().filter(|one| one.trial.arm == arm);
-        its.filter(|one| matches!(one.outcome, Outcome::Measured(_)))
+        let records = side
+            .run
+            .attempts
+            .iter()
+            .filter(|record| record.trial.arm == arm);
+        records
+            .filter(|record| matches!(record.outcome, Outcome::Measured(_)))
             .count()
     };
     let arms = side.run.plan.arms.iter();
@@ -239,7 +249,7 @@ fn summary(side: &Side<'_>) -> String {
         .collect();
     format!(
         "{}: run of bakeoff begun {}, measured trials: {}",
-        side.own.dir.display(),
+        side.source.dir.display(),
         begun(side),
         arms.join(", ")
     )

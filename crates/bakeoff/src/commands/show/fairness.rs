@@ -31,12 +31,12 @@ pub(super) fn show(path: &Path, args: &ShowArgs, json: bool) -> Result<End> {
         accept(&RunDir::open(path, &run.plan_text)?, accepted.clone())?;
     }
     let run = rundir::load(path, &workload::check)?;
-    let judgement = judge::look(&run);
-    for unused in judge::topics::fairness::in_vain(&accepted, &judgement.fairness) {
+    let judgement = judge::interim(&run);
+    for unused in judge::topics::fairness::unused_acceptances(&accepted, &judgement.fairness) {
         out::error_line(&format!(
             "--accept {}: {}",
             unused.id(),
-            judge::report::accepted_in_vain(&unused)
+            judge::report::unused_acceptance(&unused)
         ));
     }
     if args.pin {
@@ -49,13 +49,14 @@ pub(super) fn show(path: &Path, args: &ShowArgs, json: bool) -> Result<End> {
         return Ok(End::Done);
     }
     if json {
-        let unused = judge::topics::fairness::in_vain(&run.accepted, &judgement.fairness);
+        let unused =
+            judge::topics::fairness::unused_acceptances(&run.accepted, &judgement.fairness);
         let unused = unused.iter().map(
-            |unused| json!({ "id": unused.id(), "text": judge::report::accepted_in_vain(unused) }),
+            |unused| json!({ "id": unused.id(), "text": judge::report::unused_acceptance(unused) }),
         );
         print_json(&json!({
             "fairness": judgement.fairness, "weighed": judgement.weighed,
-            "accepted_in_vain": unused.collect::<Vec<_>>(),
+            "unused_acceptances": unused.collect::<Vec<_>>(),
         }))?;
     } else {
         out::text(&judge::report::fairness_terminal(&run, &judgement, width()));

@@ -281,7 +281,7 @@ fn plan_summary(dir: &Tree, name: &str, from: &Path, known: &KnownSummaries) -> 
     }
     match rundir::load(dir, &workload::check) {
         Ok(run) => {
-            let judgement = judge::quick_look(&run);
+            let judgement = judge::summary(&run);
             PlanSummary {
                 planned: run.plan.comparisons() as u32,
                 run: Some(run_summary(&run, &judgement)),

@@ -20,7 +20,13 @@ pub(super) fn serve(args: &WatchArgs) -> Result<End> {
     let guard = Guard::new(token.as_deref(), &args.host)?;
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for Ctrl-C")?;
     let dir = args.run.as_deref().unwrap_or(Path::new(RUNS));
-    let server = Server::listen(dir, args.listen, guard, super::eyes(), Patience::default())?;
+    let server = Server::listen(
+        dir,
+        args.listen,
+        guard,
+        super::callbacks(),
+        Patience::default(),
+    )?;
     let address = server.address().context("cannot tell the address")?;
     print_address(args, dir, address, token.as_deref());
     thread::Builder::new()

@@ -50,14 +50,14 @@ fn attempt(number: u32, arm: &str, is_over: bool) -> Attempt {
         series: Series::Judged,
         begun: Some(begun),
         ended: is_over.then_some((Some(begun), Ending::Measured)),
-        is_struck: false,
+        is_invalidated: false,
     }
 }
 
 /// A run with a running trial. Its title contains control characters.
 fn now() -> Snapshot {
     let run = web::two_kernels();
-    let judgement = judge::look(&run);
+    let judgement = judge::interim(&run);
     let mut plan = run.plan.clone();
     plan.title = "Web \u{1b}[31mserving\n".into();
     let attempts = vec![

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use base::input::tree::Tree;
 use judge::topics::live::document::{NightNow, Part, Row};
-use record::live::{Eyes, PACE, Problem, Snapshot, State, Watched};
+use record::live::{Callbacks, PACE, Problem, Snapshot, State, Watched};
 
 use super::http;
 
@@ -49,7 +49,7 @@ pub(super) struct PageParts {
 /// The state of all runs below a directory.
 pub(super) struct Board {
     dir: Tree,
-    eyes: Eyes,
+    callbacks: Callbacks,
     runs: Mutex<BTreeMap<String, Arc<Mutex<RunState>>>>,
     list: Mutex<Option<(Instant, PageParts)>>,
 }
@@ -72,10 +72,10 @@ impl Board {
     ///
     /// # Errors
     /// The directory cannot be listed.
-    pub(super) fn new(dir: &Path, eyes: Eyes) -> Result<Self, Problem> {
+    pub(super) fn new(dir: &Path, callbacks: Callbacks) -> Result<Self, Problem> {
         let board = Self {
             dir: dir.into(),
-            eyes,
+            callbacks,
             runs: Mutex::default(),
             list: Mutex::default(),
         };
@@ -160,7 +160,7 @@ impl Board {
         let found = record::live::directories(&self.dir)?;
         let mut runs = lock(&self.runs);
         for (name, dir) in found {
-            let run = || Arc::new(Mutex::new(RunState::new(&dir, self.eyes)));
+            let run = || Arc::new(Mutex::new(RunState::new(&dir, self.callbacks)));
             runs.entry(name).or_insert_with(run);
         }
         Ok(())
@@ -219,9 +219,9 @@ impl Board {
 }
 
 impl RunState {
-    fn new(dir: &Tree, eyes: Eyes) -> Self {
+    fn new(dir: &Tree, callbacks: Callbacks) -> Self {
         Self {
-            watched: Watched::new(dir, eyes),
+            watched: Watched::new(dir, callbacks),
             looked: None,
             viewed: None,
             now: None,
@@ -242,7 +242,7 @@ impl RunState {
         if is_first {
             self.watched.wake();
         }
-        let now = self.look(true);
+        let now = self.refresh(true);
         let has_report = has_page(self.watched.dir(), REPORT);
         let seconds = now.arms.iter().map(|arm| arm.curve.seen_s());
         let page = PageParts {
@@ -265,7 +265,7 @@ impl RunState {
         };
         let now = match &self.now {
             Some(now) if is_fresh(Watched::pace(now)) => now.clone(),
-            _ => self.look(may_judge),
+            _ => self.refresh(may_judge),
         };
         if self.viewed.is_none() {
             // The verdicts stay; the other details are dropped to save memory.
@@ -286,8 +286,8 @@ impl RunState {
         }
     }
 
-    fn look(&mut self, may_judge: bool) -> Snapshot {
-        let now = self.watched.look(may_judge);
+    fn refresh(&mut self, may_judge: bool) -> Snapshot {
+        let now = self.watched.refresh(may_judge);
         if now.judged.is_some() {
             self.verdicts = judge::topics::live::document::verdicts_so_far(&now);
         }

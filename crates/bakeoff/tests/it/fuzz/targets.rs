@@ -133,7 +133,7 @@ fn conversation() -> Vec<u8> {
             end_ms: Some(2000),
         }),
     ];
-    messages.extend(record::protocol::told(result));
+    messages.extend(record::protocol::result_messages(result));
     let mut line = Vec::new();
     for message in messages {
         record::protocol::send(&mut line, &message).unwrap();

@@ -114,7 +114,7 @@ pub fn of_run(
 ///
 /// # Panics
 /// If there are fewer than three versions, or a block's candidate is not between the ends.
-pub fn look(question: &Question<'_>, blocks: &[BisectBlock]) -> Findings {
+pub fn evaluate(question: &Question<'_>, blocks: &[BisectBlock]) -> Findings {
     let versions = question.versions;
     assert!(versions >= 3, "nothing lies between two neighbours");
     let is_between = |block: &BisectBlock| 0 < block.candidate && block.candidate < versions - 1;
@@ -323,7 +323,7 @@ mod tests {
         };
         let mut blocks = Vec::new();
         loop {
-            let findings = look(&question, &blocks);
+            let findings = evaluate(&question, &blocks);
             let Conclusion::Open { next } = findings.conclusion else {
                 return (findings, blocks);
             };
@@ -430,7 +430,7 @@ mod tests {
             to_first: false,
         };
         let next_version = |first_cost| {
-            let findings = look(&question(first_cost), std::slice::from_ref(&block));
+            let findings = evaluate(&question(first_cost), std::slice::from_ref(&block));
             match findings.conclusion {
                 Conclusion::Open { next } => next,
                 other => panic!("{other:?}"),
@@ -457,7 +457,7 @@ mod tests {
                 to: 0.0,
                 to_first: false,
             };
-            let findings = look(&question, &vec![block; 8]);
+            let findings = evaluate(&question, &vec![block; 8]);
             let steps: f64 = findings.steps.iter().sum();
             let other_direction = 1.0 - steps - findings.no_difference;
             let is_likelier = other_direction > -1e-9 && other_direction <= steps + 1e-9;

@@ -33,7 +33,7 @@ pub(crate) fn of(run: &Run) -> Defects {
 
 /// Attempts at an arm's trials, without those that were skipped.
 fn attempts<'r>(run: &'r Run, arm: &'r str) -> impl Iterator<Item = &'r TrialRecord> {
-    let all = run.attempts.iter().chain(&run.struck);
+    let all = run.attempts.iter().chain(&run.invalidated);
     all.filter(move |attempt| {
         attempt.trial.arm == arm && !matches!(attempt.outcome, Outcome::Skipped(_))
     })

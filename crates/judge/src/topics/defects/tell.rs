@@ -15,7 +15,7 @@ pub(crate) const TITLE: &str = "Defects in the logs of kernels and services";
 const NAMED: usize = 3;
 
 /// A defect during a run: `defect: hung task (io_schedule), 12.3 s into the window, 812 requests/s`.
-pub fn told(defect: &FoundDefect) -> String {
+pub fn defect(defect: &FoundDefect) -> String {
     let about = about(&defect.top);
     let load = load(defect.ok_per_s);
     let severity = severity(defect.severity);

@@ -43,7 +43,7 @@ pub(crate) fn disturbance(run: &Run, workload: &str, trials: &[u32]) -> Option<D
         return None;
     }
     let last = trials.iter().max()?;
-    let records = run.struck.iter().chain(&run.attempts);
+    let records = run.invalidated.iter().chain(&run.attempts);
     // Later trials are ignored, so that a resumed run decides as it did the first time.
     let so_far =
         records.filter(|record| record.trial.workload == workload && record.trial.number <= *last);

@@ -8,7 +8,7 @@ use record::rundir::Run;
 use record::verdict::Judgement;
 use serde_json::{Value, json};
 
-use crate::topics::fairness::tell::{explained, in_vain, passed, summary};
+use crate::topics::fairness::tell::{explained, passed, summary, unused_acceptances};
 
 /// Failed, accepted and unknown checks with explanations, and the names of passed ones.
 pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
@@ -28,7 +28,7 @@ pub fn terminal(run: &Run, judgement: &Judgement, width: usize) -> String {
     }
     let closing = summary(judgement)
         .into_iter()
-        .chain(in_vain(run, judgement));
+        .chain(unused_acceptances(run, judgement));
     blocks.extend(closing.map(Block::Text));
     doc::terminal::render(&blocks, width)
 }

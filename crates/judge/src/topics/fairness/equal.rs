@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use plan::Mode;
-use record::evidence::{Facts, Told};
+use record::evidence::{FactLookup, Facts};
 use record::fact;
 use record::verdict::Difference;
 use record::verdict::fairness::{AcceptedBy, Detail, Missing, Outcome, Unpinnable};
@@ -232,7 +232,7 @@ fn has(facts: &Facts, name: &str) -> bool {
     if name.contains('*') {
         reports(facts, name)
     } else {
-        matches!(facts.told(name), Told::Value(_))
+        matches!(facts.look_up(name), FactLookup::Value(_))
     }
 }
 
@@ -242,11 +242,11 @@ pub(crate) fn reports(facts: &Facts, name: &str) -> bool {
         return !facts.boot_log.is_empty();
     }
     if !name.contains('*') {
-        return match facts.told(name) {
-            Told::Value(_) => true,
+        return match facts.look_up(name) {
+            FactLookup::Value(_) => true,
             // An unreadable file does not mean that the kernel lacks a sysctl.
-            Told::Absent => name.starts_with("sysctl ") || name.starts_with("CONFIG_"),
-            Told::NotKnown => false,
+            FactLookup::Absent => name.starts_with("sysctl ") || name.starts_with("CONFIG_"),
+            FactLookup::NotKnown => false,
         };
     }
     if let Some(sysctl) = name.strip_prefix("sysctl ") {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::topics::fairness::Vain;
+use crate::topics::fairness::UnusedAcceptance;
 use crate::topics::fairness::{ALL, Check, Group};
 use base::input::units::{show_bytes, show_share, significant};
 use record::rundir::Run;
@@ -225,10 +225,10 @@ fn with_reason((result, reason): (&CheckResult, &str)) -> String {
 }
 
 /// Acceptances without effect: of checks that do not exist, and of checks that did not fail.
-pub(crate) fn in_vain(run: &Run, judgement: &Judgement) -> Vec<String> {
-    crate::topics::fairness::in_vain(&run.accepted, &judgement.fairness)
+pub(crate) fn unused_acceptances(run: &Run, judgement: &Judgement) -> Vec<String> {
+    crate::topics::fairness::unused_acceptances(&run.accepted, &judgement.fairness)
         .iter()
-        .map(vain)
+        .map(unused_acceptance)
         .collect()
 }
 
@@ -241,13 +241,13 @@ pub fn nearest_check(id: &str) -> &'static str {
 }
 
 /// An acceptance without effect, in words.
-pub fn vain(acceptance: &Vain) -> String {
+pub fn unused_acceptance(acceptance: &UnusedAcceptance) -> String {
     match acceptance {
-        Vain::NoSuchCheck { id } => format!(
+        UnusedAcceptance::NoSuchCheck { id } => format!(
             "accepted.json names an unknown check: {id:?} (remove it; the nearest is {:?}; bakeoff show --checks lists all)",
             nearest_check(id)
         ),
-        Vain::NotFailed { id, outcome } => format!(
+        UnusedAcceptance::NotFailed { id, outcome } => format!(
             "{id} was accepted without need: the check is {outcome:?} (the reason is kept, and counts if the check fails)"
         ),
     }

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::process::Command;
 
 use plan::kernel::KernelRef;
-use record::evidence::{Facts, Told};
+use record::evidence::{FactLookup, Facts};
 use record::fixtures::builder::RunBuilder;
 use record::load_path::LoadPace;
 use record::metric::{Direction, MetricSpec, Role};
@@ -96,10 +96,10 @@ fn differences(run: &Run) -> Vec<Difference> {
     let value = |fact: &str, facts: &Facts| match fact.strip_prefix("boot log: ") {
         Some(_) if facts.boot_log.is_empty() => None,
         Some(line) => Some(facts.boot_log.iter().find(|other| *other == line).cloned()),
-        None => match facts.told(fact) {
-            Told::Value(value) => Some(Some(value.to_string())),
-            Told::Absent => Some(None),
-            Told::NotKnown => None,
+        None => match facts.look_up(fact) {
+            FactLookup::Value(value) => Some(Some(value.to_string())),
+            FactLookup::Absent => Some(None),
+            FactLookup::NotKnown => None,
         },
     };
     let difference = |fact: String| {

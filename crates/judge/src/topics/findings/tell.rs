@@ -211,8 +211,9 @@ pub fn text(judgement: &Judgement, finding: &Finding) -> String {
             lacking,
         } => {
             let comparison = judgement.comparison(&finding.workload, arm, metric);
-            let mut why = comparison.map_or_else(String::new, |one| format!(": {}", reason(one)));
-            let is_missing = |one: &Comparison| one.reason == Reason::MissingInSomeBlocks;
+            let mut why = comparison
+                .map_or_else(String::new, |comparison| format!(": {}", reason(comparison)));
+            let is_missing = |comparison: &Comparison| comparison.reason == Reason::MissingInSomeBlocks;
             if comparison.is_some_and(is_missing) && !lacking.is_empty() {
                 why = format!("{why} of {}", lacking.join(" and of "));
             }
@@ -392,23 +393,27 @@ fn of_arms(judgement: &Judgement, named: &[String]) -> String {
 
 fn arms_of(judgement: &Judgement) -> BTreeSet<&str> {
     let summaries = judgement.arm_summaries.iter();
-    summaries.map(|one| one.arm.as_str()).collect()
+    summaries.map(|summary| summary.arm.as_str()).collect()
 }
 
 fn missing_evidence(files: &[MissingFiles]) -> String {
-    let told = |one: &MissingFiles| {
-        let trials = match one.attempts.len() {
+    let sentence = |missing: &MissingFiles| {
+        let trials = match missing.attempts.len() {
             1 => "trial",
             _ => "trials",
         };
-        let (file, names, damage) = (one.file.name(), first_few(&one.attempts), one.damage.word());
+        let (file, names, damage) = (
+            missing.file.name(),
+            first_few(&missing.attempts),
+            missing.damage.word(),
+        );
         format!("{file} of {trials} {names} is {damage}")
     };
-    let told: Vec<String> = files.iter().map(told).collect();
+    let sentences: Vec<String> = files.iter().map(sentence).collect();
     format!(
         "evidence is missing: {} (figures and verdict stand on trial.json, which is whole; what only these files \
          say, such as differences between the arms, is not checked for those trials)",
-        told.join("; ")
+        sentences.join("; ")
     )
 }
 
@@ -474,8 +479,8 @@ mod tests {
     /// All that is told of a run beside its figures.
     fn check(run: RunBuilder, want: &Expect) {
         let judgement = crate::judge(&run.run());
-        let told = [setbacks(&judgement), warnings(&judgement)].concat();
-        want.assert_eq(&told.join("\n"));
+        let lines = [setbacks(&judgement), warnings(&judgement)].concat();
+        want.assert_eq(&lines.join("\n"));
     }
 
     fn whole() -> RunBuilder {
@@ -505,17 +510,17 @@ mod tests {
                     }
                 }
             });
-            let told = warnings(&crate::judge(&run.run()));
+            let lines = warnings(&crate::judge(&run.run()));
             let want = format!(
                 "web: system-cpu of arm 7.2 is not compared: not measured in every block of {want}"
             );
-            assert!(told.contains(&want), "{told:?}");
+            assert!(lines.contains(&want), "{lines:?}");
         }
     }
 
     #[test]
     fn why_instructions_were_not_counted_is_told_once_with_a_remedy() {
-        let told = |arms: &[&str], why: NoCounters| {
+        let warning = |arms: &[&str], why: NoCounters| {
             let run = whole().with(|run| {
                 for record in &mut run.attempts {
                     if let Outcome::Measured(trial) = &mut record.outcome
@@ -525,18 +530,18 @@ mod tests {
                     }
                 }
             });
-            let told = warnings(&crate::judge(&run.run()));
-            let [counters, _] = told.as_slice() else {
-                panic!("the reason, and where the clients are: {told:?}")
+            let lines = warnings(&crate::judge(&run.run()));
+            let [counters, _] = lines.as_slice() else {
+                panic!("the reason, and where the clients are: {lines:?}")
             };
             counters.clone()
         };
         expect!["instructions and cycles of the CPU were not counted: all arms (the system shows no performance monitoring unit; a guest has one where its hypervisor gives it one)"]
-            .assert_eq(&told(&["6.1", "7.2"], NoCounters::NoUnit));
+            .assert_eq(&warning(&["6.1", "7.2"], NoCounters::NoUnit));
         expect!["instructions and cycles of the CPU were not counted, and are not compared: arm 7.2 (perf_event_open is refused: run as root, or set kernel.perf_event_paranoid, which is 3, to -1)"]
-            .assert_eq(&told(&["7.2"], NoCounters::Refused { paranoid: Some(3) }));
+            .assert_eq(&warning(&["7.2"], NoCounters::Refused { paranoid: Some(3) }));
         expect!["instructions and cycles of the CPU were not counted, and are not compared: arm 7.2 (the kernel needs CONFIG_CGROUP_PERF)"]
-            .assert_eq(&told(&["7.2"], NoCounters::NoCgroupEvents));
+            .assert_eq(&warning(&["7.2"], NoCounters::NoCgroupEvents));
     }
 
     #[test]

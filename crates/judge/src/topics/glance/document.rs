@@ -17,7 +17,9 @@ use crate::words;
 pub(crate) fn workload(run: &Run, judgement: &Judgement, number: usize) -> Markup {
     let id = &run.plan.workloads[number].id;
     let all = judgement.comparisons.iter();
-    let comparisons: Vec<&Comparison> = all.filter(|one| one.workload == *id).collect();
+    let comparisons: Vec<&Comparison> = all
+        .filter(|comparison| comparison.workload == *id)
+        .collect();
     let tables = tables_of(judgement, id);
     html! {
         @let figures = find::main_figures(run, &comparisons);
@@ -51,15 +53,20 @@ fn tile(
     // Large figures have few digits.
     let fit = Unit::fit(&spec.unit, largest * 10.0);
     let unit = tell::shown(&fit, run, largest).unit;
-    let of_spec: Vec<&&Comparison> = comparisons.iter().filter(|one| one.spec == *spec).collect();
+    let of_spec: Vec<&&Comparison> = comparisons
+        .iter()
+        .filter(|comparison| comparison.spec == *spec)
+        .collect();
     // A figure that follows from another one has no verdict of its own.
     let base = of_spec
         .first()
-        .and_then(|one| find::follows_from(run, comparisons, one));
+        .and_then(|comparison| find::follows_from(run, comparisons, comparison));
     let verdict = |arm: &str| {
         let mut rows = of_spec.iter();
-        let row = rows.find(|one| one.arm == arm).filter(|_| base.is_none());
-        row.map_or("", |one| one.verdict.word())
+        let row = rows
+            .find(|comparison| comparison.arm == arm)
+            .filter(|_| base.is_none());
+        row.map_or("", |comparison| comparison.verdict.word())
     };
     html! {
         div.tile {

@@ -66,7 +66,7 @@ pub(crate) fn verdicts(run: &Run, comparisons: &[&Comparison]) -> String {
         let mut of_verdict = comparisons.iter();
         let count = of_verdict
             .by_ref()
-            .filter(|one| one.verdict == verdict)
+            .filter(|comparison| comparison.verdict == verdict)
             .count();
         if count > 0 {
             parts.push(format!("{count} {}", verdict.word()));
@@ -195,7 +195,7 @@ pub(crate) fn decisions(primaries: &[&Comparison]) -> String {
 pub(crate) fn largest(comparisons: &[&Comparison]) -> String {
     let decided = comparisons
         .iter()
-        .filter(|one| matches!(one.verdict, Verdict::Better | Verdict::Worse));
+        .filter(|comparison| matches!(comparison.verdict, Verdict::Better | Verdict::Worse));
     let size = |comparison: &Comparison| comparison.ratio.map_or(0.0, |ratio| ratio.ln().abs());
     let largest = decided.max_by(|left, right| size(left).total_cmp(&size(right)));
     largest.map_or(String::new(), |largest| {

@@ -38,19 +38,20 @@ pub(crate) fn of(
     for workload in &run.plan.workloads {
         let id = &workload.id;
         for arm in &run.plan.arms {
-            let its = |one: &&Comparison| one.workload == *id && one.arm == arm.name;
-            let its: Vec<&Comparison> = comparisons.iter().filter(its).collect();
-            let is_its = |one: &&ByLoad| one.workload == *id && one.arm == arm.name;
-            let by_load: Vec<&ByLoad> = by_load.iter().filter(is_its).collect();
+            let is_of_arm =
+                |comparison: &&Comparison| comparison.workload == *id && comparison.arm == arm.name;
+            let metrics: Vec<&Comparison> = comparisons.iter().filter(is_of_arm).collect();
+            let is_of_arm = |curve: &&ByLoad| curve.workload == *id && curve.arm == arm.name;
+            let by_load: Vec<&ByLoad> = by_load.iter().filter(is_of_arm).collect();
             let conclusion = match failed(run, measured, (id, &arm.name)) {
                 Some(failed) => Some(Conclusion::Failed(failed)),
-                None => conclude(&its, &by_load, &run.plan),
+                None => conclude(&metrics, &by_load, &run.plan),
             };
             headlines.extend(conclusion.map(|conclusion| Headline {
                 workload: id.clone(),
                 arm: arm.name.clone(),
                 conclusion,
-                limits: limits::said_first(run, measured, (id, &arm.name)),
+                limits: limits::limited_arms(run, measured, (id, &arm.name)),
                 by_price: None,
             }));
         }
@@ -61,8 +62,8 @@ pub(crate) fn of(
 /// How an arm failed that was tried and never measured.
 fn failed(run: &Run, measured: &Measured<'_>, (workload, arm): (&str, &str)) -> Option<FailedArm> {
     let is_its = |trial: &record::trial::Trial| trial.workload == workload && trial.arm == arm;
-    let was_struck = run.struck.iter().any(|record| is_its(&record.trial));
-    if was_struck || !measured.of_arm(workload, arm).is_empty() {
+    let was_invalidated = run.invalidated.iter().any(|record| is_its(&record.trial));
+    if was_invalidated || !measured.of_arm(workload, arm).is_empty() {
         return None;
     }
     let (mut trials, mut skipped, mut last) = (BTreeSet::new(), BTreeSet::new(), None);
@@ -90,13 +91,15 @@ fn failed(run: &Run, measured: &Measured<'_>, (workload, arm): (&str, &str)) -> 
 
 /// What the metrics of one arm on one workload come to; `None` where there is no primary one.
 fn conclude(metrics: &[&Comparison], by_load: &[&ByLoad], plan: &Plan) -> Option<Conclusion> {
-    let primary = metrics.iter().find(|one| one.spec.role == Role::Primary)?;
+    let primary = metrics
+        .iter()
+        .find(|comparison| comparison.spec.role == Role::Primary)?;
     let contrary = contrary(primary.verdict);
     let against = against(metrics, contrary, plan.design.margin);
     let curves: Vec<String> = by_load
         .iter()
-        .filter(|one| is_judged(&one.curve) && one.beyond(contrary).next().is_some())
-        .map(|one| one.curve.clone())
+        .filter(|curve| is_judged(&curve.curve) && curve.beyond(contrary).next().is_some())
+        .map(|curve| curve.curve.clone())
         .collect();
     Some(match primary.verdict {
         Verdict::Undecided => Conclusion::Undecided { against },
@@ -133,14 +136,21 @@ pub(crate) fn may_speak(spec: &MetricSpec) -> bool {
 /// Names of the secondary metrics with this verdict and a change beyond the margin, the largest first.
 pub(crate) fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) -> Vec<String> {
     // What was zero and is not any more has no ratio: no margin is as large as that.
-    let change = |one: &Comparison| one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
-    let is_against = |one: &&&Comparison| {
-        let is_secondary = one.spec.role == Role::Guard && may_speak(&one.spec);
-        is_secondary && one.verdict == verdict && change(one) > margin.ln_1p()
+    let change = |comparison: &Comparison| {
+        comparison
+            .ratio
+            .map_or(f64::INFINITY, |ratio| ratio.ln().abs())
+    };
+    let is_against = |comparison: &&&Comparison| {
+        let is_secondary = comparison.spec.role == Role::Guard && may_speak(&comparison.spec);
+        is_secondary && comparison.verdict == verdict && change(comparison) > margin.ln_1p()
     };
     let mut found: Vec<&&Comparison> = metrics.iter().filter(is_against).collect();
-    found.sort_by(|one, other| change(other).total_cmp(&change(one)));
-    found.iter().map(|one| one.spec.name.clone()).collect()
+    found.sort_by(|comparison, other| change(other).total_cmp(&change(comparison)));
+    found
+        .iter()
+        .map(|comparison| comparison.spec.name.clone())
+        .collect()
 }
 
 #[cfg(test)]
@@ -172,7 +182,7 @@ mod tests {
         })
     }
 
-    fn told(judgement: &Judgement) -> String {
+    fn listed(judgement: &Judgement) -> String {
         let line = |headline: &Headline| {
             let Headline {
                 workload,
@@ -198,7 +208,7 @@ mod tests {
     }
 
     fn check(builder: RunBuilder, want: &Expect) {
-        want.assert_eq(&told(&crate::judge(&builder.run())));
+        want.assert_eq(&listed(&crate::judge(&builder.run())));
     }
 
     #[test]
@@ -241,8 +251,11 @@ mod tests {
             path,
             &expect![[r#"web 7.2: trade-off ["server-instructions"]"#]],
         );
-        let own = with("server-cpi", "index");
-        check(own, &expect![[r#"web 7.2: trade-off ["server-cpi"]"#]]);
+        let from_server = with("server-cpi", "index");
+        check(
+            from_server,
+            &expect![[r#"web 7.2: trade-off ["server-cpi"]"#]],
+        );
     }
 
     #[test]

@@ -98,7 +98,7 @@ fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<d
     );
     block.remark(
         RemarkKind::Limit,
-        crate::topics::limits::tell::said_first(judgement, headline),
+        crate::topics::limits::tell::beside_verdict(judgement, headline),
     );
     let primary = primary_of(judgement, headline);
     let shared = primary.map(|primary| {

@@ -83,7 +83,7 @@ pub(crate) fn speed(run: &Run) -> Vec<HostSpeed> {
             ratio: mean(&row, |value| *value).exp(),
             low: interval.map(|(low, _)| low.exp()),
             high: interval.map(|(_, high)| high.exp()),
-            is_told: p_value <= error_rate,
+            is_significant: p_value <= error_rate,
         });
     }
     speeds
@@ -200,12 +200,12 @@ mod tests {
     fn a_host_that_was_slower_beside_an_arm_is_reported() {
         let slower = speed(&run_with_host(1, 12, 1.1)).remove(0);
         assert!(
-            slower.is_told && 1.05 < slower.ratio && slower.ratio < 1.2,
+            slower.is_significant && 1.05 < slower.ratio && slower.ratio < 1.2,
             "{slower:?}"
         );
         assert_eq!((slower.blocks, slower.needed), (12, 6));
         let equal = speed(&run_with_host(1, 12, 1.0)).remove(0);
-        assert!(!equal.is_told && equal.low.unwrap() < 1.0 && 1.0 < equal.high.unwrap());
+        assert!(!equal.is_significant && equal.low.unwrap() < 1.0 && 1.0 < equal.high.unwrap());
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_steady_host_is_reported_no_more_often_than_the_error_rate_allows() {
         let reported = (0..200)
-            .filter(|seed| speed(&run_with_host(*seed, 8, 1.0))[0].is_told)
+            .filter(|seed| speed(&run_with_host(*seed, 8, 1.0))[0].is_significant)
             .count();
         println!("a steady host was reported in {reported} of 200");
         // The error rate allows 10 of 200 on average.

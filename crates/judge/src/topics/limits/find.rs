@@ -83,7 +83,7 @@ pub(crate) fn of(
 }
 
 /// The limits of a comparison's arms that must be reported beside its verdict.
-pub(crate) fn said_first(
+pub(crate) fn limited_arms(
     run: &Run,
     measured: &Measured<'_>,
     (workload, arm): (&str, &str),

@@ -8,7 +8,7 @@ use record::verdict::{ArmSummary, Headline, Judgement};
 use crate::words::{NONE, count, figure};
 
 /// Sentences beside a verdict about arms whose figures do not measure their server, one for each limit.
-pub(crate) fn said_first(judgement: &Judgement, headline: &Headline) -> Vec<String> {
+pub(crate) fn beside_verdict(judgement: &Judgement, headline: &Headline) -> Vec<String> {
     let mut sentences = Vec::new();
     for limit in [Limit::Clients, Limit::Network, Limit::NotSaturated] {
         let mut arms = Vec::new();

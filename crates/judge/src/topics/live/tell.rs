@@ -15,7 +15,7 @@ use crate::topics::findings::tell::disturbance as disturbance_text;
 use crate::topics::headline::tell::headline;
 use crate::topics::host::tell::machine;
 use crate::topics::limits::tell as limits;
-use crate::topics::look::tell::look;
+use crate::topics::look::tell::interim_check;
 use crate::topics::nodes::tell::merged;
 use crate::topics::run_state::tell as run_state;
 use crate::words::{NONE, blocks, count, counted, figure, unit};
@@ -122,7 +122,7 @@ pub(crate) fn activity(arm: &ArmNow) -> String {
 /// Outcome of an attempt.
 pub(crate) fn end(attempt: &Attempt) -> String {
     let end = match attempt.ended {
-        Some((_, Ending::Measured)) if attempt.is_struck => "measured, disturbed".into(),
+        Some((_, Ending::Measured)) if attempt.is_invalidated => "measured, disturbed".into(),
         Some((_, ending)) => ending_words(ending),
         None => "interrupted".into(),
     };
@@ -178,7 +178,7 @@ pub(crate) fn rate(per_s: f64) -> String {
 pub(crate) fn figure_of(now: &Snapshot, attempt: &Attempt) -> Option<String> {
     let (run, _) = now.judged.as_deref()?;
     let mut records = match attempt.series {
-        Series::Judged => run.attempts.iter().chain(&run.struck),
+        Series::Judged => run.attempts.iter().chain(&run.invalidated),
         Series::Profiled => run.profiled.iter().chain(&[]),
     };
     let name = (attempt.trial.number, attempt.attempt);
@@ -197,7 +197,7 @@ pub(crate) fn counts(now: &Snapshot, arm: &str) -> String {
     let (mut measured, mut failed) = (0, 0);
     for attempt in &now.attempts {
         if attempt.trial.arm == arm && attempt.series == Series::Judged {
-            measured += u32::from(attempt.is_measured() && !attempt.is_struck);
+            measured += u32::from(attempt.is_measured() && !attempt.is_invalidated);
             let ending = attempt.ended.map(|(_, ending)| ending);
             failed += u32::from(matches!(ending, Some(Ending::Void(_) | Ending::Skipped)));
         }
@@ -349,7 +349,7 @@ pub(crate) fn entry(entry: &Entry) -> String {
             looks,
             ..
         } => {
-            let looks: Vec<String> = looks.iter().map(look).collect();
+            let looks: Vec<String> = looks.iter().map(interim_check).collect();
             format!("after {}: {}", blocks(*judged), looks.join("; "))
         }
         Event::Closed { reason } => run_state::close_reason(reason),

@@ -6,7 +6,7 @@ use crate::words::blocks;
 use crate::words::levels::in_words;
 
 /// `web throughput: 7.2 undecided, 9 blocks, -1.8 % [-4.1, +0.6] (97.5 % interval), about 20 more (6 to 69) for a 2 % margin`.
-pub fn look(look: &Look) -> String {
+pub fn interim_check(look: &Look) -> String {
     let Look::Metric(look) = look;
     let MetricLook {
         workload,

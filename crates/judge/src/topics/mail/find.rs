@@ -169,19 +169,23 @@ fn change<'j>(run: &Run, judgement: &'j Judgement, headline: &Headline) -> Chang
 /// The metric that is worse by the largest factor, beyond the margin unless it is the primary one.
 fn worst<'j>(judgement: &'j Judgement, headline: &Headline, margin: f64) -> Option<&'j Comparison> {
     // What was zero and is not any more has no ratio: no change is larger.
-    let change = |one: &Comparison| one.ratio.map_or(f64::INFINITY, |ratio| ratio.ln().abs());
+    let change = |comparison: &Comparison| {
+        comparison
+            .ratio
+            .map_or(f64::INFINITY, |ratio| ratio.ln().abs())
+    };
     let all = judgement.comparisons.iter();
-    let worse = all.filter(|one| {
-        one.workload == headline.workload
-            && one.arm == headline.arm
-            && one.verdict == Verdict::Worse
-            && may_speak(&one.spec)
-            && (one.spec.role == Role::Primary || margin.ln_1p() < change(one))
+    let worse = all.filter(|comparison| {
+        comparison.workload == headline.workload
+            && comparison.arm == headline.arm
+            && comparison.verdict == Verdict::Worse
+            && may_speak(&comparison.spec)
+            && (comparison.spec.role == Role::Primary || margin.ln_1p() < change(comparison))
     });
     // Of equal changes the first one, which is the primary metric if that is among them.
-    worse.reduce(|worst, one| {
-        if change(worst) < change(one) {
-            one
+    worse.reduce(|worst, comparison| {
+        if change(worst) < change(comparison) {
+            comparison
         } else {
             worst
         }

@@ -103,7 +103,9 @@ pub(crate) fn title(
         Change::Worse(comparison) => format!("{workload} {}", sized(comparison)),
         Change::Failed => format!("{workload} {}", conclusion.word()),
         Change::Nothing => {
-            let is_it = |one: &&Comparison| one.workload == *workload && one.arm == *arm;
+            let is_it = |comparison: &&Comparison| {
+                comparison.workload == *workload && comparison.arm == *arm
+            };
             let size = judgement.primaries().find(is_it).map(sized);
             let size = size.map_or(String::new(), |size| format!(", {size}"));
             format!("{workload} {}{size}", conclusion.word())
@@ -206,16 +208,18 @@ pub(crate) fn caveat(subject: &Subject<'_>) -> Option<String> {
 
 /// The headline in a sentence, with its reason if the question is open.
 pub(crate) fn verdict(run: &Run, judgement: &Judgement, headline: &Headline) -> Option<String> {
-    let told = headline_of(run, judgement, &[], headline)?;
-    let badge = match told.badge {
+    let headline_text = headline_of(run, judgement, &[], headline)?;
+    let badge = match headline_text.badge {
         "failed" => String::new(),
         badge => format!("{}: ", doc::html::capital(badge)),
     };
-    let parts = [&told.text].into_iter().chain(&told.findings);
+    let parts = [&headline_text.text]
+        .into_iter()
+        .chain(&headline_text.findings);
     let parts: Vec<&str> = parts.map(String::as_str).collect();
     let mut sentences = vec![format!("{badge}{}", parts.join("; "))];
-    if told.is_open {
-        sentences.push(doc::html::capital(&told.reason));
+    if headline_text.is_open {
+        sentences.push(doc::html::capital(&headline_text.reason));
     }
     Some(sentences.join(". ") + ".")
 }
@@ -358,10 +362,10 @@ fn cpu(run: &Run) -> Option<String> {
         let mut facts = run.facts.iter().flatten();
         facts.find_map(|facts| facts.values.get(key).cloned())
     };
-    let own = value("hardware:cpu:model").or_else(|| value("/proc/cpuinfo:model name"));
-    match (own, value("host:hardware:cpu:model")) {
-        (Some(own), Some(host)) => Some(format!("{own}, on {host}")),
-        (own, host) => own.or(host),
+    let guest = value("hardware:cpu:model").or_else(|| value("/proc/cpuinfo:model name"));
+    match (guest, value("host:hardware:cpu:model")) {
+        (Some(guest), Some(host)) => Some(format!("{guest}, on {host}")),
+        (guest, host) => guest.or(host),
     }
 }
 
@@ -412,8 +416,8 @@ fn metric_table(
 pub(crate) fn unit_of(judgement: &Judgement, comparison: &Comparison) -> Unit {
     let summaries = judgement.arm_summaries.iter();
     let figures = summaries
-        .filter(|one| one.workload == comparison.workload)
-        .flat_map(|one| &one.figures);
+        .filter(|summary| summary.workload == comparison.workload)
+        .flat_map(|summary| &summary.figures);
     let of_metric = figures.filter(|(spec, _)| spec.name == comparison.spec.name);
     let largest = of_metric.fold(0.0_f64, |most, (_, value)| most.max(*value));
     Unit::fit(&comparison.spec.unit, largest)
@@ -422,7 +426,7 @@ pub(crate) fn unit_of(judgement: &Judgement, comparison: &Comparison) -> Unit {
 /// Mean of an arm's metric over trials.
 pub(crate) fn mean(judgement: &Judgement, workload: &str, arm: &str, metric: &str) -> Option<f64> {
     let mut arms = judgement.arm_summaries.iter();
-    let summary = arms.find(|one| one.workload == workload && one.arm == arm)?;
+    let summary = arms.find(|summary| summary.workload == workload && summary.arm == arm)?;
     let mut figures = summary.figures.iter();
     let (_, value) = figures.find(|(spec, _)| spec.name == metric)?;
     Some(*value)
@@ -433,10 +437,10 @@ fn rows_of<'j>(
     headline: &'j Headline,
     is_cost: bool,
 ) -> impl Iterator<Item = &'j Comparison> {
-    judgement.comparisons.iter().filter(move |one| {
-        one.workload == headline.workload
-            && one.arm == headline.arm
-            && is_cost_metric(one) == is_cost
+    judgement.comparisons.iter().filter(move |comparison| {
+        comparison.workload == headline.workload
+            && comparison.arm == headline.arm
+            && is_cost_metric(comparison) == is_cost
     })
 }
 
@@ -464,9 +468,9 @@ pub(crate) fn legend(judgement: &Judgement, headline: &Headline, is_cost: bool) 
     let units: Vec<String> = units.collect();
     let all = rows_of(judgement, headline, is_cost);
     let levels = words::levels(all);
-    let others = rows_of(judgement, headline, is_cost).filter_map(|one| {
-        let level = levels.other(one.confidence)?;
-        Some(format!(" {} has a {level} interval.", one.spec.name))
+    let others = rows_of(judgement, headline, is_cost).filter_map(|comparison| {
+        let level = levels.other(comparison.confidence)?;
+        Some(format!(" {} has a {level} interval.", comparison.spec.name))
     });
     Some(format!(
         "Units: {}.{}",
@@ -614,8 +618,9 @@ pub(crate) fn direction(is_higher: bool) -> &'static str {
 /// What intervals and figures come from: `95 % interval, 6 blocks`.
 pub(crate) fn basis(judgement: &Judgement, headline: Option<&Headline>) -> String {
     let primary = headline.and_then(|headline| {
-        let is_it =
-            |one: &&Comparison| one.workload == headline.workload && one.arm == headline.arm;
+        let is_it = |comparison: &&Comparison| {
+            comparison.workload == headline.workload && comparison.arm == headline.arm
+        };
         judgement.primaries().find(is_it)
     });
     let Some(primary) = primary else {
@@ -665,9 +670,10 @@ pub(crate) fn outcome(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         return verdicts(judgement);
     };
     let all = judgement.comparisons.iter();
-    let of_arm = all.filter(|one| one.workload == only.workload && one.arm == only.arm);
-    let shown = of_arm.filter(|one| {
-        let name = one.spec.name.as_str();
+    let of_arm =
+        all.filter(|comparison| comparison.workload == only.workload && comparison.arm == only.arm);
+    let shown = of_arm.filter(|comparison| {
+        let name = comparison.spec.name.as_str();
         let others = [
             "throughput",
             "latency-p99",
@@ -676,7 +682,7 @@ pub(crate) fn outcome(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
             "server-cpu",
             "failed",
         ];
-        one.spec.role == Role::Primary || others.contains(&name)
+        comparison.spec.role == Role::Primary || others.contains(&name)
     });
     let mut shown: Vec<&Comparison> = shown.collect();
     // The table stays below the answer on one screen: of two costs and two rates, the first is enough.
@@ -684,8 +690,8 @@ pub(crate) fn outcome(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
         ("server-instructions", "server-cpu"),
         ("capacity", "throughput"),
     ] {
-        if shown.iter().any(|one| one.spec.name == first) {
-            shown.retain(|one| one.spec.name != second);
+        if shown.iter().any(|comparison| comparison.spec.name == first) {
+            shown.retain(|comparison| comparison.spec.name != second);
         }
     }
     let levels = words::levels(shown.iter().copied());
@@ -701,11 +707,11 @@ pub(crate) fn outcome(run: &Run, judgement: &Judgement) -> Vec<Vec<String>> {
 
 fn verdicts(judgement: &Judgement) -> Vec<Vec<String>> {
     let of_arm = |headline: &Headline, is_wanted: fn(&Comparison) -> bool| {
-        judgement.comparisons.iter().find(|one| {
-            one.workload == headline.workload
-                && one.arm == headline.arm
-                && one.blocks > 0
-                && is_wanted(one)
+        judgement.comparisons.iter().find(|comparison| {
+            comparison.workload == headline.workload
+                && comparison.arm == headline.arm
+                && comparison.blocks > 0
+                && is_wanted(comparison)
         })
     };
     let shown: Vec<[Option<&Comparison>; 2]> = judgement
@@ -713,8 +719,10 @@ fn verdicts(judgement: &Judgement) -> Vec<Vec<String>> {
         .iter()
         .map(|headline| {
             [
-                of_arm(headline, |one| one.spec.role == Role::Primary),
-                of_arm(headline, |one| one.spec.name.ends_with("-p99")),
+                of_arm(headline, |comparison| comparison.spec.role == Role::Primary),
+                of_arm(headline, |comparison| {
+                    comparison.spec.name.ends_with("-p99")
+                }),
             ]
         })
         .collect();
@@ -722,8 +730,8 @@ fn verdicts(judgement: &Judgement) -> Vec<Vec<String>> {
     let mut rows = Vec::new();
     for (headline, comparisons) in judgement.headlines.iter().zip(&shown) {
         let cell = |column: usize| {
-            comparisons[column].map_or(NONE.into(), |one| {
-                levels[column].cell(&sized(one), one.confidence)
+            comparisons[column].map_or(NONE.into(), |comparison| {
+                levels[column].cell(&sized(comparison), comparison.confidence)
             })
         };
         rows.push(vec![

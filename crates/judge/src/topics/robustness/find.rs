@@ -377,7 +377,7 @@ mod tests {
                     run.facts.truncate(run.attempts.len());
                     (run.plan.design.min_blocks, run.plan.design.max_blocks) = (9, 9);
                 });
-                let without = crate::look(&run.run()).comparisons[0].verdict;
+                let without = crate::interim(&run.run()).comparisons[0].verdict;
                 assert_ne!(without, verdict, "{carrying:?}");
                 assert_eq!(without, carrying.verdict, "{carrying:?}");
             }
@@ -419,7 +419,7 @@ mod tests {
         let at = |margin: f64| {
             let run = RunBuilder::new().blocks(&figures);
             let run = run.with(|run| run.plan.design.margin = margin).run();
-            crate::look(&run).comparisons[0].verdict
+            crate::interim(&run).comparisons[0].verdict
         };
         let most = robustness(&figures, |_| {}).margins.unwrap().to.unwrap();
         assert_eq!(at(most), Verdict::Better);

@@ -315,7 +315,7 @@ mod tests {
     fn headline(run: &Run, margin: f64) -> String {
         let mut run = run.clone();
         run.plan.design.margin = margin;
-        let conclusion = crate::look(&run).headlines.remove(0).conclusion;
+        let conclusion = crate::interim(&run).headlines.remove(0).conclusion;
         let primary = match &conclusion {
             record::verdict::Conclusion::TradeOff { primary, .. } => primary.word(),
             _ => "",
@@ -444,7 +444,7 @@ mod tests {
         let mut equivalent = 0;
         for step in 0..=75 {
             let margin = 0.004 + 1e-5 * f64::from(step) * 2.0;
-            let judgement = crate::look(&schedstats(margin));
+            let judgement = crate::interim(&schedstats(margin));
             let comparison = &judgement.comparisons[0];
             let (Some(low), Some(high), Some(ratio)) =
                 (comparison.low, comparison.high, comparison.ratio)

@@ -454,7 +454,7 @@ pub(crate) mod tests {
     #[test]
     fn a_path_is_not_called_vanished_if_its_function_is_on_other_paths() {
         let mut why = explained(&newer(), 6, None);
-        let node = |name: &str, presence, elsewhere, own| CallNode {
+        let node = |name: &str, presence, elsewhere, total| CallNode {
             parent: Some(0),
             name: name.into(),
             mechanism: Mechanism::Zeroing,
@@ -462,8 +462,8 @@ pub(crate) mod tests {
             elsewhere,
             via: [None, None],
             folded: 0,
-            own,
-            total: own,
+            own: total,
+            total,
             calls: [1.0; 2],
         };
         why.tree.nodes.truncate(1);

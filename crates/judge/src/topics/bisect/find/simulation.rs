@@ -9,7 +9,7 @@ use std::ops::Range;
 use plan::Design;
 use record::bisect::{BisectBlock, Conclusion};
 
-use super::{Question, look};
+use super::{Question, evaluate};
 use stats::design::keyed;
 use stats::noise_models::{Noise, Slot, Trials};
 use stats::posterior::{Answer, entropy};
@@ -152,7 +152,7 @@ fn bisection(terms: Terms<'_>, seed: u64) -> Tally {
     let mut line = Line::new(terms, seed);
     let mut blocks = Vec::new();
     let (wrong, undecided) = loop {
-        match look(&question, &blocks).conclusion {
+        match evaluate(&question, &blocks).conclusion {
             Conclusion::Open { next } => blocks.push(line.block(next)),
             Conclusion::Found { after, .. } => break (after != line.changed, false),
             Conclusion::Equivalent => break (true, false),

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
-use record::evidence::{Facts, Told};
+use record::evidence::{FactLookup, Facts};
 use record::fact;
 use record::rundir::Run;
 use record::trial::Outcome;
@@ -77,10 +77,10 @@ impl ArmFacts<'_> {
             let value = match fact.strip_prefix(LOGGED) {
                 Some(_) if trial.facts.boot_log.is_empty() => return None,
                 Some(line) => trial.log.contains(line).then_some("logged"),
-                None => match trial.facts.told(fact) {
-                    Told::Value(value) => Some(value),
-                    Told::Absent => None,
-                    Told::NotKnown => return None,
+                None => match trial.facts.look_up(fact) {
+                    FactLookup::Value(value) => Some(value),
+                    FactLookup::Absent => None,
+                    FactLookup::NotKnown => return None,
                 },
             };
             Some((

@@ -73,7 +73,7 @@ fn a_rate_that_is_not_kept_up_with_is_pointed_out() {
             (load.backlog_open, load.backlog_close) = (2, 2 + growth);
         })
     };
-    let told = |growth| {
+    let found = |growth| {
         let findings = crate::judge(&behind(growth).run()).findings.into_iter();
         findings
             .filter(|finding| matches!(finding.kind, Kind::FallsBehind { .. }))
@@ -81,9 +81,9 @@ fn a_rate_that_is_not_kept_up_with_is_pointed_out() {
             .collect::<Vec<_>>()
             .join("\n")
     };
-    assert_eq!(told(40), "");
+    assert_eq!(found(40), "");
     expect![[r#"Finding { workload: "web", arm: "6.1", kind: FallsBehind { growth_per_s: 100.0, due_per_s: 500.0 } }"#]]
-    .assert_eq(&told(1_000));
+    .assert_eq(&found(1_000));
 }
 
 /// Trials of these arms count nothing, for these reasons; all others do, with this share.
@@ -160,7 +160,7 @@ fn pages_that_change_between_trials_are_pointed_out() {
         values: [("remote:response /".to_string(), content.to_string())].into(),
         ..Facts::default()
     };
-    let told = |contents: [&str; 2]| {
+    let found = |contents: [&str; 2]| {
         let run = RunBuilder::new()
             .observed_pair(1, [facts("5 bytes"), facts(contents[0])])
             .observed_pair(2, [facts("5 bytes"), facts(contents[1])])
@@ -169,13 +169,13 @@ fn pages_that_change_between_trials_are_pointed_out() {
         findings.retain(|finding| matches!(finding.kind, Kind::ChangedResponse { .. }));
         findings
     };
-    assert_eq!(told(["5 bytes"; 2]), []);
+    assert_eq!(found(["5 bytes"; 2]), []);
     let kind = Kind::ChangedResponse {
         path: "/".into(),
         contents: 2,
     };
     let expected = Finding::new("web", "7.2", kind);
-    assert_eq!(told(["5 bytes", "6 bytes"]), [expected]);
+    assert_eq!(found(["5 bytes", "6 bytes"]), [expected]);
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn of_stalls(builder: RunBuilder) -> Vec<StalledClients> {
 
 #[test]
 fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
-    let said = of_stalls(stalled(&[1], (20, 500), &LoadPath::default()));
+    let stalled_clients = of_stalls(stalled(&[1], (20, 500), &LoadPath::default()));
     let want = StalledClients {
         arm: "7.2".into(),
         stalled: 1,
@@ -289,11 +289,11 @@ fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
         longest_ns: 500_000_000,
         requests: 20,
     };
-    assert_eq!(said, [want]);
+    assert_eq!(stalled_clients, [want]);
     let of_half = of_stalls(stalled(&[1, 2], (600, 500), &LoadPath::default()));
     let arms: Vec<_> = of_half
         .iter()
-        .map(|one| (&*one.arm, one.requests))
+        .map(|clients| (&*clients.arm, clients.requests))
         .collect();
     assert_eq!(arms, [("6.1", 600), ("7.2", 600)]);
     // Nine of 1000 are fewer than a 99th percentile leaves out.
@@ -307,7 +307,10 @@ fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
 fn clients_that_were_held_up_beside_one_arm_alone_are_named() {
     let few = (3, 500);
     let of_arm = of_stalls(stalled(&[1, 3], few, &LoadPath::default()));
-    let counts: Vec<_> = of_arm.iter().map(|one| (&*one.arm, one.stalled)).collect();
+    let counts: Vec<_> = of_arm
+        .iter()
+        .map(|clients| (&*clients.arm, clients.stalled))
+        .collect();
     assert_eq!(counts, [("7.2", 2)]);
     assert!((of_arm[0].quantile - 1.0).abs() < 1e-9);
     let of_both = of_stalls(stalled(&[0, 1, 2, 3], few, &LoadPath::default()));

@@ -89,18 +89,18 @@ fn last_ceiling(run: &mut Run) -> &mut Ceiling {
 
 fn check(builder: RunBuilder, want: &Expect) {
     let judgement = crate::judge(&builder.run());
-    let own = judgement.arm_summaries[0].limit.as_ref();
-    let said = &judgement.headlines[0].limits;
-    let Some(own) = own else {
+    let found = judgement.arm_summaries[0].limit.as_ref();
+    let limited = &judgement.headlines[0].limits;
+    let Some(found) = found else {
         want.assert_eq("not looked at");
         return;
     };
     want.assert_eq(&format!(
         "{:?} {:?} {:?}, beside the verdict: {}",
-        own.limit,
-        own.signs,
-        own.ceiling,
-        said.len()
+        found.limit,
+        found.signs,
+        found.ceiling,
+        limited.len()
     ));
 }
 
@@ -396,19 +396,19 @@ fn moved_with(
     (figures, value): (&[f64], f64),
     change: impl FnOnce(&mut Run),
 ) -> (Option<Limit>, Option<OneFewerUse>, usize) {
-    let blocks: Vec<[f64; 2]> = figures.iter().map(|own| [*own; 2]).collect();
+    let blocks: Vec<[f64; 2]> = figures.iter().map(|figure| [*figure; 2]).collect();
     let builder = RunBuilder::new().blocks(&blocks);
     let builder = builder.each(|trial| trial.path = Some(quiet()));
     let judgement = crate::judge(&builder.with(one_fewer(value)).with(change).run());
-    let own = judgement.arm_summaries[0].limit.clone().unwrap();
+    let found = judgement.arm_summaries[0].limit.clone().unwrap();
     // Nobody tried it with the other arm.
     assert_eq!(
         judgement.arm_summaries[1].limit.clone().unwrap().one_fewer,
         None
     );
     (
-        own.limit,
-        own.one_fewer,
+        found.limit,
+        found.one_fewer,
         judgement.headlines[0].limits.len(),
     )
 }
@@ -416,21 +416,21 @@ fn moved_with(
 #[test]
 fn one_client_fewer_moves_what_the_clients_set() {
     let steady = [100.0, 100.2, 99.8, 100.0];
-    let (limit, told, said) = moved(&steady, 66.0);
-    assert_eq!((limit, said), (Some(Limit::Clients), 1));
+    let (limit, one_fewer, count) = moved(&steady, 66.0);
+    assert_eq!((limit, count), (Some(Limit::Clients), 1));
     let Some(OneFewerUse::Known {
         unit,
         left,
         change,
         scatter,
-    }) = told
+    }) = one_fewer
     else {
-        panic!("{told:?}")
+        panic!("{one_fewer:?}")
     };
     assert_eq!((unit, left), (ClientUnit::Host, 2));
     assert!((change + 0.34).abs() < 1e-9, "{change}");
     assert!(
-        scatter.is_some_and(|own| (0.005..0.02).contains(&own)),
+        scatter.is_some_and(|share| (0.005..0.02).contains(&share)),
         "{scatter:?}"
     );
     // Clients that hinder each other set a figure as well.
@@ -451,9 +451,9 @@ fn of_systems_that_are_exchanged_one_client_fewer_is_held_against_its_own_place(
     let figures = [100.0, 50.0, 100.2, 50.1, 99.8, 49.9];
     let exchanged = |run: &mut Run| run.plan.machine.swap = vec!["exchange".into()];
     let change = |value, change: fn(&mut Run)| {
-        let (limit, told, _) = moved_with((&figures, value), change);
-        let Some(OneFewerUse::Known { change, .. }) = told else {
-            panic!("{told:?}")
+        let (limit, one_fewer, _) = moved_with((&figures, value), change);
+        let Some(OneFewerUse::Known { change, .. }) = one_fewer else {
+            panic!("{one_fewer:?}")
         };
         (limit, (change * 100.0).round())
     };

@@ -105,7 +105,7 @@ fn packed(why: &Why, mut data: Value) -> Value {
             json!(mark),
             json!(node.folded),
         ];
-        row.extend(node.own.map(|own| round(own, 10.0)));
+        row.extend(node.own.map(|sum| round(sum, 10.0)));
         row.extend(node.calls.map(|calls| round(calls, 1e4)));
         row.extend(paths::notes(why, node).into_iter().map(Value::from));
         Value::Array(row)
@@ -113,9 +113,9 @@ fn packed(why: &Why, mut data: Value) -> Value {
     data["nodes"] = nodes.iter().map(node).collect();
     let searched = functions
         .iter()
-        .filter(|function| function.own.iter().any(|own| *own >= LEAST_SEARCHED));
+        .filter(|function| function.own.iter().any(|sum| *sum >= LEAST_SEARCHED));
     let function = |function: &FunctionSum| {
-        let [baseline, arm] = function.own.map(|own| round(own, 10.0));
+        let [baseline, arm] = function.own.map(|sum| round(sum, 10.0));
         json!([names.index(&function.name), baseline, arm])
     };
     data["functions"] = searched.map(function).collect();

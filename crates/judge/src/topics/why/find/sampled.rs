@@ -16,7 +16,7 @@ pub(crate) fn run(run: &Run, accounts: &[Account]) -> Option<Run> {
     let is_sampled = accounts.iter().any(|account| account.sampled.is_some());
     is_sampled.then(|| Run {
         attempts: run.profiled.clone(),
-        struck: Vec::new(),
+        invalidated: Vec::new(),
         profiled: Vec::new(),
         facts: vec![None; run.profiled.len()],
         missing: Vec::new(),

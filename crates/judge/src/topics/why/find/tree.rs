@@ -135,11 +135,11 @@ fn functions(root: &Frame) -> Functions {
 fn sorted(functions: &Functions, names: &[String]) -> Vec<FunctionSum> {
     let executed = functions
         .iter()
-        .filter(|(_, own)| own.iter().any(|own| *own > 0.0));
+        .filter(|(_, sums)| sums.iter().any(|sum| *sum > 0.0));
     let mut sums: Vec<FunctionSum> = executed
-        .map(|(name, own)| FunctionSum {
+        .map(|(name, sums)| FunctionSum {
             name: names[*name as usize].clone(),
-            own: *own,
+            own: *sums,
         })
         .collect();
     let size = |sum: &FunctionSum| (sum.own[1] - sum.own[0]).abs();
@@ -259,7 +259,7 @@ fn nested(mut frames: Vec<(usize, Frame)>) -> Frame {
         let Some((caller, mut frame)) = frames.pop() else {
             break;
         };
-        let is_empty = frame.children.is_empty() && frame.own.iter().all(|own| *own <= 0.0);
+        let is_empty = frame.children.is_empty() && frame.own.iter().all(|sum| *sum <= 0.0);
         if !is_empty {
             frame.children.reverse();
             frames[caller].1.children.push(frame);
@@ -316,9 +316,9 @@ impl Flat<'_> {
     }
 
     fn push_folded(&mut self, small: &[&Frame], caller: &Frame, parent: u32) {
-        let mut own = [0.0; 2];
+        let mut total = [0.0; 2];
         for frame in small {
-            add(&mut own, frame.total);
+            add(&mut total, frame.total);
         }
         self.nodes.push(CallNode {
             parent: Some(parent),
@@ -328,8 +328,8 @@ impl Flat<'_> {
             elsewhere: false,
             via: [None, None],
             folded: small.iter().map(|frame| frame.count()).sum(),
-            own,
-            total: own,
+            own: total,
+            total,
             calls: [0.0; 2],
         });
     }

@@ -37,7 +37,7 @@ fn host_speed(subject: &Subject<'_>) -> Outcome {
         return unknown(Missing::Blocks { needed: few.needed });
     }
     let limit = subject.run.plan.design.margin.ln_1p() * OF_MARGIN;
-    let is_slower = |speed: &&HostSpeed| speed.is_told && speed.ratio.ln().abs() > limit;
+    let is_slower = |speed: &&HostSpeed| speed.is_significant && speed.ratio.ln().abs() > limit;
     let slower = speeds.iter().filter(is_slower);
     let found = unless(
         slower
@@ -65,11 +65,11 @@ mod tests {
     use super::*;
     use crate::topics::fairness::tests::*;
 
-    fn found(ratio: f64, blocks: u32, is_told: bool) -> Outcome {
-        found_within(ratio, blocks, is_told, 0.0001)
+    fn found(ratio: f64, blocks: u32, is_significant: bool) -> Outcome {
+        found_within(ratio, blocks, is_significant, 0.0001)
     }
 
-    fn found_within(ratio: f64, blocks: u32, is_told: bool, half_width: f64) -> Outcome {
+    fn found_within(ratio: f64, blocks: u32, is_significant: bool, half_width: f64) -> Outcome {
         let run = whole().run();
         let mut judgement = judged(&run);
         judgement.host_speed = vec![HostSpeed {
@@ -80,7 +80,7 @@ mod tests {
             ratio,
             low: Some(ratio - half_width),
             high: Some(ratio + half_width),
-            is_told,
+            is_significant,
         }];
         outcome_of(&CHECK, &run, &judgement)
     }

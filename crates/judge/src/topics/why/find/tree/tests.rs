@@ -126,8 +126,8 @@ fn compilers_suffixes_do_not_separate_paths() {
 fn path(names: &str, last: u64) -> String {
     let count = names.split(' ').count();
     let line = |(depth, name): (usize, &str)| {
-        let own = if depth + 1 == count { last } else { 100 };
-        format!("{}{name} 10 {own}\n", "  ".repeat(depth))
+        let executed = if depth + 1 == count { last } else { 100 };
+        format!("{}{name} 10 {executed}\n", "  ".repeat(depth))
     };
     names.split(' ').enumerate().map(line).collect()
 }
@@ -272,7 +272,7 @@ fn the_tree_of_a_run_sums_to_its_account_and_joins_renamed_functions() {
             from: "tcp_ack".into()
         }
     );
-    assert!(renamed.own.iter().all(|own| *own > 0.0));
+    assert!(renamed.own.iter().all(|sum| *sum > 0.0));
     assert!(why.tree.nodes.iter().all(|node| node.name != "tcp_ack"));
     let functions = &why.tree.functions;
     assert_eq!(functions[0].name, "vfs_read");

@@ -191,7 +191,7 @@ fn a_planned_outage_trips_no_gate() {
             assert!(!text.contains(wrong), "{wrong}: {text}");
         }
         assert!(
-            text.contains("one block: the arm cannot be told from its place in it"),
+            text.contains("one block: the effects of the arm and of its place cannot be separated"),
             "{text}"
         );
     }

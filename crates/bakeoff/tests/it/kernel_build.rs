@@ -24,7 +24,10 @@ fn begin(dir: &Path) -> Child {
     fs::create_dir_all(tree.join("arch/x86")).unwrap();
     fs::write(tree.join("Kconfig"), "").unwrap();
     fs::write(tree.join("Makefile"), MAKEFILE).unwrap();
-    let mut command = command(dir, &["cache", "kernel", "build", "tree", "--jobs", "2"]);
+    let mut command = command(
+        dir,
+        &["cache", "kernel", "build", "tree", "--make-jobs", "2"],
+    );
     command
         .env("XDG_CACHE_HOME", dir.join("cache"))
         .stderr(Stdio::piped());

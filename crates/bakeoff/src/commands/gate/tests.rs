@@ -107,3 +107,20 @@ fn exit_statuses_of_all_fixtures() {
     "#]]
     .assert_eq(&table);
 }
+
+#[test]
+fn a_loss_in_every_block_without_a_verdict_is_no_answer() {
+    let run = web::two_kernels();
+    let losses = |range| {
+        let mut judgement = judge::judge(&run);
+        let throughput = &mut judgement.comparisons[0];
+        (throughput.spec.role, throughput.verdict) = (Role::Guard, Verdict::Undecided);
+        throughput.range = Some(range);
+        unjudged_losses(&run, &judgement)
+    };
+    expect!["web-static: throughput of 7.2 is worse in every block, and 9 are too few for a verdict (add some: --more-blocks N)"]
+        .assert_eq(&losses((0.86, 0.87)).join("\n"));
+    // The margin is 1 %.
+    assert_eq!(losses((0.86, 0.995)), Vec::<String>::new());
+    assert_eq!(losses((1.13, 1.15)), Vec::<String>::new());
+}

@@ -153,8 +153,8 @@ fn a_wide_screen_shows_everything() {
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
-            better 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9
-            blocks
+            better 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 % requests/s [+7.12 %, +7.82 %] (97.5 % interval),
+            better; p99 latency -6.86 % [-7.25 %, -6.65 %] (97.5 % interval), better; 9 blocks
             ┌ 6.1 ───────────────────────────────────────────────────────────┌ 7.2 ───────────────────────────────────────────────────────────
             │trial        trial 004, block 2                                 │trial        trial 003, block 2
             │state        measuring, second 42 of 60                         │state        measured
@@ -203,7 +203,8 @@ fn a_usual_screen_has_curves_and_trials() {
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
             trials
             better 7.2 against 6.1, web-static (emulated, counted instructions): +7.36 %
-            requests/s [+7.12 %, +7.82 %] (97.5 % interval); 9 blocks
+            requests/s [+7.12 %, +7.82 %] (97.5 % interval), better; p99 latency -6.86 %
+            [-7.25 %, -6.65 %] (97.5 % interval), better; 9 blocks
             ┌ 6.1 ──────────────────────────────────┌ 7.2 ──────────────────────────────────
             │trial        trial 004, block 2        │trial        trial 003, block 2
             │state        measuring, second 42 of 60│state        measured
@@ -214,10 +215,9 @@ fn a_usual_screen_has_curves_and_trials() {
             │trials       1 measured                │trials       2 measured
             │                                       │
              requests/s ────────────────────────────  p99, ms ──────────────────────────────
-            2910│ •  •  •  •  •  • •⡀ •  •  •  •  •  40.9│ • •• • • •• • •• • •• • •• • •• •
-                │••••⠈••••••••••••••••••••••••• ••••     │•••••••••••••••••••••••••••• ••••
-                │                                        │⢀⡀⢀⡀⣀⢀⣀⢀⡀⣀ ⣀⢀⡀⣀⡀⣀⢀⡀⢀⡀⣀⢀
-            1460│                                    20.5│⠁⠈⠁⠈ ⠁ ⠁⠈ ⠉ ⠁⠈ ⠈ ⠁⠈⠁⠈ ⠁
+            2910│⢀••••••••••••••••••⡀•••⡀•• •••••••• 40.9│ •••• ••••••••••••••••••••••••••••
+                │• ••⠈••• ••⠈••• •• •• •• •• •• •••      │• •• • •• • •• • •• • •• • • •• •
+            1460│                                    20.5│⠔⠢⠔⠢⠒⠔⠒⠔⠢⠒⠤⠒⠔⠢⠒⠢⠒⠔⠢⠔⠢⠒⠔
                 │                                        │
             0   │                                    0   │
                 └───────────────────────────────────     └──────────────────────────────────
@@ -244,11 +244,11 @@ fn a_small_screen_has_what_matters_most() {
             better 7.2 against 6.1, web-static
             (emulated, counted instructions): +7.36
             % requests/s [+7.12 %, +7.82 %] (97.5 %
-            interval); 9 blocks
+            interval), better; p99 latency -6.86 %
+            [-7.25 %, -6.65 %] (97.5 % interval),
             ┌ 6.1 ──────────────────────────────────
             │trial        trial 004, block 2
             │state        measuring, second 42 of 60
-            │throughput   2 392/s
             ┌ 7.2 ──────────────────────────────────
             │trial        trial 003, block 2
             │state        measured

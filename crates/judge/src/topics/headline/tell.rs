@@ -492,6 +492,28 @@ mod tests {
     }
 
     #[test]
+    fn a_capacity_has_the_context_switches_that_it_depends_on() {
+        let (run, judgement) = judged(web::two_kernels());
+        let switches = |metric: &str, per_s: [f64; 2]| {
+            let mut judgement = judgement.clone();
+            for (summary, per_s) in judgement.arm_summaries.iter_mut().zip(per_s) {
+                let usage = summary.usage.as_mut().unwrap();
+                usage.context_switches_per_s = per_s;
+                summary.clients.as_mut().unwrap().served_per_s = 1000.0;
+            }
+            let mut primary = judgement.comparisons[0].clone();
+            primary.spec.name = metric.into();
+            context_switches(&run, &judgement, &primary)
+        };
+        let want = "context switches per request: 6.1 4.9, 7.2 1.7; clients share the server's CPU here, so the difference may be another \
+                    with clients elsewhere";
+        assert_eq!(switches(CAPACITY, [4900.0, 1700.0]).as_deref(), Some(want));
+        assert_eq!(switches(CAPACITY, [4900.0, 4000.0]), None);
+        assert_eq!(switches(CAPACITY, [0.3, 0.1]), None);
+        assert_eq!(switches("throughput", [4900.0, 1700.0]), None);
+    }
+
+    #[test]
     fn a_failed_arm_has_its_count_and_its_reason() {
         let mut failed = FailedArm {
             trials: 3,

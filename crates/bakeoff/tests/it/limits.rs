@@ -249,6 +249,7 @@ fn clients_with_a_slow_cpu_are_named() {
 }
 
 #[test]
+#[ignore = "a busy machine measures a lower ceiling: make test-all"]
 fn a_slow_network_is_named() {
     let Some(lab) = Lab::new() else { return };
     let server = null_server(&lab.netns);

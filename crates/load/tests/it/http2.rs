@@ -196,7 +196,10 @@ fn a_server_that_is_silent_costs_each_request_its_deadline() {
             ..traffic(server.address, &[path])
         };
         let result = run(&hasty);
-        assert_eq!(late_count(&result), 80, "{path}: {result:?}");
+        // A client that a busy machine holds up past a deadline blames itself.
+        let client_late = result.faults.get(&Fault::ClientLate).copied();
+        let late = late_count(&result) + client_late.unwrap_or(0);
+        assert_eq!(late, 80, "{path}: {result:?}");
         assert_eq!((result.planned, result.ok, result.unsent), (80, 0, 0));
         // Eight at a time, ten times.
         assert!(result.window_ns >= 3_000_000_000, "{path}: {result:?}");

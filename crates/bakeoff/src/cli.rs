@@ -54,7 +54,7 @@ pub enum Command {
         bakeoff run plans/web-static.toml --more-blocks 20\n  \
         bakeoff run plans/web-static.toml --slurm --partition lab\n  \
         bakeoff run plans/*.toml --out nights/2026-11-23 --family-wise --fail-on worse\n\n\
-        Several plans are a night: each has its run directory in --out DIR, and DIR/index.html tells of all of them.")]
+        Of several plans, each has its run directory in --out DIR, and DIR/index.html summarises all of them.")]
     Run(RunArgs),
     /// Show the result of a run, its fairness checks, or an index of several runs
     #[command(

@@ -15,7 +15,7 @@ mod json;
 mod mistakes;
 mod options;
 mod outcome;
-mod output_files;
+pub(crate) mod output_files;
 mod ports;
 mod progress;
 mod summary;

@@ -21,7 +21,7 @@ pub fn text(text: &str) {
     write(io::stdout().lock(), &escaped(text));
 }
 
-/// Prints text on standard output that may be coloured. The renderer has removed control characters of untrusted files.
+/// Prints text of `doc::terminal` on standard output. It may be coloured, and the renderer has escaped what untrusted files hold.
 pub fn coloured(text: &str) {
     write(io::stdout().lock(), text);
 }

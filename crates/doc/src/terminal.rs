@@ -1,6 +1,7 @@
 //! Plain text with lines of a given width; only longer words exceed it.
 
 use anstyle::{AnsiColor, Style};
+use base::input::text::escaped;
 use textwrap::{WordSeparator, WordSplitter};
 
 use crate::{Block, Headline, RemarkKind};
@@ -185,11 +186,10 @@ pub fn wrap(text: &str, lead: &str, width: usize) -> Vec<String> {
     lines.map(std::borrow::Cow::into_owned).collect()
 }
 
-/// Text without control characters, so that no title controls the terminal.
+/// Text without control characters and unseen ones, so that no title controls the terminal. Only colours are added to it.
 fn plain(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
+    let on_one_line = text.replace(char::is_control, " ");
+    escaped(&on_one_line)
 }
 
 /// Width of a text on a terminal, in columns.
@@ -258,5 +258,7 @@ mod tests {
             "\u{1b}[1m\u{1b}[32mweb: better: 7.2 serves more\u{1b}[0m\n    significant\n";
         assert!(coloured.contains(headline), "{coloured:?}");
         assert!(coloured.contains("A red  [31m title"), "{coloured:?}");
+        let title = Block::Title("a \u{202e}reversed title".into());
+        assert_eq!(render(&[title], form), "a \\u{202e}reversed title\n");
     }
 }

@@ -127,6 +127,39 @@ pub(crate) fn large_change(ratio: f64) -> String {
     }
 }
 
+/// A ratio from which on a change is a multiple: `4.9x`.
+const MULTIPLE: f64 = 2.0;
+
+/// Whether a change is written as a multiple.
+pub(crate) fn is_multiple(ratio: f64) -> bool {
+    ratio >= MULTIPLE
+}
+
+/// `4.9x`.
+pub(crate) fn times(ratio: f64) -> String {
+    format!("{}x", significant(ratio, 2))
+}
+
+/// A change in percent with at most three significant digits and its sign: `+14.4`, `-3.48`, `+0.02`.
+pub(crate) fn signed_percent(ratio: f64) -> String {
+    let percent = (ratio - 1.0) * 100.0;
+    format!("{percent:+.*}", percent_decimals(percent))
+}
+
+/// Decimals of a percentage with three significant digits, but no more than hundredths.
+pub(crate) fn percent_decimals(percent: f64) -> usize {
+    match percent.abs() {
+        99.95.. => 0,
+        9.995.. => 1,
+        _ => 2,
+    }
+}
+
+/// A metric in words: `p99 latency`, `server-cpu`.
+pub(crate) fn metric_name(name: &str) -> String {
+    record::metric::latency(name).unwrap_or_else(|| name.into())
+}
+
 /// The ratio as a change; without a ratio the difference in the metric's unit; or `NONE`.
 pub(crate) fn change_of(comparison: &Comparison) -> String {
     match (comparison.ratio, comparison.difference) {

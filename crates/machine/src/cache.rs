@@ -421,7 +421,7 @@ pub(crate) fn free_bytes(path: &Path) -> Result<u64> {
 }
 
 /// Bytes on disk of a file or of all below a directory.
-pub(crate) fn size_of(path: &Path) -> u64 {
+pub fn size_of(path: &Path) -> u64 {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return 0;
     };

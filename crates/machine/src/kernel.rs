@@ -95,8 +95,7 @@ pub fn fetch(
     match kernel {
         KernelRef::Version(version) => {
             let Located { suite, .. } = locate(cache, version, refresh, task)?;
-            // `locate` has fetched the suite's index again.
-            fetch_debian(cache, suite, version, flavour, false, task)
+            fetch_debian(cache, suite, version, flavour, refresh, task)
         }
         KernelRef::Debian { suite, version } => {
             fetch_debian(cache, suite, version, flavour, refresh, task)

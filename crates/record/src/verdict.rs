@@ -9,7 +9,7 @@ use strum::IntoStaticStr;
 
 use crate::curve::{Curve, Point, Shape};
 use crate::load::Fault;
-use crate::metric::{MetricSpec, Role};
+use crate::metric::{Direction, MetricSpec, Role};
 use crate::trial::VoidReason;
 use crate::verdict::defects::Defects;
 use crate::verdict::finding::Finding;
@@ -150,6 +150,15 @@ impl Comparison {
     /// Whether the blocks exclude anything at all. If not, they are too few to show any difference, however large.
     pub fn has_interval(&self) -> bool {
         self.low.is_some() || self.difference.is_some_and(|shift| shift.low.is_some())
+    }
+
+    /// Whether the smallest loss of any block is beyond the margin, a share.
+    pub fn is_loss_in_every_block(&self, margin: f64) -> bool {
+        self.range
+            .is_some_and(|(low, high)| match self.spec.direction {
+                Direction::Higher => high < 1.0 - margin,
+                Direction::Lower => low > 1.0 + margin,
+            })
     }
 }
 

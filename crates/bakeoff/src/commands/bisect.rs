@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! options -> version series (Debian's versions, or commits that are built)
-//!   --series: one run of all versions                         -> steps with their shares
+//!   --series: one run of all versions                       -> steps with their shares
 //!   else:   blocks of {first, candidate, last}, each a run  -> the step (`crate::bisect`)
 //!   --why:  then a profiled run of the two versions found   -> mechanisms
 //! ```
@@ -117,7 +117,7 @@ fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
     let has_series = args.from.is_some() || args.tree.is_some() || args.max_blocks.is_some();
     if has_series || args.why || args.out.is_some() || args.error_rate.is_some() {
         bail!(
-            "a run is walked as it is: {} (leave all but --series out, or name a plan file)",
+            "a run directory is analysed without other options: {} (leave all but --series out, or name a plan file)",
             args.plan.display()
         );
     }

@@ -53,7 +53,7 @@ pub(super) fn check(args: &CheckArgs, as_json: bool) -> Result<End> {
             let resources = resources(runs, &plan, &lengths, jobs);
             let mut warnings = all_warnings(&plan, &forecasts)?;
             warnings.extend(past.warning);
-            warnings.extend(emulator_warnings(&plan, qemu.as_deref())?);
+            warnings.extend(emulator_warnings(&plan, qemu.as_deref(), counted)?);
             let findings = judge::topics::fairness::of_plan(&plan);
             let lacks = kvm_host::lacks(&plan, qemu.as_deref())?;
             if as_json {
@@ -295,8 +295,8 @@ fn identical_arms(plan: &Plan) -> Vec<String> {
 }
 
 /// Warnings about what the installed QEMU lacks for counted instructions. If there is no QEMU yet, the run reports it.
-fn emulator_warnings(plan: &Plan, qemu: Option<&Path>) -> Result<Vec<String>> {
-    if plan.machine.kind != MachineKind::Qemu || !forecast::counts_instructions(plan, qemu)? {
+fn emulator_warnings(plan: &Plan, qemu: Option<&Path>, counted: bool) -> Result<Vec<String>> {
+    if plan.machine.kind != MachineKind::Qemu || !counted {
         return Ok(Vec::new());
     }
     super::with_progress(true, |cache, task| {

@@ -15,7 +15,7 @@
 //! Status 0 is an answer: what was looked for could have been found, and was not.
 
 use record::defect;
-use record::metric::{Direction, Role};
+use record::metric::Role;
 use record::rundir::{Run, TrialRecord};
 use record::trial::Outcome as TrialOutcome;
 use record::verdict::defects::{ArmDefect, Side};
@@ -308,15 +308,9 @@ pub(super) fn unanswered(run: &Run, judgement: &Judgement, fail_on: FailOn) -> V
 fn unjudged_losses(run: &Run, judgement: &Judgement) -> Vec<String> {
     let margin = run.plan.design.margin;
     let is_loss = |comparison: &&Comparison| {
-        let Some((low, high)) = comparison.range else {
-            return false;
-        };
         comparison.verdict == Verdict::Undecided
             && comparison.spec.role == Role::Guard
-            && match comparison.spec.direction {
-                Direction::Higher => high < 1.0 - margin,
-                Direction::Lower => low > 1.0 + margin,
-            }
+            && comparison.is_loss_in_every_block(margin)
     };
     let losses = judgement.comparisons.iter().filter(is_loss);
     losses

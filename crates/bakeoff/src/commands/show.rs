@@ -3,13 +3,13 @@
 pub(super) mod fairness;
 pub(super) mod index;
 
-use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use base::input::file;
+use base::input::tree::Tree;
 use judge::report::{Bundle, Culprit, MailOptions};
-use record::hash;
+use machine::cache::hash_file;
 use record::live::Watched;
 use record::rundir;
 use record::rundir::RunDir;
@@ -17,6 +17,7 @@ use record::rundir::RunDir;
 use super::report::Report;
 use super::{End, gate, print_json, watch};
 use crate::cli::show::ShowArgs;
+use crate::load_cli::output_files::Output;
 use crate::out;
 
 /// Limit on the size of a bisection's state.
@@ -54,7 +55,7 @@ fn show_run(dir: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     }
     if let Some(file) = &args.card {
         let card = judge::report::card(&report.run, &report.judgement);
-        fs::write(file, card).with_context(|| format!("cannot write {}", file.display()))?;
+        Output::open(file).map_err(Error::msg)?.write(&card)?;
     }
     if json {
         print_json(&judge::report::json(&report.run, &report.judgement))?;
@@ -81,11 +82,10 @@ fn mail_options(args: &ShowArgs) -> Result<MailOptions> {
 
 /// The step that a bisection found.
 fn culprit(dir: &Path) -> Result<Culprit> {
-    let path = dir.join("bisect.json");
-    let text = file::read_to_string(&path, MOST_BISECTION_BYTES);
-    let text = text.with_context(|| format!("cannot read bisection: {}", path.display()))?;
+    let text = Tree::at(dir).read_to_string("bisect.json", MOST_BISECTION_BYTES);
+    let text = text.with_context(|| format!("cannot read bisection: {}", dir.display()))?;
     let bisection = serde_json::from_str(&text)
-        .with_context(|| format!("damaged bisection: {}", path.display()))?;
+        .with_context(|| format!("damaged bisection: {}", dir.display()))?;
     Culprit::of(&bisection).with_context(|| {
         format!(
             "no version or commit found by the bisection in {} (go on with it, or leave out --bisection)",
@@ -95,16 +95,15 @@ fn culprit(dir: &Path) -> Result<Culprit> {
 }
 
 fn bundle(path: &Path) -> Result<Bundle> {
-    let cannot_read = || format!("cannot read {}", path.display());
-    file::metadata(path).with_context(cannot_read)?;
-    let sha256 = hash::sha256_of(File::open(path).with_context(cannot_read)?);
+    // A pipe would be read without end.
+    file::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
     Ok(Bundle {
         name: path
             .file_name()
             .unwrap_or_default()
             .to_string_lossy()
             .into(),
-        sha256: sha256.with_context(cannot_read)?,
+        sha256: hash_file(path)?,
     })
 }
 
@@ -150,7 +149,7 @@ fn refuse_options_of_an_index(args: &ShowArgs) -> Result<()> {
     ];
     refuse(
         &typed,
-        "is for several runs: a run is judged by its plan, because a rate chosen after the figures are seen is none (leave it out)",
+        "is for several runs: the plan of a run fixes its error rate, because choosing it after seeing results invalidates it (leave it out)",
     )
 }
 

@@ -1,4 +1,4 @@
-//! The output files of a load: an HDR histogram log and a timeline.
+//! Output files that a user names; those of a load are an HDR histogram log and a timeline.
 
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
@@ -48,7 +48,11 @@ impl Output {
         }
     }
 
-    fn write(mut self, text: &str) -> Result<()> {
+    /// Replaces the content.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub(crate) fn write(mut self, text: &str) -> Result<()> {
         self.is_empty = false;
         // A pipe or a terminal cannot be truncated.
         if self.file.metadata().is_ok_and(|file| file.is_file()) {

@@ -169,7 +169,7 @@ fn what_a_plan_has_fixed_cannot_be_changed_for_its_run() {
     let dir = run(&World::new(1.0, 0.002, &[]), 6);
     let output = bakeoff(dir.path(), &["show", ".", "--error-rate", "5%"]);
     expect![[r#"
-        bakeoff: --error-rate is for several runs: a run is judged by its plan, because a rate chosen after the figures are seen is none (leave it out)
+        bakeoff: --error-rate is for several runs: the plan of a run fixes its error rate, because choosing it after seeing results invalidates it (leave it out)
     "#]].assert_eq(&refusal(&output));
     let output = bakeoff(dir.path(), &["judge", ".", "--margin", "1%"]);
     expect![[r#"

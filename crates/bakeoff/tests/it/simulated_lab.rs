@@ -980,6 +980,26 @@ fn an_earlier_run_predicts_what_its_plan_would_find() {
     let line = &scene["lines"][0];
     let seconds = line["hours"].as_f64().unwrap() * 3600.0 / line["blocks"].as_f64().unwrap();
     assert!((11.0..13.0).contains(&seconds), "{seconds}");
+    let args = [
+        "check",
+        "plan.toml",
+        "--earlier",
+        ".",
+        "--jobs",
+        "2",
+        "--json",
+    ];
+    let report: Value = serde_json::from_slice(&bakeoff(dir.path(), &args).stdout).unwrap();
+    let resources = &report["resources"];
+    let number = |key: &str, place: usize| resources[key][place].as_f64().unwrap();
+    let trial_s = number("trial_s", 0);
+    assert!((5.5..6.5).contains(&trial_s), "{resources}");
+    // 6 to 8 blocks of two arms, both at a time.
+    for (place, blocks) in [(0, 6.0), (1, 8.0)] {
+        let run_s = number("run_s", place);
+        assert!((run_s / trial_s - blocks).abs() < 1e-6, "{resources}");
+    }
+    assert!(number("disk_bytes", 0) > 0.0 && number("disk_bytes", 1) > number("disk_bytes", 0));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::topics::headline::tell::against;
 use crate::topics::host::tell::machine;
 use crate::topics::mail::find::{Change, subject};
 use crate::topics::mail::tell;
+use crate::words::metric_name;
 
 const WIDTH: u32 = 1200;
 const HEIGHT: u32 = 630;
@@ -168,7 +169,7 @@ fn bars(
     let most = values[0].1.max(values[1].1);
     let unit = tell::unit_of(judgement, comparison);
     let is_higher = matches!(spec.direction, Direction::Higher);
-    let name = format!("{}, {}", tell::metric(&spec.name), unit.name);
+    let name = format!("{}, {}", metric_name(&spec.name), unit.name);
     let arm_colour = match comparison.verdict {
         Verdict::Better => "#12713d",
         Verdict::Worse => "#b3261e",

@@ -1,11 +1,12 @@
 //! Time and disk space of a whole run, boots included, estimated from the newest similar run on this host.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use base::input::tree::Tree;
+use machine::cache::size_of;
 use plan::{Plan, WorkloadPlan};
+use record::journal::JOURNAL;
 use record::rundir;
 use record::rundir::Run;
 use serde::Serialize;
@@ -41,13 +42,8 @@ pub(in crate::commands) fn resources(
         .ok()?
         .into_values()
         .filter_map(|dir| {
-            Some((
-                dir.metadata(record::journal::JOURNAL)
-                    .ok()?
-                    .modified()
-                    .ok()?,
-                dir,
-            ))
+            let journal = dir.metadata(JOURNAL).ok()?;
+            Some((journal.modified().ok()?, dir))
         })
         .collect();
     dirs.sort_by_key(|(modified, _)| std::cmp::Reverse(*modified));
@@ -65,7 +61,7 @@ fn estimate(dir: &Tree, plan: &Plan, lengths: &[Length], jobs: usize) -> Option<
         return None;
     }
     let overhead_s = overhead_s(&run)?;
-    let bytes_per_trial = size(&dir.path())? / run.attempts.len().max(1) as u64;
+    let bytes_per_trial = size_of(&dir.path()) / run.attempts.len().max(1) as u64;
     let trial_s = plan
         .workloads
         .iter()
@@ -104,19 +100,4 @@ fn overhead_s(run: &Run) -> Option<f64> {
     let known: Vec<Duration> = known.collect();
     let sum: Duration = known.iter().sum();
     (!known.is_empty()).then(|| sum.as_secs_f64() / known.len() as f64)
-}
-
-/// Size of all files below a directory, in bytes. Symbolic links are not followed.
-fn size(dir: &Path) -> Option<u64> {
-    let mut bytes = 0;
-    for entry in fs::read_dir(dir).ok()? {
-        let entry = entry.ok()?;
-        let metadata = entry.metadata().ok()?;
-        bytes += if metadata.is_dir() {
-            size(&entry.path())?
-        } else {
-            metadata.len()
-        };
-    }
-    Some(bytes)
 }

@@ -3,7 +3,6 @@
 use base::input::units::significant;
 use doc::RemarkKind;
 use record::instructions::CAPACITY;
-use record::metric::Direction;
 use record::rundir::Run;
 use record::trial::VoidReason;
 use record::verdict::why::Why;
@@ -13,7 +12,9 @@ use record::verdict::{
 
 use crate::words::levels::in_words;
 
-use crate::words::{NONE, blocks, counted, interval, margin, unit};
+use crate::words::{
+    NONE, blocks, counted, interval, is_multiple, margin, metric_name, signed_percent, times, unit,
+};
 
 /// A headline in words; its scope is the workload where the plan has several.
 pub(crate) fn headline(
@@ -137,17 +138,6 @@ fn primary_of<'j>(judgement: &'j Judgement, headline: &Conclude) -> Option<&'j C
         .find(|primary| primary.workload == headline.workload && primary.arm == headline.arm)
 }
 
-/// Whether the least loss of any block is beyond the margin.
-fn is_loss_in_every_block(comparison: &Comparison, margin: f64) -> bool {
-    let Some((low, high)) = comparison.range else {
-        return false;
-    };
-    match comparison.spec.direction {
-        Direction::Higher => high < 1.0 - margin,
-        Direction::Lower => low > 1.0 + margin,
-    }
-}
-
 /// A p99 with a verdict, or longer in every block: users feel the tail first.
 fn tail<'j>(
     run: &Run,
@@ -159,7 +149,7 @@ fn tail<'j>(
         (&comparison.workload, &comparison.arm) == (&headline.workload, &headline.arm)
             && comparison.spec.name == "latency-p99"
             && (matches!(comparison.verdict, Verdict::Better | Verdict::Worse)
-                || is_loss_in_every_block(comparison, run.plan.design.margin))
+                || comparison.is_loss_in_every_block(run.plan.design.margin))
             && primary.spec.name != comparison.spec.name
     })
 }
@@ -322,20 +312,12 @@ fn subject(comparison: &Comparison) -> String {
     if comparison.spec.unit.ends_with("/s") && name != CAPACITY {
         return comparison.spec.unit.clone();
     }
-    record::metric::latency(name).unwrap_or_else(|| name.clone())
-}
-
-/// A ratio from which on a change is a multiple.
-const MULTIPLE: f64 = 2.0;
-
-/// Whether a comparison is written as a multiple: `4.9x [4.6x, 5.1x]`.
-fn is_multiple(comparison: &Comparison) -> bool {
-    comparison.ratio.is_some_and(|ratio| ratio >= MULTIPLE)
+    metric_name(name)
 }
 
 fn short_change(comparison: &Comparison) -> String {
     match (comparison.ratio, comparison.difference) {
-        (Some(ratio), _) if is_multiple(comparison) => multiple(ratio),
+        (Some(ratio), _) if is_multiple(ratio) => times(ratio),
         (Some(ratio), _) => short_percent(ratio),
         (None, Some(shift)) => {
             let sign = if shift.typical > 0.0 { "+" } else { "" };
@@ -346,26 +328,15 @@ fn short_change(comparison: &Comparison) -> String {
     }
 }
 
-fn multiple(ratio: f64) -> String {
-    format!("{}x", significant(ratio, 2))
-}
-
-/// A change with at most three significant digits: `+14.4 %`, `-3.48 %`, `+0.02 %`.
 fn short_percent(ratio: f64) -> String {
-    let percent = (ratio - 1.0) * 100.0;
-    let decimals = match percent.abs() {
-        99.95.. => 0,
-        9.995.. => 1,
-        _ => 2,
-    };
-    format!("{percent:+.decimals$} %")
+    format!("{} %", signed_percent(ratio))
 }
 
 /// Adds the interval, in the unit of the change, with its level. Below a level there are too few blocks for an interval: then the
 /// lowest and the highest block.
 fn with_interval(text: String, comparison: &Comparison) -> String {
-    let shown = if is_multiple(comparison) {
-        multiple
+    let shown = if comparison.ratio.is_some_and(is_multiple) {
+        times
     } else {
         short_percent
     };

@@ -2,12 +2,12 @@
 
 use base::input::units::{show_share, significant};
 use plan::kernel::KernelRef;
-use record::hardware_counters;
 use record::metric::Role;
 use record::rundir::Run;
 use record::verdict::why::Why;
 use record::verdict::{Comparison, Headline, Judgement};
 
+use crate::topics::glance::find::{Group, group};
 use crate::topics::headline::tell::headline as headline_of;
 use crate::topics::loads::tell::Unit;
 use crate::topics::mail::find::{Basis, Change, Culprit, Range, Step, Subject, kernel, subject};
@@ -132,12 +132,11 @@ fn mechanism(why: &Why) -> Option<&'static str> {
 
 /// `p99 latency +54.0 % [+43.8, +61.3]`, `throughput 4.9x [4.6, 5.1]`.
 pub(crate) fn sized(comparison: &Comparison) -> String {
-    format!("{} {}", metric(&comparison.spec.name), size(comparison))
-}
-
-/// A metric in words: `p99 latency`.
-pub(crate) fn metric(name: &str) -> String {
-    record::metric::latency(name).unwrap_or_else(|| name.into())
+    format!(
+        "{} {}",
+        words::metric_name(&comparison.spec.name),
+        size(comparison)
+    )
 }
 
 /// A change and its interval in one unit.
@@ -151,31 +150,18 @@ fn size(comparison: &Comparison) -> String {
         return format!("{} {unit}{interval}", signed(shift.typical));
     };
     let ends = comparison.low.zip(comparison.high);
-    if ratio >= 2.0 {
-        let times = |ratio: f64| significant(ratio, 2);
-        return format!("{}x{}", times(ratio), bracketed(ends, times));
+    if words::is_multiple(ratio) {
+        let ends = bracketed(ends, |end| significant(end, 2));
+        return format!("{}{ends}", words::times(ratio));
     }
-    let percent = |ratio: f64| signed_percent((ratio - 1.0) * 100.0);
-    format!("{} %{}", percent(ratio), bracketed(ends, percent))
+    let ends = bracketed(ends, words::signed_percent);
+    format!("{} %{ends}", words::signed_percent(ratio))
 }
 
 fn bracketed(ends: Option<(f64, f64)>, show: impl Fn(f64) -> String) -> String {
     ends.map_or(String::new(), |(low, high)| {
         format!(" [{}, {}]", show(low), show(high))
     })
-}
-
-/// Three digits, but no more than hundredths.
-fn percent(percent: f64) -> String {
-    match percent.abs() {
-        small if small < 9.995 => format!("{percent:.2}"),
-        _ => significant(percent, 3),
-    }
-}
-
-fn signed_percent(value: f64) -> String {
-    let sign = if value > 0.0 { "+" } else { "" };
-    format!("{sign}{}", percent(value))
 }
 
 fn signed(value: f64) -> String {
@@ -251,13 +237,14 @@ pub(crate) fn by_rule(comparison: &Comparison) -> Option<String> {
     } else {
         least[0].min(least[1])
     };
-    let name = metric(&comparison.spec.name);
+    let name = words::metric_name(&comparison.spec.name);
     let level = comparison.confidence.map(level);
     let level = level.map_or(String::new(), |level| format!(" ({level} interval)"));
+    let percent = least * 100.0;
     let at_least = format!(
         "{}'s {name} is worse by at least {} %{level}",
         comparison.workload,
-        percent(least * 100.0)
+        format_args!("{percent:.*}", words::percent_decimals(percent))
     );
     Some(match least {
         below if below < BROAD => format!("{at_least}, below the rule's one percent."),
@@ -440,13 +427,8 @@ fn rows_of<'j>(
     judgement.comparisons.iter().filter(move |comparison| {
         comparison.workload == headline.workload
             && comparison.arm == headline.arm
-            && is_cost_metric(comparison) == is_cost
+            && (group(&comparison.spec) == Group::Cost) == is_cost
     })
-}
-
-fn is_cost_metric(comparison: &Comparison) -> bool {
-    let name = comparison.spec.name.as_str();
-    name.ends_with("-cpu") || hardware_counters::metrics().any(|metric| metric == name)
 }
 
 /// Units and confidence levels of a table's rows: `Units: throughput in requests/s, ... 95 % confidence intervals.`

@@ -89,6 +89,9 @@ pub struct Instructions {
     /// Whether the plan names the primary metric.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub decider_is_named: bool,
+    /// Whether the plan simulates a drive or limits the disk's rate: then waits are the drive's, and work can overlap with them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drive_is_simulated: bool,
     /// Figures by the guest's clock, which counts each iteration.
     pub figures: Vec<Figure>,
     /// Curves by the guest's clock.
@@ -215,6 +218,8 @@ impl Instructions {
         match kind {
             Kind::Rate if busy < SATURATED => 1.0,
             Kind::Rate => 1.0 / length,
+            // Work that overlaps with the drive's takes no time, so that charging cannot shorten it.
+            Kind::Duration if self.drive_is_simulated && busy < SATURATED => 1.0,
             Kind::Duration => length,
             Kind::Each => self.window.factor(price),
             Kind::None => 1.0,
@@ -278,6 +283,7 @@ mod tests {
             window_ns,
             ns_per_instruction: 2,
             decider_is_named: false,
+            drive_is_simulated: false,
             figures: vec![
                 figure("throughput", "requests/s", Role::Primary, 1000.0),
                 figure("latency-p99", "us", Role::Guard, 500.0),
@@ -395,6 +401,24 @@ mod tests {
         // It was idle for three quarters of the time, which stay as they were.
         assert!((value("total-time") - 9.5875).abs() < 1e-6);
         assert!((value("latency-p99") - 417.5).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_system_that_waits_for_a_simulated_drive_takes_the_drives_time() {
+        let total_time = |window_ns| {
+            let waiting = Instructions {
+                drive_is_simulated: true,
+                ..instructions(window_ns)
+            };
+            let figures = waiting.charged(StringPrice::USUAL);
+            let total = figures
+                .iter()
+                .find(|figure| figure.spec.name == "total-time");
+            total.unwrap().value
+        };
+        assert!((total_time(8_000_000) - 10.0).abs() < 1e-6);
+        // Without waits the CPU decides.
+        assert!((total_time(2_000_000) - 8.35).abs() < 1e-6);
     }
 
     #[test]

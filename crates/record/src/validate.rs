@@ -434,6 +434,7 @@ fn instructions(instructions: &mut Instructions) -> Checked {
         window_ns,
         ns_per_instruction,
         decider_is_named: _,
+        drive_is_simulated: _,
         figures,
         curves,
     } = instructions;

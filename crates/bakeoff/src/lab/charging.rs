@@ -29,6 +29,7 @@ pub(super) fn charge(
         return Ok(None);
     };
     check(&counted.window, done.metered, ns_per_instruction)?;
+    let machine = &context.plan.machine;
     let instructions = Instructions {
         window: executed(&counted.window),
         steps: counted.steps.iter().map(executed).collect(),
@@ -43,10 +44,12 @@ pub(super) fn charge(
             .options
             .get("decided_by")
             .is_some_and(|decider| !decider.is_null()),
+        drive_is_simulated: machine.seek_disk.is_some()
+            || machine.disk != plan::DiskSpeed::default(),
         figures: std::mem::take(&mut done.measurement.figures),
         curves: std::mem::take(&mut done.measurement.curves),
     };
-    let price = context.plan.machine.string_price;
+    let price = machine.string_price;
     done.measurement.figures = instructions.charged(price);
     done.measurement.curves = instructions.charged_curves(price);
     Ok(Some(Box::new(instructions)))

@@ -250,6 +250,7 @@ mod tests {
             window_ns: 1_000_000_000,
             ns_per_instruction: 2,
             decider_is_named: false,
+            drive_is_simulated: false,
             figures: vec![
                 figure(
                     "throughput",

@@ -1,6 +1,7 @@
 //! The command line: commands, options, examples. Completions and man pages are made from it too.
 
 pub mod bisect;
+pub mod bundle;
 pub mod check;
 pub mod compare;
 pub mod judge;
@@ -71,6 +72,21 @@ pub enum Command {
         index.md and index.json are written; the plans are those of the newest night."
     )]
     Show(Box<show::ShowArgs>),
+    /// Pack a run into one file, which others can verify, judge again and repeat
+    #[command(
+        after_help = "Examples:\n  bakeoff bundle runs/web-static\n  bakeoff bundle runs/web-static --key ~/.ssh/id_ed25519\n  \
+        bakeoff show web-static.bakeoff.tar.zst --signers allowed_signers\n  bakeoff rerun web-static.bakeoff.tar.zst\n\n\
+        tar and zstd unpack it too. It holds console logs and facts of the machines: read them before you publish a bundle."
+    )]
+    Bundle(bundle::BundleArgs),
+    /// Run a bundle's plan again with the same kernels, and say whether both runs agree
+    #[command(
+        after_help = "Examples:\n  bakeoff rerun web-static.bakeoff.tar.zst\n  \
+        bakeoff rerun web-static.bakeoff.tar.zst --out runs/again --signers allowed_signers\n\n\
+        Paths in the plan start from the current directory, or from --files DIR. The same command resumes an interrupted run.\n\
+        Exit status: 0 the runs agree, 1 they disagree, 3 there are too few blocks to tell."
+    )]
+    Rerun(bundle::RerunArgs),
     /// Find the version or the commit in which a metric changed
     #[command(
         after_help = "Examples:\n  bakeoff bisect plans/web-static.toml --from 6.1 --to 7.3\n  \

@@ -1,6 +1,7 @@
 //! The commands, one file each.
 
 mod bisect;
+mod bundle;
 mod cache;
 mod check;
 mod clients;
@@ -16,6 +17,7 @@ mod new;
 mod null_server;
 mod plan_file;
 mod report;
+mod rerun;
 mod run;
 mod show;
 mod watch;
@@ -98,6 +100,8 @@ pub fn run(cli: &Cli) -> Result<End> {
         Command::List(args) => list::list(args, cli.json),
         Command::Run(args) => run::night::run_plans(args, cli.json),
         Command::Show(args) => show::show(args, cli.json),
+        Command::Bundle(args) => bundle::bundle(args, cli.json),
+        Command::Rerun(args) => rerun::rerun(args, cli.json),
         Command::Bisect(args) => bisect::bisect(args, cli.json),
         Command::Check(args) => check::check(args, cli.json),
         Command::Judge(args) => judge::judge(args, cli.json),

@@ -8,6 +8,7 @@
 mod arm_needs;
 pub mod bisect;
 pub mod build_id;
+pub mod bundle;
 pub mod cli;
 pub mod commands;
 pub mod fleet;

@@ -3,6 +3,7 @@
 //! `find` turns the run into data and holds no prose. `tell` turns these data into sentences and tables. `document`, where a
 //! topic has one, puts them into pages and text.
 
+pub mod agreement;
 pub mod apart;
 pub mod bisect;
 pub mod confirm;

@@ -209,7 +209,10 @@ impl Cache {
     }
 
     /// Begins an entry that will need about `need_bytes`.
-    pub(crate) fn staging(&self, need_bytes: u64) -> Result<Staging> {
+    ///
+    /// # Errors
+    /// The cache cannot be written, or the disk has less room.
+    pub fn staging(&self, need_bytes: u64) -> Result<Staging> {
         self.expect_space(need_bytes)?;
         let parent = self.dir(STAGING)?;
         loop {
@@ -363,9 +366,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// An entry under construction; removed when dropped.
 #[derive(Debug)]
-pub(crate) struct Staging {
+pub struct Staging {
     /// The directory to fill.
-    pub(crate) path: PathBuf,
+    pub path: PathBuf,
     parent: Tree,
     name: String,
     // Held for its lock.
@@ -373,7 +376,8 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    pub(crate) fn tree(&self) -> Tree {
+    /// The directory to fill, opened.
+    pub fn tree(&self) -> Tree {
         self.parent.below(&self.name)
     }
 }

@@ -47,7 +47,7 @@ pub struct RunNightArgs {
     reason = "each is a switch of the command line"
 )]
 pub struct ShowArgs {
-    /// A run directory; or several, or directories of runs, for an index [default: the newest run in runs/]
+    /// A run directory or a bundle; or several, or directories of runs, for an index [default: the newest run in runs/]
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Gate: exit with status 1 if this is found in any arm, with 3 if there is no answer
@@ -78,6 +78,9 @@ pub struct ShowArgs {
     /// Write a picture of the result, 1200 x 630, as SVG
     #[arg(long, value_name = "FILE", help_heading = RUN, conflicts_with_all = ["fairness", "accept", "pin"])]
     pub card: Option<PathBuf>,
+    /// Accept a bundle only if one of these signed it: a file of allowed signers, as ssh-keygen(1) describes it
+    #[arg(long, value_name = "FILE", help_heading = RUN)]
+    pub signers: Option<PathBuf>,
     /// Print every fairness check: unplanned differences, or a bottleneck outside the server
     #[arg(long, help_heading = RUN, conflicts_with = "form")]
     pub fairness: bool,

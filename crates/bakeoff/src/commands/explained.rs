@@ -19,7 +19,7 @@ use record::hash;
 use record::load::LoadResult;
 use record::metric::Figure;
 use record::rundir;
-use record::rundir::{ProfileNote, Run, RunDir, Series, TrialRecord};
+use record::rundir::{ProfileNote, Run, Series, TrialRecord};
 use record::trial::Outcome;
 use record::verdict::why::{LostReason, LostTrial, Unexplained, Why};
 use record::verdict::{Conclusion, Headline};
@@ -46,13 +46,12 @@ pub(super) fn explained(dir: &Path, run: &Run) -> Vec<Why> {
     whys
 }
 
-/// Writes explanations to the run directory. A run without profiles gets no such file.
-pub(super) fn write(dir: &RunDir, run: &Run, explained: &[Why]) -> Result<()> {
+/// The content of the file with explanations; `None` for a run without profiles.
+pub(super) fn file(run: &Run, explained: &[Why]) -> Result<Option<Vec<u8>>> {
     if !is_profiled(run) {
-        return Ok(());
+        return Ok(None);
     }
-    let json = serde_json::to_vec(&json(explained))?;
-    dir.write(rundir::WHY, &json)
+    Ok(Some(serde_json::to_vec(&json(explained))?))
 }
 
 /// Whether any trial should have a profile.

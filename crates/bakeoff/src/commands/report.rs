@@ -14,6 +14,9 @@ use crate::out;
 
 const PAGE: &str = "report.html";
 
+/// The verdict, in the run directory.
+pub(super) const VERDICT: &str = "verdict.json";
+
 /// A judged run.
 pub(super) struct Report {
     dir: PathBuf,
@@ -36,14 +39,30 @@ impl Report {
         })
     }
 
-    /// Writes verdict.json, report.html and report.md, and why.json for a run with profiles.
+    /// Writes `files` to the run directory.
     pub(super) fn write(&self, dir: &RunDir) -> Result<()> {
-        let verdict = judge::report::json(&self.run, &self.judgement);
-        dir.write("verdict.json", &serde_json::to_vec_pretty(&verdict)?)?;
-        explained::write(dir, &self.run, &self.whys)?;
-        dir.write("report.md", self.markdown().as_bytes())?;
+        for (name, body) in self.files()? {
+            dir.write(name, &body)?;
+        }
+        Ok(())
+    }
+
+    /// Names and contents of verdict.json, report.md and report.html, and of why.json for a run with profiles.
+    pub(super) fn files(&self) -> Result<Vec<(&'static str, Vec<u8>)>> {
+        let mut files = vec![(VERDICT, self.verdict()?)];
+        if let Some(why) = explained::file(&self.run, &self.whys)? {
+            files.push((rundir::WHY, why));
+        }
+        files.push(("report.md", self.markdown().into_bytes()));
         let page = judge::report::html(&self.run, &self.judgement, &self.whys);
-        dir.write(PAGE, page.as_bytes())
+        files.push((PAGE, page.into_bytes()));
+        Ok(files)
+    }
+
+    /// The content of verdict.json.
+    pub(super) fn verdict(&self) -> Result<Vec<u8>> {
+        let verdict = judge::report::json(&self.run, &self.judgement);
+        Ok(serde_json::to_vec_pretty(&verdict)?)
     }
 
     /// For a pull request.
@@ -63,6 +82,20 @@ impl Report {
 
     /// Prints the report for a terminal: the headline and the path of the page are last.
     pub(super) fn print(&self) {
+        self.print_without_page();
+        let page = self.page();
+        if page.exists() {
+            out::line(&format!("report: {}", page.display()));
+        } else {
+            out::line(&format!(
+                "report: none yet (bakeoff show {} --report writes it)",
+                self.dir.display()
+            ));
+        }
+    }
+
+    /// Prints the report for a terminal.
+    pub(super) fn print_without_page(&self) {
         let Self {
             run,
             judgement,
@@ -74,15 +107,6 @@ impl Report {
             has_colour: out::has_colour(),
         };
         out::coloured(&judge::report::terminal(run, judgement, whys, form));
-        let page = self.page();
-        if page.exists() {
-            out::line(&format!("report: {}", page.display()));
-        } else {
-            out::line(&format!(
-                "report: none yet (bakeoff show {} --report writes it)",
-                self.dir.display()
-            ));
-        }
     }
 }
 

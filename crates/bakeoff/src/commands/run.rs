@@ -22,7 +22,7 @@ use indicatif::MultiProgress;
 use machine::cache::eviction;
 use machine::clock::HostClock;
 use plan::{Claim, MachineKind, Plan};
-use record::journal::JOURNAL;
+use record::journal::{JOURNAL, Opening};
 use record::rundir;
 use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
@@ -204,6 +204,7 @@ impl CheckedPlan<'_> {
             extension,
             remeasures_ceilings: args.options.ceiling,
             model: None,
+            check_opening: None,
         };
         let finish = if args.fleet.slurm {
             fleet::execute(settings, plan, text, target, args)?
@@ -348,6 +349,8 @@ struct RunTarget<'p> {
     remeasures_ceilings: bool,
     /// The emulated CPU model, if the run is a repetition on another one.
     model: Option<&'p str>,
+    /// Refuses inputs before anything boots; `None` accepts all.
+    check_opening: Option<&'p dyn Fn(&Opening) -> Result<()>>,
 }
 
 /// Runs or resumes a plan that was derived from the user's plan, in the directory `path`, and writes its report.
@@ -369,6 +372,7 @@ pub(super) fn run_derived_plan(
             extension: None,
             remeasures_ceilings: false,
             model: None,
+            check_opening: None,
         },
     );
     // If all arms fail in the same way, the record shows it.
@@ -380,6 +384,35 @@ pub(super) fn run_derived_plan(
         written_report(&dir)?;
     }
     Ok(finish)
+}
+
+/// Runs or resumes a plan that another host ran, in the directory `path`, and writes its report. `check` refuses other inputs.
+pub(super) fn repeat(
+    settings: &RunSettings<'_>,
+    text: String,
+    path: &Path,
+    check: &dyn Fn(&Opening) -> Result<()>,
+) -> Result<Finish> {
+    let qemu = settings.sources.qemu.as_deref();
+    let (text, plan) = super::check_plan(settings.file, text, qemu)?;
+    let existed = path.exists();
+    let dir = RunDir::open(path, &text)?;
+    refuse_another_plan(dir.path(), &text)?;
+    let target = RunTarget {
+        dir: &dir,
+        extension: None,
+        remeasures_ceilings: false,
+        model: None,
+        check_opening: Some(check),
+    };
+    let finish = execute(settings, &plan, &text, target);
+    if finish.is_err() && !existed {
+        remove_unstarted(path)?;
+    }
+    if matches!(finish, Ok(Finish::Complete)) {
+        written_report(&dir)?;
+    }
+    finish
 }
 
 /// Prepares a plan's machine, and runs or resumes the plan in its directory.
@@ -414,6 +447,9 @@ fn execute(
         show: &|event| reporter.show(event),
     };
     let opening = prepared.opening(plan, text);
+    if let Some(check) = target.check_opening {
+        check(&opening)?;
+    }
     calibration::save_history(dir, &opening.machine)?;
     let ended = lab::run(&lab, opening);
     // The box may take minutes to return to its own system.

@@ -14,6 +14,7 @@ use record::live::Watched;
 use record::rundir;
 use record::rundir::RunDir;
 
+use super::bundle::{OpenBundle, is_bundle};
 use super::report::Report;
 use super::{End, gate, print_json, watch};
 use crate::cli::show::ShowArgs;
@@ -37,6 +38,7 @@ pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
     match &args.dirs[..] {
         [] if args.index.is_none() => show_run(&newest_run(Path::new(RUNS))?, args, json),
         [dir] if args.index.is_none() && rundir::is_run(dir) => show_run(dir, args, json),
+        [file] if args.index.is_none() && is_bundle(file) => show_bundle(file, args, json),
         dirs => {
             refuse_options_of_a_run(args)?;
             index::index(dirs, args, json)
@@ -46,6 +48,9 @@ pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
 
 fn show_run(dir: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     refuse_options_of_an_index(args)?;
+    if args.signers.is_some() {
+        bail!("--signers is for a bundle (leave it out)");
+    }
     if args.fairness || args.pin || !args.accept.is_empty() {
         return fairness::show(dir, args, json);
     }
@@ -53,20 +58,58 @@ fn show_run(dir: &Path, args: &ShowArgs, json: bool) -> Result<End> {
     if args.report {
         report.write(&RunDir::open(dir, &report.run.plan_text)?)?;
     }
+    match form(&report, args)? {
+        _ if json => print_json(&judge::report::json(&report.run, &report.judgement))?,
+        Some(text) => out::text(&text),
+        None => report.print(),
+    }
+    Ok(gate::gate(&report.run, &report.judgement, args.fail_on))
+}
+
+/// Verifies a bundle, judges its run again, and shows it. Nothing is written beside a card.
+fn show_bundle(path: &Path, args: &ShowArgs, json: bool) -> Result<End> {
+    refuse_options_of_an_index(args)?;
+    let typed = [
+        (args.report, "--report"),
+        (!args.accept.is_empty(), "--accept"),
+    ];
+    refuse(&typed, "is for a run directory (a bundle is not changed)")?;
+    let bundle = OpenBundle::open(path, args.signers.as_deref())?;
+    let report = bundle.judge()?;
+    if args.fairness || args.pin {
+        return fairness::show(&bundle.dir(), args, json);
+    }
+    match form(&report, args)? {
+        _ if json => {
+            let mut value = judge::report::json(&report.run, &report.judgement);
+            value["bundle"] = bundle.json();
+            print_json(&value)?;
+        }
+        Some(text) => {
+            out::text(&text);
+            bundle.lines().iter().for_each(|line| out::error_line(line));
+        }
+        None => {
+            report.print_without_page();
+            bundle.lines().iter().for_each(|line| out::line(line));
+        }
+    }
+    Ok(gate::gate(&report.run, &report.judgement, args.fail_on))
+}
+
+/// The report in another form than the terminal's, if one was asked for; writes the card.
+fn form(report: &Report, args: &ShowArgs) -> Result<Option<String>> {
     if let Some(file) = &args.card {
         let card = judge::report::card(&report.run, &report.judgement);
         Output::open(file).map_err(Error::msg)?.write(&card)?;
     }
-    if json {
-        print_json(&judge::report::json(&report.run, &report.judgement))?;
-    } else if args.markdown {
-        out::text(&report.markdown());
+    Ok(if args.markdown {
+        Some(report.markdown())
     } else if args.mail {
-        out::text(&report.mail(&mail_options(args)?));
+        Some(report.mail(&mail_options(args)?))
     } else {
-        report.print();
-    }
-    Ok(gate::gate(&report.run, &report.judgement, args.fail_on))
+        None
+    })
 }
 
 fn mail_options(args: &ShowArgs) -> Result<MailOptions> {
@@ -138,6 +181,7 @@ fn refuse_options_of_a_run(args: &ShowArgs) -> Result<()> {
         (args.fairness, "--fairness"),
         (!args.accept.is_empty(), "--accept"),
         (args.pin, "--pin"),
+        (args.signers.is_some(), "--signers"),
     ];
     refuse(&typed, "is for one run (name its directory)")
 }

@@ -401,4 +401,26 @@ fn a_users_program_is_compared_under_two_values_of_a_sysctl() {
     assert_eq!(measured.count(), 4);
     let inputs = &run.opening.inputs;
     assert!(inputs.contains_key("file mine"), "{inputs:?}");
+    repeat_from_a_bundle(dir.path(), name);
+}
+
+/// Two blocks are too few to tell whether both runs agree. With another program nothing runs.
+fn repeat_from_a_bundle(dir: &Path, name: &str) {
+    let output = bakeoff(dir, &["bundle", name, "--out", "mine.bakeoff.tar.zst"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rerun = ["rerun", "mine.bakeoff.tar.zst", "--files", "runs"];
+    let output = bakeoff(dir, &rerun);
+    assert_eq!(output.status.code(), Some(3), "{}", all_output(&output));
+    assert!(
+        stdout(&output).contains("too few blocks"),
+        "{}",
+        stdout(&output)
+    );
+    let again = load_run(&dir.join("runs/mine-rerun"));
+    assert_eq!(again.plan_text, load_run(&dir.join(name)).plan_text);
+    fs::write(dir.join("mine"), "#!/bin/sh\nexit 0\n").unwrap();
+    let elsewhere = [&rerun[..], &["--out", "elsewhere"]].concat();
+    let refused = refusal(&bakeoff(dir, &elsewhere));
+    assert!(refused.contains("file mine has SHA-256"), "{refused}");
+    assert!(!dir.join("elsewhere").exists());
 }

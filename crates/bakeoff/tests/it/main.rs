@@ -9,6 +9,7 @@ mod bad_guests;
 mod bad_input;
 mod bisect;
 mod bombs;
+mod bundles;
 mod check_power;
 mod cli_page;
 mod client_hosts;

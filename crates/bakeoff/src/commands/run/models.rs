@@ -50,6 +50,7 @@ pub(super) fn run_variations(
                 extension: None,
                 remeasures_ceilings: false,
                 model: Some(&name),
+                check_opening: None,
             },
         )?;
         if finish == Finish::Interrupted {

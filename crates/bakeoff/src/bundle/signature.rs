@@ -1,0 +1,145 @@
+//! Signatures of bundles, by `ssh-keygen -Y` of OpenSSH 8.2 or later.
+//!
+//! OpenSSH knows keys in files, agents and security tokens, and files of allowed signers with dates of expiry. The
+//! namespace keeps signatures for other purposes apart.
+
+use std::fs::File;
+use std::io::{self, ErrorKind, Seek as _, Write as _};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail};
+use base::process;
+
+/// Namespace of the signatures.
+const NAMESPACE: &str = "bakeoff";
+
+/// Who signed a bundle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signer {
+    /// The name in the file of allowed signers; `None` if the signature was not compared with one.
+    pub name: Option<String>,
+    /// Type and fingerprint of the key.
+    pub key: String,
+}
+
+/// Signs a statement with the key in a file, or with the agent's key whose public half is there.
+///
+/// # Errors
+/// The key cannot be read or used.
+pub fn sign(key: &Path, statement: &[u8]) -> Result<Vec<u8>> {
+    let mut command = ssh_keygen("sign");
+    command.arg("-f").arg(key).args(["-n", NAMESPACE]);
+    let output = run(&mut command, statement)?;
+    if !output.status.success() || output.stdout.is_empty() {
+        bail!(
+            "cannot sign with {}: {} (name a private key, or a public key whose private half an ssh-agent holds)",
+            key.display(),
+            reason(&output)
+        );
+    }
+    Ok(output.stdout)
+}
+
+/// Checks the signature of a statement, and if there is a file of allowed signers, that one of them made it now or before
+/// the key expired. `scratch` is a directory for a file.
+///
+/// # Errors
+/// The signature is of another statement, or of nobody in the file.
+pub fn check(
+    signature: &[u8],
+    statement: &[u8],
+    signers: Option<&Path>,
+    scratch: &Path,
+) -> Result<Signer> {
+    let file = scratch.join("signature");
+    std::fs::write(&file, signature).with_context(|| format!("cannot write {}", file.display()))?;
+    let signed = [
+        "-n".as_ref(),
+        NAMESPACE.as_ref(),
+        "-s".as_ref(),
+        file.as_os_str(),
+    ];
+    let Some(signers) = signers else {
+        let output = run(ssh_keygen("check-novalidate").args(signed), statement)?;
+        return signer(None, &output).ok_or_else(|| {
+            anyhow!(
+                "wrong signature: {} (do not trust this bundle)",
+                reason(&output)
+            )
+        });
+    };
+    let mut command = ssh_keygen("find-principals");
+    command.arg("-s").arg(&file).arg("-f").arg(signers);
+    let found = run(&mut command, statement)?;
+    let names = String::from_utf8_lossy(&found.stdout);
+    let Some(name) = names.lines().next().filter(|_| found.status.success()) else {
+        bail!(
+            "not signed by anyone in {}: {} (ask who signed it, and add that key)",
+            signers.display(),
+            reason(&found)
+        );
+    };
+    let mut command = ssh_keygen("verify");
+    command
+        .arg("-f")
+        .arg(signers)
+        .args(["-I", name])
+        .args(signed);
+    let output = run(&mut command, statement)?;
+    signer(Some(name), &output).ok_or_else(|| {
+        anyhow!(
+            "wrong signature for {name}: {} (do not trust this bundle)",
+            reason(&output)
+        )
+    })
+}
+
+fn ssh_keygen(action: &str) -> Command {
+    let mut command = Command::new("ssh-keygen");
+    command.args(["-Y", action]);
+    command
+}
+
+/// The key in `Good "bakeoff" signature for NAME with ED25519 key SHA256:...`.
+fn signer(name: Option<&str>, output: &Output) -> Option<Signer> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let (_, key) = text.trim().rsplit_once(" with ")?;
+    output.status.success().then(|| Signer {
+        name: name.map(String::from),
+        key: key.into(),
+    })
+}
+
+/// Why it failed: the first line of standard error.
+fn reason(output: &Output) -> String {
+    let text = String::from_utf8_lossy(&output.stderr);
+    let line = text.lines().find(|line| !line.starts_with("Signing data"));
+    line.map_or_else(|| output.status.to_string(), |line| line.trim().into())
+}
+
+/// Runs a command that reads `input`.
+fn run(command: &mut Command, input: &[u8]) -> Result<Output> {
+    let output = memory_file(input).and_then(|file| {
+        command
+            .stdin(file)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        process::bind(command);
+        command.output()
+    });
+    match output {
+        Err(why) if why.kind() == ErrorKind::NotFound => {
+            bail!("program not found: ssh-keygen (install the Debian package openssh-client)")
+        }
+        output => output.context("cannot run ssh-keygen"),
+    }
+}
+
+fn memory_file(body: &[u8]) -> io::Result<File> {
+    let flags = rustix::fs::MemfdFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::memfd_create("statement", flags)?);
+    file.write_all(body)?;
+    file.rewind()?;
+    Ok(file)
+}

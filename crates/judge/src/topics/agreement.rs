@@ -1,0 +1,4 @@
+//! Whether a repetition of a run agrees with it.
+
+pub mod find;
+pub mod tell;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use judge::topics::agreement::find::{Agreement, Outcome};
 use record::defect::FoundDefect;
 use record::journal::Entry;
 use record::models::Models;
@@ -56,6 +57,13 @@ pub fn verdict(
 /// The summary of several plans: the last line.
 pub fn night(index: &Index, page: &Path) -> Value {
     json!({ "version": VERSION, "kind": "night", "index": index, "report": page })
+}
+
+/// Whether a repetition agrees with a bundle's run: the last line of `rerun`.
+pub fn agreement(bundle: &Value, dir: &Path, outcome: Outcome, rows: &[Agreement]) -> Value {
+    json!({
+        "version": VERSION, "kind": "agreement", "bundle": bundle, "run": dir, "outcome": outcome, "rows": rows,
+    })
 }
 
 /// The host time of each phase of a workload's trials.

@@ -8,13 +8,13 @@ use judge::topics::agreement::find::{Outcome, compare, overall};
 use judge::topics::agreement::tell;
 use record::journal::Opening;
 use record::rundir::Run;
-use serde_json::json;
 
 use super::bundle::OpenBundle;
 use super::report::width;
 use super::run::{self, RunSettings};
-use super::{End, print_json, watch_signals};
+use super::{End, watch_signals};
 use crate::cli::bundle::RerunArgs;
+use crate::json_lines;
 use crate::lab::Finish;
 use crate::out;
 use crate::prepare::Sources;
@@ -67,9 +67,8 @@ pub(super) fn rerun(args: &RerunArgs, json: bool) -> Result<End> {
     );
     let outcome = overall(&rows);
     if json {
-        print_json(&json!({
-            "bundle": bundle.json(), "run": dir, "outcome": outcome, "rows": rows,
-        }))?;
+        let line = json_lines::agreement(&bundle.json(), &dir, outcome, &rows);
+        out::json(&line.to_string());
     } else {
         after.print();
         let form = doc::terminal::Form {

@@ -21,7 +21,7 @@ use record::trial::Outcome;
 use record::verdict::Verdict;
 use record::verdict::soak::GrowthPlace;
 
-use crate::program::{are_installed, bakeoff, command, stderr, stdout};
+use crate::program::{are_installed, bakeoff, command, refusal, stderr, stdout};
 use crate::simulated_lab::load_run;
 
 /// Two kernels, one short trial each, and long limits for a busy host.
@@ -384,9 +384,16 @@ fn counted_instructions_repeat_on_each_qemu() {
         fs::write(temp.path().join("plan.toml"), plan).unwrap();
         let output = bakeoff(temp.path(), &["run", "plan.toml", "--why", "--qemu", &path]);
         let error = stderr(&output);
+        if is_faulty {
+            // It cannot count string instructions.
+            let error = refusal(&output);
+            assert!(
+                error.contains("no instructions can be counted"),
+                "{path}: {error}"
+            );
+            continue;
+        }
         assert_eq!(output.status.code(), Some(0), "{path}: {error}");
-        let has_warning = error.contains("all the same: emulated cmpxchg16b");
-        assert_eq!(has_warning, is_faulty, "{path}: {error}");
         let run = temp.path().join("runs/plan");
         check_run(&run, 2);
         check_profiles(&run, 4);

@@ -278,7 +278,7 @@ fn check_full_disk(cluster: &Cluster, run: &Path) {
     // The run already has a lock file when the block directory exists.
     fs::write(run.join("lock"), "").unwrap();
     let mounted = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=4k", "full"])
+        .args(["-t", "tmpfs", "-o", "size=4k,mode=755", "full"])
         .arg(&block_dir)
         .status();
     assert!(mounted.unwrap().success());

@@ -70,7 +70,7 @@ fn switches(primary: &MetricSpec) -> Option<(MetricSpec, String)> {
         name: "context-switches".into(),
         unit: format!("switches/{work}"),
         direction: Direction::Lower,
-        role: Role::Guard,
+        role: Role::Secondary,
     };
     Some((spec, primary.name.clone()))
 }

@@ -172,8 +172,8 @@ impl Reporter {
             }
             LabEvent::Violated((blocks, min_blocks), findings) => {
                 let after = (blocks, min_blocks);
-                self.json_line(|model| json_lines::violations(after, findings, model));
-                for line in judge::report::early_violations(blocks, min_blocks, findings) {
+                self.json_line(|model| json_lines::failed_checks(after, findings, model));
+                for line in judge::report::early_failed_checks(blocks, min_blocks, findings) {
                     self.line(&line);
                 }
             }

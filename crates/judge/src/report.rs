@@ -47,7 +47,7 @@ pub use crate::topics::fairness::document::page as fairness_page;
 pub use crate::topics::fairness::document::terminal as fairness_terminal;
 pub use crate::topics::fairness::tell::accepted_differences;
 pub use crate::topics::fairness::tell::all_in_short as fairness_in_short;
-pub use crate::topics::fairness::tell::early as early_violations;
+pub use crate::topics::fairness::tell::early as early_failed_checks;
 pub use crate::topics::fairness::tell::failed_checks;
 pub use crate::topics::fairness::tell::nearest_check;
 pub use crate::topics::fairness::tell::unused_acceptance;

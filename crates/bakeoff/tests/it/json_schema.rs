@@ -212,16 +212,16 @@ fn every_key_of_an_event_is_documented_and_every_documented_key_is_printed() {
 }
 
 #[test]
-fn every_key_of_violations_and_of_checks_is_documented() {
+fn every_key_of_failed_checks_and_of_checks_is_documented() {
     let dir = tempfile::tempdir().unwrap();
     run_unfair_plan(&dir.path().join("run"));
     let findings = judged(&dir.path().join("run")).fairness;
-    let violations: Vec<_> = record::verdict::fairness::failed(&findings)
+    let failed_checks: Vec<_> = record::verdict::fairness::failed(&findings)
         .cloned()
         .collect();
-    assert_ne!(violations, []);
-    let line = json_lines::violations((1, 4), &violations, None);
-    assert_eq!(check_line(&line, &mut BTreeSet::new()), "violations");
+    assert_ne!(failed_checks, []);
+    let line = json_lines::failed_checks((1, 4), &failed_checks, None);
+    assert_eq!(check_line(&line, &mut BTreeSet::new()), "failed-checks");
     let printed = |args: &[&str]| -> Value {
         serde_json::from_slice(&bakeoff(dir.path(), args).stdout).unwrap()
     };

@@ -106,9 +106,15 @@ pub enum LabEvent<'n> {
     Record(&'n TrialRecord),
     /// Progress within a trial.
     Activity(&'n Trial, &'n Activity),
-    /// Fairness checks that failed since the last report. The pair is the number of blocks so far (0 if the plan alone shows them) and the
-    /// number of blocks before the first test.
-    Violated((u32, u32), &'n [CheckResult]),
+    /// Fairness checks that failed since the last report.
+    FailedChecks {
+        /// Number of blocks so far; 0 if the plan alone shows the failures.
+        blocks: u32,
+        /// Number of blocks before the first test.
+        min_blocks: u32,
+        /// The checks.
+        checks: &'n [CheckResult],
+    },
 }
 
 /// Progress within a trial: shown, never recorded in the journal.
@@ -473,7 +479,11 @@ impl<'l> Lab<'l> {
         if new.is_empty() {
             return Ok(());
         }
-        (self.show)(LabEvent::Violated((blocks, min_blocks), &new));
+        (self.show)(LabEvent::FailedChecks {
+            blocks,
+            min_blocks,
+            checks: &new,
+        });
         // A failure that the plan predicts is reported again when a trial shows it.
         if blocks > 0 {
             reported.extend(new.into_iter().map(|finding| finding.id));

@@ -145,14 +145,14 @@ impl World {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |event: LabEvent<'_>| {
-            if let LabEvent::Violated((blocks, _), findings) = event {
-                let ids = findings.iter().map(|finding| finding.id.clone()).collect();
+            if let LabEvent::FailedChecks { blocks, checks, .. } = event {
+                let ids = checks.iter().map(|check| check.id.clone()).collect();
                 self.failed_checks.lock().unwrap().push((blocks, ids));
             }
             let new_entries = match event {
                 LabEvent::Before(entries) => entries.len() as u32,
                 LabEvent::Entry(_) => 1,
-                LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::Violated(..) => 0,
+                LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::FailedChecks { .. } => 0,
             };
             for _ in 0..new_entries {
                 entries.set(entries.get() + 1);

@@ -130,7 +130,7 @@ impl Bisect<'_> {
         let skipped: BTreeSet<usize> = state.skipped.keys().copied().collect();
         let findings = evaluate(
             &Question {
-                versions: self.opened.line.len(),
+                versions: self.opened.versions.len(),
                 design: self.design,
                 skipped: &skipped,
                 first_cost: self.first_cost,
@@ -153,7 +153,7 @@ impl Bisect<'_> {
             version: VERSION,
             title: self.title.into(),
             metric: state.metric.clone(),
-            line: self.opened.line.clone(),
+            versions: self.opened.versions.clone(),
             evidence,
             steps: findings.steps,
             no_difference: findings.no_difference,
@@ -196,7 +196,7 @@ impl JournalState {
 /// Refuses to resume a bisection whose inputs changed.
 fn refuse_changes(before: &Opened, now: &Opened) -> Result<()> {
     let names = |opened: &Opened| -> Vec<String> {
-        let versions = opened.line.iter();
+        let versions = opened.versions.iter();
         versions.map(|version| version.source.clone()).collect()
     };
     let what = if before.version != now.version {
@@ -208,9 +208,9 @@ fn refuse_changes(before: &Opened, now: &Opened) -> Result<()> {
         format!("the metric was {}, is {}", name(before), name(now))
     } else if names(before) != names(now) {
         format!(
-            "the line had {} versions, has {}, or others",
-            before.line.len(),
-            now.line.len()
+            "the series had {} versions, has {}, or others",
+            before.versions.len(),
+            now.versions.len()
         )
     } else if !is_same_config(before.config.as_ref(), now.config.as_ref()) {
         format!(

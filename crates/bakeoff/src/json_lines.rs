@@ -23,16 +23,17 @@ pub fn event(entry: &Entry, model: Option<&str>) -> Value {
     })
 }
 
-/// New fairness violations. `blocks` is the number of blocks so far, 0 if the plan alone shows them; `min_blocks` is the number
-/// of blocks before the first test.
-pub fn violations(
-    (blocks, min_blocks): (u32, u32),
-    findings: &[CheckResult],
+/// Fairness checks that failed since the last such line. `blocks` is the number of blocks so far, 0 if the plan alone shows
+/// them; `min_blocks` is the number of blocks before the first test.
+pub fn failed_checks(
+    blocks: u32,
+    min_blocks: u32,
+    checks: &[CheckResult],
     model: Option<&str>,
 ) -> Value {
     json!({
-        "version": VERSION, "kind": "violations", "model": model, "blocks": blocks, "violations": findings,
-        "text": judge::report::early_violations(blocks, min_blocks, findings),
+        "version": VERSION, "kind": "failed-checks", "model": model, "blocks": blocks, "failed_checks": checks,
+        "text": judge::report::early_failed_checks(blocks, min_blocks, checks),
     })
 }
 

@@ -5,7 +5,7 @@
 //! for each block, each undecided workload, each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it failed
 //!     if something outside disturbed the block: repeat it in a new order
-//! interim check: judge all blocks so far, report fairness violations, stop when every workload is decided
+//! interim check: judge all blocks so far, report failed fairness checks, stop when every workload is decided
 //! if profiles are sampled: boot, run and record each block once more, for the profile only    `profiled`
 //! for systems on the network: run each arm once more with one client fewer, not judged    `one_fewer`
 //! ```
@@ -106,9 +106,15 @@ pub enum LabEvent<'n> {
     Record(&'n TrialRecord),
     /// Progress within a trial.
     Activity(&'n Trial, &'n Activity),
-    /// Fairness violations that are new. The pair is the number of blocks so far (0 if the plan alone shows them) and the
-    /// number of blocks before the first test.
-    Violated((u32, u32), &'n [CheckResult]),
+    /// Fairness checks that failed since the last report.
+    FailedChecks {
+        /// Number of blocks so far; 0 if the plan alone shows the failures.
+        blocks: u32,
+        /// Number of blocks before the first test.
+        min_blocks: u32,
+        /// The checks.
+        checks: &'n [CheckResult],
+    },
 }
 
 /// Progress within a trial: shown, never recorded in the journal.
@@ -271,7 +277,7 @@ struct Progress<'p> {
     /// Whether only this block runs here, and another process judges it.
     is_single_block: bool,
     running: Vec<RunningAttempt>,
-    /// Ids of the fairness checks whose violation was reported.
+    /// Ids of the fairness checks whose failure was reported.
     reported: BTreeSet<String>,
 }
 
@@ -351,7 +357,7 @@ impl<'l> Lab<'l> {
         let judged = state.run_state.judged_blocks();
         let open = self.undecided(&self.compare(&state, judged));
         let mut progress = Progress::new(state, judged + 1, open, false);
-        self.report_violations(&mut progress.reported, judged)?;
+        self.report_failed_checks(&mut progress.reported, judged)?;
         if let Some(reason) = self.close_reason(&progress) {
             return Ok((progress.state, Some(reason)));
         }
@@ -438,7 +444,7 @@ impl<'l> Lab<'l> {
         self.append_event(&mut progress.state, event)?;
         progress.state.run_state.set_judged_blocks(block);
         if block <= FAIRNESS_BLOCKS || block.is_multiple_of(FAIRNESS_CHECK_INTERVAL) {
-            self.report_violations(&mut progress.reported, block)?;
+            self.report_failed_checks(&mut progress.reported, block)?;
         }
         // A failure common to all arms shows from the first block on.
         if block <= FAIRNESS_BLOCKS {
@@ -450,9 +456,9 @@ impl<'l> Lab<'l> {
         Ok(())
     }
 
-    /// Reports fairness violations while the user can still correct the run. Before the first block these are violations
-    /// by the plan; later, those that are new. At the first test, violations shown by trials are reported again.
-    fn report_violations(&self, reported: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
+    /// Reports failed fairness checks while the user can still correct the run. Before the first block these are failures
+    /// that the plan predicts; later, new ones. At the first test, failures that trials show are reported again.
+    fn report_failed_checks(&self, reported: &mut BTreeSet<String>, blocks: u32) -> Result<()> {
         let min_blocks = self.plan.design.min_blocks;
         if blocks == min_blocks {
             reported.retain(|id| judge::topics::fairness::is_of_plan(id));
@@ -465,16 +471,20 @@ impl<'l> Lab<'l> {
             ),
             _ => judge::summary(&recent).fairness,
         };
-        let is_new_violation = |finding: &CheckResult| {
+        let is_new_failure = |finding: &CheckResult| {
             matches!(finding.outcome, FairnessOutcome::Failed { .. })
                 && !reported.contains(&finding.id)
         };
-        let new: Vec<CheckResult> = findings.into_iter().filter(is_new_violation).collect();
+        let new: Vec<CheckResult> = findings.into_iter().filter(is_new_failure).collect();
         if new.is_empty() {
             return Ok(());
         }
-        (self.show)(LabEvent::Violated((blocks, min_blocks), &new));
-        // A violation that the plan predicts is reported again when a trial shows it.
+        (self.show)(LabEvent::FailedChecks {
+            blocks,
+            min_blocks,
+            checks: &new,
+        });
+        // A failure that the plan predicts is reported again when a trial shows it.
         if blocks > 0 {
             reported.extend(new.into_iter().map(|finding| finding.id));
         }

@@ -170,10 +170,15 @@ impl Reporter {
             LabEvent::Activity(trial, activity) => {
                 self.set_activity(trial, activity_line(self.series.get(), trial, activity));
             }
-            LabEvent::Violated((blocks, min_blocks), findings) => {
-                let after = (blocks, min_blocks);
-                self.json_line(|model| json_lines::violations(after, findings, model));
-                for line in judge::report::early_violations(blocks, min_blocks, findings) {
+            LabEvent::FailedChecks {
+                blocks,
+                min_blocks,
+                checks,
+            } => {
+                self.json_line(|model| {
+                    json_lines::failed_checks(blocks, min_blocks, checks, model)
+                });
+                for line in judge::report::early_failed_checks(blocks, min_blocks, checks) {
                     self.line(&line);
                 }
             }

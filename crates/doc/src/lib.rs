@@ -149,7 +149,7 @@ pub struct Remark {
 pub enum RemarkKind {
     /// Defects of the kernel or of services.
     Defects,
-    /// An accepted violation.
+    /// An accepted difference.
     Accepted,
     /// What limited the figures.
     Limit,

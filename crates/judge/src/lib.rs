@@ -119,9 +119,9 @@ fn withhold(judgement: &mut Judgement, baseline: &str) {
             &headline.arm,
             baseline,
         );
-        let violations: Vec<String> = checks.iter().map(|check| check.id.clone()).collect();
-        if !violations.is_empty() && !matches!(headline.conclusion, Conclusion::Failed(_)) {
-            headline.conclusion = Conclusion::Withheld { violations };
+        let failed_checks: Vec<String> = checks.iter().map(|check| check.id.clone()).collect();
+        if !failed_checks.is_empty() && !matches!(headline.conclusion, Conclusion::Failed(_)) {
+            headline.conclusion = Conclusion::Withheld { failed_checks };
         }
     }
 }

@@ -237,7 +237,7 @@ fn no_set_of_metrics_panics() {
         |one| one.figures.clear(),
         |one| one.figures.truncate(1),
         |one| one.load = None,
-        |one| one.figures[1].spec.role = Role::Guard,
+        |one| one.figures[1].spec.role = Role::Secondary,
         |one| one.figures[0].spec.role = Role::Primary,
     ];
     for change in metrics {

@@ -32,7 +32,7 @@ pub mod image;
 pub mod initramfs;
 pub mod kernel;
 pub mod kernel_build;
-pub mod kernel_line;
+pub mod kernel_versions;
 pub mod kvm;
 pub mod kvm_host;
 pub mod local;

@@ -5,7 +5,7 @@
 //! bisect.json          the state (`Bisection`); bisect.html the same as a page
 //! blocks/007/          the run directory of block 7: three arms, one block
 //! why-A-B/             the run directory of the step's two versions, profiled, if that was asked for
-//! walk.json, .html     in the run directory of a version series: `Walk`
+//! series.json, .html   in the run directory of a version series: `SeriesResult`
 //! ```
 
 use std::path::Path;
@@ -103,7 +103,7 @@ pub struct Opened {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<KernelConfig>,
     /// The versions in order.
-    pub line: Vec<Version>,
+    pub versions: Vec<Version>,
 }
 
 /// A kernel configuration.
@@ -157,7 +157,7 @@ pub struct Bisection {
     /// The metric; `None` before the first block.
     pub metric: Option<MetricSpec>,
     /// The versions in order.
-    pub line: Vec<Version>,
+    pub versions: Vec<Version>,
     /// Evidence of the blocks for each version.
     pub evidence: Vec<Evidence>,
     /// Probability of each step, in the likelier direction; step 0 is between versions 0 and 1.
@@ -221,24 +221,24 @@ pub enum Conclusion {
 
 /// All versions of a series measured side by side.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Walk {
+pub struct SeriesResult {
     /// Version of this format.
     pub version: u32,
     /// The plan's title.
     pub title: String,
     /// The versions' names in order.
-    pub line: Vec<String>,
+    pub versions: Vec<String>,
     /// Number of blocks.
     pub blocks: u32,
     /// Probability that any step of a metric is wrongly called significant.
     pub error_rate: f64,
     /// One entry per metric.
-    pub metrics: Vec<WalkMetric>,
+    pub metrics: Vec<SeriesMetric>,
 }
 
 /// One metric over the series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WalkMetric {
+pub struct SeriesMetric {
     /// Id of its workload.
     pub workload: String,
     /// The metric.
@@ -246,14 +246,14 @@ pub struct WalkMetric {
     /// Each version over the first, typical over blocks; `None` without a figure.
     pub ratios: Vec<Option<f64>>,
     /// Steps between neighbouring versions with figures.
-    pub steps: Vec<WalkStep>,
+    pub steps: Vec<SeriesStep>,
     /// Directions of the significant steps.
     pub shape: Shape,
 }
 
 /// One step of a version series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct WalkStep {
+pub struct SeriesStep {
     /// Index of the version before.
     pub before: usize,
     /// Index of the version after.

@@ -177,9 +177,9 @@ pub fn figures(records: &[DisturbanceRecord]) -> Vec<Figure> {
             by_name.entry(&record.name).or_default().push(service);
         }
     }
-    let guard = |name: &str, what: &str, unit: &str, direction, value| {
+    let secondary = |name: &str, what: &str, unit: &str, direction, value| {
         let name = format!("{name}-{what}");
-        Figure::new(&name, unit, direction, Role::Guard, value)
+        Figure::new(&name, unit, direction, Role::Secondary, value)
     };
     let mut figures = Vec::new();
     for (name, services) in by_name {
@@ -190,9 +190,9 @@ pub fn figures(records: &[DisturbanceRecord]) -> Vec<Figure> {
         let recovery_s: f64 = recoveries.map(|ms| ms as f64 / 1e3).sum();
         let (higher, lower) = (Direction::Higher, Direction::Lower);
         figures.extend([
-            guard(name, THROUGHPUT, "requests/s", higher, during_per_s / count),
-            guard(name, FAILED, "requests", lower, failed as f64),
-            guard(name, RECOVERY, "s", lower, recovery_s / count),
+            secondary(name, THROUGHPUT, "requests/s", higher, during_per_s / count),
+            secondary(name, FAILED, "requests", lower, failed as f64),
+            secondary(name, RECOVERY, "s", lower, recovery_s / count),
         ]);
     }
     figures

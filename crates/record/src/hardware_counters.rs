@@ -188,7 +188,7 @@ fn figures_of(counts: EventCounts, names: [&str; 4], work: Option<(f64, &str)>) 
         return Vec::new();
     }
     let lower =
-        |name, unit: &str, value| Figure::new(name, unit, Direction::Lower, Role::Guard, value);
+        |name, unit: &str, value| Figure::new(name, unit, Direction::Lower, Role::Secondary, value);
     let mut figures = Vec::new();
     if let Some((work, unit)) = work.filter(|(work, _)| *work > 0.0) {
         let unit = format!("instructions/{unit}");
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn a_name_that_the_workload_uses_is_left_to_it() {
-        let cpi = Figure::new("cpi", "index", Direction::Higher, Role::Guard, 7.0);
+        let cpi = Figure::new("cpi", "index", Direction::Higher, Role::Secondary, 7.0);
         let shown = shown(&window(), &[cpi]);
         let is_cpi = |line: &String| line.starts_with("cpi");
         assert!(!shown.iter().any(is_cpi), "{shown:?}");

@@ -173,7 +173,7 @@ impl Instructions {
             let capacity = self.capacity(&server);
             figures.insert(1, server);
             if let Some(capacity) = capacity {
-                figures[0].spec.role = Role::Guard;
+                figures[0].spec.role = Role::Secondary;
                 figures.insert(0, capacity);
             }
         }
@@ -244,7 +244,7 @@ impl Instructions {
             SERVER_INSTRUCTIONS,
             &unit,
             Direction::Lower,
-            Role::Guard,
+            Role::Secondary,
             charged / work,
         ))
     }
@@ -286,17 +286,17 @@ mod tests {
             drive_is_simulated: false,
             figures: vec![
                 figure("throughput", "requests/s", Role::Primary, 1000.0),
-                figure("latency-p99", "us", Role::Guard, 500.0),
-                figure("total-time", "s", Role::Guard, 10.0),
+                figure("latency-p99", "us", Role::Secondary, 500.0),
+                figure("total-time", "s", Role::Secondary, 10.0),
                 figure(
                     "instructions",
                     "instructions/request",
-                    Role::Guard,
+                    Role::Secondary,
                     500_000.0,
                 ),
-                figure("failed", "share", Role::Guard, 0.25),
-                figure("peak", "requests/s", Role::Guard, 1.0),
-                figure("peak-at", "connections", Role::Guard, 1.0),
+                figure("failed", "share", Role::Secondary, 0.25),
+                figure("peak", "requests/s", Role::Secondary, 1.0),
+                figure("peak-at", "connections", Role::Secondary, 1.0),
             ],
             curves: Vec::new(),
         }

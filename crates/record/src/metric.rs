@@ -19,7 +19,7 @@ pub enum Role {
     /// The metric that decides a workload's verdict.
     Primary,
     /// A metric watched beside the primary one.
-    Guard,
+    Secondary,
 }
 
 /// Meaning of a figure, the same for every trial of a workload.

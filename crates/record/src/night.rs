@@ -11,7 +11,7 @@ use base::input::tree::Tree;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use crate::bisect::Walk;
+use crate::bisect::SeriesResult;
 use crate::json;
 use crate::metric::MetricSpec;
 use crate::verdict::Verdict;
@@ -220,7 +220,7 @@ pub struct RunSummary {
     /// Arms against the baseline by workload, for primary and other metrics.
     pub comparisons: Vec<Compared>,
     /// Its arms as a version series, if they are at least three and differ only in the kernel version.
-    pub walk: Option<Walk>,
+    pub series: Option<SeriesResult>,
 }
 
 /// Comparison of one arm with the baseline on one metric.

@@ -15,7 +15,7 @@
 //! trials/007.interrupted-1/    files of an attempt that was interrupted and started again
 //! profiled/003/        the same of a trial that ran only for its profile; the verdict ignores it
 //! verdict.json         `judge::Judgement`
-//! accepted.json        violations of fairness that the user has accepted, with reasons
+//! accepted.json        fairness checks whose failure the user accepts, with reasons
 //! a-a.json             A/A runs of the machine when the run began (`a_a::History`)
 //! fleet.json, blocks/   blocks that nodes of a cluster ran (`fleet`)
 //! models.json          results on other emulated CPUs (`models::Models`), their runs in models/NAME/
@@ -210,7 +210,7 @@ pub struct Run {
     pub missing: Vec<MissingEvidence>,
     /// Results on other emulated CPUs, if there are any.
     pub models: Option<Models>,
-    /// Violations of fairness that the user has accepted: reasons by id.
+    /// Fairness checks whose failure the user accepts: reasons by id.
     pub accepted: BTreeMap<String, String>,
     /// A/A runs of the machine when the run began; `None` if their file is gone.
     pub history: Option<History>,
@@ -350,7 +350,7 @@ impl MissingEvidence {
 /// File of the results on other emulated CPUs.
 pub const MODELS: &str = "models.json";
 
-/// File of the violations of fairness that the user has accepted: ids and reasons.
+/// File of the fairness checks whose failure the user accepts: ids and reasons.
 pub const ACCEPTED: &str = "accepted.json";
 
 /// File of the A/A runs that the machine had when the run began.
@@ -885,7 +885,7 @@ pub fn load_history(dir: impl Into<Tree>) -> Result<Option<History>> {
     Ok(Some(history))
 }
 
-/// Accepted violations of fairness, as written by `bakeoff accept`: reasons by id. Empty if there is no file.
+/// Fairness checks whose failure the user accepts: reasons by id. Empty if there is no file.
 pub fn load_accepted(dir: impl Into<Tree>) -> Result<BTreeMap<String, String>> {
     let dir = dir.into();
     let path = dir.path().join(ACCEPTED);

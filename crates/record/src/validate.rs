@@ -555,7 +555,7 @@ mod tests {
     use crate::metric::Direction;
 
     fn figure(name: &str, value: f64) -> Figure {
-        Figure::new(name, "s", Direction::Lower, Role::Guard, value)
+        Figure::new(name, "s", Direction::Lower, Role::Secondary, value)
     }
 
     fn good() -> Measurement {

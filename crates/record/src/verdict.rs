@@ -220,8 +220,8 @@ pub enum Conclusion {
     Failed(FailedArm),
     /// Nothing is said, because the comparison is not fair.
     Withheld {
-        /// The checks that found that.
-        violations: Vec<String>,
+        /// Ids of the checks that failed.
+        failed_checks: Vec<String>,
     },
 }
 

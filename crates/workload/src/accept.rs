@@ -21,7 +21,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
@@ -305,7 +305,7 @@ type Step = (u64, Measurement, Measurement);
 /// The figures of the step with the most waiters.
 fn figures(steps: &[Step]) -> Vec<Figure> {
     let (_, one, all) = steps.last().expect("there is a step");
-    let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
+    let lower = |name, unit, value| secondary(name, unit, Direction::Lower, value);
     let rate = |step: &Measurement| step.connections as f64 / step.seconds;
     // The excess over waking one is spent on tasks that find nothing.
     let beyond = 1.0 - one.cpu_us_each() / all.cpu_us_each();
@@ -318,7 +318,7 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
             Role::Primary,
             rate(all),
         ),
-        guard(
+        secondary(
             "throughput-wake-one",
             "connections/s",
             Direction::Higher,

@@ -35,7 +35,7 @@ use crate::data::stream;
 use crate::database;
 use crate::database::client::Client;
 use crate::database::server::Server;
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options::{self, Rest};
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::service::Service;
@@ -206,7 +206,7 @@ impl Workload for Options {
         let market_close = MarketClose::request(context, stop)?;
         opening.audit(&market_close, &mut database(context)?)?;
         let repeated = market_close.repeated as f64;
-        let repeated = guard("repeated", "transactions", Direction::Lower, repeated);
+        let repeated = secondary("repeated", "transactions", Direction::Lower, repeated);
         driven.figures.push(repeated);
         Ok(driven)
     }
@@ -221,10 +221,20 @@ impl Workload for Options {
             figures = figures::decided_by(figures, "latency-mean");
         }
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
-        figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
+        figures.push(secondary(
+            "sessions",
+            "sessions/s",
+            Direction::Higher,
+            per_s,
+        ));
         if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
-            figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
+            figures.push(secondary(
+                "database-cpu",
+                "us/request",
+                Direction::Lower,
+                each,
+            ));
         }
         figures.extend(seen.driven.figures.iter().cloned());
         Ok(figures)

@@ -39,7 +39,7 @@ use crate::command::adapter::Adapter;
 use crate::command::metric::Metric;
 use crate::context::{FILES, WorkloadContext};
 use crate::disk;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::probe::Probe;
@@ -391,7 +391,7 @@ impl Workload for Options {
         // The time is always a figure, unless the program reports it more precisely.
         if figures.iter().all(|figure| figure.spec.name != TOTAL_TIME) {
             let took = output.took.as_secs_f64();
-            figures.push(guard(TOTAL_TIME, "s", Direction::Lower, took));
+            figures.push(secondary(TOTAL_TIME, "s", Direction::Lower, took));
         }
         figures[0].spec.role = Role::Primary;
         Ok(Driven {
@@ -613,7 +613,7 @@ mod tests {
         "#;
         expect![[r"
             rate 12.5 IO/s Primary
-            text 7000 us Guard
+            text 7000 us Secondary
         "]]
         .assert_eq(&drive(text).unwrap());
     }

@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::WorkloadContext;
 use crate::database::client::{Client, Progress};
 use crate::database::server::Server;
-use crate::figures::{Seen, guard};
+use crate::figures::{Seen, secondary};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -258,7 +258,7 @@ impl Workload for Options {
         let mut figures = seen.driven.figures.clone();
         if let Some(cpu) = seen.cpu(self.server.name()) {
             let cpu_s = cpu.as_secs_f64();
-            figures.push(guard("server-cpu", "s", Direction::Lower, cpu_s));
+            figures.push(secondary("server-cpu", "s", Direction::Lower, cpu_s));
         }
         Ok(figures)
     }
@@ -360,10 +360,10 @@ fn figures(times: &Times, progress: &Progress) -> Vec<Figure> {
     )];
     let each = times
         .iter()
-        .map(|(word, time)| guard(word, "s", lower, time.as_secs_f64()));
+        .map(|(word, time)| secondary(word, "s", lower, time.as_secs_f64()));
     figures.extend(each);
     let errors = progress.errors.load(Ordering::Relaxed);
-    figures.push(guard("errors", "connections", lower, errors as f64));
+    figures.push(secondary("errors", "connections", lower, errors as f64));
     figures
 }
 

@@ -86,7 +86,7 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
         ));
     }
     let us = |ns: f64| ns / 1e3;
-    let guard = |name, unit, value| guard(name, unit, Direction::Lower, value);
+    let secondary = |name, unit, value| secondary(name, unit, Direction::Lower, value);
     let latency = |quantile| us(load.latency.quantile_ns(quantile) as f64);
     let mut figures = vec![
         Figure::new(
@@ -96,20 +96,20 @@ pub fn web(seen: &Seen<'_>, server: &str) -> Result<Vec<Figure>, String> {
             Role::Primary,
             load.ok_per_s(),
         ),
-        guard("latency-mean", "us", us(load.latency.mean_ns())),
-        guard("latency-p50", "us", latency(0.5)),
-        guard("latency-p99", "us", latency(0.99)),
+        secondary("latency-mean", "us", us(load.latency.mean_ns())),
+        secondary("latency-p50", "us", latency(0.5)),
+        secondary("latency-p99", "us", latency(0.99)),
     ];
     if let Some(cpu) = seen.cpu(server) {
         // The server's processes only. What the kernel does in the clients' context, such as
         // delivering to the server's socket, is in instructions per request.
         let per_request = cpu.as_nanos() as f64 / load.ok_in_window as f64;
-        figures.push(guard(SERVER_CPU, "us/request", us(per_request)));
+        figures.push(secondary(SERVER_CPU, "us/request", us(per_request)));
     }
     figures.extend(instructions(seen, load));
     let ended = load.ok + load.fault_count();
     let failed = load.fault_count() as f64 / ended as f64;
-    figures.push(guard("failed", "share", failed));
+    figures.push(secondary("failed", "share", failed));
     Ok(figures)
 }
 
@@ -125,7 +125,7 @@ pub struct RemoteUse {
 /// Figures of a remote system.
 pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
     let lower = |name, unit, value: Option<f64>| {
-        value.map(|value| guard(name, unit, Direction::Lower, value))
+        value.map(|value| secondary(name, unit, Direction::Lower, value))
     };
     let load = seen
         .driven
@@ -144,8 +144,8 @@ pub fn remote(seen: &Seen<'_>, used: &RemoteUse) -> Vec<Figure> {
 }
 
 /// A figure that is not primary.
-pub fn guard(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
-    Figure::new(name, unit, direction, Role::Guard, value)
+pub fn secondary(name: &str, unit: &str, direction: Direction, value: f64) -> Figure {
+    Figure::new(name, unit, direction, Role::Secondary, value)
 }
 
 /// Makes the figure `name` the primary one and moves it to the front.
@@ -154,7 +154,7 @@ pub fn decided_by(mut figures: Vec<Figure>, name: &str) -> Vec<Figure> {
         figure.spec.role = if figure.spec.name == name {
             Role::Primary
         } else {
-            Role::Guard
+            Role::Secondary
         };
     }
     figures.sort_by_key(|figure| figure.spec.role != Role::Primary);
@@ -171,7 +171,7 @@ pub(crate) fn at_rate(rate_per_s: Option<u32>, web: Vec<Figure>) -> Vec<Figure> 
 
 /// The figures of a ramp, its peak first.
 pub fn ramp(curve: &Curve) -> Result<Vec<Figure>, String> {
-    let higher = |name, unit, value| guard(name, unit, Direction::Higher, value);
+    let higher = |name, unit, value| secondary(name, unit, Direction::Higher, value);
     let shape = curve
         .shape()
         .ok_or_else(|| format!("no step of the ramp had any {}", curve.name))?;
@@ -197,7 +197,7 @@ pub fn cpu_time(seen: &Seen<'_>, used: Duration) -> Option<Figure> {
     let per_request = used.as_nanos() as f64 / (per_ns * seen.meter.window.as_nanos() as f64);
     per_request
         .is_finite()
-        .then(|| guard(CPU_TIME, "ns/request", Direction::Lower, per_request))
+        .then(|| secondary(CPU_TIME, "ns/request", Direction::Lower, per_request))
 }
 
 /// Instructions per successful response, including clients and sampler, but not the idle loop. The
@@ -209,7 +209,12 @@ fn instructions(seen: &Seen<'_>, load: &LoadResult) -> Option<Figure> {
     let per_ns = load.ok_in_window as f64 / load.window_ns as f64;
     let per_request = executed / (per_ns * seen.meter.window.as_nanos() as f64);
     let unit = "instructions/request";
-    Some(guard("instructions", unit, Direction::Lower, per_request))
+    Some(secondary(
+        "instructions",
+        unit,
+        Direction::Lower,
+        per_request,
+    ))
 }
 
 #[cfg(test)]

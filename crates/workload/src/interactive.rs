@@ -21,7 +21,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
@@ -222,16 +222,16 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
     let lower = Direction::Lower;
     let mut figures = vec![
         Figure::new("wakeup-p99", "us", lower, Role::Primary, us(&all, 0.99)),
-        guard("wakeup-p50", "us", lower, us(&all, 0.5)),
-        guard("wakeup-mean", "us", lower, all.mean_ns() / 1e3),
-        guard("wakeup-max", "us", lower, us(&all, 1.0)),
+        secondary("wakeup-p50", "us", lower, us(&all, 0.5)),
+        secondary("wakeup-mean", "us", lower, all.mean_ns() / 1e3),
+        secondary("wakeup-max", "us", lower, us(&all, 1.0)),
     ];
     // 1 if the latency does not depend on the number of tasks.
     if let [(_, first), .., (_, last)] = steps
         && first.mean_ns() > 0.0
     {
         let growth = last.mean_ns() / first.mean_ns();
-        figures.push(guard("growth", "ratio", lower, growth));
+        figures.push(secondary("growth", "ratio", lower, growth));
     }
     figures
 }

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::WorkloadContext;
 use crate::data::stream;
 use crate::disk;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -210,9 +210,9 @@ impl Workload for Options {
         Ok(Driven {
             figures: vec![
                 Figure::new("read-time", "s", lower, Role::Primary, seconds),
-                guard("read-rate", "MiB/s", higher, mib_per_s(read.bytes)),
-                guard("write-rate", "MiB/s", higher, mib_per_s(written)),
-                guard("read-block-max", "ms", lower, max_block_ms),
+                secondary("read-rate", "MiB/s", higher, mib_per_s(read.bytes)),
+                secondary("write-rate", "MiB/s", higher, mib_per_s(written)),
+                secondary("read-block-max", "ms", lower, max_block_ms),
             ],
             ..Driven::default()
         })

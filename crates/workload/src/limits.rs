@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
 use crate::disk;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::limits::growth::{Grown, Growth};
 use crate::options;
 use crate::overview::{Key, Overview};
@@ -185,10 +185,10 @@ fn figures(all: &[Grown]) -> Vec<Figure> {
     let mut figures = vec![primary];
     for grown in all {
         let name = grown.kind;
-        figures.push(guard(name, grown.unit, higher, grown.reached));
+        figures.push(secondary(name, grown.unit, higher, grown.reached));
         for (what, unit, value) in &grown.costs {
             let name = format!("{name}-{what}");
-            figures.push(guard(&name, unit, Direction::Lower, *value));
+            figures.push(secondary(&name, unit, Direction::Lower, *value));
         }
     }
     figures

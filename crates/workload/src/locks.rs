@@ -22,7 +22,7 @@ use strum::{IntoStaticStr, VariantArray};
 
 use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
@@ -288,11 +288,11 @@ fn figures(costs: &[Cost]) -> Vec<Figure> {
                 figures.insert(0, primary);
             }
             LockKind::Pipe | LockKind::Futex2 => {
-                figures.push(guard(&name, "ns", lower, *contended_ns));
+                figures.push(secondary(&name, "ns", lower, *contended_ns));
             }
         }
         let name = format!("{}-alone", kind.word());
-        figures.push(guard(&name, "ns", lower, *alone_ns));
+        figures.push(secondary(&name, "ns", lower, *alone_ns));
     }
     figures
 }

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::busy_tasks::run_beside;
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview, WARMUP};
 use crate::ticker::Ticker;
@@ -149,8 +149,8 @@ fn figures(steps: &[Step]) -> Vec<Figure> {
     let mut figures = vec![Figure::new("yield-last", "ns", lower, Role::Primary, *last)];
     // 1 if the cost does not depend on the number of tasks.
     if let [(_, first), .., _] = steps {
-        figures.push(guard("yield-first", "ns", lower, *first));
-        figures.push(guard("growth", "ratio", lower, last / first));
+        figures.push(secondary("yield-first", "ns", lower, *first));
+        figures.push(secondary("growth", "ratio", lower, last / first));
     }
     figures
 }

@@ -25,7 +25,7 @@ use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{Seen, guard};
+use crate::figures::{Seen, secondary};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -135,7 +135,7 @@ impl Workload for Options {
 }
 
 fn lower(name: &str, unit: &str, value: f64) -> Figure {
-    guard(name, unit, Direction::Lower, value)
+    secondary(name, unit, Direction::Lower, value)
 }
 
 /// Debian packages of server, clients and load file.

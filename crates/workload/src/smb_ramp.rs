@@ -13,7 +13,7 @@ use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::service::Service;
@@ -94,7 +94,7 @@ impl Workload for Options {
                 value: report.megabytes_per_s * 8.0,
             });
         let unexpected: u64 = reports.iter().map(|report| report.unexpected).sum();
-        let errors = guard("errors", "operations", Direction::Lower, unexpected as f64);
+        let errors = secondary("errors", "operations", Direction::Lower, unexpected as f64);
         Ok(Driven {
             figures: vec![errors],
             curves: vec![Curve {

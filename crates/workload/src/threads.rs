@@ -16,7 +16,7 @@ use record::metric::{Direction, Figure, Role};
 use serde::{Deserialize, Serialize};
 
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::options;
 use crate::overview::{Key, Overview};
 use crate::ticker::Ticker;
@@ -104,7 +104,7 @@ impl Workload for Options {
         Ok(Driven {
             figures: vec![
                 Figure::new("total-time", "s", lower, Role::Primary, took),
-                guard("per-thread", "us", lower, each),
+                secondary("per-thread", "us", lower, each),
             ],
             ..Driven::default()
         })

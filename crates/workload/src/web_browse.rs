@@ -14,7 +14,7 @@ use plan::fields::Fields;
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options;
 use crate::overview::{APACHE, Key, Overview};
 use crate::web::site_workload::SiteWorkload;
@@ -132,7 +132,12 @@ impl SiteWorkload for Options {
         let per_s = load.sessions as f64 / (load.window_ns as f64 / 1e9);
         // Visitors think most of the time, so the server is judged by its latency.
         let mut figures = figures::decided_by(web, "latency-mean");
-        figures.push(guard("sessions", "sessions/s", Direction::Higher, per_s));
+        figures.push(secondary(
+            "sessions",
+            "sessions/s",
+            Direction::Higher,
+            per_s,
+        ));
         Ok(figures)
     }
 }

@@ -27,7 +27,7 @@ use crate::data::{self, stream};
 use crate::database;
 use crate::database::client::Client;
 use crate::database::server::{ACCOUNT, Server};
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options;
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
@@ -163,7 +163,12 @@ impl Workload for Options {
         let load = figures::checked_load(seen)?;
         if let Some(cpu) = seen.cpu(Server::Mariadb.name()) {
             let each = cpu.as_nanos() as f64 / 1e3 / load.ok_in_window as f64;
-            figures.push(guard("database-cpu", "us/request", Direction::Lower, each));
+            figures.push(secondary(
+                "database-cpu",
+                "us/request",
+                Direction::Lower,
+                each,
+            ));
         }
         Ok(figures)
     }

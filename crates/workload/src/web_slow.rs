@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::context::WorkloadContext;
 use crate::data::stream;
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options;
 use crate::overview::{DEADLINE, Key, Overview};
 use crate::probe::Probe;
@@ -222,15 +222,15 @@ impl Workload for Options {
         let higher = Direction::Higher;
         let mut figures = vec![
             Figure::new("conforming", "connections", higher, Role::Primary, count),
-            guard("conforming-share", "share", higher, share),
+            secondary("conforming-share", "share", higher, share),
         ];
         if let Some(bytes) = memory_each(seen, load) {
             let (unit, lower) = ("KiB/connection", Direction::Lower);
-            figures.push(guard("memory-each", unit, lower, bytes / 1024.0));
+            figures.push(secondary("memory-each", unit, lower, bytes / 1024.0));
         }
         // Throughput depends on the lines, so it is not primary.
-        let guards = figures::decided_by(web, "");
-        figures.extend(guards);
+        let secondary = figures::decided_by(web, "");
+        figures.extend(secondary);
         Ok(figures)
     }
 }

@@ -18,7 +18,7 @@ use record::load::{LoadResult, Second};
 use record::metric::{Direction, Figure};
 use serde::{Deserialize, Serialize};
 
-use crate::figures::{self, Seen, guard};
+use crate::figures::{self, Seen, secondary};
 use crate::options;
 use crate::overview::{APACHE, DEADLINE, Key, Overview, RATE};
 use crate::web::site_workload::SiteWorkload;
@@ -103,9 +103,9 @@ impl SiteWorkload for Options {
         let load = figures::checked_load(seen)?;
         let usage = Usage::over(seen.samples);
         let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let lower = |name, unit, value| guard(name, unit, Direction::Lower, value);
+        let lower = |name, unit, value| secondary(name, unit, Direction::Lower, value);
         web.extend([
-            guard("pages", "requests", Direction::Higher, load.ok as f64),
+            secondary("pages", "requests", Direction::Higher, load.ok as f64),
             lower("unsuccessful", "requests", load.fault_count() as f64),
             lower("cpu-user", "share", usage.cpu_user),
             lower("cpu-system", "share", usage.cpu_system),
@@ -113,7 +113,7 @@ impl SiteWorkload for Options {
             lower("swap", "MiB", mib(usage.swap_used_bytes)),
         ]);
         if let Some(share) = kept(&load.timeline) {
-            web.push(guard("kept", "share", Direction::Higher, share));
+            web.push(secondary("kept", "share", Direction::Higher, share));
         }
         Ok(figures::at_rate(self.rate_per_s, web))
     }

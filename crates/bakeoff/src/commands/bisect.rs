@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use base::input::text::shell_word;
 use base::input::tree::Tree;
-use judge::topics::bisect::find::{MAX_BLOCKS, OfRun, of_run, walk};
+use judge::topics::bisect::find::{MAX_BLOCKS, OfRun, of_run, series};
 use machine::cache::Cache;
 use machine::kernel_build;
 use machine::task::{Progress, Task};
 use plan::{Design, KernelArm, KernelComparison, MachineKind, Plan, comparing_kernels};
-use record::bisect::{Bisection, Conclusion, KernelConfig, Opened, VERSION, WalkStep};
+use record::bisect::{Bisection, Conclusion, KernelConfig, Opened, SeriesStep, VERSION};
 use record::hash::sha256;
 use record::rundir;
 use record::rundir::Run;
@@ -57,7 +57,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
         );
     }
     if args.series && args.plan.is_dir() {
-        return walk_existing_run(args, json);
+        return evaluate_existing_run(args, json);
     }
     let qemu = args.emulator.named();
     let (text, plan) = read_plan(&args.plan, qemu.as_deref())?;
@@ -106,14 +106,14 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
         },
     };
     if args.series {
-        bisecting.walk()
+        bisecting.measure_series()
     } else {
         bisecting.bisect()
     }
 }
 
 /// Prints the steps of an existing run. Its baseline is the first version, and its other arms are the later ones in order.
-fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
+fn evaluate_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
     let has_series = args.from.is_some() || args.tree.is_some() || args.max_blocks.is_some();
     if has_series || args.why || args.out.is_some() || args.error_rate.is_some() {
         bail!(
@@ -125,11 +125,11 @@ fn walk_existing_run(args: &BisectArgs, json: bool) -> Result<End> {
     let mut names = vec![run.plan.baseline.clone()];
     let others = run.plan.arms.iter().map(|arm| arm.name.clone());
     names.extend(others.filter(|name| *name != run.plan.baseline));
-    let steps = walk::walk(&run, &names);
+    let steps = series::evaluate(&run, &names);
     if json {
         print_json(&steps)?;
     } else {
-        out::text(&judge::report::walk_terminal(&steps, width()));
+        out::text(&judge::report::series_terminal(&steps, width()));
     }
     Ok(End::Done)
 }
@@ -178,7 +178,7 @@ fn check_metric(args: &BisectArgs, plan: &Plan) -> Result<()> {
 fn default_directory(args: &BisectArgs, series: &VersionSeries) -> PathBuf {
     let plan = args.plan.file_stem().unwrap_or_default().to_string_lossy();
     let [first, last] = series.ends();
-    let kind = if args.series { "walk" } else { "bisect" };
+    let kind = if args.series { "series" } else { "bisect" };
     Path::new("runs").join(format!("{kind}-{plan}-{first}-{last}"))
 }
 
@@ -216,7 +216,7 @@ impl Bisecting<'_> {
                 plan: sha256(self.text.as_bytes()),
                 metric: self.args.metric.clone(),
                 config: self.config.clone(),
-                line: self.series.versions.clone(),
+                versions: self.series.versions.clone(),
             },
             design: &design,
             first_cost: match self.series.tree {
@@ -332,10 +332,10 @@ impl Bisecting<'_> {
         })
     }
 
-    fn walk(&self) -> Result<End> {
+    fn measure_series(&self) -> Result<End> {
         let steps = self.series.versions.len() - 1;
         let error_rate = self.args.error_rate.unwrap_or(self.plan.design.error_rate);
-        let fewest = walk::fewest_blocks(steps, error_rate);
+        let fewest = series::fewest_blocks(steps, error_rate);
         let blocks = self.args.max_blocks.unwrap_or(fewest);
         if blocks < fewest {
             bail!(
@@ -360,12 +360,19 @@ impl Bisecting<'_> {
         }
         let run = rundir::load(&self.out, &workload::check)?;
         let names: Vec<String> = arms.into_iter().map(|arm| arm.name).collect();
-        let walk = walk::walk(&run, &names);
-        self.write("walk.json", &serde_json::to_vec_pretty(&walk)?)?;
-        let page = self.write("walk.html", judge::report::walk_html(&walk).as_bytes())?;
-        self.print(&judge::report::walk_terminal(&walk, width()), &walk, &page)?;
+        let series = series::evaluate(&run, &names);
+        self.write("series.json", &serde_json::to_vec_pretty(&series)?)?;
+        let page = self.write(
+            "series.html",
+            judge::report::series_html(&series).as_bytes(),
+        )?;
+        self.print(
+            &judge::report::series_terminal(&series, width()),
+            &series,
+            &page,
+        )?;
         if self.args.why {
-            let primary = walk.metrics.first().map(|metric| metric.steps.as_slice());
+            let primary = series.metrics.first().map(|metric| metric.steps.as_slice());
             match primary.and_then(largest_step) {
                 Some(step) => self.why(step.before, step.after)?,
                 None => {
@@ -482,10 +489,10 @@ fn build_options(args: &BisectArgs) -> kernel_build::BuildOptions {
 }
 
 /// The significant step with the largest change.
-fn largest_step(steps: &[WalkStep]) -> Option<&WalkStep> {
+fn largest_step(steps: &[SeriesStep]) -> Option<&SeriesStep> {
     let is_significant =
-        |step: &&WalkStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
-    let size = |step: &WalkStep| step.ratio.ln().abs();
+        |step: &&SeriesStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
+    let size = |step: &SeriesStep| step.ratio.ln().abs();
     let significant = steps.iter().filter(is_significant);
     significant.max_by(|step, other| size(step).total_cmp(&size(other)))
 }

@@ -149,9 +149,9 @@ impl LoadedProfiles {
             headline.workload == question.workload && headline.arm == question.arm
         });
         if let Some(headline) = headline
-            && let Conclusion::Withheld { violations } = &headline.conclusion
+            && let Conclusion::Withheld { failed_checks } = &headline.conclusion
         {
-            why.violations.clone_from(violations);
+            why.failed_checks.clone_from(failed_checks);
         }
         Ok(why)
     }

@@ -309,7 +309,7 @@ fn unjudged_losses(run: &Run, judgement: &Judgement) -> Vec<String> {
     let margin = run.plan.design.margin;
     let is_loss = |comparison: &&Comparison| {
         comparison.verdict == Verdict::Undecided
-            && comparison.spec.role == Role::Guard
+            && comparison.spec.role == Role::Secondary
             && comparison.is_loss_in_every_block(margin)
     };
     let losses = judgement.comparisons.iter().filter(is_loss);

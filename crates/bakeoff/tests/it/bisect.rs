@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 use bakeoff::bisect;
 use bakeoff::bisect::{Bisect, Measured};
 use bakeoff::lab::Finish;
-use judge::topics::bisect::find::{OfRun, of_run, walk};
+use judge::topics::bisect::find::{OfRun, of_run, series};
 use machine::fake::{Behaviour, FakeArm};
 use plan::{Design, KernelArm, KernelComparison, comparing_kernels};
 use record::bisect::{Bisection, Conclusion, JOURNAL, KernelConfig, Opened, VERSION, Version};
@@ -125,7 +125,7 @@ fn run_bisection_with(
             plan: "plan".into(),
             metric: None,
             config: config.cloned(),
-            line: (0..versions).map(version).collect(),
+            versions: (0..versions).map(version).collect(),
         },
         design: &DESIGN,
         first_cost: 1.2,
@@ -210,7 +210,7 @@ fn an_interrupted_bisection_resumes_with_the_same_result() {
         text.extend(b"{\"measured\": {\"num");
         fs::write(&journal, text).unwrap();
     };
-    assert_eq!(bisection.line, expected.line);
+    assert_eq!(bisection.versions, expected.versions);
     assert_eq!(bisection.evidence, expected.evidence);
     assert_eq!(bisection.steps, expected.steps);
 }
@@ -223,7 +223,7 @@ fn another_series_in_the_same_directory_is_refused() {
     let why = run_bisection(dir.path(), 11, &stop)
         .unwrap_err()
         .to_string();
-    assert!(why.contains("the line had 12 versions, has 11"), "{why}");
+    assert!(why.contains("the series had 12 versions, has 11"), "{why}");
 }
 
 /// Also if that bisection is complete: its result would be about kernels that were never built.
@@ -256,13 +256,13 @@ fn another_configuration_in_the_same_directory_is_refused() {
 }
 
 #[test]
-fn a_walk_finds_all_steps_of_a_series() {
+fn a_run_of_all_versions_finds_all_steps_of_a_series() {
     let dir = tempfile::tempdir().unwrap();
     let rates = [1000.0, 1000.0, 1060.0, 1060.0, 1000.0, 1100.0];
     let places: Vec<usize> = (0..rates.len()).collect();
     let kernels = KernelComparison {
         arms: &arms(&places),
-        blocks: walk::fewest_blocks(rates.len() - 1, 0.05),
+        blocks: series::fewest_blocks(rates.len() - 1, 0.05),
         seed: 0,
         error_rate: Some(0.05),
         why: false,
@@ -272,14 +272,14 @@ fn a_walk_finds_all_steps_of_a_series() {
     world.run_text(dir.path(), &text, |_| false).unwrap();
     let run = load_run(dir.path());
     let names: Vec<String> = places.iter().map(|place| name(*place)).collect();
-    let walk = walk::walk(&run, &names);
-    let steps = walk.metrics[0].steps.iter();
+    let series = series::evaluate(&run, &names);
+    let steps = series.metrics[0].steps.iter();
     let significant: Vec<usize> = steps
         .filter(|step| step.verdict.word() == "better" || step.verdict.word() == "worse")
         .map(|step| step.after)
         .collect();
     assert_eq!(significant, [2, 4, 5]);
-    assert_eq!(walk.metrics[0].shape, record::bisect::Shape::Mixed);
+    assert_eq!(series.metrics[0].shape, record::bisect::Shape::Mixed);
 }
 
 #[test]

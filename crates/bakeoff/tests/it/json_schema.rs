@@ -6,7 +6,7 @@ use std::path::Path;
 
 use bakeoff::json_lines;
 use machine::fake::Behaviour;
-use record::bisect::{Bisection, Conclusion, Evidence, Version, Walk};
+use record::bisect::{Bisection, Conclusion, Evidence, SeriesResult, Version};
 use record::defect::{DefectSource, FoundDefect, Kind, Severity, When};
 use record::journal;
 use record::journal::{Entry, Event};
@@ -31,7 +31,7 @@ const LIST: &str = "## `bakeoff list --json`";
 const CHECKS: &str = "## `bakeoff show --checks --json`";
 const FINDINGS: &str = "## `bakeoff show RUN --fairness --json`";
 const BISECTION: &str = "## `bakeoff bisect --json`";
-const WALK: &str = "## `bakeoff bisect --series --json`";
+const SERIES: &str = "## `bakeoff bisect --series --json`";
 const FIGURES: &str = "## `bakeoff judge FILE... --json`";
 
 /// The keys that a section documents.
@@ -212,16 +212,16 @@ fn every_key_of_an_event_is_documented_and_every_documented_key_is_printed() {
 }
 
 #[test]
-fn every_key_of_violations_and_of_checks_is_documented() {
+fn every_key_of_failed_checks_and_of_checks_is_documented() {
     let dir = tempfile::tempdir().unwrap();
     run_unfair_plan(&dir.path().join("run"));
     let findings = judged(&dir.path().join("run")).fairness;
-    let violations: Vec<_> = record::verdict::fairness::failed(&findings)
+    let failed_checks: Vec<_> = record::verdict::fairness::failed(&findings)
         .cloned()
         .collect();
-    assert_ne!(violations, []);
-    let line = json_lines::violations((1, 4), &violations, None);
-    assert_eq!(check_line(&line, &mut BTreeSet::new()), "violations");
+    assert_ne!(failed_checks, []);
+    let line = json_lines::failed_checks(1, 4, &failed_checks, None);
+    assert_eq!(check_line(&line, &mut BTreeSet::new()), "failed-checks");
     let printed = |args: &[&str]| -> Value {
         serde_json::from_slice(&bakeoff(dir.path(), args).stdout).unwrap()
     };
@@ -409,7 +409,7 @@ fn every_key_of_an_index_is_documented() {
     );
     assert_eq!(check_line(&line, &mut BTreeSet::new()), "night");
     // A fake machine boots no series of versions, and its arms always work.
-    index["plans"][0]["run"]["walk"] = json!({ "version": 1 });
+    index["plans"][0]["run"]["series"] = json!({ "version": 1 });
     index["plans"][0]["run"]["failures"] = json!(["web: arm new fails"]);
     index["plans"][0]["run"]["unanswered"] = json!(["the run is not finished"]);
     index["trends"][0]["changes"][0]["beside"] = json!(["machine"]);
@@ -474,7 +474,7 @@ fn every_key_of_a_bisection_is_documented() {
             version: record::bisect::VERSION,
             title: "Web".into(),
             metric,
-            line: vec![version(&[]), version(&["net/ipv4/tcp.c"])],
+            versions: vec![version(&[]), version(&["net/ipv4/tcp.c"])],
             evidence: vec![evidence.clone()],
             steps: vec![0.99],
             no_difference: 0.01,
@@ -490,19 +490,19 @@ fn every_key_of_a_bisection_is_documented() {
 }
 
 #[test]
-fn every_key_of_a_walk_is_documented() {
+fn every_key_of_a_version_series_is_documented() {
     let dir = tempfile::tempdir().unwrap();
     World::new(1.1, 0.002, &[])
         .run(&dir.path().join("run"), |_| false)
         .unwrap();
     let output = bakeoff(dir.path(), &["bisect", "run", "--series", "--json"]);
-    let walk: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(walk["version"], json!(record::bisect::VERSION));
+    let series: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(series["version"], json!(record::bisect::VERSION));
     let mut seen = BTreeSet::new();
-    check(&walk, WALK, &mut seen);
+    check(&series, SERIES, &mut seen);
     // With too few blocks, the interval is null.
-    let mut walk: Walk = serde_json::from_value(walk).unwrap();
-    walk.metrics[0].steps[0].interval = None;
-    check(&json!(walk), WALK, &mut seen);
-    assert_eq!(seen, documented(WALK), "documented, and never printed");
+    let mut series: SeriesResult = serde_json::from_value(series).unwrap();
+    series.metrics[0].steps[0].interval = None;
+    check(&json!(series), SERIES, &mut seen);
+    assert_eq!(seen, documented(SERIES), "documented, and never printed");
 }

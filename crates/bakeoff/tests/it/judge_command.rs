@@ -1182,7 +1182,7 @@ fn two_run_directories_are_compared_arm_by_arm() {
 }
 
 #[test]
-fn violations_of_fairness_are_reported_when_runs_are_compared() {
+fn failed_fairness_checks_are_reported_when_runs_are_compared() {
     let dir = tempfile::tempdir().unwrap();
     let text = one_sided_plan();
     for (name, entries) in [("a", u32::MAX), ("b", 15)] {
@@ -1206,7 +1206,7 @@ fn violations_of_fairness_are_reported_when_runs_are_compared() {
     let json = judge(dir.path(), &[], &["a=runs/a", "b=runs/b", "--json"]);
     let json: Value = serde_json::from_slice(&json.stdout).unwrap();
     assert_eq!(
-        json["violations"][0],
+        json["failed_checks"][0],
         serde_json::json!({ "run": "a", "id": "one-sided-tuning" })
     );
     for (gate, status, why) in [

@@ -154,18 +154,18 @@ fn a_handicap_is_reported_after_the_first_block_and_product_defaults_are_accepte
     assert!(place(measured) < second, "{progress}");
     // After block 1 as "so far", and at the first test, which is after block 2.
     assert_eq!(progress.matches(measured).count(), 2, "{progress}");
-    let mut violations = Vec::new();
+    let mut failed_checks = Vec::new();
     for line in stdout(&run).lines() {
         let line: Value = serde_json::from_str(line).unwrap();
-        if line["kind"] == "violations" {
-            violations.push(line);
+        if line["kind"] == "failed-checks" {
+            failed_checks.push(line);
         }
     }
     assert_eq!(
-        (&violations[0]["blocks"], &violations[1]["blocks"]),
+        (&failed_checks[0]["blocks"], &failed_checks[1]["blocks"]),
         (&0.into(), &1.into())
     );
-    assert_eq!(violations[0]["violations"][0]["id"], "memory");
+    assert_eq!(failed_checks[0]["failed_checks"][0]["id"], "memory");
     let report = bakeoff(dir.path(), &["show", "runs/plan", "--fairness", "--json"]);
     let report: Value = serde_json::from_slice(&report.stdout).unwrap();
     let findings = report["fairness"].as_array().unwrap();

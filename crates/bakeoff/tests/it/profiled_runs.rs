@@ -180,7 +180,7 @@ fn an_explanation_reports_a_withheld_headline() {
     assert!(flat(&text).contains(note), "{text}");
     let (json, _) = bakeoff(&["why", "--json"], dir);
     let explained: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(explained[0]["violations"][0], "one-sided-tuning");
+    assert_eq!(explained[0]["failed_checks"][0], "one-sided-tuning");
     let accepted = ["show", "--accept", "one-sided-tuning=a test"];
     bakeoff(&accepted, dir);
     let (text, _) = bakeoff(&["why"], dir);

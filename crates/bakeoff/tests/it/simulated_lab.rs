@@ -61,8 +61,8 @@ pub(crate) struct World {
     pub(crate) jobs: usize,
     /// The option `--more-blocks`.
     pub(crate) more_blocks: Option<u32>,
-    /// Reported violations: the number of blocks, and the ids of the checks.
-    violations: Mutex<Vec<(u32, Vec<String>)>>,
+    /// Reported failed checks: the number of blocks, and the ids of the checks.
+    failed_checks: Mutex<Vec<(u32, Vec<String>)>>,
 }
 
 impl World {
@@ -98,7 +98,7 @@ impl World {
             machine,
             jobs: 1,
             more_blocks: None,
-            violations: Mutex::default(),
+            failed_checks: Mutex::default(),
         }
     }
 
@@ -145,14 +145,14 @@ impl World {
         let interrupted = AtomicBool::new(false);
         let entries = Cell::new(0);
         let show = |event: LabEvent<'_>| {
-            if let LabEvent::Violated((blocks, _), findings) = event {
-                let ids = findings.iter().map(|finding| finding.id.clone()).collect();
-                self.violations.lock().unwrap().push((blocks, ids));
+            if let LabEvent::FailedChecks { blocks, checks, .. } = event {
+                let ids = checks.iter().map(|check| check.id.clone()).collect();
+                self.failed_checks.lock().unwrap().push((blocks, ids));
             }
             let new_entries = match event {
                 LabEvent::Before(entries) => entries.len() as u32,
                 LabEvent::Entry(_) => 1,
-                LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::Violated(..) => 0,
+                LabEvent::Record(_) | LabEvent::Activity(..) | LabEvent::FailedChecks { .. } => 0,
             };
             for _ in 0..new_entries {
                 entries.set(entries.get() + 1);
@@ -1080,8 +1080,8 @@ fn unfair_plan() -> String {
     plan
 }
 
-/// Runs that plan; returns the violations that were reported during the run.
-fn violations_of_unfair_plan(
+/// Runs that plan; returns the failed checks that were reported during the run.
+fn failed_checks_of_unfair_plan(
     dir: &Path,
     boots: &[Behaviour],
     accepted: &str,
@@ -1094,41 +1094,44 @@ fn violations_of_unfair_plan(
     }
     // A run whose arm always fails stops by itself, with an error.
     let _ = world.run_text(dir, &text, |_| false);
-    reported_violations(world)
+    reported_failed_checks(world)
 }
 
-/// The reported violations, except that of the simulated server's load, which is random.
-fn reported_violations(world: World) -> Vec<(u32, Vec<String>)> {
-    let mut violations = world.violations.into_inner().unwrap();
-    for (_, ids) in &mut violations {
+/// The reported failed checks, except that of the simulated server's load, which is random.
+fn reported_failed_checks(world: World) -> Vec<(u32, Vec<String>)> {
+    let mut failed_checks = world.failed_checks.into_inner().unwrap();
+    for (_, ids) in &mut failed_checks {
         ids.retain(|id| id != "server-stressed");
     }
-    violations.retain(|(_, ids)| !ids.is_empty());
-    violations
+    failed_checks.retain(|(_, ids)| !ids.is_empty());
+    failed_checks
 }
 
 #[test]
-fn violations_are_reported_before_the_first_block_after_it_and_when_new() {
+fn failed_checks_are_reported_before_the_first_block_after_it_and_when_new() {
     use Behaviour::{Measures, Panics};
 
     let dir = || tempfile::tempdir().unwrap();
-    let violations = violations_of_unfair_plan(dir().path(), &[], "");
+    let failed_checks = failed_checks_of_unfair_plan(dir().path(), &[], "");
     let owned = |blocks: u32, ids: &[&str]| (blocks, ids.iter().map(|id| (*id).into()).collect());
-    // Simulated arms report no memory, so the foreseen violation is not known during the run.
+    // Simulated arms report no memory, so the foreseen failure is not known during the run.
     let foreseen: (u32, Vec<String>) = owned(0, &["memory", "one-sided-tuning"]);
     let measured = owned(1, &["one-sided-tuning"]);
-    assert_eq!(violations, [foreseen, measured]);
+    assert_eq!(failed_checks, [foreseen, measured]);
     let boots = [&[Measures; 2][..], &[Panics; 30]].concat();
-    let with_panics = violations_of_unfair_plan(dir().path(), &boots, "");
-    assert_eq!(with_panics[..2], violations);
+    let with_panics = failed_checks_of_unfair_plan(dir().path(), &boots, "");
+    assert_eq!(with_panics[..2], failed_checks);
     let ids: Vec<&String> = with_panics[2..].iter().flat_map(|(_, ids)| ids).collect();
     assert_eq!(ids, ["trials-fail-alike"], "{with_panics:?}");
     let accepted = r#"{ "one-sided-tuning": "it is the question", "memory": "so is this" }"#;
-    assert_eq!(violations_of_unfair_plan(dir().path(), &[], accepted), []);
+    assert_eq!(
+        failed_checks_of_unfair_plan(dir().path(), &[], accepted),
+        []
+    );
 }
 
 #[test]
-fn a_resumed_run_reports_its_violations_again() {
+fn a_resumed_run_reports_its_failed_checks_again() {
     let dir = tempfile::tempdir().unwrap();
     let text = unfair_plan();
     let run = |entries: u32| {
@@ -1137,8 +1140,8 @@ fn a_resumed_run_reports_its_violations_again() {
         world
             .run_text(dir.path(), &text, |entry| entry >= entries)
             .unwrap();
-        let violations = reported_violations(world).into_iter();
-        violations.map(|(blocks, _)| blocks).collect::<Vec<_>>()
+        let failed_checks = reported_failed_checks(world).into_iter();
+        failed_checks.map(|(blocks, _)| blocks).collect::<Vec<_>>()
     };
     assert_eq!(run(9), [0, 1]);
     assert_eq!(run(u32::MAX), [1]);

@@ -80,7 +80,7 @@ fn run(dir: &Path, soaks: [Soak; 2], stop: &Stop, on_second: &dyn Fn(u32)) -> Fi
                 on_second(*second);
                 matches!(stop, Stop::Seconds(most) if most <= second)
             }
-            LabEvent::Activity(..) | LabEvent::Record(_) | LabEvent::Violated(..) => false,
+            LabEvent::Activity(..) | LabEvent::Record(_) | LabEvent::FailedChecks { .. } => false,
         };
         interrupted.fetch_or(is_over, Ordering::Relaxed);
     };

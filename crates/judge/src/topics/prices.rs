@@ -263,7 +263,7 @@ mod tests {
                     "latency-p99",
                     "us",
                     Direction::Lower,
-                    Role::Guard,
+                    Role::Secondary,
                     1e6 / requests as f64,
                 ),
             ],

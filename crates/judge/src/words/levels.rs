@@ -286,15 +286,15 @@ mod tests {
             unstated(&crate::report::confirmation_markdown(&found)),
             4,
         );
-        let walk = bisect::tests::walked();
+        let series = bisect::tests::three_versions();
         check(
-            "walk",
-            unstated(&crate::report::walk_terminal(&walk, wide)),
+            "series",
+            unstated(&crate::report::series_terminal(&series, wide)),
             2,
         );
         check(
-            "walk",
-            unstated_on_page(&crate::report::walk_html(&walk)),
+            "series",
+            unstated_on_page(&crate::report::series_html(&series)),
             2,
         );
         let night = night::tests::index();

@@ -46,8 +46,8 @@ pub(super) fn tell(script: &mut VecDeque<(Duration, GuestEvent)>) {
 
 fn add_cpu_time(measurement: &mut Measurement, served: u64) {
     let per_request = 1e9 / served.max(1) as f64;
-    let (lower, guard) = (Direction::Lower, Role::Guard);
-    let cpu_time = Figure::new("cpu-time", "ns/request", lower, guard, per_request);
+    let (lower, secondary) = (Direction::Lower, Role::Secondary);
+    let cpu_time = Figure::new("cpu-time", "ns/request", lower, secondary, per_request);
     measurement.figures.push(cpu_time);
 }
 

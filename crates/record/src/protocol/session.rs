@@ -396,7 +396,7 @@ mod tests {
     }
 
     fn figure(name: &str, value: f64) -> Figure {
-        Figure::new(name, "s", Direction::Lower, Role::Guard, value)
+        Figure::new(name, "s", Direction::Lower, Role::Secondary, value)
     }
 
     fn good() -> JobResult {

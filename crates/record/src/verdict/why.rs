@@ -52,9 +52,9 @@ pub struct Why {
     pub error_rate: f64,
     /// Level of the intervals; a fraction. `None` with too few blocks.
     pub confidence: Option<f64>,
-    /// The checks of fairness that withhold the run's headline of this arm on this workload.
+    /// The failed fairness checks that withhold the run's headline of this arm on this workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub violations: Vec<String>,
+    pub failed_checks: Vec<String>,
     /// Trials that could not be used.
     pub lost: Vec<LostTrial>,
     /// Where instructions went, the largest difference first. They sum to `account`.

@@ -68,7 +68,7 @@ impl Metric {
             &self.name,
             &self.unit,
             self.better,
-            Role::Guard,
+            Role::Secondary,
             value,
         )))
     }

@@ -9,7 +9,7 @@ use record::metric::{Direction, Figure};
 
 use crate::Wrong;
 use crate::context::WorkloadContext;
-use crate::figures::guard;
+use crate::figures::secondary;
 use crate::smb::samba;
 
 /// The main operations of the load file, and the counters of their times. Reads and writes are
@@ -31,7 +31,7 @@ pub(crate) fn read(context: &WorkloadContext, stop: &AtomicBool) -> Result<Vec<F
     if means.is_empty() {
         return Err(Wrong("smbd counted no operation".into()).into());
     }
-    let figure = |(name, us): (&str, f64)| guard(name, "us", Direction::Lower, us);
+    let figure = |(name, us): (&str, f64)| secondary(name, "us", Direction::Lower, us);
     Ok(means.into_iter().map(figure).collect())
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use base::input::units::{show_bytes, show_duration};
-use judge::topics::bisect::find::{Question, evaluate, walk};
+use judge::topics::bisect::find::{Question, evaluate, series};
 use plan::{Design, Plan};
 use record::bisect::{BisectBlock, Conclusion};
 use serde_json::json;
@@ -56,7 +56,7 @@ fn cost(args: &BisectArgs, plan: &Plan, series: &VersionSeries, lengths: &[Lengt
     let arm_load: Duration = lengths.iter().map(Length::time).sum();
     if args.series {
         let error_rate = args.error_rate.unwrap_or(plan.design.error_rate);
-        let fewest = walk::fewest_blocks(versions - 1, error_rate);
+        let fewest = series::fewest_blocks(versions - 1, error_rate);
         let blocks = args.max_blocks.unwrap_or(fewest);
         let arms = versions as u32;
         return Cost {
@@ -157,7 +157,7 @@ fn downloads(args: &BisectArgs, series: &VersionSeries) -> String {
     format!("  downloads  {}", range([least, most]))
 }
 
-/// Least and most bytes to download. A search needs both ends and at most all versions; a walk needs all.
+/// Least and most bytes to download. A search needs both ends and at most all versions; `--series` needs all.
 fn download_bytes(args: &BisectArgs, series: &VersionSeries) -> [u64; 2] {
     let all = series.bytes.iter().sum();
     let ends = [series.bytes.first(), series.bytes.last()];
@@ -207,9 +207,9 @@ mod tests {
         [arm.b]\nkernel = \"debian:sid/7.2\"\n[[workload]]\nkind = \"web-static\"\nserver = \"nginx\"\nconnections = 4\n\
         warmup = \"1s\"\nwindow = \"4s\"\n";
 
-    fn args(walk: bool) -> BisectArgs {
+    fn args(is_series: bool) -> BisectArgs {
         let mut words = vec!["bakeoff", "bisect", "no-such-plan.toml", "--dry-run"];
-        words.extend(walk.then_some("--series"));
+        words.extend(is_series.then_some("--series"));
         match Cli::try_parse_from(words).unwrap().command {
             Command::Bisect(args) => *args,
             other => panic!("{other:?}"),
@@ -231,10 +231,10 @@ mod tests {
         }
     }
 
-    fn text(walk: bool) -> String {
+    fn text(is_series: bool) -> String {
         let checks = Checks::of_the_past(&workload::check);
         let plan = plan::read("plan.toml", PLAN, Path::new(""), checks).unwrap();
-        let (args, series) = (args(walk), series());
+        let (args, series) = (args(is_series), series());
         let lengths = forecast::lengths(&plan, &args.plan);
         let cost = cost(&args, &plan, &series, &lengths);
         as_text(&args, &series, &cost, &lengths)
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_boots_all_versions() {
+    fn a_series_boots_all_versions() {
         expect![[r#"
             no-such-plan.toml: 4 versions, 6.1 to 7.2
               6.1  6.1-cloud-amd64, in the cache

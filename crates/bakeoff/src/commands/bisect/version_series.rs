@@ -6,8 +6,8 @@ use anyhow::{Context, Result, bail};
 use machine::git;
 use machine::kernel;
 use machine::kernel::Located;
-use machine::kernel_line;
-use machine::kernel_line::{Density, End, Offered};
+use machine::kernel_versions;
+use machine::kernel_versions::{Density, End, Offered};
 use record::bisect::Version;
 
 use crate::cli::bisect::BisectArgs;
@@ -45,7 +45,7 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<VersionSeries> {
     }
     let (Some(from), Some(to)) = (&args.from, &args.to) else {
         bail!(
-            "no line of versions (write --from VERSION --to VERSION, or --tree DIR --commits A..B)"
+            "no version series (write --from VERSION --to VERSION, or --tree DIR --commits A..B)"
         );
     };
     let density = if args.all_versions {
@@ -61,7 +61,7 @@ pub(super) fn read(args: &BisectArgs, json: bool) -> Result<VersionSeries> {
             suite: located.suite,
         };
         let ends = [end(from, &located[0]), end(to, &located[1])];
-        let offered = kernel_line::line(cache, ends, density, args.refresh, task)?;
+        let offered = kernel_versions::range(cache, ends, density, args.refresh, task)?;
         Ok((located, offered))
     })?;
     let note = |(version, located): (&String, &Located)| {

@@ -87,7 +87,7 @@ fn exit_statuses_of_all_fixtures() {
     for (name, run) in fixtures {
         let _ = writeln!(table, "{} {name}", statuses(&run));
     }
-    // By column: regression, worse, violation, defect, growth, failures.
+    // By column: regression, worse, unfair, defect, growth, failures.
     expect![[r#"
         111111 two kernels
         111111 two workloads
@@ -114,7 +114,7 @@ fn a_loss_in_every_block_without_a_verdict_is_no_answer() {
     let losses = |range| {
         let mut judgement = judge::judge(&run);
         let throughput = &mut judgement.comparisons[0];
-        (throughput.spec.role, throughput.verdict) = (Role::Guard, Verdict::Undecided);
+        (throughput.spec.role, throughput.verdict) = (Role::Secondary, Verdict::Undecided);
         throughput.range = Some(range);
         unjudged_losses(&run, &judgement)
     };

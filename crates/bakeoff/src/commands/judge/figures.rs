@@ -36,15 +36,15 @@ pub(super) fn judge(args: &JudgeArgs, json: bool) -> Result<End> {
 pub(super) enum Origin {
     /// Nothing is known of how.
     OtherTools,
-    /// Runs of bakeoff, with what is not fair in them, a line each.
+    /// Runs of bakeoff.
     Runs {
-        /// By run, what withholds its headlines.
-        violations: Vec<RunViolation>,
+        /// The fairness checks that failed in these runs.
+        failed_checks: Vec<FailedCheck>,
     },
 }
 
-/// A check that a run violates.
-pub(super) struct RunViolation {
+/// A fairness check that failed in a run.
+pub(super) struct FailedCheck {
     /// The run.
     pub(super) run: String,
     /// The check.
@@ -70,7 +70,7 @@ pub(super) fn conclude(
         .collect();
     if json {
         let mut answer_json = format::json(figures, &answers, terms);
-        answer_json["violations"] = origin.json();
+        answer_json["failed_checks"] = origin.json();
         print_json(&answer_json)?;
     } else if args.markdown {
         out::text(&format::markdown(figures, &answers, terms));
@@ -82,17 +82,17 @@ pub(super) fn conclude(
 }
 
 impl Origin {
-    fn violations(&self) -> &[RunViolation] {
+    fn failed_checks(&self) -> &[FailedCheck] {
         match self {
             Self::OtherTools => &[],
-            Self::Runs { violations } => violations,
+            Self::Runs { failed_checks } => failed_checks,
         }
     }
 
     fn json(&self) -> serde_json::Value {
-        let violations = self.violations().iter();
-        violations
-            .map(|violation| json!({ "run": violation.run, "id": violation.id }))
+        let failed_checks = self.failed_checks().iter();
+        failed_checks
+            .map(|check| json!({ "run": check.run, "id": check.id }))
             .collect()
     }
 }
@@ -131,9 +131,9 @@ fn gate(
     let Some(fail_on) = fail_on else {
         return Ok(End::Done);
     };
-    let unfair = origin.violations().iter();
+    let unfair = origin.failed_checks().iter();
     let unfair: Vec<String> = unfair
-        .map(|violation| format!("{} of {}", violation.id, violation.run))
+        .map(|check| format!("{} of {}", check.id, check.run))
         .collect();
     if fail_on == FailOn::Defect {
         bail!(
@@ -144,7 +144,7 @@ fn gate(
         if let Origin::Runs { .. } = origin {
             let found: Vec<String> = unfair
                 .iter()
-                .map(|violation| format!("fairness: {violation}"))
+                .map(|check| format!("fairness: {check}"))
                 .collect();
             return Ok(gate::answer(fail_on, &found, Vec::new));
         }
@@ -186,8 +186,7 @@ fn gate(
         let open = answers.iter().filter(is_open);
         let open = open.map(|answer| statement(answer, &format!("is undecided: {}", answer.why())));
         let unfair = unfair.iter();
-        let unfair =
-            unfair.map(|violation| format!("a run that is compared is not fair: {violation}"));
+        let unfair = unfair.map(|check| format!("a run that is compared is not fair: {check}"));
         unfair.chain(open).collect()
     }))
 }

@@ -15,7 +15,7 @@ use record::trial::Outcome;
 use record::verdict::{Conclusion, Headline, Judgement, fairness};
 use stats::fixed_sample::Terms;
 
-use super::figures::{self, Origin, RunViolation};
+use super::figures::{self, FailedCheck, Origin};
 use crate::cli::judge::{JudgeArgs, SEED};
 use crate::commands::End;
 use import::compare::{BASELINES, Comparison};
@@ -40,12 +40,12 @@ pub(super) fn judge(runs: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End
     let before = sides.remove(place);
     let mut comparisons = Vec::new();
     let mut remarks = BTreeSet::new();
-    let mut violations = Vec::new();
+    let mut failed_checks = Vec::new();
     for side in [&before].into_iter().chain(&sides) {
         let judgement = judge::interim(&side.run);
         remarks.extend(unfair(side, &judgement));
-        violations.extend(
-            fairness::failed(&judgement.fairness).map(|check| RunViolation {
+        failed_checks.extend(
+            fairness::failed(&judgement.fairness).map(|check| FailedCheck {
                 run: side.source.name.clone(),
                 id: check.id.clone(),
             }),
@@ -75,7 +75,7 @@ pub(super) fn judge(runs: &[OwnRun], args: &JudgeArgs, json: bool) -> Result<End
         failing: BTreeSet::new(),
     };
     let terms = terms(&before, &sides, args);
-    figures::conclude(&figures, &Origin::Runs { violations }, terms, args, json)
+    figures::conclude(&figures, &Origin::Runs { failed_checks }, terms, args, json)
 }
 
 fn nothing(metrics: &[String]) -> String {

@@ -1,8 +1,10 @@
-//! Bisections and walks: sentences and tables, as terminal text and as pages.
+//! Bisections and version series: sentences and tables, as terminal text and as pages.
 
 use base::input::units::show_change;
 use doc::{Block, Table};
-use record::bisect::{Bisection, Conclusion, Evidence, Shape, Version, Walk, WalkMetric, WalkStep};
+use record::bisect::{
+    Bisection, Conclusion, Evidence, SeriesMetric, SeriesResult, SeriesStep, Shape, Version,
+};
 use record::verdict::Verdict;
 
 use crate::words::levels::Levels;
@@ -20,7 +22,7 @@ const ALONE: f64 = 0.8;
 const NEGLIGIBLE: f64 = 0.01;
 
 /// A table of up to this many versions shows all of them.
-const SHORT_LINE: usize = 24;
+const SHORT_SERIES: usize = 24;
 
 /// Progress line of a bisection: `bisect: 5 blocks, 6.16.12 -> 6.17.8 71.0 %, next 6.17.8`.
 pub fn line(now: &Bisection) -> String {
@@ -32,7 +34,7 @@ pub fn line(now: &Bisection) -> String {
         parts.push(format!("{step} {}", percent(*probability)));
     }
     parts.push(match &now.conclusion {
-        Conclusion::Open { next } => format!("next {}", now.line[*next].name),
+        Conclusion::Open { next } => format!("next {}", now.versions[*next].name),
         Conclusion::Found { .. } => "found".into(),
         Conclusion::Equivalent => "the ends are equivalent".into(),
         Conclusion::Undecided => "undecided".into(),
@@ -63,7 +65,7 @@ fn sentences(bisection: &Bisection) -> Vec<String> {
         Some(spec) => spec.name.clone(),
         None => "nothing".into(),
     };
-    let line = &bisection.line;
+    let line = &bisection.versions;
     let whole = bisection.ratio.map_or(NONE.into(), large_change);
     // Figures of zero have no ratio.
     let by = bisection
@@ -140,11 +142,11 @@ fn commit_sentence(version: &Version) -> Option<String> {
 fn beyond_sentence(bisection: &Bisection) -> Option<String> {
     let beyond = bisection.evidence.iter().filter(|evidence| evidence.beyond);
     let names: Vec<&str> = beyond
-        .map(|evidence| bisection.line[evidence.candidate].name.as_str())
+        .map(|evidence| bisection.versions[evidence.candidate].name.as_str())
         .collect();
     (!names.is_empty()).then(|| {
         format!(
-            "the line is not monotone: {} lies beyond both ends in every block (--series measures all versions)",
+            "the series is not monotone: {} lies beyond both ends in every block (--series measures all versions)",
             names.join(", ")
         )
     })
@@ -154,7 +156,7 @@ fn left_out(bisection: &Bisection) -> Vec<String> {
     let mut lines = Vec::new();
     for evidence in &bisection.evidence {
         if let Some(reason) = &evidence.skipped {
-            let name = &bisection.line[evidence.candidate].name;
+            let name = &bisection.versions[evidence.candidate].name;
             lines.push(format!("left out: {name}: {reason}"));
         }
     }
@@ -181,14 +183,15 @@ struct VersionRow {
 
 fn versions(bisection: &Bisection) -> Vec<VersionRow> {
     let mut rows = Vec::new();
-    let last = bisection.line.len() - 1;
-    for (place, version) in bisection.line.iter().enumerate() {
+    let last = bisection.versions.len() - 1;
+    for (place, version) in bisection.versions.iter().enumerate() {
         let mut evidence = bisection.evidence.iter();
         let evidence = evidence.find(|evidence| evidence.candidate == place);
         let step = place.checked_sub(1).map(|step| bisection.steps[step]);
         let is_end = place == 0 || place == last;
         let is_probable = step.is_some_and(|step| step >= NEGLIGIBLE);
-        if bisection.line.len() > SHORT_LINE && !is_end && evidence.is_none() && !is_probable {
+        if bisection.versions.len() > SHORT_SERIES && !is_end && evidence.is_none() && !is_probable
+        {
             continue;
         }
         let count = |count: fn(&Evidence) -> u32| match evidence {
@@ -238,7 +241,7 @@ fn bar(share: f64) -> String {
 }
 
 fn step_name(bisection: &Bisection, before: usize, after: usize) -> String {
-    let name = |place: usize| &bisection.line[place].name;
+    let name = |place: usize| &bisection.versions[place].name;
     format!("{} -> {}", name(before), name(after))
 }
 
@@ -250,41 +253,41 @@ fn blocks(count: u32) -> String {
 }
 
 /// For each metric: a sentence with its significant steps, and a table with a chart.
-pub fn walk_terminal(walk: &Walk, width: usize) -> String {
-    let mut blocks = vec![Block::Title(walk.title.clone())];
-    for metric in &walk.metrics {
-        blocks.extend([Block::Gap, Block::Text(walk_sentence(walk, metric))]);
+pub fn series_terminal(series: &SeriesResult, width: usize) -> String {
+    let mut blocks = vec![Block::Title(series.title.clone())];
+    for metric in &series.metrics {
+        blocks.extend([Block::Gap, Block::Text(series_sentence(series, metric))]);
         let ends = extremes(metric);
-        let mut rows = vec![with_chart(&walk_columns(metric), "line".into())];
-        rows.extend(walk_rows(walk, metric).iter().map(|version| {
+        let mut rows = vec![with_chart(&series_columns(metric), "line".into())];
+        rows.extend(series_rows(series, metric).iter().map(|version| {
             let ratio = version.ratio;
             let point = ratio.map_or(String::new(), |ratio| point(ratio, ends));
             with_chart(&version.cells, point)
         }));
         blocks.extend(Block::table(Table::new(rows, 1)));
     }
-    blocks.extend([Block::Gap, Block::List(vec![walk_note(walk)])]);
+    blocks.extend([Block::Gap, Block::List(vec![series_note(series)])]);
     doc::terminal::render(&blocks, width)
 }
 
-fn walk_note(walk: &Walk) -> String {
+fn series_note(series: &SeriesResult) -> String {
     format!(
         "{}; of each metric the chance that any step is wrongly called better or worse is {}; shares are of the logarithm of the whole change and \
          add up to 100 %",
-        blocks(walk.blocks),
-        percent(walk.error_rate)
+        blocks(series.blocks),
+        percent(series.error_rate)
     )
 }
 
 /// `throughput: +12.1 % from 6.1 to 7.3 in 2 significant steps: 6.16.12 -> 6.17.8 +8.6 % (71.0 %), ...`, the largest first.
-fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
+fn series_sentence(series: &SeriesResult, metric: &SeriesMetric) -> String {
     let last = metric.ratios.iter().rev().copied().flatten().next();
     let whole = last.map_or(NONE.into(), large_change);
     let name = &metric.spec.name;
     let is_significant =
-        |step: &&WalkStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
-    let mut steps: Vec<&WalkStep> = metric.steps.iter().filter(is_significant).collect();
-    let size = |step: &WalkStep| step.ratio.ln().abs();
+        |step: &&SeriesStep| matches!(step.verdict, Verdict::Better | Verdict::Worse);
+    let mut steps: Vec<&SeriesStep> = metric.steps.iter().filter(is_significant).collect();
+    let size = |step: &SeriesStep| step.ratio.ln().abs();
     steps.sort_by(|left, right| size(right).total_cmp(&size(left)));
     let count = steps.len();
     let steps: Vec<String> = steps
@@ -293,15 +296,15 @@ fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
             let share = step
                 .share
                 .map_or(String::new(), |share| format!(" ({})", percent(share)));
-            let (before, after) = (&walk.line[step.before], &walk.line[step.after]);
+            let (before, after) = (&series.versions[step.before], &series.versions[step.after]);
             format!("{before} -> {after} {}{share}", large_change(step.ratio))
         })
         .collect();
     let steps = steps.join("; ");
     let all = format!(
         "{name}: {whole} from {} to {}",
-        walk.line[0],
-        walk.line[walk.line.len() - 1]
+        series.versions[0],
+        series.versions[series.versions.len() - 1]
     );
     match (metric.shape, count) {
         (Shape::Flat, _) => format!("{all}, and no step is significant"),
@@ -314,7 +317,7 @@ fn walk_sentence(walk: &Walk, metric: &WalkMetric) -> String {
 }
 
 /// The lowest and the highest ratio to the first version.
-fn extremes(metric: &WalkMetric) -> (f64, f64) {
+fn extremes(metric: &SeriesMetric) -> (f64, f64) {
     let known = metric.ratios.iter().copied().flatten();
     known.fold((f64::MAX, f64::MIN), |(low, high), ratio| {
         (low.min(ratio), high.max(ratio))
@@ -322,11 +325,11 @@ fn extremes(metric: &WalkMetric) -> (f64, f64) {
 }
 
 /// Confidence levels of the intervals of a metric's steps.
-fn step_levels(metric: &WalkMetric) -> Levels {
+fn step_levels(metric: &SeriesMetric) -> Levels {
     Levels::of(metric.steps.iter().map(|step| step.confidence))
 }
 
-fn walk_columns(metric: &WalkMetric) -> [String; 6] {
+fn series_columns(metric: &SeriesMetric) -> [String; 6] {
     let name = directed(&metric.spec);
     [
         &name,
@@ -340,22 +343,22 @@ fn walk_columns(metric: &WalkMetric) -> [String; 6] {
 }
 
 /// A version's row of a metric's table.
-struct WalkRow<'w> {
-    /// One cell for each of `walk_columns`.
+struct SeriesRow<'w> {
+    /// One cell for each of `series_columns`.
     cells: [String; 6],
     /// Ratio to the first version.
     ratio: Option<f64>,
     /// The step from the version before it.
-    step: Option<&'w WalkStep>,
+    step: Option<&'w SeriesStep>,
 }
 
-fn walk_rows<'w>(walk: &Walk, metric: &'w WalkMetric) -> Vec<WalkRow<'w>> {
+fn series_rows<'w>(series: &SeriesResult, metric: &'w SeriesMetric) -> Vec<SeriesRow<'w>> {
     let levels = step_levels(metric);
     let mut rows = Vec::new();
-    for (place, name) in walk.line.iter().enumerate() {
+    for (place, name) in series.versions.iter().enumerate() {
         let step = metric.steps.iter().find(|step| step.after == place);
         let ratio = metric.ratios[place];
-        let interval = |step: &WalkStep| {
+        let interval = |step: &SeriesStep| {
             let (low, high) = step.interval?;
             let interval = format!("[{}, {}]", show_change(low), show_change(high));
             Some(levels.cell(&interval, step.confidence))
@@ -369,7 +372,7 @@ fn walk_rows<'w>(walk: &Walk, metric: &'w WalkMetric) -> Vec<WalkRow<'w>> {
             or_none(step.and_then(|step| step.share).map(percent)),
             or_none(step.map(|step| step.verdict.word().into())),
         ];
-        rows.push(WalkRow { cells, ratio, step });
+        rows.push(SeriesRow { cells, ratio, step });
     }
     rows
 }
@@ -417,7 +420,7 @@ pub(crate) mod tests {
             version: VERSION,
             title: "Static web serving".into(),
             metric: Some(throughput()),
-            line: vec![
+            versions: vec![
                 version("a0", "the first", &[]),
                 version("a1", "net: more", &["net/core/dev.c"]),
                 version("a2", "mm: less", &["mm/slub.c"]),
@@ -452,7 +455,7 @@ pub(crate) mod tests {
         for line in [
             "throughput changes from a0 to a4 by -10.00 %, and that came with a1 -> a2 (probability 99.3 %, after 13 blocks)",
             "this step has 55.0 % of the whole difference: there are others (--series measures all versions)",
-            "the line is not monotone: a2 lies beyond both ends in every block",
+            "the series is not monotone: a2 lies beyond both ends in every block",
             "mm/slub.c",
             "left out: a3: does not build",
         ] {
@@ -477,9 +480,9 @@ pub(crate) mod tests {
         assert_eq!(line(&open), "bisect: 13 blocks, a1 -> a2 99.3 %, next a2");
     }
 
-    /// A walk of three versions with one significant step.
-    pub(crate) fn walked() -> Walk {
-        let step = |before, ratio: f64, verdict| WalkStep {
+    /// A series of three versions with one significant step.
+    pub(crate) fn three_versions() -> SeriesResult {
+        let step = |before, ratio: f64, verdict| SeriesStep {
             before,
             after: before + 1,
             ratio,
@@ -488,13 +491,13 @@ pub(crate) mod tests {
             share: Some(ratio.ln() / 1.2f64.ln()),
             verdict,
         };
-        Walk {
+        SeriesResult {
             version: VERSION,
             title: "Static web serving".into(),
-            line: ["6.1", "6.12", "7.2"].map(String::from).to_vec(),
+            versions: ["6.1", "6.12", "7.2"].map(String::from).to_vec(),
             blocks: 9,
             error_rate: 0.05,
-            metrics: vec![WalkMetric {
+            metrics: vec![SeriesMetric {
                 workload: "web".into(),
                 spec: throughput(),
                 ratios: vec![Some(1.0), Some(1.15), Some(1.2)],
@@ -508,13 +511,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_walk_is_reported_by_metric() {
-        let walk = walked();
-        let text = walk_terminal(&walk, 1000);
+    fn a_series_is_reported_by_metric() {
+        let series = three_versions();
+        let text = series_terminal(&series, 1000);
         let line = "throughput: +20.00 % from 6.1 to 7.2 in one significant step: 6.1 -> 6.12 +15.00 % (76.7 %)";
         assert!(text.contains(line), "{text}");
         assert!(text.contains("9 blocks; of each metric"), "{text}");
-        let page = page::walk(&walk);
+        let page = page::series(&series);
         assert!(
             page.contains("better</span>") && page.contains("+15.00"),
             "{page}"

@@ -504,8 +504,8 @@ mod tests {
                     if let Outcome::Measured(measurement) = &mut record.outcome
                         && has_it
                     {
-                        let (lower, guard) = (Direction::Lower, Role::Guard);
-                        let figure = Figure::new("system-cpu", "us/request", lower, guard, 5.0);
+                        let (lower, secondary) = (Direction::Lower, Role::Secondary);
+                        let figure = Figure::new("system-cpu", "us/request", lower, secondary, 5.0);
                         measurement.figures.push(figure);
                     }
                 }

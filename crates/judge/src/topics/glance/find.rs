@@ -30,9 +30,9 @@ pub(crate) fn group(spec: &MetricSpec) -> Group {
             || hardware_counters::metrics().any(|counter| counter == name)
     };
     match spec.role {
-        Role::Guard if CHECKS.contains(&name) => Group::Checks,
-        Role::Guard if is_cost() => Group::Cost,
-        Role::Primary | Role::Guard => Group::Outcome,
+        Role::Secondary if CHECKS.contains(&name) => Group::Checks,
+        Role::Secondary if is_cost() => Group::Cost,
+        Role::Primary | Role::Secondary => Group::Outcome,
     }
 }
 

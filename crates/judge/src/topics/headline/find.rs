@@ -142,7 +142,7 @@ pub(crate) fn against(metrics: &[&Comparison], verdict: Verdict, margin: f64) ->
             .map_or(f64::INFINITY, |ratio| ratio.ln().abs())
     };
     let is_against = |comparison: &&&Comparison| {
-        let is_secondary = comparison.spec.role == Role::Guard && may_speak(&comparison.spec);
+        let is_secondary = comparison.spec.role == Role::Secondary && may_speak(&comparison.spec);
         is_secondary && comparison.verdict == verdict && change(comparison) > margin.ln_1p()
     };
     let mut found: Vec<&&Comparison> = metrics.iter().filter(is_against).collect();

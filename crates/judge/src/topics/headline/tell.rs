@@ -41,14 +41,15 @@ pub(crate) fn headline(
 fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<doc::Headline> {
     let mut findings = Vec::new();
     let (text, reason, is_open) = match &headline.conclusion {
-        Conclusion::Withheld { violations } => {
-            let withheld = crate::topics::fairness::tell::withheld(&judgement.fairness, violations);
+        Conclusion::Withheld { failed_checks } => {
+            let withheld =
+                crate::topics::fairness::tell::withheld(&judgement.fairness, failed_checks);
             findings = withheld.found;
             let text = format!(
                 "{} against {}: the comparison is not fair: {}",
                 headline.arm,
                 run.plan.baseline,
-                violations.join(", ")
+                failed_checks.join(", ")
             );
             (text, withheld.remedy, true)
         }

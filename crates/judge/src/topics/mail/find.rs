@@ -99,7 +99,10 @@ impl Culprit {
         else {
             return None;
         };
-        let [last_good, first_bad] = [bisection.line.get(before)?, bisection.line.get(after)?];
+        let [last_good, first_bad] = [
+            bisection.versions.get(before)?,
+            bisection.versions.get(after)?,
+        ];
         let is_commit =
             first_bad.source.len() == 40 && first_bad.source.chars().all(|c| c.is_ascii_hexdigit());
         let step = if is_commit && after == before + 1 {
@@ -359,7 +362,7 @@ mod tests {
             version: record::bisect::VERSION,
             title: String::new(),
             metric: None,
-            line: vec![
+            versions: vec![
                 version("a", &"0".repeat(40)),
                 version("b", &hash),
                 version("c", "debian:sid/7"),

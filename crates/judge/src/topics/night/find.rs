@@ -1,7 +1,7 @@
 //! A nightly run of several plans: which verdicts remain significant over all plans, and trends over nights and versions.
 //!
 //! ```text
-//! run                  -> summary    comparisons, the p-value of each primary metric, the version series (`p_value`, `bisect::walk`)
+//! run                  -> summary    comparisons, the p-value of each primary metric, the version series (`p_value`, `bisect::series`)
 //! summaries of a night -> family     regressions by false discovery rate, the gate by family-wise error rate (`multiplicity`)
 //! summaries of nights  -> trends     ratios to the baseline of each night, and their changes (`change_points`)
 //! ```
@@ -11,7 +11,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use plan::Arm;
-use record::bisect::{Walk, WalkMetric};
+use record::bisect::{SeriesMetric, SeriesResult};
 use record::fact;
 use record::metric::{Direction, MetricSpec, Role};
 use record::night::{
@@ -21,7 +21,7 @@ use record::night::{
 use record::rundir::Run;
 use record::verdict::{Comparison, Conclusion, Judgement, Verdict};
 
-use crate::topics::bisect::find::walk;
+use crate::topics::bisect::find::series;
 use crate::topics::night::p_value::{self, PValues};
 use stats::average::median;
 use stats::change_points::{change_points, fewest};
@@ -88,7 +88,7 @@ pub fn summary(run: &Run, judgement: &Judgement, machine: String) -> RunSummary 
         failures: Vec::new(),
         unanswered: Vec::new(),
         comparisons: comparisons.collect(),
-        walk: version_series(run, &kernels).map(|arms| walk::walk(run, &arms)),
+        series: version_series(run, &kernels).map(|arms| series::evaluate(run, &arms)),
     }
 }
 
@@ -438,21 +438,21 @@ fn change(before: usize, after: usize, ratio: f64, spec: &MetricSpec, margin: f6
 
 /// A trend over the versions of a run for each metric; significant steps are its changes.
 fn version_trends(night: &str, plan: &str, run: &RunSummary) -> Vec<Trend> {
-    let Some(walk) = &run.walk else {
+    let Some(series) = &run.series else {
         return Vec::new();
     };
-    let trend = |metric: &WalkMetric| Trend {
+    let trend = |metric: &SeriesMetric| Trend {
         plan: plan.into(),
         workload: metric.workload.clone(),
         spec: metric.spec.clone(),
         arm: None,
         along: Along::Versions,
-        points: version_points(night, walk, metric, run),
+        points: version_points(night, series, metric, run),
         changes: version_changes(metric, run.margin),
-        error_rate: walk.error_rate,
+        error_rate: series.error_rate,
         least_points: SHORTEST_SERIES as u32,
     };
-    walk.metrics.iter().map(trend).collect()
+    series.metrics.iter().map(trend).collect()
 }
 
 /// The versions that have figures, as ratios to the first version.
@@ -460,12 +460,12 @@ fn version_trends(night: &str, plan: &str, run: &RunSummary) -> Vec<Trend> {
 /// A version has the interval of its comparison if the first version is the baseline, else none.
 fn version_points(
     night: &str,
-    walk: &Walk,
-    metric: &WalkMetric,
+    series: &SeriesResult,
+    metric: &SeriesMetric,
     run: &RunSummary,
 ) -> Vec<TrendPoint> {
     let mut points = Vec::new();
-    for (name, ratio) in walk.line.iter().zip(&metric.ratios) {
+    for (name, ratio) in series.versions.iter().zip(&metric.ratios) {
         let Some(ratio) = ratio else {
             continue;
         };
@@ -474,7 +474,7 @@ fn version_points(
                 && compared.workload == metric.workload
                 && compared.spec.name == metric.spec.name
         });
-        let against_first = compared.filter(|_| walk.line[0] == run.baseline);
+        let against_first = compared.filter(|_| series.versions[0] == run.baseline);
         let is_baseline = *name == run.baseline;
         points.push(TrendPoint {
             label: name.clone(),
@@ -493,7 +493,7 @@ fn version_points(
     points
 }
 
-fn version_changes(metric: &WalkMetric, margin: f64) -> Vec<TrendChange> {
+fn version_changes(metric: &SeriesMetric, margin: f64) -> Vec<TrendChange> {
     // The index of a version among those that have figures.
     let point = |version: usize| {
         let ratio = metric.ratios.get(version).copied().flatten();

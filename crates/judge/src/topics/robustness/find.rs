@@ -167,7 +167,7 @@ impl<'s> Subject<'s> {
         }
         let secondary = self.metrics.iter().copied();
         let secondary: Vec<&Comparison> = secondary
-            .filter(|metric| metric.spec.role == Role::Guard)
+            .filter(|metric| metric.spec.role == Role::Secondary)
             .collect();
         let pairs: Vec<Vec<Pair>> = secondary
             .iter()
@@ -204,8 +204,8 @@ impl<'s> Subject<'s> {
     fn other_metric(&self) -> Option<OtherMetric> {
         let primary_family = family(&self.primary.spec.name);
         let secondary = self.metrics.iter();
-        let secondary =
-            secondary.filter(|metric| metric.spec.role == Role::Guard && !is_rate(&metric.spec));
+        let secondary = secondary
+            .filter(|metric| metric.spec.role == Role::Secondary && !is_rate(&metric.spec));
         let is_unrelated = |metric: &&&Comparison| {
             let family = family(&metric.spec.name);
             family != primary_family && family != Family::Shape

@@ -65,16 +65,17 @@ impl<'s> ByMargin<'s> {
     ) -> Self {
         let key = format!("{}\n{}", primary.workload, primary.arm);
         let setup = TestSetup::new(&primary.pairs, design, &key, metrics.len() > 1);
-        let guards = metrics.iter().copied();
-        let guards: Vec<&Comparison> = guards
-            .filter(|metric| metric.spec.role == Role::Guard && is_usable(metric, primary))
+        let secondary: Vec<&Comparison> = metrics
+            .iter()
+            .copied()
+            .filter(|metric| metric.spec.role == Role::Secondary && is_usable(metric, primary))
             .collect();
-        let verdicts = verdicts(&guards, 0.0, &setup);
+        let verdicts = verdicts(&secondary, 0.0, &setup);
         Self {
             design,
             setup,
             primary,
-            secondary: guards.into_iter().zip(verdicts).collect(),
+            secondary: secondary.into_iter().zip(verdicts).collect(),
             by_load,
         }
     }

@@ -214,7 +214,7 @@ fn account(usable: Usable<'_>, spec: MetricSpec, test: &Test, error_rate: f64) -
         least_blocks: 0,
         error_rate,
         confidence: None,
-        violations: Vec::new(),
+        failed_checks: Vec::new(),
         lost: usable.lost,
         mechanisms: outcome::mechanisms(&rows, &named, test),
         tasks: tasks::rows(&accounts, test),

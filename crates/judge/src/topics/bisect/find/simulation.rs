@@ -87,14 +87,14 @@ pub fn run_plain(terms: Terms<'_>, repeats: u32, seeds: Range<u64>) -> Tally {
 }
 
 /// A series of versions on a simulated machine, with a change at one of its steps.
-struct Line<'t> {
+struct SimulatedSeries<'t> {
     terms: Terms<'t>,
     /// Index of the first changed version.
     changed: usize,
     trials: Trials,
 }
 
-impl<'t> Line<'t> {
+impl<'t> SimulatedSeries<'t> {
     fn new(terms: Terms<'t>, seed: u64) -> Self {
         let name = format!("step\n{}\n{}\n{seed}", terms.noise.name, terms.steps);
         // The candidate is a copy of the first version here; `block` adds its effect.
@@ -149,12 +149,12 @@ fn bisection(terms: Terms<'_>, seed: u64) -> Tally {
         skipped: &skipped,
         first_cost: terms.first_cost,
     };
-    let mut line = Line::new(terms, seed);
+    let mut series = SimulatedSeries::new(terms, seed);
     let mut blocks = Vec::new();
     let (wrong, undecided) = loop {
         match evaluate(&question, &blocks).conclusion {
-            Conclusion::Open { next } => blocks.push(line.block(next)),
-            Conclusion::Found { after, .. } => break (after != line.changed, false),
+            Conclusion::Open { next } => blocks.push(series.block(next)),
+            Conclusion::Found { after, .. } => break (after != series.changed, false),
             Conclusion::Equivalent => break (true, false),
             Conclusion::Undecided => break (false, true),
         }
@@ -164,12 +164,12 @@ fn bisection(terms: Terms<'_>, seed: u64) -> Tally {
         wrong: u32::from(wrong),
         undecided: u32::from(undecided),
         blocks: blocks.len() as u32,
-        wrong_answers: blocks.iter().filter(|block| line.is_wrong(block)).count() as u32,
+        wrong_answers: blocks.iter().filter(|block| series.is_wrong(block)).count() as u32,
     }
 }
 
 fn plain(terms: Terms<'_>, repeats: u32, seed: u64) -> Tally {
-    let mut line = Line::new(terms, seed);
+    let mut series = SimulatedSeries::new(terms, seed);
     let mut tally = Tally {
         all: 1,
         ..Tally::default()
@@ -179,19 +179,19 @@ fn plain(terms: Terms<'_>, repeats: u32, seed: u64) -> Tally {
         let candidate = usize::midpoint(like_from, like_to);
         let mut wrong = 0;
         for _ in 0..repeats {
-            let block = line.block(candidate);
-            wrong += u32::from(line.is_wrong(&block));
+            let block = series.block(candidate);
+            wrong += u32::from(series.is_wrong(&block));
         }
         tally.blocks += repeats;
         tally.wrong_answers += wrong;
         let is_right = 2 * wrong < repeats;
-        if line.is_changed(candidate) == is_right {
+        if series.is_changed(candidate) == is_right {
             like_to = candidate;
         } else {
             like_from = candidate;
         }
     }
-    tally.wrong = u32::from(like_to != line.changed);
+    tally.wrong = u32::from(like_to != series.changed);
     tally
 }
 

@@ -1,13 +1,13 @@
-//! Bisections and walks as pages: the sentences, and a table of the versions with drawings.
+//! Bisections and version series as pages: the sentences, and a table of the versions with drawings.
 
 use doc::Block;
 use doc::html::{capital, pill, unbroken};
 use maud::{Markup, html};
-use record::bisect::{Bisection, Conclusion, Walk, WalkMetric};
+use record::bisect::{Bisection, Conclusion, SeriesMetric, SeriesResult};
 
 use super::{
-    COLUMNS, NOTE, extremes, left_out, sentences, versions, walk_columns, walk_note, walk_rows,
-    walk_sentence,
+    COLUMNS, NOTE, extremes, left_out, sentences, series_columns, series_note, series_rows,
+    series_sentence, versions,
 };
 use crate::report::page::plain;
 
@@ -25,7 +25,7 @@ pub fn bisection(bisection: &Bisection) -> String {
     let body = html! {
         header {
             h1 { (bisection.title) }
-            p.sub { "Bisection over " (bisection.line.len()) " versions" }
+            p.sub { "Bisection over " (bisection.versions.len()) " versions" }
             div.headline.equivalent[is_found] {
                 p.said { (sentence(first)) }
                 @for other in others { p { (sentence(other)) } }
@@ -33,7 +33,7 @@ pub fn bisection(bisection: &Bisection) -> String {
             (doc::html::render(&notice))
         }
         section {
-            h2 { "The line of versions" }
+            h2 { "The version series" }
             div.scroll { table.cards.metrics {
                 thead { tr {
                     @for (place, name) in COLUMNS.iter().enumerate() { th.n[place > 1] scope="col" { (name) } }
@@ -55,35 +55,35 @@ pub fn bisection(bisection: &Bisection) -> String {
     plain(&bisection.title, &body)
 }
 
-/// A walk's page.
-pub fn walk(walk: &Walk) -> String {
+/// The page of a version series.
+pub fn series(series: &SeriesResult) -> String {
     let body = html! {
         header {
-            h1 { (walk.title) }
-            p.sub { (walk.line.len()) " versions side by side" }
-            @if let Some(primary) = walk.metrics.first() {
-                div.headline.equivalent { p.said { (sentence(&walk_sentence(walk, primary))) } }
+            h1 { (series.title) }
+            p.sub { (series.versions.len()) " versions side by side" }
+            @if let Some(primary) = series.metrics.first() {
+                div.headline.equivalent { p.said { (sentence(&series_sentence(series, primary))) } }
             }
-            p.sub { (sentence(&walk_note(walk))) }
+            p.sub { (sentence(&series_note(series))) }
         }
-        @for metric in &walk.metrics { (metric_section(walk, metric)) }
+        @for metric in &series.metrics { (metric_section(series, metric)) }
     };
-    plain(&walk.title, &body)
+    plain(&series.title, &body)
 }
 
-fn metric_section(walk: &Walk, metric: &WalkMetric) -> Markup {
-    let columns = walk_columns(metric);
+fn metric_section(series: &SeriesResult, metric: &SeriesMetric) -> Markup {
+    let columns = series_columns(metric);
     let ends = extremes(metric);
     html! {
         section {
             h2 { (metric.spec.name) }
-            p { (sentence(&walk_sentence(walk, metric))) }
+            p { (sentence(&series_sentence(series, metric))) }
             div.scroll { table.cards.metrics {
                 thead { tr {
                     @for (place, name) in columns.iter().enumerate() { th.n[0 < place && place < 5] scope="col" { (name) } }
                     th scope="col" { "line" }
                 } }
-                tbody { @for row in walk_rows(walk, metric) { tr {
+                tbody { @for row in series_rows(series, metric) { tr {
                     th scope="row" { code { (row.cells[0]) } }
                     @for place in 1..5 { td.n data-name=(columns[place]) { (unbroken(&row.cells[place])) } }
                     td data-name=(columns[5]) {

@@ -337,7 +337,7 @@ fn a_rate_that_is_kept_is_said_beside_a_verdict_on_a_rate_alone() {
             for figure in &mut trial.figures {
                 figure.spec.role = match figure.spec.direction {
                     Direction::Lower => Role::Primary,
-                    Direction::Higher => Role::Guard,
+                    Direction::Higher => Role::Secondary,
                 };
             }
         }),

@@ -686,7 +686,7 @@ fn a_primary_latency_is_explained_by_default() {
             .iter()
             .position(|figure| figure.spec.name == "latency-p99");
         figures.swap(0, latency.unwrap());
-        (figures[0].spec.role, figures[1].spec.role) = (Role::Primary, Role::Guard);
+        (figures[0].spec.role, figures[1].spec.role) = (Role::Primary, Role::Secondary);
     }
     for tail in TAILS {
         for measurement in measurements(&mut run) {

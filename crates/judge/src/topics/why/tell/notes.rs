@@ -40,10 +40,10 @@ pub(crate) fn all(why: &Why) -> Vec<String> {
 
 /// Why the run has no headline on this difference.
 fn withheld(why: &Why) -> Option<String> {
-    (!why.violations.is_empty()).then(|| {
+    (!why.failed_checks.is_empty()).then(|| {
         format!(
             "the headline of this run is withheld, because the comparison is not fair: {} (bakeoff show RUN --fairness tells how to mend each)",
-            why.violations.join(", ")
+            why.failed_checks.join(", ")
         )
     })
 }

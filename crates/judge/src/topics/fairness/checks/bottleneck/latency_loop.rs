@@ -68,7 +68,7 @@ mod tests {
                     for figure in &mut measurement.figures {
                         figure.spec.role = match figure.spec.name.as_str() {
                             "latency-p99" => record::metric::Role::Primary,
-                            _ => record::metric::Role::Guard,
+                            _ => record::metric::Role::Secondary,
                         };
                     }
                 });

@@ -44,7 +44,7 @@ pub enum Density {
 }
 
 /// The versions from `ends[0]` to `ends[1]`. Fetches missing indexes, or all of them with `refresh`.
-pub fn line(
+pub fn range(
     cache: &Cache,
     ends: [End<'_>; 2],
     density: Density,
@@ -59,10 +59,10 @@ pub fn line(
         let kernels = debian::kernels(&index.packages(&debian::PREFIXES, task)?);
         all.extend(kernels.into_iter().map(|kernel| (suite, kernel)));
     }
-    let mut line = between(&all, ends, density)?;
+    let mut versions = between(&all, ends, density)?;
     // A kernel may have been fetched by another name of the same package.
     let kernels = cached(cache);
-    for offer in &mut line {
+    for offer in &mut versions {
         let version = offer.kernel.rsplit('/').next().unwrap_or_default();
         let is_it = |kernel: &Kernel| {
             kernel.release == offer.release && kernel.package.ends_with(&format!(" {version}"))
@@ -71,7 +71,7 @@ pub fn line(
             offer.bytes = 0;
         }
     }
-    Ok(line)
+    Ok(versions)
 }
 
 fn between(
@@ -87,7 +87,7 @@ fn between(
     }
     if by_version(&places[0], &places[1]) != Ordering::Less {
         bail!(
-            "the line of versions must rise: from {} to {} (put the older one behind --from)",
+            "versions must rise: from {} to {} (put the older one behind --from)",
             upstream(&places[0]),
             upstream(&places[1])
         );
@@ -96,32 +96,36 @@ fn between(
         by_version(&places[0], kernel) != Ordering::Greater
             && by_version(kernel, &places[1]) != Ordering::Greater
     };
-    let mut line: Vec<(&str, &Choice)> = all
+    let mut versions: Vec<(&str, &Choice)> = all
         .iter()
         .filter(|(_, kernel)| kernel.is_cloud() && is_between(kernel))
         .map(|(suite, kernel)| (*suite, kernel))
         .collect();
     // A stable sort: of equal versions, the first suite's is kept.
-    line.sort_by(|(_, a), (_, b)| by_version(a, b));
-    line.dedup_by(|(_, later), (_, kept)| upstream(later) == upstream(kept));
+    versions.sort_by(|(_, a), (_, b)| by_version(a, b));
+    versions.dedup_by(|(_, later), (_, kept)| upstream(later) == upstream(kept));
     let chosen = match density {
-        Density::All => line,
-        Density::Series => ends_of_series(&line),
+        Density::All => versions,
+        Density::Series => ends_of_series(&versions),
     };
     Ok(chosen.into_iter().map(offered).collect())
 }
 
 /// The first and the last of each series.
-fn ends_of_series<'k>(line: &[(&'k str, &'k Choice)]) -> Vec<(&'k str, &'k Choice)> {
-    let series_of = |place: usize| line.get(place).map(|(_, kernel)| series(upstream(kernel)));
+fn ends_of_series<'k>(versions: &[(&'k str, &'k Choice)]) -> Vec<(&'k str, &'k Choice)> {
+    let series_of = |place: usize| {
+        versions
+            .get(place)
+            .map(|(_, kernel)| series(upstream(kernel)))
+    };
     let is_end = |place: &usize| {
         *place == 0
             || series_of(*place) != series_of(*place - 1)
             || series_of(*place) != series_of(*place + 1)
     };
-    (0..line.len())
+    (0..versions.len())
         .filter(is_end)
-        .map(|place| line[place])
+        .map(|place| versions[place])
         .collect()
 }
 
@@ -190,8 +194,8 @@ mod tests {
         ]
     }
 
-    /// The line from a version of bookworm to one of another suite.
-    fn line(ends: [&str; 2], suite: &str, density: Density) -> Result<Vec<Offered>> {
+    /// The versions from one of bookworm to one of another suite.
+    fn range(ends: [&str; 2], suite: &str, density: Density) -> Result<Vec<Offered>> {
         let suites = ["bookworm", suite];
         let end = |place: usize| End {
             version: ends[place],
@@ -201,8 +205,8 @@ mod tests {
     }
 
     fn versions(ends: [&str; 2], suite: &str, density: Density) -> Vec<String> {
-        let line = line(ends, suite, density).unwrap();
-        line.into_iter().map(|offer| offer.kernel).collect()
+        let versions = range(ends, suite, density).unwrap();
+        versions.into_iter().map(|offer| offer.kernel).collect()
     }
 
     #[test]
@@ -232,14 +236,14 @@ mod tests {
         all.push(("sid", choice("7.2.15-1", "7.2.15-cloud-amd64")));
         let ends = [("6.1", "bookworm"), ("7.2", "trixie-backports")];
         let ends = ends.map(|(version, suite)| End { version, suite });
-        let line = between(&all, ends, Density::All).unwrap();
-        let last = line.last().unwrap();
+        let versions = between(&all, ends, Density::All).unwrap();
+        let last = versions.last().unwrap();
         assert_eq!(last.kernel, "debian:trixie-backports/7.2.12-1~bpo13+1");
     }
 
     #[test]
     fn ends_that_nobody_has_or_that_fall_are_refused() {
-        let refused = |ends, suite| line(ends, suite, Density::All).unwrap_err().to_string();
+        let refused = |ends, suite| range(ends, suite, Density::All).unwrap_err().to_string();
         assert!(refused(["5.4", "7.2"], "sid").contains("5.4"));
         assert!(refused(["6.1.176", "6.1.170"], "bookworm").contains("must rise"));
         assert!(refused(["6.1", "6.1"], "bookworm").contains("must rise"));

@@ -1,11 +1,11 @@
-//! A walk: all versions of a series measured side by side, and which steps between neighbours are significant.
+//! All versions of a series measured side by side, and which steps between neighbours are significant.
 //!
 //! Each step is tested by sign flips of the blocks of two neighbours. Each test gets the error rate divided by the number of steps
 //! (Bonferroni), so the plan's error rate holds for all steps together. Shares are of the logarithm of the whole ratio. They add up
-//! to one, because each is the difference of two positions on the line.
+//! to one, because each is the difference of two positions in the series.
 
 use plan::Design;
-use record::bisect::{Shape, VERSION, Walk, WalkMetric, WalkStep};
+use record::bisect::{SeriesMetric, SeriesResult, SeriesStep, Shape, VERSION};
 use record::metric::{Direction, MetricSpec, Role};
 use record::rundir::Run;
 use record::trial::Measurement;
@@ -21,35 +21,35 @@ pub fn fewest_blocks(steps: usize, error_rate: f64) -> u32 {
     (1.0 - error_rate.log2()).ceil().max(4.0) as u32
 }
 
-/// The steps between a run's arms. `line` names them in order, the baseline first.
-pub fn walk(run: &Run, line: &[String]) -> Walk {
+/// The steps between a run's arms. `versions` names them in order, the baseline first.
+pub fn evaluate(run: &Run, versions: &[String]) -> SeriesResult {
     let measured = Measured::of(run);
     let mut metrics = Vec::new();
     for workload in &run.plan.workloads {
         let specs = measured.specs(&workload.id);
-        let walked = WorkloadWalk {
+        let of_workload = WorkloadSeries {
             measured: &measured,
             design: &run.plan.design,
             workload: &workload.id,
-            line,
+            versions,
         };
         let switches = specs.first().and_then(switches);
         for spec in specs {
             let name = spec.name.clone();
-            metrics.push(walked.metric(spec, &|measurement| figure(measurement, &name)));
+            metrics.push(of_workload.metric(spec, &|measurement| figure(measurement, &name)));
         }
         if let Some((spec, rate)) = switches {
-            metrics.push(walked.metric(spec, &|measurement| {
+            metrics.push(of_workload.metric(spec, &|measurement| {
                 let rate_per_s = figure(measurement, &rate).filter(|rate| *rate > 0.0)?;
                 Some(measurement.usage.context_switches_per_s / rate_per_s)
             }));
         }
     }
     let blocks = run.attempts.iter().map(|attempt| attempt.trial.block).max();
-    Walk {
+    SeriesResult {
         version: VERSION,
         title: run.plan.title.clone(),
-        line: line.to_vec(),
+        versions: versions.to_vec(),
         blocks: blocks.unwrap_or(0),
         error_rate: run.plan.design.error_rate,
         metrics,
@@ -70,24 +70,28 @@ fn switches(primary: &MetricSpec) -> Option<(MetricSpec, String)> {
         name: "context-switches".into(),
         unit: format!("switches/{work}"),
         direction: Direction::Lower,
-        role: Role::Guard,
+        role: Role::Secondary,
     };
     Some((spec, primary.name.clone()))
 }
 
-/// One workload of a walk.
-struct WorkloadWalk<'w> {
+/// One workload of a series.
+struct WorkloadSeries<'w> {
     measured: &'w Measured<'w>,
     design: &'w Design,
     workload: &'w str,
-    line: &'w [String],
+    versions: &'w [String],
 }
 
-impl WorkloadWalk<'_> {
-    fn metric(&self, spec: MetricSpec, value: &dyn Fn(&Measurement) -> Option<f64>) -> WalkMetric {
-        let line = self.line;
+impl WorkloadSeries<'_> {
+    fn metric(
+        &self,
+        spec: MetricSpec,
+        value: &dyn Fn(&Measurement) -> Option<f64>,
+    ) -> SeriesMetric {
+        let versions = self.versions;
         let pairs = |before: usize, after: usize| {
-            let arms = (line[before].as_str(), line[after].as_str());
+            let arms = (versions[before].as_str(), versions[after].as_str());
             self.measured.pairs_by(self.workload, arms, value)
         };
         let ratio = |place: usize| {
@@ -98,7 +102,7 @@ impl WorkloadWalk<'_> {
             let ratio = typical_ratio(series(&pairs, &spec));
             ratio.filter(|ratio| ratio.is_normal() && *ratio > 0.0)
         };
-        let ratios: Vec<Option<f64>> = (0..line.len()).map(ratio).collect();
+        let ratios: Vec<Option<f64>> = (0..versions.len()).map(ratio).collect();
         let known: Vec<(usize, f64)> = ratios
             .iter()
             .enumerate()
@@ -108,7 +112,7 @@ impl WorkloadWalk<'_> {
             (Some((_, first)), Some((_, last))) => (last / first).ln(),
             (None, _) | (_, None) => 0.0,
         };
-        let steps = (line.len() - 1).max(1) as f64;
+        let steps = (versions.len() - 1).max(1) as f64;
         let error_rate = self.design.error_rate / steps;
         let step = |neighbours: &[(usize, f64)]| {
             let ((before, first), (after, second)) = (neighbours[0], neighbours[1]);
@@ -116,7 +120,7 @@ impl WorkloadWalk<'_> {
             let key = format!("step\n{}\n{before}\n{after}", self.workload);
             let finding = test_step(series(&pairs, &spec), self.design, error_rate, &key);
             let ratio = second / first;
-            WalkStep {
+            SeriesStep {
                 before,
                 after,
                 ratio,
@@ -126,8 +130,8 @@ impl WorkloadWalk<'_> {
                 verdict: finding.map_or(Verdict::Undecided, |finding| finding.verdict),
             }
         };
-        let steps: Vec<WalkStep> = known.windows(2).map(step).collect();
-        WalkMetric {
+        let steps: Vec<SeriesStep> = known.windows(2).map(step).collect();
+        SeriesMetric {
             workload: self.workload.into(),
             shape: shape(&steps),
             spec,
@@ -162,7 +166,7 @@ fn test_step(
     (blocks >= 2).then(|| decide(&[series], &design, key).remove(0))
 }
 
-fn shape(steps: &[WalkStep]) -> Shape {
+fn shape(steps: &[SeriesStep]) -> Shape {
     let any = |verdict: Verdict| steps.iter().any(|step| step.verdict == verdict);
     match (any(Verdict::Better), any(Verdict::Worse)) {
         (false, false) => Shape::Flat,
@@ -176,16 +180,16 @@ mod tests {
     use super::*;
     use record::fixtures::builder::RunBuilder;
 
-    const LINE: [&str; 4] = ["6.1", "7.2", "7.3", "7.4"];
+    const VERSIONS: [&str; 4] = ["6.1", "7.2", "7.3", "7.4"];
 
     /// Nine blocks of all versions, with a little noise.
-    fn walked(levels: [f64; 4]) -> Walk {
+    fn measured(levels: [f64; 4]) -> SeriesResult {
         let mut builder = RunBuilder::new().arm("7.3").arm("7.4").with(|run| {
             run.plan.design.error_rate = 0.05;
             run.plan.design.margin = 0.01;
         });
         for block in 1..=9u32 {
-            for (place, (name, level)) in LINE.iter().zip(levels).enumerate() {
+            for (place, (name, level)) in VERSIONS.iter().zip(levels).enumerate() {
                 let noise = (block as usize * 7 + place * 3) % 10;
                 let value = level * (1.0 + 0.0003 * (noise as f64 - 4.5));
                 let slot = if block % 2 == 0 { place + 1 } else { 4 - place };
@@ -195,20 +199,20 @@ mod tests {
                 });
             }
         }
-        walk(&builder.run(), &LINE.map(String::from))
+        evaluate(&builder.run(), &VERSIONS.map(String::from))
     }
 
-    fn verdicts(walk: &Walk) -> Vec<Verdict> {
-        let steps = walk.metrics[0].steps.iter();
+    fn verdicts(series: &SeriesResult) -> Vec<Verdict> {
+        let steps = series.metrics[0].steps.iter();
         steps.map(|step| step.verdict).collect()
     }
 
     #[test]
     fn shares_of_significant_steps_add_up_to_one() {
-        let walk = walked([100.0, 100.0, 108.0, 112.0]);
-        assert_eq!(verdicts(&walk)[1..], [Verdict::Better, Verdict::Better]);
-        assert_ne!(verdicts(&walk)[0], Verdict::Better);
-        let shares: Vec<f64> = walk.metrics[0]
+        let series = measured([100.0, 100.0, 108.0, 112.0]);
+        assert_eq!(verdicts(&series)[1..], [Verdict::Better, Verdict::Better]);
+        assert_ne!(verdicts(&series)[0], Verdict::Better);
+        let shares: Vec<f64> = series.metrics[0]
             .steps
             .iter()
             .filter_map(|step| step.share)
@@ -218,28 +222,28 @@ mod tests {
             "{shares:?}"
         );
         assert!((0.63..0.73).contains(&shares[1]), "{shares:?}");
-        assert_eq!(walk.metrics[0].shape, Shape::Monotone);
+        assert_eq!(series.metrics[0].shape, Shape::Monotone);
     }
 
     #[test]
-    fn a_line_whose_middle_is_best_is_mixed() {
-        let walk = walked([100.0, 110.0, 110.0, 103.0]);
-        assert_eq!(verdicts(&walk)[0], Verdict::Better);
-        assert_eq!(verdicts(&walk)[2], Verdict::Worse);
-        assert_eq!(walk.metrics[0].shape, Shape::Mixed);
+    fn a_series_whose_middle_is_best_is_mixed() {
+        let series = measured([100.0, 110.0, 110.0, 103.0]);
+        assert_eq!(verdicts(&series)[0], Verdict::Better);
+        assert_eq!(verdicts(&series)[2], Verdict::Worse);
+        assert_eq!(series.metrics[0].shape, Shape::Mixed);
     }
 
     #[test]
     fn a_version_without_figures_is_skipped() {
-        let line = ["6.1", "none", "7.2"].map(String::from);
+        let versions = ["6.1", "none", "7.2"].map(String::from);
         let run = RunBuilder::new()
             .blocks(&[[100.0, 107.0], [100.1, 107.2], [99.9, 107.1]])
             .run();
-        let walk = walk(&run, &line);
-        let steps = &walk.metrics[0].steps;
+        let series = evaluate(&run, &versions);
+        let steps = &series.metrics[0].steps;
         assert_eq!(steps.len(), 1);
         assert_eq!((steps[0].before, steps[0].after), (0, 2));
-        assert_eq!(walk.metrics[0].ratios[1], None);
+        assert_eq!(series.metrics[0].ratios[1], None);
     }
 
     #[test]

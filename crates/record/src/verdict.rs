@@ -40,7 +40,7 @@ pub mod weighed;
 pub mod why;
 
 /// Version of the judgement, which `verdict.json` has below `details`.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 1;
 
 /// What can be said of an arm against the baseline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr)]

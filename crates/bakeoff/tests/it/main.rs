@@ -23,6 +23,7 @@ mod emulated_box;
 mod fairness_command;
 mod fleet;
 mod foreign_files;
+mod format;
 mod fuzz;
 mod gates;
 mod golden;

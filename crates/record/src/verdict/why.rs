@@ -7,7 +7,7 @@ use crate::verdict::call_tree::CallTree;
 use crate::verdict::mechanism::{Mechanism, Presence};
 
 /// Version of the JSON. Since 2 mechanisms have functions that are not significant too.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 1;
 
 /// One arm against the baseline on one workload, explained. Differences are arm minus baseline, figures are means over `blocks`
 /// blocks, intervals are of each row by itself at `confidence`.

@@ -17,7 +17,7 @@ use import::Figures;
 use import::layout::Layout;
 
 /// Version of the JSON; docs/reference/json.md is its schema.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 1;
 
 /// For a terminal of `width` columns.
 pub(super) fn terminal(

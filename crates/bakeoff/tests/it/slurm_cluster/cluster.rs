@@ -3,11 +3,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::program::{are_installed, is_root, stderr, stdout};
 use crate::real_guests::can_boot;
+
+/// Held by each cluster, because all have the same ports.
+static PORTS: Mutex<()> = Mutex::new(());
 
 pub(crate) struct Cluster {
     dir: PathBuf,
@@ -16,6 +20,8 @@ pub(crate) struct Cluster {
     munged: Child,
     slurmctld: Option<Child>,
     slurmd: Vec<(&'static str, Option<Child>)>,
+    // Dropped last.
+    _ports: MutexGuard<'static, ()>,
 }
 
 impl Cluster {
@@ -34,6 +40,7 @@ impl Cluster {
     }
 
     pub(crate) fn start(dir: &Path) -> Self {
+        let ports = PORTS.lock().unwrap_or_else(PoisonError::into_inner);
         let dir = dir.join("slurm");
         for name in ["state", "spool/n1", "spool/n2", "run", "log", "munge"] {
             fs::create_dir_all(dir.join(name)).unwrap();
@@ -47,6 +54,7 @@ impl Cluster {
             munged,
             slurmctld: None,
             slurmd: vec![("n1", None), ("n2", None)],
+            _ports: ports,
         };
         cluster.start_slurmctld();
         cluster.start_slurmd("n1");

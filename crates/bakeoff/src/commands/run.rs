@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::{Context, Result, bail};
 use base::input::text::shell_word;
 use base::input::tree::Tree;
+use clap::ValueEnum;
 use indicatif::MultiProgress;
 use machine::cache::eviction;
 use machine::clock::HostClock;
@@ -506,6 +507,10 @@ pub(super) fn resume_options(options: &RunOptions, fleet: &FleetArgs) -> Vec<Str
     if let Some(out) = &options.out {
         words.extend(["--out".into(), word(out)]);
     }
+    if let Some(name) = options.fail_on.as_ref().and_then(ValueEnum::to_possible_value) {
+        words.push(format!("--fail-on {}", name.get_name()));
+    }
+    words.extend(options.timings.then(|| "--timings".into()));
     words.extend(fleet.slurm.then(|| "--slurm".into()));
     let array_width = fleet.array_width.map(|width| width.to_string());
     let program = fleet.program.as_deref().map(Path::to_string_lossy);

@@ -26,7 +26,7 @@ use record::hash::{sha256, sha256_of};
 use record::node::Node;
 use record::rundir;
 use record::rundir::RunDir;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use std::ffi::OsString;
 
 use crate::lab::Finish;

@@ -76,7 +76,7 @@ pub fn summary(run: &Run) -> Judgement {
         rule: stats::rule::NAME.into(),
         findings: crate::topics::findings::find::of(run, &measured, &comparisons, &weighed),
         headlines: crate::topics::headline::find::of(run, &measured, &comparisons, &by_load),
-        any_false: (run.plan.comparisons() as f64 * stats::looks::error_rate(&run.plan.design))
+        any_false: (run.plan.comparisons() as f64 * stats::interim::error_rate(&run.plan.design))
             .min(1.0),
         defects: crate::topics::defects::find::of(run),
         arm_summaries: crate::topics::metrics::arm_summary::of(run, &measured),
@@ -128,7 +128,7 @@ fn withhold(judgement: &mut Judgement, baseline: &str) {
 
 /// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
 ///
-/// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
+/// Never so before the plan's `min_blocks`, because the rule does not decide before its first interim analysis.
 pub fn is_decided(comparisons: &[Comparison], workload: &str) -> bool {
     let primary = |comparison: &&Comparison| {
         comparison.workload == workload && comparison.spec.role == Role::Primary
@@ -184,7 +184,7 @@ fn compare_arm(
         .collect()
 }
 
-/// The primary metric of one arm, at a look of a run that goes on.
+/// The primary metric of one arm, at an interim analysis.
 fn compare_primary(
     run: &Run,
     measured: &Measured<'_>,
@@ -200,7 +200,7 @@ fn compare_primary(
         direction: spec.direction,
     };
     let (key, has_secondary) = (format!("{workload}\n{arm}"), specs.len() > 1);
-    let finding = stats::rule::decide_at_look(series, &run.plan.design, &key, has_secondary);
+    let finding = stats::rule::decide_interim(series, &run.plan.design, &key, has_secondary);
     vec![comparison((workload, arm), spec, &finding, pairs)]
 }
 
@@ -239,7 +239,7 @@ fn comparison(
 fn add_estimate_histories(run: &Run, comparisons: &mut [Comparison]) {
     match run.plan.claim {
         Claim::Nodes => {}
-        // One look, after the last block.
+        // One analysis, after the last block.
         Claim::Machines => return,
     }
     let is_same = |one: &Comparison, other: &Comparison| {

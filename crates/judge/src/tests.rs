@@ -116,9 +116,9 @@ fn cpu_ns() -> u64 {
 }
 
 #[test]
-fn a_look_at_the_longest_run_takes_less_than_a_second() {
+fn an_analysis_of_the_longest_run_takes_less_than_a_second() {
     let run = longest_run();
-    let look = || {
+    let analysis = || {
         let since = cpu_ns();
         let primaries = primaries(&run);
         let verdicts: Vec<Verdict> = primaries.iter().map(|one| one.verdict).collect();
@@ -126,9 +126,12 @@ fn a_look_at_the_longest_run_takes_less_than_a_second() {
         assert!(primaries.iter().all(|one| one.blocks == plan::MOST_BLOCKS));
         cpu_ns() - since
     };
-    // Other tests share caches and cores, so some looks take longer.
-    let looks_ms: Vec<u64> = (0..12).map(|_| look() / 1_000_000).collect();
-    assert!(looks_ms.iter().any(|ms| *ms < 1000), "{looks_ms:?} ms");
+    // Other tests share caches and cores, so some analyses take longer.
+    let analyses_ms: Vec<u64> = (0..12).map(|_| analysis() / 1_000_000).collect();
+    assert!(
+        analyses_ms.iter().any(|ms| *ms < 1000),
+        "{analyses_ms:?} ms"
+    );
 }
 
 #[test]

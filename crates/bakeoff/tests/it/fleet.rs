@@ -121,10 +121,10 @@ fn entries(dir: &Path) -> Vec<Entry> {
     journal::read(dir).unwrap()
 }
 
-fn looks(dir: &Path) -> Vec<Event> {
+fn analyses(dir: &Path) -> Vec<Event> {
     let events = entries(dir).into_iter().map(|entry| entry.event);
     events
-        .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
+        .filter(|event| matches!(event, Event::InterimAnalysis { .. } | Event::Closed { .. }))
         .collect()
 }
 
@@ -136,7 +136,7 @@ fn nodes_that_end_in_any_order_find_the_same_as_one_host() {
         world.run(alone.path(), |_| false).unwrap();
         let fleet = finished(&World::new(ratio, noise, &[]));
         assert_eq!(verdict(fleet.path()), verdict(alone.path()), "{ratio}");
-        assert_eq!(looks(fleet.path()), looks(alone.path()), "{ratio}");
+        assert_eq!(analyses(fleet.path()), analyses(alone.path()), "{ratio}");
         let nodes = judged(fleet.path()).nodes;
         let names: Vec<&str> = nodes.iter().map(|row| row.node.name.as_str()).collect();
         assert_eq!(names, ["n1", "n2"]);
@@ -146,7 +146,7 @@ fn nodes_that_end_in_any_order_find_the_same_as_one_host() {
 #[test]
 fn blocks_after_the_decision_are_kept_but_not_judged() {
     let dir = finished(&World::new(1.10, 0.002, &[]));
-    let last = looks(dir.path()).len() as u32 - 1;
+    let last = analyses(dir.path()).len() as u32 - 1;
     assert!((6..8).contains(&last), "decided after {last} blocks");
     assert!(record::fleet::ended(dir.path(), 8).unwrap().is_some());
     for entry in entries(dir.path()) {

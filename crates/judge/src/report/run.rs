@@ -316,7 +316,7 @@ mod tests {
             latency-p99 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %] (90 %)       9
             failed ↓       7.2  equivalent   both 0                          -       9
-            (confidence intervals, valid at every interim check; a row of another level names it)
+            (confidence intervals, valid at every interim analysis; a row of another level names it)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------

@@ -16,7 +16,7 @@ use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSIO
 use crate::topics::metrics::measured::Measured;
 use crate::topics::why::find::{INSTRUCTIONS, TAILS};
 use stats::average::mean;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 

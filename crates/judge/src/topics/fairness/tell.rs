@@ -153,7 +153,7 @@ pub fn accepted_differences(results: &[CheckResult]) -> Vec<String> {
 }
 
 /// Checks that failed while a run goes on, and what the user can still do. The first line has their number.
-/// Before the plan's first interim check, after `min_blocks`, later trials may still change what trials show.
+/// Before the plan's first interim analysis, after `min_blocks`, later trials may still change what trials show.
 pub fn early(blocks: u32, min_blocks: u32, results: &[CheckResult]) -> Vec<String> {
     let failed: Vec<&CheckResult> = record::verdict::fairness::failed(results).collect();
     let when = match blocks {

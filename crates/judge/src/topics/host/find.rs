@@ -21,7 +21,7 @@ use record::verdict::{Comparison, Pair, Verdict};
 use crate::topics::metrics::measured::Measured;
 use stats::average::{less, mean};
 use stats::contrast::Contrasts;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 use stats::score::{hodges_lehmann, scale, tukey};

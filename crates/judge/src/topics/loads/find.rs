@@ -19,7 +19,7 @@ use record::verdict::{Pair, Verdict};
 use crate::topics::metrics::measured::Measured;
 use stats::average::mean;
 use stats::contrast::{Contrasts, Kind};
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 

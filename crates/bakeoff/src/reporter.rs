@@ -230,7 +230,7 @@ impl Reporter {
                 workload,
                 arm,
                 outcome,
-            } => Some(judge::report::one_fewer((workload, arm), outcome)),
+            } => Some(judge::report::one_fewer(workload, arm, outcome)),
             Event::Merged {
                 block,
                 node,

@@ -82,7 +82,7 @@ fn the_same_run_gives_the_same_bytes() {
 /// 500 blocks of two workloads with ten metrics each, so noisy that none is decided.
 fn longest_run() -> Run {
     let loud = noise_models::named().find(|noise| noise.word == "loud");
-    let pairs = noise_models::pairs(loud.unwrap(), 0.0, plan::MOST_BLOCKS, (1, 0));
+    let pairs = noise_models::pairs(loud.unwrap(), 0.0, plan::MOST_BLOCKS, 1, 0);
     let figures: Vec<[f64; 2]> = pairs.iter().map(|one| [one.baseline, one.arm]).collect();
     RunBuilder::new()
         .blocks(&figures)
@@ -136,7 +136,7 @@ fn an_analysis_of_the_longest_run_takes_less_than_a_second() {
 
 #[test]
 fn figures_come_back_from_a_file_to_the_last_bit() {
-    let pairs = noise_models::pairs(noise_models::REFERENCE, 0.0, 500, (1, 0));
+    let pairs = noise_models::pairs(noise_models::REFERENCE, 0.0, 500, 1, 0);
     let text = serde_json::to_string(&pairs).unwrap();
     let back: Vec<Pair> = serde_json::from_str(&text).unwrap();
     let bits =

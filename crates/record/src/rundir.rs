@@ -494,7 +494,8 @@ impl RunDir {
     pub fn take_over(
         &self,
         from: &Path,
-        (source_trial, trial): (&Trial, &Trial),
+        source_trial: &Trial,
+        trial: &Trial,
         attempt: u32,
         sha: &str,
     ) -> Result<(TrialRecord, String)> {

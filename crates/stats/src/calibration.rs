@@ -147,7 +147,8 @@ fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
             terms.noise,
             terms.effect,
             terms.design.most_blocks(),
-            (seed, stream),
+            seed,
+            stream,
         )
     };
     if terms.metrics == 1 {

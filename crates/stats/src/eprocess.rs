@@ -133,7 +133,7 @@ mod tests {
     use crate::score::tests::{D, close};
 
     fn contrasts(effect: f64, seed: u64) -> Vec<f64> {
-        let pairs = pairs(REFERENCE, effect, 200, (seed, 0));
+        let pairs = pairs(REFERENCE, effect, 200, seed, 0);
         pairs
             .iter()
             .map(|pair| (pair.arm / pair.baseline).ln())

@@ -202,10 +202,10 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns `decision`, unless there are too few figures.
-    fn unless_too_few(self, decision: (Verdict, SampleReason)) -> (Verdict, SampleReason) {
+    /// Returns the verdict with its reason, unless there are too few figures.
+    fn unless_too_few(self, verdict: Verdict, reason: SampleReason) -> (Verdict, SampleReason) {
         if self.least <= self.count {
-            return decision;
+            return (verdict, reason);
         }
         let too_few = SampleReason::TooFew {
             count: self.count as u32,
@@ -223,12 +223,12 @@ impl Sample {
         interval: Option<(f64, f64)>,
         terms: Terms,
     ) -> SampleResult {
-        let (verdict, reason) =
-            self.unless_too_few(self.verdict(contrasts, typical, interval, terms));
+        let (verdict, reason) = self.verdict(contrasts, typical, interval, terms);
+        let (verdict, reason) = self.unless_too_few(verdict, reason);
         let change = Change {
             is_ratio: contrasts.kind == Kind::Ratio,
             typical: contrasts.shown(typical),
-            interval: interval.map(|interval| contrasts.shown_interval(interval)),
+            interval: interval.map(|(low, high)| contrasts.shown_interval(low, high)),
             confidence: interval.map(|_| 1.0 - terms.error_rate),
         };
         SampleResult {
@@ -282,7 +282,7 @@ fn repeated(
     } else {
         SampleReason::RepeatedInBlocks
     };
-    let (verdict, reason) = sample.unless_too_few((Verdict::Equivalent, reason));
+    let (verdict, reason) = sample.unless_too_few(Verdict::Equivalent, reason);
     let change = Change {
         is_ratio: true,
         typical: 1.0,

@@ -362,7 +362,7 @@ fn find_now(
         (Verdict::Better | Verdict::Worse | Verdict::Undecided, _) | (_, Ends::LeftOut) => None,
     };
     let [interval, equal] =
-        [interval, equal].map(|ends| ends.map(|ends| contrasts.shown_interval(ends)));
+        [interval, equal].map(|ends| ends.map(|(low, high)| contrasts.shown_interval(low, high)));
     let is_ratio = contrasts.kind == Kind::Ratio;
     let blocks = contrasts.values.len() as u32;
     let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;

@@ -320,7 +320,7 @@ impl Bisecting<'_> {
         };
         let options = build_options(self.args);
         let cache = Cache::of_user()?;
-        let built = kernel_build::build_commit(&cache, (tree, &version.source), &options, task);
+        let built = kernel_build::build_commit(&cache, tree, &version.source, &options, task);
         reporter.close();
         let kernel =
             built.with_context(|| format!("commit {} ({})", version.name, version.about))?;

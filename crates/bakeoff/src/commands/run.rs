@@ -265,8 +265,8 @@ fn written_report(dir: &RunDir) -> Result<Report> {
 
 /// The line of a finished run.
 fn json_line(report: &Report) -> Value {
-    let judged = (&report.run, &report.judgement);
-    json_lines::verdict(judged, report.run.models.as_ref(), &report.page())
+    let models = report.run.models.as_ref();
+    json_lines::verdict(&report.run, &report.judgement, models, &report.page())
 }
 
 /// Why a run has no result, if its baseline failed on every workload.

@@ -251,8 +251,9 @@ impl Lab<'_> {
                     *trial = numbers.renumber(trial);
                     if is_new {
                         let from = fleet::block_dir(self.dir.path(), trial.block);
-                        let trials = (&block_trial, &*trial);
-                        let (merged, sha) = self.dir.take_over(&from, trials, *attempt, record)?;
+                        let (merged, sha) =
+                            self.dir
+                                .take_over(&from, &block_trial, trial, *attempt, record)?;
                         *record = sha;
                         state.keep(&merged);
                         (self.show)(LabEvent::Record(&merged));

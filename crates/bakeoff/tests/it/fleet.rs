@@ -35,7 +35,7 @@ fn node(block: u32) -> Node {
 
 /// Runs a block like a job.
 fn run_block(world: &World, run: &Path, block: u32, opening: &Opening) -> anyhow::Result<JobEnd> {
-    fleet::run_job(run, block, (&node(block), BUILD), |dir| {
+    fleet::run_job(run, block, &node(block), BUILD, |dir| {
         let interrupted = AtomicBool::new(false);
         let lab = lab_in(world, dir, &interrupted);
         let wanted = lab::fleet::undecided(run, &world.plan)?;
@@ -218,7 +218,7 @@ fn a_job_of_another_build_is_refused_and_the_refusal_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let end = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
+    let end = fleet::run_job(dir.path(), 1, &node(1), "0.1.0-other", |_| {
         panic!("nothing is run")
     });
     let JobEnd::Refused(message) = end.unwrap() else {
@@ -296,7 +296,7 @@ fn the_failure_of_a_job_is_recorded_with_its_node() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let end = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
+    let end = fleet::run_job(dir.path(), 3, &node(3), BUILD, |_| {
         anyhow::bail!("no space left on device")
     });
     assert_eq!(

@@ -215,7 +215,7 @@ fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
 fn body(run: &Run, judgement: &Judgement, whys: &[Why], medium: Medium) -> Vec<Block> {
     let mut blocks = Vec::new();
     for number in 0..run.plan.workloads.len() {
-        blocks.extend(section::workload((run, judgement), whys, number, medium));
+        blocks.extend(section::workload(run, judgement, whys, number, medium));
     }
     let nodes = Table::new(crate::topics::nodes::tell::rows(judgement), 3).cards("cards");
     blocks.extend(part(

@@ -71,7 +71,7 @@ fn blocks(
     metric: &str,
 ) -> Vec<[[f64; 2]; 2]> {
     let [without, with] = sides.map(|[baseline, arm]| {
-        let pairs = measured.pairs(workload, (baseline, arm), metric);
+        let pairs = measured.pairs(workload, baseline, arm, metric);
         let by_block = pairs.into_iter();
         by_block
             .map(|pair| (pair.block, [pair.baseline, pair.arm]))

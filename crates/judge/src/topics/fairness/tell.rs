@@ -206,7 +206,10 @@ pub(crate) fn accepted(
     baseline: &str,
 ) -> Vec<String> {
     let accepted = record::verdict::fairness::accepted_by_user(checks, workload, arm, baseline);
-    accepted.into_iter().map(with_reason).collect()
+    accepted
+        .into_iter()
+        .map(|(result, reason)| with_reason(result, reason))
+        .collect()
 }
 
 /// Failed checks with their first problem, then those that the user accepted, with the reasons.
@@ -216,11 +219,11 @@ pub fn all_in_short(judgement: &Judgement) -> Vec<String> {
     let accepted = record::verdict::fairness::all_accepted_by_user(results);
     failed
         .map(in_short)
-        .chain(accepted.map(with_reason))
+        .chain(accepted.map(|(result, reason)| with_reason(result, reason)))
         .collect()
 }
 
-fn with_reason((result, reason): (&CheckResult, &str)) -> String {
+fn with_reason(result: &CheckResult, reason: &str) -> String {
     format!("{}; accepted: {reason}", in_short(result))
 }
 

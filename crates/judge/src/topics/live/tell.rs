@@ -315,7 +315,7 @@ pub(crate) fn entry(entry: &Entry) -> String {
             workload,
             arm,
             outcome,
-        } => limits::one_fewer((workload, arm), outcome),
+        } => limits::one_fewer(workload, arm, outcome),
         Event::Merged {
             block,
             node,

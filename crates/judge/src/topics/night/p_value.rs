@@ -159,7 +159,7 @@ mod tests {
 
     /// The verdict of a run, the block at which it stopped, and the p-value of "worse" there.
     fn run(noise: Noise, effect: f64, design: &Design) -> (Verdict, usize, f64) {
-        let pairs = pairs(noise, effect, design.max_blocks, (design.seed, 0));
+        let pairs = pairs(noise, effect, design.max_blocks, design.seed, 0);
         let decision = decisions_at_stop(&[series(&pairs)], design, "")[0];
         let (verdict, blocks) = decision.map_or((Verdict::Undecided, pairs.len()), |decision| {
             (decision.verdict, decision.at_block)
@@ -188,7 +188,7 @@ mod tests {
         for seed in first..first + runs {
             // Blocks continue after the verdict, as they do if another arm needs them, so that p-values become small.
             let design = design(0.2, 13, seed);
-            let all = pairs(REFERENCE, 0.0, design.max_blocks, (seed, 0));
+            let all = pairs(REFERENCE, 0.0, design.max_blocks, seed, 0);
             let p_value = of_series(series(&all), Verdict::Worse, &design, "", false);
             for (level, count) in &mut below {
                 *count += u64::from(p_value <= *level);
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn more_blocks_of_the_same_difference_make_it_smaller() {
         let design = design(0.05, 40, 3);
-        let pairs = pairs(QUIET, -0.03, 40, (3, 0));
+        let pairs = pairs(QUIET, -0.03, 40, 3, 0);
         let after =
             |blocks: usize| of_series(series(&pairs[..blocks]), Verdict::Worse, &design, "", false);
         let all = [8, 12, 20, 40].map(after);

@@ -177,9 +177,9 @@ fn decide(comparison: &mut Comparison, nodes: &BTreeMap<u32, &Node>, terms: Term
     comparison.verdict = tested.verdict;
     comparison.reason = tested.reason;
     if contrasts.kind == Kind::Ratio
-        && let Some(ends) = tested.interval
+        && let Some((low, high)) = tested.interval
     {
-        let (low, high) = contrasts.shown_interval(ends);
+        let (low, high) = contrasts.shown_interval(low, high);
         (comparison.low, comparison.high) = (Some(low), Some(high));
         comparison.confidence = Some(1.0 - tested.error_rate);
     }

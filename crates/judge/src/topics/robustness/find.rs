@@ -358,7 +358,7 @@ mod tests {
     #[test]
     fn a_headline_that_one_block_carries_names_it() {
         for seed in 0..80 {
-            let noise = pairs(REFERENCE, 0.05, 10, (seed, 0));
+            let noise = pairs(REFERENCE, 0.05, 10, seed, 0);
             let figures: Vec<[f64; 2]> =
                 noise.iter().map(|pair| [pair.baseline, pair.arm]).collect();
             let builder = || RunBuilder::new().blocks(&figures);

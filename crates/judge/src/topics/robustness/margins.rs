@@ -421,7 +421,7 @@ mod tests {
     fn noisy_blocks(first: u64, wanted: u32) {
         let mut seen = 0;
         for seed in first..first + 1000 {
-            let noise = pairs(REFERENCE, 0.03, 8, (seed, 0));
+            let noise = pairs(REFERENCE, 0.03, 8, seed, 0);
             let figures: Vec<[f64; 2]> =
                 noise.iter().map(|pair| [pair.baseline, pair.arm]).collect();
             let run = run(&figures, 0.02);

@@ -289,7 +289,8 @@ pub(crate) fn load_sentence(curve: &ByLoad, baseline: &str) -> String {
 /// The largest contradiction of a headline per curve: `throughput at 144 clients: -32.00 % [..]`.
 pub(crate) fn against_by_load(
     judgement: &Judgement,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     primary: Verdict,
     curves: &[String],
 ) -> Vec<String> {

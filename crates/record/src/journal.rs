@@ -70,8 +70,8 @@ pub enum Event {
         /// The result.
         outcome: OneFewerOutcome,
     },
-    /// A block that a fleet's node ran was merged. The entries up to the next `InterimAnalysis` come from the block's journal, with the times
-    /// of the node's clock.
+    /// A block that a fleet's node ran was merged. The entries up to the next `InterimAnalysis` come from the
+    /// block's journal, with the times of the node's clock.
     Merged {
         /// The block.
         block: u32,

@@ -796,8 +796,8 @@ fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
-/// Which trials count. If several trials run at a time, trials of the next block may end before the interim analysis of the current one,
-/// which may find that they are not needed.
+/// Which trials count. If several trials run at a time, trials of the next block may end before the interim analysis of
+/// the current one, which may find that they are not needed.
 struct Turn {
     /// Blocks at the last interim analysis.
     judged: u32,

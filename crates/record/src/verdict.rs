@@ -104,8 +104,8 @@ pub struct Comparison {
     /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     #[serde(default)]
     pub spent: f64,
-    /// Blocks more that would settle an undecided one at this noise; `None` where it is decided, before the first interim analysis, or
-    /// where nothing would.
+    /// Blocks more that would settle an undecided one at this noise. `None` if it is decided, if no number of blocks
+    /// would settle it, and before the first interim analysis.
     #[serde(default)]
     pub more: Option<u32>,
     /// Outliers of both arms; `None` where they cannot be told.

@@ -11,8 +11,8 @@
 //! differences of one margin were found after 85 blocks on average; linearly 1906 after 81; slightly later, as here, 1924 after 81.
 //!
 //! More blocks have a price, because the error rate is spent at the plan's last block. A user who extends a run has seen that it
-//! is undecided, and may choose the number accordingly. So analyses and spending beyond the plan's end do not depend on that number;
-//! it only limits them. However often a run is extended, it spends less than twice the error rate in total.
+//! is undecided, and may choose the number accordingly. So analyses and spending beyond the plan's end do not depend on
+//! that number; it only limits them. However often a run is extended, it spends less than twice the error rate in total.
 
 use plan::{Design, MOST_BLOCKS, Plan};
 

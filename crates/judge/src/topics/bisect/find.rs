@@ -9,7 +9,8 @@
 //! by a percent. Each block measures both ends again, so blocks give independent answers about their candidates.
 //!
 //! The probability of a wrong step is bounded if one step makes the whole difference. If several do, the result is the step that
-//! takes the metric across the middle. Its share of the whole difference shows that there are others (`series` measures all of them).
+//! takes the metric across the middle. Its share of the whole difference
+//! shows that there are others (`series` measures all of them).
 
 pub mod series;
 pub mod simulation;

@@ -1,7 +1,8 @@
 //! The p-value of a verdict: the smallest level at which the rule would have reached it.
 //!
 //! ```text
-//! test of a level   the rule at another error rate: the plan's interim analyses and spending, boundaries from the plan's sign flips (`boundary`)
+//! test of a level   the rule at another error rate: the plan's interim analyses and spending, boundaries
+//!                   from the plan's sign flips (`boundary`)
 //! p                 half of the lowest level such that the tests of it and of all higher levels have rejected on the verdict's side
 //! ```
 //! If p is at most half of a level, the test of that level has rejected at some analysis on that side. With equal arms it does so

@@ -148,7 +148,8 @@ impl<'s> Subject<'s> {
         TestSetup::flips(blocks, &self.one_analysis(blocks), &self.key)
     }
 
-    /// The primary metric's verdict after one analysis without a block, and the metrics of `against` that no longer contradict it.
+    /// The primary metric's verdict after one analysis without a block, and the metrics of `against` that no
+    /// longer contradict it.
     fn without(
         &self,
         block: Option<u32>,

@@ -26,7 +26,7 @@ use record::hash::{sha256, sha256_of};
 use record::node::Node;
 use record::rundir;
 use record::rundir::RunDir;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use std::ffi::OsString;
 
 use crate::lab::Finish;
@@ -131,7 +131,8 @@ pub fn this_node() -> Node {
 pub fn run_job(
     run: &Path,
     block: u32,
-    (node, build): (&Node, &str),
+    node: &Node,
+    build: &str,
     work: impl FnOnce(&RunDir) -> Result<Finish>,
 ) -> Result<JobEnd> {
     let fleet = Fleet::read(run)?;
@@ -253,7 +254,8 @@ impl<'f> SlurmFleet<'f> {
         run: &Path,
         command: Vec<String>,
         choice: Choice,
-        (interrupted, tell): (&'f AtomicBool, Tell<'f>),
+        interrupted: &'f AtomicBool,
+        tell: Tell<'f>,
     ) -> Result<Self> {
         let id = Fleet::read(run)?.id;
         let (nodes, excluded) = choose_nodes(&choice)?;

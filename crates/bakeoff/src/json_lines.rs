@@ -45,11 +45,7 @@ pub fn defect(trial: &Trial, defect: &FoundDefect, model: Option<&str>) -> Value
 }
 
 /// The verdict: the last line, unless `--timings` or `--a-a` adds more.
-pub fn verdict(
-    (run, judgement): (&Run, &Judgement),
-    models: Option<&Models>,
-    page: &Path,
-) -> Value {
+pub fn verdict(run: &Run, judgement: &Judgement, models: Option<&Models>, page: &Path) -> Value {
     json!({
         "version": VERSION, "kind": "verdict", "judgement": judge::report::json(run, judgement), "models": models, "report": page,
     })

@@ -5,14 +5,14 @@
 //! for each block, each undecided workload, each arm in the block's order:
 //!     boot, run, record             `attempt`: once more if it failed
 //!     if something outside disturbed the block: repeat it in a new order
-//! interim check: judge all blocks so far, report failed fairness checks, stop when every workload is decided
+//! interim analysis: judge all blocks so far, report failed fairness checks, stop when every workload is decided
 //! if profiles are sampled: boot, run and record each block once more, for the profile only    `profiled`
 //! for systems on the network: run each arm once more with one client fewer, not judged    `one_fewer`
 //! ```
 //! If the host's load cannot affect the figures, several attempts run at a time, each on its thread.
 //! They start in schedule order, and blocks are judged in block order.
 //!
-//! An interim check judges the primary metrics of all blocks so far. It reads no file: the lab keeps the small part of each
+//! An interim analysis judges the primary metrics of all blocks so far. It reads no file: the lab keeps the small part of each
 //! record that the check needs (`without_series`). Fairness is checked on the last `FAIRNESS_BLOCKS` blocks only.
 //!
 //! A resumed run is the same loop over a journal that is not empty. Ended trials are skipped; the plan's seed determines the rest.
@@ -48,7 +48,7 @@ use record::rundir;
 use record::rundir::{Run, RunDir, Series, TRIAL_VERSION, TrialRecord};
 use record::trial::{Outcome, Trial};
 use record::verdict::fairness::{CheckResult, Outcome as FairnessOutcome};
-use record::verdict::look::{Look, MetricLook, Remaining};
+use record::verdict::interim::{InterimMetric, InterimResult, Remaining};
 use record::verdict::{Comparison, Verdict};
 
 use attempt::{AttemptContext, EndedAttempt, Purpose};
@@ -153,7 +153,7 @@ struct JournalState {
 }
 
 impl JournalState {
-    /// Keeps the part of an ended attempt that interim checks need.
+    /// Keeps the part of an ended attempt that interim analyses need.
     fn keep(&mut self, record: &TrialRecord) {
         self.records.push(without_series(record));
     }
@@ -420,7 +420,7 @@ impl<'l> Lab<'l> {
             if progress.is_single_block {
                 return Ok(Some(CloseReason::OneBlock { block }));
             }
-            self.interim_check(progress)?;
+            self.interim_analysis(progress)?;
             if let Some(reason) = self.close_reason(progress) {
                 self.cancel(progress, |_| true);
                 return Ok(Some(reason));
@@ -432,13 +432,13 @@ impl<'l> Lab<'l> {
     }
 
     /// Judges all blocks up to the current one, which is complete, and makes the next block the current one.
-    fn interim_check(&self, progress: &mut Progress<'l>) -> Result<()> {
+    fn interim_analysis(&self, progress: &mut Progress<'l>) -> Result<()> {
         let block = progress.block;
         let primaries = self.compare(&progress.state, block);
         let open = self.undecided(&primaries);
-        let event = Event::Looked {
+        let event = Event::InterimAnalysis {
             blocks: block,
-            looks: interim_checks(&primaries, &self.design(&progress.state.run_state)),
+            results: interim_analyses(&primaries, &self.design(&progress.state.run_state)),
             undecided: open.iter().map(|workload| workload.id.clone()).collect(),
         };
         self.append_event(&mut progress.state, event)?;
@@ -798,9 +798,9 @@ fn ending(outcome: &Outcome) -> Ending {
 }
 
 /// The state of each primary metric, for the journal.
-fn interim_checks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
-    let metric_look = |comparison: &Comparison| {
-        Look::Metric(MetricLook {
+fn interim_analyses(primaries: &[Comparison], design: &Design) -> Vec<InterimResult> {
+    let metric_result = |comparison: &Comparison| {
+        InterimResult::Metric(InterimMetric {
             workload: comparison.workload.clone(),
             metric: comparison.spec.name.clone(),
             arm: comparison.arm.clone(),
@@ -813,7 +813,7 @@ fn interim_checks(primaries: &[Comparison], design: &Design) -> Vec<Look> {
             remaining: remaining(comparison, design),
         })
     };
-    primaries.iter().map(metric_look).collect()
+    primaries.iter().map(metric_result).collect()
 }
 
 /// How many blocks a verdict still needs.

@@ -39,8 +39,8 @@ pub struct Reporter {
     model: Option<String>,
     /// Name of the plan, if it is one of several.
     plan: Option<String>,
-    /// Whether a line after each block shows the interim check.
-    shows_interim_checks: bool,
+    /// Whether a line after each block shows the interim analysis.
+    shows_interim_analyses: bool,
     bar: ProgressBar,
     /// The record of the attempt that ends next; its line shows a figure from it.
     record: RefCell<Option<TrialRecord>>,
@@ -90,7 +90,7 @@ impl Reporter {
             format: if json { Format::Json } else { Format::Text },
             model: model.map(String::from),
             plan: plan.map(String::from),
-            shows_interim_checks: true,
+            shows_interim_analyses: true,
             bar,
             record: RefCell::default(),
             step: RefCell::default(),
@@ -99,10 +99,10 @@ impl Reporter {
         }
     }
 
-    /// Hides interim checks, for a run that is one block of a larger question.
+    /// Hides interim analyses, for a run that is one block of a larger question.
     #[must_use]
-    pub fn without_interim_checks(mut self) -> Self {
-        self.shows_interim_checks = false;
+    pub fn without_interim_analyses(mut self) -> Self {
+        self.shows_interim_analyses = false;
         self
     }
 
@@ -230,7 +230,7 @@ impl Reporter {
                 workload,
                 arm,
                 outcome,
-            } => Some(judge::report::one_fewer((workload, arm), outcome)),
+            } => Some(judge::report::one_fewer(workload, arm, outcome)),
             Event::Merged {
                 block,
                 node,
@@ -261,11 +261,17 @@ impl Reporter {
                 "  block {block:2}  {workload}  does not count and is run again: {}",
                 judge::report::disturbance(disturbance)
             )),
-            Event::Looked { .. } | Event::Closed { .. } if !self.shows_interim_checks => None,
-            Event::Looked { blocks, looks, .. } => {
-                let lines = looks
+            Event::InterimAnalysis { .. } | Event::Closed { .. }
+                if !self.shows_interim_analyses =>
+            {
+                None
+            }
+            Event::InterimAnalysis {
+                blocks, results, ..
+            } => {
+                let lines = results
                     .iter()
-                    .map(|look| format!("\n    {}", judge::report::interim_check(look)));
+                    .map(|result| format!("\n    {}", judge::report::interim_analysis(result)));
                 let lines: Vec<String> = lines.collect();
                 Some(format!("after block {blocks}:{}", lines.concat()))
             }
@@ -292,7 +298,7 @@ fn before_line(entries: &[Entry]) -> Option<String> {
     for entry in entries {
         match &entry.event {
             Event::Ended { .. } => trials += 1,
-            Event::Looked { blocks: so_far, .. } => blocks = blocks.max(*so_far),
+            Event::InterimAnalysis { blocks: so_far, .. } => blocks = blocks.max(*so_far),
             Event::Closed { reason } => end = judge::report::close_reason(reason),
             Event::Extended { .. } => end = "more blocks were asked for".into(),
             Event::Opened(_)

@@ -209,11 +209,11 @@ pub(crate) fn describe(url: &str, values: &mut BTreeMap<String, String>) -> Resu
 mod tests {
     use super::*;
 
-    fn reading(cpu: (f64, f64), boot: Boot) -> Reading {
+    fn reading(busy_s: f64, idle_s: f64, boot: Boot) -> Reading {
         Reading {
             system: None,
             boot: Some(boot),
-            cpu: Some(cpu),
+            cpu: Some((busy_s, idle_s)),
             cpus: Some(2.0),
             memory_bytes: Some(5.0),
         }
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn what_was_used_is_the_difference_of_two_readings() {
         let boot = Boot::At(1000.0);
-        let first = reading((9.0, 80.0), boot);
-        let used = |cpu, cpus| {
+        let first = reading(9.0, 80.0, boot);
+        let used = |busy_s, idle_s, cpus| {
             let watched = Watched {
-                before: reading((10.0, 90.0), boot),
+                before: reading(10.0, 90.0, boot),
                 after: Reading {
                     cpus: Some(cpus),
-                    ..reading(cpu, boot)
+                    ..reading(busy_s, idle_s, boot)
                 },
                 busy_cpus: None,
             };
@@ -239,12 +239,12 @@ mod tests {
             busy_cpus: Some(1.5),
             memory_bytes: Some(5.0),
         };
-        assert_eq!(used((25.0, 95.0), 2.0), expected);
+        assert_eq!(used(25.0, 95.0, 2.0), expected);
         // A slow exporter counts more time, or less.
-        assert_eq!(used((40.0, 100.0), 2.0), expected);
-        assert_eq!(used((40.0, 100.0), 4.0).busy_cpus, Some(3.0));
-        assert_eq!(used((10.0, 90.0), 2.0).busy_cpus, None);
-        assert_eq!(used((1.0, 2.0), 2.0).busy_cpus, None);
+        assert_eq!(used(40.0, 100.0, 2.0), expected);
+        assert_eq!(used(40.0, 100.0, 4.0).busy_cpus, Some(3.0));
+        assert_eq!(used(10.0, 90.0, 2.0).busy_cpus, None);
+        assert_eq!(used(1.0, 2.0, 2.0).busy_cpus, None);
     }
 
     #[test]
@@ -254,7 +254,7 @@ mod tests {
             let up = |s: f64, gone_s| {
                 let ticks = (s * 100.0) as u64 as u32;
                 let at = at + Duration::from_secs(gone_s);
-                reading((0.0, 0.0), Boot::Since { ticks, at })
+                reading(0.0, 0.0, Boot::Since { ticks, at })
             };
             super::is_restarted(&up(before_s, 0), &up(after_s, gone_s))
         };
@@ -268,7 +268,7 @@ mod tests {
         assert!(is_restarted(510.0 * days, 5.0, 60));
         assert!(is_restarted(400.0 * days, 5.0, 60));
         let used = |first_s, before_s, after_s| {
-            let boot = |at_s| reading((10.0, 90.0), Boot::At(at_s));
+            let boot = |at_s| reading(10.0, 90.0, Boot::At(at_s));
             let watched = Watched {
                 before: boot(before_s),
                 after: boot(after_s),

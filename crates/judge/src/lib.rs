@@ -76,7 +76,7 @@ pub fn summary(run: &Run) -> Judgement {
         rule: stats::rule::NAME.into(),
         findings: crate::topics::findings::find::of(run, &measured, &comparisons, &weighed),
         headlines: crate::topics::headline::find::of(run, &measured, &comparisons, &by_load),
-        any_false: (run.plan.comparisons() as f64 * stats::looks::error_rate(&run.plan.design))
+        any_false: (run.plan.comparisons() as f64 * stats::interim::error_rate(&run.plan.design))
             .min(1.0),
         defects: crate::topics::defects::find::of(run),
         arm_summaries: crate::topics::metrics::arm_summary::of(run, &measured),
@@ -128,7 +128,7 @@ fn withhold(judgement: &mut Judgement, baseline: &str) {
 
 /// Whether a workload's primary metric is decided for all arms, so that it needs no more blocks.
 ///
-/// Never so before the plan's `min_blocks`, because the rule does not decide before its first look.
+/// Never so before the plan's `min_blocks`, because the rule does not decide before its first interim analysis.
 pub fn is_decided(comparisons: &[Comparison], workload: &str) -> bool {
     let primary = |comparison: &&Comparison| {
         comparison.workload == workload && comparison.spec.role == Role::Primary
@@ -138,7 +138,7 @@ pub fn is_decided(comparisons: &[Comparison], workload: &str) -> bool {
 }
 
 /// Compares some metrics of one arm on one workload, whose metrics these are.
-type CompareArm = fn(&Run, &Measured<'_>, (&str, &str), &[MetricSpec]) -> Vec<Comparison>;
+type CompareArm = fn(&Run, &Measured<'_>, &str, &str, &[MetricSpec]) -> Vec<Comparison>;
 
 fn compare(run: &Run, measured: &Measured<'_>, compare_arm: CompareArm) -> Vec<Comparison> {
     let mut comparisons = Vec::new();
@@ -150,12 +150,7 @@ fn compare(run: &Run, measured: &Measured<'_>, compare_arm: CompareArm) -> Vec<C
             .iter()
             .filter(|arm| arm.name != run.plan.baseline);
         for arm in others {
-            comparisons.extend(compare_arm(
-                run,
-                measured,
-                (&workload.id, &arm.name),
-                &specs,
-            ));
+            comparisons.extend(compare_arm(run, measured, &workload.id, &arm.name, &specs));
         }
     }
     comparisons
@@ -165,11 +160,12 @@ fn compare(run: &Run, measured: &Measured<'_>, compare_arm: CompareArm) -> Vec<C
 fn compare_arm(
     run: &Run,
     measured: &Measured<'_>,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     specs: &[MetricSpec],
 ) -> Vec<Comparison> {
     let (design, key) = (&run.plan.design, format!("{workload}\n{arm}"));
-    let pairs = |spec: &MetricSpec| measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
+    let pairs = |spec: &MetricSpec| measured.pairs(workload, &run.plan.baseline, arm, &spec.name);
     let pairs: Vec<Vec<Pair>> = specs.iter().map(pairs).collect();
     let each = specs.iter().zip(&pairs);
     let series: Vec<Series<'_>> = each
@@ -180,33 +176,35 @@ fn compare_arm(
         .collect();
     let findings = stats::rule::decide(&series, design, &key);
     let each = specs.iter().zip(findings).zip(&pairs);
-    each.map(|((spec, finding), pairs)| comparison((workload, arm), spec, &finding, pairs.clone()))
+    each.map(|((spec, finding), pairs)| comparison(workload, arm, spec, &finding, pairs.clone()))
         .collect()
 }
 
-/// The primary metric of one arm, at a look of a run that goes on.
+/// The primary metric of one arm, at an interim analysis.
 fn compare_primary(
     run: &Run,
     measured: &Measured<'_>,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     specs: &[MetricSpec],
 ) -> Vec<Comparison> {
     let Some(spec) = specs.first().filter(|spec| spec.role == Role::Primary) else {
         return Vec::new();
     };
-    let pairs = measured.pairs(workload, (&run.plan.baseline, arm), &spec.name);
+    let pairs = measured.pairs(workload, &run.plan.baseline, arm, &spec.name);
     let series = Series {
         pairs: &pairs,
         direction: spec.direction,
     };
     let (key, has_secondary) = (format!("{workload}\n{arm}"), specs.len() > 1);
-    let finding = stats::rule::decide_at_look(series, &run.plan.design, &key, has_secondary);
-    vec![comparison((workload, arm), spec, &finding, pairs)]
+    let finding = stats::rule::decide_interim(series, &run.plan.design, &key, has_secondary);
+    vec![comparison(workload, arm, spec, &finding, pairs)]
 }
 
 /// What was found of one metric of one arm.
 fn comparison(
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     spec: &MetricSpec,
     finding: &RuleResult,
     pairs: Vec<Pair>,
@@ -239,7 +237,7 @@ fn comparison(
 fn add_estimate_histories(run: &Run, comparisons: &mut [Comparison]) {
     match run.plan.claim {
         Claim::Nodes => {}
-        // One look, after the last block.
+        // One analysis, after the last block.
         Claim::Machines => return,
     }
     let is_same = |one: &Comparison, other: &Comparison| {

@@ -11,7 +11,7 @@ use record::rundir::Run;
 use record::trial::{Outcome, Trial};
 use record::verdict::Comparison;
 
-use crate::topics::look::tell::interim_check;
+use crate::topics::interim::tell::interim_analysis;
 use crate::words::levels::{Levels, in_words};
 
 pub mod levels;
@@ -90,7 +90,7 @@ pub(crate) fn interval_notes(comparisons: &[&Comparison]) -> Vec<String> {
             ""
         };
         notes.push(format!(
-            "(confidence intervals, valid at every interim check{others})"
+            "(confidence intervals, valid at every interim analysis{others})"
         ));
     }
     let mut rows = comparisons.iter();
@@ -206,8 +206,11 @@ pub(crate) fn counted(count: u32, noun: &str) -> String {
 
 /// A noun in singular or plural.
 pub(crate) fn plural(noun: &str, is_one: bool) -> String {
-    let ending = if is_one { "" } else { "s" };
-    format!("{noun}{ending}")
+    match noun.strip_suffix("sis") {
+        _ if is_one => noun.into(),
+        Some(stem) => format!("{stem}ses"),
+        None => format!("{noun}s"),
+    }
 }
 
 /// A whole number in groups of three: `8 845 147`.
@@ -302,17 +305,17 @@ pub(crate) fn failed(run: &Run) -> Vec<Failed<'_>> {
     failed
 }
 
-/// The results of all interim checks, a line each.
-pub(crate) fn interim_checks(run: &Run) -> Vec<String> {
+/// The results of all interim analyses, a line each.
+pub(crate) fn interim_analyses(run: &Run) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in &run.entries {
         match &entry.event {
-            Event::Looked {
+            Event::InterimAnalysis {
                 blocks: count,
-                looks,
+                results,
                 ..
             } => {
-                let results: Vec<String> = looks.iter().map(interim_check).collect();
+                let results: Vec<String> = results.iter().map(interim_analysis).collect();
                 lines.push(format!("{}: {}", blocks(*count), results.join("; ")));
             }
             Event::Opened(_)
@@ -397,7 +400,7 @@ pub(crate) fn reading(run: &Run) -> String {
          arm to baseline. The change is the typical ratio of the blocks, which one outlier hardly \
          moves. Better or worse: zero difference is ruled out. Equivalent: a difference of more than \
          {margin} % is ruled out. Undecided: neither is ruled out. Intervals and verdicts hold at every \
-         interim check. If the arms are equal, at most {} % of runs call one better or worse. Half of \
+         interim analysis. If the arms are equal, at most {} % of runs call one better or worse. Half of \
          that is for the primary metric, half for all others together. The noise may have any \
          distribution, because the p-values follow from the random order alone.",
         significant(run.error_rate() * 100.0, 2)

@@ -117,7 +117,8 @@ pub fn configuration(options: &BuildOptions) -> Result<KernelConfig> {
 /// Builds a commit of a repository, unless the cache has a kernel of the same files, configuration and compiler.
 pub fn build_commit(
     cache: &Cache,
-    (repository, hash): (&Path, &str),
+    repository: &Path,
+    hash: &str,
     options: &BuildOptions,
     task: Task<'_>,
 ) -> Result<Kernel> {

@@ -108,7 +108,10 @@ fn between(
         Density::All => versions,
         Density::Series => ends_of_series(&versions),
     };
-    Ok(chosen.into_iter().map(offered).collect())
+    Ok(chosen
+        .into_iter()
+        .map(|(suite, kernel)| offered(suite, kernel))
+        .collect())
 }
 
 /// The first and the last of each series.
@@ -129,7 +132,7 @@ fn ends_of_series<'k>(versions: &[(&'k str, &'k Choice)]) -> Vec<(&'k str, &'k C
         .collect()
 }
 
-fn offered((suite, kernel): (&str, &Choice)) -> Offered {
+fn offered(suite: &str, kernel: &Choice) -> Offered {
     Offered {
         version: upstream(kernel).into(),
         release: kernel.release.clone(),

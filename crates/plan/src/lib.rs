@@ -198,7 +198,7 @@ pub struct Design {
     pub margin: f64,
     /// Accepted probability of a wrong verdict, a fraction.
     pub error_rate: f64,
-    /// Blocks before the first interim check.
+    /// Blocks before the first interim analysis.
     pub min_blocks: u32,
     /// Blocks after which the run ends undecided.
     pub max_blocks: u32,
@@ -620,7 +620,7 @@ pub const MOST_ERROR_RATE: f64 = 0.2;
 /// The error rate must be above this: the number of drawn sign flips cannot resolve lower ones.
 pub const LEAST_ERROR_RATE: f64 = 1e-5;
 
-/// Most blocks of a run. Each interim check judges all blocks, which takes less than a second for 500.
+/// Most blocks of a run. Each interim analysis judges all blocks, which takes less than a second for 500.
 pub const MOST_BLOCKS: u32 = 500;
 
 fn read_design(fields: Option<&Fields<'_>>) -> (Claim, DisturbedBlocks, Design) {

@@ -210,7 +210,7 @@ pub fn is_taken_over(event: &Event) -> bool {
         | Event::Ceiling { .. }
         | Event::OneFewer { .. }
         | Event::Merged { .. }
-        | Event::Looked { .. }
+        | Event::InterimAnalysis { .. }
         | Event::Profiling { .. }
         | Event::Profiled { .. }
         | Event::Closed { .. }

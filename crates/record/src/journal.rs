@@ -19,7 +19,7 @@ use crate::machine::MachineDescription;
 use crate::node::Node;
 use crate::trial::{Trial, VoidReason};
 use crate::verdict::finding::Disturbance;
-use crate::verdict::look::Look;
+use crate::verdict::interim::InterimResult;
 use plan::StringPrice;
 
 /// Remedy for a journal that is not as the run wrote it.
@@ -70,8 +70,8 @@ pub enum Event {
         /// The result.
         outcome: OneFewerOutcome,
     },
-    /// A block that a fleet's node ran was merged. The entries up to the next `Looked` come from the block's journal, with the times
-    /// of the node's clock.
+    /// A block that a fleet's node ran was merged. The entries up to the next `InterimAnalysis` come from the
+    /// block's journal, with the times of the node's clock.
     Merged {
         /// The block.
         block: u32,
@@ -113,12 +113,12 @@ pub enum Event {
         /// What disturbed it.
         disturbance: Disturbance,
     },
-    /// An interim check of the verdict, after a block.
-    Looked {
+    /// An interim analysis of the verdict, after a block.
+    InterimAnalysis {
         /// Number of complete blocks.
         blocks: u32,
         /// State of each primary metric of each arm.
-        looks: Vec<Look>,
+        results: Vec<InterimResult>,
         /// Ids of the workloads that continue.
         undecided: Vec<String>,
     },
@@ -376,7 +376,7 @@ pub fn check_whole(entries: &[Entry]) -> Result<(), String> {
             Event::Invalidated { trials, .. } => {
                 measured.retain(|_, number| !trials.contains(number));
             }
-            Event::Looked {
+            Event::InterimAnalysis {
                 blocks, undecided, ..
             } => {
                 let lost = begun.iter().find(|(_, trial)| trial.block <= *blocks);
@@ -434,7 +434,7 @@ mod tests {
     use super::*;
     use crate::verdict::Verdict;
     use crate::verdict::finding::CpuTaken;
-    use crate::verdict::look::{MetricLook, Remaining};
+    use crate::verdict::interim::{InterimMetric, Remaining};
 
     fn opened() -> Entry {
         let opening = Opening {
@@ -453,12 +453,12 @@ mod tests {
         }
     }
 
-    fn looked(blocks: u32) -> Entry {
+    fn interim_analysis(blocks: u32) -> Entry {
         Entry {
             at: String::new(),
-            event: Event::Looked {
+            event: Event::InterimAnalysis {
                 blocks,
-                looks: vec![],
+                results: vec![],
                 undecided: Vec::new(),
             },
         }
@@ -470,7 +470,7 @@ mod tests {
         let (mut journal, entries) = Journal::open(path.parent().unwrap()).unwrap();
         assert!(entries.is_empty());
         journal.append(&opened()).unwrap();
-        journal.append(&looked(1)).unwrap();
+        journal.append(&interim_analysis(1)).unwrap();
         let whole = fs::read(&path).unwrap();
         fs::write(&path, [&whole[..], extra].concat()).unwrap();
         (dir, path)
@@ -481,11 +481,11 @@ mod tests {
         let (_dir, path) = written(b"{\"at\":\"\",\"event\":{\"loo");
         assert_eq!(read(path.parent().unwrap()).unwrap().len(), 2);
         let (mut journal, entries) = Journal::open(path.parent().unwrap()).unwrap();
-        assert_eq!(entries, [opened(), looked(1)]);
-        journal.append(&looked(2)).unwrap();
+        assert_eq!(entries, [opened(), interim_analysis(1)]);
+        journal.append(&interim_analysis(2)).unwrap();
         assert_eq!(
             read(path.parent().unwrap()).unwrap(),
-            [opened(), looked(1), looked(2)]
+            [opened(), interim_analysis(1), interim_analysis(2)]
         );
     }
 
@@ -534,8 +534,8 @@ mod tests {
     }
 
     fn looked_at(blocks: u32, undecided: &[&str]) -> Entry {
-        let mut entry = looked(blocks);
-        if let Event::Looked { undecided: ids, .. } = &mut entry.event {
+        let mut entry = interim_analysis(blocks);
+        if let Event::InterimAnalysis { undecided: ids, .. } = &mut entry.event {
             *ids = undecided.iter().map(|id| (*id).to_owned()).collect();
         }
         entry
@@ -583,7 +583,7 @@ mod tests {
             share: 0.45,
             usual: 0.1 + 0.2,
         };
-        let look = MetricLook {
+        let result = InterimMetric {
             workload: "web".into(),
             metric: "throughput".into(),
             arm: "new".into(),
@@ -609,9 +609,9 @@ mod tests {
                 trials: vec![3],
                 disturbance: Disturbance::Steal(taken),
             },
-            Event::Looked {
+            Event::InterimAnalysis {
                 blocks: 9,
-                looks: vec![Look::Metric(look)],
+                results: vec![InterimResult::Metric(result)],
                 undecided: Vec::new(),
             },
         ] {
@@ -646,7 +646,7 @@ mod tests {
         let (dir, path) = written(b"");
         let workloads = vec!["\"\""; 60_000].join(",");
         let line = format!(
-            "{{\"at\":\"\",\"event\":{{\"looked\":{{\"blocks\":1,\"looks\":[],\"undecided\":[{workloads}]}}}}}}\n"
+            "{{\"at\":\"\",\"event\":{{\"interim-analysis\":{{\"blocks\":1,\"results\":[],\"undecided\":[{workloads}]}}}}}}\n"
         );
         let mut text = fs::read(&path).unwrap();
         (0..20).for_each(|_| text.extend(line.as_bytes()));

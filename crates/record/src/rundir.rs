@@ -277,7 +277,7 @@ impl Run {
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
-                | Event::Looked { .. }
+                | Event::InterimAnalysis { .. }
                 | Event::Profiling { .. }
                 | Event::Profiled { .. } => {}
             }
@@ -494,7 +494,8 @@ impl RunDir {
     pub fn take_over(
         &self,
         from: &Path,
-        (source_trial, trial): (&Trial, &Trial),
+        source_trial: &Trial,
+        trial: &Trial,
         attempt: u32,
         sha: &str,
     ) -> Result<(TrialRecord, String)> {
@@ -795,11 +796,11 @@ fn short(hash: &str) -> &str {
     hash.get(..12).unwrap_or(hash)
 }
 
-/// Which trials count. If several trials run at a time, trials of the next block may end before the interim check of the current one,
-/// which may find that they are not needed.
+/// Which trials count. If several trials run at a time, trials of the next block may end before the interim analysis of
+/// the current one, which may find that they are not needed.
 struct Turn {
-    /// Blocks at the last interim check.
-    looked: u32,
+    /// Blocks at the last interim analysis.
+    judged: u32,
     /// The block that decided a workload.
     decided: BTreeMap<String, u32>,
 }
@@ -807,7 +808,7 @@ struct Turn {
 impl Turn {
     fn of(entries: &[Entry], plan: &Plan) -> Self {
         let mut turn = Self {
-            looked: 0,
+            judged: 0,
             decided: BTreeMap::new(),
         };
         for entry in entries {
@@ -816,13 +817,13 @@ impl Turn {
                 turn.decided
                     .retain(|workload, _| !undecided.contains(workload));
             }
-            let Event::Looked {
+            let Event::InterimAnalysis {
                 blocks, undecided, ..
             } = &entry.event
             else {
                 continue;
             };
-            turn.looked = *blocks;
+            turn.judged = *blocks;
             for workload in &plan.workloads {
                 if !undecided.contains(&workload.id) {
                     let block = turn.decided.entry(workload.id.clone());
@@ -835,7 +836,7 @@ impl Turn {
 
     fn has_come(&self, trial: &Trial) -> bool {
         let decided = self.decided.get(&trial.workload).copied();
-        trial.block <= decided.unwrap_or(self.looked + 1)
+        trial.block <= decided.unwrap_or(self.judged + 1)
     }
 }
 

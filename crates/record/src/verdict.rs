@@ -28,8 +28,8 @@ pub mod disclosure;
 pub mod fairness;
 pub mod finding;
 pub mod host;
+pub mod interim;
 pub mod limit;
-pub mod look;
 pub mod mechanism;
 pub mod nodes;
 pub mod planned;
@@ -77,7 +77,7 @@ pub struct Comparison {
     pub verdict: Verdict,
     /// Arm over baseline, typical over blocks; 1 means no difference. `None` without a whole block.
     pub ratio: Option<f64>,
-    /// Lower end of the ratio's confidence interval, which is valid at every look.
+    /// Lower end of the ratio's confidence interval, which is valid at every interim analysis.
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
@@ -104,8 +104,8 @@ pub struct Comparison {
     /// Share of the plan's error rate that has been spent; above 1 where the run was given more blocks than the plan's.
     #[serde(default)]
     pub spent: f64,
-    /// Blocks more that would settle an undecided one at this noise; `None` where it is decided, before the first look, or
-    /// where nothing would.
+    /// Blocks more that would settle an undecided one at this noise. `None` if it is decided, if no number of blocks
+    /// would settle it, and before the first interim analysis.
     #[serde(default)]
     pub more: Option<u32>,
     /// Outliers of both arms; `None` where they cannot be told.
@@ -489,7 +489,7 @@ pub struct Judgement {
     /// Arms against the baseline at each load, by workload, arm and curve.
     #[serde(default)]
     pub by_load: Vec<ByLoad>,
-    /// What headlines hang on, by workload and arm; none at a look while a run goes on.
+    /// What headlines hang on, by workload and arm; none at an interim analysis.
     #[serde(default)]
     pub robustness: Vec<Robustness>,
     /// How fast the host was beside each arm, by workload and arm; none where figures do not hang on it.

@@ -32,7 +32,7 @@ pub struct Reading {
 
 /// The means over equal parts of the time span, as (mean time of the readings, mean value). A part without a reading is
 /// left out. There are at most `BATCHES` parts and no more than readings. Empty if fewer than `FEWEST` are left.
-pub fn means(readings: &[Reading], (from_s, to_s): (f64, f64)) -> Vec<(f64, f64)> {
+pub fn means(readings: &[Reading], from_s: f64, to_s: f64) -> Vec<(f64, f64)> {
     let inside: Vec<&Reading> = readings
         .iter()
         .filter(|reading| from_s <= reading.at_s && reading.at_s < to_s)
@@ -104,7 +104,7 @@ mod tests {
         let all: Vec<Reading> = (0..480)
             .map(|s| reading(f64::from(s), f64::from(s % 10)))
             .collect();
-        let means = means(&all, (0.0, 480.0));
+        let means = means(&all, 0.0, 480.0);
         assert_eq!(means.len(), BATCHES);
         assert!(means.iter().all(|(_, mean)| (mean - 4.5).abs() < 1e-9));
         assert!((means[0].0 - 4.5).abs() < 1e-9);
@@ -117,7 +117,7 @@ mod tests {
             weight: 3.0,
             ..reading(46.5, 5.0)
         });
-        let means = means(&all, (0.0, 48.0));
+        let means = means(&all, 0.0, 48.0);
         assert!((means.last().unwrap().1 - 4.0).abs() < 1e-9, "{means:?}");
     }
 
@@ -127,7 +127,7 @@ mod tests {
         let all: Vec<Reading> = (0..53)
             .map(|s| reading(f64::from(s), 3.0 * f64::from(s)))
             .collect();
-        let means = means(&all, (0.0, 53.0));
+        let means = means(&all, 0.0, 53.0);
         let is_on_it = |(at, mean): &(f64, f64)| (mean - 3.0 * at).abs() < 1e-9;
         assert!(means.iter().all(is_on_it), "{means:?}");
     }
@@ -135,8 +135,8 @@ mod tests {
     #[test]
     fn few_readings_have_no_means() {
         let all: Vec<Reading> = (0..23).map(|s| reading(f64::from(s), 1.0)).collect();
-        assert_eq!(means(&all, (0.0, 23.0)), []);
-        assert_eq!(means(&[], (0.0, 1.0)), []);
+        assert_eq!(means(&all, 0.0, 23.0), []);
+        assert_eq!(means(&[], 0.0, 1.0), []);
     }
 
     #[test]

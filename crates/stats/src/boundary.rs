@@ -1,8 +1,8 @@
-//! Boundaries: how large a statistic may grow under the null hypothesis, over all looks together.
+//! Boundaries: how large a statistic may grow under the null hypothesis, over all interim analyses together.
 //!
 //! The paths under other sign flips are followed beside the observed one. At most `a(t) B` of `B` paths may have crossed
-//! by the look at information `t`, where `a(t)` is the error spent by then; the boundary is set so that exactly
-//! this many do. A path that has crossed is ignored at later looks.
+//! by the analysis at information `t`, where `a(t)` is the error spent by then; the boundary is set so that exactly
+//! this many do. A path that has crossed is ignored at later analyses.
 //! (Lan and `DeMets` 1983 for the spending; Plamadeala and Rosenberger 2012 for boundaries from re-randomised paths.)
 
 use crate::randomization::SignFlips;
@@ -16,14 +16,14 @@ pub struct Boundary {
     /// Whether the path of each row has not crossed.
     alive: Vec<bool>,
     used: usize,
-    /// Reused at each look: the largest paths with their rows.
+    /// Reused at each analysis: the largest paths with their rows.
     largest: Vec<(f64, usize)>,
-    /// Reused at each look.
+    /// Reused at each analysis.
     sample: Vec<f64>,
 }
 
 impl Boundary {
-    /// A boundary before its first look.
+    /// A boundary before its first analysis.
     pub fn new(flips: &SignFlips) -> Self {
         Self {
             alive: vec![true; flips.rows()],
@@ -33,13 +33,13 @@ impl Boundary {
         }
     }
 
-    /// Goes back to before the first look.
+    /// Goes back to before the first analysis.
     pub fn reset(&mut self) {
         self.alive.fill(true);
         self.used = 0;
     }
 
-    /// How many further paths may cross at a spent error of `spent`; a look without any changes nothing.
+    /// How many further paths may cross at a spent error of `spent`; an analysis without any changes nothing.
     pub fn quota(&self, spent: f64) -> usize {
         let quota = (spent * self.alive.len() as f64 + 1e-9).floor() as usize;
         quota.saturating_sub(self.used)
@@ -48,7 +48,7 @@ impl Boundary {
     /// Whether each of the `observed` statistics crosses. `paths` holds the statistic of every row, and `uncounted` paths
     /// count in addition; `spent` is the error that may be spent by now. Several statistics share one distribution,
     /// that of the largest of them.
-    pub fn look(
+    pub fn test(
         &mut self,
         uncounted: usize,
         paths: &[f64],
@@ -121,11 +121,11 @@ mod tests {
     use crate::score::tests::{D, close};
     use crate::score::{scale, tukey};
 
-    /// One look of the reference: blocks, scale, sum, quota, paths as extreme, paths ended by then.
-    type Look = (usize, f64, f64, usize, usize, usize);
+    /// One analysis of the reference: blocks, scale, sum, quota, paths as extreme, paths ended by then.
+    type Analysis = (usize, f64, f64, usize, usize, usize);
 
     /// Replays the reference on all 2^12 sign flips; the number of blocks at which it crosses.
-    fn replay(shift: f64, wants: &[Look]) -> Option<usize> {
+    fn replay(shift: f64, wants: &[Analysis]) -> Option<usize> {
         let x = D.map(|d| d + shift);
         let flips = SignFlips::draw("whole", 12, 0.05);
         let mut boundary = Boundary::new(&flips);
@@ -144,7 +144,7 @@ mod tests {
             let alive = (0..paths.len()).filter(|row| boundary.alive[*row]);
             let far = alive.filter(|row| paths[*row] >= total.abs() - 1e-9);
             assert_eq!(far.count(), as_far, "at {n}");
-            let crossed = boundary.look(flips.uncounted(n), &paths, &[total.abs()], spent);
+            let crossed = boundary.test(flips.uncounted(n), &paths, &[total.abs()], spent);
             if crossed[0] {
                 return Some(n);
             }
@@ -154,19 +154,19 @@ mod tests {
     }
 
     #[test]
-    fn the_whole_group_gives_the_looks_of_the_reference() {
-        let looks = [
+    fn the_whole_group_gives_the_analyses_of_the_reference() {
+        let analyses = [
             (8, 0.035_582_4, -2.607_219, 136, 768, 128),
             (9, 0.040_030_2, -3.330_680, 25, 320, 128),
             (10, 0.035_582_4, -3.893_947, 42, 224, 160),
             (11, 0.040_030_2, -4.388_742, 27, 96, 184),
             (12, 0.038_547_6, -5.147_516, 20, 36, 204),
         ];
-        assert_eq!(replay(0.0, &looks), None);
+        assert_eq!(replay(0.0, &analyses), None);
     }
 
     #[test]
-    fn three_percent_more_cross_at_the_first_look_as_in_the_reference() {
+    fn three_percent_more_cross_at_the_first_analysis_as_in_the_reference() {
         assert_eq!(
             replay(-0.03, &[(8, 0.073_388_7, -4.068_531, 136, 32, 0)]),
             Some(8)
@@ -178,9 +178,9 @@ mod tests {
         let flips = SignFlips::draw("any", 60, 0.05);
         let mut boundary = Boundary::new(&flips);
         let mut prng = crate::design::keyed("paths");
-        for (look, quota) in (0..).zip([1, 20, 300, 5000, flips.rows()]) {
+        for (round, quota) in (0..).zip([1, 20, 300, 5000, flips.rows()]) {
             // Most are near zero, so that a sample can mislead.
-            let mut path = || (prng.bits() as f64 / u64::MAX as f64).powi(1 + 8 * look);
+            let mut path = || (prng.bits() as f64 / u64::MAX as f64).powi(1 + 8 * round);
             let paths: Vec<f64> = (0..flips.rows()).map(|_| path()).collect();
             let mut all: Vec<f64> = (0..flips.rows())
                 .filter(|row| boundary.alive[*row])
@@ -193,19 +193,19 @@ mod tests {
             }
             assert!(largest.len() > quota.min(all.len() - 1), "{quota}");
             assert_eq!(largest, all[..largest.len()], "{quota}");
-            boundary.spend(10 * look as usize);
-            assert_eq!(boundary.used, [0, 10, 30, 60, 100][look as usize]);
+            boundary.spend(10 * round as usize);
+            assert_eq!(boundary.used, [0, 10, 30, 60, 100][round as usize]);
         }
     }
 
     #[test]
-    fn all_looks_together_end_no_more_paths_than_may_be_spent() {
+    fn all_analyses_together_end_no_more_paths_than_may_be_spent() {
         let flips = SignFlips::draw("any", 60, 0.05);
         let mut boundary = Boundary::new(&flips);
         for n in 8..=60 {
             let scores: Vec<f64> = (0..n).map(|block| 1.0 + f64::from(block % 3)).collect();
             let paths: Vec<f64> = flips.sums(&scores).iter().map(|sum| sum.abs()).collect();
-            boundary.look(
+            boundary.test(
                 flips.uncounted(n as usize),
                 &paths,
                 &[0.0],

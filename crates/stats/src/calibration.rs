@@ -147,7 +147,8 @@ fn measured(terms: Terms<'_>, seed: u64, metric: u32) -> Vec<Pair> {
             terms.noise,
             terms.effect,
             terms.design.most_blocks(),
-            (seed, stream),
+            seed,
+            stream,
         )
     };
     if terms.metrics == 1 {
@@ -276,7 +277,7 @@ mod tests {
     fn more_blocks_spend(first: u64, all: u64) {
         for blocks in [10, 16] {
             let design = extended(0.2, blocks, 3 * blocks);
-            let rate = crate::looks::error_rate(&design);
+            let rate = crate::interim::error_rate(&design);
             assert!((rate - 0.2 * (2.0 - 1.0 / 3.0)).abs() < 1e-9);
             let tally = run(terms(QUIET, 0.0, &design), first..first + all);
             let wrong = u64::from(tally.better + tally.worse);

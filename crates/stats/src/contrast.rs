@@ -86,7 +86,7 @@ impl Contrasts {
     }
 
     /// An interval of contrasts converted like `shown`, the lower end first.
-    pub fn shown_interval(&self, (low, high): (f64, f64)) -> (f64, f64) {
+    pub fn shown_interval(&self, low: f64, high: f64) -> (f64, f64) {
         let (a, b) = (self.shown(low), self.shown(high));
         (a.min(b), a.max(b))
     }
@@ -110,7 +110,7 @@ mod tests {
     fn a_lower_figure_is_better_if_lower_is_better() {
         let contrasts = Contrasts::of(&pairs(&[[2.0, 1.0]]), Direction::Lower, 0.01).unwrap();
         assert!((contrasts.values[0] - 2f64.ln()).abs() < 1e-12);
-        let (low, high) = contrasts.shown_interval((0.0, 2f64.ln()));
+        let (low, high) = contrasts.shown_interval(0.0, 2f64.ln());
         assert!((low - 0.5).abs() < 1e-12 && (high - 1.0).abs() < 1e-12);
     }
 

@@ -1,4 +1,4 @@
-//! E-processes: evidence that stays valid at every look. The record of a machine that compares an arm with itself has no
+//! E-processes: evidence that stays valid at every analysis. The record of a machine that compares an arm with itself has no
 //! last block.
 //!
 //! ```text
@@ -6,7 +6,7 @@
 //! E+  = sum over l of w_l product over i of (1 + tanh(l psi(x_i / s_i)))      E-: with minus
 //! ```
 //! If contrasts are symmetric about zero, as random order makes them under "no difference", a fair game multiplies its
-//! stake by 1/a with probability at most a, at any look (Ville 1939; Vovk and Wang 2024, "Nonparametric e-tests of
+//! stake by 1/a with probability at most a, at any analysis (Ville 1939; Vovk and Wang 2024, "Nonparametric e-tests of
 //! symmetry"). The price is 14 to 25 points of power against the rule R* at equal error.
 //!
 //! The first five blocks share one scale, so evidence begins to count at block 5.
@@ -133,7 +133,7 @@ mod tests {
     use crate::score::tests::{D, close};
 
     fn contrasts(effect: f64, seed: u64) -> Vec<f64> {
-        let pairs = pairs(REFERENCE, effect, 200, (seed, 0));
+        let pairs = pairs(REFERENCE, effect, 200, seed, 0);
         pairs
             .iter()
             .map(|pair| (pair.arm / pair.baseline).ln())

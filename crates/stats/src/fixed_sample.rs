@@ -1,7 +1,7 @@
-//! The verdict on figures that others measured. All of them exist before the first look, so one look spends all of the error.
+//! The verdict on figures that others measured. All of them exist before the analysis, so one analysis spends all of the error.
 //!
 //! ```text
-//! paired in random order   the rule for runs, with a single look; all four verdicts
+//! paired in random order   the rule for runs, with a single analysis; all four verdicts
 //! paired                   interval by inverting the sign-flip test of Tukey scores; the order may explain a
 //!                          difference: better and worse only beyond the margin, never equivalent
 //! unpaired                 interval of the shift by inverting the rank-sum test (Mann and Whitney 1947; Hodges and
@@ -17,9 +17,9 @@ use statrs::distribution::{ContinuousCDF, Normal};
 
 use crate::average::{less, median};
 use crate::contrast::{Contrasts, Kind};
+use crate::interim;
+use crate::interim::fewest_blocks;
 use crate::inversion::{Search, interval};
-use crate::looks;
-use crate::looks::fewest_blocks;
 use crate::randomization::{SignFlips, ways};
 use crate::rule;
 use crate::rule::Series;
@@ -98,7 +98,7 @@ pub fn paired(pairs: &[Pair], is_random: bool, direction: Direction, terms: Term
     sample.finding(&contrasts, typical, interval, terms)
 }
 
-/// Judges blocks in random order by the rule for runs, with its first look at the last block.
+/// Judges blocks in random order by the rule for runs, with its first analysis at the last block.
 fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> SampleResult {
     let blocks = pairs.len() as u32;
     let design = Design {
@@ -129,7 +129,7 @@ fn decide_by_rule(pairs: &[Pair], direction: Direction, terms: Terms) -> SampleR
     // The rule's remedies refer to a plan, which these figures lack.
     let reason = match (finding.verdict, finding.noise) {
         (Verdict::Undecided, Some(noise)) => {
-            let settle = looks::needed(noise, terms.margin.ln_1p(), terms.error_rate);
+            let settle = interim::needed(noise, terms.margin.ln_1p(), terms.error_rate);
             inconclusive(terms, settle.max(blocks + 1), SampleUnit::Blocks)
         }
         _ => SampleReason::Rule {
@@ -202,10 +202,10 @@ struct Sample {
 }
 
 impl Sample {
-    /// Returns `decision`, unless there are too few figures.
-    fn unless_too_few(self, decision: (Verdict, SampleReason)) -> (Verdict, SampleReason) {
+    /// Returns the verdict with its reason, unless there are too few figures.
+    fn unless_too_few(self, verdict: Verdict, reason: SampleReason) -> (Verdict, SampleReason) {
         if self.least <= self.count {
-            return decision;
+            return (verdict, reason);
         }
         let too_few = SampleReason::TooFew {
             count: self.count as u32,
@@ -223,12 +223,12 @@ impl Sample {
         interval: Option<(f64, f64)>,
         terms: Terms,
     ) -> SampleResult {
-        let (verdict, reason) =
-            self.unless_too_few(self.verdict(contrasts, typical, interval, terms));
+        let (verdict, reason) = self.verdict(contrasts, typical, interval, terms);
+        let (verdict, reason) = self.unless_too_few(verdict, reason);
         let change = Change {
             is_ratio: contrasts.kind == Kind::Ratio,
             typical: contrasts.shown(typical),
-            interval: interval.map(|interval| contrasts.shown_interval(interval)),
+            interval: interval.map(|(low, high)| contrasts.shown_interval(low, high)),
             confidence: interval.map(|_| 1.0 - terms.error_rate),
         };
         SampleResult {
@@ -262,7 +262,7 @@ impl Sample {
             Some(_) | None => {
                 // Runs per arm count as blocks: their difference has the variance of a block's contrast.
                 let spread = less(&contrasts.values, typical);
-                let needed = looks::needed(scale(&spread), contrasts.margin, terms.error_rate);
+                let needed = interim::needed(scale(&spread), contrasts.margin, terms.error_rate);
                 let needed = needed.max(self.count as u32 + 1);
                 (Verdict::Undecided, inconclusive(terms, needed, self.unit))
             }
@@ -282,7 +282,7 @@ fn repeated(
     } else {
         SampleReason::RepeatedInBlocks
     };
-    let (verdict, reason) = sample.unless_too_few((Verdict::Equivalent, reason));
+    let (verdict, reason) = sample.unless_too_few(Verdict::Equivalent, reason);
     let change = Change {
         is_ratio: true,
         typical: 1.0,

@@ -6,12 +6,12 @@
 //! rule              the verdict on a metric: better, worse, equivalent, undecided
 //!   contrast          the difference within one block
 //!   score             bounded scores of the contrasts, so that outliers do not decide
-//!   looks             when to look, and how much of the error rate to spend there
+//!   interim           after which blocks to analyse, and how much of the error rate to spend there
 //!   randomization     sign flips: the null distribution
 //!   boundary          critical values of the sequential test
 //!   sequential_test   which hypotheses are rejected, and when
 //!   inversion         confidence intervals
-//! fixed_sample      a single look, for figures that others measured
+//! fixed_sample      a single analysis, for figures that others measured
 //! outliers          trials far from the others
 //! max_t             simultaneous tests of many series
 //! multiplicity      Holm's and Benjamini-Hochberg's corrections of several p-values
@@ -36,8 +36,8 @@ pub mod counts;
 pub mod design;
 pub mod eprocess;
 pub mod fixed_sample;
+pub mod interim;
 pub mod inversion;
-pub mod looks;
 pub mod max_t;
 pub mod multiplicity;
 pub mod noise_models;

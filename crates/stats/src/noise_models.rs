@@ -130,7 +130,7 @@ impl Noise {
             second: 0.0,
             ..self
         };
-        let pairs = pairs(without_order, 0.0, BLOCKS, (1, 0));
+        let pairs = pairs(without_order, 0.0, BLOCKS, 1, 0);
         let contrasts = pairs.iter().map(|pair| (pair.arm / pair.baseline).ln());
         scale(&contrasts.collect::<Vec<f64>>())
     }
@@ -235,17 +235,12 @@ impl Iterator for Trials {
 }
 
 /// The first `blocks` blocks of one arm, paired with the baseline.
-pub fn pairs(noise: Noise, effect: f64, blocks: u32, key: (u64, u32)) -> Vec<Pair> {
-    sides(noise, &[effect], blocks, key).remove(0)
+pub fn pairs(noise: Noise, effect: f64, blocks: u32, seed: u64, stream: u32) -> Vec<Pair> {
+    sides(noise, &[effect], blocks, seed, stream).remove(0)
 }
 
 /// The first `blocks` blocks of each arm, paired with the shared baseline.
-pub fn sides(
-    noise: Noise,
-    effects: &[f64],
-    blocks: u32,
-    (seed, stream): (u64, u32),
-) -> Vec<Vec<Pair>> {
+pub fn sides(noise: Noise, effects: &[f64], blocks: u32, seed: u64, stream: u32) -> Vec<Vec<Pair>> {
     let arms = effects.len() + 1;
     let trials: Vec<Slot> = Trials::new(noise, effects, seed, stream)
         .take(arms * blocks as usize)
@@ -299,7 +294,7 @@ mod tests {
     use crate::average::median;
 
     fn contrasts(noise: Noise, effect: f64) -> Vec<f64> {
-        let pairs = pairs(noise, effect, 20_000, (1, 0));
+        let pairs = pairs(noise, effect, 20_000, 1, 0);
         pairs
             .iter()
             .map(|pair| (pair.arm / pair.baseline).ln())
@@ -357,7 +352,7 @@ mod tests {
             slow: 0.0,
             ..MODELS[7]
         };
-        let pair = &pairs(second, 0.0, 1, (1, 0))[0];
+        let pair = &pairs(second, 0.0, 1, 1, 0)[0];
         let ratio = if pair.arm_first {
             pair.baseline / pair.arm
         } else {
@@ -374,7 +369,7 @@ mod tests {
             slow: 0.0,
             ..REFERENCE
         };
-        let sides = sides(noise, &[0.1, -0.1], 300, (1, 0));
+        let sides = sides(noise, &[0.1, -0.1], 300, 1, 0);
         for (side, effect) in sides.iter().zip([0.1f64, -0.1]) {
             let off = |pair: &Pair| ((pair.arm / pair.baseline).ln() - effect.ln_1p()).abs();
             assert!(side.iter().all(|pair| off(pair) < 1e-4));
@@ -394,8 +389,8 @@ mod tests {
     #[test]
     fn streams_share_their_order_and_nothing_else() {
         let (first, second) = (
-            pairs(REFERENCE, 0.0, 50, (3, 0)),
-            pairs(REFERENCE, 0.0, 50, (3, 1)),
+            pairs(REFERENCE, 0.0, 50, 3, 0),
+            pairs(REFERENCE, 0.0, 50, 3, 1),
         );
         assert!(
             first
@@ -409,7 +404,7 @@ mod tests {
                 .zip(&second)
                 .all(|(first, second)| first.arm.to_bits() != second.arm.to_bits())
         );
-        assert_eq!(first, pairs(REFERENCE, 0.0, 50, (3, 0)));
+        assert_eq!(first, pairs(REFERENCE, 0.0, 50, 3, 0));
         let firsts = first.iter().filter(|pair| pair.arm_first).count();
         assert!((15..=35).contains(&firsts), "{firsts}");
     }

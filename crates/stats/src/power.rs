@@ -38,7 +38,7 @@ pub fn simulate(terms: &Terms, seed: u64) -> Ending {
         arms: 0,
         ..terms.design.clone()
     };
-    let sides = sides(terms.noise, &terms.effects, design.max_blocks, (seed, 0));
+    let sides = sides(terms.noise, &terms.effects, design.max_blocks, seed, 0);
     let end = |(arm, pairs): (usize, &Vec<_>)| {
         let series = Series {
             pairs,

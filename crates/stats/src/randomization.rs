@@ -162,7 +162,7 @@ fn some_groups(key: &str, all: usize, rows: usize, taken: usize) -> Vec<u16> {
     places
 }
 
-/// Rows of sign flips with a column per block; an earlier look uses the first columns of a later one.
+/// Rows of sign flips with a column per block; an earlier analysis uses the first columns of a later one.
 #[derive(Debug, Clone)]
 pub struct SignFlips {
     /// Per eight columns, one byte per row; a set bit means a sign of -1.
@@ -179,7 +179,7 @@ impl SignFlips {
     }
 
     /// Like `draw` for a run that was planned with `planned` blocks and may have `most`. Its first `planned` columns are
-    /// those of the plan, so that no look of the plan changes.
+    /// those of the plan, so that no analysis of the plan changes.
     pub fn draw_extended(
         key: &str,
         blocks: usize,
@@ -187,7 +187,7 @@ impl SignFlips {
         most: usize,
         error_rate: f64,
     ) -> Self {
-        // A run directory may hold more blocks than allowed; no look uses them.
+        // A run directory may hold more blocks than allowed; no analysis uses them.
         let blocks = blocks.min(most);
         let enumerated = enumerated(planned);
         let rows = rows(planned, most, error_rate);
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn later_looks_see_the_same_flips() {
+    fn later_analyses_see_the_same_flips() {
         let scores: Vec<f64> = (0..40).map(f64::from).collect();
         let draw = |key, blocks| SignFlips::draw_extended(key, blocks, 40, 40, 0.05);
         let (early, late) = (draw("k", 9), draw("k", 40));

@@ -1,12 +1,12 @@
 //! The decision rule R*: the verdict on an arm, from its blocks with the baseline.
 //!
 //! ```text
-//! pairs -> contrasts -> looks (how much error to spend) -> sequential test -> decision
+//! pairs -> contrasts -> interim analyses (how much error to spend) -> sequential test -> decision
 //!                                                       -> estimate, interval, noise, order effect
 //! ```
 //! - The primary metric of a workload has half of the plan's error rate; all other metrics share the other half. A single
 //!   metric has all of it. "Equivalent" is a separate claim with the plan's error rate.
-//! - The interval is valid at every look. That of the primary metric excludes "no difference" exactly when the metric is
+//! - The interval is valid at every analysis. That of the primary metric excludes "no difference" exactly when the metric is
 //!   better or worse; those of other metrics hold individually. An equivalent metric has the interval of the equivalence
 //!   claim instead, which lies within the margin and needs fewer blocks.
 //! - The error rate applies per workload and arm. A plan with many of them has as many chances of a wrong verdict.
@@ -21,7 +21,7 @@ use record::verdict::{Estimate, Pair, Shift, Verdict};
 
 use crate::average::less;
 use crate::contrast::{Contrasts, Kind};
-use crate::looks;
+use crate::interim;
 use crate::randomization::SignFlips;
 use crate::score::{planning_scale, scale, typical};
 use crate::sequential_test::{
@@ -31,7 +31,7 @@ use crate::sequential_test::{
 /// The rule's name in a judgement.
 pub const NAME: &str = "r-star";
 
-/// Above this many blocks, interim looks skip the interval, which takes seconds; the decision is the same.
+/// Above this many blocks, interim analyses skip the interval, which takes seconds; the decision is the same.
 pub const MOST_WITH_INTERVAL: usize = 200;
 
 /// One metric of one arm, block by block.
@@ -77,7 +77,7 @@ pub struct RuleResult {
     pub spent: f64,
     /// Further blocks that would settle an undecided metric; `None` if it is decided, or no number would.
     pub more: Option<u32>,
-    /// Confidence level of the verdict's interval, a fraction, valid at every look; `None` without an interval.
+    /// Confidence level of the verdict's interval, a fraction, valid at every analysis; `None` without an interval.
     pub confidence: Option<f64>,
     /// Reason of the verdict.
     pub reason: Reason,
@@ -123,7 +123,7 @@ pub fn decide(series: &[Series<'_>], design: &Design, key: &str) -> Vec<RuleResu
 }
 
 /// Like `decide` for a primary metric during its run; above `MOST_WITH_INTERVAL` blocks without the interval.
-pub fn decide_at_look(
+pub fn decide_interim(
     primary: Series<'_>,
     design: &Design,
     key: &str,
@@ -150,7 +150,7 @@ pub fn decide_primary(series: Series<'_>, design: &Design, key: &str) -> Option<
     Some((verdict, blocks as u32))
 }
 
-/// The verdict on a primary metric as a function of the margin, with the looks and sign flips of its run.
+/// The verdict on a primary metric as a function of the margin, with the analyses and sign flips of its run.
 pub fn by_margin(
     series: Series<'_>,
     design: &Design,
@@ -362,7 +362,7 @@ fn find_now(
         (Verdict::Better | Verdict::Worse | Verdict::Undecided, _) | (_, Ends::LeftOut) => None,
     };
     let [interval, equal] =
-        [interval, equal].map(|ends| ends.map(|ends| contrasts.shown_interval(ends)));
+        [interval, equal].map(|ends| ends.map(|(low, high)| contrasts.shown_interval(low, high)));
     let is_ratio = contrasts.kind == Kind::Ratio;
     let blocks = contrasts.values.len() as u32;
     let is_open = verdict == Verdict::Undecided && design.min_blocks <= blocks;
@@ -383,7 +383,7 @@ fn find_now(
         }),
         noise: Some(scale(&typical.rest)),
         order_effect: Some(typical.order_effect.exp_m1()),
-        spent: setup.looks.last().map_or(0.0, |look| look.spent) / design.drawn_share(),
+        spent: setup.analyses.last().map_or(0.0, |analysis| analysis.spent) / design.drawn_share(),
         more: outlook.and_then(|outlook| outlook.more(blocks)),
         confidence: equal.or(interval).map(|_| setup.confidence(verdict)),
         reason: explain(decision, outlook, design, setup),
@@ -416,7 +416,7 @@ fn explain(
             first_test: design.min_blocks,
             blocks,
         },
-        Some(_) if looks::is_one_way(&setup.second) => Reason::AlwaysInOnePlace {
+        Some(_) if interim::is_one_way(&setup.second) => Reason::AlwaysInOnePlace {
             place: if setup.second[0] > 0.0 {
                 Place::Second
             } else {
@@ -441,8 +441,8 @@ fn outlook(contrasts: &Contrasts, centre: f64, design: &Design, setup: &TestSetu
         more_blocks: MOST_BLOCKS,
         ..design.clone()
     };
-    let fewest = looks::smallest(setup.error_rate, &endless).unwrap_or(u32::MAX);
-    let blocks = looks::expected(noise, centre, contrasts.margin, design.error_rate)
+    let fewest = interim::smallest(setup.error_rate, &endless).unwrap_or(u32::MAX);
+    let blocks = interim::expected(noise, centre, contrasts.margin, design.error_rate)
         .max(fewest)
         .max(so_far + 1);
     let most = design.most_blocks();

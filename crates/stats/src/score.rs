@@ -9,7 +9,7 @@
 //! Everything here depends on sizes, or on which trial came second, never on which arm it was.
 
 use crate::average::{less, median};
-use crate::looks::is_one_way;
+use crate::interim::is_one_way;
 
 /// Beyond this many scales a block has no influence.
 const MAX_SCALES: f64 = 4.685;

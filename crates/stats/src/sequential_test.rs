@@ -1,4 +1,4 @@
-//! A sequential randomization test of a family of metrics: the look at which each is decided, and the shifts never rejected.
+//! A sequential randomization test of a family of metrics: the analysis at which each is decided, and the shifts never rejected.
 //!
 //! Three null hypotheses are tested side by side: "no difference", "better by the margin", "worse by the margin".
 //! ```text
@@ -8,7 +8,7 @@
 //! The first verdict stands. Metrics share their sign flips and the distribution of the largest statistic
 //! (maxT: Westfall and Young 1993), which controls the family-wise error rate.
 //!
-//! Looks at which no further path may cross are skipped, because they change nothing.
+//! Analyses at which no further path may cross are skipped, because they change nothing.
 
 use plan::Design;
 use record::verdict::{Pair, Verdict};
@@ -16,14 +16,14 @@ use record::verdict::{Pair, Verdict};
 use crate::average::less;
 use crate::boundary::Boundary;
 use crate::contrast::Contrasts;
+use crate::interim;
+use crate::interim::InterimAnalysis;
 use crate::inversion;
 use crate::inversion::Search;
-use crate::looks;
-use crate::looks::Look;
 use crate::randomization::SignFlips;
 use crate::score::{centred, scale, tukey};
 
-/// How the interval is searched for; one test covers all looks.
+/// How the interval is searched for; one test covers all analyses.
 const SEARCH: Search = Search {
     tries: 12,
     halvings: 9,
@@ -37,17 +37,17 @@ pub struct TestSetup {
     /// 1 if the arm ran second in a block, else -1.
     pub second: Vec<f64>,
     /// Looks in the order of their blocks.
-    pub looks: Vec<Look>,
+    pub analyses: Vec<InterimAnalysis>,
     /// Probability of a wrong "better" or "worse" in the family.
     pub error_rate: f64,
     /// Probability of a wrong "equivalent" on one side.
     equivalence_error_rate: f64,
-    /// Share of either rate that all looks together spend: 1, or more if a run was given more blocks than planned.
+    /// Share of either rate that all analyses together spend: 1, or more if a run was given more blocks than planned.
     to_be_spent: f64,
 }
 
 impl TestSetup {
-    /// Looks follow the blocks of the primary metric, on which a run stops. If it `has_secondary` metrics beside
+    /// Analyses follow the blocks of the primary metric, on which a run stops. If it `has_secondary` metrics beside
     /// it, the primary one has half of the error rate and they have the other half.
     pub fn new(primary: &[Pair], design: &Design, key: &str, has_secondary: bool) -> Self {
         let flips = Self::flips(primary.len(), design, key);
@@ -77,15 +77,15 @@ impl TestSetup {
         let share = if has_secondary { 0.5 } else { 1.0 };
         Self {
             flips,
-            looks: looks::looks(&second, design),
+            analyses: interim::schedule(&second, design),
             second,
             error_rate: share * design.error_rate,
-            equivalence_error_rate: looks::equivalence_error_rate(design),
-            to_be_spent: looks::spent(design.most_blocks(), design),
+            equivalence_error_rate: interim::equivalence_error_rate(design),
+            to_be_spent: interim::spent(design.most_blocks(), design),
         }
     }
 
-    /// Number of sign-flip paths compared at each look.
+    /// Number of sign-flip paths compared at each analysis.
     pub fn rows(&self) -> usize {
         self.flips.rows()
     }
@@ -94,12 +94,12 @@ impl TestSetup {
     #[must_use]
     pub fn until(&self, blocks: usize) -> Self {
         let mut so_far = self.clone();
-        so_far.looks.retain(|look| look.blocks <= blocks);
+        so_far.analyses.retain(|analysis| analysis.blocks <= blocks);
         so_far.second.truncate(blocks);
         so_far
     }
 
-    /// Confidence level of a verdict's interval, valid at every look.
+    /// Confidence level of a verdict's interval, valid at every analysis.
     pub fn confidence(&self, verdict: Verdict) -> f64 {
         let error_rate = match verdict {
             Verdict::Equivalent => 2.0 * self.equivalence_error_rate,
@@ -120,7 +120,7 @@ pub fn second(pairs: &[Pair]) -> Vec<f64> {
 pub struct Decision {
     /// Never undecided.
     pub verdict: Verdict,
-    /// Number of blocks at that look.
+    /// Number of blocks at that analysis.
     pub at_block: usize,
 }
 
@@ -143,7 +143,7 @@ enum Side {
     Below,
 }
 
-/// Tests a family from the first look to the last; returns the decision on each metric, `None` while undecided.
+/// Tests a family from the first analysis to the last; returns the decision on each metric, `None` while undecided.
 pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<Decision>> {
     let hypothesis = |shift| Hypothesis {
         shift,
@@ -156,15 +156,15 @@ pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<D
     let mut worse_by_margin = hypothesis(-1.0);
     let mut better_by_margin = hypothesis(1.0);
     let mut decisions = vec![None; family.len()];
-    for look in &setup.looks {
+    for analysis in &setup.analyses {
         if decisions.iter().all(Option::is_some) {
             break;
         }
-        let difference = setup.error_rate * look.spent;
-        let equivalence = 2.0 * setup.equivalence_error_rate * look.spent;
-        no_difference.test(family, setup, look.blocks, difference);
-        worse_by_margin.test(family, setup, look.blocks, equivalence);
-        better_by_margin.test(family, setup, look.blocks, equivalence);
+        let difference = setup.error_rate * analysis.spent;
+        let equivalence = 2.0 * setup.equivalence_error_rate * analysis.spent;
+        no_difference.test(family, setup, analysis.blocks, difference);
+        worse_by_margin.test(family, setup, analysis.blocks, equivalence);
+        better_by_margin.test(family, setup, analysis.blocks, equivalence);
         for (metric, decision) in decisions.iter_mut().enumerate() {
             if decision.is_some() {
                 continue;
@@ -179,10 +179,10 @@ pub fn sequential_test(family: &[&Contrasts], setup: &TestSetup) -> Vec<Option<D
                 (None, Some(Side::Above), Some(Side::Below)) => Verdict::Equivalent,
                 (None, _, _) => continue,
             };
-            if family[metric].agree_with(verdict, &setup.second[..look.blocks]) {
+            if family[metric].agree_with(verdict, &setup.second[..analysis.blocks]) {
                 *decision = Some(Decision {
                     verdict,
-                    at_block: look.blocks,
+                    at_block: analysis.blocks,
                 });
             }
         }
@@ -211,7 +211,7 @@ impl Hypothesis {
         }
         let sizes: Vec<f64> = observed.iter().map(|statistic| statistic.abs()).collect();
         let uncounted = setup.flips.uncounted(blocks);
-        let crossed = self.boundary.look(uncounted, &self.largest, &sizes, spent);
+        let crossed = self.boundary.test(uncounted, &self.largest, &sizes, spent);
         for ((rejected, crosses), statistic) in self.rejected.iter_mut().zip(crossed).zip(observed)
         {
             if crosses && rejected.is_none() && statistic != 0.0 {
@@ -259,7 +259,7 @@ impl Statistics {
     }
 }
 
-/// The confidence interval of one metric: the shifts that no look rejects, so that it is valid at every look.
+/// The confidence interval of one metric: the shifts that no analysis rejects, so that it is valid at every analysis.
 /// `None` while no shift, however large, could have been rejected.
 pub fn interval(contrasts: &Contrasts, centre: f64, setup: &TestSetup) -> Option<(f64, f64)> {
     interval_at(setup.error_rate, contrasts, centre, setup)
@@ -279,7 +279,7 @@ fn interval_at(
     centre: f64,
     setup: &TestSetup,
 ) -> Option<(f64, f64)> {
-    let blocks = setup.looks.last()?.blocks;
+    let blocks = setup.analyses.last()?.blocks;
     let spread = less(&contrasts.values[..blocks], centre);
     // Figures that repeat exactly have a scale of zero.
     let step = (2.0 * scale(&spread) / (blocks as f64).sqrt()).max(contrasts.margin / 64.0);
@@ -287,15 +287,15 @@ fn interval_at(
     let mut statistics = Statistics::default();
     inversion::interval(centre, step, SEARCH, |shift| {
         boundary.reset();
-        setup.looks.iter().any(|look| {
-            let spent = error_rate * look.spent;
+        setup.analyses.iter().any(|analysis| {
+            let spent = error_rate * analysis.spent;
             if boundary.quota(spent) == 0 {
                 return false;
             }
-            statistics.compute(&contrasts.values, shift, setup, look.blocks);
+            statistics.compute(&contrasts.values, shift, setup, analysis.blocks);
             let observed = statistics.observed.abs();
-            let uncounted = setup.flips.uncounted(look.blocks);
-            observed != 0.0 && boundary.look(uncounted, &statistics.of_flips, &[observed], spent)[0]
+            let uncounted = setup.flips.uncounted(analysis.blocks);
+            observed != 0.0 && boundary.test(uncounted, &statistics.of_flips, &[observed], spent)[0]
         })
     })
 }
@@ -339,11 +339,11 @@ mod tests {
     }
 
     /// A test of this many blocks with an error rate of 1 %.
-    fn setup(second: Vec<f64>, looks: Vec<Look>) -> TestSetup {
+    fn setup(second: Vec<f64>, analyses: Vec<InterimAnalysis>) -> TestSetup {
         TestSetup {
             flips: SignFlips::draw("test", second.len(), 0.01),
             second,
-            looks,
+            analyses,
             error_rate: 0.01,
             equivalence_error_rate: 0.01,
             to_be_spent: 1.0,
@@ -352,8 +352,8 @@ mod tests {
 
     fn check(effect: f64, noise: f64, count: u32) -> (Option<Decision>, Option<(f64, f64)>) {
         let (contrasts, second) = blocks(effect, noise, count);
-        let looks = looks::looks(&second, &design(count));
-        let setup = setup(second, looks);
+        let analyses = interim::schedule(&second, &design(count));
+        let setup = setup(second, analyses);
         let decision = sequential_test(&[&contrasts], &setup)[0];
         (decision, interval(&contrasts, effect, &setup))
     }
@@ -381,11 +381,11 @@ mod tests {
         let (decision, interval) = check(0.2, 0.01, 8);
         assert_eq!((decision.is_some(), interval.is_some()), (true, true));
         let (contrasts, second) = blocks(0.2, 0.01, 6);
-        let looks = vec![Look {
+        let analyses = vec![InterimAnalysis {
             blocks: 6,
             spent: 1.0,
         }];
-        let setup = setup(second, looks);
+        let setup = setup(second, analyses);
         assert_eq!(super::interval(&contrasts, 0.2, &setup), None);
     }
 }

@@ -30,7 +30,7 @@ use record::verdict::Verdict;
 use workload::metric_names;
 
 use super::report::width;
-use super::run::{InterimChecks, RunSettings, run_derived_plan};
+use super::run::{InterimAnalyses, RunSettings, run_derived_plan};
 use super::{End, explained, print_json, read_plan};
 use crate::bisect;
 use crate::bisect::{Bisect, Measured};
@@ -102,7 +102,7 @@ pub(super) fn bisect(args: &BisectArgs, json: bool) -> Result<End> {
             jobs: args.jobs,
             json: false,
             night_slot: None,
-            interim_checks: InterimChecks::Hidden,
+            interim_analyses: InterimAnalyses::Hidden,
         },
     };
     if args.series {
@@ -320,7 +320,7 @@ impl Bisecting<'_> {
         };
         let options = build_options(self.args);
         let cache = Cache::of_user()?;
-        let built = kernel_build::build_commit(&cache, (tree, &version.source), &options, task);
+        let built = kernel_build::build_commit(&cache, tree, &version.source, &options, task);
         reporter.close();
         let kernel =
             built.with_context(|| format!("commit {} ({})", version.name, version.about))?;

@@ -463,7 +463,7 @@ pub(super) fn design_warnings(plan: &Plan, forecasts: &[Forecast]) -> Vec<String
             design.error_rate, design.max_blocks,
         ));
     }
-    let never = stats::looks::never_swapped(plan);
+    let never = stats::interim::never_swapped(plan);
     warnings.extend(never.iter().map(|(workload, arm)| {
         format!(
             "with this seed {arm} and {} run in one order in all {} blocks of {workload}, so that nothing can be decided: {} \

@@ -190,7 +190,8 @@ pub(super) fn forecasts(plan: &Plan, known: &[Known], jobs: usize) -> Vec<Foreca
     let fewest = blocks_needed(&plan.design);
     let forecast = |id: &String| {
         let known = known.iter().find(|known| known.workload == *id)?.clone();
-        let needed = stats::looks::needed(known.noise, plan.design.margin, plan.design.error_rate);
+        let needed =
+            stats::interim::needed(known.noise, plan.design.margin, plan.design.error_rate);
         let blocks = needed.max(fewest);
         let hours = f64::from(blocks) * hours_of_block(plan, known.trial_s, jobs);
         Some(Forecast {
@@ -225,12 +226,12 @@ pub(super) fn counts_instructions(plan: &Plan, qemu: Option<&Path>) -> Result<bo
 /// The fewest blocks after which the plan can show a difference; `None` if its `max_blocks` are too few.
 pub(super) fn smallest_decisive(design: &Design) -> Option<u32> {
     // Every workload measures several metrics, so the primary one has half of the error rate.
-    stats::looks::smallest(design.error_rate / 2.0, design)
+    stats::interim::smallest(design.error_rate / 2.0, design)
 }
 
 /// The fewest blocks after which this plan can show a difference, or if it cannot, those of a longer plan.
 pub(super) fn blocks_needed(design: &Design) -> u32 {
-    let shortest = || stats::looks::fewest_blocks(design.error_rate / 2.0) as u32;
+    let shortest = || stats::interim::fewest_blocks(design.error_rate / 2.0) as u32;
     smallest_decisive(design).unwrap_or_else(shortest)
 }
 
@@ -258,7 +259,7 @@ pub(super) fn mean_trial(entries: &[Entry], workload: &str) -> Option<Duration> 
             | Event::OneFewer { .. }
             | Event::Merged { .. }
             | Event::Invalidated { .. }
-            | Event::Looked { .. }
+            | Event::InterimAnalysis { .. }
             | Event::Profiling { .. }
             | Event::Profiled { .. }
             | Event::Closed { .. } => {}

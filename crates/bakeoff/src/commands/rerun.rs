@@ -48,7 +48,7 @@ pub(super) fn rerun(args: &RerunArgs, json: bool) -> Result<End> {
         jobs: args.jobs,
         json,
         night_slot: None,
-        interim_checks: run::InterimChecks::Shown,
+        interim_analyses: run::InterimAnalyses::Shown,
     };
     let text = before.run.plan_text.clone();
     let opening = &before.run.opening;

@@ -120,7 +120,7 @@ pub(super) fn run_with_resume_command(
         jobs: args.options.jobs,
         json,
         night_slot: None,
-        interim_checks: InterimChecks::Shown,
+        interim_analyses: InterimAnalyses::Shown,
     };
     let (dir, finish) = checked.execute(&settings)?;
     let Report { run, judgement, .. } = report_run(&dir, args, json)?;
@@ -266,8 +266,8 @@ fn written_report(dir: &RunDir) -> Result<Report> {
 
 /// The line of a finished run.
 fn json_line(report: &Report) -> Value {
-    let judged = (&report.run, &report.judgement);
-    json_lines::verdict(judged, report.run.models.as_ref(), &report.page())
+    let models = report.run.models.as_ref();
+    json_lines::verdict(&report.run, &report.judgement, models, &report.page())
 }
 
 /// Why a run has no result, if its baseline failed on every workload.
@@ -302,12 +302,12 @@ pub(super) struct RunSettings<'s> {
     pub(super) json: bool,
     /// The plan's slot, if the command runs several plans.
     pub(super) night_slot: Option<NightSlot<'s>>,
-    pub(super) interim_checks: InterimChecks,
+    pub(super) interim_analyses: InterimAnalyses,
 }
 
-/// Whether lines show the interim checks. They are hidden if the run is one block of a larger question.
+/// Whether lines show the interim analyses. They are hidden if the run is one block of a larger question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum InterimChecks {
+pub(super) enum InterimAnalyses {
     Shown,
     Hidden,
 }
@@ -329,9 +329,9 @@ impl RunSettings<'_> {
             Some(slot) => Reporter::for_plan(self.json, model, slot.name, slot.bars),
             None => Reporter::for_model(self.json, model),
         };
-        match self.interim_checks {
-            InterimChecks::Shown => reporter,
-            InterimChecks::Hidden => reporter.without_interim_checks(),
+        match self.interim_analyses {
+            InterimAnalyses::Shown => reporter,
+            InterimAnalyses::Hidden => reporter.without_interim_analyses(),
         }
     }
 

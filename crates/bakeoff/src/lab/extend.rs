@@ -1,7 +1,7 @@
 //! More blocks for a run that ended undecided: whether they are allowed, and what error rate they imply.
 //!
 //! The plan's error rate is used up when its last block has been judged. So more blocks are not free: the chance of a wrong
-//! verdict rises with each. It stays below twice the plan's, however often a run is extended (`stats::looks`).
+//! verdict rises with each. It stays below twice the plan's, however often a run is extended (`stats::interim`).
 
 use anyhow::{Result, bail};
 use plan::{Design, MOST_BLOCKS};
@@ -61,7 +61,7 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
             judge::report::close_reason(reason)
         );
     }
-    let to = stats::looks::last_look(design, from.saturating_add(more));
+    let to = stats::interim::last_analysis(design, from.saturating_add(more));
     if to > MOST_BLOCKS {
         bail!(
             "more than {MOST_BLOCKS} blocks in all: {to} (at the most --more-blocks {})",
@@ -76,6 +76,6 @@ pub fn extend(run: &Run, judgement: &Judgement, more: u32) -> Result<Extension> 
         from,
         to,
         undecided,
-        error_rate: stats::looks::error_rate(&extended),
+        error_rate: stats::interim::error_rate(&extended),
     })
 }

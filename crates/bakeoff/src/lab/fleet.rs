@@ -62,9 +62,9 @@ pub fn run_block(
     }
     let wanted = undecided_at(&entries).unwrap_or(wanted);
     // The coordinating run judges earlier blocks.
-    let event = Event::Looked {
+    let event = Event::InterimAnalysis {
         blocks: block - 1,
-        looks: Vec::new(),
+        results: Vec::new(),
         undecided: wanted.clone(),
     };
     lab.append_event(&mut state, event)?;
@@ -119,7 +119,7 @@ pub fn run(lab: &Lab<'_>, scheduler: &mut dyn Scheduler) -> Result<Finish> {
             Waited::Ended => {}
         }
         lab.merge_block(&mut progress.state, progress.block, partly_merged.take())?;
-        lab.interim_check(&mut progress)?;
+        lab.interim_analysis(&mut progress)?;
     }
 }
 
@@ -131,7 +131,7 @@ fn trials_before(plan: &Plan, block: u32) -> u32 {
 /// The workloads that a block's journal names as undecided.
 fn undecided_at(entries: &[Entry]) -> Option<Vec<String>> {
     entries.iter().find_map(|entry| {
-        let Event::Looked { undecided, .. } = &entry.event else {
+        let Event::InterimAnalysis { undecided, .. } = &entry.event else {
             return None;
         };
         Some(undecided.clone())
@@ -145,7 +145,7 @@ pub fn undecided(run: &Path, plan: &Plan) -> Result<Vec<String>> {
     if run.has(JOURNAL) {
         for entry in record::journal::read(&run)? {
             match entry.event {
-                Event::Looked { undecided, .. } => last = Some(undecided),
+                Event::InterimAnalysis { undecided, .. } => last = Some(undecided),
                 Event::Extended { .. } => last = None,
                 _ => {}
             }
@@ -172,7 +172,7 @@ fn partly_merged_block(entries: &[Entry]) -> Option<PartlyMerged> {
                     entries: 0,
                 });
             }
-            Event::Looked { .. } => partly_merged = None,
+            Event::InterimAnalysis { .. } => partly_merged = None,
             event => {
                 if let Some(partly_merged) = partly_merged
                     .as_mut()
@@ -251,8 +251,9 @@ impl Lab<'_> {
                     *trial = numbers.renumber(trial);
                     if is_new {
                         let from = fleet::block_dir(self.dir.path(), trial.block);
-                        let trials = (&block_trial, &*trial);
-                        let (merged, sha) = self.dir.take_over(&from, trials, *attempt, record)?;
+                        let (merged, sha) =
+                            self.dir
+                                .take_over(&from, &block_trial, trial, *attempt, record)?;
                         *record = sha;
                         state.keep(&merged);
                         (self.show)(LabEvent::Record(&merged));

@@ -35,7 +35,7 @@ impl Lab<'_> {
                 if journal::one_fewer(known, &workload.id, &arm.name).is_some() {
                     continue;
                 }
-                let Some(clients) = self.clients_left(&run, workload, arm) else {
+                let Some((unit, left)) = self.clients_left(&run, workload, arm) else {
                     continue;
                 };
                 if self.interrupted.load(Ordering::Relaxed) {
@@ -44,7 +44,8 @@ impl Lab<'_> {
                 let next = state.run_state.judged_blocks() + 1;
                 // In every other block of such a plan the systems are swapped; choose one where they are not.
                 let block = next + u32::from(self.plan.is_swapped(next));
-                let Some(outcome) = self.measure_one_fewer(workload, arm, block, clients)? else {
+                let Some(outcome) = self.measure_one_fewer(workload, arm, block, unit, left)?
+                else {
                     return Ok(false);
                 };
                 let event = Event::OneFewer {
@@ -85,7 +86,8 @@ impl Lab<'_> {
         workload: &WorkloadPlan,
         arm: &Arm,
         block: u32,
-        clients: (ClientUnit, u32),
+        unit: ClientUnit,
+        left: u32,
     ) -> Result<Option<OneFewerOutcome>> {
         let trial = Trial {
             number: 0,
@@ -96,7 +98,7 @@ impl Lab<'_> {
         };
         let end = self.run_unrecorded(Purpose::OneFewer, workload, &trial, "one-fewer")?;
         Ok(end.map(|end| match end.outcome {
-            Outcome::Measured(measurement) => one_fewer_outcome(&measurement, clients),
+            Outcome::Measured(measurement) => one_fewer_outcome(&measurement, unit, left),
             Outcome::Void(void) => OneFewerOutcome::Failed {
                 detail: void.to_string(),
             },
@@ -112,10 +114,7 @@ fn since_extension(entries: &[Entry]) -> &[Entry] {
     &entries[last.unwrap_or(0)..]
 }
 
-fn one_fewer_outcome(
-    measurement: &Measurement,
-    (unit, left): (ClientUnit, u32),
-) -> OneFewerOutcome {
+fn one_fewer_outcome(measurement: &Measurement, unit: ClientUnit, left: u32) -> OneFewerOutcome {
     let mut figures = measurement.figures.iter();
     match figures.find(|figure| figure.spec.role == Role::Primary) {
         Some(figure) => OneFewerOutcome::Measured(OneFewer {

@@ -50,7 +50,7 @@ impl RunState {
                 trials,
                 ..
             } => self.invalidate(workload, *block, trials),
-            Event::Looked { blocks, .. } => self.set_judged_blocks(*blocks),
+            Event::InterimAnalysis { blocks, .. } => self.set_judged_blocks(*blocks),
             Event::Closed { .. } => self.closed = true,
             Event::Extended { to, .. } => self.extend(*to),
             Event::Resumed { .. }
@@ -82,7 +82,7 @@ impl RunState {
                 | Event::Started { .. }
                 | Event::Ended { .. }
                 | Event::Invalidated { .. }
-                | Event::Looked { .. }
+                | Event::InterimAnalysis { .. }
                 | Event::Closed { .. }
                 | Event::Extended { .. } => {}
             }
@@ -125,7 +125,7 @@ impl RunState {
         numbers.max().unwrap_or(self.numbered_before) + 1
     }
 
-    /// Number of blocks that the last interim check judged.
+    /// Number of blocks that the last interim analysis judged.
     pub(crate) fn judged_blocks(&self) -> u32 {
         self.judged_blocks
     }

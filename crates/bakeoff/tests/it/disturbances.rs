@@ -136,14 +136,14 @@ fn a_known_recovery_is_found() {
     assert!(!text.contains("failed requests on arm"), "{text}");
 }
 
-/// Runs one block of five minutes. No guest responds during the outage, and the guest of `new`
-/// falls silent at `silent_from_s`.
-fn silent(dir: &Path, outage_s: (u64, u64), silent_from_s: Option<u64>) -> Run {
+/// Runs one block of five minutes. No guest responds for `outage_length_s` from `outage_at_s` on, and the
+/// guest of `new` falls silent at `silent_from_s`.
+fn silent(dir: &Path, outage_at_s: u64, outage_length_s: u64, silent_from_s: Option<u64>) -> Run {
     let text = SIMULATED.replace("\"2m\"", "\"5m\"");
     let text = text.replace("min_blocks = 2\nmax_blocks = 3", "max_blocks = 1");
     let second = Duration::from_secs;
     let soak = Soak {
-        outage: Some((second(outage_s.0), second(outage_s.1))),
+        outage: Some((second(outage_at_s), second(outage_length_s))),
         ..Soak::calm(second(300))
     };
     let falls_silent = Soak {
@@ -161,9 +161,9 @@ fn silent(dir: &Path, outage_s: (u64, u64), silent_from_s: Option<u64>) -> Run {
 #[test]
 fn a_planned_outage_trips_no_gate() {
     // The link goes down at 60 s for five seconds, and service returns two seconds later.
-    for (outage_s, is_planned) in [((60, 7), true), ((150, 7), false)] {
+    for (outage_at_s, is_planned) in [(60, true), (150, false)] {
         let dir = tempfile::tempdir().unwrap();
-        let run = silent(dir.path(), outage_s, None);
+        let run = silent(dir.path(), outage_at_s, 7, None);
         let judgement = judge::judge(&run);
         let [soak] = &judgement.soaks[..] else {
             panic!("{:?}", judgement.soaks);
@@ -206,7 +206,7 @@ fn a_trial_that_is_cut_short_keeps_its_disturbances() {
     };
     let known = [begun(20, Some(25)), begun(60, None)];
     let dir = tempfile::tempdir().unwrap();
-    let run = silent(dir.path(), (0, 0), Some(63));
+    let run = silent(dir.path(), 0, 0, Some(63));
     let mut ended_early = 0;
     for record in &run.attempts {
         let trial = Tree::at(dir.path())

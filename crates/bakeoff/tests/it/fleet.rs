@@ -35,7 +35,7 @@ fn node(block: u32) -> Node {
 
 /// Runs a block like a job.
 fn run_block(world: &World, run: &Path, block: u32, opening: &Opening) -> anyhow::Result<JobEnd> {
-    fleet::run_job(run, block, (&node(block), BUILD), |dir| {
+    fleet::run_job(run, block, &node(block), BUILD, |dir| {
         let interrupted = AtomicBool::new(false);
         let lab = lab_in(world, dir, &interrupted);
         let wanted = lab::fleet::undecided(run, &world.plan)?;
@@ -121,10 +121,10 @@ fn entries(dir: &Path) -> Vec<Entry> {
     journal::read(dir).unwrap()
 }
 
-fn looks(dir: &Path) -> Vec<Event> {
+fn analyses(dir: &Path) -> Vec<Event> {
     let events = entries(dir).into_iter().map(|entry| entry.event);
     events
-        .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
+        .filter(|event| matches!(event, Event::InterimAnalysis { .. } | Event::Closed { .. }))
         .collect()
 }
 
@@ -136,7 +136,7 @@ fn nodes_that_end_in_any_order_find_the_same_as_one_host() {
         world.run(alone.path(), |_| false).unwrap();
         let fleet = finished(&World::new(ratio, noise, &[]));
         assert_eq!(verdict(fleet.path()), verdict(alone.path()), "{ratio}");
-        assert_eq!(looks(fleet.path()), looks(alone.path()), "{ratio}");
+        assert_eq!(analyses(fleet.path()), analyses(alone.path()), "{ratio}");
         let nodes = judged(fleet.path()).nodes;
         let names: Vec<&str> = nodes.iter().map(|row| row.node.name.as_str()).collect();
         assert_eq!(names, ["n1", "n2"]);
@@ -146,7 +146,7 @@ fn nodes_that_end_in_any_order_find_the_same_as_one_host() {
 #[test]
 fn blocks_after_the_decision_are_kept_but_not_judged() {
     let dir = finished(&World::new(1.10, 0.002, &[]));
-    let last = looks(dir.path()).len() as u32 - 1;
+    let last = analyses(dir.path()).len() as u32 - 1;
     assert!((6..8).contains(&last), "decided after {last} blocks");
     assert!(record::fleet::ended(dir.path(), 8).unwrap().is_some());
     for entry in entries(dir.path()) {
@@ -218,7 +218,7 @@ fn a_job_of_another_build_is_refused_and_the_refusal_is_recorded() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let end = fleet::run_job(dir.path(), 1, (&node(1), "0.1.0-other"), |_| {
+    let end = fleet::run_job(dir.path(), 1, &node(1), "0.1.0-other", |_| {
         panic!("nothing is run")
     });
     let JobEnd::Refused(message) = end.unwrap() else {
@@ -296,7 +296,7 @@ fn the_failure_of_a_job_is_recorded_with_its_node() {
     let dir = tempfile::tempdir().unwrap();
     drop(RunDir::open(dir.path(), PLAN).unwrap());
     begin(dir.path()).unwrap();
-    let end = fleet::run_job(dir.path(), 3, (&node(3), BUILD), |_| {
+    let end = fleet::run_job(dir.path(), 3, &node(3), BUILD, |_| {
         anyhow::bail!("no space left on device")
     });
     assert_eq!(

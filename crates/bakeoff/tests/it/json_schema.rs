@@ -344,7 +344,7 @@ fn every_key_of_a_verdict_is_documented() {
         let run = load_run(dir.path());
         let page = Path::new("runs/x/report.html");
         for models in [None, Some(&models)] {
-            let line = json_lines::verdict((&run, &judgement), models, page);
+            let line = json_lines::verdict(&run, &judgement, models, page);
             assert_eq!(check_line(&line, &mut BTreeSet::new()), "verdict");
         }
     }

@@ -10,7 +10,7 @@ use record::verdict::Verdict;
 
 use crate::simulated_lab::{World, judged, load_run};
 
-/// A world whose verdict needs several interim checks.
+/// A world whose verdict needs several interim analyses.
 fn world(jobs: usize) -> World {
     let mut world = World::new(1.03, 0.01, &[]);
     world.jobs = jobs;
@@ -34,10 +34,10 @@ fn trials(dir: &Path) -> Vec<String> {
         .collect()
 }
 
-fn looks(dir: &Path) -> Vec<Event> {
+fn analyses(dir: &Path) -> Vec<Event> {
     let entries = load_run(dir).entries.into_iter().map(|entry| entry.event);
     entries
-        .filter(|event| matches!(event, Event::Looked { .. } | Event::Closed { .. }))
+        .filter(|event| matches!(event, Event::InterimAnalysis { .. } | Event::Closed { .. }))
         .collect()
 }
 
@@ -47,7 +47,7 @@ fn any_number_of_jobs_gives_the_same_trials_looks_and_verdict() {
     for jobs in [2, 3, 16] {
         let dir = finished(jobs);
         assert_eq!(trials(dir.path()), trials(alone.path()), "{jobs} jobs");
-        assert_eq!(looks(dir.path()), looks(alone.path()), "{jobs} jobs");
+        assert_eq!(analyses(dir.path()), analyses(alone.path()), "{jobs} jobs");
         assert_eq!(judged(dir.path()), judged(alone.path()), "{jobs} jobs");
     }
 }
@@ -83,13 +83,13 @@ fn a_trial_beyond_the_decision_does_not_count() {
     let before = judged(dir.path());
     assert_ne!(before.comparisons[0].verdict, Verdict::Undecided);
     let run = load_run(dir.path());
-    let last_look = run
+    let last_analysis = run
         .entries
         .iter()
-        .rposition(|entry| matches!(entry.event, Event::Looked { .. }));
-    let last_look = last_look.unwrap();
+        .rposition(|entry| matches!(entry.event, Event::InterimAnalysis { .. }));
+    let last_analysis = last_analysis.unwrap();
 
-    // Record a trial of the block after the decision, before the last interim check.
+    // Record a trial of the block after the decision, before the last interim analysis.
     let mut record = run.attempts[0].clone();
     record.trial.number = run.attempts.len() as u32 + 1;
     record.trial.block = run.attempts.last().unwrap().trial.block + 1;
@@ -98,7 +98,7 @@ fn a_trial_beyond_the_decision_does_not_count() {
     let trial_dir = dir.path().join(trial_dir);
     fs::create_dir(&trial_dir).unwrap();
     fs::write(trial_dir.join("trial.json"), &body).unwrap();
-    let mut early = run.entries[last_look].clone();
+    let mut early = run.entries[last_analysis].clone();
     early.event = Event::Ended {
         trial: record.trial,
         attempt: 1,
@@ -107,7 +107,7 @@ fn a_trial_beyond_the_decision_does_not_count() {
         facts: None,
     };
     let mut entries = run.entries.clone();
-    entries.insert(last_look, early);
+    entries.insert(last_analysis, early);
     let lines = entries
         .iter()
         .map(|entry| serde_json::to_string(entry).unwrap() + "\n");

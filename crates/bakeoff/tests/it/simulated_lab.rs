@@ -738,7 +738,7 @@ fn check_disturbed_interruptions(every: usize) {
         let entries = journal::read(dir).unwrap();
         let is_result = |event: &Event| match event {
             Event::Ended { .. }
-            | Event::Looked { .. }
+            | Event::InterimAnalysis { .. }
             | Event::Invalidated { .. }
             | Event::Profiled { .. }
             | Event::Closed { .. }
@@ -932,33 +932,33 @@ fn a_run_directory_is_used_by_one_bakeoff_at_a_time() {
 }
 
 #[test]
-fn each_interim_check_reports_the_progress() {
+fn each_interim_analysis_reports_the_progress() {
     let dir = tempfile::tempdir().unwrap();
     let world = World::new(1.0, 0.05, &[]);
     world.run(dir.path(), |_| false).unwrap();
     let entries = journal::read(dir.path()).unwrap();
-    let looks: Vec<String> = entries
+    let results: Vec<String> = entries
         .iter()
         .filter_map(|entry| match &entry.event {
-            Event::Looked { looks, .. } => Some(
-                looks
+            Event::InterimAnalysis { results, .. } => Some(
+                results
                     .iter()
-                    .map(judge::report::interim_check)
+                    .map(judge::report::interim_analysis)
                     .collect::<String>(),
             ),
             _ => None,
         })
         .collect();
-    assert!(looks[0].contains("1 block, "), "{looks:?}");
+    assert!(results[0].contains("1 block, "), "{results:?}");
     assert!(
-        looks[0].ends_with(", first test after block 6"),
-        "{looks:?}"
+        results[0].ends_with(", first test after block 6"),
+        "{results:?}"
     );
-    assert!(looks[5].contains("undecided, 6 blocks, "), "{looks:?}");
+    assert!(results[5].contains("undecided, 6 blocks, "), "{results:?}");
     assert!(
-        looks[5].contains(" more (")
-            && looks[5].ends_with(") for a 2 % margin (the run ends at 8)"),
-        "{looks:?}"
+        results[5].contains(" more (")
+            && results[5].ends_with(") for a 2 % margin (the run ends at 8)"),
+        "{results:?}"
     );
 }
 

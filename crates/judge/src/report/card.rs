@@ -81,11 +81,11 @@ pub fn card(run: &Run, judgement: &Judgement) -> String {
             rect width=(WIDTH) height="16" fill=(colour) {}
             rect x=(EDGE) y="44" width=(pill) height="58" rx="29" fill=(colour) {}
             text x=(EDGE + pill / 2) y="85" font-size="34" fill="#ffffff" font-weight="bold" text-anchor="middle" { (word) }
-            (text((left, 87), title, INK, "bold", &cut(&name, title, WIDTH - EDGE - left)))
+            (text(left, 87, title, INK, "bold", &cut(&name, title, WIDTH - EDGE - left)))
             @let (most, top, step) = if lines.len() > 2 { (38, 144, 42) } else { (LARGE, 164, 58) };
             @let size = lines.iter().map(|line| fitting(line, most, WIDTH - 2 * EDGE)).min().unwrap_or(most);
             @for (place, line) in lines.iter().enumerate() {
-                (text((EDGE, top + step * place as u32), size, INK, "normal", &cut(line, size, WIDTH - 2 * EDGE)))
+                (text(EDGE, top + step * place as u32, size, INK, "normal", &cut(line, size, WIDTH - 2 * EDGE)))
             }
             @if let Some(headline) = headline {
                 @for (comparison, left) in charts.iter().zip([EDGE, SECOND]) {
@@ -94,9 +94,9 @@ pub fn card(run: &Run, judgement: &Judgement) -> String {
             }
             rect x=(EDGE) y="490" width=(WIDTH - 2 * EDGE) height="2" fill=(TRACK) {}
             @for (place, line) in fitted(&caveat, SMALL, 2).iter().enumerate() {
-                (text((EDGE, 530 + 36 * place as u32), SMALL, INK, "normal", line))
+                (text(EDGE, 530 + 36 * place as u32, SMALL, INK, "normal", line))
             }
-            (text((EDGE, 606), SMALL, SOFT, "normal", &machine_line(run, &tell::basis(judgement, headline))))
+            (text(EDGE, 606, SMALL, SOFT, "normal", &machine_line(run, &tell::basis(judgement, headline))))
         }
     };
     crate::report::shown(svg) + "\n"
@@ -177,14 +177,14 @@ fn bars(
         Verdict::Undecided => "#6b5b00",
     };
     html! {
-        (text((left, 278), 32, INK, "bold", &cut(&name, 34, GROUP)))
-        (text((left, 314), SMALL, SOFT, "normal", tell::direction(is_higher)))
+        (text(left, 278, 32, INK, "bold", &cut(&name, 34, GROUP)))
+        (text(left, 314, SMALL, SOFT, "normal", tell::direction(is_higher)))
         @for ((arm, value), (y, fill)) in values.iter().zip([(352, BASELINE), (424, arm_colour)]) {
             @let value_text = cut(&significant(value * unit.factor, 4), SMALL, GROUP / 2);
             @let room = GROUP.saturating_sub(text_width(&value_text, SMALL) + 20);
             @let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
             @let length = f64::from(GROUP) * share;
-            (text((left, y), SMALL, INK, "normal", &cut(arm, SMALL, room)))
+            (text(left, y, SMALL, INK, "normal", &cut(arm, SMALL, room)))
             text x=(left + GROUP) y=(y) font-size=(SMALL) fill=(INK) font-weight="bold" text-anchor="end" { (value_text) }
             rect x=(left) y=(y + 12) width=(GROUP) height="24" rx="3" fill=(TRACK) {}
             rect x=(left) y=(y + 12) width=(format!("{length:.1}")) height="24" rx="3" fill=(fill) {}
@@ -192,7 +192,7 @@ fn bars(
     }
 }
 
-fn text((x, y): (u32, u32), size: u32, fill: &str, weight: &str, content: &str) -> Markup {
+fn text(x: u32, y: u32, size: u32, fill: &str, weight: &str, content: &str) -> Markup {
     let content = PreEscaped(html! { (clean_line(content)) }.into_string());
     html! { text x=(x) y=(y) font-size=(size) fill=(fill) font-weight=(weight) { (content) } }
 }

@@ -51,9 +51,9 @@ pub fn mail(run: &Run, judgement: &Judgement, whys: &[Why], options: &MailOption
             mail.header("Subject", &run.plan.title);
             mail.paragraph(tell::NOTHING);
         }
-        Some(subject) => mail.about((run, judgement), subject, whys, options),
+        Some(subject) => mail.about(run, judgement, subject, whys, options),
     }
-    mail.reproduce((run, judgement), subject.as_ref(), whys, options);
+    mail.reproduce(run, judgement, subject.as_ref(), whys, options);
     if let Some(subject) = subject.filter(Subject::is_regression) {
         mail.tags(&subject, options);
     }
@@ -74,7 +74,8 @@ impl Mail {
     /// Answer, tables and checks.
     fn about(
         &mut self,
-        (run, judgement): (&Run, &Judgement),
+        run: &Run,
+        judgement: &Judgement,
         subject: &Subject<'_>,
         whys: &[Why],
         options: &MailOptions,
@@ -157,7 +158,8 @@ impl Mail {
 
     fn reproduce(
         &mut self,
-        (run, judgement): (&Run, &Judgement),
+        run: &Run,
+        judgement: &Judgement,
         subject: Option<&Subject<'_>>,
         whys: &[Why],
         options: &MailOptions,

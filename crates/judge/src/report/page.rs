@@ -341,7 +341,7 @@ pub(crate) fn failures(run: &Run) -> Markup {
     }
 }
 
-/// What a reader can do next, the plan, and what each interim check found.
+/// What a reader can do next, the plan, and what each interim analysis found.
 pub(crate) fn next(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
     html! {
         section #next {
@@ -350,11 +350,11 @@ pub(crate) fn next(run: &Run, judgement: &Judgement, whys: &[Why]) -> Markup {
                 dt { code { (step.command) } } dd { (step.gives) }
             } }
             details { summary { "The plan" } pre { (words::plan_text(run)) } }
-            @let looks = words::interim_checks(run);
-            @if !looks.is_empty() {
+            @let analyses = words::interim_analyses(run);
+            @if !analyses.is_empty() {
                 details {
-                    summary { "What each interim check found" }
-                    ol { @for look in looks { li { (look) } } }
+                    summary { "What each interim analysis found" }
+                    ol { @for analysis in analyses { li { (analysis) } } }
                 }
             }
         }

@@ -215,7 +215,7 @@ fn multiplicity(run: &Run, judgement: &Judgement) -> Option<String> {
 fn body(run: &Run, judgement: &Judgement, whys: &[Why], medium: Medium) -> Vec<Block> {
     let mut blocks = Vec::new();
     for number in 0..run.plan.workloads.len() {
-        blocks.extend(section::workload((run, judgement), whys, number, medium));
+        blocks.extend(section::workload(run, judgement, whys, number, medium));
     }
     let nodes = Table::new(crate::topics::nodes::tell::rows(judgement), 3).cards("cards");
     blocks.extend(part(
@@ -316,7 +316,7 @@ mod tests {
             latency-p99 ↓  7.2  better      -6.86 %         [-7.25 %, -6.65 %]       9
             server-cpu ↓   7.2  equivalent  -0.74 %  [-0.75 %, -0.74 %] (90 %)       9
             failed ↓       7.2  equivalent   both 0                          -       9
-            (confidence intervals, valid at every interim check; a row of another level names it)
+            (confidence intervals, valid at every interim analysis; a row of another level names it)
 
             web-static                                6.1                     7.2
             ---------------------  ----------------------  ----------------------

@@ -26,14 +26,15 @@ use crate::words::levels::Levels;
 
 /// The part of the workload with this number in the plan: a section of the page.
 pub(crate) fn workload(
-    of: (&Run, &Judgement),
+    run: &Run,
+    judgement: &Judgement,
     whys: &[Why],
     number: usize,
     medium: Medium,
 ) -> Vec<Block> {
-    let (plan, id) = (&of.0.plan, &of.0.plan.workloads[number].id);
+    let (plan, id) = (&run.plan, &run.plan.workloads[number].id);
     if medium == Medium::Html {
-        let blocks = page(of, whys, number);
+        let blocks = page(run, judgement, whys, number);
         let (anchor, title) = (format!("workload-{number}"), format!("Workload {id}"));
         return vec![Block::Drawing(doc::html::section(&anchor, &title, &blocks))];
     }
@@ -41,12 +42,12 @@ pub(crate) fn workload(
     if plan.workloads.len() > 1 {
         blocks.push(Block::Section(id.clone()));
     }
-    blocks.extend(text(of, number, medium));
+    blocks.extend(text(run, judgement, number, medium));
     blocks
 }
 
 /// Tables and sentences for mails and terminals.
-fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> Vec<Block> {
+fn text(run: &Run, judgement: &Judgement, number: usize, medium: Medium) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
     let mut blocks = Block::table(Table::new(document::metric_rows(judgement, id), 3));
@@ -77,7 +78,7 @@ fn text((run, judgement): (&Run, &Judgement), number: usize, medium: Medium) -> 
 }
 
 /// Blocks of the page: also charts, with all numbers folded below them.
-fn page((run, judgement): (&Run, &Judgement), whys: &[Why], number: usize) -> Vec<Block> {
+fn page(run: &Run, judgement: &Judgement, whys: &[Why], number: usize) -> Vec<Block> {
     let plan = &run.plan;
     let id = &plan.workloads[number].id;
     let comparisons = comparisons(judgement, id);

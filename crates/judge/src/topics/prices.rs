@@ -24,8 +24,7 @@ pub(crate) fn judge(run: &Run, measured: &Measured<'_>, headlines: &mut [Headlin
         return;
     };
     for headline in headlines {
-        let of = (&*headline.workload, &*headline.arm);
-        let by_price = by_price(run, measured, of, price);
+        let by_price = by_price(run, measured, &headline.workload, &headline.arm, price);
         let is_dependent =
             by_price.as_ref().map(|found| found.standing) == Some(Standing::ModelDependent);
         if let Some(primary) = decided(&headline.conclusion).filter(|_| is_dependent) {
@@ -83,7 +82,8 @@ fn decided(conclusion: &Conclusion) -> Option<Verdict> {
 fn by_price(
     run: &Run,
     measured: &Measured<'_>,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     price: StringPrice,
 ) -> Option<ByPrice> {
     let specs = measured.specs(workload);
@@ -98,8 +98,8 @@ fn by_price(
                 .find(|figure| figure.spec.name == primary.name);
             found.map(|figure| figure.value)
         };
-        let pairs = measured.pairs_by(workload, (&run.plan.baseline, arm), &figure);
-        (!pairs.is_empty()).then(|| decide(run, (workload, arm), &pairs, byte, &specs))
+        let pairs = measured.pairs_by(workload, &run.plan.baseline, arm, &figure);
+        (!pairs.is_empty()).then(|| decide(run, workload, arm, &pairs, byte, &specs))
     };
     let at: Vec<AtPrice> = [price.byte, low, high]
         .into_iter()
@@ -111,7 +111,8 @@ fn by_price(
 
 fn decide(
     run: &Run,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     pairs: &[Pair],
     byte: f64,
     specs: &[record::metric::MetricSpec],
@@ -188,44 +189,52 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(first: (Verdict, f64), other: (Verdict, f64), want: Standing) {
-        let at = [
-            at(first.0, first.1),
-            at(first.0, first.1),
-            at(other.0, other.1),
-        ];
+    fn check(first: AtPrice, other: AtPrice, want: Standing) {
+        let at = [first.clone(), first, other];
         assert_eq!(standing(&at, 0.01), Some(want));
     }
 
     #[test]
     fn a_verdict_that_flips_or_crosses_the_margin_is_the_models() {
         use Verdict::{Better, Equivalent, Undecided, Worse};
-        check((Better, 1.15), (Better, 1.12), Standing::Holds);
-        check((Worse, 0.95), (Worse, 0.98), Standing::Holds);
-        check((Better, 1.15), (Worse, 0.97), Standing::ModelDependent);
-        check((Better, 1.15), (Undecided, 0.97), Standing::ModelDependent);
-        check((Better, 1.02), (Better, 1.009), Standing::ModelDependent);
-        check((Equivalent, 1.0), (Equivalent, 1.004), Standing::Holds);
-        check((Equivalent, 1.0), (Better, 1.03), Standing::ModelDependent);
-        check((Better, 1.15), (Undecided, 1.12), Standing::Open);
-        check((Undecided, 1.15), (Better, 1.15), Standing::Open);
+        check(at(Better, 1.15), at(Better, 1.12), Standing::Holds);
+        check(at(Worse, 0.95), at(Worse, 0.98), Standing::Holds);
+        check(at(Better, 1.15), at(Worse, 0.97), Standing::ModelDependent);
+        check(
+            at(Better, 1.15),
+            at(Undecided, 0.97),
+            Standing::ModelDependent,
+        );
+        check(
+            at(Better, 1.02),
+            at(Better, 1.009),
+            Standing::ModelDependent,
+        );
+        check(at(Equivalent, 1.0), at(Equivalent, 1.004), Standing::Holds);
+        check(
+            at(Equivalent, 1.0),
+            at(Better, 1.03),
+            Standing::ModelDependent,
+        );
+        check(at(Better, 1.15), at(Undecided, 1.12), Standing::Open);
+        check(at(Undecided, 1.15), at(Better, 1.15), Standing::Open);
         assert_eq!(standing(&[], 0.01), None);
     }
 
     /// Twelve blocks in which the arm executes so many plain instructions a request, and moves so many bytes by iterations of one.
-    fn counted(arm: (u64, u64)) -> Run {
+    fn counted(plain: u64, bytes: u64) -> Run {
         let blocks: Vec<[f64; 2]> = (0..12).map(|_| [1.0, 1.0]).collect();
         let mut run = RunBuilder::new().blocks(&blocks).run();
         run.opening.ns_per_instruction = Some(2);
         run.opening.string_price = Some(StringPrice::USUAL);
         for record in &mut run.attempts {
             let measurement = record.outcome.measured_mut().unwrap();
-            let executed = if record.trial.arm == "6.1" {
+            let (plain, bytes) = if record.trial.arm == "6.1" {
                 (100_000, 100_000)
             } else {
-                arm
+                (plain, bytes)
             };
-            let counts = instructions(executed, u64::from(record.trial.block));
+            let counts = instructions(plain, bytes, u64::from(record.trial.block));
             measurement.figures = counts.charged(StringPrice::USUAL);
             measurement.instructions = Some(Box::new(counts));
         }
@@ -233,7 +242,7 @@ mod tests {
     }
 
     /// A busy second of requests that each take so many plain instructions and string bytes, a little more in some blocks.
-    fn instructions((plain, bytes): (u64, u64), block: u64) -> Instructions {
+    fn instructions(plain: u64, bytes: u64, block: u64) -> Instructions {
         let plain = plain + block * 7 % 5 * 20;
         let requests = 500_000_000 / (plain + bytes);
         let figure = |name, unit, direction, role, value| {
@@ -271,8 +280,8 @@ mod tests {
         }
     }
 
-    fn judged(arm: (u64, u64)) -> (Conclusion, Vec<AtPrice>) {
-        let judgement = crate::summary(&counted(arm));
+    fn judged(plain: u64, bytes: u64) -> (Conclusion, Vec<AtPrice>) {
+        let judgement = crate::summary(&counted(plain, bytes));
         let headline = judgement
             .headlines
             .into_iter()
@@ -284,7 +293,7 @@ mod tests {
     #[test]
     fn bytes_are_charged_at_the_plans_price_and_at_both_ends_of_the_range() {
         // As many instructions by the guest's clock, and a fifth more of those that a CPU takes one by one.
-        let (conclusion, at) = judged((120_000, 80_000));
+        let (conclusion, at) = judged(120_000, 80_000);
         assert_eq!(conclusion, Conclusion::Worse);
         let ratios: Vec<f64> = at.iter().map(|at| at.ratio.unwrap()).collect();
         let want = [
@@ -300,7 +309,7 @@ mod tests {
     #[test]
     fn a_verdict_whose_sign_hangs_on_the_price_is_the_models() {
         // More plain instructions, far fewer bytes: worse where bytes are cheap, better where they are dear.
-        let (conclusion, at) = judged((108_000, 60_000));
+        let (conclusion, at) = judged(108_000, 60_000);
         assert!(
             matches!(conclusion, Conclusion::ModelDependent { .. }),
             "{conclusion:?} {at:?}"
@@ -311,12 +320,12 @@ mod tests {
 
     #[test]
     fn times_of_arms_that_differ_in_string_instructions_are_not_compared() {
-        let reason = |arm| {
-            let judgement = crate::summary(&counted(arm));
+        let is_withdrawn = |plain, bytes| {
+            let judgement = crate::summary(&counted(plain, bytes));
             let time = judgement.comparison("web", "7.2", "latency-p99").unwrap();
             matches!(time.reason, Reason::StringShares { .. })
         };
-        assert!(reason((150_000, 50_000)));
-        assert!(!reason((110_000, 95_000)));
+        assert!(is_withdrawn(150_000, 50_000));
+        assert!(!is_withdrawn(110_000, 95_000));
     }
 }

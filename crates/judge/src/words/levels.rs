@@ -69,14 +69,14 @@ mod tests {
     use record::models::Standing;
     use record::rundir::Run;
     use record::verdict::Verdict;
-    use record::verdict::look::Look;
+    use record::verdict::interim::InterimResult;
     use record::verdict::robustness::{AtPrice, ByPrice};
 
     use super::*;
     use crate::report::judged;
     use crate::topics::bisect::tell as bisect;
     use crate::topics::confirm::document as confirm;
-    use crate::topics::look::tell as look;
+    use crate::topics::interim::tell as interim;
     use crate::topics::models::tell as models;
     use crate::topics::night::document as night;
     use crate::topics::why::document as why;
@@ -309,15 +309,16 @@ mod tests {
             unstated_on_page(&crate::report::night_html(&night)),
             11,
         );
-        let looks = web::two_kernels()
-            .entries
-            .into_iter()
-            .filter_map(|entry| match entry.event {
-                record::journal::Event::Looked { looks, .. } => Some(looks),
-                _ => None,
-            });
-        let looks: Vec<Look> = looks.flatten().collect();
-        let lines: Vec<String> = looks.iter().map(look::interim_check).collect();
-        check("looks", unstated(&lines.join("\n")), 1);
+        let results =
+            web::two_kernels()
+                .entries
+                .into_iter()
+                .filter_map(|entry| match entry.event {
+                    record::journal::Event::InterimAnalysis { results, .. } => Some(results),
+                    _ => None,
+                });
+        let results: Vec<InterimResult> = results.flatten().collect();
+        let lines: Vec<String> = results.iter().map(interim::interim_analysis).collect();
+        check("interim analyses", unstated(&lines.join("\n")), 1);
     }
 }

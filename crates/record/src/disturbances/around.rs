@@ -78,7 +78,7 @@ impl SecondsAround {
             if matches!(record.effect, Effect::Impossible { .. }) {
                 continue;
             }
-            let Some(mut service) = self.around((record.begin_ms, record.end_ms), &unusual) else {
+            let Some(mut service) = self.around(record.begin_ms, record.end_ms, &unusual) else {
                 unusual.push((record.begin_ms, record.end_ms));
                 continue;
             };
@@ -97,11 +97,7 @@ impl SecondsAround {
 
     /// Service around a disturbance; `None` without a second before or during it. The usual rate is estimated from seconds outside of
     /// all planned disturbances and of `unusual`.
-    fn around(
-        &self,
-        (begin_ms, end_ms): (u64, u64),
-        unusual: &[(u64, u64)],
-    ) -> Option<ServiceAround> {
+    fn around(&self, begin_ms: u64, end_ms: u64, unusual: &[(u64, u64)]) -> Option<ServiceAround> {
         let is_disturbed = |at: u64| {
             let mut spans = self.spans.iter().chain(unusual);
             spans.any(|span| span.0 < at + 1000 && at < span.1)
@@ -278,7 +274,7 @@ mod tests {
             15 | 17 | 18 => (50, 1),
             _ => (100, 0),
         });
-        let service = seconds.around((10_000, 15_000), &[]).unwrap();
+        let service = seconds.around(10_000, 15_000, &[]).unwrap();
         assert_eq!(service.recovery_ms, Some(4000));
         assert_eq!((service.failed, service.failed_after), (35, 3));
         is_about(service.during_per_s, 0.0);
@@ -290,7 +286,7 @@ mod tests {
     #[test]
     fn uninterrupted_service_recovers_at_once() {
         let seconds = around(&[(10, 15)], |_| (100, 0));
-        let service = seconds.around((10_003, 15_004), &[]).unwrap();
+        let service = seconds.around(10_003, 15_004, &[]).unwrap();
         assert_eq!((service.recovery_ms, service.all_failed()), (Some(0), 0));
         is_about(service.during_per_s, 100.0);
     }
@@ -378,7 +374,7 @@ mod tests {
             });
         }
         assert_eq!(seconds.seconds.len(), 30 + 20 + 600);
-        let service = seconds.around((7_200_000, 7_220_000), &[]).unwrap();
+        let service = seconds.around(7_200_000, 7_220_000, &[]).unwrap();
         assert_eq!(service.recovery_ms, Some(0));
     }
 
@@ -416,7 +412,7 @@ mod tests {
                     ..Second::default()
                 });
             }
-            let service = seconds.around((30_000, 31_000), &[]).unwrap();
+            let service = seconds.around(30_000, 31_000, &[]).unwrap();
             all.push(service.recovery_ms.map_or(999, |ms| ms / 1000));
         }
         all.sort_unstable();

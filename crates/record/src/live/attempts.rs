@@ -101,7 +101,7 @@ pub(crate) fn of(entries: &[Entry]) -> Vec<Attempt> {
             | Event::Ceiling { .. }
             | Event::OneFewer { .. }
             | Event::Merged { .. }
-            | Event::Looked { .. }
+            | Event::InterimAnalysis { .. }
             | Event::Closed { .. } => {}
         }
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::journal::{Ending, Entry, Event};
 use crate::rundir::Series;
-use crate::verdict::look::{Look, Remaining};
+use crate::verdict::interim::{InterimResult, Remaining};
 use plan::Plan;
 
 use crate::live::Attempt;
@@ -19,9 +19,9 @@ const ATTEMPTS: u32 = 2;
 /// Remaining host time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Left {
-    /// If the next interim check decides everything, and trials are as short as the shortest so far.
+    /// If the next interim analysis decides everything, and trials are as short as the shortest so far.
     pub least: Duration,
-    /// At the noise so far; `None` before the first interim check with an estimate.
+    /// At the noise so far; `None` before the first interim analysis with an estimate.
     pub likely: Option<Duration>,
     /// If all blocks are run, and trials are as long as the longest so far.
     pub most: Duration,
@@ -97,17 +97,17 @@ fn is_closed(entries: &[Entry]) -> bool {
 }
 
 fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
-    let last_look = entries.iter().rev().find_map(|entry| match &entry.event {
-        Event::Looked {
+    let last_analysis = entries.iter().rev().find_map(|entry| match &entry.event {
+        Event::InterimAnalysis {
             blocks,
-            looks,
+            results,
             undecided,
-        } => Some((*blocks, looks.as_slice(), Some(undecided))),
+        } => Some((*blocks, results.as_slice(), Some(undecided))),
         _ => None,
     });
-    let (looked, looks, undecided) = last_look.unwrap_or((0, &[], None));
+    let (judged, results, undecided) = last_analysis.unwrap_or((0, &[], None));
     let most = plan.design.most_blocks();
-    let next = plan.design.min_blocks.max(looked + 1).min(most);
+    let next = plan.design.min_blocks.max(judged + 1).min(most);
     let mut sum = Trials {
         least: 0.0,
         likely: Some(0.0),
@@ -117,10 +117,10 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
         if undecided.is_some_and(|ids| !ids.contains(&workload.id)) {
             continue;
         }
-        let (first_test, likely) = decided_after(looks, &workload.id, looked);
-        let done = done(attempts, &workload.id, looked);
+        let (first_test, likely) = decided_after(results, &workload.id, judged);
+        let done = done(attempts, &workload.id, judged);
         let until = |blocks: u32| {
-            let blocks = blocks.clamp(looked, most) - looked;
+            let blocks = blocks.clamp(judged, most) - judged;
             (f64::from(blocks) * plan.arms.len() as f64 - done).max(0.0)
         };
         sum.least += until(next.max(first_test));
@@ -134,18 +134,18 @@ fn trials(plan: &Plan, entries: &[Entry], attempts: &[Attempt]) -> Trials {
 }
 
 /// The first block after which a workload can be decided, and the one after which it is at the noise so far.
-fn decided_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u32>) {
+fn decided_after(results: &[InterimResult], workload: &str, judged: u32) -> (u32, Option<u32>) {
     let (mut first, mut likely) = (0, None);
-    for look in looks {
-        let Look::Metric(look) = look;
-        if look.workload != workload {
+    for result in results {
+        let InterimResult::Metric(result) = result;
+        if result.workload != workload {
             continue;
         }
-        match look.remaining {
+        match result.remaining {
             Remaining::Decided | Remaining::Unknown => {}
             Remaining::FirstTest { block } => first = first.max(block),
             Remaining::Blocks { more, most, .. } => {
-                let after = looked.saturating_add(more).min(most);
+                let after = judged.saturating_add(more).min(most);
                 likely = Some(likely.unwrap_or(0).max(after));
             }
         }
@@ -153,12 +153,12 @@ fn decided_after(looks: &[Look], workload: &str, looked: u32) -> (u32, Option<u3
     (first, likely)
 }
 
-/// Trials of blocks after the last interim check that need no further attempt.
-fn done(attempts: &[Attempt], workload: &str, looked: u32) -> f64 {
+/// Trials of blocks after the last interim analysis that need no further attempt.
+fn done(attempts: &[Attempt], workload: &str, judged: u32) -> f64 {
     let numbers: BTreeSet<u32> = attempts
         .iter()
         .filter(|attempt| attempt.series == Series::Judged && !attempt.is_invalidated)
-        .filter(|attempt| attempt.trial.workload == workload && attempt.trial.block > looked)
+        .filter(|attempt| attempt.trial.workload == workload && attempt.trial.block > judged)
         .filter(|attempt| match attempt.ended {
             Some((_, Ending::Measured | Ending::Skipped)) => true,
             Some((_, Ending::Void(_))) => attempt.attempt >= ATTEMPTS,
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn ended_trials_give_the_range_and_an_interim_check_the_likely_time() {
+    fn ended_trials_give_the_range_and_an_interim_analysis_the_likely_time() {
         let mut entries = vec![
             started(1, 1, "2026-01-01T00:00:00Z"),
             ended(1, 1, "2026-01-01T00:01:00Z"),
@@ -310,27 +310,27 @@ mod tests {
         assert_eq!(before.basis, Basis::Ended { trials: 2 });
         assert_eq!(seconds(before), (2 * 60, None, 8 * 120));
         let mut run = web::two_kernels();
-        let Some(Event::Looked { looks, .. }) =
+        let Some(Event::InterimAnalysis { results, .. }) =
             run.entries
                 .iter_mut()
                 .find_map(|entry| match &mut entry.event {
-                    event @ Event::Looked { .. } => Some(event),
+                    event @ Event::InterimAnalysis { .. } => Some(event),
                     _ => None,
                 })
         else {
-            panic!("the fixture has a look");
+            panic!("the fixture has an interim analysis");
         };
-        let Some(Look::Metric(look)) = looks.first_mut() else {
+        let Some(InterimResult::Metric(result)) = results.first_mut() else {
             panic!("of a metric");
         };
-        look.remaining = Remaining::Blocks {
+        result.remaining = Remaining::Blocks {
             more: 2,
             margin: 0.01,
             most: 5,
         };
-        let event = Event::Looked {
+        let event = Event::InterimAnalysis {
             blocks: 1,
-            looks: looks.clone(),
+            results: results.clone(),
             undecided: vec!["web-static".into()],
         };
         entries.push(entry(now, event));

@@ -85,7 +85,7 @@ pub struct Snapshot {
     pub judged: Option<Arc<(Run, Judgement)>>,
     /// Whether the judgement covers everything in the journal.
     pub is_judged_whole: bool,
-    /// Blocks at the last interim check.
+    /// Blocks at the last interim analysis.
     pub blocks: u32,
     /// All attempts in the order of their starts.
     pub attempts: Vec<Attempt>,
@@ -450,8 +450,8 @@ impl Watched {
     fn snapshot(&self, is_there: bool) -> Snapshot {
         let state = self.state(is_there);
         let is_running = state == State::Running;
-        let looked = |entry: &Entry| match &entry.event {
-            Event::Looked { blocks, .. } => Some(*blocks),
+        let judged = |entry: &Entry| match &entry.event {
+            Event::InterimAnalysis { blocks, .. } => Some(*blocks),
             _ => None,
         };
         let now = (self.callbacks.now)();
@@ -472,7 +472,7 @@ impl Watched {
             plan: self.plan.clone(),
             judged: self.judged.clone(),
             is_judged_whole: self.verdict_entries() == self.judged_entries,
-            blocks: self.entries.iter().rev().find_map(looked).unwrap_or(0),
+            blocks: self.entries.iter().rev().find_map(judged).unwrap_or(0),
             attempts: self.attempts.clone(),
             arms: self.arms(is_running),
             left,
@@ -624,7 +624,7 @@ fn affects_verdict(event: &Event) -> bool {
     match event {
         Event::Ended { .. }
         | Event::Invalidated { .. }
-        | Event::Looked { .. }
+        | Event::InterimAnalysis { .. }
         | Event::Ceiling { .. }
         | Event::OneFewer { .. }
         | Event::Profiled { .. }

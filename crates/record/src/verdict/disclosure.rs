@@ -182,12 +182,12 @@ pub struct Rules {
     pub mode: Option<String>,
     /// Blocks that were run, the most of any workload.
     pub blocks: u32,
-    /// Blocks before the first interim check.
+    /// Blocks before the first interim analysis.
     pub min_blocks: u32,
     /// Blocks at the most, by the plan.
     pub max_blocks: u32,
-    /// Looks at the figures while it ran that could have ended it.
-    pub looks: u32,
+    /// Number of interim analyses that could have ended the run.
+    pub interim_analyses: u32,
     /// Differences below this are called equivalent; a fraction.
     pub margin: f64,
     /// Chance of a wrong verdict that was accepted, at the most; a fraction.

@@ -123,7 +123,7 @@ impl Outlook {
     }
 }
 
-/// Why a verdict on figures that others took is what it is: all of them were there before anyone looked.
+/// Why a verdict on figures that others took is what it is: all of them exist before the analysis.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum SampleReason {

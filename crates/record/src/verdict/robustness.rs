@@ -67,13 +67,13 @@ pub enum LeftOut {
         /// Blocks that are needed.
         needed: u32,
     },
-    /// One block after the other was left out, and the others were looked at once.
+    /// One block after the other was left out, and the others were analysed once.
     Tried {
         /// How many blocks were left out, one at a time.
         blocks: u32,
         /// The lowest and the highest ratio of arm to baseline; `None` where figures have no ratio.
         range: Option<(f64, f64)>,
-        /// What one look at all blocks says of the primary metric.
+        /// What one analysis of all blocks says of the primary metric.
         at_once: Verdict,
         /// The blocks without which something else is said.
         carried_by: Vec<CarryingBlock>,

@@ -77,7 +77,7 @@ fn simulation(terms: OrderTerms<'_>, seed: u64) -> Option<Estimates> {
     let truth = terms.noise * terms.effect;
     let second = (terms.noise * terms.second).exp_m1();
     let machine = Noise::as_measured(terms.noise, second, 0.0);
-    let pairs = pairs(machine, truth.exp_m1(), terms.design.max_blocks, (seed, 0));
+    let pairs = pairs(machine, truth.exp_m1(), terms.design.max_blocks, seed, 0);
     let drawn = pairs.iter().filter(|pair| !pair.arm_first).count() as u32;
     if terms.arm_second.is_some_and(|requested| requested != drawn) {
         return None;

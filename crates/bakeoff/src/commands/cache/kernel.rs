@@ -135,7 +135,7 @@ fn build(tree: &Path, commit: Option<&str>, options: &BuildOptions, json: bool) 
             );
         }
         let commit = git::commit(tree, commit.unwrap_or("HEAD"), task)?;
-        kernel_build::build_commit(cache, (tree, &commit.hash), options, task)
+        kernel_build::build_commit(cache, tree, &commit.hash, options, task)
     })?;
     print_kernel(&kernel, json)?;
     if !json {

@@ -158,14 +158,14 @@ fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
     for window in &profile.windows {
         for wait in &window.queued {
             if let Some(task) = tasks[wait.node as usize] {
-                let sum = sum(&mut sums, (task, WaitState::RunQueue), wait.size);
+                let sum = sum(&mut sums, task, WaitState::RunQueue, wait.size);
                 sum.count += wait.count;
                 sum.ns += wait.ns;
             }
         }
         for blame in &window.blame {
             if let Some(task) = tasks[blame.waiter as usize] {
-                let sum = sum(&mut sums, (task, WaitState::RunQueue), blame.size);
+                let sum = sum(&mut sums, task, WaitState::RunQueue, blame.size);
                 let runner = &profile.nodes[blame.runner as usize].name;
                 *sum.causes.entry(runner.clone()).or_default() += blame.ns;
             }
@@ -175,7 +175,7 @@ fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
                 let path = paths
                     .entry(wait.node)
                     .or_insert_with(|| path(profile, wait.node));
-                let sum = sum(&mut sums, (task, WaitState::Blocked), wait.size);
+                let sum = sum(&mut sums, task, WaitState::Blocked, wait.size);
                 sum.count += wait.count;
                 sum.ns += wait.ns;
                 *sum.causes.entry(path.clone()).or_default() += wait.ns;
@@ -185,16 +185,22 @@ fn waits(profile: &Profile, tasks: &[Option<&str>]) -> Vec<Waits> {
     let all = sums.into_iter().map(|((task, state), sizes)| Waits {
         task: task.into(),
         state,
-        sizes: sizes.into_iter().map(size).collect(),
+        sizes: sizes
+            .into_iter()
+            .map(|(below_log2_ns, sum)| size(below_log2_ns, sum))
+            .collect(),
     });
     all.collect()
 }
 
-fn sum<'s, 'p>(sums: &'s mut Sums<'p>, key: (&'p str, WaitState), size: u8) -> &'s mut Sum {
-    sums.entry(key).or_default().entry(size).or_default()
+fn sum<'s, 'p>(sums: &'s mut Sums<'p>, task: &'p str, state: WaitState, size: u8) -> &'s mut Sum {
+    sums.entry((task, state))
+        .or_default()
+        .entry(size)
+        .or_default()
 }
 
-fn size((below_log2_ns, sum): (u8, Sum)) -> WaitSize {
+fn size(below_log2_ns: u8, sum: Sum) -> WaitSize {
     let causes = sum.causes.into_iter();
     WaitSize {
         below_log2_ns,

@@ -25,7 +25,7 @@ const MAX_RESTARTS: u32 = 2;
 pub(super) fn run(args: &PlanArgs, block: u32, json: bool) -> Result<End> {
     let run = super::directory(args);
     let (node, build) = (fleet::this_node(), build_id::build());
-    let ended = fleet::run_job(&run, block, (&node, &build), |dir| {
+    let ended = fleet::run_job(&run, block, &node, &build, |dir| {
         run_block(args, block, dir, json)
     })?;
     match ended {

@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use stats::eprocess;
 use stats::eprocess::Calibration;
-use stats::looks;
+use stats::interim;
 
 use crate::commands::plan_file;
 use crate::json_lines;
@@ -160,7 +160,7 @@ fn table_row(comparison: &Comparison, error_rate: f64) -> String {
     let noise = comparison.noise.filter(|_| comparison.ratio.is_some());
     let differences = BLOCKS.map(|blocks| {
         noise.map_or_else(none, |noise| {
-            percent(looks::shown(noise, blocks, error_rate))
+            percent(interim::shown(noise, blocks, error_rate))
         })
     });
     let outliers = comparison
@@ -187,7 +187,7 @@ fn as_json(comparison: &Comparison, error_rate: f64) -> serde_json::Value {
     let differences: BTreeMap<String, f64> = BLOCKS
         .iter()
         .filter_map(|blocks| {
-            let difference = looks::shown(noise?, *blocks, error_rate);
+            let difference = interim::shown(noise?, *blocks, error_rate);
             Some((blocks.to_string(), difference))
         })
         .collect();

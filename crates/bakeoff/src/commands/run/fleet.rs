@@ -80,7 +80,7 @@ pub(super) fn execute(
         step: &step,
     };
     let command = job_command(dir.path(), &program, args)?;
-    let mut nodes = SlurmFleet::open(dir.path(), command, choice, (&settings.interrupted, tell))?;
+    let mut nodes = SlurmFleet::open(dir.path(), command, choice, &settings.interrupted, tell)?;
     let lab = Lab {
         plan,
         dir,

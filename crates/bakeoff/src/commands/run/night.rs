@@ -25,7 +25,7 @@ use record::rundir;
 use record::rundir::RunDir;
 
 use super::{
-    CheckedPlan, End, InterimChecks, NightSlot, RunSettings, calibration, directory, fleet,
+    CheckedPlan, End, InterimAnalyses, NightSlot, RunSettings, calibration, directory, fleet,
     json_line, nothing_to_compare, read_checked, refuse_another_plan, resume_options, run,
     written_report,
 };
@@ -270,7 +270,7 @@ fn too_few_blocks(checked: &CheckedPlan<'_>, max_error_rate: f64) -> Option<Stri
             max_blocks,
             ..design.clone()
         };
-        stats::looks::smallest(primary_error_rate, &design).is_some()
+        stats::interim::smallest(primary_error_rate, &design).is_some()
     };
     if is_enough(design.max_blocks) {
         return None;
@@ -400,7 +400,7 @@ impl NightRun<'_> {
             interrupted: Arc::clone(&self.interrupted),
             jobs: checked.args.options.jobs,
             json: self.json,
-            interim_checks: InterimChecks::Shown,
+            interim_analyses: InterimAnalyses::Shown,
             night_slot: Some(NightSlot {
                 name,
                 bars: &self.bars,

@@ -119,10 +119,10 @@ fn now() -> Snapshot {
 fn draw(
     now: &Snapshot,
     choice: &Choice,
-    size: (u16, u16),
+    width: u16,
+    height: u16,
     palette: Palette,
 ) -> Terminal<TestBackend> {
-    let (width, height) = size;
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     let chosen = curve(30, 1000, 5);
     let view = View {
@@ -141,15 +141,16 @@ fn text(terminal: &Terminal<TestBackend>) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-fn check(size: (u16, u16), want: &Expect) {
-    let screen = draw(&now(), &Choice::default(), size, Palette::of(true));
+fn check(width: u16, height: u16, want: &Expect) {
+    let screen = draw(&now(), &Choice::default(), width, height, Palette::of(true));
     want.assert_eq(&text(&screen));
 }
 
 #[test]
 fn a_wide_screen_shows_everything() {
     check(
-        (130, 40),
+        130,
+        40,
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3 trials
@@ -197,7 +198,8 @@ fn a_wide_screen_shows_everything() {
 #[test]
 fn a_usual_screen_has_curves_and_trials() {
     check(
-        (80, 30),
+        80,
+        30,
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about 10 min left (2 min to 60 min), from 3
@@ -235,7 +237,8 @@ fn a_usual_screen_has_curves_and_trials() {
 #[test]
 fn a_small_screen_has_what_matters_most() {
     check(
-        (40, 16),
+        40,
+        16,
         &expect![[r#"
             Web serving
             running, 1 of at most 30 blocks, about
@@ -261,12 +264,7 @@ fn every_screen_size_can_be_drawn() {
     let now = now();
     for width in (1..200).step_by(7) {
         for height in (1..80).step_by(5) {
-            draw(
-                &now,
-                &Choice::default(),
-                (width, height),
-                Palette::of(false),
-            );
+            draw(&now, &Choice::default(), width, height, Palette::of(false));
         }
     }
 }
@@ -274,7 +272,7 @@ fn every_screen_size_can_be_drawn() {
 #[test]
 fn a_plain_palette_has_no_colours() {
     let colours = |is_plain: bool| {
-        let screen = draw(&now(), &Choice::default(), (120, 40), Palette::of(is_plain));
+        let screen = draw(&now(), &Choice::default(), 120, 40, Palette::of(is_plain));
         let cells = screen.backend().buffer().content().to_vec();
         let is_coloured =
             |cell: &&ratatui::buffer::Cell| cell.fg != Color::Reset || cell.bg != Color::Reset;
@@ -314,7 +312,7 @@ fn a_chosen_trial_has_its_curve_and_its_line() {
     let now = now();
     let mut choice = Choice::default();
     press(&mut choice, &now, KeyCode::Home);
-    let screen = draw(&now, &choice, (100, 30), Palette::of(true));
+    let screen = draw(&now, &choice, 100, 30, Palette::of(true));
     let shown = text(&screen);
     assert!(
         shown.contains("trial 001 of 6.1") && shown.contains("29 s"),
@@ -327,7 +325,7 @@ fn keys_show_help_and_quit() {
     let now = now();
     let mut choice = Choice::default();
     press(&mut choice, &now, KeyCode::Char('?'));
-    let shown = text(&draw(&now, &choice, (80, 30), Palette::of(true)));
+    let shown = text(&draw(&now, &choice, 80, 30, Palette::of(true)));
     assert!(shown.contains("q, Esc, Ctrl-C"), "{shown}");
     assert_eq!(press(&mut choice, &now, KeyCode::Esc), Step::Stay);
     assert_eq!(press(&mut choice, &now, KeyCode::Esc), Step::Leave);

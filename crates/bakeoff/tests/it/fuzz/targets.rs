@@ -486,7 +486,7 @@ fn journals() {
         r#"{{"at":"2026-01-01T00:00:00Z","event":{{"opened":{{"version":2,"bakeoff":"0.1.0","inputs":{{}},"machine":"m","ns_per_instruction":2}}}}}}
 {{"at":"","event":{{"started":{{"trial":{trial},"attempt":1}}}}}}
 {{"at":"","event":{{"ended":{{"trial":{trial},"attempt":1,"ending":"measured","record":"00"}}}}}}
-{{"at":"","event":{{"looked":{{"blocks":1,"lines":["x"]}}}}}}
+{{"at":"","event":{{"interim-analysis":{{"blocks":1,"lines":["x"]}}}}}}
 {{"at":"","event":{{"closed":{{"reason":"decided"}}}}}}
 "#
     );

@@ -122,7 +122,7 @@ fn submit(run: &Path, line: &dyn Fn(&str)) -> anyhow::Result<String> {
     let program = std::env::current_exe()?.display().to_string();
     let command = ["sh", "-c", script, &program, "$block"];
     let command = command.map(String::from).to_vec();
-    let mut nodes = SlurmFleet::open(run, command, Choice::default(), (&interrupted, tell))?;
+    let mut nodes = SlurmFleet::open(run, command, Choice::default(), &interrupted, tell)?;
     let show = |event: LabEvent<'_>| {
         if let LabEvent::Entry(entry) = event
             && let Event::Merged { block, node, .. } = &entry.event
@@ -150,7 +150,7 @@ fn as_job() {
     let build = if is_other { "other" } else { BUILD };
     let is_fast = node.name == "n2";
     let block = block.parse().unwrap();
-    let end = fleet::run_job(&run, block, (&node, build), |dir| {
+    let end = fleet::run_job(&run, block, &node, build, |dir| {
         let text = plan_text(&run);
         let world = world(&text, if is_fast { 2.0 } else { 1.0 });
         let interrupted = AtomicBool::new(false);

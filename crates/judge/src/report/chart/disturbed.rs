@@ -9,7 +9,7 @@ use super::plot::{Hit, Plot, Span};
 const SHADED: &str = "; shaded: disturbances of the plan";
 
 /// Marks the plan's disturbances that overlap the chart, whose horizontal axis is seconds since the window opened.
-pub(crate) fn mark(plot: &mut Plot, plan: &Plan, (first_s, last_s): (f64, f64)) {
+pub(crate) fn mark(plot: &mut Plot, plan: &Plan, first_s: f64, last_s: f64) {
     plot.spans.clear();
     for disturbance in &plan.disturbances {
         for at_ms in &disturbance.at_ms {

@@ -28,7 +28,7 @@ pub(crate) fn over_time(run: &Run, tables: &[&ArmSummary], number: usize) -> Opt
         keys: lines.iter().map(|line| line.key(false)).collect(),
         hits: hits(&lines, "second ", " requests/s", words::figure),
     };
-    disturbed::mark(&mut plot, &run.plan, (first, last));
+    disturbed::mark(&mut plot, &run.plan, first, last);
     Some(Chart {
         id: format!("time-{number}"),
         label: "Requests served per second over the window, mean over trials".into(),

@@ -58,8 +58,8 @@ pub(crate) fn latency_now(now: &Snapshot) -> Option<Chart> {
 /// Marks disturbances that have begun by the last second.
 fn mark(plot: &mut Plot, now: &Snapshot, lines: &[Line]) {
     let points = lines.iter().flat_map(|line| &line.points);
-    if let (Some(plan), Some(seen)) = (&now.plan, ends(points.map(|point| point.0))) {
-        disturbed::mark(plot, plan, seen);
+    if let (Some(plan), Some((first_s, last_s))) = (&now.plan, ends(points.map(|point| point.0))) {
+        disturbed::mark(plot, plan, first_s, last_s);
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) fn curve(run: &Run, family: &[ArmCurve], id: String) -> Option<Chart>
         ),
     };
     if curve.is_over_time() {
-        disturbed::mark(&mut plot, &run.plan, (least, most));
+        disturbed::mark(&mut plot, &run.plan, least, most);
     }
     let note = if has_bands { BANDS } else { "" };
     Some(Chart {

@@ -93,7 +93,7 @@ pub fn compare(before: (&Run, &Judgement), after: (&Run, &Judgement)) -> Vec<Agr
             let (workload, arm) = (&*comparison.workload, &*comparison.arm);
             let metric = &*comparison.spec.name;
             let ratios = measured.each_ref().map(|measured| {
-                let pairs = measured.pairs(workload, (&before.plan.baseline, arm), metric);
+                let pairs = measured.pairs(workload, &before.plan.baseline, arm, metric);
                 let ratios = pairs.iter().map(|pair| pair.arm / pair.baseline);
                 ratios.collect::<Vec<f64>>()
             });

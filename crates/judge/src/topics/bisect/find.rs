@@ -9,7 +9,8 @@
 //! by a percent. Each block measures both ends again, so blocks give independent answers about their candidates.
 //!
 //! The probability of a wrong step is bounded if one step makes the whole difference. If several do, the result is the step that
-//! takes the metric across the middle. Its share of the whole difference shows that there are others (`series` measures all of them).
+//! takes the metric across the middle. Its share of the whole difference
+//! shows that there are others (`series` measures all of them).
 
 pub mod series;
 pub mod simulation;
@@ -93,9 +94,12 @@ pub fn of_run(
         }
         return OfRun::NoSuchMetric(specs.into_iter().map(|spec| spec.name).collect());
     };
-    let last = |pair: (&str, &str)| measured.pairs(workload, pair, &spec.name).pop();
-    let (Some(pair), Some(ends)) = (last((from, candidate)), last((from, to))) else {
-        let lacking = arms.into_iter().filter(|arm| last((arm, arm)).is_none());
+    let last = |first: &str, second: &str| {
+        let mut pairs = measured.pairs(workload, first, second, &spec.name);
+        pairs.pop()
+    };
+    let (Some(pair), Some(ends)) = (last(from, candidate), last(from, to)) else {
+        let lacking = arms.into_iter().filter(|arm| last(arm, arm).is_none());
         return OfRun::Lacks(lacking.map(String::from).collect());
     };
     OfRun::Measured(
@@ -132,7 +136,7 @@ pub fn evaluate(question: &Question<'_>, blocks: &[BisectBlock]) -> Findings {
         typical_ratio(ends)
     };
     let evidence = evidence(blocks, &posterior);
-    let conclusion = conclude(question, &posterior, (ends, ratio), &evidence);
+    let conclusion = conclude(question, &posterior, ends, ratio, &evidence);
     Findings {
         no_difference: posterior.no_difference,
         steps: posterior.steps,
@@ -145,7 +149,8 @@ pub fn evaluate(question: &Question<'_>, blocks: &[BisectBlock]) -> Findings {
 fn conclude(
     question: &Question<'_>,
     posterior: &Posterior,
-    (ends, ratio): (Series<'_>, Option<f64>),
+    ends: Series<'_>,
+    ratio: Option<f64>,
     evidence: &[Evidence],
 ) -> Conclusion {
     for (first, last) in groups(question) {
@@ -156,7 +161,7 @@ fn conclude(
                 before,
                 after,
                 probability,
-                share: share(question, evidence, (before, after)),
+                share: share(question, evidence, before, after),
             };
         }
     }
@@ -281,7 +286,8 @@ fn median_of(values: &[f64]) -> Option<f64> {
 fn share(
     question: &Question<'_>,
     evidence: &[Evidence],
-    (before, after): (usize, usize),
+    before: usize,
+    after: usize,
 ) -> Option<f64> {
     let position = |place: usize| {
         if place == 0 {

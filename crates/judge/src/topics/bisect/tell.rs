@@ -257,11 +257,11 @@ pub fn series_terminal(series: &SeriesResult, width: usize) -> String {
     let mut blocks = vec![Block::Title(series.title.clone())];
     for metric in &series.metrics {
         blocks.extend([Block::Gap, Block::Text(series_sentence(series, metric))]);
-        let ends = extremes(metric);
+        let (lowest, highest) = extremes(metric);
         let mut rows = vec![with_chart(&series_columns(metric), "line".into())];
         rows.extend(series_rows(series, metric).iter().map(|version| {
             let ratio = version.ratio;
-            let point = ratio.map_or(String::new(), |ratio| point(ratio, ends));
+            let point = ratio.map_or(String::new(), |ratio| point(ratio, lowest, highest));
             with_chart(&version.cells, point)
         }));
         blocks.extend(Block::table(Table::new(rows, 1)));
@@ -378,7 +378,7 @@ fn series_rows<'w>(series: &SeriesResult, metric: &'w SeriesMetric) -> Vec<Serie
 }
 
 /// Position of a ratio between the lowest and the highest on a logarithmic scale, 0 to 1.
-fn position(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
+fn position(ratio: f64, lowest: f64, highest: f64) -> f64 {
     let whole = (highest / lowest).ln();
     if whole > 0.0 {
         (ratio / lowest).ln() / whole
@@ -387,8 +387,8 @@ fn position(ratio: f64, (lowest, highest): (f64, f64)) -> f64 {
     }
 }
 
-fn point(ratio: f64, ends: (f64, f64)) -> String {
-    let column = (position(ratio, ends) * (CHART - 1) as f64).round();
+fn point(ratio: f64, lowest: f64, highest: f64) -> String {
+    let column = (position(ratio, lowest, highest) * (CHART - 1) as f64).round();
     format!("|{}*", " ".repeat(column as usize))
 }
 

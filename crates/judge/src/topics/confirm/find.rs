@@ -16,7 +16,7 @@ use record::verdict::confirm::{Confirmation, MetricEffect, SettingEffect, VERSIO
 use crate::topics::metrics::measured::Measured;
 use crate::topics::why::find::{INSTRUCTIONS, TAILS};
 use stats::average::mean;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 
@@ -71,7 +71,7 @@ fn blocks(
     metric: &str,
 ) -> Vec<[[f64; 2]; 2]> {
     let [without, with] = sides.map(|[baseline, arm]| {
-        let pairs = measured.pairs(workload, (baseline, arm), metric);
+        let pairs = measured.pairs(workload, baseline, arm, metric);
         let by_block = pairs.into_iter();
         by_block
             .map(|pair| (pair.block, [pair.baseline, pair.arm]))

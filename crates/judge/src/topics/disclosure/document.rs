@@ -110,7 +110,7 @@ mod tests {
             Workloads | web-static | web-static: not known
             Rules | question | not declared: defaults differ as the kernels bring them (mode of the plan says whether code or products are asked about)
              | order | each block runs every arm once, back to back, in an order drawn from seed 7
-             | blocks | 10 run; the plan sets at least 4 and at most 30; 1 interim check during the run
+             | blocks | 10 run; the plan sets at least 4 and at most 30; 1 interim analysis during the run
              | decision | margin 1 % and error rate 5 %, fixed before the first trial; the warm-up is an option of each workload
             Deviations | checks without an answer | clocksource, command-line, compiler, congestion-control, control-groups, cpu-model, cpus, descriptors, huge-pages, io-scheduler, limits, listen-backlog, memory, mitigations, mounts, numa, power, security-modules, server-configuration, server-program, smt, socket-buffers, swap, user-land, workers, writeback, a-a-history
              | failed trials | web-static, arm 7.2: 2 of 11, listed in the report

@@ -54,9 +54,9 @@ fn workloads(plan: &Plan) -> Vec<WorkloadOptions> {
 
 fn rules(run: &Run) -> Rules {
     let design = &run.plan.design;
-    // Before the first test, an interim check decides nothing.
-    let is_look = |event: &Event| matches!(event, Event::Looked { blocks, .. } if design.min_blocks <= *blocks);
-    let looks = run.entries.iter().filter(|entry| is_look(&entry.event));
+    // Before the first test, an interim analysis decides nothing.
+    let is_analysis = |event: &Event| matches!(event, Event::InterimAnalysis { blocks, .. } if design.min_blocks <= *blocks);
+    let analyses = run.entries.iter().filter(|entry| is_analysis(&entry.event));
     let blocks = run.attempts.iter().map(|record| record.trial.block).max();
     Rules {
         mode: run.plan.mode.map(|mode| {
@@ -69,7 +69,7 @@ fn rules(run: &Run) -> Rules {
         blocks: blocks.unwrap_or(0),
         min_blocks: design.min_blocks,
         max_blocks: design.max_blocks,
-        looks: looks.count() as u32,
+        interim_analyses: analyses.count() as u32,
         margin: design.margin,
         error_rate: run.error_rate(),
         planned_error_rate: design.error_rate,

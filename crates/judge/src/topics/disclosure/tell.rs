@@ -484,7 +484,7 @@ fn rules(rules: &Rules, mode: &str) -> Vec<Row> {
                 rules.blocks,
                 rules.min_blocks,
                 rules.max_blocks,
-                counted(rules.looks, "interim check")
+                counted(rules.interim_analyses, "interim analysis")
             ),
         ),
         row(
@@ -738,7 +738,7 @@ mod tests {
             blocks: 6,
             min_blocks: 4,
             max_blocks: 6,
-            looks: 3,
+            interim_analyses: 3,
             margin: 0.133,
             error_rate: 0.05,
             planned_error_rate: 0.05,

@@ -98,7 +98,7 @@ Each check below names a condition of a fair comparison. The first line of an en
 
 **Mend or accept.** `bakeoff check` runs the checks that need no boot. It also predicts other failures that the plan causes.
 `bakeoff run` reports failed checks before the first boot, after block 1, and when new ones appear.
-Until the first interim check, later trials may still change the result. The run does not stop.
+Until the first interim analysis, later trials may still change the result. The run does not stop.
 Stop it and correct the plan, or accept a difference with `bakeoff show RUN --accept ID=REASON`.
 The report prints the reason below the headline, and `accepted.json` in the run directory keeps it.
 

@@ -77,7 +77,7 @@ pub(crate) fn too_few(
         for arm in &plan.arms {
             let each = amount(arm).map(|amount| amount / connections.max(1.0));
             if let Some(each) = each.filter(|each| *each < least) {
-                details.push(beyond((&workload.id, &arm.name), quantity, each, least));
+                details.push(beyond(&workload.id, &arm.name, quantity, each, least));
             }
         }
     }

@@ -200,10 +200,13 @@ impl<'s> Subject<'s> {
                 quantity,
                 value,
                 limit,
-            } if quantity == watched => {
-                let place = (&*finding.workload, &*finding.arm);
-                Some(beyond(place, quantity, value, limit))
-            }
+            } if quantity == watched => Some(beyond(
+                &finding.workload,
+                &finding.arm,
+                quantity,
+                value,
+                limit,
+            )),
             _ => None,
         })
     }
@@ -297,7 +300,8 @@ pub(crate) fn without(fact: &str) -> Outcome {
 /// a server are left out.
 pub(crate) fn for_each_connection(
     subject: &Subject<'_>,
-    (quantity, least): (Quantity, f64),
+    quantity: Quantity,
+    least: f64,
     fact: &str,
     amount: impl Fn(&Facts) -> Option<f64>,
 ) -> Outcome {
@@ -313,7 +317,7 @@ pub(crate) fn for_each_connection(
             continue;
         };
         let each = amount / load.connections_asked.max(1) as f64;
-        let detail = beyond((trial.workload, trial.arm), quantity, each, least);
+        let detail = beyond(trial.workload, trial.arm, quantity, each, least);
         if each < least && !details.contains(&detail) {
             details.push(detail);
         }
@@ -348,7 +352,8 @@ pub(crate) fn not_reported(subject: &Subject<'_>, fact: &str, arms: &[&str]) -> 
 
 /// A number beyond its limit.
 pub(crate) fn beyond(
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     quantity: Quantity,
     value: f64,
     limit: f64,

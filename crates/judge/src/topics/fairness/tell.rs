@@ -153,7 +153,7 @@ pub fn accepted_differences(results: &[CheckResult]) -> Vec<String> {
 }
 
 /// Checks that failed while a run goes on, and what the user can still do. The first line has their number.
-/// Before the plan's first interim check, after `min_blocks`, later trials may still change what trials show.
+/// Before the plan's first interim analysis, after `min_blocks`, later trials may still change what trials show.
 pub fn early(blocks: u32, min_blocks: u32, results: &[CheckResult]) -> Vec<String> {
     let failed: Vec<&CheckResult> = record::verdict::fairness::failed(results).collect();
     let when = match blocks {
@@ -206,7 +206,10 @@ pub(crate) fn accepted(
     baseline: &str,
 ) -> Vec<String> {
     let accepted = record::verdict::fairness::accepted_by_user(checks, workload, arm, baseline);
-    accepted.into_iter().map(with_reason).collect()
+    accepted
+        .into_iter()
+        .map(|(result, reason)| with_reason(result, reason))
+        .collect()
 }
 
 /// Failed checks with their first problem, then those that the user accepted, with the reasons.
@@ -216,11 +219,11 @@ pub fn all_in_short(judgement: &Judgement) -> Vec<String> {
     let accepted = record::verdict::fairness::all_accepted_by_user(results);
     failed
         .map(in_short)
-        .chain(accepted.map(with_reason))
+        .chain(accepted.map(|(result, reason)| with_reason(result, reason)))
         .collect()
 }
 
-fn with_reason((result, reason): (&CheckResult, &str)) -> String {
+fn with_reason(result: &CheckResult, reason: &str) -> String {
     format!("{}; accepted: {reason}", in_short(result))
 }
 

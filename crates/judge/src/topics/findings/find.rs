@@ -29,7 +29,7 @@ use crate::topics::metrics::arm_summary::{faults, total, voids};
 use crate::topics::metrics::measured::Measured;
 use crate::topics::scaling::find::is_alike;
 use stats::average::mean;
-use stats::looks;
+use stats::interim;
 
 /// Share of CPU time that may be idle before the server counts as not stressed.
 const IDLE: f64 = 0.1;
@@ -253,7 +253,7 @@ impl<'r> Finder<'r> {
             let kind = Kind::Extended {
                 blocks: design.most_blocks(),
                 planned_blocks: design.max_blocks,
-                error_rate: looks::error_rate(design),
+                error_rate: interim::error_rate(design),
                 planned_error_rate: design.error_rate,
             };
             self.add("", "", kind);

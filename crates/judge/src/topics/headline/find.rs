@@ -43,7 +43,7 @@ pub(crate) fn of(
             let metrics: Vec<&Comparison> = comparisons.iter().filter(is_of_arm).collect();
             let is_of_arm = |curve: &&ByLoad| curve.workload == *id && curve.arm == arm.name;
             let by_load: Vec<&ByLoad> = by_load.iter().filter(is_of_arm).collect();
-            let conclusion = match failed(run, measured, (id, &arm.name)) {
+            let conclusion = match failed(run, measured, id, &arm.name) {
                 Some(failed) => Some(Conclusion::Failed(failed)),
                 None => conclude(&metrics, &by_load, &run.plan),
             };
@@ -51,7 +51,7 @@ pub(crate) fn of(
                 workload: id.clone(),
                 arm: arm.name.clone(),
                 conclusion,
-                limits: limits::limited_arms(run, measured, (id, &arm.name)),
+                limits: limits::limited_arms(run, measured, id, &arm.name),
                 by_price: None,
             }));
         }
@@ -60,7 +60,7 @@ pub(crate) fn of(
 }
 
 /// How an arm failed that was tried and never measured.
-fn failed(run: &Run, measured: &Measured<'_>, (workload, arm): (&str, &str)) -> Option<FailedArm> {
+fn failed(run: &Run, measured: &Measured<'_>, workload: &str, arm: &str) -> Option<FailedArm> {
     let is_its = |trial: &record::trial::Trial| trial.workload == workload && trial.arm == arm;
     let was_invalidated = run.invalidated.iter().any(|record| is_its(&record.trial));
     if was_invalidated || !measured.of_arm(workload, arm).is_empty() {

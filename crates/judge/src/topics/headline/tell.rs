@@ -26,7 +26,7 @@ pub(crate) fn headline(
     let mut block = verdict_on(run, judgement, conclude)?;
     let (workload, arm) = (&conclude.workload, &conclude.arm);
     block.scope = (run.plan.workloads.len() > 1).then(|| workload.clone());
-    let robustness = crate::topics::robustness::document::line(judgement, (workload, arm));
+    let robustness = crate::topics::robustness::document::line(judgement, workload, arm);
     block.remark(RemarkKind::Robustness, robustness);
     let is_wanted = |why: &&Why| (&why.workload, &why.arm) == (workload, arm);
     block.remark(
@@ -115,10 +115,13 @@ fn verdict_on(run: &Run, judgement: &Judgement, headline: &Conclude) -> Option<d
 
 /// The sentence of a verdict that rests on figures.
 fn measured(run: &Run, judgement: &Judgement, headline: &Conclude, primary: &Comparison) -> String {
-    let pair = (&*headline.workload, &*headline.arm);
-    let curves = headline.conclusion.curves();
-    let by_load =
-        crate::topics::robustness::tell::against_by_load(judgement, pair, primary.verdict, curves);
+    let by_load = crate::topics::robustness::tell::against_by_load(
+        judgement,
+        &headline.workload,
+        &headline.arm,
+        primary.verdict,
+        headline.conclusion.curves(),
+    );
     let mut against = against(judgement, headline);
     let tail = tail(run, judgement, headline, primary);
     against.splice(

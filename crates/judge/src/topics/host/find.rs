@@ -21,7 +21,7 @@ use record::verdict::{Comparison, Pair, Verdict};
 use crate::topics::metrics::measured::Measured;
 use stats::average::{less, mean};
 use stats::contrast::Contrasts;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 use stats::score::{hodges_lehmann, scale, tukey};
@@ -178,7 +178,7 @@ mod tests {
 
     /// A run whose host took `slower` times as long beside the arm, with noise.
     fn run_with_host(seed: u64, blocks: usize, slower: f64) -> Run {
-        let noise = pairs(REFERENCE, 0.0, blocks as u32, (seed, 0));
+        let noise = pairs(REFERENCE, 0.0, blocks as u32, seed, 0);
         RunBuilder::new()
             .blocks(&vec![[100.0, 100.0]; blocks])
             .with(|run| {
@@ -237,7 +237,7 @@ mod tests {
         let run = RunBuilder::new().run();
         let all: Vec<Vec<Pair>> = (0..)
             .zip(effects)
-            .map(|(place, effect)| pairs(REFERENCE, effect, 8, (seed, place)))
+            .map(|(place, effect)| pairs(REFERENCE, effect, 8, seed, place))
             .collect();
         let primaries: Vec<(&[Pair], Direction)> = all
             .iter()
@@ -249,7 +249,7 @@ mod tests {
     #[test]
     fn an_arm_without_figures_of_some_workload_is_not_one_sided() {
         let run = RunBuilder::new().run();
-        let pairs = pairs(REFERENCE, 0.08, 8, (1, 0));
+        let pairs = pairs(REFERENCE, 0.08, 8, 1, 0);
         let up = (pairs.as_slice(), Direction::Higher);
         let none: (&[Pair], Direction) = (&[], Direction::Higher);
         assert!(moved(&run, "7.2", &[up; 3]).is_some());

@@ -86,7 +86,8 @@ pub(crate) fn of(
 pub(crate) fn limited_arms(
     run: &Run,
     measured: &Measured<'_>,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
 ) -> Vec<LimitedArm> {
     let names = [run.plan.baseline.as_str(), arm];
     let arms = run.plan.arms.iter();

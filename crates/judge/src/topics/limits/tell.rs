@@ -250,7 +250,7 @@ pub fn ceiling(workload: &str, outcome: &CeilingOutcome) -> String {
 }
 
 /// Progress line about an arm with one client fewer.
-pub fn one_fewer((workload, arm): (&str, &str), outcome: &OneFewerOutcome) -> String {
+pub fn one_fewer(workload: &str, arm: &str, outcome: &OneFewerOutcome) -> String {
     match outcome {
         OneFewerOutcome::Measured(one_fewer) => format!(
             "  one client {} fewer  {workload}  {arm}  {} {}",

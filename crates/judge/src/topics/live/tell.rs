@@ -14,8 +14,8 @@ use crate::topics::fairness::tell as fairness;
 use crate::topics::findings::tell::disturbance as disturbance_text;
 use crate::topics::headline::tell::headline;
 use crate::topics::host::tell::machine;
+use crate::topics::interim::tell::interim_analysis;
 use crate::topics::limits::tell as limits;
-use crate::topics::look::tell::interim_check;
 use crate::topics::nodes::tell::merged;
 use crate::topics::run_state::tell as run_state;
 use crate::words::{NONE, blocks, count, counted, figure, unit};
@@ -315,7 +315,7 @@ pub(crate) fn entry(entry: &Entry) -> String {
             workload,
             arm,
             outcome,
-        } => limits::one_fewer((workload, arm), outcome),
+        } => limits::one_fewer(workload, arm, outcome),
         Event::Merged {
             block,
             node,
@@ -344,13 +344,13 @@ pub(crate) fn entry(entry: &Entry) -> String {
             let why = disturbance_text(disturbance);
             format!("block {block} does not count and is run again: {why}")
         }
-        Event::Looked {
+        Event::InterimAnalysis {
             blocks: judged,
-            looks,
+            results,
             ..
         } => {
-            let looks: Vec<String> = looks.iter().map(interim_check).collect();
-            format!("after {}: {}", blocks(*judged), looks.join("; "))
+            let results: Vec<String> = results.iter().map(interim_analysis).collect();
+            format!("after {}: {}", blocks(*judged), results.join("; "))
         }
         Event::Closed { reason } => run_state::close_reason(reason),
         Event::Extended { from, to, .. } => {

@@ -19,7 +19,7 @@ use record::verdict::{Pair, Verdict};
 use crate::topics::metrics::measured::Measured;
 use stats::average::mean;
 use stats::contrast::{Contrasts, Kind};
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::max_t;
 use stats::randomization::SignFlips;
 
@@ -32,7 +32,7 @@ pub(crate) fn of(run: &Run, measured: &Measured<'_>) -> Vec<ByLoad> {
     for workload in &run.plan.workloads {
         let arms = run.plan.arms.iter();
         for arm in arms.filter(|arm| arm.name != run.plan.baseline) {
-            let blocks = measured.curves(&workload.id, (&run.plan.baseline, &arm.name));
+            let blocks = measured.curves(&workload.id, &run.plan.baseline, &arm.name);
             all.extend(compare(run, &workload.id, &arm.name, &blocks));
         }
     }
@@ -161,7 +161,7 @@ fn at_load(row: &Row, is_significant: bool, flips: &SignFlips, error_rate: f64) 
     let interval = max_t::interval(&contrasts.values, flips, error_rate);
     let interval = interval
         .filter(|_| is_ratio)
-        .map(|interval| contrasts.shown_interval(interval));
+        .map(|(low, high)| contrasts.shown_interval(low, high));
     AtLoad {
         at: row.at,
         verdict,

@@ -88,15 +88,24 @@ impl<'r> Measured<'r> {
     }
 
     /// The figures of baseline and arm in every block that has both, in block order.
-    pub(crate) fn pairs(&self, workload: &str, arms: (&str, &str), metric: &str) -> Vec<Pair> {
-        self.pairs_by(workload, arms, &|measurement| figure(measurement, metric))
+    pub(crate) fn pairs(
+        &self,
+        workload: &str,
+        baseline: &str,
+        arm: &str,
+        metric: &str,
+    ) -> Vec<Pair> {
+        self.pairs_by(workload, baseline, arm, &|measurement| {
+            figure(measurement, metric)
+        })
     }
 
     /// Like `pairs`, with a value that is computed from the measurement.
     pub(crate) fn pairs_by(
         &self,
         workload: &str,
-        (baseline, arm): (&str, &str),
+        baseline: &str,
+        arm: &str,
         figure: &dyn Fn(&Measurement) -> Option<f64>,
     ) -> Vec<Pair> {
         let pair = |block: &u32| {
@@ -117,7 +126,8 @@ impl<'r> Measured<'r> {
     pub(crate) fn curves(
         &self,
         workload: &str,
-        (baseline, arm): (&str, &str),
+        baseline: &str,
+        arm: &str,
     ) -> Vec<[&'r [Curve]; 2]> {
         let curves = |block: u32, arm: &str| {
             let (_, measurement) = self.trials.get(&(workload, block, arm))?;
@@ -164,7 +174,7 @@ mod tests {
     use record::fixtures::builder::{RunBuilder, THROUGHPUT};
 
     fn figures(run: &Run) -> Vec<(u32, f64, f64)> {
-        let pairs = Measured::of(run).pairs("web", ("6.1", "7.2"), THROUGHPUT);
+        let pairs = Measured::of(run).pairs("web", "6.1", "7.2", THROUGHPUT);
         pairs
             .iter()
             .map(|pair| (pair.block, pair.baseline, pair.arm))
@@ -200,7 +210,7 @@ mod tests {
         let run = RunBuilder::new().blocks(&[[1.0, 2.0]]).run();
         assert!(
             Measured::of(&run)
-                .pairs("cgi", ("6.1", "7.2"), THROUGHPUT)
+                .pairs("cgi", "6.1", "7.2", THROUGHPUT)
                 .is_empty()
         );
         assert!(Measured::of(&run).specs("cgi").is_empty());
@@ -209,7 +219,7 @@ mod tests {
     #[test]
     fn slots_decide_which_arm_ran_first() {
         let run = RunBuilder::new().blocks(&[[1.0, 2.0]]).run();
-        let pairs = Measured::of(&run).pairs("web", ("7.2", "6.1"), THROUGHPUT);
+        let pairs = Measured::of(&run).pairs("web", "7.2", "6.1", THROUGHPUT);
         assert!(pairs[0].arm_first);
     }
 }

@@ -1,7 +1,8 @@
 //! A nightly run of several plans: which verdicts remain significant over all plans, and trends over nights and versions.
 //!
 //! ```text
-//! run                  -> summary    comparisons, the p-value of each primary metric, the version series (`p_value`, `bisect::series`)
+//! run                  -> summary    comparisons, the p-value of each primary metric (`p_value`), the version series
+//!                                    (`bisect::series`)
 //! summaries of a night -> family     regressions by false discovery rate, the gate by family-wise error rate (`multiplicity`)
 //! summaries of nights  -> trends     ratios to the baseline of each night, and their changes (`change_points`)
 //! ```

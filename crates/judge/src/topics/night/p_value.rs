@@ -1,16 +1,17 @@
 //! The p-value of a verdict: the smallest level at which the rule would have reached it.
 //!
 //! ```text
-//! test of a level   the rule at another error rate: the plan's looks and spending, boundaries from the plan's sign flips (`boundary`)
+//! test of a level   the rule at another error rate: the plan's interim analyses and spending, boundaries
+//!                   from the plan's sign flips (`boundary`)
 //! p                 half of the lowest level such that the tests of it and of all higher levels have rejected on the verdict's side
 //! ```
-//! If p is at most half of a level, the test of that level has rejected at some look on that side. With equal arms it does so
+//! If p is at most half of a level, the test of that level has rejected at some analysis on that side. With equal arms it does so
 //! with a probability of half of that level. So p is valid whenever and for whatever reason the run stopped (an always valid
 //! p-value; Johari, Pekelis and Walsh 2015), also if ties keep the tests of several levels from being nested. An arm that
 //! the rule calls worse has p of at most half of the rule's error rate.
 //!
 //! P-values are one-sided: a list of regressions does not depend on gains. The other side, and a verdict that is neither better nor
-//! worse, has p = 1, which is conservative. A run that was given more blocks spends more than its level (`looks`); its
+//! worse, has p = 1, which is conservative. A run that was given more blocks spends more than its level (`interim`); its
 //! p-value is larger by that factor.
 
 use plan::{Claim, Design};
@@ -20,7 +21,7 @@ use record::verdict::{Comparison, Verdict};
 use crate::topics::nodes::find as nodes;
 use stats::boundary::Boundary;
 use stats::contrast::Contrasts;
-use stats::looks;
+use stats::interim;
 use stats::rule::Series;
 use stats::sequential_test::{Statistics, TestSetup};
 
@@ -104,17 +105,17 @@ pub(crate) fn of_series(
     let mut boundaries = vec![Boundary::new(&setup.flips); levels.len()];
     // The sign of the side on which the test of each level has rejected.
     let mut rejected: Vec<Option<f64>> = vec![None; levels.len()];
-    for look in &setup.looks {
-        let statistics = Statistics::of(&contrasts.values, 0.0, &setup, look.blocks);
+    for analysis in &setup.analyses {
+        let statistics = Statistics::of(&contrasts.values, 0.0, &setup, analysis.blocks);
         let observed = statistics.observed;
         if observed == 0.0 {
             continue;
         }
-        let uncounted = setup.flips.uncounted(look.blocks);
+        let uncounted = setup.flips.uncounted(analysis.blocks);
         for (index, level) in levels.iter().enumerate() {
             if rejected[index].is_none() {
-                let spent = level * look.spent;
-                let crossed = boundaries[index].look(
+                let spent = level * analysis.spent;
+                let crossed = boundaries[index].test(
                     uncounted,
                     &statistics.of_flips,
                     &[observed.abs()],
@@ -125,7 +126,7 @@ pub(crate) fn of_series(
         }
     }
     let smallest = smallest(&levels, |index| rejected[index] == Some(sign));
-    (smallest * looks::spent(design.most_blocks(), design).max(1.0)).min(1.0)
+    (smallest * interim::spent(design.most_blocks(), design).max(1.0)).min(1.0)
 }
 
 #[cfg(test)]
@@ -159,7 +160,7 @@ mod tests {
 
     /// The verdict of a run, the block at which it stopped, and the p-value of "worse" there.
     fn run(noise: Noise, effect: f64, design: &Design) -> (Verdict, usize, f64) {
-        let pairs = pairs(noise, effect, design.max_blocks, (design.seed, 0));
+        let pairs = pairs(noise, effect, design.max_blocks, design.seed, 0);
         let decision = decisions_at_stop(&[series(&pairs)], design, "")[0];
         let (verdict, blocks) = decision.map_or((Verdict::Undecided, pairs.len()), |decision| {
             (decision.verdict, decision.at_block)
@@ -188,7 +189,7 @@ mod tests {
         for seed in first..first + runs {
             // Blocks continue after the verdict, as they do if another arm needs them, so that p-values become small.
             let design = design(0.2, 13, seed);
-            let all = pairs(REFERENCE, 0.0, design.max_blocks, (seed, 0));
+            let all = pairs(REFERENCE, 0.0, design.max_blocks, seed, 0);
             let p_value = of_series(series(&all), Verdict::Worse, &design, "", false);
             for (level, count) in &mut below {
                 *count += u64::from(p_value <= *level);
@@ -219,7 +220,7 @@ mod tests {
     #[test]
     fn more_blocks_of_the_same_difference_make_it_smaller() {
         let design = design(0.05, 40, 3);
-        let pairs = pairs(QUIET, -0.03, 40, (3, 0));
+        let pairs = pairs(QUIET, -0.03, 40, 3, 0);
         let after =
             |blocks: usize| of_series(series(&pairs[..blocks]), Verdict::Worse, &design, "", false);
         let all = [8, 12, 20, 40].map(after);

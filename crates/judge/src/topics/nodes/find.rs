@@ -6,7 +6,7 @@
 //! ```
 //! All blocks of one node share that node's influence on an arm, so together they are one observation of machines in general
 //! (pseudoreplication, Hurlbert 1984). The test assumes that a node is as likely to favour an arm as to hinder it.
-//! It looks once, at the run's last block. With n nodes no p-value is below 2^-(n-1).
+//! It analyses once, at the run's last block. With n nodes no p-value is below 2^-(n-1).
 
 use std::collections::BTreeMap;
 
@@ -23,8 +23,8 @@ use crate::topics::night::p_value;
 use stats::average::less;
 use stats::contrast::{Contrasts, Kind};
 use stats::fixed_sample::{SEARCH, is_refuted};
+use stats::interim::{self, fewest_blocks};
 use stats::inversion::interval;
-use stats::looks::{self, fewest_blocks};
 use stats::randomization::SignFlips;
 use stats::score::{hodges_lehmann, scale};
 
@@ -123,7 +123,7 @@ struct Terms {
     error_rate: f64,
     equivalence_error_rate: f64,
     margin: f64,
-    /// The only look is after this block.
+    /// The only analysis is after this block.
     last: u32,
     seed: u64,
 }
@@ -133,7 +133,7 @@ impl Terms {
     fn new(design: &Design, share: f64) -> Self {
         Self {
             error_rate: design.error_rate * share,
-            equivalence_error_rate: looks::equivalence_error_rate(design),
+            equivalence_error_rate: interim::equivalence_error_rate(design),
             margin: design.margin,
             last: design.most_blocks(),
             seed: design.seed,
@@ -177,9 +177,9 @@ fn decide(comparison: &mut Comparison, nodes: &BTreeMap<u32, &Node>, terms: Term
     comparison.verdict = tested.verdict;
     comparison.reason = tested.reason;
     if contrasts.kind == Kind::Ratio
-        && let Some(ends) = tested.interval
+        && let Some((low, high)) = tested.interval
     {
-        let (low, high) = contrasts.shown_interval(ends);
+        let (low, high) = contrasts.shown_interval(low, high);
         (comparison.low, comparison.high) = (Some(low), Some(high));
         comparison.confidence = Some(1.0 - tested.error_rate);
     }
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_no_look_before_the_last_block() {
+    fn there_is_no_analysis_before_the_last_block() {
         let mut run = run(&[1.10; 8], Claim::Machines);
         run.plan.design.max_blocks = 17;
         let judgement = judge(&run);

@@ -9,7 +9,7 @@ use crate::topics::robustness::tell;
 pub(crate) const TITLE: &str = "How robust the headline is";
 
 /// The sensitivity of one arm's headline in a line.
-pub(crate) fn line(judgement: &Judgement, (workload, arm): (&str, &str)) -> Option<String> {
+pub(crate) fn line(judgement: &Judgement, workload: &str, arm: &str) -> Option<String> {
     let mut all = judgement.robustness.iter();
     let robustness = all.find(|entry| entry.workload == workload && entry.arm == arm)?;
     if is_withheld(judgement, robustness) {

@@ -1,15 +1,15 @@
 //! What a headline depends on: a sensitivity analysis of a verdict that stands.
 //!
 //! ```text
-//! blocks    leaves out each block in turn (a delete-one jackknife); one look at the rest, at the primary metric's error rate
-//! margins   applies the rule, with its looks and sign flips, at other margins (`margins`)
+//! blocks    leaves out each block in turn (a delete-one jackknife); one analysis of the rest, at the primary metric's error rate
+//! margins   applies the rule, with its interim analyses and sign flips, at other margins (`margins`)
 //! metric    applies the rule to another metric in place of the primary one
 //! prices    applies the rule at other prices of string instructions (`prices`)
 //! models    results of runs on other CPU models
 //! ```
 //! None of these is a test. Only the verdict has an error rate; a reader who picks among these answers has none.
-//! The jackknife takes one look instead of the run's looks, because a run stops at the first block that suffices.
-//! With one block less, the run's looks would nearly always be undecided.
+//! The jackknife does one analysis instead of the run's interim analyses, because a run stops at the first block that suffices.
+//! With one block less, the run's interim analyses would nearly always be undecided.
 
 use plan::Design;
 use record::hardware_counters::is_rate;
@@ -25,8 +25,8 @@ use record::verdict::{Comparison, Conclusion, Judgement, Pair, Verdict};
 
 use crate::topics::headline::find::{against, contrary};
 use crate::topics::robustness::margins::ByMargin;
-use stats::looks;
-use stats::looks::fewest_blocks;
+use stats::interim;
+use stats::interim::fewest_blocks;
 use stats::randomization::SignFlips;
 use stats::rule;
 use stats::rule::Series;
@@ -97,7 +97,7 @@ impl<'s> Subject<'s> {
         let error_rate = match verdict {
             Verdict::Undecided => return LeftOut::Undecided,
             Verdict::Better | Verdict::Worse => share * self.design.error_rate,
-            Verdict::Equivalent => 2.0 * looks::equivalence_error_rate(self.design),
+            Verdict::Equivalent => 2.0 * interim::equivalence_error_rate(self.design),
         };
         let needed = fewest_blocks(error_rate) + 1;
         if pairs.len() < needed {
@@ -135,7 +135,7 @@ impl<'s> Subject<'s> {
     }
 
     /// The plan's design with a single look after `blocks` blocks.
-    fn one_look(&self, blocks: usize) -> Design {
+    fn one_analysis(&self, blocks: usize) -> Design {
         Design {
             min_blocks: blocks as u32,
             max_blocks: blocks as u32,
@@ -145,10 +145,11 @@ impl<'s> Subject<'s> {
     }
 
     fn flips(&self, blocks: usize) -> SignFlips {
-        TestSetup::flips(blocks, &self.one_look(blocks), &self.key)
+        TestSetup::flips(blocks, &self.one_analysis(blocks), &self.key)
     }
 
-    /// The primary metric's verdict after one look without a block, and the metrics of `against` that no longer contradict it.
+    /// The primary metric's verdict after one analysis without a block, and the metrics of `against` that no
+    /// longer contradict it.
     fn without(
         &self,
         block: Option<u32>,
@@ -156,7 +157,7 @@ impl<'s> Subject<'s> {
         against: &[String],
     ) -> (Verdict, Vec<String>) {
         let primary = pairs_without(self.primary, block);
-        let design = self.one_look(primary.len());
+        let design = self.one_analysis(primary.len());
         let series = Series {
             pairs: &primary,
             direction: self.primary.spec.direction,
@@ -354,11 +355,11 @@ mod tests {
     }
 
     /// Among gains that are small beside their noise, some depend on single blocks.
-    /// A run without such a block and with a single look has the verdict that the analysis predicts.
+    /// A run without such a block and with a single analysis has the verdict that the analysis predicts.
     #[test]
     fn a_headline_that_one_block_carries_names_it() {
         for seed in 0..80 {
-            let noise = pairs(REFERENCE, 0.05, 10, (seed, 0));
+            let noise = pairs(REFERENCE, 0.05, 10, seed, 0);
             let figures: Vec<[f64; 2]> =
                 noise.iter().map(|pair| [pair.baseline, pair.arm]).collect();
             let builder = || RunBuilder::new().blocks(&figures);

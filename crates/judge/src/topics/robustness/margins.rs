@@ -105,7 +105,7 @@ impl<'s> ByMargin<'s> {
         })
     }
 
-    /// Judges the secondary metrics at this margin too: one that is equivalent at an earlier look is not worse.
+    /// Judges the secondary metrics at this margin too: one that is equivalent at an earlier analysis is not worse.
     fn is_contradicted_by_a_metric(&self, verdict: Verdict, margin: f64) -> bool {
         let wanted = contrary(verdict);
         let is_beyond = |metric: &Comparison| {
@@ -140,7 +140,12 @@ impl<'s> ByMargin<'s> {
     /// Margins to try, ascending, with the plan's margin among them.
     fn tried(&self) -> Vec<f64> {
         let [least, most] = MARGINS;
-        let blocks: usize = self.setup.looks.iter().map(|look| look.blocks).sum();
+        let blocks: usize = self
+            .setup
+            .analyses
+            .iter()
+            .map(|analysis| analysis.blocks)
+            .sum();
         let mut secondary = self.secondary.iter();
         let metrics = if secondary.any(|(_, verdict)| *verdict != Verdict::Undecided) {
             1 + self.secondary.len()
@@ -416,7 +421,7 @@ mod tests {
     fn noisy_blocks(first: u64, wanted: u32) {
         let mut seen = 0;
         for seed in first..first + 1000 {
-            let noise = pairs(REFERENCE, 0.03, 8, (seed, 0));
+            let noise = pairs(REFERENCE, 0.03, 8, seed, 0);
             let figures: Vec<[f64; 2]> =
                 noise.iter().map(|pair| [pair.baseline, pair.arm]).collect();
             let run = run(&figures, 0.02);

@@ -101,7 +101,7 @@ fn blocks(left_out: &LeftOut) -> String {
             }
             if flipped.len() == *blocks as usize {
                 return format!(
-                    "one block less and it does not hold, whichever of {blocks}{range}; one look at all says {}",
+                    "one block less and it does not hold, whichever of {blocks}{range}; one analysis of all says {}",
                     at_once.word()
                 );
             }
@@ -289,7 +289,8 @@ pub(crate) fn load_sentence(curve: &ByLoad, baseline: &str) -> String {
 /// The largest contradiction of a headline per curve: `throughput at 144 clients: -32.00 % [..]`.
 pub(crate) fn against_by_load(
     judgement: &Judgement,
-    (workload, arm): (&str, &str),
+    workload: &str,
+    arm: &str,
     primary: Verdict,
     curves: &[String],
 ) -> Vec<String> {
@@ -421,7 +422,7 @@ mod tests {
         );
         assert_eq!(
             tried((1..=6).map(|number| block(number, &[])).collect()),
-            "one block less and it does not hold, whichever of 6 (+7.00 % to +7.50 %); one look at all says better"
+            "one block less and it does not hold, whichever of 6 (+7.00 % to +7.50 %); one analysis of all says better"
         );
     }
 

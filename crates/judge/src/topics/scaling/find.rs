@@ -111,7 +111,7 @@ fn scaling(
         .collect();
     let mut steps = Vec::new();
     for ((cpus, arm), figures) in members.iter().zip(&figures) {
-        let pairs = measured.pairs(workload, (&base.name, &arm.name), &spec.name);
+        let pairs = measured.pairs(workload, &base.name, &arm.name, &spec.name);
         let speed_ups: Vec<f64> = pairs
             .iter()
             .filter(|pair| pair.baseline > 0.0 && pair.arm > 0.0)

@@ -547,7 +547,7 @@ fn log_rate(trial: &LongTrial<'_>) -> Option<(f64, f64)> {
             weight: second.length_s(),
         })
         .collect();
-    let batches = batches::means(&readings, (0.0, trial.end_ms() as f64 / 1e3));
+    let batches = batches::means(&readings, 0.0, trial.end_ms() as f64 / 1e3);
     let rates: Vec<f64> = batches.iter().map(|batch| batch.1).collect();
     let count = rates.len() as f64;
     let served: u64 = trial.timeline.iter().map(|second| second.ok).sum();

@@ -206,7 +206,7 @@ impl InArm {
 
 impl Series {
     fn batches(&self) -> Vec<(f64, f64)> {
-        batches::means(&self.readings, (WARM_UP * self.end_s, self.end_s))
+        batches::means(&self.readings, WARM_UP * self.end_s, self.end_s)
     }
 
     /// Whether there are enough readings for a test.

@@ -24,7 +24,7 @@ use self::tested::{Named, Test};
 use self::usable::{Source, Usable};
 use crate::topics::metrics::measured::Measured;
 use crate::topics::why::mechanism::knobs;
-use stats::looks::fewest_blocks;
+use stats::interim::fewest_blocks;
 use stats::randomization::GroupDraws;
 
 mod groups;

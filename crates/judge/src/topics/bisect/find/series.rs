@@ -91,8 +91,8 @@ impl WorkloadSeries<'_> {
     ) -> SeriesMetric {
         let versions = self.versions;
         let pairs = |before: usize, after: usize| {
-            let arms = (versions[before].as_str(), versions[after].as_str());
-            self.measured.pairs_by(self.workload, arms, value)
+            self.measured
+                .pairs_by(self.workload, &versions[before], &versions[after], value)
         };
         let ratio = |place: usize| {
             let pairs = pairs(0, place);

@@ -73,7 +73,7 @@ pub fn series(series: &SeriesResult) -> String {
 
 fn metric_section(series: &SeriesResult, metric: &SeriesMetric) -> Markup {
     let columns = series_columns(metric);
-    let ends = extremes(metric);
+    let (lowest, highest) = extremes(metric);
     html! {
         section {
             h2 { (metric.spec.name) }
@@ -89,7 +89,7 @@ fn metric_section(series: &SeriesResult, metric: &SeriesMetric) -> Markup {
                     td data-name=(columns[5]) {
                         @match row.step { Some(step) => { (pill(step.verdict.word())) } None => { (row.cells[5]) } }
                     }
-                    td.swing { @if let Some(ratio) = row.ratio { (dot(super::position(ratio, ends), &[])) } }
+                    td.swing { @if let Some(ratio) = row.ratio { (dot(super::position(ratio, lowest, highest), &[])) } }
                 } } }
             } }
         }

@@ -249,18 +249,21 @@ fn faults_are_laid_at_the_right_door() {
     );
 }
 
-/// Trials of 1000 requests, of which so many waited for a stall of the clients of so long.
-fn stalled(trials: &[usize], (requests, stall_ms): (u64, u64), path: &LoadPath) -> RunBuilder {
+/// Length of the clients' stalls.
+const STALL_NS: u64 = 500_000_000;
+
+/// Trials of 1000 requests, of which `requests` waited for a stall of the clients.
+fn stalled(trials: &[usize], requests: u64, path: &LoadPath) -> RunBuilder {
     whole().change(trials.iter().copied(), |trial| {
         let load = trial.load.as_mut().unwrap();
         load.latency = Latency::default();
-        let held_up = (0..requests).map(|_| stall_ms * 1_000_000);
+        let held_up = (0..requests).map(|_| STALL_NS);
         let others = (requests..1000).map(|_| 2_000_000);
         held_up.chain(others).for_each(|ns| load.latency.record(ns));
         load.incidents = Incidents {
             stalls: 1,
-            stalled_ns: stall_ms * 1_000_000,
-            longest_stall_ns: stall_ms * 1_000_000,
+            stalled_ns: STALL_NS,
+            longest_stall_ns: STALL_NS,
             stalled_requests: requests,
             ..Incidents::default()
         };
@@ -280,7 +283,7 @@ fn of_stalls(builder: RunBuilder) -> Vec<StalledClients> {
 
 #[test]
 fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
-    let stalled_clients = of_stalls(stalled(&[1], (20, 500), &LoadPath::default()));
+    let stalled_clients = of_stalls(stalled(&[1], 20, &LoadPath::default()));
     let want = StalledClients {
         arm: "7.2".into(),
         stalled: 1,
@@ -290,14 +293,14 @@ fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
         requests: 20,
     };
     assert_eq!(stalled_clients, [want]);
-    let of_half = of_stalls(stalled(&[1, 2], (600, 500), &LoadPath::default()));
+    let of_half = of_stalls(stalled(&[1, 2], 600, &LoadPath::default()));
     let arms: Vec<_> = of_half
         .iter()
         .map(|clients| (&*clients.arm, clients.requests))
         .collect();
     assert_eq!(arms, [("6.1", 600), ("7.2", 600)]);
     // Nine of 1000 are fewer than a 99th percentile leaves out.
-    for few in [(9, 500), (0, 500)] {
+    for few in [9, 0] {
         assert_eq!(of_stalls(stalled(&[1], few, &LoadPath::default())), []);
     }
     assert_eq!(of_stalls(whole()), []);
@@ -305,7 +308,7 @@ fn clients_that_were_held_up_are_named_where_it_shows_in_a_metric() {
 
 #[test]
 fn clients_that_were_held_up_beside_one_arm_alone_are_named() {
-    let few = (3, 500);
+    let few = 3;
     let of_arm = of_stalls(stalled(&[1, 3], few, &LoadPath::default()));
     let counts: Vec<_> = of_arm
         .iter()
@@ -325,9 +328,9 @@ fn a_closed_loop_on_the_servers_cpus_waits_for_the_server() {
         ..LoadPath::default()
     };
     let closed = shared(LoadPace::Closed);
-    assert_eq!(of_stalls(stalled(&[1], (600, 500), &closed)), []);
+    assert_eq!(of_stalls(stalled(&[1], 600, &closed)), []);
     let at_rate = shared(LoadPace::Kept);
-    assert_eq!(of_stalls(stalled(&[1], (600, 500), &at_rate)).len(), 1);
+    assert_eq!(of_stalls(stalled(&[1], 600, &at_rate)).len(), 1);
 }
 
 #[test]

@@ -389,11 +389,12 @@ fn one_fewer(value: f64) -> impl FnOnce(&mut Run) {
 
 /// Trials of these figures, and one with a host fewer.
 fn moved(figures: &[f64], value: f64) -> (Option<Limit>, Option<OneFewerUse>, usize) {
-    moved_with((figures, value), |_| {})
+    moved_with(figures, value, |_| {})
 }
 
 fn moved_with(
-    (figures, value): (&[f64], f64),
+    figures: &[f64],
+    value: f64,
     change: impl FnOnce(&mut Run),
 ) -> (Option<Limit>, Option<OneFewerUse>, usize) {
     let blocks: Vec<[f64; 2]> = figures.iter().map(|figure| [*figure; 2]).collect();
@@ -451,7 +452,7 @@ fn of_systems_that_are_exchanged_one_client_fewer_is_held_against_its_own_place(
     let figures = [100.0, 50.0, 100.2, 50.1, 99.8, 49.9];
     let exchanged = |run: &mut Run| run.plan.machine.swap = vec!["exchange".into()];
     let change = |value, change: fn(&mut Run)| {
-        let (limit, one_fewer, _) = moved_with((&figures, value), change);
+        let (limit, one_fewer, _) = moved_with(&figures, value, change);
         let Some(OneFewerUse::Known { change, .. }) = one_fewer else {
             panic!("{one_fewer:?}")
         };

@@ -71,7 +71,7 @@ fn simulated(seed: u64, effect: f64, error_rate: f64) -> Compared {
         seed,
         arms: 0,
     };
-    let all: Vec<Pair> = pairs(noise, effect, 13, (seed, 0));
+    let all: Vec<Pair> = pairs(noise, effect, 13, seed, 0);
     let series = |pairs| rule::Series {
         pairs,
         direction: Direction::Higher,

@@ -30,7 +30,7 @@ fn descriptors(subject: &Subject<'_>) -> Outcome {
     if !is_served && !is_of_network(&subject.run.plan) && subject.reports_services() {
         return Outcome::NotApplicable;
     }
-    for_each_connection(subject, (Quantity::OpenFiles, FOR_EACH), FACT, least)
+    for_each_connection(subject, Quantity::OpenFiles, FOR_EACH, FACT, least)
 }
 
 /// The least limit of open files among the servers.

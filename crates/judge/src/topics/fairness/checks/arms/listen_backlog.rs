@@ -28,7 +28,7 @@ const FACT: &str = "sysctl net.core.somaxconn";
 
 fn backlog(subject: &Subject<'_>) -> Outcome {
     let places = |facts: &Facts| facts.sysctls.get(SYSCTL)?.parse::<f64>().ok();
-    for_each_connection(subject, (Quantity::Backlog, FOR_EACH), FACT, places)
+    for_each_connection(subject, Quantity::Backlog, FOR_EACH, FACT, places)
 }
 
 fn foresee(plan: &Plan) -> Option<Outcome> {

@@ -16,7 +16,8 @@ pub(crate) const CHECK: Check = Check {
     judge: Judge::Run(|subject| {
         subject.unless_found(|finding| match finding.kind {
             Kind::FallsBehind { growth_per_s, .. } => Some(beyond(
-                (&finding.workload, &finding.arm),
+                &finding.workload,
+                &finding.arm,
                 Quantity::BacklogGrowth,
                 growth_per_s,
                 0.0,

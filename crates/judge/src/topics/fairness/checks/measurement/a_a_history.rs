@@ -32,7 +32,7 @@ fn a_a_history(subject: &Subject<'_>) -> Outcome {
             has_failed
                 .then(|| {
                     let evidence = e_value.max(*e_value_of_blocks);
-                    beyond(("", ""), Quantity::Evidence, evidence, FAILED)
+                    beyond("", "", Quantity::Evidence, evidence, FAILED)
                 })
                 .into_iter()
                 .collect(),

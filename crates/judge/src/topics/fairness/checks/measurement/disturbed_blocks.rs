@@ -41,7 +41,8 @@ fn disturbed_blocks(subject: &Subject<'_>) -> Outcome {
         {
             let count = blocks.len() as f64;
             details.push(beyond(
-                (&finding.workload, ""),
+                &finding.workload,
+                "",
                 Quantity::DisturbedBlocks,
                 count,
                 half,

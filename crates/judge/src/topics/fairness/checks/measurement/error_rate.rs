@@ -26,7 +26,7 @@ fn of_plan(plan: &Plan) -> Outcome {
     }
     Outcome::Accepted {
         by: AcceptedBy::Plan,
-        details: vec![beyond(("", ""), Quantity::ErrorRate, rate, MOST)],
+        details: vec![beyond("", "", Quantity::ErrorRate, rate, MOST)],
     }
 }
 
@@ -38,7 +38,7 @@ fn error_rate(subject: &Subject<'_>) -> Outcome {
     }
     Outcome::Accepted {
         by: AcceptedBy::Extended,
-        details: vec![beyond(("", ""), Quantity::ErrorRate, effective, planned)],
+        details: vec![beyond("", "", Quantity::ErrorRate, effective, planned)],
     }
 }
 

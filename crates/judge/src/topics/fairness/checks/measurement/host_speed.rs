@@ -42,9 +42,9 @@ fn host_speed(subject: &Subject<'_>) -> Outcome {
     let found = unless(
         slower
             .map(|speed| {
-                let place = (&*speed.workload, &*speed.arm);
                 beyond(
-                    place,
+                    &speed.workload,
+                    &speed.arm,
                     Quantity::HostTime,
                     speed.ratio.ln().abs().exp(),
                     limit.exp(),

@@ -33,8 +33,13 @@ fn order(subject: &Subject<'_>) -> Outcome {
         is_known |= comparison.pairs.len() >= BLOCKS;
         if comparison.pairs.len() >= BLOCKS && (first == 0 || first == comparison.pairs.len()) {
             let most = comparison.pairs.len() as f64 - 1.0;
-            let place = (comparison.workload.as_str(), comparison.arm.as_str());
-            details.push(beyond(place, Quantity::FirstInBlock, first as f64, most));
+            details.push(beyond(
+                &comparison.workload,
+                &comparison.arm,
+                Quantity::FirstInBlock,
+                first as f64,
+                most,
+            ));
         }
     }
     if is_known {

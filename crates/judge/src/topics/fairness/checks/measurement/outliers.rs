@@ -16,7 +16,8 @@ pub(crate) const CHECK: Check = Check {
     judge: Judge::Run(|subject| {
         subject.unless_found(|finding| match finding.kind {
             Kind::Outliers { outliers, .. } => Some(beyond(
-                (&finding.workload, &finding.arm),
+                &finding.workload,
+                &finding.arm,
                 Quantity::Outliers,
                 outliers.arm.into(),
                 outliers.baseline.into(),

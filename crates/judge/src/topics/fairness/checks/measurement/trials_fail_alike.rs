@@ -44,7 +44,8 @@ fn trials_fail_alike(subject: &Subject<'_>) -> Outcome {
             if at_least(failed, rest) < CHANCE {
                 let (worse, better) = (failed.0.into(), rest.0.into());
                 details.push(beyond(
-                    (workload, name),
+                    workload,
+                    name,
                     Quantity::FailedAttempts,
                     worse,
                     better,

@@ -40,7 +40,15 @@ fn failed_requests(subject: &Subject<'_>) -> Outcome {
     let details = sums
         .into_iter()
         .filter(|(_, counts)| share(*counts) > BUDGET);
-    let detail = |(place, counts)| beyond(place, Quantity::FailedRequests, share(counts), BUDGET);
+    let detail = |((workload, arm), counts)| {
+        beyond(
+            workload,
+            arm,
+            Quantity::FailedRequests,
+            share(counts),
+            BUDGET,
+        )
+    };
     unless(details.map(detail).collect())
 }
 

@@ -1,20 +1,20 @@
-//! How far a run is at a look, as data. `report` puts it into words.
+//! How far a run is at an interim analysis, as data. `report` puts it into words.
 
 use serde::{Deserialize, Serialize};
 
 use super::Verdict;
 
-/// What a look showed of one primary metric.
+/// Result of an interim analysis for one primary metric.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
-pub enum Look {
+pub enum InterimResult {
     /// The metric of one arm.
-    Metric(MetricLook),
+    Metric(InterimMetric),
 }
 
 /// How far one primary metric of one arm is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MetricLook {
+pub struct InterimMetric {
     /// The workload's id.
     pub workload: String,
     /// The metric.

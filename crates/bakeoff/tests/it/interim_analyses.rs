@@ -1,4 +1,4 @@
-//! Interim checks of a run: they agree with a judgement of all trials, and read no trial again.
+//! Interim analyses of a run: they agree with a judgement of all trials, and read no trial again.
 
 use std::cell::Cell;
 use std::fs;
@@ -7,11 +7,11 @@ use std::path::Path;
 use record::journal;
 use record::journal::Event;
 use record::verdict::Judgement;
-use record::verdict::look::{Look, MetricLook};
+use record::verdict::interim::{InterimMetric, InterimResult};
 
 use crate::simulated_lab::{PLAN, World, disturbed_world, load_run, read_plan};
 
-/// Journal entries of a block of two trials: two starts, two ends, one interim check.
+/// Journal entries of a block of two trials: two starts, two ends, one interim analysis.
 const ENTRIES_PER_BLOCK: u32 = 5;
 
 /// A world whose plan has this many blocks, and the plan.
@@ -22,20 +22,22 @@ fn long_world(ratio: f64, noise: f64, blocks: u32) -> (World, String) {
     (world, text)
 }
 
-/// The interim checks of a run, each with its block.
-fn looks(dir: &Path) -> Vec<(u32, Vec<Look>)> {
+/// The interim analyses of a run, each with its block.
+fn analyses(dir: &Path) -> Vec<(u32, Vec<InterimResult>)> {
     let entries = journal::read(dir).unwrap();
-    let looks = entries.into_iter().filter_map(|entry| match entry.event {
-        Event::Looked { blocks, looks, .. } => Some((blocks, looks)),
+    let analyses = entries.into_iter().filter_map(|entry| match entry.event {
+        Event::InterimAnalysis {
+            blocks, results, ..
+        } => Some((blocks, results)),
         _ => None,
     });
-    looks.collect()
+    analyses.collect()
 }
 
-/// Whether an interim check agrees with the judgement of the same blocks.
-fn agrees(look: &Look, judgement: &Judgement) -> bool {
-    let Look::Metric(look) = look;
-    let MetricLook {
+/// Whether an interim analysis agrees with the judgement of the same blocks.
+fn agrees(result: &InterimResult, judgement: &Judgement) -> bool {
+    let InterimResult::Metric(metric_result) = result;
+    let InterimMetric {
         workload,
         metric,
         arm,
@@ -46,7 +48,7 @@ fn agrees(look: &Look, judgement: &Judgement) -> bool {
         high,
         confidence: _,
         remaining: _,
-    } = look;
+    } = metric_result;
     let comparison = judgement.comparison(workload, arm, metric).unwrap();
     let interval = if 200 < *blocks {
         (None, None)
@@ -59,22 +61,25 @@ fn agrees(look: &Look, judgement: &Judgement) -> bool {
         && (*low, *high) == interval
 }
 
-/// Compares every nth interim check with a judgement of the run, loaded again.
+/// Compares every nth interim analysis with a judgement of the run, loaded again.
 fn check(dir: &Path, every: usize) {
-    let all = looks(dir);
+    let all = analyses(dir);
     assert!(!all.is_empty());
-    for (blocks, looks) in all.iter().step_by(every) {
+    for (blocks, results) in all.iter().step_by(every) {
         let run = load_run(dir);
         let judgement = judge::summary(&run.within(*blocks));
-        assert_eq!(looks.len(), judgement.primaries().count());
-        for look in looks {
-            assert!(agrees(look, &judgement), "{look:?} after block {blocks}");
+        assert_eq!(results.len(), judgement.primaries().count());
+        for result in results {
+            assert!(
+                agrees(result, &judgement),
+                "{result:?} after block {blocks}"
+            );
         }
     }
 }
 
 #[test]
-fn interim_checks_agree_with_a_judgement_of_all_trials() {
+fn interim_analyses_agree_with_a_judgement_of_all_trials() {
     use machine::fake::Behaviour::{Measures, Panics};
 
     for (ratio, noise) in [(1.1, 0.002), (1.03, 0.01), (1.0, 0.004), (0.98, 0.02)] {
@@ -98,7 +103,7 @@ fn interim_checks_agree_with_a_judgement_of_all_trials() {
 
 #[test]
 #[ignore = "72 blocks, twice: make test-all"]
-fn interim_checks_read_no_old_trials() {
+fn interim_analyses_read_no_old_trials() {
     let blocks = 72;
     let (kept, cut) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (world, text) = long_world(1.008, 0.6, blocks);
@@ -121,6 +126,6 @@ fn interim_checks_read_no_old_trials() {
         .run_text(cut.path(), &text, remove_old_trials)
         .unwrap();
     assert!(removed.get() > 2 * (blocks - 54), "{}", removed.get());
-    assert_eq!(looks(cut.path()), looks(kept.path()));
-    assert_eq!(looks(kept.path()).len(), blocks as usize);
+    assert_eq!(analyses(cut.path()), analyses(kept.path()));
+    assert_eq!(analyses(kept.path()).len(), blocks as usize);
 }

@@ -1,48 +1,48 @@
-//! Planning: after which blocks to look, how much error to spend there, and how many blocks a verdict will take.
+//! Planning of interim analyses: after which blocks they are, how much error they spend, and how many blocks a verdict will take.
 //!
 //! ```text
-//! looks   every block from the plan's min_blocks to 24, then every second one, and the last;
-//!         none before both orders of the arms have occurred
-//! spent   a(n) = error rate * (n / max_blocks)^1.25
-//!         for a run that got more blocks after it ended undecided: error rate * (2 - max_blocks / n) from there on
+//! analyses   after every block from the plan's min_blocks to 24, then every second one, and the last;
+//!            none before both orders of the arms have occurred
+//! spent      a(n) = error rate * (n / max_blocks)^1.25
+//!            for a run that got more blocks after it ended undecided: error rate * (2 - max_blocks / n) from there on
 //! ```
 //! Spending depends on counts alone, so it cannot favour an arm. Spending sooner when noise is small saves a few blocks on
 //! quiet machines and costs power on all others. At the pace of its source, (margin / noise)^2 / 28 a block, 1872 of 2000
 //! differences of one margin were found after 85 blocks on average; linearly 1906 after 81; slightly later, as here, 1924 after 81.
 //!
 //! More blocks have a price, because the error rate is spent at the plan's last block. A user who extends a run has seen that it
-//! is undecided, and may choose the number accordingly. So looks and spending beyond the plan's end do not depend on that number;
-//! it only limits them. However often a run is extended, it spends less than twice the error rate in total.
+//! is undecided, and may choose the number accordingly. So analyses and spending beyond the plan's end do not depend on
+//! that number; it only limits them. However often a run is extended, it spends less than twice the error rate in total.
 
 use plan::{Design, MOST_BLOCKS, Plan};
 
 use crate::design;
 use crate::randomization::least_p_value;
 
-/// Up to this block there is a look after every block.
+/// Up to this block there is an analysis after every block.
 const EVERY_BLOCK_UNTIL: u32 = 24;
 
 /// Above 1, the error is spent later than linearly. 1.5 finds no more differences of one margin, and takes longer for large ones.
 const SPENDING_EXPONENT: f64 = 1.25;
 
-/// A look after `blocks` blocks, by which a share `spent` of the error rate is spent.
+/// An interim analysis after `blocks` blocks, by which a share `spent` of the error rate is spent.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Look {
+pub struct InterimAnalysis {
     /// Number of blocks so far.
     pub blocks: usize,
     /// Share of the error rate, from 0.
     pub spent: f64,
 }
 
-/// The looks at a series of blocks; `second` is 1 for a block in which the arm ran second, else -1.
-pub fn looks(second: &[f64], design: &Design) -> Vec<Look> {
+/// The interim analyses of a series of blocks; `second` is 1 for a block in which the arm ran second, else -1.
+pub fn schedule(second: &[f64], design: &Design) -> Vec<InterimAnalysis> {
     let due = due(second.len() as u32, design);
     let due = due.filter(|n| !is_one_way(&second[..*n as usize]));
-    let look = |n| Look {
+    let analysis = |n| InterimAnalysis {
         blocks: n as usize,
         spent: design.drawn_share() * spent(n, design),
     };
-    due.map(look).collect()
+    due.map(analysis).collect()
 }
 
 /// Whether the arm ran in one place of all blocks, so that its effect cannot be separated from the order effect.
@@ -96,14 +96,14 @@ pub fn error_rate(design: &Design) -> f64 {
     design.error_rate * spent(design.most_blocks(), design)
 }
 
-/// The block at which a run with up to `wanted` blocks ends: the first one from there on that has a look.
-pub fn last_look(design: &Design, wanted: u32) -> u32 {
+/// The block at which a run with up to `wanted` blocks ends: the first one from there on that has an analysis.
+pub fn last_analysis(design: &Design, wanted: u32) -> u32 {
     let endless = Design {
         more_blocks: wanted,
         ..design.clone()
     };
     let mut due = due(wanted.saturating_add(1), &endless);
-    due.find(|look| wanted <= *look).unwrap_or(wanted)
+    due.find(|block| wanted <= *block).unwrap_or(wanted)
 }
 
 /// The fewest blocks that can show a difference at all. With fewer there are not enough sign flips for so small
@@ -188,10 +188,10 @@ mod tests {
     #[test]
     fn all_error_is_spent_at_the_last_block() {
         let second: Vec<f64> = (0..60).map(|n| if n == 0 { 1.0 } else { -1.0 }).collect();
-        let looks = looks(&second, &design(8, 60));
-        let spent = |index: usize| (looks[index].blocks, looks[index].spent);
+        let analyses = schedule(&second, &design(8, 60));
+        let spent = |index: usize| (analyses[index].blocks, analyses[index].spent);
         assert_eq!(spent(0), (8, (8.0f64 / 60.0).powf(1.25)));
-        assert_eq!(spent(looks.len() - 1), (60, 1.0));
+        assert_eq!(spent(analyses.len() - 1), (60, 1.0));
     }
 
     /// A user who chooses the number of further blocks may have seen all figures, so nothing else may depend on it.
@@ -202,13 +202,13 @@ mod tests {
             ..design(4, 10)
         };
         let second: Vec<f64> = (0..80).map(|n| f64::from(n % 2 * 2 - 1)).collect();
-        let long = looks(&second, &with(70));
+        let long = schedule(&second, &with(70));
         for more in [0, 1, 7, 30] {
-            let some = looks(&second, &with(more));
+            let some = schedule(&second, &with(more));
             assert_eq!(some, long[..some.len()], "{more} more");
             assert_eq!(some.last().unwrap().blocks as u32, 10 + more);
         }
-        let spent: Vec<f64> = long.iter().map(|look| look.spent).collect();
+        let spent: Vec<f64> = long.iter().map(|analysis| analysis.spent).collect();
         assert!(spent.is_sorted() && spent.iter().all(|share| *share < 2.0));
         let rate = |more| (error_rate(&with(more)) * 1e6).round() / 1e4;
         for (more, percent) in [(0, 1.0), (10, 1.5), (10_000, 1.999)] {
@@ -217,16 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn a_longer_run_ends_with_a_look() {
-        let ends = |more: u32| last_look(&design(4, 10), 10 + more) - 10;
+    fn a_longer_run_ends_with_an_analysis() {
+        let ends = |more: u32| last_analysis(&design(4, 10), 10 + more) - 10;
         assert_eq!([1u32, 24, 25, 26].map(ends), [1, 24, 26, 26]);
     }
 
     #[test]
     fn no_look_comes_before_both_orders_have_occurred() {
         let second: Vec<f64> = (0..12).map(|n| if n < 10 { 1.0 } else { -1.0 }).collect();
-        let looks = looks(&second, &design(8, 60));
-        assert_eq!(looks[0].blocks, 11);
+        let analyses = schedule(&second, &design(8, 60));
+        assert_eq!(analyses[0].blocks, 11);
     }
 
     #[test]

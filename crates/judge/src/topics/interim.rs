@@ -1,0 +1,3 @@
+//! Verdicts at an interim analysis.
+
+pub(crate) mod tell;

@@ -1,3 +1,0 @@
-//! Verdicts at an interim check.
-
-pub(crate) mod tell;

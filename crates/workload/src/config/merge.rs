@@ -118,7 +118,11 @@ impl Grammar {
     ) -> Result<(), String> {
         let is_repeated = lists(self.repeated, node.name());
         let is_old = |old: &Node| !is_repeated && !old.is_new && old.is_like(&node);
-        let old = nodes.iter().position(is_old);
+        // Of several sections of a name, the last one counts.
+        let old = match self.syntax {
+            Syntax::Options if node.inner.is_some() => nodes.iter().rposition(is_old),
+            _ => nodes.iter().position(is_old),
+        };
         let at = old.unwrap_or_else(|| self.place(nodes));
         let Some(inner) = node.inner.as_mut().map(mem::take) else {
             // To repeat a directive unchanged is allowed; it may select a block.
@@ -475,6 +479,9 @@ http {
                     port = 1
             "#]],
         );
+        let twice = "[mysqld]\na = 1\n[mariadb]\na = 2\na = 3\n";
+        let merged = grammar("mariadbd").merge(twice, "a = 4", "").unwrap();
+        assert_eq!(merged, "[mysqld]\n    a = 1\n[mariadb]\n    a = 4\n");
         check(
             "postgres",
             "Shared_Buffers 1GB\nwork_mem = '64MB' # each",

@@ -1,5 +1,4 @@
-//! An arm's changes to the configuration of servers. The arm's directives override those of
-//! bakeoff.
+//! An arm's changes to the configuration of servers.
 //!
 //! ```text
 //! bakeoff's configuration, or the arm's `config_file`  --+
@@ -16,11 +15,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use base::input::problem::remedy_among;
 use plan::{ConfigChange, Tuning, WorkloadPlan};
 
-use self::grammar::{FORMS, Form};
+use self::grammar::{Grammar, SERVERS};
 
 /// An arm's changes to the configuration of its servers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -64,39 +63,37 @@ impl ArmConfig {
     }
 }
 
-fn form(service: &str) -> &'static Form {
-    let mut forms = FORMS.iter();
-    forms
-        .find(|form| form.service == service)
-        .expect("every server that writes a configuration is in FORMS")
+fn grammar(service: &str) -> &'static Grammar {
+    let mut servers = SERVERS.iter();
+    servers
+        .find(|server| server.service == service)
+        .expect("every server that writes a configuration is in SERVERS")
 }
 
 /// Checks an arm's change to a server as far as possible without running it.
 fn check(service: &str, change: &ConfigChange) -> Result<(), String> {
-    let form = form(service);
-    if let Some(file) = &change.file {
-        let lacks = form.needed.iter().find(|name| !file.text.contains(**name));
-        if let Some(name) = lacks {
-            return Err(format!(
-                "config_file of {service} without {name}: {} (bakeoff puts its own in the place of {})",
-                file.path,
-                form.needed.join(" ")
-            ));
-        }
+    let grammar = grammar(service);
+    let needed = grammar.needed;
+    if let Some(file) = &change.file
+        && let Some(name) = needed.iter().find(|name| !file.text.contains(**name))
+    {
+        return Err(format!(
+            "config_file of {service} without {name}: {} (bakeoff puts its own in the place of {})",
+            file.path,
+            needed.join(" ")
+        ));
     }
-    let address = SocketAddr::from(([10, 77, 0, 1], 80));
-    let further = form.needed.iter().map(|name| {
+    let value = |name: &&'static str| {
         let value = format!("/context/{}", name.trim_matches(['{', '}']));
         (*name, value)
-    });
-    let target = Target {
-        service: form.service,
-        address,
-        dir: Path::new("/stage"),
-        places: further.collect(),
     };
-    let (base, directives) = target.fill(change, form.sample);
-    target.merge(&base, &directives).map(|_| ())
+    let target = Target {
+        service: grammar.service,
+        address: SocketAddr::from(([10, 77, 0, 1], 80)),
+        dir: Path::new("/stage"),
+        places: needed.iter().map(value).collect(),
+    };
+    target.render(change, grammar.sample).map(|_| ())
 }
 
 /// Checks an arm's changes to the servers of its plan's workloads.
@@ -153,8 +150,8 @@ pub(crate) struct Target<'t> {
 }
 
 impl Target<'_> {
-    /// Fills placeholders. Returns the arm's file or bakeoff's text, and the arm's directives.
-    fn fill(&self, change: &ConfigChange, default: &str) -> (String, String) {
+    /// The arm's file or bakeoff's text, with the arm's directives. Placeholders are filled in.
+    fn render(&self, change: &ConfigChange, default: &str) -> Result<String, String> {
         let mut names = vec![
             ("{address}", self.address.to_string()),
             ("{ip}", self.address.ip().to_string()),
@@ -167,26 +164,20 @@ impl Target<'_> {
                 text.replace(name, value)
             })
         };
-        let base = change.file.as_ref().map_or(default, |file| &file.text);
-        (fill(base), fill(&change.directives))
-    }
-
-    fn merge(&self, base: &str, directives: &str) -> Result<String, String> {
-        let grammar = &form(self.service).grammar;
-        grammar
-            .merge(base, directives, &self.address.to_string())
-            .map_err(|why| format!("config of {}: {why}", self.service))
+        let base = fill(change.file.as_ref().map_or(default, |file| &file.text));
+        let directives = fill(&change.directives);
+        if directives.trim().is_empty() {
+            return Ok(base);
+        }
+        let merged = grammar(self.service).merge(&base, &directives, &self.address.to_string());
+        merged.map_err(|why| format!("config of {}: {why}", self.service))
     }
 }
 
 /// The configuration of a server: bakeoff's text with the arm's changes.
 pub(crate) fn render(arm: &ArmConfig, target: &Target<'_>, default: &str) -> Result<String> {
-    let (base, directives) = target.fill(&arm.change(target.service), default);
-    if directives.trim().is_empty() {
-        return Ok(base);
-    }
-    let merged = target.merge(&base, &directives);
-    merged.map_err(|why| anyhow!(why))
+    let text = target.render(&arm.change(target.service), default);
+    text.map_err(anyhow::Error::msg)
 }
 
 #[cfg(test)]
@@ -206,14 +197,9 @@ mod tests {
             tables.collect::<String>()
         );
         let checks = Checks {
-            file: &|path| {
-                let good = path.ends_with("good.conf");
-                let text = "listen {address}; root {root};";
-                Ok(if good {
-                    text.into()
-                } else {
-                    "x".repeat(300 << 10)
-                })
+            file: &|path| match path {
+                path if path.ends_with("good.conf") => Ok("listen {address}; root {root};".into()),
+                _ => Ok("x".repeat(300 << 10)),
             },
             tuning: &check_tuning,
             ..Checks::of_the_past(&crate::check)
@@ -230,70 +216,52 @@ mod tests {
 
     #[test]
     fn config_may_be_a_list_or_by_server() {
-        check(
-            "config = [\"gzip on;\", \"sendfile off;\"]",
-            &[NGINX],
-            &expect![[r#""gzip on;\nsendfile off;""#]],
-        );
-        check(
-            "config = { nginx = [\"gzip on;\"], tomcat = \"<Connector maxThreads='9'/>\" }",
-            &[NGINX, TRADE],
-            &expect![[r#""""#]],
-        );
+        let list = "config = [\"gzip on;\", \"sendfile off;\"]";
+        check(list, &[NGINX], &expect![[r#""gzip on;\nsendfile off;""#]]);
+        let table = "config = { nginx = [\"gzip on;\"], tomcat = \"<Connector maxThreads='9'/>\" }";
+        check(table, &[NGINX, TRADE], &expect![[r#""""#]]);
+        check("config_file = \"good.conf\"", &[NGINX], &expect![[r#""""#]]);
     }
 
     #[test]
     fn invalid_config_is_refused_with_its_line() {
-        let cases = [
-            (
-                "config = \"gzip on;\"",
-                &[NGINX, TRADE][..],
-                expect![[
-                    r#"plan.toml:7: config for several servers: mariadbd, nginx (name the server: config = { mariadbd = "..." })"#
-                ]],
-            ),
-            (
-                "config = { ngnix = \"gzip on;\" }",
-                &[NGINX],
-                expect![[
-                    r#"plan.toml:7: config of a server that no workload has: "ngnix" (did you mean "nginx"?)"#
-                ]],
-            ),
-            (
-                "config = \"gzip on;\"",
-                &["kind = \"interactive\"\ntasks = [1]"],
-                expect!["plan.toml:7: config without a workload whose server has one (remove it)"],
-            ),
-            (
-                "config = \"root /srv;\"",
-                &[NGINX],
-                expect!["plan.toml:7: config of nginx: root: bakeoff works by its own (remove it)"],
-            ),
-            (
-                "config = [\"sendfile off;\", \"sendfile on;\"]",
-                &[NGINX],
-                expect![
-                    "plan.toml:7: config of nginx: sendfile off and sendfile on: nginx takes one of them in http (remove the other)"
-                ],
-            ),
-            (
-                "config = 7",
-                &[NGINX],
-                expect![
-                    "plan.toml:7: wrong type for config in [arm.\"two\"]: integer (write a text, or a list of texts)"
-                ],
-            ),
-        ];
-        for (arm, workloads, expected) in cases {
-            check(arm, workloads, &expected);
-        }
-    }
-
-    #[test]
-    fn a_config_file_must_have_all_placeholders() {
-        check("config_file = \"good.conf\"", &[NGINX], &expect![[r#""""#]]);
+        let several = "config = \"gzip on;\"";
         check(
-            "config_file = { tomcat = \"good.conf\" }",
+            several,
+            &[NGINX, TRADE],
+            &expect![[
+                r#"plan.toml:7: config for several servers: mariadbd, nginx (name the server: config = { mariadbd = "..." })"#
+            ]],
+        );
+        let tasks = "kind = \"interactive\"\ntasks = [1]";
+        check(
+            several,
+            &[tasks],
+            &expect!["plan.toml:7: config without a workload whose server has one (remove it)"],
+        );
+        let unknown = "config = { ngnix = \"gzip on;\" }";
+        check(
+            unknown,
+            &[NGINX],
+            &expect![[
+                r#"plan.toml:7: config of a server that no workload has: "ngnix" (did you mean "nginx"?)"#
+            ]],
+        );
+        check(
+            "config = \"root /srv;\"",
+            &[NGINX],
+            &expect!["plan.toml:7: config of nginx: root /srv: only bakeoff sets this (remove it)"],
+        );
+        check(
+            "config = 7",
+            &[NGINX],
+            &expect![[
+                r#"plan.toml:7: wrong type for config in [arm."two"]: integer (write a text, or a list of texts)"#
+            ]],
+        );
+        let lacking = "config_file = { tomcat = \"good.conf\" }";
+        check(
+            lacking,
             &[TRADE],
             &expect![
                 "plan.toml:7: config_file of tomcat without {ip}: good.conf (bakeoff puts its own in the place of {ip} {port} {application} {database})"

@@ -2,37 +2,51 @@
 //! is never used as the path of a file.
 //!
 //! ```text
-//! accept -> a thread for each connection, up to a limit
-//!   http     reads one request, with a timeout
+//! accept -> a task for each connection, up to a limit
+//!   hyper    reads one request and writes its answer
 //!   guard    checks host and token
 //!   board    the state of the runs, shared by all connections
 //!   events   sends changed parts as server-sent events (HTML, section 9.2)
 //! ```
-//! There are few clients, so each connection has a thread with a blocking socket. A client that stalls only holds a sleeping
-//! thread until a timeout.
+//! Each connection is closed after its answer. One thread drives all connections; other threads read and judge runs.
 
+mod answer;
 mod board;
 mod events;
 mod guard;
-mod http;
 
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
 use std::io;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
-use ::http::StatusCode;
 use anyhow::{Context, Result};
+use hyper::header::{HeaderValue, SET_COOKIE, WWW_AUTHENTICATE};
+use hyper::http::request::Parts;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Method, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use record::live::Callbacks;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::task::{AbortHandle, LocalSet, spawn_blocking, spawn_local};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use answer::Answer;
 use board::{Board, View};
 pub use guard::Guard;
 use guard::Refusal;
-use http::{Answer, Request};
 
 /// Limit on connections with an admitted request, including those that wait for events.
 const MAX_CONNECTIONS: usize = 64;
@@ -43,22 +57,24 @@ const MAX_WAITING: usize = 64;
 /// Limit on connections that wait for events.
 const MAX_WATCHERS: usize = 48;
 
+/// Limits on the head of a request.
+const MAX_HEAD_BYTES: usize = 8 << 10;
+const MAX_FIELDS: usize = 64;
+
+/// Limits on discarding what a client still sends after its request. Without this, closing the connection could destroy the
+/// answer (RFC 9112, section 9.6).
+const MAX_LINGER_BYTES: u64 = 64 << 10;
+const LINGER_TIME: Duration = Duration::from_millis(500);
+
 /// Pause after an error of `accept`, for instance if there is no free file descriptor.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// The listening server.
 pub struct Server {
     listener: TcpListener,
-    shared: Arc<Shared>,
-}
-
-/// State that all connections share.
-struct Shared {
-    board: Board,
+    runtime: Runtime,
+    board: Arc<Board>,
     guard: Guard,
-    connections: AtomicUsize,
-    waiting: Mutex<WaitingConnections>,
-    watchers: AtomicUsize,
     patience: Patience,
 }
 
@@ -93,17 +109,19 @@ impl Server {
         patience: Patience,
     ) -> Result<Self> {
         let board = Board::new(dir, callbacks).map_err(anyhow::Error::msg)?;
-        let listener = TcpListener::bind(address).with_context(|| listen_error(address))?;
+        let mut runtime = Builder::new_current_thread();
+        runtime.enable_all().max_blocking_threads(MAX_CONNECTIONS);
+        let runtime = runtime.build().context("cannot wait for connections")?;
+        let listener = runtime.block_on(TcpListener::bind(address));
+        let listener = listener.with_context(|| {
+            format!("cannot listen: {address} (name another address with --listen)")
+        })?;
         Ok(Self {
             listener,
-            shared: Arc::new(Shared {
-                board,
-                guard,
-                connections: AtomicUsize::new(0),
-                waiting: Mutex::default(),
-                watchers: AtomicUsize::new(0),
-                patience,
-            }),
+            runtime,
+            board: Arc::new(board),
+            guard,
+            patience,
         })
     }
 
@@ -113,162 +131,176 @@ impl Server {
     }
 
     /// Answers requests until the program ends.
-    pub fn run(&self) -> ! {
-        loop {
-            let Ok((stream, _)) = self.listener.accept() else {
-                thread::sleep(RETRY_DELAY);
-                continue;
-            };
-            // If there is no second descriptor for closing it later, the connection is closed now.
-            let Some(waiting) = Waiting::enter(&self.shared, &stream) else {
-                continue;
-            };
-            // If there is no thread for it, the connection is closed.
-            let _ = thread::Builder::new()
-                .name("connection".into())
-                .spawn(move || serve(&stream, waiting));
-        }
+    pub fn run(self) -> ! {
+        let shared = Rc::new(Shared {
+            board: self.board,
+            guard: self.guard,
+            patience: self.patience,
+            waiting: RefCell::default(),
+            connections: Arc::new(Semaphore::new(MAX_CONNECTIONS)),
+            watchers: Arc::new(Semaphore::new(MAX_WATCHERS)),
+        });
+        LocalSet::new().block_on(&self.runtime, async {
+            let mut number = 0;
+            loop {
+                let Ok((stream, _)) = self.listener.accept().await else {
+                    sleep(RETRY_DELAY).await;
+                    continue;
+                };
+                number += 1;
+                let task = spawn_local(serve(stream, Rc::clone(&shared), number));
+                shared.enter(number, task.abort_handle());
+            }
+        })
     }
+}
+
+/// State that all connections share.
+struct Shared {
+    board: Arc<Board>,
+    guard: Guard,
+    patience: Patience,
+    /// Connections without an admitted request, by number, oldest first.
+    waiting: RefCell<BTreeMap<u64, AbortHandle>>,
+    connections: Arc<Semaphore>,
+    watchers: Arc<Semaphore>,
+}
+
+impl Shared {
+    /// Adds a connection without an admitted request. If there are too many, the oldest one is closed for a new one, so clients
+    /// without the token cannot keep others out.
+    fn enter(&self, number: u64, task: AbortHandle) {
+        let mut waiting = self.waiting.borrow_mut();
+        if waiting.len() == MAX_WAITING
+            && let Some((_, oldest)) = waiting.pop_first()
+        {
+            // The task ends when it is polled next.
+            oldest.abort();
+        }
+        waiting.insert(number, task);
+    }
+}
+
+/// A connection: one request and its answer.
+struct Exchange {
+    shared: Rc<Shared>,
+    number: u64,
+    /// The slots that it holds until it is closed.
+    slots: RefCell<Vec<OwnedSemaphorePermit>>,
+    /// Where to send the time at which a client is cut off.
+    cut_off: Cell<Option<oneshot::Sender<Instant>>>,
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.shared.waiting.borrow_mut().remove(&self.number);
+    }
+}
+
+/// Serves one connection.
+async fn serve(stream: TcpStream, shared: Rc<Shared>, number: u64) {
+    let (cut_off, limit) = oneshot::channel();
+    let exchange = Rc::new(Exchange {
+        shared: Rc::clone(&shared),
+        number,
+        slots: RefCell::default(),
+        cut_off: Cell::new(Some(cut_off)),
+    });
+    let service = service_fn(|request: hyper::Request<_>| {
+        let exchange = Rc::clone(&exchange);
+        Box::pin(async move {
+            let (request, _) = request.into_parts();
+            Ok::<_, Infallible>(exchange.answer(&request).await)
+        })
+    });
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(shared.patience.request)
+        .keep_alive(false)
+        .max_headers(MAX_FIELDS)
+        .max_header_size(MAX_HEAD_BYTES)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .title_case_headers(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut is_late = pin!(async {
+        match limit.await {
+            Ok(at) => sleep_until(at).await,
+            Err(_) => pending().await,
+        }
+    });
+    let is_answered = poll_fn(|context| {
+        if connection.poll_without_shutdown(context).is_ready() {
+            return Poll::Ready(true);
+        }
+        is_late.as_mut().poll(context).map(|()| false)
+    });
+    if is_answered.await {
+        linger(connection.into_parts().io.into_inner()).await;
+    }
+}
+
+/// Closes a connection so that the client receives the whole answer.
+async fn linger(mut stream: TcpStream) {
+    let discard = async {
+        stream.shutdown().await?;
+        let mut rest = stream.take(MAX_LINGER_BYTES);
+        tokio::io::copy(&mut rest, &mut tokio::io::sink()).await
+    };
+    // The client may be gone.
+    let _ = timeout(LINGER_TIME, discard).await;
 }
 
 const BUSY: &str = "too many connections: close pages that nobody looks at";
 
-/// The message if the server cannot listen.
-fn listen_error(address: SocketAddr) -> String {
-    format!("cannot listen: {address} (name another address with --listen)")
-}
-
-/// One of a limited number of slots; dropping it releases the slot.
-struct Slot {
-    shared: Arc<Shared>,
-    kind: SlotKind,
-}
-
-#[derive(Clone, Copy)]
-enum SlotKind {
-    Connection,
-    Watcher,
-}
-
-impl Slot {
-    fn take(shared: &Arc<Shared>, kind: SlotKind) -> Option<Self> {
-        let (taken, limit) = match kind {
-            SlotKind::Connection => (&shared.connections, MAX_CONNECTIONS),
-            SlotKind::Watcher => (&shared.watchers, MAX_WATCHERS),
+impl Exchange {
+    /// The answer to a request. The client must take it in time.
+    async fn answer(&self, request: &Parts) -> Answer {
+        let patience = self.shared.patience.answer;
+        let mut cut_off = self.cut_off.take();
+        let answer = match self.reply(request).await {
+            Reply::Answer(answer) => answer,
+            Reply::Events(view) if self.take_slot(&self.shared.watchers) => {
+                let (events, receiver) = mpsc::channel(1);
+                let cut_off = cut_off.take();
+                let sent = events::send(events, Arc::clone(&self.shared.board), view, patience);
+                spawn_local(async move {
+                    sent.await;
+                    cut_off.map(|cut_off| cut_off.send(Instant::now()))
+                });
+                answer::events(receiver)
+            }
+            Reply::Events(_) => answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
         };
-        let increment = |taken: usize| (taken < limit).then_some(taken + 1);
-        taken
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, increment)
-            .ok()?;
-        Some(Self {
-            shared: Arc::clone(shared),
-            kind,
-        })
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        let taken = match self.kind {
-            SlotKind::Connection => &self.shared.connections,
-            SlotKind::Watcher => &self.shared.watchers,
-        };
-        taken.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// A connection without an admitted request. If there are too many, the oldest one is closed for a new one, so clients
-/// without the token cannot keep others out.
-struct Waiting {
-    shared: Arc<Shared>,
-    number: u64,
-}
-
-impl Waiting {
-    fn enter(shared: &Arc<Shared>, stream: &TcpStream) -> Option<Self> {
-        let stream = stream.try_clone().ok()?;
-        let waiting = shared.waiting.lock();
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-        if waiting.streams.len() == MAX_WAITING
-            && let Some((_, oldest)) = waiting.streams.pop_first()
-        {
-            // This fails if it is closed already.
-            let _ = oldest.shutdown(Shutdown::Both);
+        if let Some(cut_off) = cut_off {
+            // The connection waits for it.
+            let _ = cut_off.send(Instant::now() + patience);
         }
-        let number = waiting.next;
-        waiting.next += 1;
-        waiting.streams.insert(number, stream);
-        Some(Self {
-            shared: Arc::clone(shared),
-            number,
-        })
+        answer
     }
-}
 
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let waiting = self.shared.waiting.lock();
-        let mut waiting = waiting.unwrap_or_else(PoisonError::into_inner);
-        waiting.streams.remove(&self.number);
+    fn take_slot(&self, slots: &Arc<Semaphore>) -> bool {
+        let slot = Arc::clone(slots).try_acquire_owned();
+        slot.map(|slot| self.slots.borrow_mut().push(slot)).is_ok()
     }
-}
 
-/// Connections without an admitted request, by number, oldest first.
-#[derive(Default)]
-struct WaitingConnections {
-    next: u64,
-    streams: BTreeMap<u64, TcpStream>,
-}
-
-/// Serves one connection: a request and its answer.
-fn serve(stream: &TcpStream, waiting: Waiting) {
-    let shared = Arc::clone(&waiting.shared);
-    let request = match http::read(stream, shared.patience.request) {
-        Ok(request) => request,
-        Err(http::ReadError::Bad(status)) => {
-            send_refusal(stream, &shared, &Answer::status_only(status));
-            return;
+    async fn reply(&self, request: &Parts) -> Reply {
+        if let Some(answer) = answer::refuse_invalid(request) {
+            return Reply::Answer(answer);
         }
-        Err(http::ReadError::Lost) => return,
-    };
-    if let Err(refusal) = shared.guard.check(&request) {
-        send_refusal(stream, &shared, &refusal_answer(&refusal));
-        return;
-    }
-    let Some(_slot) = Slot::take(&shared, SlotKind::Connection) else {
-        send_refusal(
-            stream,
-            &shared,
-            &Answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
-        );
-        return;
-    };
-    drop(waiting);
-    // A client that is gone or too slow is disconnected; that is not an error.
-    let _ = match answer(&shared, &request) {
-        Reply::Answer(answer) => {
-            let is_head = request.is_head;
-            let written = http::write(stream, &answer, is_head, shared.patience.answer);
-            http::linger(stream);
-            written
+        if let Err(refusal) = self.shared.guard.check(request) {
+            return Reply::Answer(refusal_answer(&refusal));
         }
-        Reply::Events(view) => match Slot::take(&shared, SlotKind::Watcher) {
-            Some(_watcher) => events::send(stream, &shared.board, &view, shared.patience.answer),
-            None => http::write(
-                stream,
-                &Answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY),
-                false,
-                shared.patience.answer,
-            ),
-        },
-    };
-}
-
-/// Sends a client the reason why its request is refused.
-fn send_refusal(stream: &TcpStream, shared: &Shared, answer: &Answer) {
-    // A client that does not take it is disconnected.
-    let _ = http::write(stream, answer, false, shared.patience.answer);
-    http::linger(stream);
+        if !self.take_slot(&self.shared.connections) {
+            return Reply::Answer(answer::text(StatusCode::SERVICE_UNAVAILABLE, BUSY));
+        }
+        self.shared.waiting.borrow_mut().remove(&self.number);
+        let route = route(request.uri.path());
+        let is_head = request.method == Method::HEAD;
+        let board = Arc::clone(&self.shared.board);
+        let reply = spawn_blocking(move || reply(&board, route, is_head)).await;
+        let failed = || answer::status_only(StatusCode::INTERNAL_SERVER_ERROR);
+        reply.unwrap_or_else(|_| Reply::Answer(failed()))
+    }
 }
 
 /// The reply to a request.
@@ -277,32 +309,20 @@ enum Reply {
     Events(View),
 }
 
-fn answer(shared: &Shared, request: &Request) -> Reply {
-    let route = route(&request.path);
-    let board = &shared.board;
+/// The reply to an admitted request. It may read and judge a run.
+fn reply(board: &Board, route: Route, is_head: bool) -> Reply {
+    let has = |name: &String| board.has(&View::One(name.clone()));
+    let moved = |to: &str| answer::moved(StatusCode::PERMANENT_REDIRECT, to);
     Reply::Answer(match route {
-        Route::Events(_) if request.is_head => {
-            Answer::text(StatusCode::METHOD_NOT_ALLOWED, "GET it")
-        }
+        Route::Events(_) if is_head => answer::text(StatusCode::METHOD_NOT_ALLOWED, "GET it"),
         Route::Events(view) if board.has(&view) => return Reply::Events(view),
-        Route::Page(View::All) => Answer::page(board.page(&View::All)),
-        Route::Page(view) if board.has(&view) => Answer::page(board.page(&view)),
-        Route::Report(name) => match board.report(&name) {
-            Some(report) => Answer::report(report),
-            None => not_found(),
-        },
-        Route::Index => match board.index() {
-            Some(index) => Answer::report(index),
-            None => not_found(),
-        },
-        Route::NightReport(name) if board.has(&View::One(name.clone())) => Answer::moved(
-            StatusCode::PERMANENT_REDIRECT,
-            format!("/run/{}/report.html", http::encoded(&name)),
-        ),
-        Route::Folder(name) if board.has(&View::One(name.clone())) => Answer::moved(
-            StatusCode::PERMANENT_REDIRECT,
-            format!("/run/{}/", http::encoded(&name)),
-        ),
+        Route::Page(view) if board.has(&view) => answer::page(board.page(&view)),
+        Route::Report(name) => board.report(&name).map_or_else(not_found, answer::report),
+        Route::Index => board.index().map_or_else(not_found, answer::report),
+        Route::NightReport(name) if has(&name) => {
+            moved(&format!("/run/{}/report.html", answer::encoded(&name)))
+        }
+        Route::Folder(name) if has(&name) => moved(&format!("/run/{}/", answer::encoded(&name))),
         Route::Events(_)
         | Route::Page(_)
         | Route::NightReport(_)
@@ -316,21 +336,27 @@ fn not_found() -> Answer {
         "Nothing here",
         "No run of this name is here, or it has no report.",
     );
-    Answer::page(page).with_status(StatusCode::NOT_FOUND)
+    let mut answer = answer::page(page);
+    *answer.status_mut() = StatusCode::NOT_FOUND;
+    answer
 }
 
 fn refusal_answer(refusal: &Refusal) -> Answer {
     match refusal {
-        Refusal::Host(host) => Answer::text(
+        Refusal::Host(host) => answer::text(
             StatusCode::MISDIRECTED_REQUEST,
             &format!("not a host of this server: {host:?} (start it with --host {host})"),
         ),
-        Refusal::Token => Answer::text(
-            StatusCode::UNAUTHORIZED,
-            "token needed: open the address that was printed at the start, with ?token=",
-        ),
+        Refusal::Token => {
+            let answer = answer::text(
+                StatusCode::UNAUTHORIZED,
+                "token needed: open the address that was printed at the start, with ?token=",
+            );
+            answer::with(answer, WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+        }
         Refusal::Welcome { to, cookie } => {
-            Answer::moved(StatusCode::SEE_OTHER, to.clone()).cookie(cookie.clone())
+            let cookie = HeaderValue::from_str(cookie).expect("the cookie is visible ASCII");
+            answer::with(answer::moved(StatusCode::SEE_OTHER, to), SET_COOKIE, cookie)
         }
     }
 }
@@ -351,7 +377,7 @@ enum Route {
 
 fn route(path: &str) -> Route {
     let parts: Vec<&str> = path.split('/').collect();
-    let named = |name: &str| http::decoded(name).filter(|name| !name.is_empty());
+    let named = |name: &str| answer::decoded(name).filter(|name| !name.is_empty());
     match parts[..] {
         ["", ""] => Route::Page(View::All),
         ["", "events"] => Route::Events(View::All),

@@ -3,7 +3,8 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _, Write as _};
+use std::iter;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
@@ -341,7 +342,7 @@ fn a_token_is_required_and_is_in_no_page() {
     ] {
         let response = get(address, path);
         assert_eq!(response.status, 401, "{path}");
-        assert!(response.head.contains("WWW-Authenticate: Bearer"));
+        assert!(response.head.contains("Www-Authenticate: Bearer"));
         assert!(!response.body.contains("Static web"));
     }
     let welcome = get(address, &format!("/run/real/?token={TOKEN}"));
@@ -435,12 +436,40 @@ fn a_client_that_never_finishes_is_cut_off() {
         answer: TIME_LIMIT,
     };
     let address = serve(dir.path(), Guard::new(None, &[]).unwrap(), patience);
+    for part in ["", "GET / HTTP/1.1\r\n"] {
+        let mut stream = connect(address);
+        stream.write_all(part.as_bytes()).unwrap();
+        // The connection ends without a response.
+        let mut rest = Vec::new();
+        let read = stream.read_to_end(&mut rest);
+        assert!(read.is_ok() && rest.is_empty(), "{read:?} {rest:?}");
+    }
+}
+
+#[test]
+fn a_client_that_does_not_take_its_answer_is_cut_off() {
+    let dir = tempfile::tempdir().unwrap();
+    copy("real", &dir.path().join("real"));
+    let report = fs::File::create(dir.path().join("real/report.html")).unwrap();
+    let more_than_sockets_hold = 48 << 20;
+    report.set_len(more_than_sockets_hold).unwrap();
+    let patience = Patience {
+        request: TIME_LIMIT,
+        answer: Duration::from_millis(200),
+    };
+    let address = serve(dir.path(), Guard::new(None, &[]).unwrap(), patience);
     let mut stream = connect(address);
-    stream.write_all(b"GET / HTTP/1.1\r\n").unwrap();
-    // The connection ends without a response.
-    let mut rest = Vec::new();
-    let read = stream.read_to_end(&mut rest);
-    assert!(read.is_err() || rest.is_empty());
+    stream.set_write_timeout(Some(TIME_LIMIT)).unwrap();
+    let request = format!("GET /run/real/report.html HTTP/1.1\r\nHost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    // The server does not read this, so it waits until the connection ends.
+    let more = vec![0; 1 << 20];
+    let error = iter::repeat_with(|| stream.write_all(&more)).find_map(Result::err);
+    let kind = error.unwrap().kind();
+    assert!(
+        matches!(kind, ErrorKind::ConnectionReset | ErrorKind::BrokenPipe),
+        "{kind}"
+    );
 }
 
 #[test]

@@ -1,217 +1,137 @@
-//! The servers whose configuration an arm may change, and the grammar of each.
+//! The servers whose configuration an arm may change, and how to read and merge the text of each.
 
-use super::merge::{Grammar, Syntax};
+/// Syntax of a configuration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Syntax {
+    /// One directive per line, blocks as `<Name arguments>` to `</Name>`.
+    Apache,
+    /// Directives end with a semicolon; blocks are in braces.
+    Nginx,
+    /// One option per line, below `[section]` or at the top.
+    Options,
+    /// Elements are blocks, attributes are directives of the block `Name@`.
+    Xml,
+}
 
-/// A server whose configuration an arm may change.
-pub(super) struct Form {
+/// A server whose configuration an arm may change. Lists of names are separated by spaces.
+pub(super) struct Grammar {
     pub(super) service: &'static str,
-    pub(super) grammar: Grammar,
+    pub(super) syntax: Syntax,
     /// A short configuration for checking an arm's directives.
     pub(super) sample: &'static str,
     /// Placeholders that a configuration file must contain.
     pub(super) needed: &'static [&'static str],
+    /// Names of the section of options without a section.
+    pub(super) main: &'static [&'static str],
+    /// Directives that only bakeoff may set, with the names of the blocks around them if the
+    /// block matters.
+    pub(super) owned: &'static str,
+    /// Directives and blocks that may be repeated: they replace nothing.
+    pub(super) repeated: &'static str,
+    /// Levels to which a directive outside all blocks may go, with the names that belong there.
+    /// `*` is all other names. The first level that has a directive of the same name wins.
+    pub(super) levels: &'static [(&'static str, &'static str)],
 }
-
-pub(super) const FORMS: [Form; 6] = [
-    Form {
-        service: "apache2",
-        grammar: Grammar {
-            syntax: Syntax::Apache,
-            key: apache_key,
-            owned: &[(
-                "*",
-                "serverroot defaultruntimedir pidfile documentroot errorlog scriptsock",
-            )],
-            repeated: "addtype alias header include includeoptional requestheader scriptalias setenv",
-            ..PLAIN
-        },
-        sample: "Listen {address}\nDocumentRoot {root}\n",
-        needed: &["{address}", "{root}"],
-    },
-    Form {
-        service: "nginx",
-        grammar: NGINX,
-        sample: "events { } http { server { listen {address}; root {root}; } }",
-        needed: &["{address}", "{root}"],
-    },
-    Form {
-        service: "mariadbd",
-        grammar: Grammar {
-            key: mariadb_key,
-            main: "mariadbd mysqld server mariadb",
-            owned: &[(
-                "mariadbd",
-                "bind_address datadir networking pid_file port socket",
-            )],
-            ..PLAIN
-        },
-        sample: "[mariadbd]\ndatadir = {dir}\n",
-        needed: &["{dir}", "{ip}", "{port}"],
-    },
-    Form {
-        service: "postgres",
-        grammar: Grammar {
-            separators: &['=', ' ', '\t'],
-            owned: &[(
-                "*",
-                "config_file data_directory hba_file listen_addresses port unix_socket_directories",
-            )],
-            ..PLAIN
-        },
-        sample: "port = {port}\n",
-        needed: &["{dir}", "{ip}", "{port}"],
-    },
-    Form {
-        service: "smbd",
-        grammar: Grammar {
-            key: samba_key,
-            main: "global",
-            owned: &[
-                (
-                    "*",
-                    "bindinterfacesonly cachedirectory configfile interfaces lockdirectory ncalrpcdir \
-                 piddirectory privatedir smbports statedirectory",
-                ),
-                ("share", "path"),
-            ],
-            ..PLAIN
-        },
-        sample: "[global]\n[share]\n",
-        needed: &["{dir}", "{ip}"],
-    },
-    Form {
-        service: "tomcat",
-        grammar: TOMCAT,
-        sample: "<Server><Service><Connector address=\"{ip}\" port=\"{port}\"/><Engine><Host>\
-                 <Context docBase=\"{application}\"><JarScanner/><Manager/><Resource url=\"{database}\"/></Context>\
-                 </Host></Engine></Service></Server>",
-        needed: &["{ip}", "{port}", "{application}", "{database}"],
-    },
-];
 
 /// One option per line, without sections; the base of most grammars.
 const PLAIN: Grammar = Grammar {
+    service: "",
     syntax: Syntax::Options,
-    key: str::to_lowercase,
-    separators: &['='],
-    main: "",
-    owned: &[],
+    sample: "",
+    needed: &["{dir}", "{ip}", "{port}"],
+    main: &[],
+    owned: "",
     repeated: "",
-    once: "",
-    levels: &[(&[], "*")],
+    levels: &[("", "*")],
 };
 
-const NGINX: Grammar = Grammar {
-    syntax: Syntax::Nginx,
-    key: str::to_string,
-    owned: &[("*", "alias daemon error_log pid root")],
-    repeated: "add_header add_trailer allow deny env error_page fastcgi_param include load_module \
-        proxy_set_header rewrite set set_real_ip_from sub_filter",
-    // Not complete: nginx itself reports others.
-    once: "accept_mutex accept_mutex_delay aio aio_write autoindex autoindex_exact_size autoindex_format \
-        autoindex_localtime charset chunked_transfer_encoding client_body_buffer_size \
-        client_body_in_file_only client_body_in_single_buffer client_body_timeout \
-        client_header_buffer_size client_header_timeout client_max_body_size connection_pool_size \
-        default_type directio directio_alignment disable_symlinks etag expires gunzip gzip gzip_buffers \
-        gzip_comp_level gzip_http_version gzip_min_length gzip_static gzip_vary if_modified_since \
-        ignore_invalid_headers keepalive_disable keepalive_requests keepalive_time keepalive_timeout \
-        large_client_header_buffers limit_rate limit_rate_after lingering_close lingering_time \
-        lingering_timeout listen location lock_file log_not_found log_subrequest master_process \
-        max_ranges merge_slashes msie_padding msie_refresh multi_accept open_file_cache \
-        open_file_cache_errors open_file_cache_min_uses open_file_cache_valid open_log_file_cache \
-        output_buffers pcre_jit port_in_redirect postpone_output proxy_buffer_size proxy_buffering \
-        proxy_buffers proxy_connect_timeout proxy_http_version proxy_read_timeout proxy_send_timeout \
-        read_ahead recursive_error_pages request_pool_size reset_timedout_connection \
-        resolver_timeout satisfy send_lowat send_timeout sendfile sendfile_max_chunk \
-        server_name_in_redirect server_names_hash_bucket_size server_names_hash_max_size \
-        server_tokens subrequest_output_buffer_size tcp_nodelay tcp_nopush timer_resolution \
-        try_files types_hash_bucket_size types_hash_max_size underscores_in_headers use user \
-        variables_hash_bucket_size variables_hash_max_size worker_aio_requests worker_connections \
-        worker_cpu_affinity worker_priority worker_processes worker_rlimit_core \
-        worker_rlimit_nofile worker_shutdown_timeout",
-    levels: &[
-        (
-            &[],
-            "debug_points env load_module lock_file master_process pcre_jit ssl_engine thread_pool \
-             timer_resolution user worker_aio_requests worker_cpu_affinity worker_priority \
-             worker_processes worker_rlimit_core worker_rlimit_nofile",
-        ),
-        (
-            &["events"],
-            "accept_mutex accept_mutex_delay debug_connection multi_accept use worker_connections",
-        ),
-        (&["http"], "*"),
-        (
-            &["http", "server"],
-            "break if listen location return rewrite set try_files",
-        ),
-    ],
-    ..PLAIN
-};
-
-const TOMCAT: Grammar = Grammar {
-    syntax: Syntax::Xml,
-    key: str::to_string,
-    owned: &[
-        ("Server", "port"),
-        ("Connector", "address port"),
-        ("Context", "docBase path"),
-        (
-            "Resource",
-            "name type factory driverClassName url username password",
-        ),
-    ],
-    repeated: "Environment Listener Parameter Valve",
-    levels: &[
-        (&[], ""),
-        (&["Server"], "GlobalNamingResources Listener"),
-        (&["Server", "Service"], "Executor"),
-        (&["Server", "Service", "Connector"], "UpgradeProtocol"),
-        (&["Server", "Service", "Engine"], "Realm"),
-        (&["Server", "Service", "Engine", "Host"], "Valve"),
-        (
-            &["Server", "Service", "Engine", "Host", "Context"],
-            "CookieProcessor Environment Loader Parameter Resources",
-        ),
-    ],
-    ..PLAIN
-};
-
-fn apache_key(name: &str) -> String {
-    let name = name.to_lowercase();
-    match name.as_str() {
-        "maxclients" => "maxrequestworkers".into(),
-        "maxrequestsperchild" => "maxconnectionsperchild".into(),
-        _ => name,
-    }
-}
-
-/// `skip-name-resolve` and `loose_disable_name_resolve` are the same option; dashes equal
-/// underscores.
-fn mariadb_key(name: &str) -> String {
-    let mut key = name.to_lowercase().replace('-', "_");
-    for prefix in ["loose_", "enable_", "disable_", "skip_"] {
-        if let Some(rest) = key.strip_prefix(prefix) {
-            key = rest.to_string();
-        }
-    }
-    key
-}
-
-/// Case and spaces do not matter; smb.conf(5) has synonyms of some parameters.
-fn samba_key(name: &str) -> String {
-    let key = name.split_whitespace().collect::<String>().to_lowercase();
-    let other = match key.as_str() {
-        "cachedir" => "cachedirectory",
-        "debuglevel" => "loglevel",
-        "directory" => "path",
-        "lockdir" => "lockdirectory",
-        "maxprotocol" | "protocol" => "servermaxprotocol",
-        "minprotocol" => "serverminprotocol",
-        "printcapname" => "printcap",
-        "privatedirectory" => "privatedir",
-        "writable" | "writeable" | "writeok" => "readonly",
-        _ => return key,
-    };
-    other.into()
-}
+pub(super) const SERVERS: [Grammar; 6] = [
+    Grammar {
+        service: "apache2",
+        syntax: Syntax::Apache,
+        sample: "Listen {address}\nDocumentRoot {root}\n",
+        needed: &["{address}", "{root}"],
+        owned: "serverroot defaultruntimedir pidfile documentroot errorlog scriptsock",
+        repeated: "addtype alias header include includeoptional requestheader scriptalias setenv",
+        ..PLAIN
+    },
+    Grammar {
+        service: "nginx",
+        syntax: Syntax::Nginx,
+        sample: "events { } http { server { listen {address}; root {root}; } }",
+        needed: &["{address}", "{root}"],
+        owned: "alias daemon error_log pid root",
+        repeated: "add_header add_trailer allow deny env error_page fastcgi_param include \
+                   load_module proxy_set_header rewrite set set_real_ip_from sub_filter",
+        levels: &[
+            (
+                "",
+                "debug_points env load_module lock_file master_process pcre_jit ssl_engine \
+                 thread_pool timer_resolution user worker_aio_requests worker_cpu_affinity \
+                 worker_priority worker_processes worker_rlimit_core worker_rlimit_nofile \
+                 worker_shutdown_timeout",
+            ),
+            (
+                "events",
+                "accept_mutex accept_mutex_delay debug_connection multi_accept use \
+                 worker_connections",
+            ),
+            ("http", "*"),
+            (
+                "http/server",
+                "break if listen location return rewrite set try_files",
+            ),
+        ],
+        ..PLAIN
+    },
+    Grammar {
+        service: "mariadbd",
+        sample: "[mariadbd]\ndatadir = {dir}\n",
+        main: &["mariadbd", "mysqld", "server", "mariadb"],
+        owned: "mariadbd/bindaddress mariadbd/datadir mariadbd/networking mariadbd/pidfile \
+                mariadbd/port mariadbd/socket",
+        ..PLAIN
+    },
+    Grammar {
+        service: "postgres",
+        sample: "port = {port}\n",
+        owned: "configfile datadirectory hbafile listenaddresses port unixsocketdirectories",
+        ..PLAIN
+    },
+    Grammar {
+        service: "smbd",
+        sample: "[global]\n[share]\n",
+        needed: &["{dir}", "{ip}"],
+        main: &["global"],
+        // With the synonyms of smb.conf(5).
+        owned: "bindinterfacesonly cachedir cachedirectory configfile interfaces lockdir \
+                lockdirectory ncalrpcdir piddirectory privatedir privatedirectory smbports \
+                statedirectory share/directory share/path",
+        ..PLAIN
+    },
+    Grammar {
+        service: "tomcat",
+        syntax: Syntax::Xml,
+        sample: "<Server><Service><Connector address=\"{ip}\" port=\"{port}\"/><Engine><Host>\
+                 <Context docBase=\"{application}\"><JarScanner/><Manager/><Resource url=\"{database}\"/>\
+                 </Context></Host></Engine></Service></Server>",
+        needed: &["{ip}", "{port}", "{application}", "{database}"],
+        owned: "Server@/port Connector@/address Connector@/port Context@/docBase Context@/path \
+                Resource@/name Resource@/type Resource@/factory Resource@/driverClassName \
+                Resource@/url Resource@/username Resource@/password",
+        repeated: "Environment Listener Parameter Valve",
+        levels: &[
+            ("", ""),
+            ("Server", "GlobalNamingResources Listener"),
+            ("Server/Service", "Executor"),
+            ("Server/Service/Connector", "UpgradeProtocol"),
+            ("Server/Service/Engine", "Realm"),
+            ("Server/Service/Engine/Host", "Valve"),
+            (
+                "Server/Service/Engine/Host/Context",
+                "CookieProcessor Environment Loader Parameter Resources",
+            ),
+        ],
+        ..PLAIN
+    },
+];

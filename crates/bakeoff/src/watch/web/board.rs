@@ -9,7 +9,7 @@ use base::input::tree::Tree;
 use judge::topics::live::document::{NightNow, Part, Row};
 use record::live::{Callbacks, PACE, Problem, Snapshot, State, Watched};
 
-use super::http;
+use super::answer;
 
 /// Time for judging runs for the list, per update of the list.
 const LIST_JUDGING_TIME: Duration = Duration::from_millis(300);
@@ -278,7 +278,7 @@ impl RunState {
         }
         Row {
             verdicts: self.verdicts.clone(),
-            address: format!("run/{}/", http::encoded(name)),
+            address: format!("run/{}/", answer::encoded(name)),
             now: Snapshot {
                 judged: None,
                 ..now

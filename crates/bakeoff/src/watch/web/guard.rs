@@ -8,8 +8,10 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use anyhow::Result;
 use base::secret::Secret;
+use hyper::header::{AUTHORIZATION, COOKIE, HOST};
+use hyper::http::request::Parts;
 
-use super::http::Request;
+use super::answer::field;
 
 /// The conditions that a request must meet.
 pub struct Guard {
@@ -69,27 +71,28 @@ impl Guard {
         address.ip().is_loopback()
     }
 
-    pub(super) fn check(&self, request: &Request) -> Result<(), Refusal> {
-        if !self.is_own_host(&request.host) {
-            return Err(Refusal::Host(request.host.clone()));
+    pub(super) fn check(&self, request: &Parts) -> Result<(), Refusal> {
+        let host = field(request, HOST);
+        if !self.is_own_host(host) {
+            return Err(Refusal::Host(host.into()));
         }
         let Some(access) = &self.access else {
             return Ok(());
         };
-        if let Some(token) = value(&request.query, '&', "token") {
+        if let Some(token) = value(request.uri.query().unwrap_or_default(), '&', "token") {
             if !access.token.is(token) {
                 return Err(Refusal::Token);
             }
             return Err(Refusal::Welcome {
-                to: local_path(&request.path),
+                to: local_path(request.uri.path()),
                 cookie: format!(
                     "{}={}; Path=/; HttpOnly; SameSite=Strict",
                     access.cookie, access.session
                 ),
             });
         }
-        let cookie = value(&request.cookie, ';', &access.cookie);
-        let bearer = request.authorization.strip_prefix("Bearer ");
+        let cookie = value(field(request, COOKIE), ';', &access.cookie);
+        let bearer = field(request, AUTHORIZATION).strip_prefix("Bearer ");
         let is_known = cookie.is_some_and(|session| access.proof.is(session));
         if is_known || bearer.is_some_and(|token| access.token.is(token.trim())) {
             return Ok(());
@@ -141,16 +144,22 @@ fn value<'t>(list: &'t str, separator: char, name: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
+    use hyper::header::{ACCEPT, HeaderName};
+
     use super::*;
 
-    const TOKEN: &str = "a token of twenty letters";
+    const TOKEN: &str = "a-token-of-twenty-letters";
 
-    fn request(host: &str) -> Request {
-        Request {
-            path: "/run/a/".into(),
-            host: host.into(),
-            ..Request::default()
-        }
+    /// A request with a header field beside its host.
+    fn request(host: &str, target: &str, name: HeaderName, value: &str) -> Parts {
+        let request = hyper::Request::get(target).header(HOST, host);
+        let request = request.header(name, value).body(()).unwrap();
+        request.into_parts().0
+    }
+
+    /// A request without more fields.
+    fn plain(host: &str, target: &str) -> Parts {
+        request(host, target, ACCEPT, "*/*")
     }
 
     #[test]
@@ -166,7 +175,7 @@ mod tests {
             "10.0.0.7:80",
             "box.example:8990",
         ] {
-            assert_eq!(guard.check(&request(host)), Ok(()), "{host}");
+            assert_eq!(guard.check(&plain(host, "/run/a/")), Ok(()), "{host}");
         }
         for host in [
             "",
@@ -179,7 +188,7 @@ mod tests {
             "::1:8990x",
         ] {
             assert_eq!(
-                guard.check(&request(host)),
+                guard.check(&plain(host, "/run/a/")),
                 Err(Refusal::Host(host.into())),
                 "{host}"
             );
@@ -195,11 +204,8 @@ mod tests {
             ("/\\/evil.example", "/evil.example"),
             ("//", "/"),
         ] {
-            let request = Request {
-                path: path.into(),
-                query: format!("token={TOKEN}"),
-                ..request("10.0.0.7")
-            };
+            let target = format!("{path}?token={TOKEN}");
+            let request = plain("10.0.0.7", &target);
             let Err(Refusal::Welcome { to, .. }) = guard.check(&request) else {
                 panic!("the token is right");
             };
@@ -210,31 +216,31 @@ mod tests {
     #[test]
     fn the_token_is_sent_once_and_then_a_cookie() {
         let guard = Guard::new(Some(TOKEN), &[]).unwrap();
-        let mut first = request("10.0.0.7");
-        assert_eq!(guard.check(&first), Err(Refusal::Token));
-        first.query = format!("a=b&token={TOKEN}");
-        let Err(Refusal::Welcome { to, cookie }) = guard.check(&first) else {
+        let host = "10.0.0.7";
+        assert_eq!(guard.check(&plain(host, "/run/a/")), Err(Refusal::Token));
+        let target = format!("/run/a/?a=b&token={TOKEN}");
+        let Err(Refusal::Welcome { to, cookie }) = guard.check(&plain(host, &target)) else {
             panic!("the token is right");
         };
         assert_eq!(to, "/run/a/");
         assert!(!cookie.contains(TOKEN) && cookie.ends_with("; Path=/; HttpOnly; SameSite=Strict"));
-        let mut second = request("10.0.0.7");
-        second.cookie = format!("other=1; {}", cookie.split(';').next().unwrap());
+        let mut cookies = format!("other=1; {}", cookie.split(';').next().unwrap());
+        let second = request(host, "/run/a/", COOKIE, &cookies);
         assert_eq!(guard.check(&second), Ok(()));
-        second.cookie.pop();
-        assert_eq!(guard.check(&second), Err(Refusal::Token));
+        cookies.pop();
+        let third = request(host, "/run/a/", COOKIE, &cookies);
+        assert_eq!(guard.check(&third), Err(Refusal::Token));
     }
 
     #[test]
     fn a_program_sends_the_token_as_a_header() {
         let guard = Guard::new(Some(TOKEN), &[]).unwrap();
         for (authorization, is_right) in [(TOKEN, true), ("x", false), ("", false)] {
-            let mut request = request("10.0.0.7");
-            request.authorization = format!("Bearer {authorization}");
+            let authorization = format!("Bearer {authorization}");
+            let request = request("10.0.0.7", "/run/a/", AUTHORIZATION, &authorization);
             assert_eq!(guard.check(&request).is_ok(), is_right, "{authorization}");
         }
-        let mut wrong = request("10.0.0.7");
-        wrong.query = "token=".into();
+        let wrong = plain("10.0.0.7", "/run/a/?token=");
         assert_eq!(guard.check(&wrong), Err(Refusal::Token));
     }
 }

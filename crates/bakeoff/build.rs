@@ -15,6 +15,15 @@ use sha2::{Digest, Sha256};
 const NOT_BUILT: [&str; 4] = ["tests", "tests.rs", "benches", "examples"];
 
 fn main() {
+    let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if !features.split(',').any(|feature| feature == "crt-static") {
+        // `cargo install` does not read .cargo/config.toml of the sources.
+        println!(
+            "cargo::error=bakeoff is the first process of its guests, so the C library must be linked in: build it in its clone \
+             (make build), or set the variables for cargo install that docs/install.md lists"
+        );
+        return;
+    }
     let mut files = vec![PathBuf::from("../../Cargo.lock")];
     sources(Path::new(".."), &mut files);
     files.sort();
@@ -32,7 +41,7 @@ fn main() {
         .fold(0u64, |id, byte| id << 8 | u64::from(*byte));
     println!("cargo::rustc-env=BAKEOFF_BUILD={build_id:012x}");
     let commit = match env::var("PROFILE").as_deref() {
-        Ok("debug") => "debug build".into(),
+        Ok("debug") => "debug".into(),
         _ => format!("commit {}", commit().unwrap_or("unknown".into())),
     };
     println!("cargo::rustc-env=BAKEOFF_COMMIT={commit}");

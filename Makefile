@@ -2,7 +2,7 @@
 BAKEOFF := target/x86_64-unknown-linux-gnu/release/bakeoff
 PLAN ?= plans/web-static.toml
 
-.PHONY: demo build form test test-units test-program test-host each-machine other-release test-all check packages licences bench-load verdict-calibration bisect-calibration clean
+.PHONY: demo build form test test-units test-program test-host each-machine other-release test-all check packages licences release release-test reproducible bench-load verdict-calibration bisect-calibration clean
 
 demo: build
 	$(BAKEOFF) run $(PLAN)
@@ -62,6 +62,20 @@ test-all:
 licences:
 	@tools/packages run test
 	tools/licences
+
+# The files of a release in target/release-files, then both Debian releases with them. The test needs root.
+release:
+	tools/release
+	@$(MAKE) --no-print-directory release-test
+
+release-test:
+	@tools/packages run release
+	tools/release-test bookworm
+	tools/release-test trixie
+
+# Makes the release a second time elsewhere; fails unless both are the same to the byte.
+reproducible:
+	tools/reproducible
 
 packages:
 	@tools/packages run test kernel

@@ -2,9 +2,12 @@
 //!
 //! A hash of the binary would also do, but the agent would have to read its own binary, which takes seconds of each boot in
 //! an emulated guest. Tests are excluded: after a change of a test, the binary and every initramfs in the cache stay valid.
+//!
+//! A release build also gets the commit, for `--version`. A debug build does not, because each commit would compile it again.
 
-use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
 
 use sha2::{Digest, Sha256};
 
@@ -12,6 +15,15 @@ use sha2::{Digest, Sha256};
 const NOT_BUILT: [&str; 4] = ["tests", "tests.rs", "benches", "examples"];
 
 fn main() {
+    let features = env::var("CARGO_CFG_TARGET_FEATURE").unwrap_or_default();
+    if !features.split(',').any(|feature| feature == "crt-static") {
+        // `cargo install` does not read .cargo/config.toml of the sources.
+        println!(
+            "cargo::error=bakeoff is the first process of its guests, so the C library must be linked in: build it in its clone \
+             (make build), or set the variables for cargo install that docs/install.md lists"
+        );
+        return;
+    }
     let mut files = vec![PathBuf::from("../../Cargo.lock")];
     sources(Path::new(".."), &mut files);
     files.sort();
@@ -28,6 +40,39 @@ fn main() {
         .take(6)
         .fold(0u64, |id, byte| id << 8 | u64::from(*byte));
     println!("cargo::rustc-env=BAKEOFF_BUILD={build_id:012x}");
+    let commit = match env::var("PROFILE").as_deref() {
+        Ok("debug") => "debug".into(),
+        _ => format!("commit {}", commit().unwrap_or("unknown".into())),
+    };
+    println!("cargo::rustc-env=BAKEOFF_COMMIT={commit}");
+}
+
+/// The commit of the sources, with `-dirty` if tracked sources differ from it. `$BAKEOFF_COMMIT` replaces it, for sources
+/// outside a repository.
+fn commit() -> Option<String> {
+    println!("cargo::rerun-if-env-changed=BAKEOFF_COMMIT");
+    if let Ok(commit) = env::var("BAKEOFF_COMMIT") {
+        return Some(commit);
+    }
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    // The log of HEAD grows with each commit and checkout; a fresh clone by cargo has none.
+    for name in ["HEAD", "logs/HEAD"] {
+        let path = git(&["rev-parse", "--git-path", name])?;
+        if Path::new(&path).exists() {
+            println!("cargo::rerun-if-changed={path}");
+        }
+    }
+    let sources = ["..", "../../Cargo.toml", "../../Cargo.lock"];
+    let status = ["status", "--porcelain", "--untracked-files=no", "--"];
+    let changes = git(&[&status[..], &sources[..]].concat())?;
+    let dirty = if changes.is_empty() { "" } else { "-dirty" };
+    Some(format!("{commit}{dirty}"))
+}
+
+fn git(arguments: &[&str]) -> Option<String> {
+    let output = Command::new("git").args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim_end().to_owned())
 }
 
 /// Adds the sources below a directory. Cargo notices a new source because another one must change to name it.

@@ -54,6 +54,9 @@ fn compile(clang: &str, name: &str, out: &Path) {
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g"])
         .args(["-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"])
         .arg("-D__TARGET_ARCH_x86")
+        // Without the folders of this build, so that each folder gives the same bytes.
+        .arg("-fdebug-compilation-dir=.")
+        .arg(format!("-ffile-prefix-map={include}=include"))
         .arg(format!("-I{include}"))
         .arg("-c")
         .arg(format!("src/schedulers/bpf/{name}.bpf.c"))

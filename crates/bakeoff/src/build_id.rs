@@ -3,6 +3,16 @@
 use record::VERSION;
 use record::protocol::{Greeting, PROTOCOL};
 
+/// What `bakeoff --version` prints after the name.
+pub const VERSION_LINE: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("BAKEOFF_COMMIT"),
+    ", build ",
+    env!("BAKEOFF_BUILD"),
+    ")"
+);
+
 /// Version and build of this binary.
 pub fn build() -> String {
     format!("{VERSION}-{}", env!("BAKEOFF_BUILD"))

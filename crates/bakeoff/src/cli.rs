@@ -14,9 +14,11 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use plan::MOST_BLOCKS;
 use plan::cpu::CpuModel;
 
+use crate::build_id::VERSION_LINE;
+
 /// A bake-off for operating-system kernels and server configurations.
 #[derive(Debug, Parser)]
-#[command(name = "bakeoff", version, arg_required_else_help = true)]
+#[command(name = "bakeoff", version = VERSION_LINE, arg_required_else_help = true)]
 #[command(after_help = "Example:\n  bakeoff run plans/web-static.toml\n\n\
     Exit status: 0 done, 1 the gate of --fail-on tripped, 2 wrong usage or environment, 3 the gate has no answer.")]
 pub struct Cli {

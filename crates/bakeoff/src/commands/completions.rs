@@ -23,7 +23,9 @@ pub(super) fn man(dir: &Path) -> Result<End> {
     Tree::at(dir)
         .refuse_foreign()
         .with_context(|| format!("cannot write man pages: {}", dir.display()))?;
-    clap_mangen::generate_to(Cli::command(), dir)
+    // Without the commit, which a page need not name.
+    let command = Cli::command().version(record::VERSION);
+    clap_mangen::generate_to(command, dir)
         .with_context(|| format!("cannot write man pages: {}", dir.display()))?;
     out::line(&dir.display().to_string());
     Ok(End::Done)

@@ -49,6 +49,7 @@ mod profiled_runs;
 mod program;
 mod real_defects;
 mod real_guests;
+mod release;
 mod seek_disk;
 mod served_pages;
 mod servers;

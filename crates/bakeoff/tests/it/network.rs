@@ -41,7 +41,7 @@ const PAGES: [(&str, &str); 3] = [
 ];
 
 /// Starts a server that runs until the test's process ends.
-fn serve() -> SocketAddr {
+pub(crate) fn serve() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     thread::spawn(move || {
@@ -72,7 +72,7 @@ fn respond(stream: &TcpStream) {
     }
 }
 
-fn plan([old, new]: [&str; 2], [machine, arm]: [&str; 2], workload: &str) -> String {
+pub(crate) fn plan([old, new]: [&str; 2], [machine, arm]: [&str; 2], workload: &str) -> String {
     format!(
         r#"
 title = "two systems"
@@ -600,7 +600,7 @@ fn start(args: &[String], dir: &Path, netns: &NetnsPair) -> TerminateOnDrop {
     TerminateOnDrop(netns.server.within(spawn).unwrap().unwrap())
 }
 
-fn script(path: &Path, line: &str) {
+pub(crate) fn script(path: &Path, line: &str) {
     fs::write(path, format!("#!/bin/sh\n{line}\n")).unwrap();
     fs::set_permissions(path, Permissions::from_mode(0o755)).unwrap();
 }

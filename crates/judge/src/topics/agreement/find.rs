@@ -135,7 +135,11 @@ fn shift(ratios: &[Vec<f64>; 2], comparison: &Comparison, terms: Terms) -> Optio
     if before.is_empty() || after.is_empty() || !before.iter().chain(after).all(is_ratio) {
         return None;
     }
-    if before.iter().chain(after).all(|ratio| *ratio == before[0]) {
+    if before
+        .iter()
+        .chain(after)
+        .all(|ratio| ratio.total_cmp(&before[0]).is_eq())
+    {
         return Some(Shift {
             typical: 1.0,
             low: 1.0,

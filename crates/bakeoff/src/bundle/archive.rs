@@ -3,6 +3,7 @@
 //! A bundle comes from anybody. So its reader has limits, creates regular files only, and accepts exactly the bytes that
 //! the writer would have written for the same names and contents.
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Seek as _, SeekFrom, Write};
 use std::path::Path;
@@ -97,7 +98,7 @@ pub fn manifest(run: &Tree, files: &[RunFile], stop: &AtomicBool) -> Result<Stri
             }
         };
         total = total.saturating_add(bytes);
-        text.push_str(&format!("{digest}  {RUN}/{name}\n"));
+        let _ = writeln!(text, "{digest}  {RUN}/{name}");
     }
     if total > MOST_BYTES {
         bail!(

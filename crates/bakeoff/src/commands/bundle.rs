@@ -1,5 +1,6 @@
 //! `bundle`: packs a run into one file. Other commands open bundles here.
 
+use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -135,7 +136,7 @@ fn list(tree: &Tree, below: &str, depth: usize, names: &mut Vec<String>) -> Resu
             );
         };
         let is_left_out = name == "lock"
-            || name.ends_with(".lock")
+            || Path::new(name).extension().is_some_and(|end| end == "lock")
             || name.ends_with(SUFFIX)
             || name.contains(".draft-");
         if is_left_out {
@@ -177,7 +178,8 @@ fn write(
 }
 
 fn is_interrupted(why: &io::Error) -> bool {
-    why.get_ref().is_some_and(|why| why.is::<Interrupted>())
+    why.get_ref()
+        .is_some_and(<dyn Error + Send + Sync>::is::<Interrupted>)
 }
 
 /// A verified bundle. Its files are in a directory that is removed with this value.

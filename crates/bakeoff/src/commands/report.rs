@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use judge::report::MailOptions;
+use judge::topics::agreement::find::Judged;
 use record::rundir;
 use record::rundir::{Run, RunDir};
 use record::verdict::Judgement;
@@ -73,6 +74,14 @@ impl Report {
     /// For a mailing list.
     pub(super) fn mail(&self, options: &MailOptions) -> String {
         judge::report::mail(&self.run, &self.judgement, &self.whys, options)
+    }
+
+    /// For comparing it with another run.
+    pub(super) fn judged(&self) -> Judged<'_> {
+        Judged {
+            run: &self.run,
+            judgement: &self.judgement,
+        }
     }
 
     /// The path of the page.

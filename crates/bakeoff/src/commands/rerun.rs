@@ -61,10 +61,7 @@ pub(super) fn rerun(args: &RerunArgs, json: bool) -> Result<End> {
         );
     }
     let after = super::report::Report::read(&dir)?;
-    let rows = compare(
-        (&before.run, &before.judgement),
-        (&after.run, &after.judgement),
-    );
+    let rows = compare(before.judged(), after.judged());
     let outcome = overall(&rows);
     if json {
         let line = json_lines::agreement(&bundle.json(), &dir, outcome, &rows);

@@ -343,6 +343,9 @@ impl RunSettings<'_> {
     }
 }
 
+/// Refuses inputs of a run.
+type CheckOpening<'c> = &'c dyn Fn(&Opening) -> Result<()>;
+
 /// One run of a command.
 struct RunTarget<'p> {
     dir: &'p RunDir,
@@ -351,7 +354,7 @@ struct RunTarget<'p> {
     /// The emulated CPU model, if the run is a repetition on another one.
     model: Option<&'p str>,
     /// Refuses inputs before anything boots; `None` accepts all.
-    check_opening: Option<&'p dyn Fn(&Opening) -> Result<()>>,
+    check_opening: Option<CheckOpening<'p>>,
 }
 
 /// Runs or resumes a plan that was derived from the user's plan, in the directory `path`, and writes its report.
@@ -392,7 +395,7 @@ pub(super) fn repeat(
     settings: &RunSettings<'_>,
     text: String,
     path: &Path,
-    check: &dyn Fn(&Opening) -> Result<()>,
+    check: CheckOpening<'_>,
 ) -> Result<Finish> {
     let qemu = settings.sources.qemu.as_deref();
     let (text, plan) = super::check_plan(settings.file, text, qemu)?;
@@ -507,7 +510,11 @@ pub(super) fn resume_options(options: &RunOptions, fleet: &FleetArgs) -> Vec<Str
     if let Some(out) = &options.out {
         words.extend(["--out".into(), word(out)]);
     }
-    if let Some(name) = options.fail_on.as_ref().and_then(ValueEnum::to_possible_value) {
+    if let Some(name) = options
+        .fail_on
+        .as_ref()
+        .and_then(ValueEnum::to_possible_value)
+    {
         words.push(format!("--fail-on {}", name.get_name()));
     }
     words.extend(options.timings.then(|| "--timings".into()));

@@ -73,18 +73,27 @@ pub struct Agreement {
     pub outcome: Outcome,
 }
 
+/// A run with its verdict.
+#[derive(Debug, Clone, Copy)]
+pub struct Judged<'r> {
+    /// The run.
+    pub run: &'r Run,
+    /// Its verdict.
+    pub judgement: &'r Judgement,
+}
+
 /// Compares each primary metric of the earlier run with the later one.
-pub fn compare(before: (&Run, &Judgement), after: (&Run, &Judgement)) -> Vec<Agreement> {
-    let (before, before_judgement) = before;
-    let (after, after_judgement) = after;
-    let measured = [before, after].map(Measured::of);
-    let design = &before.plan.design;
+pub fn compare(before: Judged<'_>, after: Judged<'_>) -> Vec<Agreement> {
+    let measured = [before.run, after.run].map(Measured::of);
+    let plan = &before.run.plan;
+    let design = &plan.design;
     let terms = Terms {
         margin: design.margin,
         error_rate: design.error_rate,
         seed: design.seed,
     };
-    let primaries = before_judgement
+    let primaries = before
+        .judgement
         .comparisons
         .iter()
         .filter(|comparison| comparison.spec.role == Role::Primary);
@@ -93,11 +102,11 @@ pub fn compare(before: (&Run, &Judgement), after: (&Run, &Judgement)) -> Vec<Agr
             let (workload, arm) = (&*comparison.workload, &*comparison.arm);
             let metric = &*comparison.spec.name;
             let ratios = measured.each_ref().map(|measured| {
-                let pairs = measured.pairs(workload, &before.plan.baseline, arm, metric);
+                let pairs = measured.pairs(workload, &plan.baseline, arm, metric);
                 let ratios = pairs.iter().map(|pair| pair.arm / pair.baseline);
                 ratios.collect::<Vec<f64>>()
             });
-            let mut others = after_judgement.comparisons.iter();
+            let mut others = after.judgement.comparisons.iter();
             let later = others.find(|other| {
                 (&*other.workload, &*other.arm, &*other.spec.name) == (workload, arm, metric)
             });

@@ -548,12 +548,19 @@ fn responses_that_waited_for_a_stalled_client_are_counted() {
     assert_eq!(incidents.stalled_requests, 4, "{result:?}");
     assert!(result.latency.max_ns() > 970_000_000);
     let warnings = client_limits::warnings(&result, &closed, None);
-    let is_stall =
-        |warning: &_| matches!(warning, client_limits::Warning::Stalled { requests: 4, .. });
-    assert!(warnings.iter().any(is_stall), "{warnings:?}");
+    let stalled = |warnings: &[client_limits::Warning]| {
+        let requests = warnings.iter().find_map(|warning| match warning {
+            client_limits::Warning::Stalled { requests, .. } => Some(*requests),
+            _ => None,
+        });
+        requests
+    };
+    assert_eq!(stalled(&warnings), Some(4), "{warnings:?}");
     let quiet = run(&closed, &Server::new(4, MS));
     assert_eq!(quiet.incidents, Incidents::default());
-    assert_eq!(client_limits::warnings(&quiet, &closed, None), []);
+    // On a busy host this thread waits for a CPU, which is another warning.
+    let warnings = client_limits::warnings(&quiet, &closed, None);
+    assert_eq!(stalled(&warnings), None, "{warnings:?}");
 }
 
 #[test]

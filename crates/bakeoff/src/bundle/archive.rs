@@ -82,30 +82,32 @@ pub enum Content {
 /// # Errors
 /// A file cannot be read, or its name cannot be in a bundle.
 pub fn manifest(run: &Tree, files: &[RunFile], stop: &AtomicBool) -> Result<String> {
-    let mut text = String::new();
-    let mut total: u64 = 0;
-    for RunFile { name, content } in files {
-        check_stop(stop)?;
-        check_name(name).with_context(|| run.path().join(name).display().to_string())?;
-        let (digest, bytes) = match content {
-            Content::Made(body) => (sha256(body), body.len() as u64),
-            Content::Stored => {
-                let read = run.open(name).and_then(|file| {
-                    let bytes = file.metadata()?.len();
-                    Ok((sha256_of(file)?, bytes))
-                });
-                read.with_context(|| cannot_read(&run.path().join(name)))?
-            }
-        };
-        total = total.saturating_add(bytes);
-        let _ = writeln!(text, "{digest}  {RUN}/{name}");
-    }
+    let size = |file: &RunFile| match &file.content {
+        Content::Made(body) => body.len() as u64,
+        Content::Stored => run
+            .metadata(&file.name)
+            .map_or(0, |metadata| metadata.len()),
+    };
+    let total = files.iter().map(size).fold(0, u64::saturating_add);
     if total > MOST_BYTES {
         bail!(
             "run too large for a bundle: {} (at most {}; remove console logs and profiles that nobody needs)",
             show_bytes(total),
             show_bytes(MOST_BYTES)
         );
+    }
+    let mut text = String::new();
+    for RunFile { name, content } in files {
+        check_stop(stop)?;
+        check_name(name).with_context(|| run.path().join(name).display().to_string())?;
+        let digest = match content {
+            Content::Made(body) => sha256(body),
+            Content::Stored => run
+                .open(name)
+                .and_then(sha256_of)
+                .with_context(|| cannot_read(&run.path().join(name)))?,
+        };
+        let _ = writeln!(text, "{digest}  {RUN}/{name}");
     }
     Ok(text)
 }
@@ -252,6 +254,18 @@ fn check_name(name: &str) -> Result<()> {
         .map_err(|_| anyhow!("name too long for a bundle: {name:?}"))
 }
 
+/// Whether a file ends as a bundle does.
+pub fn ends_as_bundle(path: &Path) -> bool {
+    let read = || -> io::Result<[u8; TRAILER.len()]> {
+        let mut file = file::open(path)?;
+        file.seek(SeekFrom::End(-TRAILER_BYTES.cast_signed()))?;
+        let mut mark = [0; TRAILER.len()];
+        file.read_exact(&mut mark)?;
+        Ok(mark)
+    };
+    read().is_ok_and(|mark| mark == TRAILER)
+}
+
 /// Reads a bundle's cover, and unpacks the run's files into `to`.
 ///
 /// # Errors
@@ -275,7 +289,7 @@ fn read(path: &Path, to: Option<&Tree>, stop: &AtomicBool) -> Result<Cover> {
     let mut packed = BufReader::new(file.take(bytes));
     let cover = {
         let decoder = StreamingDecoder::new_with_max_window_size(&mut packed, WINDOW_BYTES);
-        let decoder = decoder.map_err(|why| damaged(&why.to_string()))?;
+        let decoder = decoder.map_err(|_| damaged("it holds no zstd frame"))?;
         let mut tar = BufReader::new(decoder);
         let cover = read_cover(&mut tar)?;
         read_files(&mut tar, &cover.manifest, to, stop)?;

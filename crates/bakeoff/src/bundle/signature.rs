@@ -73,26 +73,26 @@ pub fn check(
     command.arg("-s").arg(&file).arg("-f").arg(signers);
     let found = run(&mut command, statement)?;
     let names = String::from_utf8_lossy(&found.stdout);
-    let Some(name) = names.lines().next().filter(|_| found.status.success()) else {
-        bail!(
-            "not signed by anyone in {}: {} (ask who signed it, and add that key)",
-            signers.display(),
-            reason(&found)
-        );
-    };
-    let mut command = ssh_keygen("verify");
-    command
-        .arg("-f")
-        .arg(signers)
-        .args(["-I", name])
-        .args(signed);
-    let output = run(&mut command, statement)?;
-    signer(Some(name), &output).ok_or_else(|| {
-        anyhow!(
-            "wrong signature for {name}: {} (do not trust this bundle)",
-            reason(&output)
-        )
-    })
+    // A key can have several names, and a name may be for other purposes than this one.
+    let mut refused = found.clone();
+    for name in names.lines().filter(|_| found.status.success()) {
+        let mut command = ssh_keygen("verify");
+        command
+            .arg("-f")
+            .arg(signers)
+            .args(["-I", name])
+            .args(signed);
+        let output = run(&mut command, statement)?;
+        match signer(Some(name), &output) {
+            Some(found) => return Ok(found),
+            None => refused = output,
+        }
+    }
+    bail!(
+        "no good signature by anyone in {}: {} (look at that file, or ask who signed the bundle)",
+        signers.display(),
+        reason(&refused)
+    )
 }
 
 fn ssh_keygen(action: &str) -> Command {
@@ -114,7 +114,9 @@ fn signer(name: Option<&str>, output: &Output) -> Option<Signer> {
 /// Why it failed: the first line of standard error.
 fn reason(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stderr);
-    let line = text.lines().find(|line| !line.starts_with("Signing data"));
+    // A warning about a file's mode is framed by lines of "@".
+    let is_reason = |line: &&str| !line.starts_with("Signing data") && !line.starts_with('@');
+    let line = text.lines().find(is_reason);
     line.map_or_else(|| output.status.to_string(), |line| line.trim().into())
 }
 

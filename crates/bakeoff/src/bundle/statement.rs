@@ -151,6 +151,16 @@ impl Statement {
         }
     }
 
+    /// Whether it says of the run what another one says, whichever build made it.
+    pub fn agrees_with(&self, other: &Self) -> bool {
+        let mut same_build = self.clone();
+        same_build
+            .predicate
+            .bakeoff_build
+            .clone_from(&other.predicate.bakeoff_build);
+        same_build == *other
+    }
+
     /// The statement as JSON.
     pub fn text(&self) -> Result<Vec<u8>> {
         let mut text = serde_json::to_vec_pretty(self)?;

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::fs::File;
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use super::report::{Report, VERDICT};
 use super::show::{RUNS, newest_run};
 use super::{End, print_json, watch_signals};
+use crate::build_id;
 use crate::bundle::SUFFIX;
 use crate::bundle::archive;
 use crate::bundle::archive::{Content, Cover, RunFile};
@@ -45,6 +47,7 @@ pub(super) fn bundle(args: &BundleArgs, json: bool) -> Result<End> {
     }
     let report = Report::read(&dir)?;
     let out = out_file(args, &dir)?;
+    check_out(&out, &dir)?;
     let tree = Tree::at(&dir);
     let files = run_files(&tree, report.files()?)?;
     let manifest = archive::manifest(&tree, &files, &stop)?;
@@ -104,7 +107,61 @@ fn out_file(args: &BundleArgs, dir: &Path) -> Result<PathBuf> {
     Ok(name.into())
 }
 
-/// The files of a run, sorted by name. Locks and drafts are left out, and reports are those of `made`.
+/// Refuses a place that holds anything but a bundle.
+fn check_out(out: &Path, dir: &Path) -> Result<()> {
+    let shown = out.display();
+    if out.as_os_str().as_bytes().ends_with(b"/") || out.is_dir() {
+        bail!("a directory in place of a file: {shown} (name a file in it)");
+    }
+    match std::fs::symlink_metadata(out) {
+        Ok(found) if !found.is_file() => {
+            bail!("not a regular file: {shown} (name a new file)")
+        }
+        Ok(_) if !archive::ends_as_bundle(out) => {
+            bail!("{shown} is there, and is no bundle (name a new file)")
+        }
+        Ok(_) | Err(_) => {}
+    }
+    let parent = Tree::around(out).0.path().canonicalize();
+    let whole = dir.canonicalize();
+    if let (Ok(parent), Ok(whole)) = (parent, whole)
+        && parent.starts_with(&whole)
+    {
+        bail!("{shown} is in the run directory (name a file elsewhere)");
+    }
+    Ok(())
+}
+
+/// Files of a run, and of the trials, blocks and models in it (docs/reference/run-directory.md).
+const KNOWN: [&str; 22] = [
+    "a-a.json",
+    "accepted.json",
+    "clients.log",
+    "console.log",
+    "counters.jsonl",
+    "defects.jsonl",
+    "disturbances.jsonl",
+    "facts.json",
+    "fleet.json",
+    "journal.jsonl",
+    "kvm.log",
+    "models.json",
+    "node.json",
+    "plan.toml",
+    "profile.zst",
+    "report.html",
+    "report.md",
+    "samples.jsonl",
+    "seconds.jsonl",
+    "trial.json",
+    "verdict.json",
+    "why.json",
+];
+
+/// Directories of a run.
+const FOLDERS: [&str; 4] = ["trials", "profiled", "models", "blocks"];
+
+/// The files of a run, sorted by name. What no run has is left out, and reports are those of `made`.
 fn run_files(tree: &Tree, made: Vec<(&'static str, Vec<u8>)>) -> Result<Vec<RunFile>> {
     let mut names = Vec::new();
     list(tree, "", MOST_DEPTH, &mut names)?;
@@ -129,33 +186,22 @@ fn list(tree: &Tree, below: &str, depth: usize, names: &mut Vec<String>) -> Resu
     let dir = tree.below(below);
     let cannot_list = || format!("cannot list {}", dir.path().display());
     for entry in dir.list().with_context(cannot_list)? {
-        let Some(name) = entry.name.to_str() else {
-            bail!(
-                "name is not UTF-8: {} (rename it)",
-                dir.path().join(&entry.name).display()
-            );
-        };
-        let is_left_out = name == "lock"
-            || Path::new(name).extension().is_some_and(|end| end == "lock")
-            || name.ends_with(SUFFIX)
-            || name.contains(".draft-");
-        if is_left_out {
-            continue;
-        }
+        let name = &*entry.name.to_string_lossy();
         let path = if below.is_empty() {
             name.to_string()
         } else {
             format!("{below}/{name}")
         };
-        if entry.kind.is_file() {
+        let is_folder = !below.is_empty() || FOLDERS.contains(&name);
+        if name == "lock" {
+            continue;
+        }
+        if entry.kind.is_file() && KNOWN.contains(&name) {
             names.push(path);
-        } else if entry.kind.is_dir() && depth > 0 {
+        } else if entry.kind.is_dir() && is_folder && depth > 0 {
             list(tree, &path, depth - 1, names)?;
         } else {
-            bail!(
-                "not a file of a run: {} (move it elsewhere)",
-                tree.path().join(path).display()
-            );
+            out::error_line(&format!("left out, because no run has such a file: {path}"));
         }
     }
     Ok(())
@@ -206,6 +252,9 @@ impl OpenBundle {
         let unpacked = cache.staging(bytes)?;
         let run = unpacked.tree().make_dir(archive::RUN)?;
         let cover = archive::unpack(path, &run, &stop)?;
+        unpacked
+            .tree()
+            .replace(archive::MANIFEST, cover.manifest.as_bytes())?;
         let named = || format!("bundle {}", path.display());
         let statement = Statement::read(&cover).with_context(named)?;
         let signer = match (&cover.signature, signers) {
@@ -246,6 +295,7 @@ impl OpenBundle {
         let named = || format!("bundle {}", self.path.display());
         let report = Report::read(&self.dir()).with_context(named)?;
         let stored = Tree::at(&self.dir()).read(VERDICT, archive::MOST_BYTES);
+        let stored = stored.context("no verdict.json in it (bakeoff bundle RUN makes another)");
         let stored = stored.with_context(named)?;
         let again = report.verdict()?;
         if stored != again {
@@ -254,10 +304,43 @@ impl OpenBundle {
                 self.path.display(),
                 first_difference(&stored, &again),
                 self.statement.predicate.bakeoff_build,
-                crate::build_id::build()
+                build_id::build()
             );
         }
+        let manifest = Tree::at(&self.unpacked.path);
+        let manifest = manifest.read_to_string(archive::MANIFEST, archive::MOST_BYTES)?;
+        let statement = Statement::of(&report.run, &report.judgement, &manifest);
+        if !self.statement.agrees_with(&statement) {
+            bail!(
+                "bundle {}: statement.json says something else than the records (do not trust this bundle)",
+                self.path.display()
+            );
+        }
+        self.compare_reports(&report)?;
         Ok(report)
+    }
+
+    /// Whether this build made the bundle. Other builds may write other pages.
+    fn is_of_this_build(&self) -> bool {
+        self.statement.predicate.bakeoff_build == build_id::build()
+    }
+
+    /// Refuses pages that this build would not have written.
+    fn compare_reports(&self, report: &Report) -> Result<()> {
+        if !self.is_of_this_build() {
+            return Ok(());
+        }
+        for (name, body) in report.files()? {
+            let stored = Tree::at(&self.dir()).read(name, archive::MOST_BYTES);
+            if stored.is_ok_and(|stored| stored == body) {
+                continue;
+            }
+            bail!(
+                "bundle {}: {name} is another one than the records give (do not trust this bundle)",
+                self.path.display()
+            );
+        }
+        Ok(())
     }
 
     /// What was checked.
@@ -272,9 +355,15 @@ impl OpenBundle {
             ),
             None => "not signed: whoever changed it could have made it again".into(),
         };
+        let pages = if self.is_of_this_build() {
+            String::new()
+        } else {
+            let build = &self.statement.predicate.bakeoff_build;
+            format!("; its pages were not compared: build {build} made them")
+        };
         vec![
             format!(
-                "bundle: {}, {} files as in its manifest; judged again, the verdict is the same to the byte",
+                "bundle: {}, {} files as in its manifest; judged again, the verdict is the same to the byte{pages}",
                 self.path.display(),
                 self.files
             ),

@@ -98,6 +98,12 @@ fn check_inputs(run: &Run, now: &Opening) -> Result<()> {
             ));
         }
     }
+    let is_new = |name: &&String| {
+        !run.opening.inputs.contains_key(*name) && !MAY_DIFFER.contains(&name.as_str())
+    };
+    for name in now.inputs.keys().filter(is_new) {
+        changes.push(format!("{name} has no SHA-256 in the bundle"));
+    }
     if changes.is_empty() {
         return Ok(());
     }

@@ -33,7 +33,7 @@ pub(super) fn show(args: &ShowArgs, json: bool) -> Result<End> {
         return fairness::list(json);
     }
     if let Some(missing) = args.dirs.iter().find(|dir| !dir.exists()) {
-        bail!("no such directory: {}", missing.display());
+        bail!("no such file or directory: {}", missing.display());
     }
     match &args.dirs[..] {
         [] if args.index.is_none() => show_run(&newest_run(Path::new(RUNS))?, args, json),

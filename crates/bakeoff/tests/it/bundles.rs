@@ -60,41 +60,111 @@ fn a_bundle_is_judged_again_to_the_same_bytes() {
     assert!(refused.contains("--signers is for a bundle"), "{refused}");
 }
 
-/// Whoever makes a bundle can write any verdict into it. Judging again finds that.
+/// Whoever makes a bundle can write anything into it. Judging again finds that.
 #[test]
-fn another_verdict_than_the_records_give_is_refused() {
+fn claims_that_the_records_do_not_give_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     bundle(dir.path(), &[]);
-    let run = Tree::to_write(&dir.path().join("run")).unwrap();
-    let stop = AtomicBool::new(false);
     let path = dir.path().join(BUNDLE);
-    let mut cover = archive::unpack(&path, &run, &stop).unwrap();
+    let stop = AtomicBool::new(false);
+    let run = Tree::to_write(&dir.path().join("run")).unwrap();
+    let cover = archive::unpack(&path, &run, &stop).unwrap();
     let verdict = run.read_to_string("verdict.json", 1 << 24).unwrap();
     let badge = verdict
         .lines()
         .find(|line| line.contains("\"badge\""))
         .unwrap();
-    run.replace(
-        "verdict.json",
-        verdict.replace(badge, "\"badge\": \"best\",").as_bytes(),
-    )
-    .unwrap();
-    let files = stored_files(names(&cover.manifest));
-    let manifest = archive::manifest(&run, &files, &stop).unwrap();
-    let statement = String::from_utf8(cover.statement).unwrap();
-    let digest = |manifest: &str| sha256(manifest.as_bytes());
-    cover.statement = statement
-        .replace(&digest(&cover.manifest), &digest(&manifest))
-        .into();
-    cover.manifest = manifest;
-    let mut file = fs::File::create(&path).unwrap();
-    archive::write(&cover, &run, &files, &mut file, &stop).unwrap();
-    let refused = refusal(&bakeoff(dir.path(), &["show", BUNDLE]));
-    assert!(
-        refused.contains("judged again, the verdict is another one"),
-        "{refused}"
-    );
-    assert!(refused.contains("was \"badge\": \"best\""), "{refused}");
+    let verdict = verdict.replace(badge, "\"badge\": \"best\",");
+    let statement = String::from_utf8(cover.statement.clone()).unwrap();
+    let result = ["PASSED", "WARNED", "FAILED"]
+        .into_iter()
+        .find(|word| statement.contains(word))
+        .unwrap();
+    let other = if result == "PASSED" {
+        "FAILED"
+    } else {
+        "PASSED"
+    };
+    for (name, body, result_now, want) in [
+        (
+            "verdict.json",
+            verdict.as_str(),
+            result,
+            "judged again, the verdict is another one",
+        ),
+        (
+            "report.md",
+            "all is well",
+            result,
+            "report.md is another one than the records give",
+        ),
+        (
+            "a-file.txt",
+            "",
+            other,
+            "statement.json says something else",
+        ),
+    ] {
+        let stored = run.read(name, 1 << 24).ok();
+        run.replace(name, body.as_bytes()).unwrap();
+        let files = stored_files(names(&cover.manifest));
+        let manifest = archive::manifest(&run, &files, &stop).unwrap();
+        let statement = statement
+            .replace(
+                &sha256(cover.manifest.as_bytes()),
+                &sha256(manifest.as_bytes()),
+            )
+            .replace(result, result_now);
+        let changed = Cover {
+            statement: statement.into(),
+            manifest,
+            signature: None,
+        };
+        let mut file = fs::File::create(&path).unwrap();
+        archive::write(&changed, &run, &files, &mut file, &stop).unwrap();
+        let refused = refusal(&bakeoff(dir.path(), &["show", BUNDLE]));
+        assert!(refused.contains(want), "{want}: {refused}");
+        if let Some(stored) = stored {
+            run.replace(name, &stored).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_bundle_replaces_only_a_bundle_and_holds_only_files_of_a_run() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path();
+    let copied = Command::new("cp")
+        .arg("-r")
+        .arg(stored_run())
+        .arg(dir.join("a"))
+        .status();
+    assert!(copied.unwrap().success());
+    fs::write(dir.join("a/id_ed25519"), "a secret").unwrap();
+    fs::write(dir.join("notes.txt"), "mine").unwrap();
+    std::os::unix::fs::symlink("notes.txt", dir.join("link")).unwrap();
+    let pack = |out: &str| bakeoff(dir, &["bundle", "a", "--out", out]);
+    for (out, want) in [
+        ("/dev/full", "not a regular file"),
+        ("link", "not a regular file"),
+        ("notes.txt", "notes.txt is there, and is no bundle"),
+        ("a/plan.toml", "is there, and is no bundle"),
+        ("a/new", "is in the run directory"),
+        ("new/", "a directory in place of a file"),
+        (".", "a directory in place of a file"),
+    ] {
+        let refused = refusal(&pack(out));
+        assert!(refused.contains(want), "{out}: {refused}");
+    }
+    assert!(!dir.join("new").exists() && !dir.join("a/new").exists());
+    for _ in 0..2 {
+        let packed = pack("b");
+        assert_eq!(packed.status.code(), Some(0), "{}", stderr(&packed));
+        assert!(stderr(&packed).contains("left out, because no run has such a file: id_ed25519"));
+    }
+    let cover = archive::verify(&dir.join("b"), &AtomicBool::new(false)).unwrap();
+    assert!(!cover.manifest.contains("id_ed25519"));
+    assert_eq!(fs::read_to_string(dir.join("notes.txt")).unwrap(), "mine");
 }
 
 #[test]
@@ -128,10 +198,10 @@ fn a_signature_is_checked_against_allowed_signers() {
     for (signers, want) in [
         (
             "allowed-bob",
-            "not signed by anyone in allowed-bob: No principal matched.",
+            "no good signature by anyone in allowed-bob: No principal matched.",
         ),
         ("expired-alice", "key has expired"),
-        ("alice", "not signed by anyone in alice"),
+        ("alice", "no good signature by anyone in alice"),
         ("missing", "No such file or directory"),
     ] {
         let refused = refusal(&show(&["--signers", signers]));
@@ -153,9 +223,12 @@ fn a_signature_is_checked_against_allowed_signers() {
     let files = stored_files(names(&cover.manifest));
     let mut file = fs::File::create(dir.join(BUNDLE)).unwrap();
     archive::write(&cover, &unpacked, &files, &mut file, &stop).unwrap();
-    for signers in [&["--signers", "allowed-alice"][..], &[]] {
+    for (signers, want) in [
+        (&["--signers", "allowed-alice"][..], "no good signature"),
+        (&[], "wrong signature"),
+    ] {
         let refused = refusal(&show(signers));
-        assert!(refused.contains("wrong signature"), "{refused}");
+        assert!(refused.contains(want), "{refused}");
     }
 }
 

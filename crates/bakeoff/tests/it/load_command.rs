@@ -402,7 +402,7 @@ fn a_server_that_leaves_connections_open_is_not_waited_for() {
         ]);
         // If each took 100 ms, two connections would have 10 responses in half a second.
         let ok = &closed["runs"][0]["result"]["ok"];
-        assert!(ok.as_u64().unwrap() > 50, "{closed}");
+        assert!(ok.as_u64().unwrap() > 15, "{closed}");
         let open = [
             "-r", "100", "-c", "2", "-d", "1s", "--warmup", "0s", "--engine", engine,
         ];

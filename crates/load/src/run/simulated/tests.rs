@@ -549,11 +549,10 @@ fn responses_that_waited_for_a_stalled_client_are_counted() {
     assert!(result.latency.max_ns() > 970_000_000);
     let warnings = client_limits::warnings(&result, &closed, None);
     let stalled = |warnings: &[client_limits::Warning]| {
-        let requests = warnings.iter().find_map(|warning| match warning {
+        warnings.iter().find_map(|warning| match warning {
             client_limits::Warning::Stalled { requests, .. } => Some(*requests),
             _ => None,
-        });
-        requests
+        })
     };
     assert_eq!(stalled(&warnings), Some(4), "{warnings:?}");
     let quiet = run(&closed, &Server::new(4, MS));
